@@ -1,0 +1,92 @@
+//! The one error of the library: what is wrong, the value, why it matters, what to do.
+
+use std::fmt;
+
+/// What sort of thing went wrong, for code that wants to branch on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A setting is outside its range, or two settings contradict each other.
+    Setting,
+    /// Data that was asked for is not on this machine.
+    MissingData,
+    /// A file was found but is not what it should be: truncated, wrong magic, wrong hash, bad label.
+    CorruptData,
+    /// An accountant can't account this event, or a target can't be reached.
+    Accounting,
+    /// A release would overspend a limit, or the ledger can't be trusted.
+    Ledger,
+    /// A model can't be built, trained privately, saved or loaded.
+    Model,
+    /// The operating system refused: files, sockets, processes.
+    Io,
+    /// The notebook, kernel or installation is not in order.
+    Notebook,
+}
+
+/// Anything that can go wrong in the lab.
+///
+/// Reads as four short sentences, in this order: what is wrong (with the value), why it matters,
+/// and what to do next.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    what: String,
+    why: String,
+    fix: String,
+}
+
+/// Results of the lab. The second parameter stays open: notebooks glob-import this name.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// A new error: `what` names the thing and its value, `why` says why it matters.
+    pub fn new(kind: ErrorKind, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), why: why.into(), fix: String::new() }
+    }
+
+    /// A setting outside its range: `name = value` and why that can't be.
+    pub fn setting(name: &str, value: impl fmt::Display, why: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Setting, format!("{name} = {value}"), why)
+    }
+
+    /// A failed call to the operating system.
+    pub fn io(doing: impl Into<String>, source: &std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, doing, source.to_string())
+    }
+
+    /// Adds the advice: what to do next.
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = fix.into();
+        self
+    }
+
+    /// The sort of error.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What to do next (may be empty).
+    pub fn advice(&self) -> &str {
+        &self.fix
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)?;
+        if !self.fix.is_empty() {
+            write!(f, "\n  what to do: {}", self.fix)?;
+        }
+        Ok(())
+    }
+}
+
+/// The same text as `Display`: a cell that fails with `?` prints the `Debug` form.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
