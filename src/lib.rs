@@ -4,6 +4,8 @@
 //! Arrows between them only point downwards.
 #![warn(missing_docs)]
 
+pub mod lab;
+pub mod prelude;
 pub mod show;
 pub mod train;
 pub mod methods;

@@ -1,1 +1,46 @@
-//! Placeholder.
+//! The methods: one folder per paper or baseline, all of the same shape.
+//!
+//! `config.rs` holds the checked settings, `mechanism.rs` what one step releases and with which
+//! sensitivity, `tests.rs` the proofs by example. A method turns its settings into a [`Plan`]:
+//! sampler, clip rule, noise and number of steps fixed together. The training loop, the ledger
+//! and the preview all read that one plan, so no sampler can be set that the accountant does not
+//! know.
+
+mod batches;
+mod optimizer;
+mod plan;
+
+pub mod dp_sgd;
+pub mod non_private;
+
+pub use batches::Batches;
+pub use dp_sgd::DpSgd;
+pub use non_private::NonPrivate;
+pub use optimizer::Optimizer;
+pub use plan::{Plan, Privacy, Settings};
+
+use crate::Result;
+use crate::engine::{Batch, Gradients};
+use crate::nn::Network;
+
+/// What one step hands to the optimizer.
+#[derive(Clone, Debug)]
+pub struct Release {
+    /// The gradient estimate, one entry per trainable tensor. Private methods have added their
+    /// noise: from here on everything is post-processing.
+    pub gradient: Gradients,
+    /// Mean training loss over the examples of the batch, `None` for an empty batch. It is NOT
+    /// covered by any epsilon: figures that show it carry that mark.
+    pub loss: Option<f64>,
+    /// Share of the examples whose gradient was longer than the clip norm (not covered either).
+    pub clipped: Option<f64>,
+}
+
+/// One step of a method: from a batch to a gradient that may be used.
+///
+/// The loop calls [`release`](Mechanism::release) once per logical step, with the batch drawn by
+/// the plan's own sampler (it may be empty), and hands the result to the optimizer.
+pub trait Mechanism {
+    /// Computes and, for a private method, privatises the gradient of one batch.
+    fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release>;
+}

@@ -1,1 +1,17 @@
-//! Placeholder.
+//! The training loop: a plan, a model and data become a run.
+//!
+//! The loop knows no method and draws no figure: a [`Mechanism`](crate::methods::Mechanism) makes
+//! each step's gradient, an [`Observer`] is told what happens.
+
+mod curve;
+mod fit;
+mod interrupt;
+mod observe;
+mod run;
+mod seeds;
+
+pub use curve::{Curve, Point};
+pub use fit::fit;
+pub use observe::{Observer, Progress, Silent};
+pub use run::{Ending, Run, RunRecord};
+pub use seeds::Seeds;

@@ -1,0 +1,16 @@
+//! What a cell sees: the prelude, the verbs of plans and runs, the project's folder and ledger.
+
+mod cells;
+mod home;
+mod ledger;
+mod preview;
+mod profile;
+mod statement;
+mod store;
+mod verbs;
+
+pub use home::home;
+pub use ledger::{LedgerView, ledger};
+pub use preview::Preview;
+pub use profile::{Profile, by_profile, profile};
+pub use statement::Statement;

@@ -1,0 +1,111 @@
+//! What a plan would do, before it does it.
+
+use crate::Result;
+use crate::methods::Plan;
+use crate::privacy::{Accountant, Rdp};
+use crate::show::{Bundle, Table, format};
+use std::fmt;
+
+/// A plan in numbers and words. Nothing was trained and nothing spent.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    plan: Plan,
+    rows: Vec<(String, String)>,
+    warnings: Vec<String>,
+}
+
+impl Preview {
+    pub(crate) fn of(plan: &Plan) -> Result<Self> {
+        let mut rows = vec![
+            ("method".into(), plan.method().into()),
+            ("training examples (public)".into(), format::count(plan.examples())),
+            (
+                "batch, expected".into(),
+                format!(
+                    "{} (sampling rate {:.5})",
+                    format::count(plan.expected_batch_size()),
+                    plan.sampling_rate()
+                ),
+            ),
+            (
+                "steps".into(),
+                format!("{} ({:.1} epochs)", format::count(plan.steps() as usize), plan.epochs()),
+            ),
+            (
+                "optimizer".into(),
+                format!("{}, learning rate {}", plan.optimizer(), plan.learning_rate()),
+            ),
+        ];
+        let mut warnings = Vec::new();
+        if let Some(privacy) = plan.privacy() {
+            let accountant = Rdp::default();
+            let spent = accountant.epsilon(&[plan.event()], privacy.delta)?;
+            let delta = privacy.delta.0;
+            let noise = privacy.clip.noise_std(privacy.noise_multiplier);
+            rows.push(("clip".into(), privacy.clip.to_string()));
+            rows.push(("noise multiplier".into(), format!("{:.4}", privacy.noise_multiplier)));
+            rows.push((
+                "noise per coordinate".into(),
+                format!(
+                    "{:.3} on the sum, {:.2e} on the mean",
+                    noise,
+                    noise / plan.expected_batch_size() as f64
+                ),
+            ));
+            rows.push((
+                format!("epsilon at delta {delta:e}"),
+                format!("{} ({})", format::eps(spent.epsilon), accountant.name()),
+            ));
+            if spent.epsilon > 10.0 {
+                warnings.push(format!(
+                    "epsilon {} promises little: an attacker's odds may grow by a factor of \
+                     e^epsilon",
+                    format::eps(spent.epsilon)
+                ));
+            }
+            if delta * plan.examples() as f64 >= 1.0 {
+                warnings.push(format!(
+                    "delta {delta:e} is not below 1 / {}: a mechanism that publishes whole \
+                     examples could satisfy it",
+                    plan.examples()
+                ));
+            }
+            if plan.expected_batch_size() < 64 {
+                warnings.push("small batches drown in noise: a larger one often wins".into());
+            }
+        } else {
+            rows.push(("epsilon".into(), "infinite: no privacy".into()));
+        }
+        if let Some(seed) = plan.seed() {
+            warnings.push(format!("seed {seed} is fixed: study mode, not for release"));
+        }
+        Ok(Self { plan: plan.clone(), rows, warnings })
+    }
+
+    /// The plan that was previewed.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What to think about before training; empty if nothing.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub(crate) fn bundle(&self) -> Bundle {
+        let mut table = Table::new(&["plan", ""]);
+        for (name, value) in &self.rows {
+            table = table.row(&[name, value]);
+        }
+        for warning in &self.warnings {
+            table = table.row(&["note", warning]);
+        }
+        table.bundle()
+    }
+}
+
+impl fmt::Display for Preview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.bundle().text.trim_end())
+    }
+}

@@ -1,0 +1,141 @@
+//! The run store: a finished run is shown again instead of trained again.
+//!
+//! `runs/<id>/` holds `settings.json`, `curve.json`, `result.json`, `model.safetensors` and the
+//! figures; `ledger/<data hash>.jsonl` what was spent on each data set.
+
+use crate::data::Dataset;
+use crate::methods::Plan;
+use crate::nn::{Model, models};
+use crate::privacy::Ledger;
+use crate::train::{Ending, Run, RunRecord};
+use crate::{Error, ErrorKind, Result};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Raised when a change of the library makes equal settings mean another run.
+const FORMAT: u32 = 1;
+const SETTINGS: [&str; 4] = ["id", "plan", "data", "data_hash"];
+
+/// The runs and ledgers in one project folder.
+pub(crate) struct Store {
+    home: PathBuf,
+}
+
+impl Store {
+    /// The store of a project folder; nothing is created until something is written.
+    pub(crate) fn at(home: PathBuf) -> Self {
+        Self { home }
+    }
+
+    /// The ledger of a data set.
+    pub(crate) fn ledger(&self, data: &Dataset) -> Result<Ledger> {
+        Ledger::open(&self.ledgers().join(format!("{}.jsonl", data.hash())))
+    }
+
+    /// Folder of all ledgers.
+    pub(crate) fn ledgers(&self) -> PathBuf {
+        self.home.join("ledger")
+    }
+
+    /// Folder of one run.
+    pub(crate) fn folder(&self, id: &str) -> PathBuf {
+        self.home.join("runs").join(id)
+    }
+
+    /// A stored run, if it was finished.
+    ///
+    /// # Errors
+    /// `CorruptData` if its files can't be read: nothing is overwritten or trained then.
+    pub(crate) fn finished(&self, id: &str) -> Result<Option<Run>> {
+        let folder = self.folder(id);
+        if !folder.join("result.json").is_file() {
+            return Ok(None);
+        }
+        let record = read_record(&folder)?;
+        if record.ending != Ending::Finished {
+            return Ok(None);
+        }
+        let model = models::load(folder.join("model.safetensors"))?;
+        Ok(Some(Run::restored(record, model)))
+    }
+
+    /// Writes a run; an earlier one of the same name is kept beside it.
+    pub(crate) fn save(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
+        let folder = self.folder(&run.record().id);
+        let writing = folder.with_extension(format!("writing-{}", std::process::id()));
+        let failed = |e: &std::io::Error| Error::io(format!("writing {}", writing.display()), e);
+        fs::create_dir_all(&writing).map_err(|e| failed(&e))?;
+        for (name, text) in record_files(run.record())? {
+            fs::write(writing.join(name), text).map_err(|e| failed(&e))?;
+        }
+        for (name, bytes) in figures {
+            fs::write(writing.join(name), bytes).map_err(|e| failed(&e))?;
+        }
+        run.model().save(writing.join("model.safetensors"))?;
+        if folder.exists() {
+            let earlier = (1..)
+                .map(|n| folder.with_extension(n.to_string()))
+                .find(|path| !path.exists())
+                .unwrap_or_else(|| folder.with_extension("earlier"));
+            fs::rename(&folder, earlier).map_err(|e| failed(&e))?;
+        }
+        fs::rename(&writing, &folder).map_err(|e| failed(&e))?;
+        Ok(folder)
+    }
+}
+
+/// Name of the run that `plan` makes of `model` and `data`: equal settings, equal name.
+pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<String> {
+    let settings = json!({
+        "format": FORMAT,
+        "plan": plan,
+        "model": model.fingerprint(),
+        "data": data.hash(),
+        "test_examples": data.test().len(),
+    });
+    let digest = Sha256::digest(settings.to_string().as_bytes());
+    Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The record as the store's three text files.
+fn record_files(record: &RunRecord) -> Result<[(&'static str, String); 3]> {
+    let corrupt = |e: serde_json::Error| {
+        Error::new(ErrorKind::Io, "a run that can't be written as JSON", e.to_string())
+    };
+    let Value::Object(all) = serde_json::to_value(record).map_err(corrupt)? else {
+        return Err(Error::new(ErrorKind::Io, "a run record", "is not a JSON object"));
+    };
+    let (settings, result): (Map<_, _>, Map<_, _>) =
+        all.into_iter().partition(|(key, _)| SETTINGS.contains(&key.as_str()));
+    let (curve, result): (Map<_, _>, Map<_, _>) =
+        result.into_iter().partition(|(key, _)| key == "curve");
+    let pretty = |value: Map<String, Value>| serde_json::to_string_pretty(&value).map_err(corrupt);
+    Ok([
+        ("settings.json", pretty(settings)?),
+        ("curve.json", pretty(curve)?),
+        ("result.json", pretty(result)?),
+    ])
+}
+
+fn read_record(folder: &Path) -> Result<RunRecord> {
+    let mut all = Map::new();
+    for name in ["settings.json", "curve.json", "result.json"] {
+        let path = folder.join(name);
+        let text = fs::read_to_string(&path)
+            .map_err(|e| Error::io(format!("reading {}", path.display()), &e))?;
+        let part: Map<String, Value> = serde_json::from_str(&text).map_err(|e| damaged(&path, e))?;
+        all.extend(part);
+    }
+    serde_json::from_value(Value::Object(all)).map_err(|e| damaged(folder, e))
+}
+
+fn damaged(path: &Path, error: serde_json::Error) -> Error {
+    Error::new(
+        ErrorKind::CorruptData,
+        format!("the stored run in {}", path.display()),
+        format!("can't be read ({error})"),
+    )
+    .fix("remove the run's folder to forget it, or add .fresh() to train (and spend) anew")
+}

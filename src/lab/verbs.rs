@@ -1,0 +1,56 @@
+//! The verbs of a cell: `preview` and `train`, on every method.
+
+use crate::data::Dataset;
+use crate::lab::preview::Preview;
+use crate::lab::store::{Store, run_id};
+use crate::lab::{cells, home};
+use crate::methods::{DpSgd, NonPrivate, Plan};
+use crate::nn::Model;
+use crate::show::{self, LiveRun};
+use crate::train::{self, Run};
+use crate::Result;
+
+/// Writes the verbs of a method: its checked settings make the plan, the rest is shared.
+macro_rules! verbs {
+    ($method:ty) => {
+        impl $method {
+            /// What would happen, before any example is touched: noise, steps, epsilon, memory,
+            /// warnings. Costs nothing.
+            ///
+            /// # Errors
+            /// As making the plan: settings out of range, a target that can't be reached.
+            pub fn preview(&self, data: &Dataset) -> Result<Preview> {
+                Preview::of(&self.plan(data)?)
+            }
+
+            /// Trains a copy of `model` and shows it live. A finished run of the same settings is
+            /// shown again instead, and costs nothing, unless `.fresh()` was said.
+            ///
+            /// # Errors
+            /// As making the plan, and if model and data do not fit or the project's folder
+            /// can't be written: nothing is trained then.
+            pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
+                train(&self.plan(data)?, model, data)
+            }
+        }
+    };
+}
+
+verbs!(DpSgd);
+verbs!(NonPrivate);
+
+/// Shows the stored run of a plan or follows the plan.
+fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
+    let store = Store::at(home());
+    let id = run_id(plan, model, data)?;
+    if !plan.is_fresh()
+        && let Some(run) = store.finished(&id)?
+    {
+        show::display(&cells::run_bundle(&run));
+        return Ok(run);
+    }
+    let mut ledger = store.ledger(data)?;
+    let run = train::fit(&id, plan, model, data, &mut ledger, &mut LiveRun::new())?;
+    store.save(&run, &cells::run_figures(&run))?;
+    Ok(run)
+}

@@ -1,0 +1,144 @@
+//! Settings of DP-SGD, checked into a plan.
+
+use crate::data::Dataset;
+use crate::engine::ClipRule;
+use crate::methods::plan::{shared_settings, steps_of};
+use crate::methods::{Plan, Privacy, Settings};
+use crate::privacy::{Delta, Epsilon, NoiseMultiplier, Rdp, noise_multiplier_for};
+use crate::{Error, Result};
+
+/// Differentially private stochastic gradient descent (Abadi et al., 2016).
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let plan = DpSgd::new()
+///     .target(Epsilon(3.0), Delta(1e-5))
+///     .clip(1.0)
+///     .batch_size(256)
+///     .epochs(5);
+/// ```
+///
+/// # Guarantee
+/// (epsilon, delta)-differential privacy of everything a run releases (the model after every
+/// step), for data sets that differ by adding or removing one training example; each step has
+/// sensitivity `clip`. Assumes that the size of the training part and all settings are public.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DpSgd {
+    pub(crate) settings: Settings,
+    clip: f64,
+    noise: Noise,
+}
+
+/// How the noise is chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Noise {
+    /// Neither a target nor a multiplier was given.
+    Unset,
+    Target(Epsilon, Delta),
+    Multiplier(NoiseMultiplier, Delta),
+}
+
+/// What the reported epsilon holds for when only a noise multiplier is given.
+const DEFAULT_DELTA: Delta = Delta(1e-5);
+/// Learning rate times clip norm: what decides the length of a step when most examples are
+/// clipped. Used when no learning rate is given.
+const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
+
+impl Default for DpSgd {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+shared_settings!(DpSgd);
+
+impl DpSgd {
+    /// DP-SGD with clip norm 1, batches of 256 and 5 epochs; give it a [`target`](Self::target)
+    /// or a [`noise_multiplier`](Self::noise_multiplier).
+    pub fn new() -> Self {
+        Self { settings: Settings::default(), clip: 1.0, noise: Noise::Unset }
+    }
+
+    /// The guarantee to reach: the noise multiplier is the smallest that the accountant proves.
+    pub fn target(mut self, epsilon: Epsilon, delta: Delta) -> Self {
+        self.noise = Noise::Target(epsilon, delta);
+        self
+    }
+
+    /// The noise on the sum, as a multiple of the clip norm, instead of a target. Epsilon is then
+    /// reported at delta = 1e-5 unless [`delta`](Self::delta) says otherwise.
+    pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
+        let delta = self.stated_delta();
+        self.noise = Noise::Multiplier(NoiseMultiplier(noise_multiplier), delta);
+        self
+    }
+
+    /// The delta that epsilon is reported at.
+    pub fn delta(mut self, delta: Delta) -> Self {
+        self.noise = match self.noise {
+            Noise::Target(epsilon, _) => Noise::Target(epsilon, delta),
+            Noise::Multiplier(noise_multiplier, _) => Noise::Multiplier(noise_multiplier, delta),
+            Noise::Unset => Noise::Unset,
+        };
+        self
+    }
+
+    /// Clip norm: the L2 length that one example's gradient is cut to (`max_grad_norm`).
+    pub fn clip(mut self, max_grad_norm: f64) -> Self {
+        self.clip = max_grad_norm;
+        self
+    }
+
+    /// Checks the settings against the data and fixes the plan, noise included.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range; `Accounting` if no noise multiplier reaches the target.
+    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+        let examples = data.train().len();
+        let clip = self.checked_clip()?;
+        let steps = steps_of(&self.settings, examples)?;
+        let sampling_rate = self.settings.expected_batch_size as f64 / examples as f64;
+        let (noise_multiplier, delta, target) = match self.noise {
+            Noise::Unset => {
+                return Err(Error::new(
+                    crate::ErrorKind::Setting,
+                    "DpSgd has neither a target nor a noise multiplier",
+                    "the amount of noise decides the guarantee and has no safe default",
+                )
+                .fix("add .target(Epsilon(3.0), Delta(1e-5)) or .noise_multiplier(1.1)"));
+            }
+            Noise::Target(epsilon, delta) => {
+                let found = noise_multiplier_for(
+                    epsilon.check()?,
+                    delta.check()?,
+                    sampling_rate,
+                    steps,
+                    &Rdp::default(),
+                )?;
+                (found.noise_multiplier, delta, Some(epsilon))
+            }
+            Noise::Multiplier(noise_multiplier, delta) => {
+                (noise_multiplier.check()?.0, delta.check()?, None)
+            }
+        };
+        let learning_rate =
+            self.settings.learning_rate.unwrap_or(LEARNING_RATE_TIMES_CLIP / self.clip);
+        let privacy = Privacy { clip, noise_multiplier, delta, target };
+        Plan::new("DP-SGD", &self.settings, examples, learning_rate, Some(privacy))
+    }
+
+    fn checked_clip(&self) -> Result<ClipRule> {
+        if self.clip.is_finite() && self.clip > 0.0 {
+            return Ok(ClipRule::Flat { max_grad_norm: self.clip });
+        }
+        Err(Error::setting("clip", self.clip, "the clip norm bounds one example's influence")
+            .fix("choose a positive number, usually between 0.1 and 10"))
+    }
+
+    fn stated_delta(&self) -> Delta {
+        match self.noise {
+            Noise::Target(_, delta) | Noise::Multiplier(_, delta) => delta,
+            Noise::Unset => DEFAULT_DELTA,
+        }
+    }
+}

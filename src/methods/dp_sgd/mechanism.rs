@@ -1,0 +1,64 @@
+//! What one step of DP-SGD releases: the clipped sum, noised, over the expected batch size.
+
+use crate::Result;
+use crate::engine::{Batch, ClipRule, ClippedSum, GaussianNoise, Gradients, PerExample, Taps};
+use crate::methods::{Mechanism, Plan, Privacy, Release};
+use crate::nn::Network;
+
+/// The Gaussian mechanism on a sum of clipped per-example gradients.
+///
+/// # Guarantee
+/// Neighbours: add or remove one example. The sum changes by at most the clip rule's sensitivity
+/// in L2 norm; independent noise of `noise_multiplier * sensitivity` is added to every coordinate
+/// of the SUM; only then is it divided by the EXPECTED batch size, a public number. An empty
+/// batch is released like any other: noise only.
+pub struct GaussianSum {
+    privacy: Privacy,
+    expected_batch_size: f64,
+    noise: GaussianNoise,
+}
+
+impl GaussianSum {
+    /// The mechanism of a private part of a plan, with its own noise stream.
+    pub fn new(privacy: &Privacy, expected_batch_size: usize, noise_seed: [u8; 32]) -> Self {
+        Self {
+            privacy: privacy.clone(),
+            expected_batch_size: expected_batch_size as f64,
+            noise: GaussianNoise::new(noise_seed),
+        }
+    }
+
+    /// Noises a clipped sum and divides it by the expected batch size.
+    pub fn privatise(&mut self, mut sum: Gradients) -> Gradients {
+        let std = self.privacy.clip.noise_std(self.privacy.noise_multiplier);
+        self.noise.add_to(&mut sum, std);
+        sum.scale((1.0 / self.expected_batch_size) as f32);
+        sum
+    }
+}
+
+impl Mechanism for GaussianSum {
+    fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
+        let clipped = Taps::default().clipped_sum(network, batch, &self.privacy.clip)?;
+        let loss = mean(&clipped.losses);
+        let share = clipped_share(&clipped, &self.privacy.clip);
+        Ok(Release { gradient: self.privatise(clipped.sum), loss, clipped: share })
+    }
+}
+
+/// The mechanism of a private plan.
+pub(crate) fn of(plan: &Plan, privacy: &Privacy, noise_seed: [u8; 32]) -> Box<dyn Mechanism> {
+    Box::new(GaussianSum::new(privacy, plan.expected_batch_size(), noise_seed))
+}
+
+fn clipped_share(clipped: &ClippedSum, rule: &ClipRule) -> Option<f64> {
+    let cut = clipped.norms.iter().filter(|&&norm| rule.factor(norm) < 1.0).count();
+    (!clipped.norms.is_empty()).then(|| cut as f64 / clipped.norms.len() as f64)
+}
+
+/// Mean over the finite losses.
+pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
+    let finite = || losses.iter().filter(|loss| loss.is_finite());
+    let count = finite().count();
+    (count > 0).then(|| finite().map(|&loss| f64::from(loss)).sum::<f64>() / count as f64)
+}

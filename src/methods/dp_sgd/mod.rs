@@ -1,0 +1,10 @@
+//! DP-SGD: per-example clipping and Gaussian noise (Abadi et al., 2016, Algorithm 1).
+
+mod config;
+mod mechanism;
+#[cfg(test)]
+mod tests;
+
+pub use config::DpSgd;
+pub use mechanism::GaussianSum;
+pub(crate) use mechanism::{mean, of};

@@ -1,0 +1,43 @@
+//! Settings of training without privacy, checked into a plan.
+
+use crate::Result;
+use crate::data::Dataset;
+use crate::methods::plan::shared_settings;
+use crate::methods::{Plan, Settings};
+
+/// Plain stochastic gradient descent on the same sampler and optimizer as the private methods,
+/// so that a comparison shows the price of clipping and noise alone.
+///
+/// # Guarantee
+/// None. The model may reveal any training example.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NonPrivate {
+    pub(crate) settings: Settings,
+}
+
+/// Used when no learning rate is given.
+const DEFAULT_LEARNING_RATE: f64 = 0.1;
+
+impl Default for NonPrivate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+shared_settings!(NonPrivate);
+
+impl NonPrivate {
+    /// Batches of 256, 5 epochs, SGD with momentum 0.9 and learning rate 0.1.
+    pub fn new() -> Self {
+        Self { settings: Settings::default() }
+    }
+
+    /// Checks the settings against the data and fixes the plan.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range.
+    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+        let learning_rate = self.settings.learning_rate.unwrap_or(DEFAULT_LEARNING_RATE);
+        Plan::new("non-private SGD", &self.settings, data.train().len(), learning_rate, None)
+    }
+}

@@ -1,0 +1,31 @@
+//! What one step without privacy uses: the gradient as it is.
+
+use crate::Result;
+use crate::engine::{Batch, ClipRule, PerExample, Taps};
+use crate::methods::dp_sgd::mean;
+use crate::methods::{Mechanism, Release};
+use crate::nn::Network;
+
+/// The plain gradient, divided by the expected batch size like the private ones.
+///
+/// # Guarantee
+/// None: no clipping, no noise.
+pub struct MeanGradient {
+    expected_batch_size: f64,
+}
+
+impl MeanGradient {
+    /// For batches of this expected size.
+    pub fn new(expected_batch_size: usize) -> Self {
+        Self { expected_batch_size: expected_batch_size as f64 }
+    }
+}
+
+impl Mechanism for MeanGradient {
+    fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
+        let all = Taps::default().clipped_sum(network, batch, &ClipRule::Unbounded)?;
+        let mut gradient = all.sum;
+        gradient.scale((1.0 / self.expected_batch_size) as f32);
+        Ok(Release { gradient, loss: mean(&all.losses), clipped: None })
+    }
+}

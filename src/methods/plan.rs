@@ -1,0 +1,265 @@
+//! The plan: everything that decides the guarantee, fixed together and read by all.
+
+use crate::engine::ClipRule;
+use crate::methods::Optimizer;
+use crate::privacy::{Delta, Epsilon, Event};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The settings that every method shares. Each method's builder fills them in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Expected number of examples in a batch.
+    pub expected_batch_size: usize,
+    /// Passes over the data, in expectation; ignored when `steps` is given.
+    pub epochs: f64,
+    /// Number of logical steps, if given directly.
+    pub steps: Option<u64>,
+    /// Step length of the optimizer; `None` lets the method choose.
+    pub learning_rate: Option<f64>,
+    /// The update rule.
+    pub optimizer: Optimizer,
+    /// A seed makes the run repeatable and stamps it "study mode"; `None` uses the operating
+    /// system's randomness.
+    pub seed: Option<u64>,
+    /// Train anew even if a finished run with these settings is stored.
+    #[serde(skip)]
+    pub fresh: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            expected_batch_size: 256,
+            epochs: 5.0,
+            steps: None,
+            learning_rate: None,
+            optimizer: Optimizer::default(),
+            seed: None,
+            fresh: false,
+        }
+    }
+}
+
+/// Writes the builder methods that every method shares.
+///
+/// They are inherent methods (not a trait): a notebook cell completes them without an import.
+macro_rules! shared_settings {
+    ($method:ty) => {
+        impl $method {
+            /// Expected number of examples in a batch (the sampling rate is this over the size
+            /// of the training part).
+            pub fn batch_size(mut self, expected: usize) -> Self {
+                self.settings.expected_batch_size = expected;
+                self
+            }
+            /// Passes over the data, in expectation: `ceil(epochs * examples / batch_size)` steps.
+            pub fn epochs(mut self, epochs: impl Into<f64>) -> Self {
+                self.settings.epochs = epochs.into();
+                self.settings.steps = None;
+                self
+            }
+            /// Number of steps, instead of epochs.
+            pub fn steps(mut self, steps: u64) -> Self {
+                self.settings.steps = Some(steps);
+                self
+            }
+            /// Step length of the optimizer.
+            pub fn learning_rate(mut self, learning_rate: f64) -> Self {
+                self.settings.learning_rate = Some(learning_rate);
+                self
+            }
+            /// The update rule; SGD with momentum 0.9 if not said.
+            pub fn optimizer(mut self, optimizer: $crate::methods::Optimizer) -> Self {
+                self.settings.optimizer = optimizer;
+                self
+            }
+            /// Fixes all randomness of the run, for study: a seeded run is repeatable, so its
+            /// noise is known to whoever knows the seed, and its statement says so.
+            pub fn seed(mut self, seed: u64) -> Self {
+                self.settings.seed = Some(seed);
+                self
+            }
+            /// Trains anew (and spends anew) even if a finished run of these settings is stored.
+            pub fn fresh(mut self) -> Self {
+                self.settings.fresh = true;
+                self
+            }
+        }
+    };
+}
+pub(crate) use shared_settings;
+
+/// The private part of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Privacy {
+    /// How one example's influence is bounded; it knows its own sensitivity.
+    pub clip: ClipRule,
+    /// Standard deviation of the noise on the SUM, divided by the sensitivity.
+    pub noise_multiplier: f64,
+    /// The delta that epsilon is reported at.
+    pub delta: Delta,
+    /// The epsilon that was asked for, if the noise was calibrated.
+    pub target: Option<Epsilon>,
+}
+
+/// Sampler, clip rule, noise and steps of one run, fixed together.
+///
+/// Only a method's checked settings make one; there is no way to change one part afterwards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    method: String,
+    examples: usize,
+    steps: u64,
+    learning_rate: f64,
+    settings: Settings,
+    privacy: Option<Privacy>,
+}
+
+impl Plan {
+    /// Checks the shared settings against the public size of the training part and fixes them.
+    ///
+    /// # Errors
+    /// `Setting` for zero or non-finite epochs, zero steps, a batch of 0 or larger than the data,
+    /// a learning rate that is not positive, a momentum outside [0, 1).
+    pub(crate) fn new(
+        method: &str,
+        settings: &Settings,
+        examples: usize,
+        learning_rate: f64,
+        privacy: Option<Privacy>,
+    ) -> Result<Self> {
+        let steps = steps_of(settings, examples)?;
+        if !(learning_rate.is_finite() && learning_rate > 0.0) {
+            return Err(Error::setting(
+                "learning_rate",
+                learning_rate,
+                "the step length must be a positive number",
+            )
+            .fix("leave it out for the default, or try values around 0.1 to 4"));
+        }
+        if let Optimizer::Sgd { momentum } = settings.optimizer
+            && !(0.0..1.0).contains(&momentum)
+        {
+            return Err(Error::setting(
+                "momentum",
+                momentum,
+                "past updates would grow without end",
+            )
+            .fix("choose a momentum in [0, 1), usually 0.9"));
+        }
+        Ok(Self {
+            method: method.to_owned(),
+            examples,
+            steps,
+            learning_rate,
+            settings: settings.clone(),
+            privacy,
+        })
+    }
+
+    /// Name of the method.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+    /// Size of the training part, treated as public.
+    pub fn examples(&self) -> usize {
+        self.examples
+    }
+    /// Number of logical steps.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+    /// Expected number of examples in a batch; the released sum is divided by it.
+    pub fn expected_batch_size(&self) -> usize {
+        self.settings.expected_batch_size
+    }
+    /// Probability with which each example is in a batch, independently of all others.
+    pub fn sampling_rate(&self) -> f64 {
+        self.settings.expected_batch_size as f64 / self.examples as f64
+    }
+    /// Passes over the data, in expectation.
+    pub fn epochs(&self) -> f64 {
+        self.steps as f64 * self.sampling_rate()
+    }
+    /// Step length of the optimizer.
+    pub fn learning_rate(&self) -> f64 {
+        self.learning_rate
+    }
+    /// The update rule.
+    pub fn optimizer(&self) -> Optimizer {
+        self.settings.optimizer
+    }
+    /// The seed, if the run is in study mode.
+    pub fn seed(&self) -> Option<u64> {
+        self.settings.seed
+    }
+    /// Whether a stored run must not be shown again.
+    pub fn is_fresh(&self) -> bool {
+        self.settings.fresh
+    }
+    /// The private part; `None` for a method without privacy.
+    pub fn privacy(&self) -> Option<&Privacy> {
+        self.privacy.as_ref()
+    }
+
+    /// The release that the whole plan makes.
+    pub fn event(&self) -> Event {
+        self.event_after(self.steps)
+    }
+
+    /// The release made by the first `steps` steps of this plan.
+    ///
+    /// # Guarantee
+    /// Poisson sampling, add/remove-one neighbours: each step is a Poisson-subsampled Gaussian
+    /// whose noise multiplier is noise over the clip rule's own sensitivity. Without privacy the
+    /// event is one that every accountant refuses.
+    pub fn event_after(&self, steps: u64) -> Event {
+        match &self.privacy {
+            Some(privacy) => Event::PoissonGaussian {
+                sampling_rate: self.sampling_rate(),
+                noise_multiplier: privacy.noise_multiplier,
+                steps,
+            },
+            None => Event::Unaccountable {
+                why: format!("{} adds no noise: {steps} steps release raw gradients", self.method),
+            },
+        }
+    }
+}
+
+/// Steps of checked settings on `examples` training examples.
+pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {
+    let batch = settings.expected_batch_size;
+    if batch == 0 {
+        return Err(Error::setting("batch_size", batch, "an expected batch of zero learns nothing")
+            .fix("choose a batch size between 1 and the number of training examples"));
+    }
+    if batch > examples {
+        return Err(Error::setting(
+            "batch_size",
+            batch,
+            format!(
+                "larger than the {examples} training examples, so the sampling rate would be \
+                 above 1"
+            ),
+        )
+        .fix(format!("choose a batch size of at most {examples}")));
+    }
+    let steps = match settings.steps {
+        Some(steps) => steps as f64,
+        None => {
+            let epochs = settings.epochs;
+            if !(epochs.is_finite() && epochs > 0.0) {
+                return Err(Error::setting("epochs", epochs, "no example would be seen")
+                    .fix("choose a positive number of epochs"));
+            }
+            (epochs * examples as f64 / batch as f64 - 1e-9).ceil()
+        }
+    };
+    if !(1.0..=1e9).contains(&steps) {
+        return Err(Error::setting("steps", steps, "a run has between 1 and 1e9 steps")
+            .fix("choose other epochs, steps or batch size"));
+    }
+    Ok(steps as u64)
+}

@@ -1,0 +1,9 @@
+//! Everything a notebook needs: `use epsilab::prelude::*;`
+
+pub use crate::data::{self, Dataset, Examples};
+pub use crate::lab;
+pub use crate::methods::{DpSgd, NonPrivate, Optimizer, Plan};
+pub use crate::nn::{Activation, Model, models};
+pub use crate::privacy::{self, Delta, Epsilon, Event, NoiseMultiplier};
+pub use crate::train::Run;
+pub use crate::{Error, ErrorKind, Result};

@@ -1,0 +1,36 @@
+//! What is measured along a run.
+
+use serde::{Deserialize, Serialize};
+
+/// Measurements after one step; those not taken at that step are `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Logical steps taken so far.
+    pub step: u64,
+    /// Mean training loss of the batches since the last point (NOT covered by epsilon).
+    pub loss: Option<f64>,
+    /// Accuracy on the test part, in [0, 1].
+    pub test_accuracy: Option<f64>,
+    /// Epsilon spent by this run so far, at the plan's delta; `None` without privacy.
+    pub epsilon: Option<f64>,
+}
+
+/// The points of a run, in order of steps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Curve {
+    /// The points.
+    pub points: Vec<Point>,
+}
+
+impl Curve {
+    /// `(step, value)` of one measurement, where it was taken.
+    pub fn series(&self, value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
+        self.points.iter().filter_map(|p| value(p).map(|v| (p.step as f64, v))).collect()
+    }
+
+    /// The last test accuracy taken.
+    pub fn last_accuracy(&self) -> Option<f64> {
+        self.points.iter().rev().find_map(|p| p.test_accuracy)
+    }
+}

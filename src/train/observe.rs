@@ -1,0 +1,37 @@
+//! What the loop tells the world, and when.
+
+use crate::methods::Plan;
+use crate::train::{Curve, Run};
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The plan being followed.
+    pub plan: &'a Plan,
+    /// Steps taken so far.
+    pub step: u64,
+    /// All measurements so far.
+    pub curve: &'a Curve,
+    /// Seconds since the first step began.
+    pub seconds: f64,
+}
+
+/// Told what happens in a run.
+///
+/// Call sequence: `started` once; `progressed` after every step (implementations decide how
+/// often to draw); `finished` once, also after an interrupt. After an error nothing more is
+/// called.
+pub trait Observer {
+    /// Before the first step.
+    fn started(&mut self, _progress: &Progress<'_>) {}
+    /// After a step.
+    fn progressed(&mut self, _progress: &Progress<'_>) {}
+    /// After the last step or the interrupt.
+    fn finished(&mut self, _run: &Run) {}
+}
+
+/// An observer that says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}

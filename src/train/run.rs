@@ -1,0 +1,144 @@
+//! A run: what training gives back.
+
+use crate::methods::Plan;
+use crate::nn::Model;
+use crate::privacy::{Badge, Event};
+use crate::train::Curve;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// All steps of the plan were taken.
+    Finished,
+    /// It was interrupted at a step boundary; model and epsilon are those of the steps taken.
+    Interrupted,
+}
+
+/// Everything about a run except its weights; what the run store keeps as text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Name of the run, a hash of its settings.
+    pub id: String,
+    /// The plan that was followed.
+    pub plan: Plan,
+    /// Name of the data.
+    pub data: String,
+    /// Content hash of the training part.
+    pub data_hash: String,
+    /// How it ended.
+    pub ending: Ending,
+    /// Steps taken.
+    pub steps: u64,
+    /// What was released, as events an accountant reads.
+    pub events: Vec<Event>,
+    /// Epsilon truly spent, at the plan's delta; `None` without privacy.
+    pub epsilon: Option<f64>,
+    /// Accuracy on the test part after the last step, if there is a test part.
+    pub test_accuracy: Option<f64>,
+    /// Wall-clock seconds of training.
+    pub seconds: f64,
+    /// The measurements along the way.
+    pub curve: Curve,
+}
+
+/// A trained model with its history and its guarantee. Cheap to clone.
+#[derive(Clone)]
+pub struct Run(Arc<Inner>);
+
+struct Inner {
+    record: RunRecord,
+    model: Model,
+    restored: bool,
+}
+
+impl Run {
+    pub(crate) fn new(record: RunRecord, model: Model) -> Self {
+        Self(Arc::new(Inner { record, model, restored: false }))
+    }
+
+    /// The same run, read back from the store: it was not trained again and cost nothing.
+    pub(crate) fn restored(record: RunRecord, model: Model) -> Self {
+        Self(Arc::new(Inner { record, model, restored: true }))
+    }
+
+    /// The trained model (after an interrupt: the model of the last step taken).
+    pub fn model(&self) -> Model {
+        self.0.model.clone()
+    }
+    /// Everything else, as plain data.
+    pub fn record(&self) -> &RunRecord {
+        &self.0.record
+    }
+    /// The plan that was followed.
+    pub fn plan(&self) -> &Plan {
+        &self.0.record.plan
+    }
+    /// The measurements along the way.
+    pub fn curve(&self) -> &Curve {
+        &self.0.record.curve
+    }
+    /// Epsilon truly spent, at the plan's delta; infinite without privacy.
+    pub fn epsilon(&self) -> f64 {
+        self.0.record.epsilon.unwrap_or(f64::INFINITY)
+    }
+    /// Accuracy on the test part, in [0, 1]; NaN if the data has none.
+    pub fn accuracy(&self) -> f64 {
+        self.0.record.test_accuracy.unwrap_or(f64::NAN)
+    }
+    /// Whether it was interrupted before the last step.
+    pub fn interrupted(&self) -> bool {
+        self.0.record.ending == Ending::Interrupted
+    }
+    /// Whether it was read back from the store instead of trained.
+    pub fn is_restored(&self) -> bool {
+        self.0.restored
+    }
+    /// How far the guarantee can be trusted.
+    pub fn badge(&self) -> Badge {
+        badge(self.plan())
+    }
+}
+
+/// The badge of a plan's results.
+pub(crate) fn badge(plan: &Plan) -> Badge {
+    match plan.privacy() {
+        None => Badge::None("training used raw gradients".into()),
+        Some(_) if plan.seed().is_some() => Badge::Assumption(
+            "study mode: the seed is fixed, the guarantee holds only against someone who does \
+             not know it"
+                .into(),
+        ),
+        Some(_) => Badge::Proved,
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let record = self.record();
+        write!(f, "{} on {}: {} of {} steps", record.plan.method(), record.data, record.steps,
+            record.plan.steps())?;
+        if let Some(accuracy) = record.test_accuracy {
+            write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
+        }
+        match (record.epsilon, record.plan.privacy()) {
+            (Some(epsilon), Some(privacy)) => {
+                write!(f, ", epsilon {epsilon:.3} at delta {:e}", privacy.delta.0)?;
+            }
+            _ => write!(f, ", no privacy")?,
+        }
+        if self.interrupted() {
+            write!(f, " (interrupted)")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,77 @@
+//! Where a run's randomness comes from: separate streams for sampling and noise.
+
+use crate::{Error, ErrorKind, Result};
+use rand::{TryRng, rngs::SysRng};
+use sha2::{Digest, Sha256};
+
+/// Independent seeds for the streams of one run.
+///
+/// # Guarantee
+/// The noise stream shares nothing with the sampling stream. Without a study seed both come from
+/// the operating system's generator; with one they are functions of it, and the guarantee only
+/// holds against someone who does not know it.
+#[derive(Clone)]
+pub struct Seeds {
+    /// For the sampler.
+    pub sampling: [u8; 32],
+    /// For the noise.
+    pub noise: [u8; 32],
+}
+
+impl Seeds {
+    /// Seeds from a study seed, or from the operating system.
+    ///
+    /// # Errors
+    /// `Io` if the operating system gives no randomness.
+    pub fn new(seed: Option<u64>) -> Result<Self> {
+        Ok(match seed {
+            Some(seed) => {
+                Self { sampling: derive(seed, "sampling"), noise: derive(seed, "noise") }
+            }
+            None => Self { sampling: from_system()?, noise: from_system()? },
+        })
+    }
+}
+
+fn derive(seed: u64, stream: &str) -> [u8; 32] {
+    Sha256::new()
+        .chain_update(b"epsilab stream ")
+        .chain_update(stream.as_bytes())
+        .chain_update(seed.to_le_bytes())
+        .finalize()
+        .into()
+}
+
+fn from_system() -> Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    SysRng.try_fill_bytes(&mut bytes).map_err(|error| {
+        Error::new(
+            ErrorKind::Io,
+            format!("the operating system gave no randomness ({error})"),
+            "noise that can be guessed protects nobody",
+        )
+        .fix("give a .seed(…) to run in study mode, without a guarantee")
+    })?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_study_seed_repeats_and_separates_the_streams() {
+        let (a, b) = (Seeds::new(Some(7)).unwrap(), Seeds::new(Some(7)).unwrap());
+        assert_eq!(a.noise, b.noise);
+        assert_eq!(a.sampling, b.sampling);
+        assert_ne!(a.noise, a.sampling);
+        assert_ne!(a.noise, Seeds::new(Some(8)).unwrap().noise);
+    }
+
+    #[test]
+    fn the_operating_system_never_repeats() {
+        let (a, b) = (Seeds::new(None).unwrap(), Seeds::new(None).unwrap());
+        assert_ne!(a.noise, b.noise);
+        assert_ne!(a.noise, a.sampling);
+    }
+}

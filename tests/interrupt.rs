@@ -1,0 +1,39 @@
+//! An interrupt keeps the run. Alone in its program: the signal is for the whole process.
+#![cfg(unix)]
+
+use epsilab::prelude::*;
+use epsilab::privacy::{Accountant, Ledger, Rdp};
+use epsilab::train::{Observer, Progress, fit};
+
+/// Presses the stop button after three steps.
+struct StopsAtThree;
+
+impl Observer for StopsAtThree {
+    fn progressed(&mut self, progress: &Progress<'_>) {
+        if progress.step == 3 {
+            // SAFETY: raises a signal that the run is listening for.
+            unsafe { libc::raise(libc::SIGINT) };
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_model_and_reports_what_was_truly_spent() -> Result<()> {
+    let data = data::glyphs_with(1000, 200, 3)?;
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let delta = Delta(1e-4);
+    let plan = DpSgd::new().target(Epsilon(4.0), delta).batch_size(100).epochs(10).plan(&data)?;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("ledger.jsonl");
+    let mut ledger = Ledger::open(&path)?;
+    let run = fit("stopped", &plan, &model, &data, &mut ledger, &mut StopsAtThree)?;
+
+    assert!(run.interrupted());
+    assert_eq!(run.record().steps, 3);
+    let three = Rdp::default().epsilon(&[plan.event_after(3)], delta)?.epsilon;
+    assert_eq!(run.epsilon(), three);
+    assert!(three < 4.0 && three > 0.0);
+    assert_eq!(Ledger::open(&path)?.events()?, vec![plan.event_after(3)]);
+    assert_ne!(run.model().predict(&data)?, model.predict(&data)?, "three steps were taken");
+    Ok(())
+}
