@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::*;
 use crate::privacy::{Delta, Rdp};
 
@@ -168,15 +166,4 @@ fn a_vanished_file_is_an_error_and_not_an_empty_ledger() {
     assert_eq!(ledger.events().unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(ledger.begin("next", &training(5)).unwrap_err().kind(), ErrorKind::Io);
     assert!(!path.exists());
-}
-
-#[test]
-fn seconds_become_a_date() {
-    let at = |seconds| iso_utc(UNIX_EPOCH + Duration::from_secs(seconds));
-    assert_eq!(at(0), "1970-01-01T00:00:00Z");
-    assert_eq!(at(951_782_399), "2000-02-28T23:59:59Z");
-    assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
-    assert_eq!(at(951_868_800), "2000-03-01T00:00:00Z");
-    assert_eq!(at(1_735_689_599), "2024-12-31T23:59:59Z");
-    assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00Z");
 }

@@ -11,16 +11,17 @@ fn close(value: f64, expected: f64, relative: f64) -> bool {
 /// binomial coefficients, as some accountants do.
 fn two_series(q: f64, sigma: f64, order: f64, signed: bool) -> f64 {
     let split = 0.5 + sigma * sigma * (1.0 / q - 1.0).ln();
-    // e^{(k²-k)/(2 sigma²)} Pr[N(k, sigma²) beyond the split], `distance` past it.
+    // (1-q)^{alpha-k} q^k e^{(k²-k)/(2 sigma²)} Pr[N(k, sigma²) is `distance` past the split]
     let bump = |k: f64, distance: f64| {
-        ((k * k - k) / (2.0 * sigma * sigma) + ln_half_erfc(distance / (2f64.sqrt() * sigma))).exp()
+        let ln_weight = (order - k) * (1.0 - q).ln() + k * q.ln();
+        let ln_moment = (k * k - k) / (2.0 * sigma * sigma);
+        (ln_weight + ln_moment + ln_half_erfc(distance / (2f64.sqrt() * sigma))).exp()
     };
     let (mut sum, mut choose) = (0.0, 1.0);
     for k in 0..2000 {
         let k = f64::from(k);
         let rest = order - k;
-        let below = (1.0 - q).powf(rest) * q.powf(k) * bump(k, k - split);
-        let above = (1.0 - q).powf(k) * q.powf(rest) * bump(rest, split - rest);
+        let (below, above) = (bump(k, k - split), bump(rest, split - rest));
         let terms = choose * (below + above);
         sum += if signed { terms } else { terms.abs() };
         choose *= rest / (k + 1.0);
