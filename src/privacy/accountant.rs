@@ -38,7 +38,7 @@ pub trait Accountant {
 pub struct Spent {
     /// The epsilon: 0 if nothing was released.
     pub epsilon: f64,
-    /// The Rényi order at which the bound is smallest (NaN-free; 0 for accountants without one).
+    /// The Rényi order at which the bound is smallest; 0 from an accountant without orders.
     pub order: f64,
     /// The best order is the first or the last of the list: a longer list could give a smaller
     /// epsilon. The value is an upper bound nevertheless.
@@ -55,7 +55,8 @@ impl fmt::Display for Spent {
     }
 }
 
-/// Epsilon in at most four significant digits, rounded up: a claim must not be below the bound.
+/// At most four significant digits, rounded up: a claimed epsilon must not be below the bound, a
+/// noise multiplier that is typed in again not below the one that was found.
 pub(crate) struct Rounded(pub f64);
 
 impl fmt::Display for Rounded {

@@ -32,8 +32,8 @@ impl fmt::Display for Calibrated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "noise multiplier {:.4} gives epsilon {} ({})",
-            self.noise_multiplier.0,
+            "noise multiplier {} gives epsilon {} ({})",
+            Rounded(self.noise_multiplier.0),
             Rounded(self.epsilon),
             self.accountant
         )

@@ -34,7 +34,7 @@ const LARGEST_SUMMED_ORDER: f64 = 256.0;
 /// Neighbours differ by one added or removed example whose contribution has norm at most 1 on a
 /// sum with noise `noise_multiplier`; each example joins independently with probability
 /// `sampling_rate`. In the two corners where no exact value is computed (see
-/// [`triangle_bound`]) the value is an upper bound.
+/// `triangle_bound`) the value is an upper bound.
 pub fn renyi_divergence(sampling_rate: f64, noise_multiplier: f64, order: f64) -> f64 {
     let (q, sigma) = (sampling_rate, noise_multiplier);
     // Divided twice: sigma² may underflow where the quotient is still a number.
