@@ -1,1 +1,45 @@
-//! Placeholder.
+//! Figures, tables, live displays and the place they go to.
+//!
+//! Figures are pure: they take plain numbers and give a [`Bundle`], the same thing in several
+//! forms (text always, SVG and PNG for figures, HTML for tables). [`display()`] hands a bundle to
+//! the sink of this process: the Epsilab kernel, a stock evcxr kernel, or a terminal. Nothing in
+//! this room trains, and nothing here reads data: what is drawn was given by the caller, so the
+//! caller answers for what it reveals. A panel drawn from private data outside the ledger carries
+//! the badge [`NOT_COVERED`].
+//!
+//! ```
+//! use epsilab::show::{Chart, Panel, Series};
+//!
+//! let chart = Chart::new("Learning rate")
+//!     .panel(Panel::new("rate").series(Series::line("cosine", [(0.0, 1.0), (10.0, 0.5)])))
+//!     .x_label("step");
+//! assert!(chart.text().contains("cosine"));
+//! assert!(chart.svg().starts_with("<svg"));
+//! ```
+
+mod axis;
+mod bundle;
+mod chart;
+mod font;
+pub mod format;
+mod layout;
+mod live;
+pub mod palette;
+mod plot;
+mod render;
+mod run;
+mod scene;
+mod series;
+mod sink;
+#[cfg(unix)]
+mod socket;
+mod spark;
+mod table;
+
+pub use bundle::Bundle;
+pub use chart::{Chart, NOT_COVERED, Panel};
+pub use live::LiveDisplay;
+pub use run::{RunCurve, run_bundle, run_chart, run_line};
+pub use series::Series;
+pub use sink::{display, progress, with_capture};
+pub use table::Table;

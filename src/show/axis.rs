@@ -1,0 +1,185 @@
+//! Scales and round ticks.
+
+use super::format;
+
+/// What the numbers of an axis are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Unit {
+    #[default]
+    Plain,
+    /// Shares of one, shown as percent.
+    Percent,
+    /// Epsilons: values are rounded up.
+    Epsilon,
+}
+
+/// One axis: the shown range, its scale, and the ticks with their labels.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+    pub(super) ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// A linear axis over exactly this range, with about `count` ticks at round numbers in it.
+    pub(super) fn linear(low: f64, high: f64, count: usize, unit: Unit) -> Self {
+        let (low, high) = widened(low, high);
+        let step = round_step((high - low) / count.max(1) as f64);
+        Self { low, high, log: false, ticks: ticks(low, high, step, unit) }
+    }
+
+    /// A linear axis whose ends are ticks and that holds this range.
+    pub(super) fn rounded(low: f64, high: f64, count: usize, unit: Unit) -> Self {
+        let (low, high) = widened(low, high);
+        let step = round_step((high - low) / count.max(1) as f64);
+        let (low, high) = ((low / step - 1e-9).floor() * step, (high / step + 1e-9).ceil() * step);
+        Self { low, high, log: false, ticks: ticks(low, high, step, unit) }
+    }
+
+    /// The same axis, cut to values that are possible at all.
+    pub(super) fn within(mut self, low: f64, high: f64) -> Self {
+        (self.low, self.high) = (self.low.max(low), self.high.min(high));
+        self.ticks.retain(|(t, _)| (self.low - 1e-9..=self.high + 1e-9).contains(t));
+        self
+    }
+
+    /// A logarithmic axis over at least this range of positive numbers, ticks at powers of ten
+    /// (and at 2 and 5 times those where the range is short).
+    pub(super) fn log(low: f64, high: f64, unit: Unit) -> Self {
+        let low = if low > 0.0 { low } else { 1e-3 };
+        let high = if high > low { high } else { low * 10.0 };
+        let (from, to) = (low.log10(), high.log10());
+        let (first, last) = (from.floor() as i32, to.ceil() as i32);
+        let every = ((last - first) / 6).max(1) as usize;
+        let multiples: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let mut at: Vec<f64> = (first..=last)
+            .step_by(every)
+            .flat_map(|power| multiples.iter().map(move |m| m * 10f64.powi(power)))
+            .collect();
+        let below = at.iter().rposition(|&t| t <= low * 1.000_001).unwrap_or(0);
+        let above = at.iter().position(|&t| t >= high * 0.999_999).unwrap_or(at.len() - 1);
+        at = at[below..=above.max(below)].to_vec();
+        let (low, high) = (low.min(at[0]), high.max(at[at.len() - 1]));
+        let label = |t: f64| match unit {
+            Unit::Percent => format!("{} %", short(t * 100.0)),
+            Unit::Plain | Unit::Epsilon => short(t),
+        };
+        Self { low, high, log: true, ticks: at.into_iter().map(|t| (t, label(t))).collect() }
+    }
+
+    /// Where a value lies: 0 at the low end, 1 at the high end, beyond them outside.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        if self.log {
+            let value = if value > 0.0 { value } else { self.low };
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, not below `raw`.
+fn round_step(raw: f64) -> f64 {
+    let power = 10f64.powf(raw.log10().floor());
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|f| f * power >= raw * 0.999_999);
+    factor.unwrap_or(10.0) * power
+}
+
+fn ticks(low: f64, high: f64, step: f64, unit: Unit) -> Vec<(f64, String)> {
+    let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
+    let shown_step = if unit == Unit::Percent { step * 100.0 } else { step };
+    let decimals = (-(shown_step.log10() + 1e-9).floor()).max(0.0) as usize;
+    let largest = low.abs().max(high.abs());
+    let plain = decimals <= 5 && largest < 1e7;
+    let label = |value: f64| {
+        let shown = if unit == Unit::Percent { value * 100.0 } else { value };
+        let number = if plain { format::fixed(shown, decimals) } else { short(shown) };
+        if unit == Unit::Percent { format!("{number} %") } else { number }
+    };
+    let count = ((last - first).max(0.0) as usize).min(50);
+    (0..=count).map(|i| (first + i as f64) * step).map(|t| (t, label(t))).collect()
+}
+
+/// A number in as few characters as it needs, up to four significant digits.
+fn short(value: f64) -> String {
+    let text = format::significant(value, 4);
+    let is_decimal = text.contains('.') && !text.contains('e');
+    if is_decimal { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+/// Gives a range some height where it has none (or less than floats can tell apart).
+fn widened(low: f64, high: f64) -> (f64, f64) {
+    let size = low.abs().max(high.abs());
+    if high - low > size * 1e-9 && high > low {
+        return (low, high);
+    }
+    if size == 0.0 { (0.0, 1.0) } else { (low - size * 0.1, high + size * 0.1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|t| t.1.as_str()).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_numbers_with_no_more_digits_than_the_step() {
+        assert_eq!(
+            labels(&Axis::linear(0.0, 879.0, 4, Unit::Plain)),
+            ["0", "500"],
+            "a step of 220 rounds up to 500"
+        );
+        assert_eq!(
+            labels(&Axis::linear(0.0, 879.0, 5, Unit::Plain)),
+            ["0", "200", "400", "600", "800"]
+        );
+        assert_eq!(
+            labels(&Axis::rounded(0.13, 2.3, 5, Unit::Plain)),
+            ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5"]
+        );
+        assert_eq!(
+            labels(&Axis::rounded(0.1, 0.976, 5, Unit::Percent)),
+            ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]
+        );
+        assert_eq!(
+            labels(&Axis::linear(0.0, 60_000.0, 3, Unit::Plain)),
+            ["0", "20,000", "40,000", "60,000"]
+        );
+    }
+
+    #[test]
+    fn a_logarithmic_axis_ticks_at_powers_of_ten() {
+        assert_eq!(
+            labels(&Axis::log(2e-5, 0.3, Unit::Plain)),
+            ["1e-5", "0.0001", "0.001", "0.01", "0.1", "1"]
+        );
+        assert_eq!(labels(&Axis::log(0.3, 4.0, Unit::Plain)), ["0.2", "0.5", "1", "2", "5"]);
+        let axis = Axis::log(0.01, 100.0, Unit::Plain);
+        assert!((axis.place(1.0) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_range_without_height_still_has_an_axis() {
+        for (low, high) in [(0.0, 0.0), (5.0, 5.0), (-1e-200, -1e-200), (1e300, 1e300), (1.0, 0.5)]
+        {
+            for axis in [
+                Axis::linear(low, high, 4, Unit::Plain),
+                Axis::rounded(low, high, 4, Unit::Percent),
+                Axis::log(low, high, Unit::Plain),
+            ] {
+                assert!(axis.high > axis.low, "{axis:?}");
+                assert!(axis.ticks.len() < 60);
+            }
+        }
+    }
+
+    #[test]
+    fn place_runs_from_zero_to_one() {
+        let axis = Axis::linear(2.0, 4.0, 4, Unit::Plain);
+        assert_eq!([2.0, 3.0, 4.0].map(|v| axis.place(v)), [0.0, 0.5, 1.0]);
+    }
+}

@@ -1,0 +1,129 @@
+use super::sink;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// One thing to show, in every form it has. The viewer takes the richest it can draw.
+#[derive(Clone, Default, PartialEq)]
+pub struct Bundle {
+    /// Plain text; always present. Its first line stands for the whole in a one-line progress.
+    pub text: String,
+    /// A fragment of HTML: inline styles only, no scripts.
+    pub html: Option<String>,
+    /// An SVG document.
+    pub svg: Option<String>,
+    /// A PNG file.
+    pub png: Option<Vec<u8>>,
+}
+
+impl Bundle {
+    /// A bundle of plain text only.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Adds the HTML form.
+    pub fn with_html(mut self, html: impl Into<String>) -> Self {
+        self.html = Some(html.into());
+        self
+    }
+
+    /// Adds the SVG form.
+    pub fn with_svg(mut self, svg: impl Into<String>) -> Self {
+        self.svg = Some(svg.into());
+        self
+    }
+
+    /// Adds the PNG form: the bytes of a PNG file.
+    pub fn with_png(mut self, png: Vec<u8>) -> Self {
+        self.png = Some(png);
+        self
+    }
+
+    /// Shows it once in the current sink.
+    pub fn show(&self) {
+        sink::display(self);
+    }
+
+    /// The first line of the text that is not blank.
+    pub fn headline(&self) -> &str {
+        self.text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+    }
+
+    /// The forms by mime type, as Jupyter wants them: PNG in base64, all else as it is.
+    pub fn to_json(&self) -> Value {
+        let forms = self.forms().into_iter();
+        Value::Object(forms.map(|(mime, data)| (mime.to_string(), Value::from(data))).collect())
+    }
+
+    /// Display metadata by mime type: the size of the PNG on the page, in CSS pixels. Ours are
+    /// drawn with twice as many pixels.
+    pub fn metadata(&self) -> Value {
+        let mut all = Map::new();
+        if let Some((width, height)) = self.png.as_deref().and_then(super::render::page_size) {
+            let size = serde_json::json!({"width": width, "height": height});
+            all.insert("image/png".into(), size);
+        }
+        Value::Object(all)
+    }
+
+    /// Mime type and content of each form, poorest first.
+    pub(super) fn forms(&self) -> Vec<(&'static str, String)> {
+        let mut forms = vec![("text/plain", self.text.clone())];
+        forms.extend(self.html.clone().map(|html| ("text/html", html)));
+        forms.extend(self.svg.clone().map(|svg| ("image/svg+xml", svg)));
+        forms.extend(self.png.as_ref().map(|png| ("image/png", STANDARD.encode(png))));
+        forms
+    }
+
+    /// About how many bytes it takes on the wire.
+    pub(super) fn wire_size(&self) -> usize {
+        let long = |form: &Option<String>| form.as_ref().map_or(0, String::len);
+        let png = self.png.as_ref().map_or(0, |png| png.len() * 4 / 3);
+        self.text.len() + long(&self.html) + long(&self.svg) + png
+    }
+}
+
+impl fmt::Display for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The text and the sizes of the other forms: a whole PNG helps nobody in a message.
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bundle")
+            .field("text", &self.text)
+            .field("html_bytes", &self.html.as_ref().map(String::len))
+            .field("svg_bytes", &self.svg.as_ref().map(String::len))
+            .field("png_bytes", &self.png.as_ref().map(Vec::len))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_a_key_for_each_form_and_no_other() {
+        let bare = Bundle::text("hello").to_json();
+        assert_eq!(bare, serde_json::json!({"text/plain": "hello"}));
+        let full = Bundle::text("t").with_html("<b>h</b>").with_svg("<svg/>").with_png(vec![1, 2]);
+        assert_eq!(
+            full.to_json(),
+            serde_json::json!({
+                "text/plain": "t", "text/html": "<b>h</b>",
+                "image/svg+xml": "<svg/>", "image/png": "AQI="
+            })
+        );
+    }
+
+    #[test]
+    fn the_headline_is_the_first_line_that_says_something() {
+        assert_eq!(Bundle::text("\n  step 3/10\nmore").headline(), "step 3/10");
+        assert_eq!(Bundle::default().headline(), "");
+    }
+}

@@ -1,0 +1,223 @@
+//! Numbers as people read them: separators, significant digits, units.
+
+use std::fmt::Display;
+
+/// A whole number with thousands separators: `60000` is `60,000`.
+pub fn count(n: impl Display) -> String {
+    group(&n.to_string())
+}
+
+/// A share as percent with one digit: `0.9532` is `95.3 %`.
+pub fn percent(share: f64) -> String {
+    if share.is_finite() { format!("{} %", fixed(share * 100.0, 1)) } else { odd(share) }
+}
+
+/// An epsilon with two digits (one from 10 on, none from 100 on), rounded **up**: a displayed
+/// budget never understates the one that was spent. Infinity is `∞`.
+pub fn eps(epsilon: f64) -> String {
+    if !epsilon.is_finite() {
+        return odd(epsilon);
+    }
+    let decimals = match epsilon.abs() {
+        e if e < 0.095 => return small_eps(epsilon),
+        e if e < 9.995 => 2,
+        e if e < 99.95 => 1,
+        _ => 0,
+    };
+    fixed(round_up(epsilon, decimals), decimals)
+}
+
+/// A failure probability in its shortest scientific form: `1e-5`.
+pub fn delta(delta: f64) -> String {
+    if delta.is_finite() { format!("{delta:e}") } else { odd(delta) }
+}
+
+/// A duration: `0.42 s`, `8.3 s`, `42 s`, `1 min 23 s`, `2 h 05 min`.
+pub fn seconds(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return odd(seconds);
+    }
+    if seconds < 0.995 {
+        return format!("{} s", fixed(seconds, 2));
+    }
+    if seconds < 9.95 {
+        return format!("{} s", fixed(seconds, 1));
+    }
+    let whole = seconds.round() as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => {
+            let minutes = (seconds / 60.0).round() as u64;
+            format!("{} h {:02} min", group(&(minutes / 60).to_string()), minutes % 60)
+        }
+    }
+}
+
+/// A number with `digits` significant digits; scientific below 1e-4 and from 1e7 on.
+pub fn significant(value: f64, digits: usize) -> String {
+    if !value.is_finite() {
+        return odd(value);
+    }
+    if value == 0.0 {
+        return "0".into();
+    }
+    let digits = digits.clamp(1, 15);
+    // Rounded first: 0.9996 with three digits is 1.00, not 1.000.
+    let scientific = format!("{value:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if !(-4..7).contains(&exponent) {
+        return format!("{}e{exponent}", trim_zeros(mantissa));
+    }
+    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
+    let rounded: f64 = scientific.parse().unwrap_or(value);
+    fixed(rounded, decimals)
+}
+
+/// A number with a fixed count of decimals and thousands separators; never `-0`.
+pub fn fixed(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return odd(value);
+    }
+    let text = format!("{value:.decimals$}");
+    let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
+    group(if is_zero { text.trim_start_matches('-') } else { &text })
+}
+
+/// Text that is safe inside an HTML element or attribute.
+pub fn html_escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// One line that may stand in any figure: control characters (not allowed in XML) become spaces.
+pub(super) fn one_line(text: &str) -> String {
+    let allowed = |c: char| !c.is_control() && c != '\u{fffe}' && c != '\u{ffff}';
+    text.chars().map(|c| if allowed(c) { c } else { ' ' }).collect::<String>().trim().to_string()
+}
+
+fn small_eps(epsilon: f64) -> String {
+    if epsilon <= 0.0 {
+        return significant(epsilon, 2);
+    }
+    let decimals = 1 - epsilon.log10().floor() as i32;
+    if decimals > 6 {
+        return significant(epsilon, 2);
+    }
+    fixed(round_up(epsilon, decimals as usize), decimals as usize)
+}
+
+/// Rounds towards infinity, but forgives the last bits of a float: 3.0000000001 stays 3.00.
+fn round_up(value: f64, decimals: usize) -> f64 {
+    let scale = 10f64.powi(decimals as i32);
+    (value * scale - 1e-6).ceil() / scale
+}
+
+fn trim_zeros(mantissa: &str) -> &str {
+    if mantissa.contains('.') {
+        mantissa.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        mantissa
+    }
+}
+
+fn odd(value: f64) -> String {
+    let text = match value {
+        v if v.is_nan() => "not a number",
+        v if v > 0.0 => "∞",
+        _ => "-∞",
+    };
+    text.to_string()
+}
+
+/// Puts a comma between groups of three digits of the whole part.
+fn group(number: &str) -> String {
+    let (sign, rest) = match number.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", number),
+    };
+    let (whole, fraction) = match rest.find('.') {
+        Some(dot) => rest.split_at(dot),
+        None => (rest, ""),
+    };
+    let mut out = sign.to_string();
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        assert_eq!(count(60_000), "60,000");
+        assert_eq!(count(879usize), "879");
+        assert_eq!(count(1_234_567u64), "1,234,567");
+        assert_eq!(percent(0.9532), "95.3 %");
+        assert_eq!(delta(1e-5), "1e-5");
+        assert_eq!(fixed(-0.001, 2), "0.00");
+        assert_eq!(fixed(-12345.678, 1), "-12,345.7");
+    }
+
+    #[test]
+    fn durations_carry_into_the_next_unit() {
+        assert_eq!(seconds(0.42), "0.42 s");
+        assert_eq!(seconds(0.999), "1.0 s");
+        assert_eq!(seconds(9.97), "10 s");
+        assert_eq!(seconds(83.2), "1 min 23 s");
+        assert_eq!(seconds(59.7), "1 min 00 s");
+        assert_eq!(seconds(7_500.0), "2 h 05 min");
+        assert_eq!(seconds(7_199.9), "2 h 00 min");
+    }
+
+    #[test]
+    fn significant_digits_survive_rounding_over_a_power_of_ten() {
+        assert_eq!(significant(0.41234, 2), "0.41");
+        assert_eq!(significant(0.9996, 3), "1.00");
+        assert_eq!(significant(12_345.0, 3), "12,300");
+        assert_eq!(significant(1.5e9, 3), "1.5e9");
+        assert_eq!(significant(2e-7, 3), "2e-7");
+        assert_eq!(significant(0.0, 3), "0");
+        assert_eq!(significant(f64::NAN, 3), "not a number");
+    }
+
+    #[test]
+    fn a_displayed_epsilon_is_never_below_the_one_spent() {
+        assert_eq!(eps(2.98), "2.98");
+        assert_eq!(eps(2.9801), "2.99");
+        assert_eq!(eps(3.0000000001), "3.00");
+        assert_eq!(eps(9.999), "10.0");
+        assert_eq!(eps(0.0123), "0.013");
+        assert_eq!(eps(123.2), "124");
+        assert_eq!(eps(0.0), "0");
+        assert_eq!(eps(f64::INFINITY), "∞");
+        for i in 1..4000 {
+            let spent = f64::from(i) * 0.00731;
+            let shown: f64 = eps(spent).replace(',', "").parse().unwrap();
+            assert!(shown >= spent - 1e-7, "{spent} shown as {shown}");
+        }
+    }
+
+    #[test]
+    fn escaped_text_cannot_open_a_tag_or_leave_an_attribute() {
+        assert_eq!(html_escape("<a b='\"&'>"), "&lt;a b=&#39;&quot;&amp;&#39;&gt;");
+        assert_eq!(one_line("a\nb\u{0}"), "a b");
+    }
+}

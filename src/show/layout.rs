@@ -1,0 +1,307 @@
+//! Where everything of a chart goes.
+
+use super::axis::{Axis, Unit};
+use super::chart::{Chart, Panel};
+use super::font;
+use super::format::one_line;
+use super::palette::{self, Rgb};
+use super::plot;
+use super::scene::{Align, Area, Letters, Scene};
+
+const MARGIN: f64 = 18.0;
+const GAP: f64 = 28.0;
+const TITLE: f64 = 15.0;
+const HEAD: f64 = 12.5;
+pub(super) const SMALL: f64 = 11.0;
+/// Room left of a plot for its tick labels: the same in all panels, so that plots line up.
+const TICK_GAP: f64 = 7.0;
+
+pub(super) fn letters(size: f64, bold: bool, colour: Rgb, align: Align) -> Letters {
+    Letters { size, bold, colour, align }
+}
+
+/// Draws the whole chart.
+pub(super) fn scene(chart: &Chart) -> Scene {
+    let columns = if chart.stacked { 1 } else { chart.panels.len().clamp(1, 3) };
+    let (width, plot_height) = match (columns, chart.stacked) {
+        (1, false) => (600.0, 230.0),
+        (1, true) => (640.0, 130.0),
+        (2, _) => (760.0, 200.0),
+        _ => (900.0, 180.0),
+    };
+    let panel_width = (width - 2.0 * MARGIN - GAP * (columns as f64 - 1.0)) / columns as f64;
+    let x_axis = x_range(chart);
+    let plans: Vec<PanelPlan<'_>> =
+        chart.panels.iter().map(|panel| PanelPlan::new(panel, panel_width)).collect();
+    let rows: Vec<&[PanelPlan<'_>]> = plans.chunks(columns).collect();
+
+    let title_height = title_height(chart);
+    let below = 20.0 + if chart.x_label.is_empty() { 0.0 } else { 17.0 };
+    let row_height = |row: &[PanelPlan<'_>]| head_height(row) + plot_height + below;
+    let between = 14.0;
+    let rows_height: f64 = rows.iter().map(|row| row_height(row)).sum::<f64>()
+        + between * (rows.len().max(1) - 1) as f64;
+    let height = (MARGIN + title_height + rows_height + MARGIN - 4.0).round();
+
+    let mut scene = Scene::new(width, height);
+    let card = Area { left: 0.0, top: 0.0, right: width, bottom: height };
+    scene.framed(card, palette::CARD, palette::BORDER);
+    title(&mut scene, chart);
+
+    let mut top = MARGIN + title_height;
+    for row in rows {
+        let head = head_height(row);
+        for (column, plan) in row.iter().enumerate() {
+            let left = MARGIN + column as f64 * (panel_width + GAP);
+            plan.head(&mut scene, left, top);
+            let area = Area {
+                left: left + plan.tick_room,
+                top: top + head,
+                right: left + panel_width,
+                bottom: top + head + plot_height,
+            };
+            let x = x_ticks(x_axis, area.width());
+            plot::draw(&mut scene, plan.panel, area, &x, &plan.y);
+            let middle = (area.left + area.right) / 2.0;
+            let label = font::fit(&one_line(&chart.x_label), SMALL, false, area.width());
+            let style = letters(SMALL, false, palette::MUTED, Align::Middle);
+            scene.text((middle, area.bottom + 30.0), label, style);
+        }
+        top += row_height(row) + between;
+    }
+    scene
+}
+
+fn title_height(chart: &Chart) -> f64 {
+    let title = if chart.title.is_empty() { 0.0 } else { 30.0 };
+    title + if chart.note.is_some() { 18.0 } else { 0.0 }
+}
+
+fn title(scene: &mut Scene, chart: &Chart) {
+    let room = scene.width - 2.0 * MARGIN;
+    let mut y = MARGIN + 6.0;
+    if !chart.title.is_empty() {
+        let text = font::fit(&one_line(&chart.title), TITLE, true, room);
+        scene.text((MARGIN, y), text, letters(TITLE, true, palette::INK, Align::Left));
+        y += 20.0;
+    }
+    if let Some(note) = &chart.note {
+        let text = font::fit(&one_line(note), SMALL, false, room);
+        scene.text((MARGIN, y), text, letters(SMALL, false, palette::MUTED, Align::Left));
+    }
+}
+
+/// Head of the tallest panel of a row: all plots of a row start at the same height.
+fn head_height(row: &[PanelPlan<'_>]) -> f64 {
+    row.iter().map(PanelPlan::head_height).fold(0.0, f64::max)
+}
+
+fn x_range(chart: &Chart) -> (f64, f64) {
+    let mut low = f64::INFINITY;
+    let mut high = f64::NEG_INFINITY;
+    for (x, _) in chart.panels.iter().flat_map(Panel::points) {
+        (low, high) = (low.min(x), high.max(x));
+    }
+    if let Some((from, to)) = chart.x_range.filter(|(a, b)| a.is_finite() && b.is_finite() && a < b)
+    {
+        return (from, to);
+    }
+    if low <= high { (low, high) } else { (0.0, 1.0) }
+}
+
+/// As many round ticks as fit with air between their labels.
+fn x_ticks((low, high): (f64, f64), width: f64) -> Axis {
+    for count in (2..=8).rev() {
+        let axis = Axis::linear(low, high, count, Unit::Plain);
+        let widest = widest(&axis);
+        if axis.ticks.len() as f64 * (widest + 18.0) <= width + widest {
+            return axis;
+        }
+    }
+    Axis::linear(low, high, 1, Unit::Plain)
+}
+
+fn widest(axis: &Axis) -> f64 {
+    axis.ticks.iter().map(|(_, label)| font::width(label, SMALL, false)).fold(0.0, f64::max)
+}
+
+fn y_axis(panel: &Panel) -> Axis {
+    const TICKS: usize = 5;
+    if let Some((low, high)) =
+        panel.y_range.filter(|(a, b)| a.is_finite() && b.is_finite() && a < b)
+    {
+        if !panel.log {
+            return Axis::linear(low, high, TICKS, panel.unit);
+        }
+        if low > 0.0 {
+            return Axis::log(low, high, panel.unit);
+        }
+    }
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for (_, y) in panel.points() {
+        (low, high) = (low.min(y), high.max(y));
+    }
+    for level in panel.references.iter().map(|r| r.level).filter(|level| !panel.log || *level > 0.0)
+    {
+        (low, high) = (low.min(level), high.max(level));
+    }
+    if low > high {
+        (low, high) = if panel.log { (0.1, 1.0) } else { (0.0, 1.0) };
+    }
+    if panel.log {
+        return Axis::log(low, high, panel.unit);
+    }
+    // A reference at the top edge needs room for its label.
+    let top = panel.references.iter().map(|r| r.level).fold(f64::NEG_INFINITY, f64::max);
+    if top >= high {
+        high += 0.1 * (high - low.min(0.0)).max(0.0);
+    }
+    if low > 0.0 && low < 0.4 * high {
+        low = 0.0;
+    }
+    if panel.unit == Unit::Percent && low >= 0.0 && high <= 1.0 {
+        let axis = Axis::rounded(low, high, TICKS, panel.unit);
+        return axis.within(0.0, 1.0);
+    }
+    Axis::rounded(low, high, TICKS, panel.unit)
+}
+
+/// A panel with what has to be known before anything is placed.
+struct PanelPlan<'a> {
+    panel: &'a Panel,
+    y: Axis,
+    tick_room: f64,
+    width: f64,
+    remark: String,
+    legend: Vec<LegendRow>,
+}
+
+type LegendRow = Vec<LegendEntry>;
+
+struct LegendEntry {
+    series: usize,
+    x: f64,
+    name: String,
+    value: String,
+}
+
+const SAMPLE: f64 = 24.0;
+const LEGEND_GAP: f64 = 16.0;
+const LINE: f64 = 17.0;
+
+impl<'a> PanelPlan<'a> {
+    fn new(panel: &'a Panel, width: f64) -> Self {
+        let y = y_axis(panel);
+        let tick_room = widest(&y).max(24.0) + TICK_GAP;
+        let legend = if panel.series.len() > 1 { legend(panel, width) } else { Vec::new() };
+        Self { panel, tick_room, y, width, remark: remark(panel), legend }
+    }
+
+    fn has_second_line(&self) -> bool {
+        self.panel.badge.is_some() || !self.remark.is_empty()
+    }
+
+    fn head_height(&self) -> f64 {
+        let second = if self.has_second_line() { LINE + 3.0 } else { 0.0 };
+        20.0 + second + self.legend.len() as f64 * LINE + 4.0
+    }
+
+    fn head(&self, scene: &mut Scene, left: f64, top: f64) {
+        let right = left + self.width;
+        let mut y = top + 7.0;
+        let value = match self.panel.series.as_slice() {
+            [series] => shown_last(self.panel, series).map(|v| self.panel.value(v)),
+            _ => None,
+        };
+        let value = value.unwrap_or_default();
+        let room = self.width - font::width(&value, HEAD, true) - 12.0;
+        let name = font::fit(&one_line(&self.panel.label), HEAD, true, room);
+        scene.text((left, y), name, letters(HEAD, true, palette::INK, Align::Left));
+        scene.text((right, y), value, letters(HEAD, true, palette::INK, Align::Right));
+        y += LINE + 3.0;
+        if self.has_second_line() {
+            let mut free = self.width;
+            if let Some(badge) = &self.panel.badge {
+                free -= badge_box(scene, &one_line(badge), left, y, self.width) + 10.0;
+            }
+            let remark = font::fit(&self.remark, SMALL - 1.0, false, free);
+            let style = letters(SMALL - 1.0, false, palette::MUTED, Align::Right);
+            scene.text((right, y), remark, style);
+            y += LINE + 3.0;
+        }
+        for row in &self.legend {
+            for entry in row {
+                self.legend_entry(scene, entry, left + entry.x, y);
+            }
+            y += LINE;
+        }
+    }
+
+    fn legend_entry(&self, scene: &mut Scene, entry: &LegendEntry, x: f64, y: f64) {
+        plot::sample(scene, self.panel, entry.series, (x, y), SAMPLE);
+        let at = x + SAMPLE + 6.0;
+        scene.text((at, y), &entry.name, letters(SMALL, false, palette::INK, Align::Left));
+        let at = at + font::width(&entry.name, SMALL, false) + 5.0;
+        scene.text((at, y), &entry.value, letters(SMALL, true, palette::INK, Align::Left));
+    }
+}
+
+/// Draws a badge centred at height `y` and gives its width.
+fn badge_box(scene: &mut Scene, badge: &str, left: f64, y: f64, room: f64) -> f64 {
+    let size = SMALL - 1.0;
+    let text = font::fit(badge, size, false, room - 12.0);
+    let width = font::width(&text, size, false) + 12.0;
+    let (top, bottom) = ((y - 8.0).round(), (y + 8.0).round());
+    let area = Area { left, top, right: (left + width).round(), bottom };
+    scene.framed(area, palette::BADGE, palette::BADGE_EDGE);
+    scene.text((left + 6.0, y), text, letters(size, false, palette::BADGE_INK, Align::Left));
+    width
+}
+
+/// What the reader must know of the drawing: how many points a mean takes.
+fn remark(panel: &Panel) -> String {
+    let window = panel.series.iter().filter_map(|series| series.window()).max();
+    window.map(|n| format!("bold: mean of {n}")).unwrap_or_default()
+}
+
+/// The value at the end of the line that catches the eye: of the running mean, if there is one.
+pub(super) fn shown_last(panel: &Panel, series: &super::Series) -> Option<f64> {
+    // An epsilon that became infinite can't be drawn, but the last finite one would be a lie.
+    if let Some(&(_, y)) = series.points.last().filter(|_| panel.unit == Unit::Epsilon)
+        && y == f64::INFINITY
+    {
+        return Some(y);
+    }
+    let Some(window) = series.window() else {
+        return series.finite().filter(|p| !panel.log || p.1 > 0.0).last().map(|p| p.1);
+    };
+    let runs = series.runs();
+    let last = runs.last()?;
+    let tail = &last[last.len().saturating_sub(window)..];
+    Some(tail.iter().map(|p| p.1 / tail.len() as f64).sum())
+}
+
+/// Places names and last values from left to right, in as many rows as it takes.
+fn legend(panel: &Panel, width: f64) -> Vec<LegendRow> {
+    let mut rows: Vec<LegendRow> = vec![Vec::new()];
+    let mut x = 0.0;
+    for (i, series) in panel.series.iter().enumerate() {
+        let value = match shown_last(panel, series) {
+            Some(value) => panel.value(value),
+            None => "no data yet".into(),
+        };
+        let value_width = font::width(&value, SMALL, true) + 5.0;
+        let room = width - SAMPLE - 6.0 - value_width;
+        let name = font::fit(&one_line(&series.name), SMALL, false, room);
+        let wide = SAMPLE + 6.0 + font::width(&name, SMALL, false) + value_width;
+        if x > 0.0 && x + wide > width {
+            rows.push(Vec::new());
+            x = 0.0;
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push(LegendEntry { series: i, x, name, value });
+        }
+        x += wide + LEGEND_GAP;
+    }
+    rows
+}

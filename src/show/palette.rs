@@ -1,0 +1,132 @@
+//! Colours of the figures.
+//!
+//! Figures are drawn on an opaque light card with a hairline border. On a transparent ground no
+//! ink has a contrast of 4.5 : 1 (WCAG 2.2, 1.4.3) on GitHub's white *and* on its dark grey and
+//! leaves room for five hues; on our own card every ink is checked once, and a figure copied
+//! into a slide or a paper looks the same.
+//!
+//! The series colours are the five of the Okabe-Ito palette for colour-blind readers that reach
+//! 3 : 1 against the card (WCAG 2.2, 1.4.11); orange, sky blue and yellow don't. Series also differ
+//! by marker, approximations by dashes, so nothing rests on colour alone.
+
+/// A colour as red, green, blue of sRGB.
+pub type Rgb = (u8, u8, u8);
+
+/// The ground of every figure.
+pub const CARD: Rgb = (0xff, 0xff, 0xff);
+/// The hairline around it.
+pub const BORDER: Rgb = (0xd0, 0xd7, 0xde);
+/// Titles, values, names.
+pub const INK: Rgb = (0x1f, 0x23, 0x28);
+/// Tick labels, axis names, remarks.
+pub const MUTED: Rgb = (0x59, 0x63, 0x6e);
+/// Grid lines: there to be overlooked.
+pub const GRID: Rgb = (0xe4, 0xe8, 0xec);
+/// The base line of a plot.
+pub const AXIS: Rgb = (0x81, 0x8b, 0x98);
+/// Lines that mark a target.
+pub const REFERENCE: Rgb = (0x59, 0x63, 0x6e);
+/// Text of a badge.
+pub const BADGE_INK: Rgb = (0x7a, 0x3e, 0x00);
+/// Ground of a badge.
+pub const BADGE: Rgb = (0xff, 0xf3, 0xe0);
+/// Edge of a badge.
+pub const BADGE_EDGE: Rgb = (0xe0, 0xb0, 0x72);
+
+/// Series colours: Okabe and Ito's blue, vermillion, bluish green, reddish purple, black.
+pub const SERIES: [Rgb; 5] = [
+    (0x00, 0x72, 0xb2),
+    (0xd5, 0x5e, 0x00),
+    (0x00, 0x9e, 0x73),
+    (0xcc, 0x79, 0xa7),
+    (0x00, 0x00, 0x00),
+];
+
+/// The colour of series number `i`, going round after the last.
+pub fn series(i: usize) -> Rgb {
+    SERIES[i % SERIES.len()]
+}
+
+/// `colour` thinned with the card: `share` 1 leaves it, 0 gives the card.
+pub fn tint(colour: Rgb, share: f64) -> Rgb {
+    let mix = |c: u8, card: u8| {
+        (f64::from(c) * share + f64::from(card) * (1.0 - share)).round().clamp(0.0, 255.0) as u8
+    };
+    (mix(colour.0, CARD.0), mix(colour.1, CARD.1), mix(colour.2, CARD.2))
+}
+
+/// Contrast ratio of two colours, 1 to 21 (WCAG 2.2, definition of contrast ratio).
+pub fn contrast(a: Rgb, b: Rgb) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+fn luminance((r, g, b): Rgb) -> f64 {
+    0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+}
+
+fn linear(channel: u8) -> f64 {
+    let c = f64::from(channel) / 255.0;
+    if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contrast_is_one_to_itself_and_twenty_one_from_black_to_white() {
+        assert!((contrast((0, 0, 0), (255, 255, 255)) - 21.0).abs() < 1e-9);
+        assert!((contrast(INK, INK) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_text_colour_reads_on_its_ground() {
+        for (ink, ground) in [(INK, CARD), (MUTED, CARD), (REFERENCE, CARD), (BADGE_INK, BADGE)] {
+            assert!(contrast(ink, ground) >= 4.5, "{ink:?} on {ground:?}");
+        }
+        assert!(contrast(GRID, CARD) < 1.5, "the grid should stay behind the data");
+    }
+
+    #[test]
+    fn every_series_colour_reaches_three_to_one_on_the_card() {
+        for colour in SERIES {
+            assert!(contrast(colour, CARD) >= 3.0, "{colour:?}: {}", contrast(colour, CARD));
+        }
+        let orange = (0xe6, 0x9f, 0x00);
+        assert!(contrast(orange, CARD) < 3.0, "the check would let orange pass");
+    }
+
+    /// Red-green blindness, complete: matrices of Machado, Oliveira and Fernandes (2009), table 1,
+    /// severity 1.0, on linear RGB. Distance: Euclidean in linear RGB.
+    #[test]
+    fn series_colours_stay_apart_for_colour_blind_readers() {
+        const PROTAN: [[f64; 3]; 3] = [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ];
+        const DEUTAN: [[f64; 3]; 3] = [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ];
+        let seen = |(r, g, b): Rgb, m: &[[f64; 3]; 3]| {
+            let rgb = [linear(r), linear(g), linear(b)];
+            m.map(|row| row.iter().zip(rgb).map(|(a, b)| a * b).sum::<f64>())
+        };
+        let apart = |a: Rgb, b: Rgb, m: &[[f64; 3]; 3]| {
+            let (a, b) = (seen(a, m), seen(b, m));
+            a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+        };
+        for m in [PROTAN, DEUTAN] {
+            for (i, &a) in SERIES.iter().enumerate() {
+                for &b in &SERIES[..i] {
+                    assert!(apart(a, b, &m) > 0.15, "{a:?} and {b:?}: {}", apart(a, b, &m));
+                }
+            }
+            let (red, green) = ((0xa0, 0x60, 0x30), (0x80, 0x70, 0x30));
+            assert!(apart(red, green, &m) < 0.15, "the check would let a red-green pair pass");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! From a scene to SVG and PNG, through plotters' backends.
+
+use super::font;
+use super::palette::Rgb;
+use super::scene::{Align, Mark, Point, Scene};
+use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
+
+/// Plotters knows whole units only: the SVG is drawn in tenths of a page unit.
+const SVG_SCALE: f64 = 10.0;
+/// Pixels per page unit in the PNG: sharp on dense screens.
+const PNG_SCALE: usize = 2;
+/// Each PNG pixel is the mean of this many, squared: smooth lines and evenly spaced letters,
+/// which plotters alone does not give.
+const SAMPLES: usize = 2;
+/// Scenes of more samples than this are drawn without oversampling.
+const MOST_SAMPLES: usize = 60_000_000;
+/// Dots per metre that stand for two pixels per CSS pixel (192 per inch).
+const DENSITY: u32 = 7559;
+
+/// The scene as an SVG document: no style sheet, no script, no link; text stays text. `label`
+/// is what a screen reader says.
+pub(super) fn svg(scene: &Scene, label: &str) -> String {
+    let mut drawn = String::new();
+    let size = |v: f64| (v * SVG_SCALE).round() as u32;
+    let mut backend = SVGBackend::with_string(&mut drawn, (size(scene.width), size(scene.height)));
+    let mut brush = Brush { scale: SVG_SCALE, on: &mut backend, pixels: false };
+    let done = brush.scene(scene).is_some();
+    debug_assert!(done, "writing to memory");
+    let _ = backend.present();
+    drop(backend);
+    // The head is ours: page size beside the finer view box, round joints for every line.
+    let body = drawn.split_once(">\n").map_or("", |(_, body)| body);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" \
+         role=\"img\" aria-label=\"{}\" stroke-linejoin=\"round\">\n{body}",
+        scene.width.round(),
+        scene.height.round(),
+        size(scene.width),
+        size(scene.height),
+        super::format::html_escape(label),
+    )
+}
+
+/// The scene as a PNG file, two pixels per page unit.
+pub(super) fn png(scene: &Scene) -> Vec<u8> {
+    let side = |v: f64, samples: usize| v.round() as usize * PNG_SCALE * samples;
+    let too_large = side(scene.width, SAMPLES) * side(scene.height, SAMPLES) > MOST_SAMPLES;
+    let samples = if too_large { 1 } else { SAMPLES };
+    let (wide, high) = (side(scene.width, samples), side(scene.height, samples));
+    let mut buffer = vec![0u8; wide * high * 3];
+    {
+        let mut backend = BitMapBackend::with_buffer(&mut buffer, (wide as u32, high as u32));
+        let scale = (PNG_SCALE * samples) as f64;
+        let mut brush = Brush { scale, on: &mut backend, pixels: true };
+        let done = brush.scene(scene).is_some();
+        debug_assert!(done, "drawing to memory");
+        let _ = backend.present();
+    }
+    let (width, height) = (wide / samples, high / samples);
+    encode(&averaged(&buffer, width, height, samples), width as u32, height as u32)
+}
+
+/// Size on the page of a PNG, in CSS pixels: by its density if it has one of ours.
+pub(super) fn page_size(png: &[u8]) -> Option<(u32, u32)> {
+    let reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().ok()?;
+    let info = reader.info();
+    let dense = info.pixel_dims.is_some_and(|dims| dims.xppu >= DENSITY);
+    let per_unit = if dense { PNG_SCALE as u32 } else { 1 };
+    Some((info.width / per_unit, info.height / per_unit))
+}
+
+fn averaged(buffer: &[u8], width: usize, height: usize, samples: usize) -> Vec<u8> {
+    if samples == 1 {
+        return buffer.to_vec();
+    }
+    let row = width * samples * 3;
+    let count = (samples * samples) as u32;
+    let mut out = Vec::with_capacity(width * height * 3);
+    for y in 0..height {
+        for x in 0..width * 3 {
+            let (pixel, channel) = (x / 3, x % 3);
+            let corner = y * samples * row + pixel * samples * 3 + channel;
+            let sum: u32 = (0..samples * samples)
+                .map(|s| u32::from(buffer[corner + (s / samples) * row + (s % samples) * 3]))
+                .sum();
+            out.push(((sum + count / 2) / count) as u8);
+        }
+    }
+    out
+}
+
+fn encode(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::Balanced);
+    let unit = png::Unit::Meter;
+    encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: DENSITY, yppu: DENSITY, unit }));
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(rgb));
+    debug_assert!(written.is_ok(), "writing to memory");
+    file
+}
+
+struct Brush<'a, B> {
+    on: &'a mut B,
+    scale: f64,
+    /// Whether the backend makes pixels (its lines have no round joints, its text another
+    /// measure) or SVG.
+    pixels: bool,
+}
+
+/// `None` where the backend failed; plotters does not export the type of its errors.
+type Drawn = Option<()>;
+
+impl<B: DrawingBackend> Brush<'_, B> {
+    fn scene(&mut self, scene: &Scene) -> Drawn {
+        scene.marks.iter().try_for_each(|mark| self.mark(mark))
+    }
+
+    fn mark(&mut self, mark: &Mark) -> Drawn {
+        match mark {
+            Mark::Fill { area, colour } => {
+                let (a, mut b) =
+                    (self.at((area.left, area.top)), self.at((area.right, area.bottom)));
+                if self.pixels {
+                    // The bitmap's rectangles include their last row and column.
+                    b = (b.0 - 1, b.1 - 1);
+                }
+                self.on.draw_rect(a, b, &filled(*colour), true).ok()
+            }
+            Mark::Stroke { points, colour, width } if self.pixels => {
+                self.pixel_stroke(points, *colour, *width)
+            }
+            Mark::Stroke { points, colour, width } => {
+                let width = (width * self.scale).round().max(1.0) as u32;
+                let points: Vec<_> = points.iter().map(|&p| self.at(p)).collect();
+                self.on.draw_path(points, &filled(*colour).stroke_width(width)).ok()
+            }
+            Mark::Polygon { points, colour } => {
+                let points: Vec<_> = points.iter().map(|&p| self.at(p)).collect();
+                self.on.fill_polygon(points, &filled(*colour)).ok()
+            }
+            Mark::Dot { at, radius, colour } => {
+                let radius = (radius * self.scale).round() as u32;
+                self.on.draw_circle(self.at(*at), radius, &filled(*colour), true).ok()
+            }
+            Mark::Text { at, text, size, bold, colour, align } => {
+                let em = size * self.scale;
+                // Small letters of DejaVu are 0.547 em high. The SVG backend centres on them;
+                // the bitmap backend sets its base line elsewhere, 0.16 em too high.
+                let (measure, down) =
+                    if self.pixels { (font::LINE_PER_EM, 0.16 * em) } else { (1.24, 0.0) };
+                let h_pos = match align {
+                    Align::Left => HPos::Left,
+                    Align::Middle => HPos::Center,
+                    Align::Right => HPos::Right,
+                };
+                let style = TextStyle {
+                    font: font::font(em * measure, *bold),
+                    color: rgb(*colour).to_backend_color(),
+                    pos: Pos::new(h_pos, VPos::Center),
+                };
+                let (x, y) = self.at(*at);
+                self.on.draw_text(text, &style, (x, y + down.round() as i32)).ok()
+            }
+        }
+    }
+
+    /// A thick line of pixels: a bar for each stretch and a disc on each joint. Plotters' own
+    /// thick lines throw spikes at sharp turns, and a noisy curve is all sharp turns.
+    fn pixel_stroke(&mut self, points: &[Point], colour: Rgb, width: f64) -> Drawn {
+        let style = filled(colour);
+        let half = width / 2.0;
+        for (i, ends) in points.windows(2).enumerate() {
+            let (a, b) = (ends[0], ends[1]);
+            let length = (b.0 - a.0).hypot(b.1 - a.1);
+            if length > 0.0 {
+                let (nx, ny) = ((b.1 - a.1) / length * half, (a.0 - b.0) / length * half);
+                let corners = [
+                    (a.0 + nx, a.1 + ny),
+                    (b.0 + nx, b.1 + ny),
+                    (b.0 - nx, b.1 - ny),
+                    (a.0 - nx, a.1 - ny),
+                ];
+                let corners: Vec<_> = corners.into_iter().map(|p| self.at(p)).collect();
+                self.on.fill_polygon(corners, &style).ok()?;
+            }
+            let radius = (half * self.scale).round() as u32;
+            if i > 0 && radius > 1 {
+                self.on.draw_circle(self.at(a), radius, &style, true).ok()?;
+            }
+        }
+        Some(())
+    }
+
+    fn at(&self, (x, y): Point) -> (i32, i32) {
+        ((x * self.scale).round() as i32, (y * self.scale).round() as i32)
+    }
+}
+
+fn rgb((r, g, b): Rgb) -> RGBColor {
+    RGBColor(r, g, b)
+}
+
+fn filled(colour: Rgb) -> ShapeStyle {
+    rgb(colour).filled()
+}

@@ -1,0 +1,203 @@
+//! A drawing in page units (CSS pixels), before it becomes SVG or pixels.
+
+use super::palette::Rgb;
+
+pub(super) type Point = (f64, f64);
+
+/// An upright box: left, top, right, bottom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    pub left: f64,
+    pub top: f64,
+    pub right: f64,
+    pub bottom: f64,
+}
+
+impl Area {
+    pub(super) fn width(&self) -> f64 {
+        self.right - self.left
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        self.bottom - self.top
+    }
+
+    pub(super) fn contains(&self, (x, y): Point) -> bool {
+        (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
+    }
+
+    /// The part of the stretch from `a` to `b` that lies inside (Liang and Barsky, 1984).
+    pub(super) fn clip(&self, a: Point, b: Point) -> Option<(Point, Point)> {
+        let (dx, dy) = (b.0 - a.0, b.1 - a.1);
+        let (mut enter, mut leave) = (0.0f64, 1.0f64);
+        let edges = [
+            (-dx, a.0 - self.left),
+            (dx, self.right - a.0),
+            (-dy, a.1 - self.top),
+            (dy, self.bottom - a.1),
+        ];
+        for (speed, room) in edges {
+            if speed == 0.0 {
+                if room < 0.0 {
+                    return None;
+                }
+            } else if speed < 0.0 {
+                enter = enter.max(room / speed);
+            } else {
+                leave = leave.min(room / speed);
+            }
+        }
+        let at = |t: f64| (a.0 + t * dx, a.1 + t * dy);
+        (enter <= leave).then(|| (at(enter), at(leave)))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Align {
+    Left,
+    Middle,
+    Right,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Mark {
+    Fill { area: Area, colour: Rgb },
+    Stroke { points: Vec<Point>, colour: Rgb, width: f64 },
+    Polygon { points: Vec<Point>, colour: Rgb },
+    Dot { at: Point, radius: f64, colour: Rgb },
+    Text { at: Point, text: String, size: f64, bold: bool, colour: Rgb, align: Align },
+}
+
+/// All marks of a figure, in the order they are drawn.
+#[derive(Clone, Debug)]
+pub(super) struct Scene {
+    pub width: f64,
+    pub height: f64,
+    pub marks: Vec<Mark>,
+}
+
+/// How a text is set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Letters {
+    pub size: f64,
+    pub bold: bool,
+    pub colour: Rgb,
+    pub align: Align,
+}
+
+impl Scene {
+    pub(super) fn new(width: f64, height: f64) -> Self {
+        Self { width, height, marks: Vec::new() }
+    }
+
+    pub(super) fn fill(&mut self, area: Area, colour: Rgb) {
+        self.marks.push(Mark::Fill { area, colour });
+    }
+
+    /// A box with an edge of one unit inside it.
+    pub(super) fn framed(&mut self, area: Area, ground: Rgb, edge: Rgb) {
+        self.fill(area, edge);
+        let inner = Area {
+            left: area.left + 1.0,
+            top: area.top + 1.0,
+            right: area.right - 1.0,
+            bottom: area.bottom - 1.0,
+        };
+        self.fill(inner, ground);
+    }
+
+    pub(super) fn stroke(&mut self, points: Vec<Point>, colour: Rgb, width: f64) {
+        if points.len() > 1 {
+            self.marks.push(Mark::Stroke { points, colour, width });
+        }
+    }
+
+    /// A dashed line: `dash` drawn, `gap` left out, along its whole length.
+    pub(super) fn dashed(
+        &mut self,
+        points: &[Point],
+        colour: Rgb,
+        width: f64,
+        (dash, gap): (f64, f64),
+    ) {
+        for piece in dashes(points, dash, gap) {
+            self.stroke(piece, colour, width);
+        }
+    }
+
+    pub(super) fn dot(&mut self, at: Point, radius: f64, colour: Rgb) {
+        self.marks.push(Mark::Dot { at, radius, colour });
+    }
+
+    pub(super) fn polygon(&mut self, points: Vec<Point>, colour: Rgb) {
+        self.marks.push(Mark::Polygon { points, colour });
+    }
+
+    /// Text whose small letters are centred at the height `at.1`.
+    pub(super) fn text(&mut self, at: Point, text: impl Into<String>, letters: Letters) {
+        let Letters { size, bold, colour, align } = letters;
+        let text = text.into();
+        if !text.is_empty() {
+            self.marks.push(Mark::Text { at, text, size, bold, colour, align });
+        }
+    }
+}
+
+/// Cuts a line into dashes. Plotters' SVG has no dash pattern, so each dash is a line.
+fn dashes(points: &[Point], dash: f64, gap: f64) -> Vec<Vec<Point>> {
+    let mut pieces = Vec::new();
+    let mut piece: Vec<Point> = points.first().copied().into_iter().collect();
+    let (mut drawing, mut left) = (true, dash);
+    for ends in points.windows(2) {
+        let (mut from, to) = (ends[0], ends[1]);
+        loop {
+            let rest = (to.0 - from.0).hypot(to.1 - from.1);
+            if rest < left {
+                left -= rest;
+                if drawing {
+                    piece.push(to);
+                }
+                break;
+            }
+            let t = left / rest;
+            from = (from.0 + t * (to.0 - from.0), from.1 + t * (to.1 - from.1));
+            if drawing {
+                piece.push(from);
+                pieces.push(std::mem::take(&mut piece));
+            } else {
+                piece = vec![from];
+            }
+            drawing = !drawing;
+            left = if drawing { dash } else { gap };
+        }
+    }
+    if drawing && piece.len() > 1 {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dashes_cover_their_share_of_the_line_around_corners() {
+        let line = [(0.0, 0.0), (50.0, 0.0), (50.0, 50.0)];
+        let pieces = dashes(&line, 6.0, 4.0);
+        let length = |p: &Vec<Point>| -> f64 {
+            p.windows(2).map(|w| (w[1].0 - w[0].0).hypot(w[1].1 - w[0].1)).sum()
+        };
+        assert_eq!(pieces.len(), 10);
+        assert!((pieces.iter().map(length).sum::<f64>() - 60.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn clipping_keeps_what_is_inside() {
+        let area = Area { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
+        assert_eq!(area.clip((-5.0, 5.0), (15.0, 5.0)), Some(((0.0, 5.0), (10.0, 5.0))));
+        assert_eq!(area.clip((1.0, 1.0), (2.0, 2.0)), Some(((1.0, 1.0), (2.0, 2.0))));
+        assert_eq!(area.clip((-5.0, -1.0), (15.0, -1.0)), None);
+        assert_eq!(area.clip((-5.0, 8.0), (3.0, 16.0)), None);
+    }
+}

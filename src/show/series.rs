@@ -1,0 +1,180 @@
+use std::sync::Arc;
+
+/// One line of a panel: a name and points (x, y), in the order of x.
+///
+/// Points that are not finite are left out and leave a gap. A single point shows as a dot.
+#[derive(Clone, Debug)]
+pub struct Series {
+    pub(super) name: String,
+    pub(super) points: Arc<[(f64, f64)]>,
+    pub(super) approximate: bool,
+    pub(super) smooth: bool,
+    pub(super) colour: Option<usize>,
+}
+
+impl Series {
+    /// A solid line.
+    pub fn line(name: impl Into<String>, points: impl Into<Vec<(f64, f64)>>) -> Self {
+        Self {
+            name: name.into(),
+            points: points.into().into(),
+            approximate: false,
+            smooth: false,
+            colour: None,
+        }
+    }
+
+    /// Drawn dashed: an estimate, a bound, a claim that is not proved.
+    pub fn approximate(mut self) -> Self {
+        self.approximate = true;
+        self
+    }
+
+    /// Drawn pale, with its running mean in full colour; for noisy values. Series of fewer than
+    /// 60 points are drawn as they are. The panel says over how many points the mean goes.
+    pub fn smooth(mut self) -> Self {
+        self.smooth = true;
+        self
+    }
+
+    /// Takes colour number `slot` of [`palette::SERIES`](super::palette::SERIES) instead of the
+    /// next free one, so that a quantity keeps its colour over panels.
+    pub fn colour(mut self, slot: usize) -> Self {
+        self.colour = Some(slot);
+        self
+    }
+
+    /// The last value that is finite, if there is one.
+    pub fn last(&self) -> Option<f64> {
+        self.points.iter().rev().find(|p| is_finite(p)).map(|p| p.1)
+    }
+
+    /// All points that can be drawn.
+    pub(super) fn finite(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.points.iter().copied().filter(is_finite)
+    }
+
+    /// Runs of points without a gap.
+    pub(super) fn runs(&self) -> Vec<Vec<(f64, f64)>> {
+        let runs = self.points.split(|p| !is_finite(p)).filter(|run| !run.is_empty());
+        runs.map(<[_]>::to_vec).collect()
+    }
+
+    /// How many points the running mean takes, if the series is drawn with one: about a
+    /// thirtieth of the series, an odd number.
+    pub(super) fn window(&self) -> Option<usize> {
+        let n = self.finite().count();
+        (self.smooth && n >= 60).then(|| (n / 30).clamp(5, 101) | 1)
+    }
+}
+
+/// Larger numbers overflow in the arithmetic of axes, and no figure needs them.
+const LARGEST: f64 = 1e300;
+
+fn is_finite(point: &(f64, f64)) -> bool {
+    point.0.abs() <= LARGEST && point.1.abs() <= LARGEST
+}
+
+/// Thins a run to at most about `most` points that look the same: of each stretch, its lowest and
+/// its highest point in their order; the first and the last point always stay.
+pub(super) fn thin(run: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    if run.len() <= most.max(4) {
+        return run.to_vec();
+    }
+    let buckets = (most.max(4) - 2) / 2;
+    let inner = &run[1..run.len() - 1];
+    let mut kept = vec![run[0]];
+    for b in 0..buckets {
+        let stretch = &inner[b * inner.len() / buckets..(b + 1) * inner.len() / buckets];
+        let Some((&first, rest)) = stretch.split_first() else { continue };
+        let (mut low, mut high) = ((0, first), (0, first));
+        for (i, &point) in rest.iter().enumerate() {
+            if point.1 < low.1.1 {
+                low = (i + 1, point);
+            }
+            if point.1 > high.1.1 {
+                high = (i + 1, point);
+            }
+        }
+        let (a, b) = if low.0 <= high.0 { (low, high) } else { (high, low) };
+        kept.push(a.1);
+        if a.0 != b.0 {
+            kept.push(b.1);
+        }
+    }
+    kept.push(run[run.len() - 1]);
+    kept
+}
+
+/// The mean of the `window` points around each point; of fewer near the ends.
+pub(super) fn running_mean(run: &[(f64, f64)], window: usize) -> Vec<(f64, f64)> {
+    let half = window / 2;
+    let mean = |i: usize| {
+        // The same reach to both sides: a lopsided mean would bend the ends of a slope.
+        let reach = half.min(i).min(run.len() - 1 - i);
+        let part = &run[i - reach..=i + reach];
+        part.iter().map(|p| p.1 / part.len() as f64).sum::<f64>()
+    };
+    (0..run.len()).map(|i| (run[i].0, mean(i))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(n: usize) -> Vec<(f64, f64)> {
+        (0..n).map(|i| (i as f64, (i as f64 * 0.7).sin() * (i as f64 * 0.001).cos())).collect()
+    }
+
+    #[test]
+    fn thinning_keeps_extremes_ends_and_order() {
+        let mut run = wave(10_000);
+        run[4321].1 = 9.0;
+        run[8765].1 = -9.0;
+        let thin = thin(&run, 400);
+        assert!(thin.len() <= 400, "{}", thin.len());
+        assert!(thin.contains(&run[4321]) && thin.contains(&run[8765]));
+        assert_eq!((thin[0], thin[thin.len() - 1]), (run[0], run[9_999]));
+        assert!(thin.windows(2).all(|w| w[0].0 < w[1].0));
+    }
+
+    #[test]
+    fn short_runs_are_not_thinned() {
+        for n in [0, 1, 2, 3, 400] {
+            assert_eq!(thin(&wave(n), 400), wave(n));
+        }
+    }
+
+    #[test]
+    fn points_that_are_not_finite_leave_a_gap() {
+        let bad = [f64::NAN, f64::INFINITY, -1e305];
+        let points: Vec<_> = (0..9).map(|i| (f64::from(i), 1.0)).collect();
+        for value in bad {
+            let mut points = points.clone();
+            points[4].1 = value;
+            points[8].1 = value;
+            let series = Series::line("s", points);
+            let lengths: Vec<_> = series.runs().iter().map(Vec::len).collect();
+            assert_eq!(lengths, [4, 3]);
+            assert_eq!(series.last(), Some(1.0));
+        }
+    }
+
+    #[test]
+    fn the_running_mean_leaves_a_straight_line_alone_and_flattens_a_zigzag() {
+        let line: Vec<_> = (0..100).map(|i| (f64::from(i), 3.0 * f64::from(i))).collect();
+        for (a, b) in running_mean(&line, 9).iter().zip(&line) {
+            assert!((a.1 - b.1).abs() < 1e-9);
+        }
+        let zigzag: Vec<_> = (0..100).map(|i| (f64::from(i), f64::from(i % 2))).collect();
+        let mean = running_mean(&zigzag, 9);
+        assert!(mean[10..90].iter().all(|p| (p.1 - 0.5).abs() < 0.1));
+    }
+
+    #[test]
+    fn only_long_series_get_a_running_mean() {
+        assert_eq!(Series::line("s", wave(59)).smooth().window(), None);
+        assert_eq!(Series::line("s", wave(879)).smooth().window(), Some(29));
+        assert_eq!(Series::line("s", wave(879)).window(), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! The side channel to the Epsilab kernel: one JSON object per line out, one line `ok` back.
+//!
+//! The answer is waited for, so that all that a cell shows is published before the cell's reply.
+//! A kernel that is busy for longer than [`PATIENCE`] is not: the next message collects the late
+//! answer. After [`MAX_UNANSWERED`] messages without one, the channel counts as broken.
+
+use super::Bundle;
+use super::sink::Frame;
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_UNANSWERED: u32 = 3;
+
+pub(super) struct KernelSocket {
+    stream: BufReader<UnixStream>,
+    /// The part of an answer that has come so far.
+    partial: Vec<u8>,
+    unanswered: u32,
+}
+
+impl KernelSocket {
+    pub(super) fn connect(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream: BufReader::new(stream), partial: Vec::new(), unanswered: 0 })
+    }
+
+    pub(super) fn show(&mut self, frame: Frame<'_>, bundle: &Bundle) -> io::Result<()> {
+        let (id, update) = match frame {
+            Frame::Once => (Value::Null, false),
+            Frame::First(id) | Frame::Only(id) => (Value::from(id), false),
+            Frame::Next(id) | Frame::Last(id) => (Value::from(id), true),
+        };
+        self.send(&json!({
+            "kind": "display",
+            "id": id,
+            "update": update,
+            "data": bundle.to_json(),
+            "metadata": bundle.metadata(),
+        }))
+    }
+
+    pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
+        self.send(&json!({"kind": "stream", "name": "stdout", "text": text}))
+    }
+
+    fn send(&mut self, message: &Value) -> io::Result<()> {
+        // serde_json escapes newlines inside strings, so the message is one line.
+        let mut line = message.to_string().into_bytes();
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line)?;
+        self.unanswered += 1;
+        self.collect_answers()
+    }
+
+    fn collect_answers(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.unanswered > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.stream.get_ref().set_read_timeout(Some(left))?;
+            match self.stream.read_until(b'\n', &mut self.partial) {
+                Ok(_) if self.partial.ends_with(b"\n") => {
+                    let answer = std::mem::take(&mut self.partial);
+                    if answer.trim_ascii() != b"ok" {
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, "unknown answer"));
+                    }
+                    self.unanswered -= 1;
+                }
+                Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(e)
+                    if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+                {
+                    break;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        if self.unanswered < MAX_UNANSWERED {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "three messages without an answer"))
+    }
+}

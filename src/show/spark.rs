@@ -1,0 +1,142 @@
+//! Charts as text.
+
+use super::chart::{Chart, Panel};
+use super::format::one_line;
+use super::layout::shown_last;
+
+const COLUMNS: usize = 32;
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Title, then a line per series: name, curve, last value, references and badge; then the x axis.
+pub(super) fn text(chart: &Chart) -> String {
+    let rows: Vec<Row> = chart.panels.iter().flat_map(rows).collect();
+    let wide = |part: fn(&Row) -> &String| rows.iter().map(|r| part(r).chars().count()).max();
+    let (name, value) = (wide(|r| &r.name).unwrap_or(0), wide(|r| &r.value).unwrap_or(0));
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend([one_line(&chart.title)].into_iter().filter(|title| !title.is_empty()));
+    lines.extend(chart.note.as_deref().map(one_line));
+    for row in &rows {
+        let line = format!(
+            "  {:name$}  {:COLUMNS$}  {:>value$}  {}",
+            row.name, row.curve, row.value, row.remark
+        );
+        lines.push(line.trim_end().to_string());
+    }
+    lines.extend(x_line(chart));
+    lines.join("\n")
+}
+
+/// One sentence for a screen reader: title and last values.
+pub(super) fn spoken(chart: &Chart) -> String {
+    let rows = chart.panels.iter().flat_map(rows);
+    let parts: Vec<String> = rows
+        .map(|row| match row.remark.as_str() {
+            "" => format!("{} {}", row.name, row.value),
+            remark => format!("{} {} ({remark})", row.name, row.value),
+        })
+        .collect();
+    let title = one_line(&chart.title);
+    if parts.is_empty() { title } else { format!("{title}: {}", parts.join("; ")) }
+}
+
+struct Row {
+    name: String,
+    curve: String,
+    value: String,
+    remark: String,
+}
+
+fn rows(panel: &Panel) -> Vec<Row> {
+    let label = one_line(&panel.label);
+    let references = panel.references.iter().map(|r| one_line(&r.label));
+    let badge = panel.badge.as_deref().map(|badge| format!("[{}]", one_line(badge)));
+    let remark = references.chain(badge).collect::<Vec<_>>().join("  ");
+    let row = |name: String, curve: String, value: Option<f64>| Row {
+        name,
+        curve,
+        value: value.map_or("no data yet".into(), |v| panel.value(v)),
+        remark: remark.clone(),
+    };
+    if panel.series.is_empty() {
+        return vec![row(label, String::new(), None)];
+    }
+    let several = panel.series.len() > 1;
+    let series = panel.series.iter().map(|series| {
+        let own = one_line(&series.name);
+        let name =
+            if several && !own.is_empty() { format!("{label}, {own}") } else { label.clone() };
+        let name = if name.is_empty() { own } else { name };
+        let points: Vec<_> = series.finite().filter(|p| !panel.log || p.1 > 0.0).collect();
+        let y = |p: &(f64, f64)| if panel.log { p.1.ln() } else { p.1 };
+        let curve = sparkline(&points.iter().map(y).collect::<Vec<_>>());
+        row(name, curve, shown_last(panel, series))
+    });
+    series.collect()
+}
+
+/// Means of up to [`COLUMNS`] stretches as blocks between the lowest and the highest.
+fn sparkline(values: &[f64]) -> String {
+    let columns = values.len().min(COLUMNS);
+    let stretch = |c: usize| &values[c * values.len() / columns..(c + 1) * values.len() / columns];
+    let means: Vec<f64> = (0..columns)
+        .map(|c| stretch(c).iter().map(|v| v / stretch(c).len() as f64).sum())
+        .collect();
+    let low = means.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let level = |mean: f64| {
+        let share = if high > low { (mean - low) / (high - low) } else { 0.5 };
+        BLOCKS[((share * 7.0).round() as usize).min(7)]
+    };
+    means.into_iter().map(level).collect()
+}
+
+fn x_line(chart: &Chart) -> Option<String> {
+    let xs = || chart.panels.iter().flat_map(Panel::points).map(|p| p.0);
+    let last = xs().fold(f64::NEG_INFINITY, f64::max);
+    let first = xs().fold(f64::INFINITY, f64::min);
+    if chart.x_label.is_empty() || first > last {
+        return None;
+    }
+    let number = |x: f64| {
+        super::format::significant(x, 6).trim_end_matches('0').trim_end_matches('.').to_string()
+    };
+    let number = |x: f64| {
+        if x.fract() == 0.0 && x.abs() < 1e7 { super::format::fixed(x, 0) } else { number(x) }
+    };
+    Some(format!("  {} {} to {}", one_line(&chart.x_label), number(first), number(last)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Series;
+    use super::*;
+
+    #[test]
+    fn a_sparkline_rises_where_the_values_rise() {
+        let line = sparkline(&(0..1000).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(line.chars().count(), COLUMNS);
+        assert!(line.starts_with('▁') && line.ends_with('█'));
+        assert_eq!(sparkline(&[1.0, 1.0, 1.0]).chars().count(), 3);
+        assert_eq!(sparkline(&[]), "");
+    }
+
+    #[test]
+    fn text_has_names_last_values_references_and_badges() {
+        let chart = Chart::new("Two rates").x_label("step").panel(
+            Panel::new("error")
+                .percent()
+                .series(Series::line("a", [(0.0, 0.5), (1500.0, 0.25)]))
+                .series(Series::line("b", []))
+                .reference(0.1, "goal 10 %")
+                .note("guess"),
+        );
+        let text = chart.text();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "Two rates");
+        assert!(lines[1].contains("error, a") && lines[1].contains("25.0 %"), "{text}");
+        assert!(lines[1].contains("goal 10 %") && lines[1].contains("[guess]"), "{text}");
+        assert!(lines[2].contains("error, b") && lines[2].contains("no data yet"), "{text}");
+        assert_eq!(lines[3], "  step 0 to 1,500");
+        assert!(spoken(&chart).starts_with("Two rates: error, a 25.0 %"));
+    }
+}

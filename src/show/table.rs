@@ -1,0 +1,182 @@
+use super::format::{html_escape, one_line};
+use super::{Bundle, sink};
+use std::fmt;
+
+/// A table of text cells; columns of numbers are set flush right.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    caption: Option<String>,
+    headers: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table with these column names.
+    pub fn new<H: Into<String>>(headers: impl IntoIterator<Item = H>) -> Self {
+        Self { headers: headers.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// Adds a row. Missing cells at the end stay empty; cells beyond the columns get a column
+    /// without a name.
+    pub fn row<C: Into<String>>(mut self, cells: impl IntoIterator<Item = C>) -> Self {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// A line above the table.
+    pub fn caption(mut self, caption: impl Into<String>) -> Self {
+        self.caption = Some(caption.into());
+        self
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table as aligned lines.
+    pub fn text(&self) -> String {
+        let columns = self.columns();
+        let width = |c: usize| {
+            let cells = self.rows.iter().map(|row| cell(row, c).chars().count());
+            cells.chain([cell(&self.headers, c).chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let line = |row: &[String]| {
+            let cells = (0..columns).map(|c| {
+                let (text, width) = (cell(row, c), widths[c]);
+                if self.is_numeric(c) {
+                    format!("{text:>width$}")
+                } else {
+                    format!("{text:width$}")
+                }
+            });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
+        };
+        let rule = widths.iter().map(|&w| "─".repeat(w)).collect::<Vec<_>>().join("  ");
+        let mut lines: Vec<String> = self.caption.iter().map(|text| one_line(text)).collect();
+        lines.extend([line(&self.headers), rule]);
+        lines.extend(self.rows.iter().map(|row| line(row)));
+        lines.join("\n")
+    }
+
+    /// The table as a fragment of HTML: inline styles only, colours of the page, so that it reads
+    /// on light and dark.
+    pub fn html(&self) -> String {
+        let columns = self.columns();
+        let align = |c: usize| if self.is_numeric(c) { "right" } else { "left" };
+        let line = |tag: &str, row: &[String], edge: &str| {
+            let cells: String = (0..columns)
+                .map(|c| {
+                    format!(
+                        "<{tag} style=\"text-align:{};padding:3px 12px 3px 0;border:0;\
+                         border-bottom:{edge}\">{}</{tag}>",
+                        align(c),
+                        html_escape(&cell(row, c))
+                    )
+                })
+                .collect();
+            format!("<tr style=\"background:none\">{cells}</tr>\n")
+        };
+        let caption = self.caption.as_ref().map(|text| {
+            let style = "text-align:left;font-weight:bold;padding:0 0 4px 0;caption-side:top";
+            format!("<caption style=\"{style}\">{}</caption>\n", html_escape(text))
+        });
+        let body: String = self
+            .rows
+            .iter()
+            .map(|row| line("td", row, "1px solid rgba(128,128,128,0.3)"))
+            .collect();
+        format!(
+            "<table style=\"border-collapse:collapse;border:0;font-variant-numeric:tabular-nums\">\n\
+             {}<thead>{}</thead>\n<tbody>{body}</tbody>\n</table>",
+            caption.unwrap_or_default(),
+            line("th", &self.headers, "1px solid rgb(128,128,128)"),
+        )
+    }
+
+    /// Text and HTML.
+    pub fn bundle(&self) -> Bundle {
+        Bundle::text(self.text()).with_html(self.html())
+    }
+
+    /// Shows the table in the current sink.
+    pub fn show(&self) {
+        sink::display(&self.bundle());
+    }
+
+    fn columns(&self) -> usize {
+        self.rows.iter().map(Vec::len).chain([self.headers.len()]).max().unwrap_or(0)
+    }
+
+    /// Whether all cells of a column that say something start with a number.
+    fn is_numeric(&self, column: usize) -> bool {
+        let cells = || self.rows.iter().map(|row| cell(row, column));
+        let mut said = cells().filter(|text| !matches!(text.as_str(), "" | "-" | "–")).peekable();
+        said.peek().is_some() && said.all(|text| is_number(&text))
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+fn cell(row: &[String], column: usize) -> String {
+    row.get(column).map(|text| one_line(text)).unwrap_or_default()
+}
+
+/// A number, perhaps with separators and a unit of up to three characters: `60,000`, `95.3 %`.
+fn is_number(text: &str) -> bool {
+    let number = text.split(' ').next().unwrap_or("");
+    let unit = text[number.len()..].trim();
+    let digits = number.replace(',', "");
+    let is_value = digits == "∞" || digits.parse::<f64>().is_ok();
+    is_value && unit.chars().count() <= 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        Table::new(["layer", "parameters", "share"])
+            .row(["conv 1", "1,040", "4.0 %"])
+            .row(["a <b> & \"c\"", "24,970", "96.0 %"])
+            .row(["last"])
+    }
+
+    #[test]
+    fn text_columns_line_up_and_numbers_are_flush_right() {
+        let expected = "\
+layer        parameters   share
+───────────  ──────────  ──────
+conv 1            1,040   4.0 %
+a <b> & \"c\"      24,970  96.0 %
+last";
+        assert_eq!(table().text(), expected);
+    }
+
+    #[test]
+    fn html_is_escaped_and_styled_inline_only() {
+        let html = table().caption("<i>").html();
+        assert!(html.contains("a &lt;b&gt; &amp; &quot;c&quot;") && html.contains("&lt;i&gt;"));
+        for banned in ["<b>", "<i>", "<style", "<script", "class="] {
+            assert!(!html.contains(banned), "{banned}");
+        }
+        assert_eq!(html.matches("<tr").count(), 4);
+        assert_eq!(html.matches("<td").count(), 9);
+        assert_eq!(html.matches("text-align:right").count(), 8);
+    }
+
+    #[test]
+    fn an_empty_table_still_has_its_head() {
+        assert_eq!(Table::new(["a", "b"]).text(), "a  b\n─  ─");
+    }
+}
