@@ -25,8 +25,8 @@ fn an_interrupted_run_keeps_its_model_and_reports_what_was_truly_spent() -> Resu
     let plan = DpSgd::new().target(Epsilon(4.0), delta).batch_size(100).epochs(10).plan(&data)?;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("ledger.jsonl");
-    let mut ledger = Ledger::open(&path)?;
-    let run = fit("stopped", &plan, &model, &data, &mut ledger, &mut StopsAtThree)?;
+    let ledger = Ledger::open(&path)?;
+    let run = fit("stopped", &plan, &model, &data, &ledger, &mut StopsAtThree)?;
 
     assert!(run.interrupted());
     assert_eq!(run.record().steps, 3);

@@ -87,8 +87,8 @@ fn a_run_that_dies_leaves_the_whole_plan_charged() -> Result<()> {
     let plan = settings().steps(5).plan(&data)?;
     let path = home().join("dies.jsonl");
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut ledger = Ledger::open(&path)?;
-        fit("dies", &plan, &model, &data, &mut ledger, &mut Dies)
+        let ledger = Ledger::open(&path)?;
+        fit("dies", &plan, &model, &data, &ledger, &mut Dies)
     }));
     assert!(died.is_err());
     assert_eq!(Ledger::open(&path)?.events()?, vec![plan.event()]);
@@ -103,7 +103,7 @@ fn nothing_is_trained_when_the_ledger_is_damaged() -> Result<()> {
     let path = home().join("damaged.jsonl");
     std::fs::write(&path, "{\"this is\": \"not an entry").expect("writing");
     let error = Ledger::open(&path)
-        .and_then(|mut ledger| fit("x", &plan, &model, &data, &mut ledger, &mut Silent))
+        .and_then(|ledger| fit("x", &plan, &model, &data, &ledger, &mut Silent))
         .expect_err("a damaged ledger");
     assert_eq!(error.kind(), ErrorKind::Ledger);
     assert!(error.to_string().contains("damaged.jsonl"), "{error}");
@@ -127,6 +127,6 @@ fn non_private_training_learns_and_promises_nothing() -> Result<()> {
     let run = NonPrivate::new().batch_size(64).epochs(4).train(&model, &data)?;
     assert!(run.accuracy() > 0.8, "{run}");
     assert_eq!(run.epsilon(), f64::INFINITY);
-    assert!(run.statement().to_string().starts_with("No privacy"));
+    assert!(run.statement().to_string().starts_with("Nothing is guaranteed"));
     Ok(())
 }

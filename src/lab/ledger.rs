@@ -68,14 +68,14 @@ impl LedgerView {
     }
 
     pub(crate) fn bundle(&self) -> Bundle {
-        let mut table = Table::new(&["data set (hash)", "runs", "epsilon at delta 1e-5"]);
+        let mut table = Table::new(["data set (hash)", "runs", "epsilon at delta 1e-5"]);
         for row in &self.rows {
             let epsilon = match &row.epsilon {
                 Ok(epsilon) => format::eps(*epsilon),
                 Err(why) => why.clone(),
             };
             let short = row.data_hash.get(..12).unwrap_or(&row.data_hash);
-            table = table.row(&[short, &row.runs.to_string(), &epsilon]);
+            table = table.row([short, &row.runs.to_string(), &epsilon]);
         }
         table.bundle()
     }

@@ -53,7 +53,7 @@ impl Preview {
                 ),
             ));
             rows.push((
-                format!("epsilon at delta {delta:e}"),
+                format!("epsilon at delta {}", format::delta(delta)),
                 format!("{} ({})", format::eps(spent.epsilon), accountant.name()),
             ));
             if spent.epsilon > 10.0 {
@@ -93,12 +93,12 @@ impl Preview {
     }
 
     pub(crate) fn bundle(&self) -> Bundle {
-        let mut table = Table::new(&["plan", ""]);
+        let mut table = Table::new(["plan", ""]);
         for (name, value) in &self.rows {
-            table = table.row(&[name, value]);
+            table = table.row([name, value]);
         }
         for warning in &self.warnings {
-            table = table.row(&["note", warning]);
+            table = table.row(["note", warning]);
         }
         table.bundle()
     }

@@ -1,6 +1,6 @@
 //! A run's guarantee in words.
 
-use crate::privacy::{GuaranteeFacts, Neighbouring, statement};
+use crate::privacy::{GuaranteeFacts, Neighbouring, NoiseMultiplier, SamplingRate, statement};
 use crate::show::{Bundle, format};
 use crate::train::Run;
 use std::fmt;
@@ -15,23 +15,27 @@ impl Run {
         let (plan, record) = (self.plan(), self.record());
         let Some(privacy) = plan.privacy() else {
             return Statement(format!(
-                "No privacy is guaranteed. This model was trained on raw gradients of {} \
-                 training examples ({}); it may reveal any of them.",
+                "Nothing is guaranteed: this model was trained on the raw gradients of {} \
+                 training examples of {} and may reveal any of them.",
                 format::count(plan.examples()),
                 record.data
             ));
         };
         Statement(statement(&GuaranteeFacts {
             epsilon: self.epsilon(),
-            delta: privacy.delta.0,
+            delta: privacy.delta,
             accountant: "RDP".into(),
             neighbouring: Neighbouring::AddOrRemoveOne,
-            sampling_rate: plan.sampling_rate(),
-            noise_multiplier: privacy.noise_multiplier,
-            clip: privacy.clip.to_string(),
+            unit: "one training example".into(),
+            sampler: "Poisson sampling".into(),
+            sampling_rate: SamplingRate(plan.sampling_rate()),
+            noise_multiplier: NoiseMultiplier(privacy.noise_multiplier),
+            clip: privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne),
             steps: record.steps,
             examples: plan.examples(),
-            seeded: plan.seed().is_some(),
+            study_mode: plan.seed().is_some(),
+            badge: self.badge(),
+            not_covered: GuaranteeFacts::usual_gaps(),
         }))
     }
 }

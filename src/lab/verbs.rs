@@ -3,7 +3,7 @@
 use crate::data::Dataset;
 use crate::lab::preview::Preview;
 use crate::lab::store::{Store, run_id};
-use crate::lab::{cells, home};
+use crate::lab::home;
 use crate::methods::{DpSgd, NonPrivate, Plan};
 use crate::nn::Model;
 use crate::show::{self, LiveRun};
@@ -46,11 +46,11 @@ fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     if !plan.is_fresh()
         && let Some(run) = store.finished(&id)?
     {
-        show::display(&cells::run_bundle(&run));
+        show::display(&show::run_figure(&run));
         return Ok(run);
     }
-    let mut ledger = store.ledger(data)?;
-    let run = train::fit(&id, plan, model, data, &mut ledger, &mut LiveRun::new())?;
-    store.save(&run, &cells::run_figures(&run))?;
+    let ledger = store.ledger(data)?;
+    let run = train::fit(&id, plan, model, data, &ledger, &mut LiveRun::new())?;
+    store.save(&run, &show::run_files(&run))?;
     Ok(run)
 }

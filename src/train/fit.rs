@@ -31,7 +31,7 @@ pub fn fit(
     plan: &Plan,
     model: &Model,
     data: &Dataset,
-    ledger: &mut Ledger,
+    ledger: &Ledger,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
     check_fit(model, data)?;
@@ -42,8 +42,10 @@ pub fn fit(
     let mut network = model.network().clone();
     let mut meter = Meter::new(plan, data);
 
+    // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
+    let attempt = format!("{id}-{}", Seeds::nonce()?);
     if plan.privacy().is_some() {
-        ledger.begin(id, &plan.event())?;
+        ledger.begin(&attempt, &plan.event())?;
     }
     let listening = Listening::start();
     let start = Instant::now();
@@ -67,7 +69,7 @@ pub fn fit(
     let ending = if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted };
     meter.at_end(steps, &network, model)?;
     if plan.privacy().is_some() {
-        ledger.close(id, &plan.event_after(steps))?;
+        ledger.close(&attempt, &plan.event_after(steps))?;
     }
     let last = meter.curve.points.last().copied().unwrap_or_default();
     let record = RunRecord {

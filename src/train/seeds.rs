@@ -31,6 +31,14 @@ impl Seeds {
             None => Self { sampling: from_system()?, noise: from_system()? },
         })
     }
+
+    /// A short name that no other run has.
+    ///
+    /// # Errors
+    /// `Io` if the operating system gives no randomness.
+    pub(crate) fn nonce() -> Result<String> {
+        Ok(from_system()?[..4].iter().map(|byte| format!("{byte:02x}")).collect())
+    }
 }
 
 fn derive(seed: u64, stream: &str) -> [u8; 32] {
