@@ -1,6 +1,5 @@
 //! Training from settings to a stored run, on the built-in data.
 
-use epsilab::engine::Gradients;
 use epsilab::prelude::*;
 use epsilab::privacy::{Accountant, Ledger, Rdp};
 use epsilab::train::{Observer, Progress, Silent, fit};
@@ -66,8 +65,8 @@ fn study_mode_repeats_to_the_bit_and_says_so() -> Result<()> {
     let weights = |seed| -> Result<Vec<u32>> {
         let run = settings().steps(3).seed(seed).fresh().train(&model, &data)?;
         assert!(run.statement().to_string().contains("study mode"), "{}", run.statement());
-        let params = Gradients::of_parameters(run.model().network());
-        Ok(params.entries.iter().flat_map(|e| e.values.iter().map(|v| v.to_bits())).collect())
+        let values = run.model().network().values();
+        Ok(values.iter().flat_map(|(_, v)| v.iter().map(|v| v.to_bits())).collect())
     };
     assert_eq!(weights(5)?, weights(5)?);
     assert_ne!(weights(5)?, weights(6)?);

@@ -42,7 +42,7 @@ impl Preview {
             let spent = accountant.epsilon(&[plan.event()], privacy.delta)?;
             let delta = privacy.delta.0;
             let noise = privacy.clip.noise_std(privacy.noise_multiplier);
-            rows.push(("clip".into(), privacy.clip.to_string()));
+            rows.push(("clip".into(), format!("{}", privacy.clip)));
             rows.push(("noise multiplier".into(), format!("{:.4}", privacy.noise_multiplier)));
             rows.push((
                 "noise per coordinate".into(),

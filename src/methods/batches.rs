@@ -23,7 +23,10 @@ impl Batches {
     }
 
     /// The next batch; it may be empty.
-    pub fn draw(&mut self) -> Batch {
-        Batch::gather(&self.examples, &self.sampler.next_batch())
+    ///
+    /// # Errors
+    /// None in practice: the sampler draws from these very examples.
+    pub fn draw(&mut self) -> Result<Batch> {
+        Batch::of(&self.examples, &self.sampler.next_batch())
     }
 }

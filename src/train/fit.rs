@@ -52,8 +52,8 @@ pub fn fit(
     observer.started(&Progress { plan, step: 0, curve: &meter.curve, seconds: 0.0 });
     let mut steps = 0;
     while steps < plan.steps() && !listening.stop() {
-        let release = mechanism.release(&network, &batches.draw())?;
-        let gradient = release.gradient.to_params(&network);
+        let release = mechanism.release(&network, &batches.draw()?)?;
+        let gradient = release.gradient.to_params(&network.device());
         network = optimizer.step(plan.learning_rate(), network, gradient);
         steps += 1;
         meter.after_step(steps, release.loss, &network, model)?;

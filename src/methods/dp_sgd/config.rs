@@ -4,7 +4,7 @@ use crate::data::Dataset;
 use crate::engine::ClipRule;
 use crate::methods::plan::{shared_settings, steps_of};
 use crate::methods::{Plan, Privacy, Settings};
-use crate::privacy::{Delta, Epsilon, NoiseMultiplier, Rdp, noise_multiplier_for};
+use crate::privacy::{Delta, Epsilon, NoiseMultiplier, Rdp, SamplingRate, noise_multiplier_for};
 use crate::{Error, Result};
 
 /// Differentially private stochastic gradient descent (Abadi et al., 2016).
@@ -109,13 +109,13 @@ impl DpSgd {
             }
             Noise::Target(epsilon, delta) => {
                 let found = noise_multiplier_for(
-                    epsilon.check()?,
-                    delta.check()?,
-                    sampling_rate,
+                    epsilon,
+                    delta,
+                    SamplingRate(sampling_rate),
                     steps,
                     &Rdp::default(),
                 )?;
-                (found.noise_multiplier, delta, Some(epsilon))
+                (found.noise_multiplier.0, delta, Some(epsilon))
             }
             Noise::Multiplier(noise_multiplier, delta) => {
                 (noise_multiplier.check()?.0, delta.check()?, None)
@@ -129,7 +129,7 @@ impl DpSgd {
 
     fn checked_clip(&self) -> Result<ClipRule> {
         if self.clip.is_finite() && self.clip > 0.0 {
-            return Ok(ClipRule::Flat { max_grad_norm: self.clip });
+            return Ok(ClipRule::flat(self.clip));
         }
         Err(Error::setting("clip", self.clip, "the clip norm bounds one example's influence")
             .fix("choose a positive number, usually between 0.1 and 10"))

@@ -29,11 +29,14 @@ impl GaussianSum {
     }
 
     /// Noises a clipped sum and divides it by the expected batch size.
-    pub fn privatise(&mut self, mut sum: Gradients) -> Gradients {
+    ///
+    /// # Errors
+    /// `Setting` if the noise is not a finite number.
+    pub fn privatise(&mut self, mut sum: Gradients) -> Result<Gradients> {
         let std = self.privacy.clip.noise_std(self.privacy.noise_multiplier);
-        self.noise.add_to(&mut sum, std);
-        sum.scale((1.0 / self.expected_batch_size) as f32);
-        sum
+        self.noise.add_to(&mut sum, std)?;
+        sum.scale(1.0 / self.expected_batch_size);
+        Ok(sum)
     }
 }
 
@@ -42,7 +45,7 @@ impl Mechanism for GaussianSum {
         let clipped = Taps::default().clipped_sum(network, batch, &self.privacy.clip)?;
         let loss = mean(&clipped.losses);
         let share = clipped_share(&clipped, &self.privacy.clip);
-        Ok(Release { gradient: self.privatise(clipped.sum), loss, clipped: share })
+        Ok(Release { gradient: self.privatise(clipped.sum)?, loss, clipped: share })
     }
 }
 

@@ -23,9 +23,9 @@ impl MeanGradient {
 
 impl Mechanism for MeanGradient {
     fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
-        let all = Taps::default().clipped_sum(network, batch, &ClipRule::Unbounded)?;
+        let all = Taps::default().clipped_sum(network, batch, &ClipRule::unclipped())?;
         let mut gradient = all.sum;
-        gradient.scale((1.0 / self.expected_batch_size) as f32);
+        gradient.scale(1.0 / self.expected_batch_size);
         Ok(Release { gradient, loss: mean(&all.losses), clipped: None })
     }
 }
