@@ -77,6 +77,18 @@ pub fn mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&DIGITS, DIGITS.known.find_in(&[folder.as_ref().to_path_buf()])?)
 }
 
+/// MNIST where its files are found, else the built-in [`glyphs`](super::glyphs): what a notebook
+/// that must run anywhere starts with. The data set's name says which it is.
+///
+/// # Errors
+/// Only if files are there and damaged: a broken MNIST is never replaced silently.
+pub fn mnist_or_glyphs() -> Result<Dataset> {
+    match mnist() {
+        Err(error) if error.kind() == ErrorKind::MissingData => super::glyphs(),
+        found => found,
+    }
+}
+
 /// Fashion-MNIST: 60,000 + 10,000 pictures of clothes, 28x28 grey, 10 classes.
 ///
 /// Found like [`mnist`], in the subfolder `fashion-mnist`. Features are

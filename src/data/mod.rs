@@ -19,6 +19,6 @@ pub use dataset::Dataset;
 pub use examples::Examples;
 pub use find::{Available, available};
 pub use glyphs::{glyphs, glyphs_with};
-pub use mnist::{fashion_mnist, fashion_mnist_in, mnist, mnist_in};
+pub use mnist::{fashion_mnist, fashion_mnist_in, mnist, mnist_in, mnist_or_glyphs};
 pub use sampler::PoissonSampler;
 pub use table::{csv, from_vecs, idx, idx_with_classes};
