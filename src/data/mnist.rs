@@ -6,7 +6,7 @@ use super::dataset::Dataset;
 use super::examples::Examples;
 use super::find::{self, FASHION_MNIST, Known, MNIST};
 use super::idx::{Holds, Idx, check_pair, corrupt};
-use crate::Result;
+use crate::{ErrorKind, Result};
 
 /// Everything that tells one of the two from the other.
 struct Spec {

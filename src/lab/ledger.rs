@@ -1,7 +1,7 @@
 //! All that this project has spent on each data set.
 
 use crate::lab::{home, store::Store};
-use crate::privacy::{Accountant, Delta, Ledger, Rdp};
+use crate::privacy::{Delta, Ledger, Rdp};
 use crate::show::{Bundle, Table, format};
 use crate::{Error, Result};
 use std::fmt;

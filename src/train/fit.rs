@@ -3,7 +3,7 @@
 use crate::data::Dataset;
 use crate::methods::{Batches, Mechanism, Plan, dp_sgd, non_private};
 use crate::nn::{Model, Network};
-use crate::privacy::{Accountant, Ledger, Rdp};
+use crate::privacy::{Ledger, Rdp};
 use crate::train::interrupt::Listening;
 use crate::train::{Curve, Ending, Observer, Point, Progress, Run, RunRecord, Seeds};
 use crate::{Error, ErrorKind, Result};

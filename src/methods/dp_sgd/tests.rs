@@ -146,7 +146,7 @@ fn sampler_noise_and_ledger_read_one_plan() -> Result<()> {
 
 #[test]
 fn the_target_is_met_and_hardly_undercut() -> Result<()> {
-    use crate::privacy::{Accountant, Rdp};
+    use crate::privacy::Rdp;
     let plan = DpSgd::new().target(Epsilon(2.0), Delta(1e-3)).batch_size(10).plan(&small())?;
     let spent = Rdp::default().epsilon(&[plan.event()], Delta(1e-3))?.epsilon;
     assert!(spent <= 2.0 && spent > 1.98, "{spent}");

@@ -1,6 +1,6 @@
 use super::*;
 use crate::data;
-use crate::privacy::{Accountant, Delta, Rdp};
+use crate::privacy::{Delta, Rdp};
 
 #[test]
 fn no_accountant_gives_a_number_to_training_without_privacy() {
