@@ -1,1 +1,38 @@
-//! Placeholder.
+//! Layers, networks and models: what is trained.
+//!
+//! A [`Model`] is what a notebook cell holds; inside is a [`Network`], a list of [`Layer`]s that
+//! is also a Burn module. Everything about how gradients of single examples are made lives one
+//! room above, in the engine: a network only offers its layers' inputs and outputs to a [`Tape`].
+
+mod builder;
+mod columns;
+mod file;
+pub(crate) mod host;
+mod layers;
+pub(crate) mod loss;
+mod model;
+pub mod models;
+mod network;
+mod parameters;
+mod predict;
+pub(crate) mod product;
+mod summary;
+mod tape;
+mod value;
+pub(crate) mod workers;
+
+pub use builder::{Activation, ModelBuilder};
+pub use columns::Window;
+pub use layers::{
+    AvgPool2d, AvgPool2dSpec, Conv2d, Conv2dSpec, Flatten, GlobalAvgPool, Layer, LayerSpec, Linear,
+    LinearSpec, MaxPool2d, MaxPool2dSpec, Relu, Tanh,
+};
+pub use model::Model;
+pub use network::Network;
+pub use parameters::Parameter;
+pub use summary::{LayerInfo, Summary};
+pub use tape::{NoTape, Tape};
+pub use value::Value;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! How much one example may change the sum.
+
+use serde::{Deserialize, Serialize};
+
+use crate::privacy::Neighbouring;
+use crate::{Error, Result};
+
+/// Bounds the share of one example. The rule is also who to ask for the noise: it alone knows
+/// what sensitivity the noise has to cover.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ClipRule {
+    /// Scales gradients longer than `max_grad_norm` down to it, all parameters jointly
+    /// (Abadi et al., 2016, algorithm 1).
+    Flat {
+        /// C, the largest L2 norm of one example's share.
+        max_grad_norm: f64,
+    },
+}
+
+impl ClipRule {
+    /// Clipping at `max_grad_norm`.
+    pub fn flat(max_grad_norm: f64) -> Self {
+        Self::Flat { max_grad_norm }
+    }
+
+    /// No clipping: the plain sum of gradients, for training without privacy. Its sensitivity,
+    /// and with it the noise it would need, is infinite.
+    pub fn unclipped() -> Self {
+        Self::flat(f64::INFINITY)
+    }
+
+    /// Refuses bounds that are not positive numbers.
+    ///
+    /// # Errors
+    /// If `max_grad_norm` is zero, negative or not a number.
+    pub fn check(&self) -> Result<()> {
+        let Self::Flat { max_grad_norm } = *self;
+        if max_grad_norm > 0.0 {
+            return Ok(());
+        }
+        let why = "gradients are scaled down to this norm, so it must be positive";
+        Err(Error::setting("max_grad_norm", max_grad_norm, why).fix("try 1.0, or 0.1"))
+    }
+
+    /// What a gradient of this norm is multiplied with: min(1, C/norm), and 1 for a zero
+    /// gradient. Gradients whose norm is not finite never get here: the executors leave them out.
+    ///
+    /// # Guarantee
+    /// `factor(norm) * norm <= C` up to f32 rounding.
+    pub fn factor(&self, norm: f32) -> f32 {
+        let Self::Flat { max_grad_norm } = *self;
+        let norm = f64::from(norm);
+        if norm > max_grad_norm { (max_grad_norm / norm) as f32 } else { 1.0 }
+    }
+
+    /// How far, in L2 norm, the sum can be from that of a neighbouring data set.
+    ///
+    /// # Guarantee
+    /// C when neighbours differ by one example added, removed or zeroed; twice that when one is
+    /// replaced, for one share leaves and another comes. Holds for sums of shares scaled by
+    /// [`factor`](Self::factor), before any division by a batch size.
+    pub fn sensitivity(&self, neighbouring: Neighbouring) -> f64 {
+        let Self::Flat { max_grad_norm } = *self;
+        match neighbouring {
+            Neighbouring::AddOrRemoveOne | Neighbouring::ZeroOutOne => max_grad_norm,
+            Neighbouring::ReplaceOne => 2.0 * max_grad_norm,
+        }
+    }
+
+    /// The standard deviation of the noise on the sum for this noise multiplier: σ C.
+    ///
+    /// # Guarantee
+    /// The noise multiplier of every event in the ledger is (standard deviation of the noise on
+    /// the SUM) / C; accountants translate it to other neighbouring relations themselves. Add the
+    /// noise before dividing by the expected batch size.
+    pub fn noise_std(&self, noise_multiplier: f64) -> f64 {
+        noise_multiplier * self.sensitivity(Neighbouring::AddOrRemoveOne)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clipped_gradient_is_never_longer_than_the_bound() {
+        let rule = ClipRule::flat(0.1);
+        for exponent in -40..38 {
+            let norm = 10f32.powi(exponent);
+            let clipped = f64::from(norm) * f64::from(rule.factor(norm));
+            assert!(clipped <= 0.1 * (1.0 + 1e-6), "norm {norm} becomes {clipped}");
+        }
+        assert_eq!(rule.factor(0.0), 1.0);
+        assert_eq!(rule.factor(0.05), 1.0);
+    }
+
+    #[test]
+    fn the_noise_covers_the_sum_and_not_the_mean() {
+        let rule = ClipRule::flat(0.1);
+        assert_eq!(rule.sensitivity(Neighbouring::AddOrRemoveOne), 0.1);
+        assert!((rule.noise_std(1.72) - 0.172).abs() < 1e-15);
+    }
+
+    #[test]
+    fn bounds_that_bound_nothing_are_refused() {
+        for wrong in [0.0, -1.0, f64::NAN] {
+            assert!(ClipRule::flat(wrong).check().is_err(), "{wrong}");
+        }
+        assert!(ClipRule::flat(1e-3).check().is_ok());
+    }
+}

@@ -1,0 +1,119 @@
+use burn::module::ParamId;
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use super::*;
+use crate::engine::Gradient;
+
+const SEED: [u8; 32] = [7; 32];
+
+fn zeros(sizes: &[usize]) -> Gradients {
+    let entry = |&n: &usize| Gradient {
+        path: n.to_string(),
+        id: ParamId::new(),
+        shape: vec![n],
+        values: vec![0.0; n],
+    };
+    Gradients { entries: sizes.iter().map(entry).collect() }
+}
+
+fn sample(n: usize, std: f64) -> Vec<f32> {
+    let mut gradients = zeros(&[n]);
+    GaussianNoise::new(SEED).add_to(&mut gradients, std).unwrap();
+    gradients.entries.remove(0).values
+}
+
+/// Kolmogorov and Smirnov's test at level 1e-3, and a two-sided bound of 4 standard errors on
+/// the variance: does `values` look like N(0, std²)?
+fn looks_normal(values: &[f32], std: f64) -> bool {
+    let n = values.len() as f64;
+    let normal = Normal::new(0.0, std).unwrap();
+    let mut sorted: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();
+    sorted.sort_by(f64::total_cmp);
+    let distance = sorted.iter().enumerate().fold(0.0, |worst: f64, (i, &x)| {
+        let p = normal.cdf(x);
+        worst.max(p - i as f64 / n).max((i + 1) as f64 / n - p)
+    });
+    let variance = sorted.iter().map(|x| x * x).sum::<f64>() / n / (std * std);
+    distance < 1.95 / n.sqrt() && (variance - 1.0).abs() < 4.0 * (2.0 / n).sqrt()
+}
+
+#[test]
+fn the_noise_on_the_sum_has_the_right_scale_and_wrong_scales_are_noticed() {
+    let std = 0.172;
+    let values = sample(100_000, std);
+    assert!(looks_normal(&values, std));
+    assert!(!looks_normal(&values, 1.05 * std), "5 % too little noise must be noticed");
+    assert!(!looks_normal(&values, 0.95 * std), "5 % too much noise must be noticed");
+    assert!(!looks_normal(&values, 2.0 * std), "half the noise must be noticed");
+    let batch = 2048.0;
+    let divided: Vec<f32> = values.iter().map(|v| v / batch).collect();
+    assert!(!looks_normal(&divided, std), "noise of the mean put on the sum must be noticed");
+}
+
+#[test]
+fn noise_that_is_not_gaussian_is_noticed_even_with_the_right_variance() {
+    let values = sample(100_000, 1.0);
+    let normal = Normal::new(0.0, 1.0).unwrap();
+    let half_width = 3f64.sqrt();
+    let uniform: Vec<f32> = values
+        .iter()
+        .map(|&v| ((2.0 * normal.cdf(f64::from(v)) - 1.0) * half_width) as f32)
+        .collect();
+    assert!(!looks_normal(&uniform, 1.0));
+}
+
+#[test]
+fn neighbouring_values_steps_and_tensors_are_uncorrelated() {
+    let n = 100_000;
+    let correlation = |a: &[f32], b: &[f32]| {
+        let sum: f64 = a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum();
+        sum / (a.len() as f64).sqrt()
+    };
+    let mut noise = GaussianNoise::new(SEED);
+    let (mut first, mut second) = (zeros(&[n, n]), zeros(&[n, n]));
+    noise.add_to(&mut first, 1.0).unwrap();
+    noise.add_to(&mut second, 1.0).unwrap();
+    let (a, b) = (&first.entries[0].values, &first.entries[1].values);
+    let c = &second.entries[0].values;
+    // The two values of one pair lie 16 places apart.
+    for shifted in [&a[1..], &a[16..], b, c] {
+        let z = correlation(&a[..shifted.len()], shifted);
+        assert!(z.abs() < 4.0, "correlation of {z} standard errors");
+    }
+    assert!(correlation(a, a) > 100.0, "the test notices noise that repeats itself");
+}
+
+#[test]
+fn the_noise_does_not_depend_on_the_number_of_threads() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    assert_eq!(pool.install(|| sample(20_000, 1.0)), sample(20_000, 1.0));
+}
+
+#[test]
+fn a_resumed_run_draws_the_noise_it_would_have_drawn() {
+    let mut whole = GaussianNoise::new(SEED);
+    let mut gradients = zeros(&[5000]);
+    for _ in 0..3 {
+        gradients = zeros(&[5000]);
+        whole.add_to(&mut gradients, 1.0).unwrap();
+    }
+    let mut resumed = zeros(&[5000]);
+    GaussianNoise::new(SEED).at_step(2).add_to(&mut resumed, 1.0).unwrap();
+    assert_eq!(gradients.entries[0].values, resumed.entries[0].values);
+}
+
+#[test]
+fn a_scale_that_is_no_scale_is_refused() {
+    for std in [f64::INFINITY, f64::NAN, -1.0] {
+        assert!(GaussianNoise::new(SEED).add_to(&mut zeros(&[3]), std).is_err());
+    }
+}
+
+#[test]
+fn two_seeds_of_the_system_differ_and_never_show() {
+    let (mut a, mut b) = (zeros(&[10]), zeros(&[10]));
+    GaussianNoise::from_system().unwrap().add_to(&mut a, 1.0).unwrap();
+    GaussianNoise::from_system().unwrap().add_to(&mut b, 1.0).unwrap();
+    assert_ne!(a.entries[0].values, b.entries[0].values);
+    assert!(!format!("{:?}", GaussianNoise::new(SEED)).contains('7'));
+}

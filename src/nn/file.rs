@@ -1,0 +1,156 @@
+//! Models as files: safetensors, with the architecture in its metadata.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde::{Deserialize, Serialize};
+
+use super::{LayerSpec, Model, Network, network};
+use crate::{Error, ErrorKind, Result};
+
+/// The metadata's key: what makes a safetensors file one of ours.
+const KEY: &str = "epsilab";
+
+/// The version of the description written here; older ones stay readable.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Description {
+    format: u32,
+    name: String,
+    input_shape: Vec<usize>,
+    classes: usize,
+    seed: u64,
+    layers: Vec<LayerSpec>,
+}
+
+/// Read before the rest, which a later version may have changed.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
+impl Model {
+    /// Writes the model as a safetensors file: parameters under their paths, the architecture in
+    /// the metadata. An existing file is replaced in one step, never left half-written.
+    ///
+    /// # Errors
+    /// If the file can't be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let description = Description {
+            format: FORMAT,
+            name: self.name().to_owned(),
+            input_shape: self.input_shape().to_vec(),
+            classes: self.classes(),
+            seed: self.seed(),
+            layers: self.network().specs().to_vec(),
+        };
+        let failed = |e: String| Error::new(ErrorKind::Model, format!("saving {}", self.name()), e);
+        let text = serde_json::to_string(&description).map_err(|e| failed(e.to_string()))?;
+        let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = self
+            .network()
+            .values()
+            .into_iter()
+            .map(|(parameter, values)| {
+                let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                (parameter.path, parameter.shape, bytes)
+            })
+            .collect();
+        let mut views = Vec::with_capacity(tensors.len());
+        for (name, shape, bytes) in &tensors {
+            let view = TensorView::new(Dtype::F32, shape.clone(), bytes);
+            views.push((name.as_str(), view.map_err(|e| failed(e.to_string()))?));
+        }
+        let metadata = HashMap::from([(KEY.to_owned(), text)]);
+        let bytes =
+            safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
+        write_in_one_step(path, &bytes)
+    }
+}
+
+/// Writes beside the target and renames: a crash leaves the old file or the new one.
+fn write_in_one_step(path: &Path, bytes: &[u8]) -> Result<()> {
+    let beside = PathBuf::from(format!("{}.{}.tmp", path.display(), std::process::id()));
+    fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(|e| {
+        // Nothing more can be done about the half-written file; the error is what counts.
+        let _ = fs::remove_file(&beside);
+        Error::io(format!("writing the model to {}", path.display()), &e)
+            .fix("check that the folder exists and can be written")
+    })
+}
+
+/// Reads a model that [`Model::save`] wrote.
+///
+/// # Errors
+/// If the file is missing or unreadable, is no safetensors file, was not written by the lab or
+/// by a later version of it, or holds other tensors than its architecture says.
+pub fn load(path: impl AsRef<Path>) -> Result<Model> {
+    let path = path.as_ref();
+    let bytes = fs::read(path).map_err(|e| {
+        Error::io(format!("reading the model {}", path.display()), &e)
+            .fix("check the path; Model::save writes such files")
+    })?;
+    let wrong = |why: String| {
+        Error::new(ErrorKind::Model, format!("the file {} is not a model", path.display()), why)
+            .fix("load a file that Model::save wrote")
+    };
+    let (_, header) = SafeTensors::read_metadata(&bytes)
+        .map_err(|e| wrong(format!("it is no safetensors file ({e})")))?;
+    let tensors =
+        SafeTensors::deserialize(&bytes).map_err(|e| wrong(format!("it is damaged ({e})")))?;
+    let text =
+        header.metadata().as_ref().and_then(|metadata| metadata.get(KEY)).ok_or_else(|| {
+            wrong(
+                "it is a safetensors file of another program: it does not say what its layers are"
+                    .into(),
+            )
+        })?;
+    let unread = |e: serde_json::Error| wrong(format!("its description can't be read ({e})"));
+    let Version { format } = serde_json::from_str(text).map_err(unread)?;
+    if format > FORMAT {
+        let what = format!("the model {} has format {format}", path.display());
+        let why = format!("this version of the lab reads formats up to {FORMAT}");
+        return Err(Error::new(ErrorKind::Model, what, why).fix("update the lab"));
+    }
+    let about: Description = serde_json::from_str(text).map_err(unread)?;
+    let values = read_values(&about, &tensors).map_err(wrong)?;
+    let network = Network::build(&about.input_shape, &about.layers, |path, _, _| {
+        values.get(path).cloned().unwrap_or_default()
+    })?;
+    Ok(Model::new(&about.name, about.classes, about.seed, network))
+}
+
+/// The numbers of every parameter, after checking that shapes and names are what the
+/// description says: nothing is allocated on the word of a damaged file.
+fn read_values(
+    about: &Description,
+    tensors: &SafeTensors,
+) -> std::result::Result<HashMap<String, Vec<f32>>, String> {
+    let shapes = network::shapes(&about.input_shape, &about.layers).map_err(|e| e.to_string())?;
+    if shapes.last().map(Vec::as_slice) != Some(&[about.classes]) {
+        return Err(format!("its layers do not end in its {} classes", about.classes));
+    }
+    let mut values = HashMap::new();
+    for (index, layer) in about.layers.iter().enumerate() {
+        for (name, shape) in layer.parameters() {
+            let path = format!("{index}.{name}");
+            let tensor = tensors.tensor(&path).map_err(|_| format!("{path} is missing"))?;
+            if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
+                return Err(format!(
+                    "{path} is {:?} {:?} where the architecture wants F32 {shape:?}",
+                    tensor.dtype(),
+                    tensor.shape()
+                ));
+            }
+            let numbers = tensor.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
+            values.insert(path, numbers.map(f32::from_le_bytes).collect());
+        }
+    }
+    if values.len() != tensors.len() {
+        return Err(format!("it holds {} tensors, not {}", tensors.len(), values.len()));
+    }
+    Ok(values)
+}

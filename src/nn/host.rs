@@ -1,0 +1,43 @@
+//! The numbers of a tensor, seen from the host.
+
+use burn::backend::Flex;
+use burn::prelude::*;
+use burn_flex::FlexTensor;
+
+/// Row-major numbers of a tensor without autodiff.
+pub(crate) enum Host {
+    /// The tensor's own memory, on the CPU backend.
+    Flex(FlexTensor),
+    /// A copy, from any other device.
+    Copy(Vec<f32>),
+}
+
+impl Host {
+    /// The tensor's numbers; shared with it where possible.
+    pub(crate) fn of<const D: usize>(tensor: Tensor<D>) -> Self {
+        match Self::shared(tensor.clone()) {
+            Some(shared) => shared,
+            None => Self::Copy(values(tensor)),
+        }
+    }
+
+    /// The tensor's own memory: only for plain `f32` tensors on the CPU backend.
+    pub(crate) fn shared<const D: usize>(tensor: Tensor<D>) -> Option<Self> {
+        let tensor = tensor.try_into_primitive::<Flex>().ok()?.to_contiguous();
+        tensor.as_slice::<f32>().is_some().then_some(Self::Flex(tensor))
+    }
+
+    /// The numbers, row-major.
+    pub(crate) fn slice(&self) -> &[f32] {
+        match self {
+            Self::Flex(tensor) => tensor.as_slice().unwrap_or_default(),
+            Self::Copy(values) => values,
+        }
+    }
+}
+
+/// A copy of the tensor's numbers, row-major.
+pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    let data = tensor.into_data().convert::<f32>();
+    data.try_into_vec().expect("converted to f32 just before")
+}

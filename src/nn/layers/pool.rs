@@ -1,0 +1,110 @@
+//! Pooling.
+
+use burn::module::Module;
+use burn::nn::pool::{self, AvgPool2dConfig, MaxPool2dConfig};
+use serde::{Deserialize, Serialize};
+
+use super::{image, sizes, too_large};
+use crate::Result;
+use crate::nn::{Value, Window};
+
+/// Maximum pooling: the window and its step, in pixels, (vertical, horizontal).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaxPool2dSpec {
+    /// Height and width of the window.
+    pub kernel: [usize; 2],
+    /// Step of the window.
+    pub stride: [usize; 2],
+}
+
+/// Average pooling: the window and its step, in pixels, (vertical, horizontal).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AvgPool2dSpec {
+    /// Height and width of the window.
+    pub kernel: [usize; 2],
+    /// Step of the window.
+    pub stride: [usize; 2],
+}
+
+impl MaxPool2dSpec {
+    pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        pooled("MaxPool2d", self.kernel, self.stride, input)
+    }
+
+    pub(super) fn build(&self) -> MaxPool2d {
+        let inner = MaxPool2dConfig::new(self.kernel).with_strides(self.stride).init();
+        MaxPool2d { inner }
+    }
+}
+
+impl AvgPool2dSpec {
+    pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        pooled("AvgPool2d", self.kernel, self.stride, input)
+    }
+
+    pub(super) fn build(&self) -> AvgPool2d {
+        let inner = AvgPool2dConfig::new(self.kernel).with_strides(self.stride).init();
+        AvgPool2d { inner }
+    }
+}
+
+fn pooled(
+    kind: &str,
+    kernel: [usize; 2],
+    stride: [usize; 2],
+    input: &[usize],
+) -> Result<Vec<usize>> {
+    let [channels, height, width] = image(kind, input)?;
+    sizes(
+        kind,
+        &[
+            ("window height", kernel[0]),
+            ("window width", kernel[1]),
+            ("vertical stride", stride[0]),
+            ("horizontal stride", stride[1]),
+        ],
+    )?;
+    let window = Window { channels, size: [height, width], kernel, stride, padding: [0, 0] };
+    match window.output() {
+        Some([rows, columns]) => Ok(vec![channels, rows, columns]),
+        None => Err(too_large(kind, window)),
+    }
+}
+
+/// The largest value under a window, per channel.
+#[derive(Module, Debug)]
+pub struct MaxPool2d {
+    /// Burn's layer.
+    pub inner: pool::MaxPool2d,
+}
+
+impl MaxPool2d {
+    pub(super) fn forward(&self, x: Value) -> Value {
+        Value::Image(self.inner.forward(x.image()))
+    }
+}
+
+/// The mean under a window, per channel.
+#[derive(Module, Debug)]
+pub struct AvgPool2d {
+    /// Burn's layer.
+    pub inner: pool::AvgPool2d,
+}
+
+impl AvgPool2d {
+    pub(super) fn forward(&self, x: Value) -> Value {
+        Value::Image(self.inner.forward(x.image()))
+    }
+}
+
+/// The mean of each channel: images to plain features.
+#[derive(Module, Debug)]
+pub struct GlobalAvgPool;
+
+impl GlobalAvgPool {
+    pub(super) fn forward(&self, x: Value) -> Value {
+        let x = x.image();
+        let [n, channels, height, width] = x.dims();
+        Value::Flat(x.reshape([n, channels, height * width]).mean_dim(2).reshape([n, channels]))
+    }
+}

@@ -1,0 +1,162 @@
+//! A list of layers, one after the other.
+
+use std::sync::Arc;
+
+use burn::module::{Module, ParamId};
+use burn::prelude::*;
+
+use super::parameters::{self, Parameter};
+use super::{Layer, LayerSpec, NoTape, Tape, Value};
+use crate::{Error, ErrorKind, Result};
+
+/// The layers of a model with their parameters: a Burn module that any Burn optimizer can step.
+///
+/// Its shapes are checked when it is built, so a forward pass on examples of
+/// [`input_shape`](Self::input_shape) can't fail. Cloning shares the parameters.
+#[derive(Module, Debug)]
+pub struct Network {
+    layers: Vec<Layer>,
+    #[module(skip)]
+    specs: Arc<[LayerSpec]>,
+    #[module(skip)]
+    input_shape: Arc<[usize]>,
+}
+
+impl Network {
+    /// A network on the CPU; `fill` gives the numbers of each parameter from its path
+    /// (`"0.weight"`), its shape (see [`Parameter`]) and its fan-in.
+    ///
+    /// # Errors
+    /// If the layers do not fit together, or none of them has parameters.
+    ///
+    /// # Panics
+    /// If `fill` returns another number of values than the shape holds.
+    pub fn build(
+        input_shape: &[usize],
+        specs: &[LayerSpec],
+        mut fill: impl FnMut(&str, &[usize], usize) -> Vec<f32>,
+    ) -> Result<Self> {
+        check(input_shape, specs)?;
+        let device = Device::flex();
+        let layers = specs.iter().enumerate().map(|(index, spec)| {
+            let mut fill = |name: &str, shape: &[usize], fan_in: usize| {
+                fill(&format!("{index}.{name}"), shape, fan_in)
+            };
+            spec.build(&mut fill, &device)
+        });
+        let layers = layers.collect();
+        Ok(Self { layers, specs: specs.into(), input_shape: input_shape.into() })
+    }
+
+    /// The layers, in order.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// What the layers are, in order.
+    pub fn specs(&self) -> &[LayerSpec] {
+        &self.specs
+    }
+
+    /// The shape of one example.
+    pub fn input_shape(&self) -> &[usize] {
+        &self.input_shape
+    }
+
+    /// The shape of one example before each layer.
+    pub(crate) fn input_shapes(&self) -> Vec<Vec<usize>> {
+        // Checked when the network was built.
+        let after = shapes(&self.input_shape, &self.specs).unwrap_or_default();
+        std::iter::once(self.input_shape.to_vec()).chain(after).take(self.layers.len()).collect()
+    }
+
+    /// How many numbers the last layer gives per example.
+    pub fn outputs(&self) -> usize {
+        let last = shapes(&self.input_shape, &self.specs).ok().and_then(|mut each| each.pop());
+        last.map_or(0, |shape| shape.iter().product())
+    }
+
+    /// Logits `[batch, classes]`.
+    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let mut x = x;
+        for (index, layer) in self.layers.iter().enumerate() {
+            x = layer.forward(index, x, tape);
+        }
+        x.flat()
+    }
+
+    /// Logits of `n` examples given as row-major numbers, without a tape.
+    pub(crate) fn logits(&self, features: Vec<f32>, n: usize) -> Tensor<2> {
+        self.forward(Value::new(features, n, &self.input_shape, &self.device()), &mut NoTape)
+    }
+
+    /// The device the parameters live on.
+    pub fn device(&self) -> Device {
+        self.devices().into_iter().next().unwrap_or_else(Device::flex)
+    }
+
+    /// All trainable tensors, in the order of the layers, weight before bias.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let mut all = Vec::new();
+        parameters::visit(self, |parameter, _| all.push(parameter));
+        all
+    }
+
+    /// Burn's names of the trainable tensors.
+    pub fn trainable_ids(&self) -> Vec<ParamId> {
+        self.parameters().into_iter().map(|parameter| parameter.id).collect()
+    }
+
+    /// The paths of the trainable tensors: `"0.weight"`, `"0.bias"`, ...
+    pub fn paths(&self) -> Vec<String> {
+        self.parameters().into_iter().map(|parameter| parameter.path).collect()
+    }
+
+    /// All trainable tensors with a copy of their numbers, row-major.
+    pub fn values(&self) -> Vec<(Parameter, Vec<f32>)> {
+        let mut all = Vec::new();
+        parameters::visit(self, |parameter, read| all.push((parameter, read())));
+        all
+    }
+
+    /// The same network with every parameter tracked by autodiff, for ordinary gradients.
+    pub(crate) fn tracked(&self) -> Self {
+        parameters::tracked(self.clone())
+    }
+
+    /// The same network with no parameter tracked: how models keep theirs.
+    pub(crate) fn untracked(self) -> Self {
+        parameters::untracked(self)
+    }
+}
+
+/// The shape of one example after each layer.
+pub(crate) fn shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Result<Vec<Vec<usize>>> {
+    let mut shape = input_shape.to_vec();
+    let each = specs.iter().map(|spec| {
+        shape = spec.output_shape(&shape)?;
+        Ok(shape.clone())
+    });
+    each.collect()
+}
+
+fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<()> {
+    let shapes = shapes(input_shape, specs)?;
+    if specs.iter().all(|spec| spec.parameters().is_empty()) {
+        return Err(Error::new(
+            ErrorKind::Model,
+            format!("a network of {} layers without parameters", specs.len()),
+            "there is nothing to train",
+        )
+        .fix("add a Linear or Conv2d layer"));
+    }
+    match shapes.last().map(Vec::as_slice) {
+        Some([_]) => Ok(()),
+        last => Err(Error::new(
+            ErrorKind::Model,
+            format!("the last layer gives examples of shape {last:?}"),
+            "a classifier ends in plain features, one per class",
+        )
+        .fix("end with Flatten and Linear")),
+    }
+}

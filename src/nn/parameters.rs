@@ -1,0 +1,92 @@
+//! Walking over the parameters of a network.
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::prelude::*;
+
+use super::host;
+
+/// One trainable tensor of a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Layer number and name: `"0.weight"`, `"0.bias"`.
+    pub path: String,
+    /// Burn's name for the tensor.
+    pub id: ParamId,
+    /// Its shape. Linear weights are `[inputs, outputs]` (Burn's layout), convolution weights
+    /// `[channels out, channels in, kernel height, kernel width]`.
+    pub shape: Vec<usize>,
+}
+
+impl Parameter {
+    /// How many numbers it holds.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it holds no numbers.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Every parameter and what `read` makes of its tensor.
+pub(crate) fn visit<M: Module>(
+    module: &M,
+    mut found: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>),
+) {
+    struct Walk<'a> {
+        path: Vec<String>,
+        found: &'a mut dyn FnMut(Parameter, &dyn Fn() -> Vec<f32>),
+    }
+    impl ModuleVisitor for Walk<'_> {
+        fn enter_module(&mut self, name: &str, _container: &str) {
+            self.path.push(name.to_owned());
+        }
+        fn exit_module(&mut self, _name: &str, _container: &str) {
+            self.path.pop();
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let parameter = Parameter {
+                path: short(&self.path),
+                id: param.id,
+                shape: param.val().dims().to_vec(),
+            };
+            (self.found)(parameter, &|| host::values(param.val()));
+        }
+    }
+    module.visit(&mut Walk { path: Vec::new(), found: &mut found });
+}
+
+/// The same module with every parameter a tracked leaf of autodiff, under its old id.
+pub(crate) fn tracked<M: Module>(module: M) -> M {
+    struct Track;
+    impl ModuleMapper for Track {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let (id, tensor, _) = param.consume();
+            Param::initialized(id, tensor.inner().autodiff().require_grad())
+        }
+    }
+    module.map(&mut Track)
+}
+
+/// The same module with every parameter outside autodiff, under its old id.
+pub(crate) fn untracked<M: Module>(module: M) -> M {
+    struct Untrack;
+    impl ModuleMapper for Untrack {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let (id, tensor, _) = param.consume();
+            Param::initialized(id, tensor.inner())
+        }
+    }
+    module.map(&mut Untrack)
+}
+
+/// `["layers", "3", "Conv2d", "inner", "weight"]` reads `"3.weight"`: the number of the layer
+/// and the name of the tensor say it all.
+fn short(path: &[String]) -> String {
+    let number = path.iter().find(|part| part.parse::<usize>().is_ok());
+    match (number, path.last()) {
+        (Some(number), Some(name)) => format!("{number}.{name}"),
+        _ => path.join("."),
+    }
+}

@@ -1,0 +1,136 @@
+//! Matrix products on plain slices, by the `gemm` crate.
+
+use gemm::Parallelism;
+
+/// A matrix seen in a slice.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a> {
+    data: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// `rows x columns` numbers, row after row.
+    pub(crate) fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+        assert_eq!(data.len(), rows * columns, "a matrix covers its slice exactly");
+        Self { data, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// The transpose; no number moves.
+    pub(crate) fn transposed(self) -> Self {
+        Self {
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+            ..self
+        }
+    }
+}
+
+/// Where a product goes: in place of what is there, or on top of it.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Store {
+    /// `out = a b`
+    Replace,
+    /// `out = out + a b`
+    Add,
+}
+
+/// The product of `a` and `b` into the row-major `out`, on the calling thread.
+pub(crate) fn product(out: &mut [f32], store: Store, a: Matrix, b: Matrix) {
+    assert_eq!(a.columns, b.rows, "inner dimensions of a product");
+    assert_eq!(out.len(), a.rows * b.columns, "a product covers its slice exactly");
+    if out.is_empty() {
+        return;
+    }
+    if a.columns == 0 {
+        if store == Store::Replace {
+            out.fill(0.0);
+        }
+        return;
+    }
+    let width = b.columns as isize;
+    // SAFETY: `Matrix::new` and the assertions above make every index that the three strided
+    // walks can reach lie inside its slice; `out` is borrowed mutably, so it overlaps neither.
+    unsafe {
+        gemm::gemm(
+            a.rows,
+            b.columns,
+            a.columns,
+            out.as_mut_ptr(),
+            1,
+            width,
+            store == Store::Add,
+            a.data.as_ptr(),
+            a.column_stride as isize,
+            a.row_stride as isize,
+            b.data.as_ptr(),
+            b.column_stride as isize,
+            b.row_stride as isize,
+            1.0,
+            1.0,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}
+
+/// The dot product, in sixteen lanes so that the compiler can use vector registers.
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0.0f32; 16];
+    let (a_blocks, b_blocks) = (a.chunks_exact(16), b.chunks_exact(16));
+    let tail: f32 = a_blocks.remainder().iter().zip(b_blocks.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in a_blocks.zip(b_blocks) {
+        for ((lane, x), y) in lanes.iter_mut().zip(x).zip(y) {
+            *lane += x * y;
+        }
+    }
+    lanes.iter().sum::<f32>() + tail
+}
+
+/// `out = out + factor x`
+pub(crate) fn add_scaled(out: &mut [f32], factor: f32, x: &[f32]) {
+    for (o, v) in out.iter_mut().zip(x) {
+        *o += factor * v;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_of_transposed_matrices_is_the_textbook_one() {
+        let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2 x 3
+        let b = [1.0, 0.0, 2.0, 1.0, 3.0, 1.0]; // 2 x 3
+        let mut out = [10.0; 4];
+        product(
+            &mut out,
+            Store::Replace,
+            Matrix::new(&a, 2, 3),
+            Matrix::new(&b, 2, 3).transposed(),
+        );
+        assert_eq!(out, [7.0, 10.0, 16.0, 25.0]);
+        product(&mut out, Store::Add, Matrix::new(&a, 2, 3), Matrix::new(&b, 2, 3).transposed());
+        assert_eq!(out, [14.0, 20.0, 32.0, 50.0]);
+    }
+
+    #[test]
+    fn an_empty_inner_dimension_gives_zeros() {
+        let mut out = [3.0; 4];
+        product(&mut out, Store::Replace, Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2));
+        assert_eq!(out, [0.0; 4]);
+    }
+
+    #[test]
+    fn the_dot_product_counts_the_tail() {
+        let a: Vec<f32> = (0..37).map(|i| i as f32).collect();
+        assert_eq!(dot(&a, &a), (0..37).map(|i| (i * i) as f32).sum::<f32>());
+    }
+}

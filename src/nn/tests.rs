@@ -1,0 +1,245 @@
+use std::fs;
+
+use burn::optim::momentum::MomentumConfig;
+use burn::optim::{AdamConfig, SgdConfig};
+
+use super::*;
+use crate::data::{self, Dataset};
+use crate::engine::{self, Batch, ClipRule, PerExample, Taps};
+use crate::{Error, ErrorKind};
+
+/// Random-looking images whose class shows in their brightness.
+fn images(n: usize, shape: &[usize], classes: usize) -> Dataset {
+    let size: usize = shape.iter().product();
+    let labels: Vec<u32> = (0..n).map(|i| (i % classes) as u32).collect();
+    let pixel = |k: usize| {
+        let wave = ((k * 7919 + 13) % 1000) as f32 / 1000.0 - 0.5;
+        wave + labels[k / size] as f32 / classes as f32
+    };
+    let features = (0..n * size).map(pixel).collect();
+    data::from_vecs(features, shape, labels.clone(), classes).unwrap()
+}
+
+fn kind<T: std::fmt::Debug>(result: crate::Result<T>) -> (ErrorKind, String) {
+    let error: Error = result.expect_err("this must fail");
+    (error.kind(), error.to_string())
+}
+
+#[test]
+fn papernot_cnn_has_26010_parameters_on_mnist_images() {
+    let model = models::papernot_cnn(&images(2, &[1, 28, 28], 10)).seed(1).build().unwrap();
+    assert_eq!(model.parameters(), 26_010);
+    let each: Vec<usize> = model.layers().iter().map(|layer| layer.parameters).collect();
+    assert_eq!(each, [1040, 0, 0, 8224, 0, 0, 0, 16_416, 0, 330]);
+    let shapes: Vec<Vec<usize>> =
+        model.layers().iter().map(|layer| layer.output_shape.clone()).collect();
+    assert_eq!(shapes[0], [16, 14, 14]);
+    assert_eq!(shapes[5], [32, 4, 4]);
+    assert_eq!(shapes[9], [10]);
+    let table = model.summary().to_string();
+    assert!(table.contains("Conv2d") && table.contains("ghost"), "{table}");
+}
+
+#[test]
+fn the_activation_is_tanh_unless_relu_is_asked_for() {
+    let data = images(2, &[1, 28, 28], 10);
+    let kinds = |model: Model| model.layers().iter().map(|layer| layer.kind).collect::<Vec<_>>();
+    let tanh = kinds(models::papernot_cnn(&data).seed(1).build().unwrap());
+    let relu =
+        kinds(models::papernot_cnn(&data).activation(Activation::Relu).seed(1).build().unwrap());
+    assert_eq!(tanh.iter().filter(|kind| **kind == "Tanh").count(), 3);
+    assert_eq!(relu.iter().filter(|kind| **kind == "Relu").count(), 3);
+    assert!(!relu.contains(&"Tanh"));
+}
+
+#[test]
+fn a_seed_fixes_the_parameters_and_no_seed_means_fresh_ones() {
+    let data = images(2, &[5], 3);
+    let numbers = |builder: ModelBuilder| {
+        let model = builder.build().unwrap();
+        model.network().values().into_iter().flat_map(|(_, v)| v).collect::<Vec<f32>>()
+    };
+    let one = numbers(models::mlp(&data, &[4]).seed(1));
+    assert_eq!(one, numbers(models::mlp(&data, &[4]).seed(1)));
+    assert_ne!(one, numbers(models::mlp(&data, &[4]).seed(2)));
+    assert_ne!(numbers(models::mlp(&data, &[4])), numbers(models::mlp(&data, &[4])));
+}
+
+#[test]
+fn fresh_parameters_fill_the_range_of_their_fan_in() {
+    let model = models::linear(&images(2, &[1, 28, 28], 10)).seed(3).build().unwrap();
+    let bound = 1.0 / 28.0;
+    for (parameter, values) in model.network().values() {
+        let largest = values.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+        assert!(largest <= bound, "{} reaches {largest}", parameter.path);
+        assert!(largest > 0.5 * bound, "{} only reaches {largest}", parameter.path);
+    }
+}
+
+#[test]
+fn data_that_does_not_suit_a_model_is_refused_with_advice() {
+    let (kind_, text) = kind(models::papernot_cnn(&images(2, &[5], 3)).seed(1).build());
+    assert_eq!(kind_, ErrorKind::Model);
+    assert!(text.contains("[5]") && text.contains("models::mlp"), "{text}");
+    let (_, text) = kind(models::papernot_cnn(&images(2, &[1, 6, 6], 3)).seed(1).build());
+    assert!(text.contains("14 x 14"), "{text}");
+    let (_, text) = kind(models::mlp(&images(2, &[5], 3), &[0]).seed(1).build());
+    assert!(text.contains("outputs = 0"), "{text}");
+    let model = models::linear(&images(2, &[5], 3)).seed(1).build().unwrap();
+    let (_, text) = kind(model.predict(&images(2, &[4], 3)));
+    assert!(text.contains("[4]") && text.contains("[5]"), "{text}");
+    let (_, text) = kind(model.loss(images(8, &[5], 4).train()));
+    assert!(text.contains("class 3"), "{text}");
+    let (_, text) = kind(model.accuracy(&images(2, &[5], 3)));
+    assert!(text.contains("no test part"), "{text}");
+}
+
+#[test]
+fn a_smallest_image_for_papernot_cnn_is_14_pixels() {
+    assert!(models::papernot_cnn(&images(2, &[3, 14, 14], 3)).seed(1).build().is_ok());
+    assert!(models::papernot_cnn(&images(2, &[3, 13, 13], 3)).seed(1).build().is_err());
+}
+
+#[test]
+fn own_kernels_compute_what_burn_computes() {
+    struct Burns;
+    impl Tape for Burns {
+        fn layer(&mut self, _: usize, _: &Value, output: Value) -> Value {
+            output
+        }
+        fn own_kernels(&self) -> bool {
+            false
+        }
+    }
+    let data = images(7, &[2, 17, 15], 4);
+    let model = models::papernot_cnn(&data).seed(5).build().unwrap();
+    let features = data.train().features_flat().to_vec();
+    let own = host::values(model.network().logits(features.clone(), 7));
+    let x = Value::new(features, 7, &[2, 17, 15], &model.network().device());
+    let burns = host::values(model.network().forward(x, &mut Burns));
+    for (a, b) in own.iter().zip(&burns) {
+        assert!((a - b).abs() < 1e-6, "{a} {b}");
+    }
+}
+
+#[test]
+fn predictions_do_not_depend_on_where_chunks_end() {
+    let data = images(1201, &[1, 4, 4], 3);
+    let model = models::mlp(&data, &[8]).seed(1).build().unwrap();
+    let all = model.predict(&data).unwrap();
+    assert_eq!(all.len(), 1201);
+    let first = model.predict_examples(&data.train().take(7)).unwrap();
+    assert_eq!(first, all[..7]);
+    let right = all.iter().zip(data.train().labels()).filter(|(a, b)| a == b).count();
+    assert_eq!(model.accuracy_of(data.train()).unwrap(), right as f64 / 1201.0);
+}
+
+#[test]
+fn a_few_plain_steps_of_sgd_or_adam_lower_the_loss() {
+    let data = images(64, &[1, 14, 14], 4);
+    let model = models::papernot_cnn(&data).seed(2).build().unwrap();
+    let before = model.loss(data.train()).unwrap();
+    let ids: Vec<u32> = (0..64).collect();
+    let batch = Batch::of(data.train(), &ids).unwrap();
+    let momentum = MomentumConfig::new().with_momentum(0.9);
+    let sgd = SgdConfig::new().with_momentum(Some(momentum)).init();
+    for (mut optimizer, rate) in [(sgd, 0.1), (AdamConfig::new().init(), 0.01)] {
+        let mut network = model.network().clone();
+        for _ in 0..10 {
+            let rule = ClipRule::unclipped();
+            let mut sum = Taps::default().clipped_sum(&network, &batch, &rule).unwrap().sum;
+            sum.scale(1.0 / 64.0);
+            network = engine::step(&mut optimizer, rate, &network, &sum);
+        }
+        assert_eq!(network.trainable_ids(), model.network().trainable_ids());
+        let after = model.with_network(network).loss(data.train()).unwrap();
+        assert!(after < 0.9 * before, "the loss goes from {before} to {after}");
+    }
+}
+
+#[test]
+fn a_saved_model_comes_back_bit_for_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let data = images(9, &[1, 28, 28], 10);
+    let model = models::papernot_cnn(&data).seed(4).build().unwrap();
+    model.save(&path).unwrap();
+    model.save(&path).unwrap();
+    let back = models::load(&path).unwrap();
+    assert_eq!(back.to_string(), model.to_string());
+    assert_eq!(back.seed(), 4);
+    let numbers = |model: &Model| {
+        let all = model.network().values().into_iter();
+        all.map(|(parameter, values)| (parameter.path, values)).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&back), numbers(&model));
+    assert_eq!(back.predict(&data).unwrap(), model.predict(&data).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside the file");
+}
+
+/// A safetensors file with this metadata and one tensor.
+fn write_file(path: &std::path::Path, metadata: Option<&str>, shape: &[usize]) {
+    use safetensors::{Dtype, tensor::TensorView};
+    let bytes = vec![0; shape.iter().product::<usize>() * 4];
+    let view = TensorView::new(Dtype::F32, shape.to_vec(), &bytes).unwrap();
+    let metadata = metadata.map(|text| [("epsilab".to_owned(), text.to_owned())].into());
+    fs::write(path, safetensors::serialize([("0.weight", view)], metadata).unwrap()).unwrap();
+}
+
+#[test]
+fn files_that_are_no_models_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let (kind_, text) = kind(models::load(&path));
+    assert_eq!(kind_, ErrorKind::Io);
+    assert!(text.contains("model.safetensors"), "{text}");
+
+    fs::write(&path, b"no such thing as this").unwrap();
+    assert!(kind(models::load(&path)).1.contains("no safetensors file"));
+    write_file(&path, None, &[2, 3]);
+    assert!(kind(models::load(&path)).1.contains("another program"));
+    write_file(&path, Some("{}"), &[2, 3]);
+    assert!(kind(models::load(&path)).1.contains("can't be read"));
+    write_file(&path, Some(r#"{"format": 99}"#), &[2, 3]);
+    assert!(kind(models::load(&path)).1.contains("update the lab"));
+
+    let layer = r#"{"kind":"linear","inputs":2,"outputs":3,"bias":false}"#;
+    let about = |layer: &str| {
+        format!(
+            r#"{{"format":1,"name":"x","input_shape":[2],"classes":3,"seed":1,"layers":[{layer}]}}"#
+        )
+    };
+    write_file(&path, Some(&about(layer)), &[2, 3]);
+    assert_eq!(models::load(&path).unwrap().parameters(), 6);
+    write_file(&path, Some(&about(layer)), &[3, 2]);
+    let (kind_, text) = kind(models::load(&path));
+    assert_eq!(kind_, ErrorKind::Model);
+    assert!(text.contains("0.weight") && text.contains("[2, 3]"), "{text}");
+    write_file(&path, Some(&about(&layer.replace("false", "true"))), &[2, 3]);
+    assert!(kind(models::load(&path)).1.contains("0.bias is missing"));
+    write_file(&path, Some(&about(&layer.replace(":3", ":18446744073709551615"))), &[2, 3]);
+    assert!(kind(models::load(&path)).1.contains("sizes of a Linear layer"));
+    write_file(&path, Some(&about(&layer.replace("linear", "wormhole"))), &[2, 3]);
+    assert!(kind(models::load(&path)).1.contains("can't be read"));
+}
+
+#[test]
+fn a_truncated_model_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    models::linear(&images(2, &[5], 3)).seed(1).build().unwrap().save(&path).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    for keep in [0, 7, 20, bytes.len() - 1] {
+        fs::write(&path, &bytes[..keep]).unwrap();
+        assert_eq!(kind(models::load(&path)).0, ErrorKind::Model, "{keep} bytes");
+    }
+}
+
+#[test]
+fn saving_into_a_folder_that_is_not_there_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = models::linear(&images(2, &[5], 3)).seed(1).build().unwrap();
+    let (kind_, text) = kind(model.save(folder.path().join("nowhere").join("model")));
+    assert_eq!(kind_, ErrorKind::Io);
+    assert!(text.contains("nowhere"), "{text}");
+}
