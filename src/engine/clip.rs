@@ -1,5 +1,7 @@
 //! How much one example may change the sum.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::privacy::Neighbouring;
@@ -77,6 +79,13 @@ impl ClipRule {
     /// noise before dividing by the expected batch size.
     pub fn noise_std(&self, noise_multiplier: f64) -> f64 {
         noise_multiplier * self.sensitivity(Neighbouring::AddOrRemoveOne)
+    }
+}
+
+impl fmt::Display for ClipRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Flat { max_grad_norm } = self;
+        write!(f, "each example's gradient to L2 norm {max_grad_norm}")
     }
 }
 

@@ -77,7 +77,8 @@ impl ModelBuilder {
             let bound = 1.0 / (fan_in as f64).sqrt();
             (0..shape.iter().product()).map(|_| uniform(&mut rng, bound)).collect()
         })?;
-        Ok(Model::new(self.name, self.classes, seed, network))
+        let model = Model::new(self.name, self.classes, seed, network);
+        Ok(if self.seed.is_some() { model } else { model.drawn_at_random() })
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use super::summary::{LayerInfo, Summary};
 use super::{Network, network};
 
@@ -11,6 +13,8 @@ use super::{Network, network};
 pub struct Model {
     about: Arc<About>,
     network: Network,
+    /// The parameters are initial ones that nobody chose.
+    at_random: bool,
 }
 
 #[derive(Debug)]
@@ -22,7 +26,11 @@ struct About {
 
 impl Model {
     pub(super) fn new(name: &str, classes: usize, seed: u64, network: Network) -> Self {
-        Self { about: Arc::new(About { name: name.to_owned(), classes, seed }), network }
+        Self { about: Arc::new(About { name: name.to_owned(), classes, seed }), network, at_random: false }
+    }
+
+    pub(super) fn drawn_at_random(self) -> Self {
+        Self { at_random: true, ..self }
     }
 
     /// The name of the architecture.
@@ -70,7 +78,28 @@ impl Model {
 
     /// The same model with other parameters: what training returns.
     pub fn with_network(&self, network: Network) -> Self {
-        Self { about: Arc::clone(&self.about), network }
+        Self { about: Arc::clone(&self.about), network, at_random: false }
+    }
+
+    /// What makes two models the same to start a run from: the architecture and the parameters
+    /// (SHA-256). Initial parameters that nobody chose, by a seed or by training, all count as
+    /// the same: a notebook that is opened again finds its run instead of paying for another.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(format!(
+            "{} {} {:?} {:?}",
+            self.name(),
+            self.classes(),
+            self.input_shape(),
+            self.network.specs()
+        ));
+        if !self.at_random {
+            for (parameter, values) in self.network.values() {
+                hash.update(parameter.path);
+                values.iter().for_each(|value| hash.update(value.to_le_bytes()));
+            }
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

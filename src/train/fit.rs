@@ -1,6 +1,7 @@
 //! The loop: sample, release, step; measure; stop at a step boundary when asked to.
 
 use crate::data::Dataset;
+use crate::engine;
 use crate::methods::{Batches, Mechanism, Plan, dp_sgd, non_private};
 use crate::nn::{Model, Network};
 use crate::privacy::{Ledger, Rdp};
@@ -53,8 +54,8 @@ pub fn fit(
     let mut steps = 0;
     while steps < plan.steps() && !listening.stop() {
         let release = mechanism.release(&network, &batches.draw()?)?;
-        let gradient = release.gradient.to_params(&network.device());
-        network = optimizer.step(plan.learning_rate(), network, gradient);
+        network =
+            engine::step(&mut optimizer, plan.learning_rate(), &network, &release.gradient);
         steps += 1;
         meter.after_step(steps, release.loss, &network, model)?;
         observer.progressed(&Progress {
