@@ -34,7 +34,7 @@ impl Axis {
     pub(super) fn rounded(low: f64, high: f64, count: usize, unit: Unit) -> Self {
         let (low, high) = widened(low, high);
         let step = round_step((high - low) / count.max(1) as f64);
-        let (low, high) = ((low / step - 1e-9).floor() * step, (high / step + 1e-9).ceil() * step);
+        let (low, high) = ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step);
         Self { low, high, log: false, ticks: ticks(low, high, step, unit) }
     }
 
@@ -48,7 +48,8 @@ impl Axis {
     /// A logarithmic axis over at least this range of positive numbers, ticks at powers of ten
     /// (and at 2 and 5 times those where the range is short).
     pub(super) fn log(low: f64, high: f64, unit: Unit) -> Self {
-        let low = if low > 0.0 { low } else { 1e-3 };
+        // Below, powers of ten are no longer exact enough to tick at.
+        let low = if low > 0.0 { low.max(1e-300) } else { 1e-3 };
         let high = if high > low { high } else { low * 10.0 };
         let (from, to) = (low.log10(), high.log10());
         let (first, last) = (from.floor() as i32, to.ceil() as i32);
@@ -144,6 +145,11 @@ mod tests {
         assert_eq!(
             labels(&Axis::rounded(0.1, 0.976, 5, Unit::Percent)),
             ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]
+        );
+        assert_eq!(
+            labels(&Axis::rounded(0.0, 3.0, 5, Unit::Plain)),
+            ["0", "1", "2", "3"],
+            "an end on a tick stays there"
         );
         assert_eq!(
             labels(&Axis::linear(0.0, 60_000.0, 3, Unit::Plain)),

@@ -1,4 +1,5 @@
 use super::axis::Unit;
+use super::series::is_drawable;
 use super::{Bundle, Series, layout, render, sink, spark};
 use std::fmt;
 
@@ -47,7 +48,7 @@ impl Chart {
     /// Shows this stretch of x in all panels instead of the stretch that has points; for runs that
     /// are still on their way.
     pub fn x_range(mut self, low: f64, high: f64) -> Self {
-        self.x_range = Some((low, high));
+        self.x_range = range(low, high);
         self
     }
 
@@ -159,13 +160,13 @@ impl Panel {
 
     /// Shows exactly this stretch of values; lines end at its edges.
     pub fn y_range(mut self, low: f64, high: f64) -> Self {
-        self.y_range = Some((low, high));
+        self.y_range = range(low, high);
         self
     }
 
     /// Marks a level by a dashed line with a label.
     pub fn reference(mut self, level: f64, label: impl Into<String>) -> Self {
-        if level.is_finite() {
+        if is_drawable(level) {
             self.references.push(Reference { level, label: label.into() });
         }
         self
@@ -191,4 +192,9 @@ impl Panel {
         let on_axis = |p: &(f64, f64)| !self.log || p.1 > 0.0;
         self.series.iter().flat_map(Series::finite).filter(on_axis)
     }
+}
+
+/// A range that can be drawn; others are left to the data.
+fn range(low: f64, high: f64) -> Option<(f64, f64)> {
+    (is_drawable(low) && is_drawable(high) && low < high).then_some((low, high))
 }

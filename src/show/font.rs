@@ -5,8 +5,9 @@
 //! `LICENSES-fonts.md` beside this file and must go along with every binary that embeds the
 //! fonts. The crate that wraps them is MIT or Apache-2.0.
 
+use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
-use std::sync::Once;
+use std::sync::{LazyLock, Once};
 
 /// What an SVG asks for. The viewer's own copy is used where it has one (Linux, most notebooks);
 /// Verdana has the same widths within a few percent.
@@ -15,6 +16,9 @@ pub(super) const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 /// Height of a line of DejaVu Sans (ascender - descender) over its em: plotters' bitmap text is
 /// sized by that height, everything else by the em.
 pub(super) const LINE_PER_EM: f64 = (1901.0 + 483.0) / 2048.0;
+
+/// Height of small letters over the em; text is centred on them, as the SVG backend does.
+pub(super) const X_HEIGHT: f64 = 0.547;
 
 /// Share of the em to fall back on where a text can't be measured.
 const MEAN_ADVANCE: f64 = 0.6;
@@ -45,6 +49,41 @@ pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
     }
 }
 
+/// Calls `dab` with each pixel that `text` covers and how much of it. `em` is in pixels, `start`
+/// the left end of the base line.
+///
+/// Plotters' own bitmap text leaves out the space left of each glyph, so letters stand unevenly.
+pub(super) fn paint(
+    text: &str,
+    em: f64,
+    bold: bool,
+    start: (f64, f64),
+    mut dab: impl FnMut(i32, i32, f32),
+) {
+    type Face = Option<FontRef<'static>>;
+    static REGULAR: LazyLock<Face> =
+        LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).ok());
+    static BOLD: LazyLock<Face> =
+        LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::bold()).ok());
+    let Some(face) = (if bold { &*BOLD } else { &*REGULAR }) else { return };
+    let scale = PxScale::from((em * LINE_PER_EM) as f32);
+    let scaled = face.as_scaled(scale);
+    let (mut x, y) = (start.0 as f32, start.1 as f32);
+    let mut before = None;
+    for letter in text.chars() {
+        let id = face.glyph_id(letter);
+        x += before.map_or(0.0, |before| scaled.kern(before, id));
+        if let Some(outline) = face.outline_glyph(id.with_scale_and_position(scale, point(x, y))) {
+            let corner = outline.px_bounds().min;
+            outline.draw(|column, row, covered| {
+                dab(corner.x as i32 + column as i32, corner.y as i32 + row as i32, covered);
+            });
+        }
+        x += scaled.h_advance(id);
+        before = Some(id);
+    }
+}
+
 /// `text`, cut with an ellipsis where it is wider than `room`.
 pub(super) fn fit(text: &str, size: f64, bold: bool, room: f64) -> String {
     if width(text, size, bold) <= room {
@@ -71,6 +110,26 @@ mod tests {
         assert!((width("m", 1.0, false) - 0.974).abs() < 0.002);
         assert!((width("m", 1.0, true) - 1.042).abs() < 0.002);
         assert!((width("mm", 24.0, false) - 2.0 * width("m", 24.0, false)).abs() < 0.1);
+    }
+
+    #[test]
+    fn painted_letters_fill_the_measured_width_and_stand_on_the_base_line() {
+        for bold in [false, true] {
+            let (mut left, mut right, mut low, mut ink) = (i32::MAX, i32::MIN, i32::MIN, 0.0);
+            paint("HHHH", 100.0, bold, (10.0, 200.0), |x, y, covered| {
+                if covered > 0.5 {
+                    (left, right, low) = (left.min(x), right.max(x), low.max(y));
+                    ink += covered;
+                }
+            });
+            let end = 10.0 + width("HHHH", 100.0, bold);
+            // The side bearings of "H" are about a tenth of an em.
+            assert!(
+                (15..30).contains(&left) && f64::from(right) < end && f64::from(right) > end - 15.0
+            );
+            assert_eq!(low, 199);
+            assert!(ink > 4.0 * 1500.0, "{ink}");
+        }
     }
 
     #[test]

@@ -36,11 +36,13 @@ pub(super) fn scene(chart: &Chart) -> Scene {
     let rows: Vec<&[PanelPlan<'_>]> = plans.chunks(columns).collect();
 
     let title_height = title_height(chart);
-    let below = 20.0 + if chart.x_label.is_empty() { 0.0 } else { 17.0 };
+    let x_name = if chart.x_label.is_empty() { 0.0 } else { 17.0 };
+    let below = 20.0 + if chart.stacked { 0.0 } else { x_name };
     let row_height = |row: &[PanelPlan<'_>]| head_height(row) + plot_height + below;
     let between = 14.0;
     let rows_height: f64 = rows.iter().map(|row| row_height(row)).sum::<f64>()
-        + between * (rows.len().max(1) - 1) as f64;
+        + between * (rows.len().max(1) - 1) as f64
+        + if chart.stacked { x_name } else { 0.0 };
     let height = (MARGIN + title_height + rows_height + MARGIN - 4.0).round();
 
     let mut scene = Scene::new(width, height);
@@ -49,8 +51,11 @@ pub(super) fn scene(chart: &Chart) -> Scene {
     title(&mut scene, chart);
 
     let mut top = MARGIN + title_height;
-    for row in rows {
+    let last_row = rows.len().max(1) - 1;
+    for (r, row) in rows.into_iter().enumerate() {
         let head = head_height(row);
+        // Panels above one another share the name of their axis.
+        let x_label = if chart.stacked && r < last_row { "" } else { chart.x_label.as_str() };
         for (column, plan) in row.iter().enumerate() {
             let left = MARGIN + column as f64 * (panel_width + GAP);
             plan.head(&mut scene, left, top);
@@ -63,7 +68,7 @@ pub(super) fn scene(chart: &Chart) -> Scene {
             let x = x_ticks(x_axis, area.width());
             plot::draw(&mut scene, plan.panel, area, &x, &plan.y);
             let middle = (area.left + area.right) / 2.0;
-            let label = font::fit(&one_line(&chart.x_label), SMALL, false, area.width());
+            let label = font::fit(&one_line(x_label), SMALL, false, area.width());
             let style = letters(SMALL, false, palette::MUTED, Align::Middle);
             scene.text((middle, area.bottom + 30.0), label, style);
         }
@@ -102,8 +107,7 @@ fn x_range(chart: &Chart) -> (f64, f64) {
     for (x, _) in chart.panels.iter().flat_map(Panel::points) {
         (low, high) = (low.min(x), high.max(x));
     }
-    if let Some((from, to)) = chart.x_range.filter(|(a, b)| a.is_finite() && b.is_finite() && a < b)
-    {
+    if let Some((from, to)) = chart.x_range {
         return (from, to);
     }
     if low <= high { (low, high) } else { (0.0, 1.0) }
@@ -127,9 +131,7 @@ fn widest(axis: &Axis) -> f64 {
 
 fn y_axis(panel: &Panel) -> Axis {
     const TICKS: usize = 5;
-    if let Some((low, high)) =
-        panel.y_range.filter(|(a, b)| a.is_finite() && b.is_finite() && a < b)
-    {
+    if let Some((low, high)) = panel.y_range {
         if !panel.log {
             return Axis::linear(low, high, TICKS, panel.unit);
         }
@@ -151,13 +153,18 @@ fn y_axis(panel: &Panel) -> Axis {
     if panel.log {
         return Axis::log(low, high, panel.unit);
     }
-    // A reference at the top edge needs room for its label.
-    let top = panel.references.iter().map(|r| r.level).fold(f64::NEG_INFINITY, f64::max);
-    if top >= high {
-        high += 0.1 * (high - low.min(0.0)).max(0.0);
-    }
-    if low > 0.0 && low < 0.4 * high {
+    if low > 0.0 && (low < 0.4 * high || panel.unit == Unit::Epsilon) {
         low = 0.0;
+    }
+    // A reference at an edge needs room for its label.
+    let room = 0.12 * (high - low);
+    let levels = || panel.references.iter().map(|r| r.level);
+    let (bottom, top) = (levels().fold(high, f64::min), levels().fold(low, f64::max));
+    if !panel.references.is_empty() && top >= high {
+        high += room;
+    }
+    if !panel.references.is_empty() && bottom <= low && low > 0.0 {
+        low -= room;
     }
     if panel.unit == Unit::Percent && low >= 0.0 && high <= 1.0 {
         let axis = Axis::rounded(low, high, TICKS, panel.unit);
@@ -276,9 +283,7 @@ pub(super) fn shown_last(panel: &Panel, series: &super::Series) -> Option<f64> {
         return series.finite().filter(|p| !panel.log || p.1 > 0.0).last().map(|p| p.1);
     };
     let runs = series.runs();
-    let last = runs.last()?;
-    let tail = &last[last.len().saturating_sub(window)..];
-    Some(tail.iter().map(|p| p.1 / tail.len() as f64).sum())
+    super::series::running_mean(runs.last()?, window).last().map(|p| p.1)
 }
 
 /// Places names and last values from left to right, in as many rows as it takes.
@@ -304,4 +309,127 @@ fn legend(panel: &Panel, width: f64) -> Vec<LegendRow> {
         x += wide + LEGEND_GAP;
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::Mark;
+    use super::super::{NOT_COVERED, RunCurve, Series, run_chart};
+    use super::*;
+
+    /// The boxes of all texts: from the height of capitals to the base line.
+    fn texts(scene: &Scene) -> Vec<(String, Area)> {
+        let mut boxes = Vec::new();
+        for mark in &scene.marks {
+            if let Mark::Text { at: (x, y), text, size, bold, align, .. } = mark {
+                let width = font::width(text, *size, *bold);
+                let left = match align {
+                    Align::Left => *x,
+                    Align::Middle => x - width / 2.0,
+                    Align::Right => x - width,
+                };
+                let (top, bottom) = (y - 0.46 * size, y + 0.28 * size);
+                boxes.push((text.clone(), Area { left, top, right: left + width, bottom }));
+            }
+        }
+        boxes
+    }
+
+    fn collisions(scene: &Scene) -> Vec<String> {
+        let texts = texts(scene);
+        let mut found = Vec::new();
+        for (i, (a, at)) in texts.iter().enumerate() {
+            let inside = at.left >= 4.0
+                && at.right <= scene.width - 4.0
+                && at.top >= 4.0
+                && at.bottom <= scene.height - 4.0;
+            if !inside {
+                found.push(format!("{a:?} leaves the card"));
+            }
+            for (b, other) in &texts[..i] {
+                let apart = at.right <= other.left
+                    || other.right <= at.left
+                    || at.bottom <= other.top
+                    || other.bottom <= at.top;
+                if !apart {
+                    found.push(format!("{a:?} lies on {b:?}"));
+                }
+            }
+        }
+        found
+    }
+
+    fn ramp(n: usize, x: f64, y: f64) -> Vec<(f64, f64)> {
+        (0..n).map(|i| (i as f64 * x, i as f64 * y)).collect()
+    }
+
+    #[test]
+    fn no_text_lies_on_another_or_leaves_the_card() {
+        let mut crowd =
+            Panel::new("a label that is far too long for any panel of this chart at all")
+                .note(format!(
+                    "{NOT_COVERED}, and this badge is too long as well, by very many words"
+                ))
+                .reference(3.0, "target 3.00")
+                .reference(3.1, "claimed 3.10");
+        for name in ["one", "two words", "a name that goes on and on and on and on and on", "four"]
+        {
+            crowd = crowd.series(Series::line(name, ramp(500, 123_456.0, 0.01)).smooth());
+        }
+        let long = "A title that is far too long for the card ".repeat(8);
+        for total in [12.0, 879.0, 1e5, 1.234e6, 9.9e6] {
+            for n in [0, 1, 2, 100, 1000] {
+                let curve = RunCurve {
+                    loss: ramp(n, total / n.max(1) as f64, 0.01),
+                    test_accuracy: ramp(n, total / n.max(1) as f64, 0.001),
+                    epsilon: ramp(n, total / n.max(1) as f64, 0.003),
+                    target_epsilon: Some(3.0),
+                    total_steps: total,
+                    private: true,
+                };
+                let run = run_chart(&long, &curve);
+                let charts = [run.clone(), run.stacked(), Chart::new("t").panel(crowd.clone())];
+                for chart in charts {
+                    let found = collisions(&scene(&chart));
+                    assert!(found.is_empty(), "n {n}, total {total}: {found:?}");
+                }
+            }
+        }
+        let six = (0..6).fold(Chart::new(long).x_label("step").note("n"), |chart, _| {
+            chart.panel(crowd.clone())
+        });
+        assert_eq!(collisions(&scene(&six)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_check_for_collisions_sees_one() {
+        let mut scene = Scene::new(100.0, 50.0);
+        let style = letters(10.0, false, palette::INK, Align::Left);
+        scene.text((20.0, 20.0), "one", style);
+        scene.text((25.0, 22.0), "two", style);
+        scene.text((90.0, 40.0), "outside", style);
+        assert_eq!(collisions(&scene).len(), 2);
+    }
+
+    #[test]
+    fn a_chart_without_panels_or_points_still_has_a_size() {
+        for chart in
+            [Chart::new(""), Chart::new("t").panel(Panel::new("p")), Chart::new("").stacked()]
+        {
+            let scene = scene(&chart);
+            assert!(scene.width > 100.0 && scene.height > 20.0);
+        }
+    }
+
+    #[test]
+    fn the_number_beside_a_panel_is_the_end_of_its_bold_line() {
+        let mut points = ramp(99, 1.0, 1.0);
+        let raw = Panel::new("p").series(Series::line("s", points.clone()));
+        assert_eq!(shown_last(&raw, &raw.series[0]), Some(98.0));
+        let mean = Panel::new("p").series(Series::line("s", points.clone()).smooth());
+        assert_eq!(shown_last(&mean, &mean.series[0]), Some(97.0), "half of a window of 5");
+        points.push((99.0, f64::INFINITY));
+        let spent = Panel::new("p").epsilon().series(Series::line("s", points));
+        assert_eq!(shown_last(&spent, &spent.series[0]), Some(f64::INFINITY));
+    }
 }

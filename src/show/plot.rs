@@ -13,6 +13,7 @@ use super::series::{running_mean, thin};
 const MOST_POINTS: usize = 400;
 const THICK: f64 = 1.75;
 const FINE: f64 = 1.0;
+const NO_DATA: &str = "no data yet";
 const DASHES: (f64, f64) = (6.0, 4.0);
 /// Markers along each line of a panel with several.
 const MARKERS: usize = 5;
@@ -21,6 +22,9 @@ const MARKERS: usize = 5;
 pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &Axis) {
     let map = Map { area, x, y };
     grid(scene, &map);
+    for (_, y) in levels(panel, &map) {
+        scene.dashed(&[(area.left, y), (area.right, y)], palette::REFERENCE, 1.25, (5.0, 4.0));
+    }
     let mut lines: Vec<Vec<Point>> = Vec::new();
     for (i, series) in panel.series.iter().enumerate() {
         let on_axis = |p: &(f64, f64)| !panel.log || p.1 > 0.0;
@@ -36,7 +40,8 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         for run in &runs {
             let most = (MOST_POINTS * run.len() / total.max(1)).max(4);
             if let Some(window) = series.window() {
-                line(scene, &map, &thin(run, most), palette::tint(colour, 0.38), FINE, false);
+                let raw = thin(run, most);
+                lines.push(line(scene, &map, &raw, palette::tint(colour, 0.38), FINE, false));
                 let mean = thin(&running_mean(run, window), most / 2);
                 ends.extend(line(scene, &map, &mean, colour, THICK, series.approximate));
             } else {
@@ -52,11 +57,17 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         }
         lines.push(ends);
     }
-    references(scene, panel, &map, &lines);
+    labels(scene, panel, &map, &lines);
     if panel.points().next().is_none() {
         let middle = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0);
         let style = letters(SMALL + 1.0, false, palette::MUTED, Align::Middle);
-        scene.text(middle, "no data yet", style);
+        let half = font::width(NO_DATA, style.size, false) / 2.0 + 6.0;
+        let (x, y) = middle;
+        scene.fill(
+            Area { left: x - half, top: y - 9.0, right: x + half, bottom: y + 9.0 },
+            palette::CARD,
+        );
+        scene.text(middle, NO_DATA, style);
     }
 }
 
@@ -84,11 +95,13 @@ struct Map<'a> {
 }
 
 impl Map<'_> {
+    /// The place on the page, held within reach of it: numbers far off the axes must not
+    /// overflow what draws them.
     fn at(&self, (x, y): (f64, f64)) -> Point {
-        (
-            self.area.left + self.x.place(x) * self.area.width(),
-            self.area.bottom - self.y.place(y) * self.area.height(),
-        )
+        const FAR: f64 = 1e4;
+        let across = (self.x.place(x) * self.area.width()).clamp(-FAR, FAR);
+        let up = (self.y.place(y) * self.area.height()).clamp(-FAR, FAR);
+        (self.area.left + across, self.area.bottom - up)
     }
 }
 
@@ -100,7 +113,8 @@ fn grid(scene: &mut Scene, map: &Map<'_>) {
         let y = (area.bottom - map.y.place(*value) * area.height()).round();
         scene.fill(Area { left, top: y, right, bottom: y + 1.0 }, palette::GRID);
         let style = letters(SMALL, false, palette::MUTED, Align::Right);
-        scene.text((area.left - 6.0, y + 0.5), label, style);
+        // Digits are taller than the small letters that text is centred on.
+        scene.text((area.left - 6.0, y + 1.4), label, style);
     }
     let base = area.bottom.round();
     scene.fill(Area { left, top: base, right, bottom: base + 1.0 }, palette::AXIS);
@@ -170,8 +184,10 @@ fn markers(scene: &mut Scene, points: &[Point], map: &Map<'_>, i: usize, of: usi
     if points.len() < 2 {
         return;
     }
+    // Not quite to the right end: the newest point has a marker of its own.
+    const REACH: f64 = 0.94;
     for m in 0..MARKERS {
-        let share = (m as f64 + (i as f64 + 0.5) / of as f64) / MARKERS as f64;
+        let share = REACH * (m as f64 + (i as f64 + 0.5) / of as f64) / MARKERS as f64;
         let x = map.area.left + share * map.area.width();
         let Some(pair) = points.windows(2).find(|pair| pair[0].0 <= x && x <= pair[1].0) else {
             continue;
@@ -185,7 +201,7 @@ fn markers(scene: &mut Scene, points: &[Point], map: &Map<'_>, i: usize, of: usi
 /// The newest point, set off from its line by a ring of the card's colour.
 fn end_mark(scene: &mut Scene, at: Point, map: &Map<'_>, i: usize, colour: Rgb) {
     if map.area.width() > 0.0 {
-        scene.dot(at, 5.0, palette::CARD);
+        scene.dot(at, 4.6, palette::CARD);
         marker(scene, at, i, colour);
     }
 }
@@ -203,20 +219,18 @@ fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
     scene.polygon(corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect(), colour);
 }
 
-/// Dashed levels, each labelled where the fewest points of the lines are.
-fn references(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>]) {
+/// The references that are on the axis, with their height on the page.
+fn levels<'a>(panel: &'a Panel, map: &Map<'_>) -> Vec<(&'a Reference, f64)> {
+    let on_axis = panel.references.iter().filter(|r| !panel.log || r.level > 0.0);
+    let edges = map.area.top - 0.5..=map.area.bottom + 0.5;
+    on_axis.map(|r| (r, map.at((0.0, r.level)).1)).filter(|(_, y)| edges.contains(y)).collect()
+}
+
+/// The labels of the references, each where the fewest points of the lines are.
+fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>]) {
+    let area = map.area;
     let mut taken: Vec<Area> = Vec::new();
-    for Reference { level, label } in &panel.references {
-        if panel.log && *level <= 0.0 {
-            continue;
-        }
-        let y = map.at((0.0, *level)).1;
-        let area = map.area;
-        if !(area.top - 0.5..=area.bottom + 0.5).contains(&y) {
-            continue;
-        }
-        let ends = [(area.left, y), (area.right, y)];
-        scene.dashed(&ends, palette::REFERENCE, 1.25, (5.0, 4.0));
+    for (Reference { label, .. }, y) in levels(panel, map) {
         let text = font::fit(&one_line(label), SMALL, false, area.width() - 8.0);
         let width = font::width(&text, SMALL, false);
         let place = |x: f64, up: f64| Area {

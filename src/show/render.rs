@@ -9,6 +9,8 @@ use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
 
 /// Plotters knows whole units only: the SVG is drawn in tenths of a page unit.
 const SVG_SCALE: f64 = 10.0;
+/// Plotters' SVG divides the size of a font by this.
+const SVG_SIZE_PER_EM: f64 = 1.24;
 /// Pixels per page unit in the PNG: sharp on dense screens.
 const PNG_SCALE: usize = 2;
 /// Each PNG pixel is the mean of this many, squared: smooth lines and evenly spaced letters,
@@ -96,7 +98,7 @@ fn encode(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::Balanced);
+    encoder.set_compression(png::Compression::High);
     let unit = png::Unit::Meter;
     encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: DENSITY, yppu: DENSITY, unit }));
     let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(rgb));
@@ -107,8 +109,7 @@ fn encode(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
 struct Brush<'a, B> {
     on: &'a mut B,
     scale: f64,
-    /// Whether the backend makes pixels (its lines have no round joints, its text another
-    /// measure) or SVG.
+    /// Whether the backend makes pixels or SVG, which rounds its own joints and sets its own text.
     pixels: bool,
 }
 
@@ -123,12 +124,7 @@ impl<B: DrawingBackend> Brush<'_, B> {
     fn mark(&mut self, mark: &Mark) -> Drawn {
         match mark {
             Mark::Fill { area, colour } => {
-                let (a, mut b) =
-                    (self.at((area.left, area.top)), self.at((area.right, area.bottom)));
-                if self.pixels {
-                    // The bitmap's rectangles include their last row and column.
-                    b = (b.0 - 1, b.1 - 1);
-                }
+                let (a, b) = (self.at((area.left, area.top)), self.at((area.right, area.bottom)));
                 self.on.draw_rect(a, b, &filled(*colour), true).ok()
             }
             Mark::Stroke { points, colour, width } if self.pixels => {
@@ -148,25 +144,49 @@ impl<B: DrawingBackend> Brush<'_, B> {
                 self.on.draw_circle(self.at(*at), radius, &filled(*colour), true).ok()
             }
             Mark::Text { at, text, size, bold, colour, align } => {
-                let em = size * self.scale;
-                // Small letters of DejaVu are 0.547 em high. The SVG backend centres on them;
-                // the bitmap backend sets its base line elsewhere, 0.16 em too high.
-                let (measure, down) =
-                    if self.pixels { (font::LINE_PER_EM, 0.16 * em) } else { (1.24, 0.0) };
+                if self.pixels {
+                    return self.pixel_text(text, (*at, *align), (*size, *bold), *colour);
+                }
                 let h_pos = match align {
                     Align::Left => HPos::Left,
                     Align::Middle => HPos::Center,
                     Align::Right => HPos::Right,
                 };
                 let style = TextStyle {
-                    font: font::font(em * measure, *bold),
+                    font: font::font(size * self.scale * SVG_SIZE_PER_EM, *bold),
                     color: rgb(*colour).to_backend_color(),
                     pos: Pos::new(h_pos, VPos::Center),
                 };
-                let (x, y) = self.at(*at);
-                self.on.draw_text(text, &style, (x, y + down.round() as i32)).ok()
+                self.on.draw_text(text, &style, self.at(*at)).ok()
             }
         }
+    }
+
+    fn pixel_text(
+        &mut self,
+        text: &str,
+        ((x, y), align): (Point, Align),
+        (size, bold): (f64, bool),
+        colour: Rgb,
+    ) -> Drawn {
+        let share = match align {
+            Align::Left => 0.0,
+            Align::Middle => 0.5,
+            Align::Right => 1.0,
+        };
+        let left = x - share * font::width(text, size, bold);
+        let base = y + size * font::X_HEIGHT / 2.0;
+        let start = (left * self.scale, base * self.scale);
+        let (width, height) = self.on.get_size();
+        let mut drawn = Some(());
+        font::paint(text, size * self.scale, bold, start, |x, y, covered| {
+            let inside = (0..width as i32).contains(&x) && (0..height as i32).contains(&y);
+            if inside && covered > 0.0 {
+                let ink = rgb(colour).mix(f64::from(covered.min(1.0))).to_backend_color();
+                drawn = drawn.and(self.on.draw_pixel((x, y), ink).ok());
+            }
+        });
+        drawn
     }
 
     /// A thick line of pixels: a bar for each stretch and a disc on each joint. Plotters' own
@@ -188,7 +208,7 @@ impl<B: DrawingBackend> Brush<'_, B> {
                 let corners: Vec<_> = corners.into_iter().map(|p| self.at(p)).collect();
                 self.on.fill_polygon(corners, &style).ok()?;
             }
-            let radius = (half * self.scale).round() as u32;
+            let radius = (half * self.scale) as u32;
             if i > 0 && radius > 1 {
                 self.on.draw_circle(self.at(a), radius, &style, true).ok()?;
             }

@@ -47,7 +47,11 @@ impl Area {
                 leave = leave.min(room / speed);
             }
         }
-        let at = |t: f64| (a.0 + t * dx, a.1 + t * dy);
+        // Held inside: from far away, rounding alone would carry the ends out again.
+        let at = |t: f64| {
+            let (x, y) = (a.0 + t * dx, a.1 + t * dy);
+            (x.max(self.left).min(self.right), y.max(self.top).min(self.bottom))
+        };
         (enter <= leave).then(|| (at(enter), at(leave)))
     }
 }
@@ -199,5 +203,7 @@ mod tests {
         assert_eq!(area.clip((1.0, 1.0), (2.0, 2.0)), Some(((1.0, 1.0), (2.0, 2.0))));
         assert_eq!(area.clip((-5.0, -1.0), (15.0, -1.0)), None);
         assert_eq!(area.clip((-5.0, 8.0), (3.0, 16.0)), None);
+        let (a, b) = area.clip((-1e17, 5.0), (1e17, 5.0)).unwrap();
+        assert!(area.contains(a) && area.contains(b));
     }
 }
