@@ -1,0 +1,110 @@
+//! One line of a ledger.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::privacy::Event;
+
+/// What an entry does to the account of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// The run is about to begin: everything it may release is charged.
+    Planned,
+    /// The run has ended: only this much of its plan was released.
+    Spent,
+}
+
+/// One line of a ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Whether the event is a plan or its correction.
+    pub entry: EntryKind,
+    /// The run, by an id that is used once in a ledger.
+    pub run: String,
+    /// Content hash of the data set.
+    pub data_hash: String,
+    /// What was, or will be, released.
+    pub event: Event,
+    /// When the entry was made: UTC, ISO 8601, whole seconds.
+    pub at: String,
+    /// Free words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// The epsilon that the method's authors claim, where it differs from what can be proved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon_claimed: Option<f64>,
+}
+
+impl Entry {
+    /// A plan, dated now.
+    pub fn planned(run: &str, data_hash: &str, event: &Event) -> Self {
+        Self {
+            entry: EntryKind::Planned,
+            run: run.to_string(),
+            data_hash: data_hash.to_string(),
+            event: event.clone(),
+            at: iso_utc(SystemTime::now()),
+            note: String::new(),
+            epsilon_claimed: None,
+        }
+    }
+
+    /// The correction of a plan, dated now.
+    pub fn spent(run: &str, data_hash: &str, event: &Event) -> Self {
+        Self { entry: EntryKind::Spent, ..Self::planned(run, data_hash, event) }
+    }
+
+    /// The same entry with free words.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    /// The same entry with the epsilon that the method's authors claim.
+    pub fn epsilon_claimed(mut self, epsilon: f64) -> Self {
+        self.epsilon_claimed = Some(epsilon);
+        self
+    }
+}
+
+/// `2026-11-21T05:07:08Z`. Days to date by counting 400-year cycles from 1 March of year 0, so
+/// that the leap day is the last day of a year.
+fn iso_utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let days = days + 719_468; // 1970-01-01 counted from 0000-03-01
+    let (cycle, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153; // from March; 153 days are five months
+    let day_of_month = day - (153 * month + 2) / 5 + 1;
+    let (month, january_on) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!(
+        "{:04}-{month:02}-{day_of_month:02}T{:02}:{:02}:{:02}Z",
+        cycle * 400 + year + january_on,
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn seconds_become_a_date() {
+        let at = |seconds| iso_utc(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(at(951_868_800), "2000-03-01T00:00:00Z");
+        assert_eq!(at(1_735_689_599), "2024-12-31T23:59:59Z");
+        assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+}

@@ -1,0 +1,169 @@
+use super::*;
+use crate::privacy::{Delta, Rdp};
+
+fn training(steps: u64) -> Event {
+    Event::PoissonGaussian { sampling_rate: 0.034_133_333_333_333_3, noise_multiplier: 1.72, steps }
+}
+
+fn file_in(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("ledger").join("abc123.jsonl")
+}
+
+#[test]
+fn a_plan_is_charged_in_full_until_the_run_is_closed() {
+    for ledger in
+        [Ledger::in_memory(), Ledger::open(&file_in(&tempfile::tempdir().unwrap())).unwrap()]
+    {
+        ledger.begin("run-1", &training(879)).unwrap();
+        ledger.begin("run-2", &training(10)).unwrap();
+        assert_eq!(ledger.events().unwrap(), [training(879), training(10)]);
+        ledger.close("run-1", &training(400)).unwrap();
+        assert_eq!(ledger.events().unwrap(), [training(400), training(10)]);
+        assert_eq!(ledger.entries().unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn a_correction_can_only_lower_the_charge_of_its_own_open_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(&file_in(&folder)).unwrap();
+    ledger.begin("run", &training(100)).unwrap();
+    let refused = |result: Result<()>| {
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Ledger);
+        assert_eq!(ledger.events().unwrap(), [training(100)], "nothing was written");
+    };
+    refused(ledger.close("run", &training(101)));
+    refused(ledger.close("another", &training(1)));
+    refused(ledger.close("run", &Event::Composed { events: vec![] }));
+    refused(ledger.begin("run", &training(1)));
+    ledger.close("run", &training(60)).unwrap();
+    assert!(ledger.close("run", &training(0)).is_err(), "closed once");
+    assert_eq!(ledger.events().unwrap(), [training(60)]);
+}
+
+#[test]
+fn a_run_closes_whatever_the_last_digit_of_its_rate_became_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(&file_in(&folder)).unwrap();
+    for examples in 1..200_u32 {
+        let sampling_rate = 1.0 / f64::from(examples);
+        let noise_multiplier = f64::from(examples).sqrt();
+        let event = |steps| Event::PoissonGaussian { sampling_rate, noise_multiplier, steps };
+        let run = examples.to_string();
+        ledger.begin(&run, &event(9)).unwrap();
+        ledger.close(&run, &event(8)).unwrap();
+    }
+}
+
+#[test]
+fn another_process_finds_everything_that_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file_in(&folder);
+    Ledger::open(&path).unwrap().begin("run", &training(879)).unwrap();
+    // A fresh value knows nothing but the file, as after a kill.
+    let reopened = Ledger::open(&path).unwrap();
+    assert_eq!(reopened.data_hash(), "abc123");
+    let events = reopened.events().unwrap();
+    let spent = Rdp::default().epsilon(&events, Delta(1e-5)).unwrap();
+    let direct = Rdp::default().epsilon(&[training(879)], Delta(1e-5)).unwrap();
+    assert!((spent.epsilon - direct.epsilon).abs() < 1e-9);
+}
+
+#[test]
+fn writers_at_once_lose_no_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file_in(&folder);
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let path = &path;
+            scope.spawn(move || {
+                let ledger = Ledger::open(path).unwrap();
+                for i in 0..10 {
+                    ledger.begin(&format!("{writer}-{i}"), &training(1)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(Ledger::open(&path).unwrap().events().unwrap().len(), 40);
+}
+
+#[test]
+fn a_broken_line_is_an_error_that_names_file_and_line_and_nothing_is_reset() {
+    let good = {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file_in(&folder);
+        let ledger = Ledger::open(&path).unwrap();
+        ledger.begin("one", &training(5)).unwrap();
+        ledger.begin("two", &training(6)).unwrap();
+        std::fs::read_to_string(&path).unwrap()
+    };
+    let (first, second) = good.trim_end().split_once('\n').unwrap();
+    let cases = [
+        ("cut off", format!("{first}\n{}", &second[..second.len() / 2])),
+        ("cut off", format!("{first}\n{second}")),
+        ("not JSON", format!("{first}\n{}\n", second.replace('"', "'"))),
+        ("empty", format!("{first}\n\n{second}\n")),
+        ("run twice", format!("{first}\n{first}\n")),
+        ("newer", format!("{first}\n{}\n", second.replace(r#""format":1"#, r#""format":2"#))),
+        ("other data", format!("{first}\n{}\n", second.replace("abc123", "def456"))),
+        ("bad number", format!("{first}\n{}\n", second.replace("1.72", "-1.72"))),
+        ("unknown event", format!("{first}\n{}\n", second.replace("poisson_gaussian", "other"))),
+    ];
+    for (name, text) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file_in(&folder);
+        let ledger = Ledger::open(&path).unwrap();
+        std::fs::write(&path, &text).unwrap();
+        let opened = Ledger::open(&path).unwrap_err();
+        for error in
+            [opened, ledger.events().unwrap_err(), ledger.begin("x", &training(1)).unwrap_err()]
+        {
+            assert_eq!(error.kind(), ErrorKind::Ledger, "{name}: {error}");
+            let message = error.to_string();
+            assert!(message.contains("abc123.jsonl, line 2"), "{name}: {message}");
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "{name}: untouched");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_a_typed_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file_in(&folder);
+    Ledger::open(&path).unwrap();
+    std::fs::write(&path, [0xff, 0xfe, b'\n']).unwrap();
+    assert_eq!(Ledger::open(&path).unwrap_err().kind(), ErrorKind::Ledger);
+}
+
+#[test]
+fn an_event_out_of_range_or_about_other_data_never_enters() {
+    let ledger = Ledger::in_memory();
+    let bad = Event::PoissonGaussian { sampling_rate: 2.0, noise_multiplier: 1.0, steps: 1 };
+    assert_eq!(ledger.begin("run", &bad).unwrap_err().kind(), ErrorKind::Setting);
+    let foreign = Entry::planned("run", "other", &training(1));
+    assert_eq!(ledger.record(&foreign).unwrap_err().kind(), ErrorKind::Ledger);
+    assert!(ledger.entries().unwrap().is_empty());
+}
+
+#[test]
+fn notes_and_claims_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(&file_in(&folder)).unwrap();
+    let broken = Event::Unaccountable { why: "noise scale from the private batch".into() };
+    let entry = Entry::planned("run", "abc123", &broken).note("as published").epsilon_claimed(0.24);
+    ledger.record(&entry).unwrap();
+    assert_eq!(ledger.entries().unwrap(), [entry]);
+    assert!(ledger.to_string().contains("1 run charged"));
+}
+
+#[test]
+fn a_vanished_file_is_an_error_and_not_an_empty_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file_in(&folder);
+    let ledger = Ledger::open(&path).unwrap();
+    ledger.begin("run", &training(5)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(ledger.events().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(ledger.begin("next", &training(5)).unwrap_err().kind(), ErrorKind::Io);
+    assert!(!path.exists());
+}

@@ -1,0 +1,158 @@
+//! The Rényi orders over which the RDP accountant minimises.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::{Error, Result};
+
+/// A strictly rising list of Rényi orders, each above 1.
+///
+/// A short list has a floor below which epsilon can't fall whatever the noise, and misses the
+/// best order for extreme settings. The default is [`OrderList::production`]; the lists of other
+/// tools are there to reproduce their numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrderList {
+    name: &'static str,
+    orders: Arc<[f64]>,
+}
+
+impl OrderList {
+    /// The default: Opacus' list, then 64, 80, 96 and 2^k, 3·2^(k-1) up to 65,536, so that small
+    /// epsilons have no visible floor.
+    pub fn production() -> Self {
+        let mut orders = tenths_below_eleven();
+        orders.extend((12..=63).map(f64::from));
+        orders.extend([64.0, 80.0, 96.0, 128.0]);
+        for power in 7..16 {
+            orders.extend([f64::from(3 << (power - 1)), f64::from(2 << power)]);
+        }
+        Self::named("production", orders)
+    }
+
+    /// The list of TensorFlow Privacy's older tutorials and of the papers that used it.
+    pub fn tf_legacy() -> Self {
+        let mut orders = vec![1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5];
+        orders.extend((5..=63).map(f64::from));
+        orders.extend([128.0, 256.0, 512.0]);
+        Self::named("tf_legacy", orders)
+    }
+
+    /// The default list of Opacus: 1.1, 1.2, …, 10.9, 12, 13, …, 63.
+    pub fn opacus_default() -> Self {
+        let mut orders = tenths_below_eleven();
+        orders.extend((12..=63).map(f64::from));
+        Self::named("opacus_default", orders)
+    }
+
+    /// The default list of dp-accounting: 1.1, 1.2, …, 10.9, 11, 12, …, 63, 128, 256, 512, 1024.
+    pub fn dp_accounting_default() -> Self {
+        let mut orders = tenths_below_eleven();
+        orders.extend((11..=63).map(f64::from));
+        orders.extend([128.0, 256.0, 512.0, 1024.0]);
+        Self::named("dp_accounting_default", orders)
+    }
+
+    /// The user's own list, in any order.
+    ///
+    /// # Errors
+    /// Kind `Setting` for an empty list or an order that is not a finite number above 1.
+    pub fn custom(orders: &[f64]) -> Result<Self> {
+        if orders.is_empty() {
+            return Err(Error::setting("orders", "[]", "the list of Rényi orders is empty")
+                .fix("give at least one order above 1, for example 2,4,8,16"));
+        }
+        if let Some(bad) = orders.iter().find(|&&order| !(order > 1.0 && order.is_finite())) {
+            return Err(Error::setting("order", bad, "a Rényi order is a finite number above 1"));
+        }
+        let mut orders = orders.to_vec();
+        orders.sort_by(f64::total_cmp);
+        orders.dedup();
+        Ok(Self::named("custom", orders))
+    }
+
+    /// The orders, rising.
+    pub fn as_slice(&self) -> &[f64] {
+        &self.orders
+    }
+
+    /// `production`, `tf_legacy`, `opacus_default`, `dp_accounting_default` or `custom`.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    fn named(name: &'static str, orders: Vec<f64>) -> Self {
+        Self { name, orders: orders.into() }
+    }
+}
+
+/// 1.1, 1.2, …, 10.9: the numbers `1 + n / 10`, whole orders included.
+fn tenths_below_eleven() -> Vec<f64> {
+    (1..100).map(|tenths| 1.0 + f64::from(tenths) / 10.0).collect()
+}
+
+impl Default for OrderList {
+    fn default() -> Self {
+        Self::production()
+    }
+}
+
+/// The name of a list, or the orders themselves separated by commas: `2,4,8.5`.
+impl FromStr for OrderList {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.trim() {
+            "production" => Ok(Self::production()),
+            "tf_legacy" => Ok(Self::tf_legacy()),
+            "opacus_default" => Ok(Self::opacus_default()),
+            "dp_accounting_default" => Ok(Self::dp_accounting_default()),
+            list => {
+                let orders: Option<Vec<f64>> =
+                    list.split(',').map(|order| order.trim().parse().ok()).collect();
+                let orders = orders.ok_or_else(|| {
+                    Error::setting("orders", text, "neither a known list nor numbers").fix(
+                        "give production, tf_legacy, opacus_default, dp_accounting_default or \
+                         numbers above 1 separated by commas",
+                    )
+                })?;
+                Self::custom(&orders)
+            }
+        }
+    }
+}
+
+impl fmt::Display for OrderList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last) = (self.orders[0], self.orders[self.orders.len() - 1]);
+        write!(f, "{} ({} orders, {first} to {last})", self.name, self.orders.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_production_list_extends_opacus_list_up_to_65536_without_a_gap_of_more_than_half() {
+        let production = OrderList::production();
+        let orders = production.as_slice();
+        assert!(orders.windows(2).all(|pair| pair[0] < pair[1] && pair[1] <= 1.5 * pair[0] + 1e-9));
+        assert!(OrderList::opacus_default().as_slice().iter().all(|o| orders.contains(o)));
+        assert_eq!(orders[orders.len() - 1], 65_536.0);
+        for wanted in [64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 49_152.0] {
+            assert!(orders.contains(&wanted), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn lists_are_read_by_name_or_as_numbers_and_nonsense_is_refused() {
+        assert_eq!("tf_legacy".parse::<OrderList>().unwrap(), OrderList::tf_legacy());
+        let own: OrderList = " 8, 2,4.5,2 ".parse().unwrap();
+        assert_eq!(own.as_slice(), [2.0, 4.5, 8.0]);
+        for bad in ["", "tf", "1.0,2", "0.5", "NaN", "inf", "2,,3", "-3"] {
+            assert!(bad.parse::<OrderList>().is_err(), "{bad:?}");
+        }
+        assert!(OrderList::custom(&[]).is_err());
+    }
+}

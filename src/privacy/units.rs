@@ -1,0 +1,136 @@
+//! The four numbers of a privacy guarantee, each with its own type and its own range.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// Declares one checked number: a transparent `f64` that knows its name, its range and why.
+macro_rules! checked_number {
+    ($(#[$doc:meta])* $type:ident, $name:literal, $holds:expr, $why:literal, $fix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $type(pub f64);
+
+        impl $type {
+            /// The number itself if it is in its range, else an error of kind `Setting`.
+            ///
+            /// NaN is never in range.
+            pub fn check(self) -> Result<Self> {
+                let holds: fn(f64) -> bool = $holds;
+                if holds(self.0) {
+                    Ok(self)
+                } else {
+                    Err(Error::setting($name, self.0, $why).fix($fix))
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&Readable(self.0), f)
+            }
+        }
+    };
+}
+
+checked_number!(
+    /// The privacy loss bound epsilon of (epsilon, delta)-differential privacy: above 0, finite.
+    ///
+    /// Smaller is more private (Dwork, Roth: The Algorithmic Foundations of Differential Privacy,
+    /// 2014, Definition 2.4).
+    Epsilon,
+    "epsilon",
+    |x| x > 0.0 && x.is_finite(),
+    "the privacy budget must be a finite number above 0",
+    "ask for example for Epsilon(3.0)"
+);
+
+checked_number!(
+    /// The failure probability delta of (epsilon, delta)-differential privacy: strictly between
+    /// 0 and 1, and to mean anything well below one over the number of examples.
+    Delta,
+    "delta",
+    |x| x > 0.0 && x < 1.0,
+    "delta is a probability strictly between 0 and 1",
+    "take a number well below 1 / (number of examples), for example Delta(1e-5)"
+);
+
+checked_number!(
+    /// The noise multiplier sigma: standard deviation of the Gaussian noise on the *sum* of the
+    /// clipped gradients, divided by the clip norm. Above 0, finite.
+    NoiseMultiplier,
+    "noise_multiplier",
+    |x| x > 0.0 && x.is_finite(),
+    "the noise multiplier must be a finite number above 0: without noise there is no privacy",
+    "take for example 1.0, or give a target epsilon and have the multiplier computed"
+);
+
+checked_number!(
+    /// The sampling rate q: the probability with which each example joins a step, independently
+    /// of all others. Above 0, at most 1.
+    SamplingRate,
+    "sampling_rate",
+    |x| x > 0.0 && x <= 1.0,
+    "the sampling rate is a probability above 0 and at most 1",
+    "it is the expected batch size divided by the public number of examples"
+);
+
+/// A number as a reader wants it: `0.01`, `1e-5`, never `0.000010000000000000001`.
+pub(crate) struct Readable(pub f64);
+
+impl fmt::Display for Readable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.0.abs();
+        if size != 0.0 && size.is_finite() && !(1e-3..1e6).contains(&size) {
+            write!(f, "{:e}", self.0)
+        } else {
+            write!(f, "{}", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn numbers_inside_their_range_pass_and_numbers_outside_are_refused_by_name() {
+        assert_eq!(Epsilon(3.0).check(), Ok(Epsilon(3.0)));
+        assert_eq!(Delta(1e-15).check(), Ok(Delta(1e-15)));
+        assert_eq!(NoiseMultiplier(0.003).check(), Ok(NoiseMultiplier(0.003)));
+        assert_eq!(SamplingRate(1.0).check(), Ok(SamplingRate(1.0)));
+
+        let nan = f64::NAN;
+        let inf = f64::INFINITY;
+        for bad in [0.0, -1.0, nan, inf, -inf] {
+            let error = Epsilon(bad).check().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Setting);
+            assert!(error.to_string().starts_with("epsilon = "), "{error}");
+            assert!(NoiseMultiplier(bad).check().is_err(), "noise multiplier {bad}");
+        }
+        for bad in [0.0, 1.0, -1e-9, 1.1, nan, inf] {
+            assert!(Delta(bad).check().is_err(), "delta {bad}");
+        }
+        for bad in [0.0, 1.0 + 1e-9, -0.1, nan, inf] {
+            assert!(SamplingRate(bad).check().is_err(), "sampling rate {bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_read_as_a_person_would_write_them() {
+        assert_eq!(Delta(1e-5).to_string(), "1e-5");
+        assert_eq!(Epsilon(3.0).to_string(), "3");
+        assert_eq!(SamplingRate(0.0125).to_string(), "0.0125");
+        assert_eq!(NoiseMultiplier(2.5e7).to_string(), "2.5e7");
+    }
+
+    #[test]
+    fn a_number_is_a_plain_number_in_json() {
+        assert_eq!(serde_json::to_string(&Epsilon(0.5)).unwrap(), "0.5");
+        assert_eq!(serde_json::from_str::<Delta>("1e-5").unwrap(), Delta(1e-5));
+    }
+}
