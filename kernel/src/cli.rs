@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use epsilab::Result;
 
+use crate::accounting::{self, EpsilonArgs, SigmaArgs};
 use crate::doctor::{self, DoctorArgs};
 use crate::install::{self, InstallArgs, ListArgs};
 use crate::jupyter::{self, JupyterArgs};
@@ -34,6 +35,14 @@ Examples:
   cargo lab install --sys-prefix        only for the active virtual or conda environment
   cargo lab install --prefix DIR        in DIR/share/jupyter/kernels";
 
+const EPSILON_EXAMPLES: &str = "\
+Example:
+  cargo lab epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5 --json";
+
+const SIGMA_EXAMPLES: &str = "\
+Example:
+  cargo lab sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --steps 879 --json";
+
 /// Private, sparse learning in a notebook.
 ///
 /// Without a command: opens JupyterLab on the notebooks (see also --no-browser; what follows `--`
@@ -59,6 +68,10 @@ enum Command {
     Uninstall(InstallArgs),
     List(ListArgs),
     Doctor(DoctorArgs),
+    #[command(after_help = EPSILON_EXAMPLES)]
+    Epsilon(EpsilonArgs),
+    #[command(after_help = SIGMA_EXAMPLES)]
+    Sigma(SigmaArgs),
     Kernel(KernelArgs),
 }
 
@@ -90,6 +103,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Uninstall(args)) => install::uninstall(&args).map(done),
         Some(Command::List(args)) => install::list(&args).map(done),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Epsilon(args)) => accounting::epsilon(args).map(done),
+        Some(Command::Sigma(args)) => accounting::sigma(args).map(done),
         Some(Command::Kernel(args)) => kernel::serve(&args.connection_file).map(done),
     }
 }

@@ -101,9 +101,9 @@ fn table(checks: &[Check]) -> String {
             check.key.replace('_', "-"),
             what.next().unwrap_or_default()
         ));
-        let more = what.map(str::to_owned).chain(
-            (!check.todo.is_empty()).then(|| format!("-> {}", check.todo)),
-        );
+        let more = what
+            .map(str::to_owned)
+            .chain((!check.todo.is_empty()).then(|| format!("-> {}", check.todo)));
         more.for_each(|line| text.push_str(&format!("  {:21}{line}\n", "")));
     }
     text
@@ -138,8 +138,10 @@ fn toolchain_and_lab() -> Vec<Check> {
     };
     let source = match status.rust_src {
         true => Check::new("rust_src", State::Ok, "the standard library's sources are there"),
-        false => Check::new("rust_src", State::Action, "the standard library's sources are missing")
-            .todo("`rustup component add rust-src` (a notebook run tries it too, if online)"),
+        false => {
+            Check::new("rust_src", State::Action, "the standard library's sources are missing")
+                .todo("`rustup component add rust-src` (a notebook run tries it too, if online)")
+        }
     }
     .facts(json!({"present": status.rust_src}));
     let facts = json!({"dir": status.dir, "built": status.built,

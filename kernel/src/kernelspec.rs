@@ -162,7 +162,8 @@ pub fn sys_prefix() -> Result<PathBuf> {
 }
 
 fn python_prefix() -> Option<PathBuf> {
-    programs::says(&programs::python()?, &["-c", "import sys; print(sys.prefix)"]).map(PathBuf::from)
+    programs::says(&programs::python()?, &["-c", "import sys; print(sys.prefix)"])
+        .map(PathBuf::from)
 }
 
 /// Everywhere Jupyter looks, in its order.

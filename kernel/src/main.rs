@@ -1,5 +1,6 @@
 //! Epsilab's one program: the Jupyter kernel and everything around it.
 
+mod accounting;
 mod cli;
 mod doctor;
 mod html;

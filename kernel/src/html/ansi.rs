@@ -18,12 +18,8 @@ struct Look {
     underline: bool,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Colour {
-    /// One of the sixteen: the page's own palette, light and dark.
-    Named(u8),
-    Rgb(u8, u8, u8),
-}
+/// One of the sixteen colours of the page's own palette, which suits light and dark.
+type Colour = u8;
 
 /// Text with escape sequences as HTML: colours become spans, all other sequences are dropped.
 pub fn to_html(text: &str) -> String {
@@ -99,9 +95,8 @@ fn control_sequence(chars: &mut Peekable<Chars<'_>>) -> Option<Vec<u32>> {
     for c in chars.by_ref() {
         match c {
             '\u{40}'..='\u{7e}' => {
-                return (c == 'm').then(|| {
-                    body.split([';', ':']).map(|n| n.parse().unwrap_or(0)).collect()
-                });
+                return (c == 'm')
+                    .then(|| body.split([';', ':']).map(|n| n.parse().unwrap_or(0)).collect());
             }
             '\u{20}'..='\u{3f}' => body.push(c),
             _ => return None,
@@ -135,14 +130,14 @@ fn apply(look: &mut Look, codes: &[u32]) {
             22 => (look.bold, look.dim) = (false, false),
             23 => look.italic = false,
             24 => look.underline = false,
-            30..=37 => look.fore = Some(Colour::Named((code - 30) as u8)),
+            30..=37 => look.fore = Some((code - 30) as u8),
             38 => look.fore = extended(&mut codes),
             39 => look.fore = None,
-            40..=47 => look.back = Some(Colour::Named((code - 40) as u8)),
+            40..=47 => look.back = Some((code - 40) as u8),
             48 => look.back = extended(&mut codes),
             49 => look.back = None,
-            90..=97 => look.fore = Some(Colour::Named((code - 90 + 8) as u8)),
-            100..=107 => look.back = Some(Colour::Named((code - 100 + 8) as u8)),
+            90..=97 => look.fore = Some((code - 90 + 8) as u8),
+            100..=107 => look.back = Some((code - 100 + 8) as u8),
             _ => {}
         }
     }
@@ -153,21 +148,18 @@ fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<Colour> {
     let byte = |n: u32| u8::try_from(n).ok();
     match codes.next()? {
         5 => match byte(codes.next()?)? {
-            n @ 0..=15 => Some(Colour::Named(n)),
-            // The 6 x 6 x 6 cube with its uneven first step, then 24 greys.
+            n @ 0..=15 => Some(n),
+            // The 6 x 6 x 6 cube with its uneven first step; then come 24 greys.
             n @ 16..=231 => {
                 let level = |i: u8| if i == 0 { 0 } else { 55 + 40 * i };
                 let n = n - 16;
-                Some(Colour::Rgb(level(n / 36), level(n / 6 % 6), level(n % 6)))
+                Some(nearest(level(n / 36), level(n / 6 % 6), level(n % 6)))
             }
-            n => {
-                let grey = 8 + 10 * (n - 232);
-                Some(Colour::Rgb(grey, grey, grey))
-            }
+            _ => Some(GREY),
         },
         2 => {
             let (r, g, b) = (codes.next()?, codes.next()?, codes.next()?);
-            Some(Colour::Rgb(byte(r)?, byte(g)?, byte(b)?))
+            Some(nearest(byte(r)?, byte(g)?, byte(b)?))
         }
         _ => None,
     }
@@ -175,17 +167,8 @@ fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<Colour> {
 
 fn open_span(out: &mut String, look: &Look) {
     let mut classes = Vec::new();
-    let mut style = String::new();
-    for (colour, class, property) in
-        [(look.fore, "af", "color"), (look.back, "ab", "background-color")]
-    {
-        match colour {
-            Some(Colour::Named(n)) => classes.push(format!("{class}{n}")),
-            Some(Colour::Rgb(r, g, b)) => {
-                style.push_str(&format!("{property}:rgb({r},{g},{b});"));
-            }
-            None => {}
-        }
+    for (colour, class) in [(look.fore, "af"), (look.back, "ab")] {
+        classes.extend(colour.map(|n| format!("{class}{n}")));
     }
     for (on, class) in [
         (look.bold, "bold"),
@@ -197,14 +180,27 @@ fn open_span(out: &mut String, look: &Look) {
             classes.push(format!("a-{class}"));
         }
     }
-    out.push_str("<span");
-    if !classes.is_empty() {
-        out.push_str(&format!(" class=\"{}\"", classes.join(" ")));
+    out.push_str(&format!("<span class=\"{}\">", classes.join(" ")));
+}
+
+const GREY: Colour = 8;
+
+/// The palette's colour of the same hue: a terminal's dark violet would vanish on a dark page.
+fn nearest(r: u8, g: u8, b: u8) -> Colour {
+    let (most, least) = (r.max(g).max(b), r.min(g).min(b));
+    if most - least < 40 {
+        return GREY;
     }
-    if !style.is_empty() {
-        out.push_str(&format!(" style=\"{style}\""));
+    let half = least + (most - least) / 2;
+    match (r > half, g > half, b > half) {
+        (true, false, false) => 1,
+        (false, true, false) => 2,
+        (true, true, false) => 3,
+        (false, false, true) => 4,
+        (true, false, true) => 5,
+        (false, true, true) => 6,
+        _ => GREY,
     }
-    out.push('>');
 }
 
 #[cfg(test)]
@@ -218,10 +214,10 @@ mod tests {
             "<span class=\"af1 a-bold\">error</span>: a &lt; b"
         );
         assert_eq!(
-            to_html("\u{1b}[38;5;196mred\u{1b}[39m \u{1b}[38;2;1;2;3mx"),
-            "<span style=\"color:rgb(255,0,0);\">red</span> \
-             <span style=\"color:rgb(1,2,3);\">x</span>"
+            to_html("\u{1b}[38;5;196mred\u{1b}[39m \u{1b}[38;2;80;0;120mx"),
+            "<span class=\"af1\">red</span> <span class=\"af5\">x</span>"
         );
+        assert_eq!(to_html("\u{1b}[38;5;246m|"), "<span class=\"af8\">|</span>");
     }
 
     #[test]

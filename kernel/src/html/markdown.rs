@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use base64::Engine;
-use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{
+    CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html,
+};
 use serde_json::Value;
 
 use super::clean::{clean, is_safe_link};
@@ -121,7 +123,8 @@ fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
         CodeBlockKind::Indented => "",
     };
     let code = code.strip_suffix('\n').unwrap_or(code);
-    let inner = if matches!(language, "rust" | "rs") { rust::highlight(code) } else { escape(code) };
+    let inner =
+        if matches!(language, "rust" | "rs") { rust::highlight(code) } else { escape(code) };
     format!("<pre class=\"code\"><code>{inner}</code></pre>\n")
 }
 

@@ -2,6 +2,7 @@
 //! indices and fractions keep their shape, anything unknown stays as its name.
 
 use super::escape::{escape, escape_into};
+use super::symbols::{LETTERS, PLAIN, RELATIONS, SIGNS};
 
 /// Nesting beyond this is shown as it was written.
 const DEEPEST: usize = 24;
@@ -235,6 +236,9 @@ impl<'a> Reader<'a> {
             self.after_value = !matches!(name, "langle" | "lfloor" | "lceil");
         } else {
             // A function such as \log, or something unknown: its name, upright.
+            if self.after_value {
+                out.push('\u{2009}');
+            }
             escape_into(out, name);
             let bracket = self.rest.trim_start().starts_with(['(', '_', '^', '{', '[', '\\', '}']);
             if !bracket && !self.rest.trim_start().is_empty() {
@@ -286,121 +290,6 @@ fn fancy(style: &str, c: char) -> char {
     }
 }
 
-const LETTERS: &[(&str, &str)] = &[
-    ("alpha", "α"),
-    ("beta", "β"),
-    ("gamma", "γ"),
-    ("delta", "δ"),
-    ("epsilon", "ε"),
-    ("varepsilon", "ε"),
-    ("zeta", "ζ"),
-    ("eta", "η"),
-    ("theta", "θ"),
-    ("vartheta", "ϑ"),
-    ("iota", "ι"),
-    ("kappa", "κ"),
-    ("lambda", "λ"),
-    ("mu", "μ"),
-    ("nu", "ν"),
-    ("xi", "ξ"),
-    ("pi", "π"),
-    ("rho", "ρ"),
-    ("sigma", "σ"),
-    ("tau", "τ"),
-    ("phi", "φ"),
-    ("varphi", "φ"),
-    ("chi", "χ"),
-    ("psi", "ψ"),
-    ("omega", "ω"),
-    ("ell", "ℓ"),
-    ("Gamma", "Γ"),
-    ("Delta", "Δ"),
-    ("Theta", "Θ"),
-    ("Lambda", "Λ"),
-    ("Xi", "Ξ"),
-    ("Pi", "Π"),
-    ("Sigma", "Σ"),
-    ("Phi", "Φ"),
-    ("Psi", "Ψ"),
-    ("Omega", "Ω"),
-];
-
-const RELATIONS: &[(&str, &str)] = &[
-    ("le", "≤"),
-    ("leq", "≤"),
-    ("ge", "≥"),
-    ("geq", "≥"),
-    ("ne", "≠"),
-    ("neq", "≠"),
-    ("approx", "≈"),
-    ("sim", "∼"),
-    ("simeq", "≃"),
-    ("equiv", "≡"),
-    ("propto", "∝"),
-    ("in", "∈"),
-    ("notin", "∉"),
-    ("subset", "⊂"),
-    ("subseteq", "⊆"),
-    ("to", "→"),
-    ("rightarrow", "→"),
-    ("leftarrow", "←"),
-    ("gets", "←"),
-    ("mapsto", "↦"),
-    ("Rightarrow", "⇒"),
-    ("implies", "⇒"),
-    ("iff", "⇔"),
-    ("ll", "≪"),
-    ("gg", "≫"),
-    ("mid", "|"),
-];
-
-const SIGNS: &[(&str, &str)] = &[
-    ("times", "×"),
-    ("cdot", "·"),
-    ("pm", "±"),
-    ("mp", "∓"),
-    ("div", "÷"),
-    ("cup", "∪"),
-    ("cap", "∩"),
-    ("setminus", "∖"),
-    ("circ", "∘"),
-    ("odot", "⊙"),
-    ("oplus", "⊕"),
-    ("otimes", "⊗"),
-    ("land", "∧"),
-    ("lor", "∨"),
-];
-
-const PLAIN: &[(&str, &str)] = &[
-    ("infty", "∞"),
-    ("partial", "∂"),
-    ("nabla", "∇"),
-    ("sum", "∑"),
-    ("prod", "∏"),
-    ("int", "∫"),
-    ("ldots", "…"),
-    ("dots", "…"),
-    ("cdots", "⋯"),
-    ("forall", "∀"),
-    ("exists", "∃"),
-    ("emptyset", "∅"),
-    ("top", "⊤"),
-    ("Vert", "‖"),
-    ("lVert", "‖"),
-    ("rVert", "‖"),
-    ("vert", "|"),
-    ("lvert", "|"),
-    ("rvert", "|"),
-    ("langle", "⟨"),
-    ("rangle", "⟩"),
-    ("lfloor", "⌊"),
-    ("rfloor", "⌋"),
-    ("lceil", "⌈"),
-    ("rceil", "⌉"),
-    ("star", "⋆"),
-    ("prime", "′"),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,6 +323,8 @@ mod tests {
         let deep = "{".repeat(10_000) + "x" + &"^{".repeat(10_000) + &"\\sqrt".repeat(10_000);
         assert!(!inline(&deep).is_empty());
         let hostile = inline(r"<script>\text{<b>}\mathcal{<}\unknown<x");
-        assert!(!hostile.contains("<script") && !hostile.contains("<b>") && !hostile.contains("<x"));
+        assert!(
+            !hostile.contains("<script") && !hostile.contains("<b>") && !hostile.contains("<x")
+        );
     }
 }

@@ -54,7 +54,9 @@ fn bundle(data: &Value, id: &str, place: &Place<'_>) -> String {
             data.as_object().into_iter().flatten().map(|(kind, _)| kind.as_str()).collect();
         return match kinds.is_empty() {
             true => String::new(),
-            false => format!("<p class=\"aside\">[output of type {}]</p>\n", escape(&kinds.join(", "))),
+            false => {
+                format!("<p class=\"aside\">[output of type {}]</p>\n", escape(&kinds.join(", ")))
+            }
         };
     };
     let words = data.get("text/plain").map(text_of).unwrap_or_default();

@@ -51,7 +51,8 @@ pub fn highlight(code: &str) -> String {
     let mut out = String::with_capacity(code.len() * 2);
     let mut rest = code;
     while !rest.is_empty() {
-        let at_line_start = code.len() == rest.len() || code[..code.len() - rest.len()].ends_with('\n');
+        let at_line_start =
+            code.len() == rest.len() || code[..code.len() - rest.len()].ends_with('\n');
         let (kind, len) = token(rest, at_line_start);
         let (piece, after) = rest.split_at(len);
         match kind.class() {

@@ -102,7 +102,8 @@ impl Targets {
     fn choose(source: &Path, out: Option<&Path>) -> Result<Self> {
         let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
         let real = source.canonicalize().map_err(|e| reading(&e))?;
-        let beside = source.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside =
+            source.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = beside.canonicalize().map_err(|e| reading(&e))?;
         let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (to, notebook) = match out {
@@ -134,11 +135,7 @@ impl Targets {
     }
 }
 
-async fn execute(
-    notebook: &mut Notebook,
-    folder: &Path,
-    args: &RunArgs,
-) -> Result<Option<Halt>> {
+async fn execute(notebook: &mut Notebook, folder: &Path, args: &RunArgs) -> Result<Option<Halt>> {
     let mut stop = Stop::listen();
     let cells = notebook.code();
     let mut outputs = Outputs::new(cells.len());
@@ -152,8 +149,7 @@ async fn execute(
     for (number, (at, source)) in cells.iter().enumerate() {
         let may_fail = notebook.may_fail(*at);
         let progress = Progress::start(number + 1, cells.len(), source);
-        let ended =
-            session.execute(number, source, may_fail, limit, &mut outputs, &mut stop).await;
+        let ended = session.execute(number, source, may_fail, limit, &mut outputs, &mut stop).await;
         halt = match ended {
             Ok(Ended::Replied(reply)) => {
                 let failed = !matches!(reply.status, ReplyStatus::Ok);

@@ -115,7 +115,8 @@ impl Notebook {
 
     /// Clears old outputs and adds what nbformat 4.5 asks for.
     fn complete(&mut self) {
-        self.json["nbformat_minor"] = json!(self.json["nbformat_minor"].as_u64().unwrap_or(0).max(5));
+        self.json["nbformat_minor"] =
+            json!(self.json["nbformat_minor"].as_u64().unwrap_or(0).max(5));
         let metadata = object(&mut self.json["metadata"]);
         metadata.insert(
             "kernelspec".into(),

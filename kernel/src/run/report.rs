@@ -53,7 +53,13 @@ impl Halt {
 }
 
 fn indented(source: &str) -> String {
-    source.trim_end().lines().map(|line| format!("    {line}\n")).collect::<String>().trim_end().into()
+    source
+        .trim_end()
+        .lines()
+        .map(|line| format!("    {line}\n"))
+        .collect::<String>()
+        .trim_end()
+        .into()
 }
 
 /// One line for one cell: which, its first line, and how long it took.

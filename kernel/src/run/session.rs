@@ -357,12 +357,7 @@ fn log_of(private: &Path) -> PathBuf {
     private.join("kernel.log")
 }
 
-fn spawn(
-    connection: &Path,
-    private: &Path,
-    folder: &Path,
-    profile: Option<&str>,
-) -> Result<Child> {
+fn spawn(connection: &Path, private: &Path, folder: &Path, profile: Option<&str>) -> Result<Child> {
     let starting = |e: &std::io::Error| Error::io("starting the kernel", e);
     let exe = std::env::current_exe().map_err(|e| starting(&e))?;
     let log = std::fs::File::create(log_of(private)).map_err(|e| starting(&e))?;
