@@ -1,0 +1,218 @@
+//! Where the files of public data sets are looked for.
+//!
+//! First in the folder that `EPSILAB_DATA` names, then in `datasets/` of the current folder and of
+//! each folder above it; every data set has a subfolder of its own there.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, ErrorKind, Result};
+
+/// A public data set: its subfolder, its original files, who publishes them.
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    pub(super) folder: &'static str,
+    /// Without `.gz`: each may be there packed or unpacked.
+    pub(super) files: &'static [&'static str],
+    pub(super) publisher: &'static str,
+}
+
+const IDX_FILES: &[&str] = &[
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+];
+
+pub(super) const MNIST: Known = Known {
+    name: "MNIST",
+    folder: "mnist",
+    files: IDX_FILES,
+    publisher: "Y. LeCun, C. Cortes and C. Burges at http://yann.lecun.com/exdb/mnist/",
+};
+
+pub(super) const FASHION_MNIST: Known = Known {
+    name: "Fashion-MNIST",
+    folder: "fashion-mnist",
+    files: IDX_FILES,
+    publisher: "Zalando Research at https://github.com/zalandoresearch/fashion-mnist",
+};
+
+const CIFAR_10: Known = Known {
+    name: "CIFAR-10",
+    folder: "cifar-10",
+    files: &[
+        "data_batch_1.bin",
+        "data_batch_2.bin",
+        "data_batch_3.bin",
+        "data_batch_4.bin",
+        "data_batch_5.bin",
+        "test_batch.bin",
+    ],
+    publisher: "A. Krizhevsky at https://www.cs.toronto.edu/~kriz/cifar.html (binary version)",
+};
+
+const CIFAR_100: Known = Known {
+    name: "CIFAR-100",
+    folder: "cifar-100",
+    files: &["train.bin", "test.bin"],
+    publisher: "A. Krizhevsky at https://www.cs.toronto.edu/~kriz/cifar.html (binary version)",
+};
+
+const AG_NEWS: Known = Known {
+    name: "AG News",
+    folder: "ag_news_csv",
+    files: &["train.csv", "test.csv", "classes.txt"],
+    publisher: "X. Zhang, J. Zhao and Y. LeCun with the paper arXiv:1509.01626",
+};
+
+impl Known {
+    /// The files in the first of these places that has all of them, in the order of
+    /// [`Known::files`].
+    pub(super) fn find(&self, roots: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        let folders: Vec<PathBuf> = roots.iter().map(|root| root.join(self.folder)).collect();
+        self.find_in(&folders)
+    }
+
+    /// The same with the very folders to look into.
+    pub(super) fn find_in(&self, folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        // What is missing is told of the folder that has most: the user began there.
+        let mut missing = self.files.to_vec();
+        for folder in folders {
+            let found: Vec<Option<PathBuf>> =
+                self.files.iter().map(|file| packed_or_not(folder, file)).collect();
+            let lacking: Vec<&str> = (self.files.iter().zip(&found))
+                .filter_map(|(file, found)| found.is_none().then_some(*file))
+                .collect();
+            if lacking.is_empty() {
+                return Ok(found.into_iter().flatten().collect());
+            }
+            if lacking.len() < missing.len() {
+                missing = lacking;
+            }
+        }
+        Err(self.not_found(&missing, folders))
+    }
+
+    fn not_found(&self, missing: &[&str], folders: &[PathBuf]) -> Error {
+        let what = if missing.len() == self.files.len() {
+            format!("{} is not on this machine", self.name)
+        } else {
+            format!("{} is not complete on this machine", self.name)
+        };
+        let looked: Vec<String> =
+            folders.iter().map(|folder| format!("\n    {}", folder.display())).collect();
+        let why = format!(
+            "missing {} (as they are, or with .gz). Looked into:{}",
+            missing.join(", "),
+            looked.concat()
+        );
+        let fix = format!(
+            "get these files as published by {}, and put them into datasets/{}/ of your project \
+             (or set EPSILAB_DATA to the folder that holds {}/). Nothing is downloaded by itself; \
+             data::glyphs() works without any download",
+            self.publisher, self.folder, self.folder
+        );
+        Error::new(ErrorKind::MissingData, what, why).fix(fix)
+    }
+}
+
+/// The places to look into, in order, for this process.
+pub(super) fn roots() -> Vec<PathBuf> {
+    let current = env::current_dir().ok();
+    roots_from(env::var_os("EPSILAB_DATA"), current.as_deref())
+}
+
+fn roots_from(variable: Option<OsString>, current: Option<&Path>) -> Vec<PathBuf> {
+    let named = variable.filter(|value| !value.is_empty()).map(PathBuf::from);
+    let above = current.into_iter().flat_map(Path::ancestors).map(|f| f.join("datasets"));
+    named.into_iter().chain(above).collect()
+}
+
+fn packed_or_not(folder: &Path, file: &str) -> Option<PathBuf> {
+    let candidates = [folder.join(file), folder.join(format!("{file}.gz"))];
+    candidates.into_iter().find(|path| path.is_file())
+}
+
+/// Whether a public data set was found on this machine, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Available {
+    /// The data set, for instance `MNIST`.
+    pub name: &'static str,
+    /// The subfolder it is looked for in, for instance `mnist`.
+    pub subfolder: &'static str,
+    /// The folder that holds all its files, if there is one.
+    pub folder: Option<PathBuf>,
+}
+
+/// The public data sets known by name, and where each lies on this machine. Only looks for the
+/// files; their content is checked when they are read.
+pub fn available() -> Vec<Available> {
+    let roots = roots();
+    let look = |known: &Known| Available {
+        name: known.name,
+        subfolder: known.folder,
+        folder: (known.find(&roots).ok())
+            .and_then(|files| files[0].parent().map(Path::to_path_buf)),
+    };
+    [MNIST, FASHION_MNIST, CIFAR_10, CIFAR_100, AG_NEWS].iter().map(look).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn put(root: &Path, files: &[&str]) {
+        fs::create_dir_all(root.join("mnist")).unwrap();
+        files.iter().for_each(|file| fs::write(root.join("mnist").join(file), "").unwrap());
+    }
+
+    #[test]
+    fn the_named_folder_comes_first_then_the_current_one_and_those_above() {
+        let roots = roots_from(Some("/named".into()), Some(Path::new("/a/b")));
+        let expected = ["/named", "/a/b/datasets", "/a/datasets", "/datasets"];
+        assert_eq!(roots, expected.map(PathBuf::from));
+        assert_eq!(roots_from(Some("".into()), Some(Path::new("/"))), [Path::new("/datasets")]);
+        assert!(roots_from(None, None).is_empty());
+    }
+
+    #[test]
+    fn the_first_complete_folder_wins_packed_or_not() {
+        let (half, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        put(half.path(), &IDX_FILES[..3]);
+        put(whole.path(), &IDX_FILES[..2]);
+        put(whole.path(), &["t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]);
+        let found = MNIST.find(&[half.path().into(), whole.path().into()]).unwrap();
+        assert!(found.iter().all(|file| file.starts_with(whole.path())));
+        let names: Vec<_> = found.iter().map(|f| f.file_name().unwrap().to_owned()).collect();
+        assert_eq!(names[..2], IDX_FILES[..2]);
+        assert_eq!(names[2..], ["t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_of_the_fullest_folder() {
+        let (empty, half) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        put(half.path(), &IDX_FILES[..3]);
+        let error = MNIST.find(&[empty.path().into(), half.path().into()]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MissingData);
+        let text = error.to_string();
+        assert!(text.contains("missing t10k-labels-idx1-ubyte (as they are"), "{text}");
+        for folder in [empty.path(), half.path()] {
+            assert!(text.contains(&folder.join("mnist").display().to_string()), "{text}");
+        }
+        for advice in ["yann.lecun.com", "datasets/mnist/", "EPSILAB_DATA", "data::glyphs()"] {
+            assert!(error.advice().contains(advice), "{text}");
+        }
+    }
+
+    #[test]
+    fn five_data_sets_are_known_by_name() {
+        let folders: Vec<&str> = available().iter().map(|found| found.subfolder).collect();
+        let expected = ["mnist", "fashion-mnist", "cifar-10", "cifar-100", "ag_news_csv"];
+        assert_eq!(folders, expected);
+    }
+}

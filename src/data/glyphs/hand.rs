@@ -1,0 +1,167 @@
+//! The writing hand: how this one glyph differs from all others of its digit.
+//!
+//! Only sums, products, quotients and square roots of `f32` and no mathematical library: they are
+//! exactly the same on every machine, so glyphs and their hash are too.
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+
+use super::ink::{Dot, Page, SIDE};
+use super::shapes::{SHAPES, Stroke};
+
+type Point = (f32, f32);
+
+/// A random hand with random pen and paper.
+pub(super) struct Hand {
+    rng: ChaCha8Rng,
+}
+
+/// From the sheet of the shapes to the page: bends, then leans, turns and scales, then shifts.
+struct Pose {
+    /// Smooth bends: weights of the squares and the product of both coordinates.
+    bend: [f32; 6],
+    width: f32,
+    height: f32,
+    slant: f32,
+    /// Cosine and sine of the rotation.
+    turn: Point,
+    centre: Point,
+}
+
+impl Pose {
+    fn place(&self, (x, y): Point) -> Point {
+        // The sheet's middle becomes the origin, its height 1.
+        let (x, y) = ((x - 5.0) / 14.0, (y - 7.0) / 14.0);
+        let b = &self.bend;
+        let bent = (
+            x + b[0] * y * y + b[1] * x * y + b[2] * x * x,
+            y + b[3] * x * x + b[4] * x * y + b[5] * y * y,
+        );
+        let (x, y) =
+            (bent.0 * self.width - bent.1 * self.slant * self.height, bent.1 * self.height);
+        let (cos, sin) = self.turn;
+        (self.centre.0 + cos * x - sin * y, self.centre.1 + sin * x + cos * y)
+    }
+}
+
+impl Hand {
+    pub(super) fn new(rng: ChaCha8Rng) -> Self {
+        Self { rng }
+    }
+
+    /// Writes a digit on a fresh page.
+    pub(super) fn write(&mut self, digit: usize) -> Page {
+        let shape = self.pick(SHAPES[digit]);
+        let pose = self.pose();
+        let pen = self.between(0.75, 1.55);
+        let mut page = Page::new(self.between(0.8, 1.6));
+        for stroke in shape {
+            let points = self.jittered(stroke);
+            self.trace(&mut page, &points, &pose, pen);
+        }
+        page.press(self.between(0.62, 1.0));
+        self.stray_marks(&mut page);
+        page
+    }
+
+    /// Pixel noise of this page: its strength once, then a value for each pixel.
+    pub(super) fn noise_strength(&mut self) -> f32 {
+        self.between(0.0, 0.11)
+    }
+
+    /// Nearly normal, mean 0, standard deviation 1, at most 3.5 in size.
+    pub(super) fn normal(&mut self) -> f32 {
+        // The sum of four bytes has mean 510 and variance 4 (256^2 - 1) / 12.
+        let sum: u32 = self.rng.next_u32().to_le_bytes().into_iter().map(u32::from).sum();
+        (sum as f32 - 510.0) / 147.801
+    }
+
+    /// Uniform from `low` to `high`.
+    fn between(&mut self, low: f32, high: f32) -> f32 {
+        let unit = (self.rng.next_u32() >> 8) as f32 / (1 << 24) as f32;
+        low + (high - low) * unit
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.rng.next_u32() as usize % from.len()]
+    }
+
+    fn pose(&mut self) -> Pose {
+        let height = self.between(15.5, 21.5);
+        let lean = (0.20 * self.normal() + 0.06).clamp(-0.4, 0.5);
+        // A rotation by its tangent: a square root instead of sine and cosine.
+        let tangent = (0.13 * self.normal()).clamp(-0.32, 0.32);
+        let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
+        let middle = SIDE as f32 / 2.0;
+        Pose {
+            bend: std::array::from_fn(|_| 0.13 * self.normal()),
+            width: height * self.between(0.80, 1.22),
+            height,
+            slant: lean,
+            turn: (cos, tangent * cos),
+            centre: (middle + self.between(-2.8, 2.8), middle + self.between(-2.3, 2.3)),
+        }
+    }
+
+    /// Moves each point a little. A corner (a point given twice) stays one point.
+    fn jittered(&mut self, stroke: Stroke) -> Vec<Point> {
+        let mut moved: Vec<Point> = Vec::with_capacity(stroke.len());
+        for (i, &(x, y)) in stroke.iter().enumerate() {
+            let corner = i > 0 && stroke[i - 1] == (x, y);
+            moved.push(match moved.last() {
+                Some(&last) if corner => last,
+                _ => (x + 0.36 * self.normal(), y + 0.36 * self.normal()),
+            });
+        }
+        moved
+    }
+
+    /// Draws a smooth curve through the points, with
+    /// changing pressure.
+    fn trace(&mut self, page: &mut Page, points: &[Point], pose: &Pose, pen: f32) {
+        /// Straight pieces between two points of a stroke.
+        const PIECES: usize = 10;
+        let mut pressure = pen * (1.0 + 0.12 * self.normal());
+        for i in 1..points.len() {
+            let (from, to) = (points[i - 1], points[i]);
+            if from == to {
+                continue;
+            }
+            // Beyond an end or a corner there is no neighbour: the end itself stands in.
+            let before = if i >= 2 { points[i - 2] } else { from };
+            let after = points.get(i + 1).copied().unwrap_or(to);
+            let next = (pressure + pen * 0.10 * self.normal()).clamp(0.65 * pen, 1.35 * pen);
+            let mut last = Dot { at: pose.place(from), radius: pressure };
+            for piece in 1..=PIECES {
+                let t = piece as f32 / PIECES as f32;
+                let at = pose.place(curve(before, from, to, after, t));
+                let dot = Dot { at, radius: pressure + t * (next - pressure) };
+                page.line(last, dot);
+                last = dot;
+            }
+            pressure = next;
+        }
+    }
+
+    /// Specks and scratches that belong to no digit, paler than it.
+    fn stray_marks(&mut self, page: &mut Page) {
+        for _ in 0..self.pick(&[0, 0, 1, 1, 2, 3]) {
+            let side = SIDE as f32;
+            let from = (self.between(0.0, side), self.between(0.0, side));
+            let to = (from.0 + 1.7 * self.normal(), from.1 + 1.7 * self.normal());
+            let radius = self.between(0.3, 0.8);
+            let strength = self.between(0.25, 0.6);
+            page.stray(Dot { at: from, radius }, Dot { at: to, radius }, strength);
+        }
+    }
+}
+
+/// The Catmull-Rom curve from `b` to `c`, `t` from 0 to 1.
+fn curve(a: Point, b: Point, c: Point, d: Point, t: f32) -> Point {
+    let axis = |a: f32, b: f32, c: f32, d: f32| {
+        let cubic = 3.0 * (b - c) + d - a;
+        let square = 2.0 * a - 5.0 * b + 4.0 * c - d;
+        b + 0.5 * t * ((c - a) + t * (square + t * cubic))
+    };
+    (axis(a.0, b.0, c.0, d.0), axis(a.1, b.1, c.1, d.1))
+}

@@ -1,0 +1,330 @@
+//! Reader of IDX files, the format of MNIST: a magic number, big-endian sizes, then bytes.
+//!
+//! Plain or gzip. Everything in the header is checked against the bytes that really follow, and
+//! nothing is allocated because a header says so.
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::digest::{count, sha256};
+use crate::{Error, ErrorKind, Result};
+
+/// What an IDX file is expected to hold, and its magic number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Unsigned bytes in three dimensions: items, rows, columns.
+    Images,
+    /// Unsigned bytes in one dimension: items.
+    Labels,
+}
+
+impl Holds {
+    fn magic(self) -> u32 {
+        match self {
+            Self::Images => 0x0000_0803,
+            Self::Labels => 0x0000_0801,
+        }
+    }
+
+    fn dimensions(self) -> usize {
+        match self {
+            Self::Images => 3,
+            Self::Labels => 1,
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Images => "images",
+            Self::Labels => "labels",
+        }
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Images => Self::Labels,
+            Self::Labels => Self::Images,
+        }
+    }
+}
+
+/// A whole IDX file, unpacked, with a header that was found to be true.
+pub(super) struct Idx {
+    bytes: Vec<u8>,
+    header: usize,
+    /// Items first, then rows and columns for images.
+    pub(super) sizes: Vec<usize>,
+}
+
+impl Idx {
+    /// Reads a file (plain or gzip) and checks it.
+    pub(super) fn read(path: &Path, holds: Holds) -> Result<Self> {
+        let file = File::open(path).map_err(|e| cannot_open(path, &e))?;
+        let mut file = BufReader::new(file);
+        let mut start = Vec::with_capacity(2);
+        file.by_ref().take(2).read_to_end(&mut start).map_err(|e| cannot_read(path, &e))?;
+        let gzip = start == [0x1f, 0x8b];
+        let whole = Cursor::new(start).chain(file);
+        if gzip {
+            Self::parse(path, holds, MultiGzDecoder::new(whole), gzip)
+        } else {
+            Self::parse(path, holds, whole, gzip)
+        }
+    }
+
+    fn parse(path: &Path, holds: Holds, mut from: impl Read, gzip: bool) -> Result<Self> {
+        let header = 4 + 4 * holds.dimensions();
+        let mut bytes = Vec::new();
+        let mut ended = from.by_ref().take(header as u64).read_to_end(&mut bytes);
+        if bytes.len() >= 4 {
+            check_magic(path, holds, word(&bytes, 0))?;
+        }
+        if bytes.len() < header {
+            return Err(cut_off(path, &bytes, header, gzip, ended));
+        }
+        let sizes: Vec<usize> =
+            (0..holds.dimensions()).map(|i| word(&bytes, 4 + 4 * i) as usize).collect();
+        if sizes.contains(&0) {
+            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+            let what = format!("it holds no {} (sizes {})", holds.noun(), sizes.join(" x "));
+            return Err(corrupt(path, what));
+        }
+        let body = sizes.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
+        let Some(total) = body.and_then(|body| body.checked_add(header)) else {
+            return Err(corrupt(
+                path,
+                "its header asks for more bytes than this machine can count",
+            ));
+        };
+        // One byte more than announced, so that trailing bytes show; the buffer grows with what
+        // is really there, and a gzip file that unpacks to far more is never unpacked.
+        let rest = (total - header) as u64 + 1;
+        if ended.is_ok() {
+            ended = from.take(rest).read_to_end(&mut bytes);
+        }
+        if bytes.len() < total || ended.is_err() {
+            return Err(cut_off(path, &bytes, total, gzip, ended));
+        }
+        if bytes.len() > total {
+            let what = format!("more than the {} bytes its header announces", count(total));
+            return Err(corrupt(path, what));
+        }
+        Ok(Self { bytes, header, sizes })
+    }
+
+    /// How many images or labels there are.
+    pub(super) fn items(&self) -> usize {
+        self.sizes[0]
+    }
+
+    /// The bytes after the header.
+    pub(super) fn values(&self) -> &[u8] {
+        &self.bytes[self.header..]
+    }
+
+    /// SHA-256 of the unpacked file, header included.
+    pub(super) fn sha256(&self) -> String {
+        sha256(&self.bytes)
+    }
+
+    /// Checks that all labels are below `classes`.
+    pub(super) fn check_labels(&self, path: &Path, classes: usize) -> Result<()> {
+        match self.values().iter().position(|&label| usize::from(label) >= classes) {
+            None => Ok(()),
+            Some(at) => {
+                let (label, position) = (self.values()[at], count(at));
+                let range = format!("labels must be 0 to {}", classes - 1);
+                Err(corrupt(path, format!("label {label} at position {position}: {range}")))
+            }
+        }
+    }
+}
+
+/// Checks that a file of images and a file of labels belong together.
+pub(super) fn check_pair(images: (&Path, &Idx), labels: (&Path, &Idx)) -> Result<()> {
+    let (n, m) = (images.1.items(), labels.1.items());
+    if n == m {
+        return Ok(());
+    }
+    let (n, m) = (count(n), count(m));
+    let what = format!("{n} images in {}, but {m} labels", images.0.display());
+    Err(corrupt(labels.0, what).fix("give the two files of one pair (train with train)"))
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn check_magic(path: &Path, holds: Holds, found: u32) -> Result<()> {
+    if found == holds.magic() {
+        return Ok(());
+    }
+    let what = format!(
+        "its magic number is 0x{found:08x}, that of an IDX file of {} is 0x{:08x}",
+        holds.noun(),
+        holds.magic()
+    );
+    let error = corrupt(path, what);
+    if found == holds.other().magic() {
+        let (other, noun) = (holds.other().noun(), holds.noun());
+        return Err(error.fix(format!("this is a file of {other}: give the file of {noun} here")));
+    }
+    Err(error)
+}
+
+fn cut_off(
+    path: &Path,
+    found: &[u8],
+    expected: usize,
+    gzip: bool,
+    ended: io::Result<usize>,
+) -> Error {
+    if let (false, Err(e)) = (gzip, &ended) {
+        return cannot_read(path, e);
+    }
+    let mut what = format!(
+        "{} bytes found{}, {} expected",
+        count(found.len()),
+        if gzip { " after unpacking" } else { "" },
+        count(expected)
+    );
+    what += match ended {
+        Ok(_) => "; the file is cut off",
+        Err(_) => "; the gzip stream is cut off or damaged",
+    };
+    corrupt(path, what)
+}
+
+pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::CorruptData, path.display().to_string(), what)
+        .fix("get the original file again and put it in place of this one")
+}
+
+pub(super) fn cannot_open(path: &Path, e: &io::Error) -> Error {
+    if e.kind() == io::ErrorKind::NotFound {
+        let what = format!("{} is missing", path.display());
+        return Error::new(ErrorKind::MissingData, what, "there is no such file")
+            .fix("check the path; a relative one starts at the current folder");
+    }
+    Error::io(format!("opening {}", path.display()), e).fix("check that the file can be read")
+}
+
+pub(super) fn cannot_read(path: &Path, e: &io::Error) -> Error {
+    Error::io(format!("reading {}", path.display()), e).fix("check that the file can be read")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn images(items: u32, rows: u32, columns: u32, body: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> =
+            [0x803, items, rows, columns].iter().flat_map(|n| n.to_be_bytes()).collect();
+        bytes.extend((0..body).map(|i| i as u8));
+        bytes
+    }
+
+    fn labels(values: &[u8]) -> Vec<u8> {
+        let header = [0x801, values.len() as u32];
+        header.iter().flat_map(|n| n.to_be_bytes()).chain(values.iter().copied()).collect()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        out.write_all(bytes).unwrap();
+        out.finish().unwrap()
+    }
+
+    fn read(bytes: &[u8], holds: Holds) -> Result<Idx> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, bytes).unwrap();
+        Idx::read(&path, holds)
+    }
+
+    #[track_caller]
+    fn refuses(bytes: &[u8], holds: Holds, text: &str) {
+        let error = read(bytes, holds).err().expect("this file must be refused");
+        assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
+        assert!(error.to_string().contains(text), "`{text}` is not in: {error}");
+        assert!(!error.advice().is_empty());
+    }
+
+    #[test]
+    fn plain_and_gzip_files_read_alike() {
+        let bytes = images(3, 2, 2, 12);
+        for file in [bytes.clone(), gzip(&bytes)] {
+            let idx = read(&file, Holds::Images).unwrap();
+            assert_eq!(idx.sizes, [3, 2, 2]);
+            assert_eq!(idx.values(), (0..12).collect::<Vec<u8>>());
+            assert_eq!(idx.sha256(), sha256(&bytes));
+        }
+        assert_eq!(read(&labels(&[4, 2]), Holds::Labels).unwrap().values(), [4, 2]);
+    }
+
+    #[test]
+    fn every_cut_is_noticed() {
+        let bytes = images(3, 2, 2, 12);
+        for end in 0..bytes.len() {
+            let expected = if end < 16 { "16 expected" } else { "28 expected" };
+            refuses(&bytes[..end], Holds::Images, &format!("{end} bytes found, {expected}"));
+        }
+        let packed = gzip(&bytes);
+        for end in 2..packed.len() {
+            refuses(&packed[..end], Holds::Images, "gzip stream is cut off or damaged");
+        }
+    }
+
+    #[test]
+    fn a_damaged_gzip_stream_is_noticed() {
+        let mut packed = gzip(&images(3, 2, 2, 12));
+        let checksum = packed.len() - 8;
+        packed[checksum] ^= 1;
+        refuses(&packed, Holds::Images, "gzip stream");
+    }
+
+    #[test]
+    fn trailing_bytes_are_refused() {
+        let bytes = images(3, 2, 2, 13);
+        refuses(&bytes, Holds::Images, "more than the 28 bytes");
+        refuses(&gzip(&bytes), Holds::Images, "more than the 28 bytes");
+    }
+
+    #[test]
+    fn a_wrong_magic_number_is_told_with_the_right_one() {
+        refuses(b"\x89PNG\r\n", Holds::Images, "0x89504e47");
+        refuses(b"\x89PNG\r\n", Holds::Images, "0x00000803");
+        refuses(&labels(&[1, 2, 3]), Holds::Images, "this is a file of labels");
+        refuses(&images(1, 1, 1, 1), Holds::Labels, "this is a file of images");
+    }
+
+    #[test]
+    fn empty_files_are_refused() {
+        refuses(&images(0, 28, 28, 0), Holds::Images, "holds no images");
+        refuses(&images(3, 0, 28, 0), Holds::Images, "holds no images");
+        refuses(&labels(&[]), Holds::Labels, "holds no labels");
+    }
+
+    #[test]
+    fn a_header_that_asks_for_the_world_allocates_nothing() {
+        // 2^32 - 1 in each size: more bytes than 64 bits count; then about 16 exbibytes.
+        refuses(&images(u32::MAX, u32::MAX, u32::MAX, 5), Holds::Images, "can count");
+        refuses(&images(u32::MAX, u32::MAX, 1, 5), Holds::Images, "21 bytes found");
+    }
+
+    #[test]
+    fn a_label_out_of_range_is_told_with_its_position() {
+        let idx = read(&labels(&[0, 9, 10]), Holds::Labels).unwrap();
+        let path = PathBuf::from("labels");
+        assert!(idx.check_labels(&path, 11).is_ok());
+        let error = idx.check_labels(&path, 10).unwrap_err();
+        assert!(error.to_string().contains("label 10 at position 2"), "{error}");
+        assert!(error.to_string().contains("0 to 9"), "{error}");
+    }
+}

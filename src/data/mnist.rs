@@ -1,0 +1,151 @@
+//! MNIST and Fashion-MNIST: the four original files, checked byte for byte.
+
+use std::path::{Path, PathBuf};
+
+use super::dataset::Dataset;
+use super::examples::Examples;
+use super::find::{self, FASHION_MNIST, Known, MNIST};
+use super::idx::{Holds, Idx, check_pair, corrupt};
+use crate::Result;
+
+/// Everything that tells one of the two from the other.
+struct Spec {
+    known: Known,
+    /// SHA-256 of the unpacked files, in the order of [`Known::files`].
+    sha256: [&'static str; 4],
+    mean: f32,
+    std: f32,
+    class_names: [&'static str; 10],
+}
+
+const DIGITS: Spec = Spec {
+    known: MNIST,
+    sha256: [
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    ],
+    mean: 0.1307,
+    std: 0.3081,
+    class_names: super::glyphs::DIGIT_NAMES,
+};
+
+const FASHION: Spec = Spec {
+    known: FASHION_MNIST,
+    sha256: [
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    ],
+    mean: 0.2860,
+    std: 0.3530,
+    class_names: [
+        "T-shirt/top",
+        "Trouser",
+        "Pullover",
+        "Dress",
+        "Coat",
+        "Sandal",
+        "Shirt",
+        "Sneaker",
+        "Bag",
+        "Ankle boot",
+    ],
+};
+
+/// MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey, 10 classes.
+///
+/// Looks for the four original files (with or without `.gz`) in the subfolder `mnist` of
+/// `$EPSILAB_DATA`, then of `datasets/` in the current folder and those above. Features are
+/// `(x / 255 - 0.1307) / 0.3081`: two constants published long ago, so they cost no privacy.
+///
+/// # Errors
+/// [`crate::ErrorKind::MissingData`] says what is missing, where it was looked for and how to get it;
+/// [`crate::ErrorKind::CorruptData`] if a file is not the original one (the SHA-256 of its unpacked bytes
+/// is checked).
+pub fn mnist() -> Result<Dataset> {
+    load(&DIGITS, DIGITS.known.find(&find::roots())?)
+}
+
+/// MNIST from this very folder, which holds the four files. Else as [`mnist`].
+///
+/// # Errors
+/// As [`mnist`].
+pub fn mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
+    load(&DIGITS, DIGITS.known.find_in(&[folder.as_ref().to_path_buf()])?)
+}
+
+/// Fashion-MNIST: 60,000 + 10,000 pictures of clothes, 28x28 grey, 10 classes.
+///
+/// Found like [`mnist`], in the subfolder `fashion-mnist`. Features are
+/// `(x / 255 - 0.2860) / 0.3530`, public constants as well.
+///
+/// # Errors
+/// As [`mnist`].
+pub fn fashion_mnist() -> Result<Dataset> {
+    load(&FASHION, FASHION.known.find(&find::roots())?)
+}
+
+/// Fashion-MNIST from this very folder, which holds the four files.
+///
+/// # Errors
+/// As [`mnist`].
+pub fn fashion_mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
+    load(&FASHION, FASHION.known.find_in(&[folder.as_ref().to_path_buf()])?)
+}
+
+fn load(spec: &Spec, files: Vec<PathBuf>) -> Result<Dataset> {
+    let train = Pair::read(spec, &files[0], &files[1])?;
+    let test = Pair::read(spec, &files[2], &files[3])?;
+    // Only now: a broken form says more about what went wrong than a hash.
+    let unpacked = [&train.images, &train.labels, &test.images, &test.labels];
+    for ((path, idx), expected) in files.iter().zip(unpacked).zip(spec.sha256) {
+        check_hash(spec, path, idx, expected)?;
+    }
+    let folder = files[0].parent().unwrap_or(Path::new("."));
+    let source = format!("Original files in {}, SHA-256 checked.", folder.display());
+    let names = spec.class_names.map(String::from).to_vec();
+    let (train, test) = (train.examples(spec), test.examples(spec));
+    Ok(Dataset::new(spec.known.name, source, names, train, test))
+}
+
+/// Images and their labels, in good form.
+struct Pair {
+    images: Idx,
+    labels: Idx,
+}
+
+impl Pair {
+    fn read(spec: &Spec, images: &Path, labels: &Path) -> Result<Self> {
+        let (x, y) = (Idx::read(images, Holds::Images)?, Idx::read(labels, Holds::Labels)?);
+        check_pair((images, &x), (labels, &y))?;
+        y.check_labels(labels, spec.class_names.len())?;
+        Ok(Self { images: x, labels: y })
+    }
+
+    fn examples(&self, spec: &Spec) -> Examples {
+        let scaled: Vec<f32> =
+            (0..=255u8).map(|x| (f32::from(x) / 255.0 - spec.mean) / spec.std).collect();
+        let features = self.images.values().iter().map(|&x| scaled[usize::from(x)]).collect();
+        let labels = self.labels.values().iter().map(|&y| u32::from(y)).collect();
+        Examples::new(&[1, self.images.sizes[1], self.images.sizes[2]], features, labels)
+    }
+}
+
+fn check_hash(spec: &Spec, path: &Path, idx: &Idx, expected: &str) -> Result<()> {
+    let found = idx.sha256();
+    if found == expected {
+        return Ok(());
+    }
+    let what = format!(
+        "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected {expected}",
+        spec.known.name
+    );
+    let fix = format!(
+        "get it again as published by {}; a file of your own is read by data::idx(images, labels)",
+        spec.known.publisher
+    );
+    Err(corrupt(path, what).fix(fix))
+}

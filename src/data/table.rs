@@ -1,0 +1,265 @@
+//! Data of one's own: vectors, CSV tables, IDX files. All go into the training part; a test part
+//! comes by [`Dataset::split`].
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use super::dataset::Dataset;
+use super::digest::count;
+use super::examples::{Examples, shape_text};
+use super::idx::{Holds, Idx, cannot_open, cannot_read, check_pair, corrupt};
+use crate::{Error, ErrorKind, Result};
+
+/// How many classes there may be: beyond that, something else than a class was given.
+const CLASSES: RangeInclusive<usize> = 2..=65_536;
+const CLASSES_FIX: &str = "there must be two classes to tell apart, and at most 65,536";
+
+/// A data set from vectors: `x` holds the features of all examples one after another, each of this
+/// `shape` (row-major); `y` their labels, below `classes`.
+///
+/// # Errors
+/// [`ErrorKind::Setting`] if shape, number of classes and lengths don't fit together;
+/// [`ErrorKind::CorruptData`] if a label is out of range or a feature is not finite (says which).
+pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<Dataset> {
+    check_classes(classes)?;
+    let named = (0..classes).map(|class| class.to_string()).collect();
+    let train = checked(x, shape, y, classes)?;
+    Ok(Dataset::new("table", "Vectors given by the program.", named, train, empty(shape)))
+}
+
+/// A data set from a CSV file with a header: the column `label` names the class, all others are
+/// numeric features, taken as they are. The shape of an example is the number of these columns.
+///
+/// Labels may be any text; classes are numbered in sorted order (as numbers if all are whole
+/// numbers), and [`Dataset::class_names`] keeps the text. The set of classes, the columns and
+/// their order count as public. So does their scale: bring features to about -1 to 1 beforehand by
+/// constants that are public too.
+///
+/// # Errors
+/// [`ErrorKind::MissingData`] if there is no such file; [`ErrorKind::Setting`] if there is no such
+/// column; [`ErrorKind::CorruptData`] names the line and the column that can't be used.
+pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
+    let path = path.as_ref();
+    let file = std::fs::File::open(path).map_err(|e| cannot_open(path, &e))?;
+    let mut reader = ::csv::ReaderBuilder::new().trim(::csv::Trim::All).from_reader(file);
+    let header = reader.headers().map_err(|e| csv_error(path, &e))?.clone();
+    let columns: Vec<&str> =
+        header.iter().map(|name| name.trim_start_matches('\u{feff}')).collect();
+    let label_column = label_column(path, &columns, label)?;
+
+    let (mut x, mut texts) = (Vec::new(), Vec::new());
+    let mut record = ::csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(|e| csv_error(path, &e))? {
+        let line = record.position().map_or(0, ::csv::Position::line);
+        for (column, cell) in record.iter().enumerate() {
+            let place = || format!("line {line}, column `{}`", columns[column]);
+            if cell.is_empty() {
+                let what = format!("{}: the cell is empty", place());
+                return Err(corrupt(path, what)
+                    .fix("fill missing values in, or leave such rows out, before reading"));
+            }
+            if column == label_column {
+                texts.push(cell.to_string());
+                continue;
+            }
+            match cell.parse::<f32>() {
+                Ok(number) if number.is_finite() => x.push(number),
+                Ok(_) => {
+                    let what = format!("{}: `{cell}` is not a finite number", place());
+                    return Err(corrupt(path, what).fix("give finite 32-bit numbers"));
+                }
+                Err(_) => {
+                    let what = format!("{}: `{cell}` is not a number", place());
+                    return Err(corrupt(path, what)
+                        .fix("features must be numeric: encode this column, or leave it out"));
+                }
+            }
+        }
+    }
+    let names = sorted_classes(&texts);
+    if !CLASSES.contains(&names.len()) {
+        let (names, rows) = (count(names.len()), count(texts.len()));
+        let what = format!("column `{label}` holds {names} different labels in {rows} rows");
+        return Err(corrupt(path, what).fix(CLASSES_FIX));
+    }
+    let number: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+    let y = texts.iter().map(|text| number[text.as_str()]).collect();
+    let shape = [columns.len() - 1];
+    let train = Examples::new(&shape, x, y);
+    let source = format!("CSV file {}, label column `{label}`.", path.display());
+    Ok(Dataset::new(stem(path), source, names, train, empty(&shape)))
+}
+
+/// A data set from a pair of IDX files (plain or gzip): grey images and their labels. Features are
+/// `x / 255`, from 0 to 1.
+///
+/// The number of classes is one more than the greatest label, and each class must occur, so that
+/// a damaged label is noticed. Where that doesn't fit, say how many classes there are:
+/// [`idx_with_classes`].
+///
+/// # Errors
+/// [`ErrorKind::MissingData`] if there is no such file; [`ErrorKind::CorruptData`] if one is
+/// truncated, too long, of the wrong kind or empty, if the numbers of images and labels differ, or
+/// labels are out of range.
+pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Dataset> {
+    read_idx(images.as_ref(), labels.as_ref(), None)
+}
+
+/// Like [`idx`], for a known number of classes: labels must be below it, and need not all occur.
+///
+/// # Errors
+/// As [`idx`], and [`ErrorKind::Setting`] if `classes` is not from 2 to 65,536.
+pub fn idx_with_classes(
+    images: impl AsRef<Path>,
+    labels: impl AsRef<Path>,
+    classes: usize,
+) -> Result<Dataset> {
+    read_idx(images.as_ref(), labels.as_ref(), Some(classes))
+}
+
+fn read_idx(images: &Path, labels: &Path, classes: Option<usize>) -> Result<Dataset> {
+    if let Some(classes) = classes {
+        check_classes(classes)?;
+    }
+    let (x, y) = (Idx::read(images, Holds::Images)?, Idx::read(labels, Holds::Labels)?);
+    check_pair((images, &x), (labels, &y))?;
+    let classes = match classes {
+        Some(classes) => classes,
+        None => classes_of(labels, &y)?,
+    };
+    y.check_labels(labels, classes)?;
+    let shape = [1, x.sizes[1], x.sizes[2]];
+    let features = x.values().iter().map(|&x| f32::from(x) / 255.0).collect();
+    let y = y.values().iter().map(|&y| u32::from(y)).collect();
+    let train = Examples::new(&shape, features, y);
+    let source = format!("IDX files {} and {}.", images.display(), labels.display());
+    let names = (0..classes).map(|class| class.to_string()).collect();
+    Ok(Dataset::new(stem(images), source, names, train, empty(&shape)))
+}
+
+/// One more than the greatest label, if every class occurs.
+fn classes_of(path: &Path, labels: &Idx) -> Result<usize> {
+    let seen: BTreeSet<u8> = labels.values().iter().copied().collect();
+    let greatest = seen.last().map_or(0, |&label| usize::from(label));
+    if let Some(gap) = (0..=greatest).find(|&class| !seen.contains(&(class as u8))) {
+        let at = labels.values().iter().position(|&y| usize::from(y) == greatest).unwrap_or(0);
+        let what = format!(
+            "label {greatest} at position {} is out of range: no example has label {gap}, so \
+             these are not labels 0, 1, 2 …",
+            count(at)
+        );
+        return Err(corrupt(path, what).fix(
+            "if the file is right, say how many classes there are: \
+             data::idx_with_classes(images, labels, classes)",
+        ));
+    }
+    if greatest == 0 {
+        return Err(corrupt(path, "all labels are 0").fix(CLASSES_FIX));
+    }
+    Ok(greatest + 1)
+}
+
+fn check_classes(classes: usize) -> Result<()> {
+    if CLASSES.contains(&classes) {
+        return Ok(());
+    }
+    let why = "the number of classes must be from 2 to 65,536";
+    Err(Error::setting("classes", classes, why).fix("give the number of different labels"))
+}
+
+fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<Examples> {
+    let size = shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).unwrap_or(0);
+    if shape.is_empty() || size == 0 {
+        let why = "each example needs at least one feature, and fewer than memory can count";
+        return Err(Error::setting("shape", format!("{shape:?}"), why)
+            .fix("for instance &[1, 28, 28] for small grey images, &[4] for four columns"));
+    }
+    if y.is_empty() {
+        let why = "a data set needs at least one example";
+        return Err(Error::setting("y", "[]", why).fix("give features and labels"));
+    }
+    if u32::try_from(y.len()).is_err() {
+        let why = "positions of examples are 32-bit numbers";
+        return Err(Error::setting("examples", count(y.len()), why).fix("give fewer"));
+    }
+    if y.len().checked_mul(size) != Some(x.len()) {
+        let value = format!("{} numbers", count(x.len()));
+        let why = format!(
+            "{} labels and examples of shape {} ({size} numbers each) don't fit that",
+            count(y.len()),
+            shape_text(shape)
+        );
+        return Err(Error::setting("x", value, why).fix("x must hold y.len() * size numbers"));
+    }
+    if let Some(at) = y.iter().position(|&label| label as usize >= classes) {
+        let what = format!("label {} of example {at} is out of range", y[at]);
+        let why = format!("with {classes} classes, labels are 0 to {}", classes - 1);
+        let fix = "number the classes from 0, or give the right number of classes";
+        return Err(Error::new(ErrorKind::CorruptData, what, why).fix(fix));
+    }
+    if let Some(at) = x.iter().position(|value| !value.is_finite()) {
+        let what = format!("feature {} of example {} is {}", at % size, at / size, x[at]);
+        let why = "one value that is not finite would spoil every gradient it meets";
+        let fix = "fill missing values in, or leave such examples out";
+        return Err(Error::new(ErrorKind::CorruptData, what, why).fix(fix));
+    }
+    Ok(Examples::new(shape, x, y))
+}
+
+fn label_column(path: &Path, columns: &[&str], label: &str) -> Result<usize> {
+    let repeated = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i]));
+    if let Some(i) = repeated {
+        let what = format!("line 1: two columns are named `{}`", columns[i]);
+        return Err(corrupt(path, what)
+            .fix("the first line must be a header with a different name for each column"));
+    }
+    let Some(found) = columns.iter().position(|&column| column == label) else {
+        let why = format!(
+            "{} has no such column; its columns are {}",
+            path.display(),
+            if columns.is_empty() { "none (is it empty?)".into() } else { columns.join(", ") }
+        );
+        return Err(Error::setting("label", format!("`{label}`"), why)
+            .fix("give one of these; the first line of the file must be a header"));
+    };
+    if columns.len() < 2 {
+        let what = format!("`{label}` is its only column");
+        return Err(corrupt(path, what).fix("there must be at least one feature beside the label"));
+    }
+    Ok(found)
+}
+
+/// The different labels, sorted as numbers if all are whole numbers, else as text.
+fn sorted_classes(texts: &[String]) -> Vec<String> {
+    let different: BTreeSet<&String> = texts.iter().collect();
+    let mut names: Vec<String> = different.into_iter().cloned().collect();
+    if names.iter().all(|name| name.parse::<i64>().is_ok()) {
+        names.sort_by_key(|name| name.parse::<i64>().unwrap_or_default());
+    }
+    names
+}
+
+fn csv_error(path: &Path, e: &::csv::Error) -> Error {
+    let line = e.position().map_or_else(String::new, |at| format!("line {}: ", at.line()));
+    match e.kind() {
+        ::csv::ErrorKind::Io(io) => cannot_read(path, io),
+        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            let what = format!("{line}{len} cells, but the header has {expected_len}");
+            corrupt(path, what).fix("give each row as many cells as the header; quote commas")
+        }
+        ::csv::ErrorKind::Utf8 { .. } => {
+            corrupt(path, format!("{line}not UTF-8 text")).fix("save the file as UTF-8")
+        }
+        _ => corrupt(path, format!("{line}{e}")).fix("check that this is a CSV file"),
+    }
+}
+
+fn empty(shape: &[usize]) -> Examples {
+    Examples::new(shape, Vec::new(), Vec::new())
+}
+
+/// The file's name without folders and ending.
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned())
+}
