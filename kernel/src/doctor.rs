@@ -6,7 +6,7 @@ use clap::Args;
 use epsilab::Result;
 use serde_json::{Map, Value, json};
 
-use crate::{install, jupyter, kernelspec, prebuilt, programs};
+use crate::{cli, install, jupyter, kernelspec, prebuilt, programs};
 
 /// Look whether everything is in order (exit code 1 if something needs you).
 #[derive(Args, Debug)]
@@ -74,7 +74,7 @@ impl Check {
 /// Looks, builds nothing, changes nothing.
 ///
 /// # Errors
-/// None; troubles are part of the answer.
+/// Only if stdout is closed; troubles are part of the answer.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
     let mut checks = toolchain_and_lab();
     checks.extend([kernelspecs(), jupyterlab(), data(), devices()]);
@@ -84,9 +84,9 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
         report.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
         report.insert("ok".into(), json!(healthy));
         report.extend(checks.iter().map(|check| (check.key.to_owned(), check.to_json())));
-        println!("{}", Value::Object(report));
+        cli::print(&Value::Object(report).to_string())?;
     } else {
-        print!("{}", table(&checks));
+        cli::print(table(&checks).trim_end())?;
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -129,12 +129,14 @@ fn toolchain_and_lab() -> Vec<Check> {
         )
         .facts(json!({"path": found.rustc, "sysroot": found.sysroot, "version": found.version,
             "commit": found.commit, "host": found.host})),
+        // The first trouble is then the toolchain's own: what, why and what to do.
         None => Check::new(
             "toolchain",
             State::Action,
-            format!("the toolchain that built this program is gone ({})", status.built_by),
-        )
-        .todo("install it again with rustup, or build this program anew: `cargo clean`, `cargo lab doctor`"),
+            status.troubles.first().cloned().unwrap_or_else(|| {
+                format!("the toolchain that built this program is gone ({})", status.built_by)
+            }),
+        ),
     };
     let source = match status.rust_src {
         true => Check::new("rust_src", State::Ok, "the standard library's sources are there"),

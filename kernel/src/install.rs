@@ -7,8 +7,8 @@ use epsilab::{Error, ErrorKind, Result};
 use serde_json::json;
 
 use crate::kernelspec::{self, Spec};
-use crate::prebuilt;
 use crate::run::notebook::KERNEL;
+use crate::{cli, prebuilt};
 
 /// Where the kernel is registered, and under which name.
 #[derive(Args, Debug)]
@@ -101,12 +101,12 @@ pub fn uninstall(args: &InstallArgs) -> Result<()> {
 /// Prints all kernelspecs of ours that Jupyter can find.
 ///
 /// # Errors
-/// The current folder is gone.
+/// The current folder is gone, or stdout is closed.
 pub fn list(args: &ListArgs) -> Result<()> {
     let more: Vec<PathBuf> = args.prefix.iter().map(|p| data_of(p)).collect::<Result<_>>()?;
     let found = kernelspec::all(&more);
     if args.json {
-        println!("{}", json!(found.iter().map(as_json).collect::<Vec<_>>()));
+        cli::print(&json!(found.iter().map(as_json).collect::<Vec<_>>()).to_string())?;
     } else if found.is_empty() {
         eprintln!("the kernel is not installed; `cargo lab install` does it for your own Jupyters");
     } else {
@@ -116,7 +116,7 @@ pub fn list(args: &ListArgs) -> Result<()> {
                 true => String::new(),
                 false => format!("  (broken: no program {})", spec.binary.display()),
             };
-            println!("{:<width$}  {}{note}", spec.name, spec.dir.display());
+            cli::print(&format!("{:<width$}  {}{note}", spec.name, spec.dir.display()))?;
         }
     }
     Ok(())

@@ -43,8 +43,10 @@ impl Stop {
 
 #[cfg(unix)]
 async fn next(signal: &mut Option<tokio::signal::unix::Signal>) {
-    match signal {
-        Some(signal) if signal.recv().await.is_some() => {}
-        _ => std::future::pending::<()>().await,
+    if let Some(signal) = signal
+        && signal.recv().await.is_some()
+    {
+        return;
     }
+    std::future::pending::<()>().await;
 }
