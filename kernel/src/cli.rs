@@ -1,0 +1,137 @@
+//! The command line: what there is, and how errors reach the user.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use epsilab::{Error, Result};
+
+use crate::accounting::{self, EpsilonArgs, SigmaArgs};
+use crate::doctor::{self, DoctorArgs};
+use crate::install::{self, InstallArgs, ListArgs};
+use crate::jupyter::{self, JupyterArgs};
+use crate::kernel;
+use crate::run::{self, RunArgs};
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo lab                                               open JupyterLab on notebooks/
+  cargo lab run notebooks/01_first_private_model.ipynb    run a notebook without Jupyter or Python
+  cargo lab doctor                                        what is there, what is missing
+  cargo lab epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  cargo lab run notebooks/01_first_private_model.ipynb
+  cargo lab run NB.ipynb --out results --profile tiny
+
+The exit code is 0 if every cell went well, 1 if a cell failed (the cell and its error are printed,
+and what was done so far is still written) and 130 after Ctrl-C. A cell with the tag
+`raises-exception` may fail.";
+
+const INSTALL_EXAMPLES: &str = "\
+Examples:
+  cargo lab install                     for all your Jupyters
+  cargo lab install --sys-prefix        only for the active virtual or conda environment
+  cargo lab install --prefix DIR        in DIR/share/jupyter/kernels";
+
+const EPSILON_EXAMPLES: &str = "\
+Example:
+  cargo lab epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5 --json";
+
+const SIGMA_EXAMPLES: &str = "\
+Example:
+  cargo lab sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --steps 879 --json";
+
+/// Private, sparse learning in a notebook.
+///
+/// Without a command: opens JupyterLab on the notebooks (see also --no-browser; what follows `--`
+/// goes to JupyterLab).
+#[derive(Parser, Debug)]
+#[command(name = "epsilab", bin_name = "cargo lab", version, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    jupyter: JupyterArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Register the kernel with Jupyter.
+    #[command(after_help = INSTALL_EXAMPLES)]
+    Install(InstallArgs),
+    /// Remove the kernel from Jupyter (only what `install` made).
+    Uninstall(InstallArgs),
+    List(ListArgs),
+    Doctor(DoctorArgs),
+    #[command(after_help = EPSILON_EXAMPLES)]
+    Epsilon(EpsilonArgs),
+    #[command(after_help = SIGMA_EXAMPLES)]
+    Sigma(SigmaArgs),
+    Kernel(KernelArgs),
+}
+
+/// Serve one notebook: Jupyter starts this.
+#[derive(Args, Debug)]
+struct KernelArgs {
+    /// The connection file that Jupyter wrote.
+    #[arg(short = 'f', long, value_name = "FILE")]
+    connection_file: PathBuf,
+}
+
+/// Parses, dispatches, and turns an error into `error: …` and exit code 1 (2 for wrong usage).
+pub fn main() -> ExitCode {
+    match dispatch(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints to stdout; a closed pipe is an error and not a panic.
+pub fn print(text: &str) -> Result<()> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|e| Error::io("printing", &e))
+}
+
+fn dispatch(cli: Cli) -> Result<ExitCode> {
+    let done = |()| ExitCode::SUCCESS;
+    match cli.command {
+        None => jupyter::open(&cli.jupyter),
+        Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Install(args)) => install::install(&args).map(done),
+        Some(Command::Uninstall(args)) => install::uninstall(&args).map(done),
+        Some(Command::List(args)) => install::list(&args).map(done),
+        Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Epsilon(args)) => accounting::epsilon(args).map(done),
+        Some(Command::Sigma(args)) => accounting::sigma(args).map(done),
+        Some(Command::Kernel(args)) => kernel::serve(&args.connection_file).map(done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn jupyter_gets_what_follows_the_dashes() {
+        let cli = Cli::try_parse_from(["epsilab", "--no-browser", "--", "--port", "9999"]);
+        let cli = cli.expect("valid");
+        assert!(cli.jupyter.no_browser && cli.command.is_none());
+        assert_eq!(cli.jupyter.rest, ["--port", "9999"]);
+        assert!(Cli::try_parse_from(["epsilab", "--no-browser", "list"]).is_err());
+    }
+}

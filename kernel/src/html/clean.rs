@@ -1,0 +1,480 @@
+//! HTML and SVG from outside (outputs, markdown) made safe to stand in the page: known elements
+//! and attributes pass, scripts and anything that loads or links elsewhere does not, and every
+//! element is closed, so that an output can't leave its box.
+
+use super::escape::escape_into;
+
+/// Elements whose content goes with them.
+const DROPPED: &[&str] = &[
+    "script", "style", "iframe", "object", "embed", "noscript", "template", "textarea", "select",
+    "math", "canvas", "audio", "video", "applet", "frameset", "head",
+];
+
+const HTML: &[&str] = &[
+    "a",
+    "abbr",
+    "b",
+    "blockquote",
+    "br",
+    "caption",
+    "cite",
+    "code",
+    "col",
+    "colgroup",
+    "dd",
+    "del",
+    "details",
+    "dfn",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "figcaption",
+    "figure",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "i",
+    "img",
+    "input",
+    "ins",
+    "kbd",
+    "li",
+    "mark",
+    "meter",
+    "ol",
+    "p",
+    "pre",
+    "progress",
+    "q",
+    "s",
+    "samp",
+    "section",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "summary",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "time",
+    "tr",
+    "u",
+    "ul",
+    "var",
+    "wbr",
+];
+
+/// In the spelling that SVG wants.
+const SVG: &[&str] = &[
+    "svg",
+    "g",
+    "defs",
+    "desc",
+    "title",
+    "path",
+    "rect",
+    "circle",
+    "ellipse",
+    "line",
+    "polyline",
+    "polygon",
+    "text",
+    "tspan",
+    "textPath",
+    "clipPath",
+    "mask",
+    "marker",
+    "pattern",
+    "symbol",
+    "linearGradient",
+    "radialGradient",
+    "stop",
+    "use",
+    "image",
+];
+
+const VOID: &[&str] = &["br", "col", "hr", "img", "input", "wbr"];
+
+const ATTRIBUTES: &[&str] = &[
+    "align", "alt", "checked", "class", "colspan", "dir", "disabled", "headers", "height", "high",
+    "id", "lang", "low", "max", "min", "open", "optimum", "role", "rowspan", "scope", "span",
+    "start", "style", "title", "type", "valign", "value", "width",
+];
+
+/// Safe HTML; ids get `prefix`, so that figures of several outputs can't meet.
+pub fn clean(html: &str, prefix: &str) -> String {
+    let mut cleaner = Cleaner { out: String::with_capacity(html.len()), open: Vec::new(), prefix };
+    cleaner.run(html);
+    cleaner.out
+}
+
+struct Cleaner<'a> {
+    out: String,
+    open: Vec<&'static str>,
+    prefix: &'a str,
+}
+
+struct Tag<'a> {
+    name: &'a str,
+    closing: bool,
+    self_closing: bool,
+    attributes: Vec<(&'a str, String)>,
+}
+
+impl Cleaner<'_> {
+    fn run(&mut self, html: &str) {
+        let mut rest = html;
+        while let Some(at) = rest.find('<') {
+            self.text(&rest[..at]);
+            rest = &rest[at..];
+            if let Some(after) = skip_markup(rest, &mut self.out) {
+                rest = after;
+                continue;
+            }
+            let Some((tag, after)) = read_tag(rest) else {
+                self.out.push_str("&lt;");
+                rest = &rest[1..];
+                continue;
+            };
+            rest = after;
+            let dropped = DROPPED.iter().find(|d| d.eq_ignore_ascii_case(tag.name));
+            match dropped {
+                Some(name) if !tag.closing && !tag.self_closing => rest = skip_element(rest, name),
+                Some(_) => {}
+                None => self.tag(&tag),
+            }
+        }
+        self.text(rest);
+        while let Some(name) = self.open.pop() {
+            self.close(name);
+        }
+    }
+
+    /// Text between tags: entities stay as they are.
+    fn text(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '>' => self.out.push_str("&gt;"),
+                c if c.is_control() && c != '\n' && c != '\t' => {}
+                c => self.out.push(c),
+            }
+        }
+    }
+
+    fn in_svg(&self) -> bool {
+        self.open.contains(&"svg")
+    }
+
+    fn tag(&mut self, tag: &Tag<'_>) {
+        let svg = self.in_svg() || tag.name.eq_ignore_ascii_case("svg");
+        let known = if svg { SVG } else { HTML };
+        let Some(&name) = known.iter().find(|k| k.eq_ignore_ascii_case(tag.name)) else { return };
+        if tag.closing {
+            if let Some(at) = self.open.iter().rposition(|&o| o == name) {
+                while self.open.len() > at {
+                    if let Some(inner) = self.open.pop() {
+                        self.close(inner);
+                    }
+                }
+            }
+            return;
+        }
+        // Only the boxes of task lists.
+        if name == "input" && !tag.attributes.iter().any(|(n, v)| *n == "type" && v == "checkbox") {
+            return;
+        }
+        self.out.push('<');
+        self.out.push_str(name);
+        for (attribute, value) in &tag.attributes {
+            self.attribute(name, svg, attribute, value);
+        }
+        self.out.push('>');
+        if VOID.contains(&name) {
+            return;
+        }
+        if tag.self_closing && svg {
+            self.close(name);
+        } else {
+            self.open.push(name);
+        }
+    }
+
+    fn close(&mut self, name: &str) {
+        self.out.push_str("</");
+        self.out.push_str(name);
+        self.out.push('>');
+    }
+
+    fn attribute(&mut self, element: &str, svg: bool, name: &str, value: &str) {
+        let lower = name.to_ascii_lowercase();
+        let value = match lower.as_str() {
+            n if n.starts_with("on") => return,
+            "id" => format!("{}{value}", self.prefix),
+            "href" | "xlink:href" => match self.link(element, svg, value) {
+                Some(link) => link,
+                None => return,
+            },
+            "src" => match value {
+                v if element == "img" && is_data_image(v) => v.to_owned(),
+                _ => return,
+            },
+            n if svg && n.starts_with("xmlns") => return,
+            n if svg || ATTRIBUTES.contains(&n) || n.starts_with("aria-") => {
+                match self.harmless(value) {
+                    Some(value) => value,
+                    None => return,
+                }
+            }
+            _ => return,
+        };
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_:".contains(c)) {
+            return;
+        }
+        self.out.push(' ');
+        self.out.push_str(name);
+        self.out.push_str("=\"");
+        escape_into(&mut self.out, &value);
+        self.out.push('"');
+    }
+
+    fn link(&self, element: &str, svg: bool, value: &str) -> Option<String> {
+        if svg {
+            return match element {
+                "image" if is_data_image(value) => Some(value.to_owned()),
+                "image" => None,
+                _ => value.strip_prefix('#').map(|id| format!("#{}{id}", self.prefix)),
+            };
+        }
+        (element == "a" && is_safe_link(value)).then(|| value.to_owned())
+    }
+
+    /// A style or paint: references to the figure's own parts only.
+    fn harmless(&self, value: &str) -> Option<String> {
+        let lower = value.to_ascii_lowercase();
+        if ["javascript:", "expression(", "@import", "\\", "image-set(", "src("]
+            .iter()
+            .any(|bad| lower.contains(bad))
+        {
+            return None;
+        }
+        let outside = lower.matches("url(").count() != lower.matches("url(#").count();
+        (!outside).then(|| value.replace("url(#", &format!("url(#{}", self.prefix)))
+    }
+}
+
+/// A link that a reader may follow: the web, mail, a place on the page or a file beside it.
+pub fn is_safe_link(link: &str) -> bool {
+    let link: String = link.chars().filter(|c| !c.is_control() && !c.is_whitespace()).collect();
+    match link.split_once(':') {
+        Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => {
+            ["http", "https", "mailto"].iter().any(|s| s.eq_ignore_ascii_case(scheme))
+        }
+        _ => true,
+    }
+}
+
+fn is_data_image(value: &str) -> bool {
+    ["png", "jpeg", "gif", "webp", "svg+xml"]
+        .iter()
+        .any(|kind| value.starts_with(&format!("data:image/{kind};base64,")))
+}
+
+/// Comments, declarations and processing instructions; the text of CDATA is kept.
+fn skip_markup<'a>(rest: &'a str, out: &mut String) -> Option<&'a str> {
+    let after = |end: &str, from: usize| {
+        rest.get(from..).and_then(|r| r.find(end).map(|at| &r[at + end.len()..])).unwrap_or("")
+    };
+    if rest.starts_with("<!--") {
+        Some(after("-->", 4))
+    } else if let Some(inside) = rest.strip_prefix("<![CDATA[") {
+        let end = inside.find("]]>").unwrap_or(inside.len());
+        escape_into(out, &inside[..end]);
+        Some(inside.get(end + 3..).unwrap_or(""))
+    } else if rest.starts_with("<!") || rest.starts_with("<?") {
+        Some(after(">", 2))
+    } else {
+        None
+    }
+}
+
+/// What follows the closing tag of a dropped element.
+fn skip_element<'a>(rest: &'a str, name: &str) -> &'a str {
+    let lower = rest.to_ascii_lowercase();
+    match lower.find(&format!("</{name}")) {
+        Some(at) => rest[at..].find('>').map_or("", |end| &rest[at + end + 1..]),
+        None => "",
+    }
+}
+
+/// Reads the tag that starts `rest`; nothing if this is no tag or never ends.
+fn read_tag(rest: &str) -> Option<(Tag<'_>, &str)> {
+    let mut at = 1;
+    let closing = rest[at..].starts_with('/');
+    at += usize::from(closing);
+    let end_of_name = |from: usize| {
+        rest[from..]
+            .find(|c: char| c.is_whitespace() || matches!(c, '/' | '>' | '='))
+            .map(|n| from + n)
+    };
+    if !rest[at..].starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    let end = end_of_name(at)?;
+    // A prefix such as `svg:rect` only says where the element belongs.
+    let name = rest[at..end].rsplit(':').next()?;
+    let mut tag = Tag { name, closing, self_closing: false, attributes: Vec::new() };
+    at = end;
+    loop {
+        at += rest[at..].len() - rest[at..].trim_start().len();
+        let c = rest[at..].chars().next()?;
+        match c {
+            '>' => return Some((tag, &rest[at + 1..])),
+            '/' => {
+                tag.self_closing = rest[at + 1..].starts_with('>');
+                at += 1;
+            }
+            '=' => at += 1,
+            _ => {
+                let end = end_of_name(at)?;
+                let name = &rest[at..end];
+                at = end;
+                at += rest[at..].len() - rest[at..].trim_start().len();
+                let mut value = String::new();
+                if rest[at..].starts_with('=') {
+                    at += 1;
+                    at += rest[at..].len() - rest[at..].trim_start().len();
+                    let quote = rest[at..].chars().next()?;
+                    let (text, length) = if quote == '"' || quote == '\'' {
+                        let inside = &rest[at + 1..];
+                        let end = inside.find(quote)?;
+                        (&inside[..end], end + 2)
+                    } else {
+                        let end = rest[at..].find(|c: char| c.is_whitespace() || c == '>')?;
+                        (&rest[at..at + end], end)
+                    };
+                    value = unescape(text);
+                    at += length;
+                }
+                if tag.attributes.iter().all(|(n, _)| *n != name) {
+                    tag.attributes.push((name, value));
+                }
+            }
+        }
+    }
+}
+
+/// The characters behind entities, so that `java&#115;cript:` can't hide.
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (c, length) = entity(rest).unwrap_or(('&', 1));
+        out.push(c);
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn entity(rest: &str) -> Option<(char, usize)> {
+    let body = &rest[1..];
+    if let Some(number) = body.strip_prefix('#') {
+        let hex = number.starts_with(['x', 'X']);
+        let digits = if hex { &number[1..] } else { number };
+        let radix = if hex { 16 } else { 10 };
+        let len = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
+        let c = char::from_u32(u32::from_str_radix(&digits[..len], radix).ok()?)?;
+        let semicolon = usize::from(digits[len..].starts_with(';'));
+        return Some((c, 2 + usize::from(hex) + len + semicolon));
+    }
+    [
+        ("amp;", '&'),
+        ("lt;", '<'),
+        ("gt;", '>'),
+        ("quot;", '"'),
+        ("apos;", '\''),
+        ("nbsp;", '\u{a0}'),
+        ("colon;", ':'),
+        ("Tab;", '\t'),
+        ("NewLine;", '\n'),
+    ]
+    .into_iter()
+    .find(|(name, _)| body.starts_with(name))
+    .map(|(name, c)| (c, name.len() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_and_tables_pass() {
+        let svg = "<?xml version=\"1.0\"?><!DOCTYPE svg><svg viewBox=\"0 0 9 9\" \
+                   xmlns=\"http://www.w3.org/2000/svg\"><defs><linearGradient id=\"g\"/></defs>\
+                   <rect fill=\"url(#g)\" width=\"9\"/><text>a &lt; b</text></svg>";
+        assert_eq!(
+            clean(svg, "o1-"),
+            "<svg viewBox=\"0 0 9 9\"><defs><linearGradient id=\"o1-g\"></linearGradient></defs>\
+             <rect fill=\"url(#o1-g)\" width=\"9\"></rect><text>a &lt; b</text></svg>"
+        );
+        let table = "<table><tr><td style=\"color:red\" colspan=2>x &amp; y</td></tr></table>";
+        assert_eq!(
+            clean(table, ""),
+            "<table><tr><td style=\"color:red\" colspan=\"2\">x &amp; y</td></tr></table>"
+        );
+    }
+
+    #[test]
+    fn nothing_runs_loads_or_links_elsewhere() {
+        for hostile in [
+            "<script>alert(1)</script>",
+            "<SCRIPT src=x>alert(1)</SCRIPT >",
+            "<svg><script>alert(1)</script></svg>",
+            "<img src=x onerror=alert(1)>",
+            "<img src=https://example.org/pixel.png>",
+            "<a href=\"java&#115;cript:alert(1)\">x</a>",
+            "<a href=\" java\nscript:alert(1)\">x</a>",
+            "<svg><a xlink:href=\"javascript:alert(1)\"><text>x</text></a></svg>",
+            "<svg><use href=\"https://example.org/x.svg#a\"/></svg>",
+            "<svg onload=alert(1)>",
+            "<svg><foreignObject><iframe src=x></iframe></foreignObject></svg>",
+            "<div style=\"background:url(https://example.org/x)\">",
+            "<div style=\"background:u\\72l(https://example.org/x)\">",
+            "<style>@import url(https://example.org/x)</style>",
+            "<iframe srcdoc=\"<script>alert(1)</script>\"></iframe>",
+            "<form action=https://example.org><input name=a></form>",
+            "<meta http-equiv=refresh content=0>",
+            "<base href=https://example.org/>",
+            "<link rel=stylesheet href=https://example.org/x>",
+            "<div \"onclick=alert(1)>",
+            "<a/onclick=alert(1) href=#>x</a>",
+        ] {
+            let safe = clean(hostile, "").to_ascii_lowercase();
+            for bad in ["alert", "example.org", "<script", "<iframe", "<style", "onclick=", "<form"]
+            {
+                assert!(!safe.contains(bad), "{hostile} -> {safe}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_element_is_closed_and_nothing_else_is() {
+        assert_eq!(clean("</div></section><p>a<b>b", ""), "<p>a<b>b</b></p>");
+        assert_eq!(clean("<ul><li>a<li>b</ul>c", ""), "<ul><li>a<li>b</li></li></ul>c");
+        assert_eq!(clean("1 < 2 <", ""), "1 &lt; 2 &lt;");
+        assert_eq!(clean("<p title=\"never closed", ""), "&lt;p title=\"never closed");
+        assert_eq!(clean("a<!-- b --><!-- never", ""), "a");
+    }
+}

@@ -1,0 +1,226 @@
+//! Markdown cells: CommonMark with tables, footnotes and mathematics, self-contained.
+
+use std::path::Path;
+
+use base64::Engine;
+use pulldown_cmark::{
+    CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html,
+};
+use serde_json::Value;
+
+use super::clean::{clean, is_safe_link};
+use super::escape::escape;
+use super::{math, rust};
+
+/// Larger pictures are named instead of embedded.
+const LARGEST_PICTURE: u64 = 20 * 1024 * 1024;
+
+/// Where a cell's pictures come from.
+pub struct Place<'a> {
+    /// The folder of the notebook.
+    pub folder: &'a Path,
+    /// `attachments` of the cell, or null.
+    pub attachments: &'a Value,
+}
+
+/// A markdown cell as safe HTML.
+pub fn render(source: &str, place: &Place<'_>) -> String {
+    let mut events: Vec<Event<'_>> = Vec::new();
+    let mut parser = parser(source);
+    while let Some(event) = parser.next() {
+        match event {
+            Event::InlineMath(tex) => events.push(Event::InlineHtml(math::inline(&tex).into())),
+            Event::DisplayMath(tex) => events.push(Event::InlineHtml(math::block(&tex).into())),
+            Event::Start(Tag::CodeBlock(kind)) => {
+                let code = text_until(&mut parser, |end| matches!(end, TagEnd::CodeBlock));
+                events.push(Event::Html(code_block(&kind, &code).into()));
+            }
+            Event::Start(Tag::Image { dest_url, title, .. }) => {
+                let alt = text_until(&mut parser, |end| matches!(end, TagEnd::Image));
+                events.push(Event::InlineHtml(picture(&dest_url, &title, &alt, place).into()));
+            }
+            Event::Start(Tag::Heading { level, id, classes, attrs }) => {
+                let at = events.len();
+                let mut text = String::new();
+                for event in parser.by_ref() {
+                    let ended = matches!(event, Event::End(TagEnd::Heading(_)));
+                    if let Event::Text(t) | Event::Code(t) = &event {
+                        text.push_str(t);
+                    }
+                    events.push(match event {
+                        Event::InlineMath(tex) => Event::InlineHtml(math::inline(&tex).into()),
+                        other => other,
+                    });
+                    if ended {
+                        break;
+                    }
+                }
+                // As in JupyterLab, so that links within the notebook work here too.
+                let id = id.or_else(|| Some(CowStr::from(text.trim().replace(' ', "-"))));
+                events.insert(at, Event::Start(Tag::Heading { level, id, classes, attrs }));
+            }
+            other => events.push(other),
+        }
+    }
+    let mut page = String::with_capacity(source.len() * 2);
+    html::push_html(&mut page, events.into_iter());
+    clean(&page, "")
+}
+
+/// The first heading of the highest level, as text.
+pub fn first_heading(source: &str) -> Option<(HeadingLevel, String)> {
+    let mut found: Option<(HeadingLevel, String)> = None;
+    let mut current: Option<(HeadingLevel, String)> = None;
+    for event in parser(source) {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) => current = Some((level, String::new())),
+            Event::Text(t) | Event::Code(t) | Event::InlineMath(t) => {
+                if let Some((_, text)) = &mut current {
+                    text.push_str(&t);
+                }
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                if let Some(heading) = current.take()
+                    && found.as_ref().is_none_or(|f| heading.0 < f.0)
+                    && !heading.1.trim().is_empty()
+                {
+                    found = Some(heading);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn parser(source: &str) -> Parser<'_> {
+    Parser::new_ext(
+        source,
+        Options::ENABLE_TABLES
+            | Options::ENABLE_STRIKETHROUGH
+            | Options::ENABLE_TASKLISTS
+            | Options::ENABLE_FOOTNOTES
+            | Options::ENABLE_MATH,
+    )
+}
+
+fn text_until<'a>(parser: &mut Parser<'a>, is_end: impl Fn(&TagEnd) -> bool) -> String {
+    let mut text = String::new();
+    for event in parser {
+        match event {
+            Event::End(end) if is_end(&end) => break,
+            Event::Text(t) | Event::Code(t) | Event::InlineMath(t) => text.push_str(&t),
+            Event::SoftBreak | Event::HardBreak => text.push('\n'),
+            _ => {}
+        }
+    }
+    text
+}
+
+fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
+    let language = match kind {
+        CodeBlockKind::Fenced(info) => info.split([' ', ',']).next().unwrap_or_default(),
+        CodeBlockKind::Indented => "",
+    };
+    let code = code.strip_suffix('\n').unwrap_or(code);
+    let inner =
+        if matches!(language, "rust" | "rs") { rust::highlight(code) } else { escape(code) };
+    format!("<pre class=\"code\"><code>{inner}</code></pre>\n")
+}
+
+/// A picture inside the page, or words about where it is: the page loads nothing.
+fn picture(link: &str, title: &str, alt: &str, place: &Place<'_>) -> String {
+    match embedded(link, place) {
+        Some(data) => format!(
+            "<img src=\"{}\" alt=\"{}\" title=\"{}\">",
+            escape(&data),
+            escape(alt),
+            escape(title)
+        ),
+        None if link.starts_with("http") && is_safe_link(link) => {
+            let name = if alt.is_empty() { link } else { alt };
+            format!("<a href=\"{}\">[picture: {}]</a>", escape(link), escape(name))
+        }
+        None => format!("<em>[picture: {}]</em>", escape(if alt.is_empty() { link } else { alt })),
+    }
+}
+
+fn embedded(link: &str, place: &Place<'_>) -> Option<String> {
+    if let Some(name) = link.strip_prefix("attachment:") {
+        let (kind, data) = place.attachments.get(name)?.as_object()?.iter().next()?;
+        let data = crate::run::notebook::text_of(data);
+        return Some(format!("data:{kind};base64,{}", data.replace(char::is_whitespace, "")));
+    }
+    if link.starts_with("data:image/") {
+        return Some(link.to_owned());
+    }
+    if link.contains("://") {
+        return None;
+    }
+    let link = link.replace("%20", " ");
+    let path = place.folder.join(link);
+    let kind = match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "png" => "png",
+        "jpg" | "jpeg" => "jpeg",
+        "gif" => "gif",
+        "webp" => "webp",
+        "svg" => "svg+xml",
+        _ => return None,
+    };
+    if std::fs::metadata(&path).ok()?.len() > LARGEST_PICTURE {
+        return None;
+    }
+    let bytes = std::fs::read(&path).ok()?;
+    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+    Some(format!("data:image/{kind};base64,{data}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(source: &str) -> String {
+        render(source, &Place { folder: Path::new("."), attachments: &Value::Null })
+    }
+
+    #[test]
+    fn tables_headings_code_and_mathematics_are_rendered() {
+        let html = page("# A *title* with $\\varepsilon$\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n");
+        assert!(html.contains("<h1 id=\"A-title-with\">"), "{html}");
+        assert!(html.contains("<span class=\"math\"><i>ε</i></span>"), "{html}");
+        assert!(html.contains("<td style=\"text-align: right\">2</td>"), "{html}");
+        let html = page("```rust\nlet x = 1;\n```\n\n- [x] done");
+        assert!(html.contains("<span class=\"k\">let</span>"), "{html}");
+        assert!(html.contains("type=\"checkbox\""), "{html}");
+    }
+
+    #[test]
+    fn raw_html_is_cleaned_and_remote_pictures_become_links() {
+        let html = page("a <b onclick=x>b</b> <script>alert(1)</script>\n\n</main>");
+        assert!(html.contains("<b>b</b>"), "{html}");
+        assert!(!html.contains("script") && !html.contains("</main>"), "{html}");
+        let html = page("![a plot](https://example.org/p.png)");
+        assert!(html.contains("<a href=\"https://example.org/p.png\">[picture: a plot]</a>"));
+        assert!(!html.contains("<img"));
+    }
+
+    #[test]
+    fn pictures_beside_the_notebook_and_attachments_are_embedded() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join("dot.png"), b"png").expect("written");
+        let attachments = serde_json::json!({"a.png": {"image/png": "QUJD"}});
+        let place = Place { folder: folder.path(), attachments: &attachments };
+        assert!(render("![dot](dot.png)", &place).contains("data:image/png;base64,cG5n"));
+        assert!(render("![a](attachment:a.png)", &place).contains("data:image/png;base64,QUJD"));
+        assert!(render("![no](gone.png)", &place).contains("[picture: no]"));
+    }
+
+    #[test]
+    fn the_title_is_the_highest_heading() {
+        assert_eq!(
+            first_heading("## Part\n\n# The `lab`\n"),
+            Some((HeadingLevel::H1, "The lab".to_owned()))
+        );
+        assert_eq!(first_heading("no heading"), None);
+    }
+}

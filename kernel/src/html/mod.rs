@@ -1,0 +1,140 @@
+//! An executed notebook as one page: no script, nothing loaded from anywhere, light and dark.
+
+mod ansi;
+mod clean;
+mod escape;
+mod markdown;
+mod math;
+mod output;
+mod rust;
+mod symbols;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::run::notebook::text_of;
+use escape::escape;
+use markdown::Place;
+
+pub use ansi::strip as without_colours;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Even if something slipped through the cleaning, the browser runs and loads nothing.
+const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
+                      base-uri 'none'; form-action 'none'";
+
+/// The page of `notebook` (nbformat 4), which is called `name` and lies in `folder` (pictures of
+/// markdown cells are looked for there and embedded).
+pub fn page(notebook: &Value, name: &str, folder: &Path) -> String {
+    let cells = notebook["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let title = title(cells).unwrap_or_else(|| name.trim_end_matches(".ipynb").to_owned());
+    let mut body = String::new();
+    for (index, cell) in cells.iter().enumerate() {
+        body.push_str(&section(cell, index + 1, folder));
+    }
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"generator\" content=\"Epsilab {version}\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
+         <footer>{name} · executed by Epsilab {version}</footer>\n</body>\n</html>\n",
+        version = env!("CARGO_PKG_VERSION"),
+        title = escape(&title),
+        name = escape(name),
+    )
+}
+
+fn title(cells: &[Value]) -> Option<String> {
+    let mut headings = cells
+        .iter()
+        .filter(|cell| cell["cell_type"] == "markdown")
+        .filter_map(|cell| markdown::first_heading(&text_of(&cell["source"])));
+    let first = headings.next()?;
+    // A later `#` beats an earlier `##`.
+    Some(headings.fold(first, |best, next| if next.0 < best.0 { next } else { best }).1)
+}
+
+fn section(cell: &Value, number: usize, folder: &Path) -> String {
+    let source = text_of(&cell["source"]);
+    let place = Place { folder, attachments: &cell["attachments"] };
+    match cell["cell_type"].as_str() {
+        Some("markdown") => {
+            format!("<section class=\"prose\">\n{}</section>\n", markdown::render(&source, &place))
+        }
+        Some("code") => code(cell, &source, number, &place),
+        _ if source.trim().is_empty() => String::new(),
+        _ => format!("<section class=\"raw\"><pre>{}</pre></section>\n", escape(&source)),
+    }
+}
+
+fn code(cell: &Value, source: &str, number: usize, place: &Place<'_>) -> String {
+    let outputs = cell["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if source.trim().is_empty() && outputs.is_empty() {
+        return String::new();
+    }
+    let count = match cell["execution_count"].as_u64() {
+        Some(count) => count.to_string(),
+        None => "–".to_owned(),
+    };
+    let shown: String = outputs
+        .iter()
+        .enumerate()
+        .map(|(i, o)| output::render(o, &format!("c{number}o{}", i + 1), place))
+        .collect();
+    let shown = match shown.is_empty() {
+        true => String::new(),
+        false => format!("<div class=\"outputs\">\n{shown}</div>\n"),
+    };
+    format!(
+        "<section class=\"cell\">\n<pre class=\"code\" data-count=\"{count}\"><code>{}</code></pre>\
+         \n{shown}</section>\n",
+        rust::highlight(source.trim_end_matches('\n')),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sample() -> Value {
+        json!({"cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": ["## First\n", "\n", "# A & B"]},
+            {"cell_type": "code", "execution_count": 1, "metadata": {}, "source": "1 + 1",
+             "outputs": [{"output_type": "execute_result", "execution_count": 1, "metadata": {},
+                          "data": {"text/plain": "2"}}]},
+            {"cell_type": "code", "execution_count": null, "metadata": {}, "source": "never()",
+             "outputs": []},
+            {"cell_type": "raw", "metadata": {}, "source": "<raw>"},
+        ], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    }
+
+    #[test]
+    fn a_page_holds_every_cell_and_its_title() {
+        let page = page(&sample(), "a.ipynb", Path::new("."));
+        assert!(page.contains("<title>A &amp; B</title>"), "{page}");
+        assert!(page.contains("data-count=\"1\"") && page.contains("data-count=\"–\""));
+        assert!(page.contains("<pre class=\"result\">2</pre>"));
+        assert!(page.contains("&lt;raw&gt;"));
+    }
+
+    #[test]
+    fn a_page_loads_nothing_and_runs_nothing() {
+        let page = page(&sample(), "a.ipynb", Path::new("."));
+        for bad in ["<script", "<link", "src=\"http", "url(", "@import", "onload"] {
+            assert!(!page.contains(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn broken_notebooks_make_a_page_too() {
+        for broken in [json!({}), json!({"cells": [1, {"cell_type": "code"}, {}]}), json!(null)] {
+            assert!(page(&broken, "<x>.ipynb", Path::new(".")).contains("&lt;x&gt;"));
+        }
+    }
+}

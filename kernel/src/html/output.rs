@@ -1,0 +1,131 @@
+//! The outputs of a code cell.
+
+use serde_json::Value;
+
+use super::ansi;
+use super::clean::clean;
+use super::escape::escape;
+use super::markdown::{self, Place};
+use super::math;
+use crate::run::notebook::text_of;
+
+/// Richest first.
+const PREFERRED: &[&str] = &[
+    "image/svg+xml",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "text/html",
+    "text/markdown",
+    "text/latex",
+    "text/plain",
+];
+
+/// One output as HTML; `id` is unique on the page.
+pub fn render(output: &Value, id: &str, place: &Place<'_>) -> String {
+    match output["output_type"].as_str() {
+        Some("stream") => {
+            let class = if output["name"] == "stderr" { "stderr" } else { "stdout" };
+            let text = text_of(&output["text"]);
+            format!("<pre class=\"{class}\">{}</pre>\n", ansi::to_html(text.trim_end_matches('\n')))
+        }
+        Some("error") => error(output),
+        Some("display_data" | "execute_result") => bundle(&output["data"], id, place),
+        _ => String::new(),
+    }
+}
+
+fn error(output: &Value) -> String {
+    let traceback: Vec<String> =
+        output["traceback"].as_array().into_iter().flatten().map(text_of).collect();
+    let text = if traceback.iter().all(|line| line.trim().is_empty()) {
+        format!("{}: {}", text_of(&output["ename"]), text_of(&output["evalue"]))
+    } else {
+        traceback.join("\n")
+    };
+    format!("<pre class=\"error\">{}</pre>\n", ansi::to_html(text.trim_end_matches('\n')))
+}
+
+fn bundle(data: &Value, id: &str, place: &Place<'_>) -> String {
+    let Some((kind, content)) =
+        PREFERRED.iter().find_map(|kind| data.get(*kind).map(|content| (*kind, text_of(content))))
+    else {
+        let kinds: Vec<&str> =
+            data.as_object().into_iter().flatten().map(|(kind, _)| kind.as_str()).collect();
+        return match kinds.is_empty() {
+            true => String::new(),
+            false => {
+                format!("<p class=\"aside\">[output of type {}]</p>\n", escape(&kinds.join(", ")))
+            }
+        };
+    };
+    let words = data.get("text/plain").map(text_of).unwrap_or_default();
+    match kind {
+        "image/svg+xml" => format!(
+            "<figure role=\"img\" aria-label=\"{}\">{}</figure>\n",
+            escape(words.trim()),
+            clean(&content, &format!("{id}-"))
+        ),
+        "image/png" | "image/jpeg" | "image/gif" => {
+            let data: String = content
+                .chars()
+                .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '='))
+                .collect();
+            format!(
+                "<figure><img src=\"data:{kind};base64,{data}\" alt=\"{}\"></figure>\n",
+                escape(words.trim())
+            )
+        }
+        "text/html" => {
+            format!("<div class=\"rich\">{}</div>\n", clean(&content, &format!("{id}-")))
+        }
+        "text/markdown" => {
+            format!("<div class=\"rich\">{}</div>\n", markdown::render(&content, place))
+        }
+        "text/latex" => {
+            format!("<div class=\"rich\">{}</div>\n", math::block(content.trim().trim_matches('$')))
+        }
+        _ => format!(
+            "<pre class=\"result\">{}</pre>\n",
+            ansi::to_html(content.trim_end_matches('\n'))
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn page(output: Value) -> String {
+        render(&output, "o1", &Place { folder: Path::new("."), attachments: &Value::Null })
+    }
+
+    #[test]
+    fn the_richest_form_is_shown() {
+        let data = json!({"text/plain": "a curve", "image/png": "QUJD\n", "image/svg+xml":
+            ["<svg><g id='a'/>", "</svg>"], "text/html": "<b>x</b>"});
+        let html = page(json!({"output_type": "display_data", "data": data}));
+        assert!(html.contains("<svg><g id=\"o1-a\"></g></svg>") && html.contains("a curve"));
+        let html = page(json!({"output_type": "execute_result", "data": {"text/html": "<b>x</b>",
+            "image/png": "QUJD\n\""}}));
+        assert!(html.contains("data:image/png;base64,QUJD\""), "{html}");
+        let html = page(json!({"output_type": "execute_result", "data": {"text/plain": "<b>"}}));
+        assert!(html.contains("&lt;b&gt;"), "{html}");
+        let html = page(json!({"output_type": "display_data", "data": {"x/<y>": 1}}));
+        assert!(html.contains("x/&lt;y&gt;"), "{html}");
+    }
+
+    #[test]
+    fn errors_show_their_traceback_in_colour_or_their_name() {
+        let html = page(json!({"output_type": "error", "ename": "E0425", "evalue": "no x",
+            "traceback": ["\u{1b}[31mE0425\u{1b}[0m: <no x>"]}));
+        assert!(html.contains("<span class=\"af1\">E0425</span>: &lt;no x&gt;"), "{html}");
+        let html = page(json!({"output_type": "error", "ename": "Panic", "evalue": "boom",
+            "traceback": []}));
+        assert!(html.contains("Panic: boom"), "{html}");
+    }
+}

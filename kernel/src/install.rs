@@ -1,0 +1,135 @@
+//! `install`, `uninstall`, `list`: our kernel in Jupyter's folders.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use epsilab::{Error, ErrorKind, Result};
+use serde_json::json;
+
+use crate::kernelspec::{self, Spec};
+use crate::run::notebook::KERNEL;
+use crate::{cli, prebuilt};
+
+/// Where the kernel is registered, and under which name.
+#[derive(Args, Debug)]
+pub struct InstallArgs {
+    /// For this user (the default).
+    #[arg(long, conflicts_with_all = ["sys_prefix", "prefix"])]
+    pub user: bool,
+    /// For the active virtual or conda environment.
+    #[arg(long, conflicts_with = "prefix")]
+    pub sys_prefix: bool,
+    /// In DIR/share/jupyter/kernels.
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Jupyter's name for the kernel.
+    #[arg(long, default_value = KERNEL)]
+    pub name: String,
+}
+
+/// Show where Jupyter finds this kernel.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// Look in DIR/share/jupyter/kernels too.
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Print one line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl InstallArgs {
+    /// The folder of the kernelspecs.
+    fn kernels(&self) -> Result<PathBuf> {
+        let data = if let Some(prefix) = &self.prefix {
+            data_of(prefix)?
+        } else if self.sys_prefix {
+            data_of(&kernelspec::sys_prefix()?)?
+        } else {
+            kernelspec::user_data_dir()?
+        };
+        Ok(data.join("kernels"))
+    }
+}
+
+/// Registers the kernel; builds the lab first, so that the first notebook need not.
+///
+/// # Errors
+/// A bad name, another kernel of that name, a folder that can't be written, or no lab.
+pub fn install(args: &InstallArgs) -> Result<()> {
+    let name = kernelspec::check_name(&args.name)?;
+    let kernels = args.kernels()?;
+    let lab = prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
+    let dir = kernelspec::write(&kernels, &name, &lab.env)?;
+    eprintln!("installed the kernel \"{name}\" in {}", dir.display());
+    Ok(())
+}
+
+/// Removes what `install` made.
+///
+/// # Errors
+/// There is no such kernel, or it is not ours.
+pub fn uninstall(args: &InstallArgs) -> Result<()> {
+    let name = kernelspec::check_name(&args.name)?;
+    let dir = args.kernels()?.join(&name);
+    if !dir.exists() {
+        return Err(Error::new(
+            ErrorKind::Notebook,
+            format!("no kernel \"{name}\" in {}", dir.parent().unwrap_or(&dir).display()),
+            "there is nothing to remove",
+        )
+        .fix("`cargo lab list` shows where the kernel is installed"));
+    }
+    if Spec::read(&dir).is_none() {
+        return Err(Error::new(
+            ErrorKind::Notebook,
+            format!("{} is not ours", dir.display()),
+            "it was not made by Epsilab, so it is left as it is",
+        )
+        .fix("remove it with `jupyter kernelspec remove`"));
+    }
+    // A link is removed, not what it points to.
+    let removed = match dir.is_symlink() {
+        true => std::fs::remove_file(&dir),
+        false => std::fs::remove_dir_all(&dir),
+    };
+    removed.map_err(|e| Error::io(format!("removing {}", dir.display()), &e))?;
+    eprintln!("removed the kernel \"{name}\" from {}", dir.display());
+    Ok(())
+}
+
+/// Prints all kernelspecs of ours that Jupyter can find.
+///
+/// # Errors
+/// The current folder is gone, or stdout is closed.
+pub fn list(args: &ListArgs) -> Result<()> {
+    let more: Vec<PathBuf> = args.prefix.iter().map(|p| data_of(p)).collect::<Result<_>>()?;
+    let found = kernelspec::all(&more);
+    if args.json {
+        cli::print(&json!(found.iter().map(as_json).collect::<Vec<_>>()).to_string())?;
+    } else if found.is_empty() {
+        eprintln!("the kernel is not installed; `cargo lab install` does it for your own Jupyters");
+    } else {
+        let width = found.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
+        for spec in &found {
+            let note = match spec.works() {
+                true => String::new(),
+                false => format!("  (broken: no program {})", spec.binary.display()),
+            };
+            cli::print(&format!("{:<width$}  {}{note}", spec.name, spec.dir.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A spec for scripts.
+pub fn as_json(spec: &Spec) -> serde_json::Value {
+    json!({"name": spec.name, "dir": spec.dir, "binary": spec.binary,
+        "binary_exists": spec.works(), "version": spec.version})
+}
+
+fn data_of(prefix: &Path) -> Result<PathBuf> {
+    let prefix = std::path::absolute(prefix)
+        .map_err(|e| Error::io(format!("finding {}", prefix.display()), &e))?;
+    Ok(prefix.join("share/jupyter"))
+}

@@ -1,0 +1,180 @@
+//! No command: JupyterLab on the notebooks, with our kernel, touching no environment of the user.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+use clap::Args;
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::run::notebook::KERNEL;
+use crate::{kernelspec, prebuilt, programs};
+
+/// What is installed where no JupyterLab is found.
+const JUPYTERLAB: &str = "jupyterlab==4.6.6";
+
+/// How JupyterLab is opened.
+#[derive(Args, Debug)]
+pub struct JupyterArgs {
+    /// Start the server without opening a browser (also: EPSILAB_NO_BROWSER=1).
+    #[arg(long)]
+    pub no_browser: bool,
+    /// Arguments for JupyterLab, after `--`.
+    #[arg(last = true, value_name = "ARGS")]
+    pub rest: Vec<String>,
+}
+
+/// Our own place: beside what cargo builds, else in the user's cache.
+pub fn home() -> Option<PathBuf> {
+    let exe = std::env::current_exe().ok()?;
+    let target = exe.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
+    match target {
+        Some(target) => Some(target.join("lab-jupyter")),
+        None => Some(dirs::cache_dir()?.join("epsilab/lab-jupyter")),
+    }
+}
+
+/// JupyterLab on the PATH, if it really runs (a pyenv shim may not).
+pub fn on_path() -> Option<PathBuf> {
+    programs::on_path("jupyter-lab").filter(|lab| programs::says(lab, &["--version"]).is_some())
+}
+
+/// JupyterLab of our own environment, complete.
+pub fn own() -> Option<PathBuf> {
+    let home = home()?;
+    let ready = std::fs::read_to_string(home.join("ready")).ok()?;
+    Some(program_in(&home.join("venv"), "jupyter-lab"))
+        .filter(|lab| ready == JUPYTERLAB && lab.is_file())
+}
+
+/// Opens JupyterLab; comes back only if that fails (or when it ends, where a process can't be
+/// replaced by another).
+///
+/// # Errors
+/// No Python where one is needed, no lab, or JupyterLab can't be installed or started.
+pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
+    let home = home().ok_or_else(|| {
+        Error::new(ErrorKind::Notebook, "no cache folder", "the kernel is registered there")
+            .fix("set HOME")
+    })?;
+    let (lab, data) = match on_path() {
+        Some(lab) => {
+            eprintln!("JupyterLab found: {}", lab.display());
+            (lab, home.join("share/jupyter"))
+        }
+        None => {
+            let lab = match own() {
+                Some(lab) => lab,
+                None => set_up(&home)?,
+            };
+            eprintln!("JupyterLab of our own: {}", lab.display());
+            (lab, home.join("venv/share/jupyter"))
+        }
+    };
+    let prebuilt = prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
+    let spec = kernelspec::write(&data.join("kernels"), KERNEL, &prebuilt.env)?;
+    eprintln!("kernel registered for this JupyterLab only: {}", spec.display());
+    let notebooks = notebooks()?;
+    eprintln!("opening {} (Ctrl-C twice ends JupyterLab)", notebooks.display());
+
+    let mut command = Command::new(&lab);
+    command.arg(&notebooks).env("JUPYTER_PATH", with_our_data(&data)?);
+    if args.no_browser || std::env::var_os("EPSILAB_NO_BROWSER").is_some_and(|v| !v.is_empty()) {
+        command.arg("--no-browser");
+    }
+    command.args(&args.rest);
+    hand_over(command, &lab)
+}
+
+/// A virtual environment of our own with JupyterLab; started anew if a former try was cut off.
+fn set_up(home: &Path) -> Result<PathBuf> {
+    let venv = home.join("venv");
+    let python = programs::python().ok_or_else(|| {
+        Error::new(
+            ErrorKind::Notebook,
+            "Python 3 was not found",
+            "JupyterLab is a Python program (notebooks run without it)",
+        )
+        .fix(
+            "install Python 3 (python.org, `apt install python3-venv`, `brew install python`), \
+             or run a notebook without Python: `cargo lab run notebooks/NAME.ipynb`",
+        )
+    })?;
+    if venv.exists() {
+        std::fs::remove_dir_all(&venv)
+            .map_err(|e| Error::io(format!("clearing {}", venv.display()), &e))?;
+    }
+    std::fs::create_dir_all(home)
+        .map_err(|e| Error::io(format!("making {}", home.display()), &e))?;
+    eprintln!("no JupyterLab found: setting one up in {} (once)", venv.display());
+    eprintln!("1/2 virtual environment with {} (some seconds)", python.display());
+    let mut make = Command::new(&python);
+    make.args(["-m", "venv"]).arg(&venv);
+    step(make, "making the virtual environment", {
+        "on Debian and Ubuntu: `apt install python3-venv`; then try again"
+    })?;
+    eprintln!("2/2 {JUPYTERLAB} from PyPI (about a minute, some 50 MB to download)");
+    let mut install = Command::new(program_in(&venv, "python"));
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", JUPYTERLAB]);
+    step(install, "installing JupyterLab", {
+        "is this machine online? `cargo lab run notebooks/NAME.ipynb` needs neither Python nor net"
+    })?;
+    std::fs::write(home.join("ready"), JUPYTERLAB)
+        .map_err(|e| Error::io(format!("writing into {}", home.display()), &e))?;
+    Ok(program_in(&venv, "jupyter-lab"))
+}
+
+fn step(mut command: Command, doing: &str, fix: &str) -> Result<()> {
+    // Neither a user's PYTHONPATH nor pip settings for "user" installs belong in there.
+    command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PIP_USER", "0");
+    let status = command.status().map_err(|e| Error::io(doing, &e).fix(fix))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Notebook, format!("{doing} failed"), ended(status)).fix(fix))
+}
+
+fn ended(status: ExitStatus) -> String {
+    format!("it ended with {status}; what it said stands above")
+}
+
+fn program_in(venv: &Path, name: &str) -> PathBuf {
+    match cfg!(windows) {
+        true => venv.join("Scripts").join(format!("{name}.exe")),
+        false => venv.join("bin").join(name),
+    }
+}
+
+/// The nearest folder `notebooks` from here upwards, else that of the clone, else here.
+fn notebooks() -> Result<PathBuf> {
+    let here = std::env::current_dir().map_err(|e| Error::io("finding the current folder", &e))?;
+    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf);
+    let found = here
+        .ancestors()
+        .map(Path::to_path_buf)
+        .chain(clone)
+        .map(|dir| dir.join("notebooks"))
+        .find(|dir| dir.is_dir());
+    Ok(found.unwrap_or(here))
+}
+
+fn with_our_data(data: &Path) -> Result<std::ffi::OsString> {
+    let others = std::env::var_os("JUPYTER_PATH").unwrap_or_default();
+    let paths = std::iter::once(data.to_path_buf())
+        .chain(std::env::split_paths(&others).filter(|p| !p.as_os_str().is_empty()));
+    std::env::join_paths(paths)
+        .map_err(|e| Error::setting("JUPYTER_PATH", data.display(), e.to_string()))
+}
+
+/// Becomes JupyterLab, so that Ctrl-C is its own affair.
+#[cfg(unix)]
+fn hand_over(mut command: Command, lab: &Path) -> Result<ExitCode> {
+    use std::os::unix::process::CommandExt;
+    Err(Error::io(format!("starting {}", lab.display()), &command.exec()))
+}
+
+#[cfg(not(unix))]
+fn hand_over(mut command: Command, lab: &Path) -> Result<ExitCode> {
+    let status =
+        command.status().map_err(|e| Error::io(format!("starting {}", lab.display()), &e))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

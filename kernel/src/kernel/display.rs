@@ -1,0 +1,108 @@
+//! The side channel: figures and live updates come by a Unix socket, so that nothing a cell prints
+//! can damage them.
+//!
+//! One JSON object per line; every line is answered after its content was sent on, so a figure
+//! reaches the client before the reply of the cell that made it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+use epsilab::{Error, Result};
+use serde_json::{Value, json};
+
+use super::cell::CurrentCell;
+
+/// A line may hold a picture, but not fill the memory.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// Listens until the process ends. The folder of the socket is the user's alone.
+///
+/// # Errors
+/// The socket can't be made.
+pub fn listen(path: &Path, current: CurrentCell) -> Result<()> {
+    let listener = UnixListener::bind(path)
+        .map_err(|e| Error::io(format!("listening on {}", path.display()), &e))?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let current = current.clone();
+            std::thread::spawn(move || serve(stream, &current));
+        }
+    });
+    Ok(())
+}
+
+fn serve(stream: UnixStream, current: &CurrentCell) {
+    let Ok(mut answers) = stream.try_clone() else { return };
+    let mut lines = BufReader::new(stream);
+    loop {
+        let mut line = Vec::new();
+        let mut limited = std::io::Read::take(&mut lines, LONGEST_LINE);
+        match limited.read_until(b'\n', &mut line) {
+            Ok(n) if n > 0 && line.ends_with(b"\n") => {}
+            _ => return,
+        }
+        let answer = match serde_json::from_slice(&line).ok().as_ref().and_then(published) {
+            Some((kind, content)) => {
+                current.publish(kind, content);
+                "ok\n"
+            }
+            None => "not understood\n",
+        };
+        if answers.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// The protocol message for one line of the side channel.
+fn published(line: &Value) -> Option<(&'static str, Value)> {
+    match line["kind"].as_str()? {
+        "display" => {
+            let object = |value: &Value| match value {
+                Value::Object(_) => value.clone(),
+                _ => json!({}),
+            };
+            if !line["data"].is_object() {
+                return None;
+            }
+            let transient = match &line["id"] {
+                Value::String(id) => json!({ "display_id": id }),
+                _ => json!({}),
+            };
+            let update = line["update"] == true && line["id"].is_string();
+            Some((
+                if update { "update_display_data" } else { "display_data" },
+                json!({
+                    "data": line["data"],
+                    "metadata": object(&line["metadata"]),
+                    "transient": transient,
+                }),
+            ))
+        }
+        "stream" => {
+            let name = if line["name"] == "stderr" { "stderr" } else { "stdout" };
+            Some(("stream", json!({ "name": name, "text": line["text"].as_str()? })))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_need_an_id_and_data_must_be_there() {
+        let line =
+            json!({"kind": "display", "id": "a", "update": true, "data": {"text/plain": "1"}});
+        let (kind, content) = published(&line).expect("an update");
+        assert_eq!(kind, "update_display_data");
+        assert_eq!(content["transient"]["display_id"], "a");
+        let line = json!({"kind": "display", "id": null, "update": true, "data": {}});
+        assert_eq!(published(&line).expect("shown once").0, "display_data");
+        assert!(published(&json!({"kind": "display"})).is_none());
+        assert!(published(&json!({"kind": "stream", "name": "stdout"})).is_none());
+        assert!(published(&json!(3)).is_none());
+    }
+}

@@ -1,0 +1,369 @@
+//! The thread that owns evcxr: starts it, warms it up, and runs one cell after the other.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use evcxr::{CommandContext, EvalContext};
+use jupyter_protocol::{ExecuteRequest, JupyterMessage};
+use serde_json::json;
+
+use super::cell::CurrentCell;
+use super::complete;
+use super::errors::Failure;
+use super::interrupt::{Interrupted, Interrupts};
+use super::output::{Ended, Output};
+use super::session::Session;
+use super::wire::{Channel, Wire};
+use crate::prebuilt;
+
+/// Work for the thread, in the order in which it came.
+pub enum Job {
+    /// Run a cell. `presses`: how often interrupt was pressed when it came.
+    Execute { message: Arc<JupyterMessage>, request: ExecuteRequest, presses: u64 },
+    /// What could follow at the cursor?
+    Complete { message: Arc<JupyterMessage>, code: String, cursor: usize },
+    /// What is it at the cursor?
+    Inspect { message: Arc<JupyterMessage>, code: String, cursor: usize },
+}
+
+/// What the rest of the kernel has of the thread.
+#[derive(Clone)]
+pub struct Evaluator {
+    jobs: Sender<Job>,
+    busy: Arc<AtomicBool>,
+}
+
+impl Evaluator {
+    /// Starts the thread, and evcxr in it.
+    pub fn start(
+        session: Arc<Session>,
+        wire: Wire,
+        current: CurrentCell,
+        interrupts: Interrupts,
+    ) -> Self {
+        let (jobs, queue) = channel();
+        let busy = Arc::new(AtomicBool::new(true));
+        let worker = Worker {
+            session,
+            wire,
+            current,
+            interrupts,
+            busy: busy.clone(),
+            engine: Err(Failure::new("KernelError", "not started")),
+            tries: 0,
+            count: 0,
+            upsets: 0,
+        };
+        std::thread::spawn(move || worker.run(&queue));
+        Self { jobs, busy }
+    }
+
+    /// Queues a job.
+    pub fn give(&self, job: Job) {
+        let _ = self.jobs.send(job);
+    }
+
+    /// It is starting, or a cell runs: questions would wait.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst)
+    }
+}
+
+struct Engine {
+    context: CommandContext,
+    output: Output,
+}
+
+struct Worker {
+    session: Arc<Session>,
+    wire: Wire,
+    current: CurrentCell,
+    interrupts: Interrupts,
+    busy: Arc<AtomicBool>,
+    engine: Result<Engine, Failure>,
+    tries: u32,
+    count: u64,
+    /// Panics inside evcxr in a row.
+    upsets: u32,
+}
+
+impl Worker {
+    fn run(mut self, queue: &Receiver<Job>) {
+        self.start_engine();
+        self.busy.store(false, Ordering::SeqCst);
+        while let Ok(job) = queue.recv() {
+            self.busy.store(true, Ordering::SeqCst);
+            let abort = self.one(job);
+            if abort {
+                while let Ok(job) = queue.try_recv() {
+                    self.turn_away(job);
+                }
+            }
+            self.busy.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn start_engine(&mut self) {
+        self.tries += 1;
+        self.engine = match catch_unwind(AssertUnwindSafe(|| self.new_engine())) {
+            Ok(Ok(engine)) => Ok(engine),
+            Ok(Err(text)) => Err(Failure::new("KernelError", &text)),
+            Err(_) => Err(Failure::new("KernelError", "evcxr could not be started: it panicked")),
+        };
+        if let Err(failure) = &self.engine {
+            eprintln!("epsilab kernel: {}", failure.traceback.join("\n"));
+        }
+    }
+
+    fn new_engine(&self) -> Result<Engine, String> {
+        let lab = prebuilt::ensure(&mut |line| eprintln!("epsilab kernel: {line}"))
+            .map_err(|e| e.to_string())?;
+        let library = lab.library().map_err(|e| e.to_string())?;
+        let _ = std::fs::remove_dir_all(self.session.work_dir());
+        std::fs::create_dir_all(self.session.work_dir()).map_err(|e| e.to_string())?;
+        let process =
+            self.session.cell_process(&library, &lab.toolchain).map_err(|e| e.to_string())?;
+        // evcxr obeys an evcxr.toml in the current folder, which may lie beside the notebook.
+        let _ = std::env::set_current_dir(self.session.empty_dir());
+        let started = EvalContext::with_subprocess_command(process);
+        let _ = std::env::set_current_dir(self.session.home());
+        let (context, outputs) = started.map_err(|e| format!("evcxr could not be started: {e}"))?;
+        let output = Output::start(outputs, self.current.clone());
+        let mut context = CommandContext::with_eval_context(context);
+        self.interrupts.watch(context.process_handle());
+        let shim = lab.dir.join("shim");
+        context
+            .execute(&format!("{}\n{WARM_UP}", dependency(&shim)))
+            .map_err(|e| warm_up_failed(&e, &output))?;
+        output.finish(true, false);
+        // Loads the sources into rust-analyzer; the first `let` of the user finds them there.
+        let _ = context.completions(WARM_UP_TYPES, WARM_UP_TYPES.len());
+        Ok(Engine { context, output })
+    }
+
+    /// True if the cells that wait should not be run.
+    fn one(&mut self, job: Job) -> bool {
+        match job {
+            Job::Execute { message, request, presses } => {
+                self.wire.status(Some(&message), "busy");
+                let failed = self.execute(&message, &request, presses);
+                self.wire.status(Some(&message), "idle");
+                failed && request.stop_on_error || self.interrupts.presses() != presses
+            }
+            Job::Complete { message, code, cursor } => {
+                let content = match &mut self.engine {
+                    Ok(engine) => {
+                        guarded(|| complete::complete(&mut engine.context, &code, cursor))
+                    }
+                    Err(_) => None,
+                };
+                let content = content.unwrap_or_else(|| complete::nothing_to_complete(cursor));
+                self.wire.reply(Channel::Shell, &message, "complete_reply", content);
+                self.wire.status(Some(&message), "idle");
+                false
+            }
+            Job::Inspect { message, code, cursor } => {
+                let content = match &mut self.engine {
+                    Ok(engine) => guarded(|| complete::inspect(&mut engine.context, &code, cursor)),
+                    Err(_) => None,
+                };
+                let content = content.unwrap_or_else(complete::nothing_to_inspect);
+                self.wire.reply(Channel::Shell, &message, "inspect_reply", content);
+                self.wire.status(Some(&message), "idle");
+                false
+            }
+        }
+    }
+
+    fn turn_away(&mut self, job: Job) {
+        let Job::Execute { message, .. } = job else {
+            self.one(job);
+            return;
+        };
+        self.wire.status(Some(&message), "busy");
+        let content = json!({ "status": "aborted", "execution_count": self.count });
+        self.wire.reply(Channel::Shell, &message, "execute_reply", content);
+        self.wire.status(Some(&message), "idle");
+    }
+
+    /// Runs one cell and answers; true if it failed.
+    fn execute(
+        &mut self,
+        message: &Arc<JupyterMessage>,
+        request: &ExecuteRequest,
+        presses: u64,
+    ) -> bool {
+        let loud = !request.silent;
+        if loud && request.store_history {
+            self.count += 1;
+        }
+        let count = self.count;
+        self.current.set(loud.then(|| message.clone()));
+        self.current
+            .publish("execute_input", json!({ "code": request.code, "execution_count": count }));
+        let result = if self.interrupts.presses() == presses {
+            self.evaluate(&request.code)
+        } else {
+            Err(Failure::new("Interrupted", "the cell was not started"))
+        };
+        let content = match &result {
+            Ok(shown) => {
+                if !shown.is_empty() {
+                    self.current.publish(
+                        "execute_result",
+                        json!({ "execution_count": count, "data": shown, "metadata": {} }),
+                    );
+                }
+                json!({
+                    "status": "ok", "execution_count": count,
+                    "user_expressions": {}, "payload": [],
+                })
+            }
+            Err(failure) => {
+                self.current.publish("error", failure.content());
+                let mut content = failure.content();
+                content["status"] = "error".into();
+                content["execution_count"] = count.into();
+                content
+            }
+        };
+        self.wire.reply(Channel::Shell, message, "execute_reply", content);
+        result.is_err()
+    }
+
+    fn evaluate(
+        &mut self,
+        code: &str,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, Failure> {
+        if let Some(failure) = refused(code) {
+            return Err(failure);
+        }
+        // What was missing may have been put right since the last cell.
+        if self.engine.is_err() && self.count > 1 {
+            self.start_engine();
+        }
+        let count = self.count;
+        let engine = self.engine.as_mut().map_err(|failure| failure.clone())?;
+        self.interrupts.begin();
+        let result = catch_unwind(AssertUnwindSafe(|| engine.context.execute(code)));
+        let interrupted = self.interrupts.end();
+        let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
+        let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
+        let ended = engine.output.finish(ran, crashed);
+        if code.lines().any(|line| line.trim() == ":clear") {
+            // The lab is forgotten with everything else.
+            let lab = prebuilt::ensure(&mut |_| {});
+            if let Ok(lab) = lab {
+                let _ = engine.context.execute(&dependency(&lab.dir.join("shim")));
+            }
+        }
+        match result {
+            Err(_) => Err(self.upset()),
+            Ok(Ok(outputs)) => {
+                self.upsets = 0;
+                match Failure::of_ended(&ended) {
+                    Some(failure) => Err(failure),
+                    None => Ok(shown(outputs)),
+                }
+            }
+            Ok(Err(error)) => {
+                self.upsets = 0;
+                Err(told(&error, code, count, &ended, interrupted))
+            }
+        }
+    }
+
+    /// evcxr panicked. Once may be an accident with this cell; twice, and it is started anew.
+    fn upset(&mut self) -> Failure {
+        self.upsets += 1;
+        if self.upsets < 2 {
+            return Failure::new(
+                "KernelError",
+                "evcxr panicked on this cell; variables are kept.\nThe log of the kernel has the \
+                 details. If it goes on, the next time evcxr is started anew.",
+            );
+        }
+        self.upsets = 0;
+        self.start_engine();
+        Failure::new(
+            "KernelError",
+            "evcxr panicked again and was started anew: all variables and imports are lost.\n\
+             Run the notebook again from its first cell.",
+        )
+    }
+}
+
+/// Loads the library into the process of the cells and compiles the first bits.
+const WARM_UP: &str = "{ std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
+                       .to_string()); }";
+/// Makes rust-analyzer infer a type of the library and one of Burn.
+const WARM_UP_TYPES: &str = "let error = epsilab::Error::setting(\"warm\", 1, \"up\");\n\
+    let zeros = epsilab::burn::tensor::Tensor::<2>::zeros([2, 2], &Default::default());\n\
+    let sum = zeros.clone().matmul(zeros).sum();\nsum.";
+
+fn dependency(shim: &std::path::Path) -> String {
+    format!(":dep epsilab = {{ path = {:?} }}", shim.to_string_lossy())
+}
+
+fn warm_up_failed(error: &evcxr::Error, output: &Output) -> String {
+    let ended = output.finish(false, true);
+    let failure = Failure::of_evcxr(error, WARM_UP, 0, &ended);
+    format!("cells can't be linked to the lab\n{}", failure.traceback.join("\n"))
+}
+
+fn guarded<T>(ask: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(ask)).ok()
+}
+
+/// Commands of evcxr that would break the kernel.
+fn refused(code: &str) -> Option<Failure> {
+    let command = code.lines().map(str::trim).find(|line| {
+        *line == ":quit" || line.starts_with(":toolchain ") || *line == ":allow_static_linking 0"
+    })?;
+    let why = match command {
+        ":quit" => "use Jupyter's own command to shut the kernel down",
+        _ => "cells must be compiled the way the lab was, or they can't be linked to it",
+    };
+    Some(Failure::new("CompileError", &format!("{command} is not for this kernel: {why}")))
+}
+
+fn shown(outputs: evcxr::EvalOutputs) -> serde_json::Map<String, serde_json::Value> {
+    let rich = |kind: &str, text: String| match kind.contains("json") {
+        true => serde_json::from_str(&text).unwrap_or(text.into()),
+        false => text.into(),
+    };
+    outputs
+        .content_by_mime_type
+        .into_iter()
+        .map(|(kind, text)| {
+            let value = rich(&kind, text);
+            (kind, value)
+        })
+        .collect()
+}
+
+fn told(
+    error: &evcxr::Error,
+    code: &str,
+    count: u64,
+    ended: &Ended,
+    interrupted: Interrupted,
+) -> Failure {
+    let crashed = matches!(error, evcxr::Error::SubprocessTerminated(_));
+    if interrupted.killed && crashed {
+        return Failure::new(
+            "Interrupted",
+            "the cell did not stop by itself, so its process was ended: all variables are lost.\n\
+             Imports and functions are kept. Run the cells that make variables again.",
+        );
+    }
+    if interrupted.asked && !crashed {
+        return Failure::new(
+            "Interrupted",
+            "the cell was stopped while it was compiled: it did not run, all variables are kept",
+        );
+    }
+    Failure::of_evcxr(error, code, count, ended)
+}

@@ -1,0 +1,195 @@
+//! Stopping a cell. First politely: the signal sets a flag that training looks at, and compilers
+//! are stopped. A cell that does not stop loses its process, and with it all variables.
+
+use std::collections::{HashMap, HashSet};
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a cell has to stop by itself; the environment variable is for tests.
+fn grace() -> Duration {
+    let given = std::env::var("EPSILAB_INTERRUPT_GRACE").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs_f64(given.filter(|s: &f64| (0.0..1e6).contains(s)).unwrap_or(10.0))
+}
+
+/// What interrupts have done to the cell that has just ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interrupted {
+    /// Somebody asked it to stop.
+    pub asked: bool,
+    /// Its process was killed.
+    pub killed: bool,
+}
+
+#[derive(Default)]
+struct State {
+    running: bool,
+    cell: u64,
+    done: Interrupted,
+    presses: u64,
+    process: Option<Arc<Mutex<Child>>>,
+}
+
+/// Shared by the thread that runs cells and the one that hears the interrupts.
+#[derive(Clone, Default)]
+pub struct Interrupts {
+    state: Arc<Mutex<State>>,
+}
+
+impl Interrupts {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The process of the cells; the handle stays valid when evcxr starts it again.
+    pub fn watch(&self, process: Arc<Mutex<Child>>) {
+        self.state().process = Some(process);
+    }
+
+    /// How often was pressed so far. Cells that were queued before a press are not run after it.
+    pub fn presses(&self) -> u64 {
+        self.state().presses
+    }
+
+    /// A cell begins.
+    pub fn begin(&self) {
+        let mut state = self.state();
+        state.cell += 1;
+        state.done = Interrupted::default();
+        state.running = true;
+    }
+
+    /// The cell has ended.
+    pub fn end(&self) -> Interrupted {
+        let mut state = self.state();
+        state.running = false;
+        state.done
+    }
+
+    /// The user wants the cell to stop.
+    pub fn press(&self) {
+        let mut state = self.state();
+        state.presses += 1;
+        if !state.running {
+            return;
+        }
+        let second = std::mem::replace(&mut state.done.asked, true);
+        let cell = state.cell;
+        drop(state);
+        if second {
+            self.kill_if_running(cell);
+            return;
+        }
+        let process = self.process_id();
+        stop_compilers(process);
+        if let Some(id) = process {
+            // SAFETY: a signal to our own child.
+            unsafe { libc::kill(id, libc::SIGINT) };
+        }
+        let this = self.clone();
+        std::thread::spawn(move || {
+            let until = Instant::now() + grace();
+            while Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(50));
+                let state = this.state();
+                if !state.running || state.cell != cell {
+                    return;
+                }
+                drop(state);
+                // One cell may call the compiler several times.
+                stop_compilers(this.process_id());
+            }
+            this.kill_if_running(cell);
+        });
+    }
+
+    fn kill_if_running(&self, cell: u64) {
+        let mut state = self.state();
+        if !state.running || state.cell != cell {
+            return;
+        }
+        state.done.killed = true;
+        drop(state);
+        self.kill();
+    }
+
+    /// Ends the process of the cells and all compilers.
+    pub fn kill(&self) {
+        let id = self.process_id();
+        stop_compilers(id);
+        if let Some(id) = id {
+            // SAFETY: a signal to our own child.
+            unsafe { libc::kill(id, libc::SIGKILL) };
+        }
+    }
+
+    fn process_id(&self) -> Option<i32> {
+        let process = self.state().process.clone()?;
+        // evcxr holds the lock while it waits for a process that is about to end.
+        let process = process.try_lock().ok()?;
+        i32::try_from(process.id()).ok()
+    }
+}
+
+/// Kills everything this process started, except the process of the cells and what that started.
+fn stop_compilers(keep: Option<i32>) {
+    let own = std::process::id().cast_signed();
+    for id in descendants(&parents(), own, keep) {
+        // SAFETY: a signal to our own descendants.
+        unsafe { libc::kill(id, libc::SIGKILL) };
+    }
+}
+
+/// Every process with its parent. Elsewhere than on Linux there is no such table: compilers then
+/// finish their work, and the cell stops after that.
+fn parents() -> HashMap<i32, i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            // `id (name) state parent …`, and the name may hold anything.
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((id, parent))
+        })
+        .collect()
+}
+
+fn descendants(parents: &HashMap<i32, i32>, root: i32, keep: Option<i32>) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut seen: HashSet<i32> = keep.into_iter().chain([root]).collect();
+    let mut open = vec![root];
+    while let Some(parent) = open.pop() {
+        for (id, _) in parents.iter().filter(|(_, of)| **of == parent) {
+            if seen.insert(*id) {
+                found.push(*id);
+                open.push(*id);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compilers_are_found_and_the_process_of_the_cells_is_spared() {
+        // 1 → kernel 10 → cargo 20 → rustc 30; the cells' process 40 started 50.
+        let parents = HashMap::from([(10, 1), (20, 10), (30, 20), (40, 10), (50, 40), (60, 1)]);
+        let mut found = descendants(&parents, 10, Some(40));
+        found.sort();
+        assert_eq!(found, [20, 30]);
+    }
+
+    #[test]
+    fn a_press_without_a_running_cell_only_counts() {
+        let interrupts = Interrupts::default();
+        interrupts.press();
+        assert_eq!(interrupts.presses(), 1);
+        interrupts.begin();
+        assert_eq!(interrupts.end(), Interrupted::default());
+    }
+}

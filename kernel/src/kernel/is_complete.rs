@@ -1,0 +1,221 @@
+//! Is the code of a console finished, or is more to come? A small reader of Rust's brackets,
+//! strings, characters and comments; it never compiles.
+
+/// The answer, in the protocol's words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It can be run.
+    Complete,
+    /// Something is still open.
+    Incomplete,
+    /// More closed than opened: no further line can mend it.
+    Invalid,
+}
+
+impl Answer {
+    /// The status of the reply.
+    pub fn status(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Incomplete => "incomplete",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// Reads the code once.
+pub fn answer(code: &str) -> Answer {
+    if code.trim_start().starts_with(':') {
+        return Answer::Complete;
+    }
+    let chars: Vec<char> = code.chars().collect();
+    let mut open = Vec::new();
+    let mut last = ' ';
+    let mut before_last = ' ';
+    let mut spaced = true;
+    let mut at = 0;
+    while at < chars.len() {
+        let rest = &chars[at..];
+        let next = match read(rest, if spaced { ' ' } else { last }) {
+            Token::Open(c) => {
+                open.push(c);
+                1
+            }
+            Token::Close(c) => {
+                if open.pop() != Some(c) {
+                    return Answer::Invalid;
+                }
+                1
+            }
+            Token::Space(n) => {
+                at += n;
+                spaced = true;
+                continue;
+            }
+            Token::Other(n) => n,
+            Token::Unfinished => return Answer::Incomplete,
+        };
+        // Only the ends of strings and words matter below, so one character stands for a token.
+        (before_last, last) = (last, chars[at + next - 1]);
+        if next > 1 && !(last.is_alphanumeric() || last == '_') {
+            before_last = ' ';
+        }
+        at += next;
+        spaced = false;
+    }
+    let waits = matches!(last, '=' | '+' | '-' | '*' | '/' | '%' | '&' | '|' | '.' | ',' | '^')
+        || (last == '>' && matches!(before_last, '-' | '='))
+        || (last == ':' && before_last == ':');
+    // `a..` is a range, complete by itself.
+    let range = last == '.' && before_last == '.';
+    if !open.is_empty() || (waits && !range) { Answer::Incomplete } else { Answer::Complete }
+}
+
+enum Token {
+    Open(char),
+    Close(char),
+    Space(usize),
+    Other(usize),
+    Unfinished,
+}
+
+fn read(rest: &[char], before: char) -> Token {
+    let second = rest.get(1).copied().unwrap_or(' ');
+    let in_word = before.is_alphanumeric() || before == '_';
+    match rest[0] {
+        c if c.is_whitespace() => Token::Space(1),
+        '/' if second == '/' => {
+            Token::Space(rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()))
+        }
+        '/' if second == '*' => comment(rest),
+        c @ ('(' | '[' | '{') => Token::Open(c),
+        ')' => Token::Close('('),
+        ']' => Token::Close('['),
+        '}' => Token::Close('{'),
+        '"' => string(rest, 0),
+        '\'' => quote(rest),
+        'b' | 'c' if second == '"' && !in_word => string(rest, 1),
+        'b' if second == '\'' && !in_word => match quote(&rest[1..]) {
+            Token::Other(n) => Token::Other(n + 1),
+            other => other,
+        },
+        'r' if matches!(second, '"' | '#') && !in_word => raw_string(rest, 1),
+        'b' | 'c' if second == 'r' && matches!(rest.get(2), Some('"' | '#')) && !in_word => {
+            raw_string(rest, 2)
+        }
+        _ => Token::Other(1),
+    }
+}
+
+/// Block comments nest.
+fn comment(rest: &[char]) -> Token {
+    let (mut depth, mut at) = (0, 0);
+    while at + 1 < rest.len() {
+        match (rest[at], rest[at + 1]) {
+            ('/', '*') => (depth, at) = (depth + 1, at + 2),
+            ('*', '/') => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            return Token::Space(at);
+        }
+    }
+    Token::Unfinished
+}
+
+fn string(rest: &[char], start: usize) -> Token {
+    let mut at = start + 1;
+    while at < rest.len() {
+        match rest[at] {
+            '\\' => at += 2,
+            '"' => return Token::Other(at + 1),
+            _ => at += 1,
+        }
+    }
+    Token::Unfinished
+}
+
+fn raw_string(rest: &[char], start: usize) -> Token {
+    let hashes = rest[start..].iter().take_while(|c| **c == '#').count();
+    let quote = start + hashes;
+    if rest.get(quote) != Some(&'"') {
+        // A raw word such as `r#type`.
+        return Token::Other(quote.min(rest.len()));
+    }
+    let mut at = quote + 1;
+    while at < rest.len() {
+        let end = at + 1 + hashes;
+        if rest[at] == '"' && rest.get(at + 1..end).is_some_and(|s| s.iter().all(|c| *c == '#')) {
+            return Token::Other(end);
+        }
+        at += 1;
+    }
+    Token::Unfinished
+}
+
+/// A character, or a lifetime such as `'a`.
+fn quote(rest: &[char]) -> Token {
+    match (rest.get(1), rest.get(2)) {
+        (Some('\\'), _) => match rest[3.min(rest.len())..].iter().position(|c| *c == '\'') {
+            Some(end) => Token::Other(end + 4),
+            None => Token::Unfinished,
+        },
+        (Some(_), Some('\'')) => Token::Other(3),
+        _ => Token::Other(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_finished_unfinished_and_hopeless_code() {
+        use Answer::{Complete, Incomplete, Invalid};
+        for (code, expected) in [
+            ("", Complete),
+            ("let x = 1;", Complete),
+            ("x", Complete),
+            (":dep rand = {", Complete),
+            ("fn f() {", Incomplete),
+            ("fn f() {\n    1\n}", Complete),
+            ("vec![1, 2", Incomplete),
+            ("f(x))", Invalid),
+            ("(]", Invalid),
+            ("}", Invalid),
+            ("let s = \"a", Incomplete),
+            ("let s = \"a\\\"", Incomplete),
+            ("let s = \"}\";", Complete),
+            ("let s = r\"\\\";", Complete),
+            ("let s = r#\"a\"", Incomplete),
+            ("let s = r#\"a\"b\"#;", Complete),
+            ("let s = br##\"}\"# \"##;", Complete),
+            ("let r#type = 1;", Complete),
+            ("return r\"\\\";", Complete),
+            ("let s = b\"{\";", Complete),
+            ("let c = '{';", Complete),
+            ("let c = '\\'';", Complete),
+            ("let c = '\\u{7b}';", Complete),
+            ("let c = b'{';", Complete),
+            ("fn f<'a>(x: &'a str) -> &'a str { x }", Complete),
+            ("'outer: loop {", Incomplete),
+            ("// {", Complete),
+            ("x // \"", Complete),
+            ("/* {", Incomplete),
+            ("/* /* */", Incomplete),
+            ("/* /* } */ */ x", Complete),
+            ("let x =", Incomplete),
+            ("a +\n", Incomplete),
+            ("a.", Incomplete),
+            ("f(1).g()", Complete),
+            ("let r = 0..", Complete),
+            ("fn f() ->", Incomplete),
+            ("std::", Incomplete),
+            ("let v: Vec<u8>", Complete),
+            ("let x = 1 // sum =", Complete),
+            ("\"a=\"", Complete),
+        ] {
+            assert_eq!(answer(code), expected, "{code:?}");
+        }
+    }
+}

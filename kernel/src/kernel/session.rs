@@ -1,0 +1,169 @@
+//! What belongs to one run of the kernel: its folders, and the environment in which evcxr, cargo,
+//! rustc and rust-analyzer all meet the toolchain that built the lab.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use epsilab::{Error, Result};
+
+use super::cell_process::LAB_VARIABLE;
+use crate::prebuilt::{Toolchain, home_of};
+
+/// Folders and environment of this kernel.
+pub struct Session {
+    dir: Mutex<Option<tempfile::TempDir>>,
+    root: PathBuf,
+    home: PathBuf,
+    search_path: Option<OsString>,
+}
+
+impl Session {
+    /// Makes the folders and sets the environment. No other thread may run yet.
+    ///
+    /// # Errors
+    /// The temporary folder can't be written.
+    pub fn new() -> Result<Self> {
+        // Not the user's alone to choose: a socket's path may be about 100 bytes long.
+        let mut base = std::env::temp_dir();
+        if base.as_os_str().len() > 60 {
+            base = "/tmp".into();
+        }
+        let io = |e: std::io::Error| Error::io(format!("writing in {}", base.display()), &e);
+        let dir = tempfile::Builder::new().prefix("epsilab-").tempdir_in(&base).map_err(io)?;
+        let root = dir.path().to_owned();
+        for folder in ["work", "config"] {
+            std::fs::create_dir(root.join(folder)).map_err(io)?;
+        }
+        let home = std::env::current_dir().unwrap_or_else(|_| "/".into());
+        let search_path = std::env::var_os("LD_LIBRARY_PATH");
+        set_environment(&root);
+        Ok(Self { dir: Mutex::new(Some(dir)), root, home, search_path })
+    }
+
+    /// Where evcxr compiles cells.
+    pub fn work_dir(&self) -> PathBuf {
+        self.root.join("work")
+    }
+
+    /// The socket of the side channel.
+    pub fn display_socket(&self) -> PathBuf {
+        self.root.join("display.sock")
+    }
+
+    /// A folder without any configuration of evcxr.
+    pub fn empty_dir(&self) -> PathBuf {
+        self.root.join("config")
+    }
+
+    /// Where the user started the notebook.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The command that evcxr starts for the process of the cells.
+    ///
+    /// # Errors
+    /// This binary can't find itself.
+    pub fn cell_process(&self, library: &Path, toolchain: &Toolchain) -> Result<Command> {
+        let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
+        let mut command = Command::new(exe);
+        let folder = library.parent().unwrap_or(Path::new("/")).to_owned();
+        let search = [folder, toolchain.std_dir()]
+            .into_iter()
+            .chain(self.search_path.iter().flat_map(std::env::split_paths));
+        if let Ok(search) = std::env::join_paths(search) {
+            command.env("LD_LIBRARY_PATH", search);
+        }
+        command
+            .current_dir(&self.home)
+            .env("EPSILAB_DISPLAY", self.display_socket())
+            .env(LAB_VARIABLE, library);
+        // Meant for rust-analyzer and cargo in the kernel, not for what cells may start.
+        for name in ["RUSTFLAGS", "RUSTC", "CARGO", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+            command.env_remove(name);
+        }
+        Ok(command)
+    }
+
+    /// Removes the folders.
+    pub fn clean_up(&self) {
+        if let Ok(mut dir) = self.dir.lock() {
+            dir.take();
+        }
+    }
+}
+
+/// Settings that would give cells other flags or another compiler than the lab was built with.
+fn is_unwanted(name: &str) -> bool {
+    let starts = ["CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_PKG_", "CARGO_MANIFEST_", "EVCXR_"];
+    let exact = [
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_TARGET_DIR",
+        "CARGO_PRIMARY_PACKAGE",
+        "LD_LIBRARY_PATH",
+        "RUST_RECURSION_COUNT",
+        "RUST_SRC_PATH",
+        "RUSTDOCFLAGS",
+        "RUSTUP_TOOLCHAIN",
+    ];
+    starts.iter().any(|start| name.starts_with(start))
+        || exact.contains(&name)
+        || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUSTFLAGS"))
+}
+
+fn set_environment(root: &Path) {
+    let unwanted: Vec<_> = std::env::vars_os()
+        .filter(|(name, _)| name.to_str().is_some_and(is_unwanted))
+        .map(|(name, _)| name)
+        .collect();
+    let mut set: Vec<(&str, OsString)> = vec![
+        ("EVCXR_CONFIG_DIR", root.join("config").into()),
+        ("EVCXR_TMPDIR", root.join("work").into()),
+        // An empty wrapper overrules one from the user's cargo configuration.
+        ("RUSTC_WRAPPER", "".into()),
+        ("RUSTC_WORKSPACE_WRAPPER", "".into()),
+        // Shows rust-analyzer the library's sources; evcxr sets other flags when it compiles.
+        ("RUSTFLAGS", "--cfg rust_analyzer".into()),
+    ];
+    if let Ok(toolchain) = Toolchain::find() {
+        let old = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+        let proxies = home_of("CARGO_HOME", ".cargo").map(|home| home.join("bin"));
+        let path = [toolchain.sysroot.join("bin")]
+            .into_iter()
+            .chain(std::env::split_paths(&old))
+            .chain(proxies);
+        if let Ok(path) = std::env::join_paths(path) {
+            set.push(("PATH", path));
+        }
+        set.push(("RUSTC", toolchain.rustc.into()));
+        set.push(("CARGO", toolchain.cargo.into()));
+        set.push(("RUSTUP_TOOLCHAIN", toolchain.sysroot.into()));
+    }
+    // SAFETY: called before the kernel starts its first thread.
+    unsafe {
+        for name in unwanted {
+            std::env::remove_var(name);
+        }
+        for (name, value) in set {
+            std::env::set_var(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_change_how_cells_are_compiled_are_dropped() {
+        for name in ["CARGO_BUILD_TARGET", "CARGO_PROFILE_DEV_DEBUG", "RUSTUP_TOOLCHAIN"] {
+            assert!(is_unwanted(name), "{name}");
+        }
+        assert!(is_unwanted("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS"));
+        for name in ["PATH", "HOME", "CARGO_HOME", "CARGO_NET_OFFLINE", "EPSILAB_DATA"] {
+            assert!(!is_unwanted(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The five sockets of the Jupyter protocol, and one way to send on them from any thread.
+
+use std::path::Path;
+use std::time::Duration;
+
+use epsilab::{Error, ErrorKind, Result};
+use jupyter_protocol::{ConnectionInfo, JupyterMessage, JupyterMessageContent, UnknownMessage};
+use jupyter_zmq_client::{self as zmq, RuntimeError};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+/// Reads the connection file that Jupyter wrote.
+///
+/// # Errors
+/// It can't be read, or asks for a signature other than HMAC with SHA-256.
+pub fn read_connection(path: &Path) -> Result<ConnectionInfo> {
+    let wrong = |why: String| {
+        Error::new(
+            ErrorKind::Notebook,
+            format!("connection file = {}", path.display()),
+            format!("the kernel can't tell where to listen: {why}"),
+        )
+        .fix("start kernels from Jupyter, or by `cargo lab run`; they write this file")
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+    let mut info: ConnectionInfo = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    if !info.key.is_empty() && info.signature_scheme != "hmac-sha256" {
+        return Err(wrong(format!("signature_scheme = {}", info.signature_scheme)));
+    }
+    if info.ip == "*" {
+        info.ip = "0.0.0.0".into();
+    }
+    Ok(info)
+}
+
+/// Which request socket an answer goes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Channel {
+    /// Cells and questions about code.
+    Shell,
+    /// Interrupt and shutdown.
+    Control,
+}
+
+/// Sends from any thread; the sockets themselves belong to tasks.
+#[derive(Clone)]
+pub struct Wire {
+    iopub: UnboundedSender<JupyterMessage>,
+    shell: UnboundedSender<JupyterMessage>,
+    control: UnboundedSender<JupyterMessage>,
+}
+
+/// The request sides of the sockets.
+pub struct Requests {
+    pub shell: zmq::RouterRecvConnection,
+    pub control: zmq::RouterRecvConnection,
+    // Cells can't ask for input; the socket is bound because clients connect to it.
+    _stdin: zmq::KernelStdinConnection,
+}
+
+/// Binds all sockets and starts the tasks that send.
+///
+/// # Errors
+/// A port is in use or the address is not this machine's.
+pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
+    let session = uuid::Uuid::new_v4().to_string();
+    let at = |name: &'static str, port: u16| {
+        let ip = info.ip.clone();
+        move |e: RuntimeError| {
+            Error::new(
+                ErrorKind::Notebook,
+                format!("{name} port = {port} on {ip}"),
+                format!("the kernel can't listen there ({e}): most likely it is in use"),
+            )
+            .fix("close the kernel that uses it, or let Jupyter choose other ports")
+        }
+    };
+    let mut heartbeat = zmq::create_kernel_heartbeat_connection(info)
+        .await
+        .map_err(at("heartbeat", info.hb_port))?;
+    let shell = zmq::create_kernel_shell_connection(info, &session)
+        .await
+        .map_err(at("shell", info.shell_port))?;
+    let control = zmq::create_kernel_control_connection(info, &session)
+        .await
+        .map_err(at("control", info.control_port))?;
+    let stdin = zmq::create_kernel_stdin_connection(info, &session)
+        .await
+        .map_err(at("stdin", info.stdin_port))?;
+    let mut iopub = zmq::create_kernel_iopub_connection(info, &session)
+        .await
+        .map_err(at("iopub", info.iopub_port))?;
+    let ((mut shell_out, shell), (mut control_out, control)) = (shell.split(), control.split());
+
+    let (iopub_tx, mut iopub_rx) = unbounded_channel();
+    let (shell_tx, mut shell_rx) = unbounded_channel();
+    let (control_tx, mut control_rx) = unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(message) = iopub_rx.recv().await {
+            log("iopub", iopub.send(message).await);
+        }
+    });
+    tokio::spawn(async move {
+        while let Some(message) = shell_rx.recv().await {
+            log("shell", shell_out.send(message).await);
+        }
+    });
+    tokio::spawn(async move {
+        while let Some(message) = control_rx.recv().await {
+            log("control", control_out.send(message).await);
+        }
+    });
+    tokio::spawn(async move {
+        loop {
+            if heartbeat.single_heartbeat().await.is_err() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    });
+    let wire = Wire { iopub: iopub_tx, shell: shell_tx, control: control_tx };
+    Ok((wire, Requests { shell, control, _stdin: stdin }))
+}
+
+fn log<T>(socket: &str, done: zmq::Result<T>) {
+    if let Err(e) = done {
+        eprintln!("epsilab kernel: a message on {socket} was not sent: {e}");
+    }
+}
+
+/// The next request that is signed by our key; others are dropped with a line in the log.
+pub async fn next_request(
+    name: &str,
+    socket: &mut zmq::RouterRecvConnection,
+) -> Option<JupyterMessage> {
+    loop {
+        match socket.read().await {
+            Ok(message) => return Some(message),
+            Err(RuntimeError::ZmqError(e)) => {
+                eprintln!("epsilab kernel: the {name} socket is closed: {e}");
+                return None;
+            }
+            Err(RuntimeError::VerifyError(_) | RuntimeError::DecodeError(_)) => {
+                eprintln!("epsilab kernel: a {name} message with a wrong signature was dropped");
+            }
+            Err(e) => eprintln!("epsilab kernel: a {name} message was dropped: {e}"),
+        }
+    }
+}
+
+impl Wire {
+    /// Broadcasts to all clients.
+    pub fn publish(&self, parent: Option<&JupyterMessage>, kind: &str, content: Value) {
+        let mut message = message(parent, kind, content);
+        message.zmq_identities = vec![format!("kernel.{kind}").into_bytes().into()];
+        let _ = self.iopub.send(message);
+    }
+
+    /// Answers the client that asked.
+    pub fn reply(&self, channel: Channel, parent: &JupyterMessage, kind: &str, content: Value) {
+        let socket = match channel {
+            Channel::Shell => &self.shell,
+            Channel::Control => &self.control,
+        };
+        let _ = socket.send(message(Some(parent), kind, content));
+    }
+
+    /// Work on a request begins (`busy`) or ends (`idle`).
+    pub fn status(&self, parent: Option<&JupyterMessage>, state: &str) {
+        self.publish(parent, "status", json!({ "execution_state": state }));
+    }
+}
+
+fn message(parent: Option<&JupyterMessage>, kind: &str, content: Value) -> JupyterMessage {
+    let content = UnknownMessage { msg_type: kind.to_owned(), content };
+    let mut message = JupyterMessage::new(JupyterMessageContent::UnknownMessage(content), parent);
+    message.header.username = "kernel".into();
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_files_are_checked() {
+        let dir = tempfile::tempdir().expect("temp");
+        let path = dir.path().join("c.json");
+        assert!(read_connection(&path).is_err());
+        std::fs::write(&path, "{").expect("write");
+        assert!(read_connection(&path).expect_err("no JSON").to_string().contains("c.json"));
+        let file = |scheme: &str| {
+            json!({"ip": "*", "transport": "tcp", "shell_port": 1, "iopub_port": 2,
+                   "stdin_port": 3, "control_port": 4, "hb_port": 5, "key": "k",
+                   "signature_scheme": scheme})
+            .to_string()
+        };
+        std::fs::write(&path, file("hmac-md5")).expect("write");
+        assert!(read_connection(&path).is_err());
+        std::fs::write(&path, file("hmac-sha256")).expect("write");
+        assert_eq!(read_connection(&path).expect("fine").ip, "0.0.0.0");
+    }
+}

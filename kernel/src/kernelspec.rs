@@ -1,0 +1,228 @@
+//! Kernelspecs: the folders by which Jupyter knows our kernel, and where it looks for them.
+
+use std::path::{Path, PathBuf};
+
+use epsilab::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+use crate::programs;
+use crate::run::notebook::{KERNEL, write_whole};
+
+const LOGOS: [(&str, &[u8]); 3] = [
+    ("logo-32x32.png", include_bytes!("../assets/logo-32x32.png")),
+    ("logo-64x64.png", include_bytes!("../assets/logo-64x64.png")),
+    ("logo-svg.svg", include_bytes!("../assets/logo-svg.svg")),
+];
+
+/// A kernelspec that we made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Jupyter's name of the kernel.
+    pub name: String,
+    /// Its folder.
+    pub dir: PathBuf,
+    /// The program it starts.
+    pub binary: PathBuf,
+    /// The version of Epsilab that wrote it.
+    pub version: String,
+}
+
+impl Spec {
+    /// The spec in `dir`, if it carries our mark.
+    pub fn read(dir: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(dir.join("kernel.json")).ok()?;
+        let json: Value = serde_json::from_str(&text).ok()?;
+        Some(Self {
+            name: dir.file_name()?.to_string_lossy().into_owned(),
+            dir: dir.to_path_buf(),
+            binary: PathBuf::from(json["argv"][0].as_str().unwrap_or_default()),
+            version: json["metadata"]["epsilab"]["version"].as_str()?.to_owned(),
+        })
+    }
+
+    /// The program is still there.
+    pub fn works(&self) -> bool {
+        self.binary.is_file()
+    }
+}
+
+/// Jupyter's rule for names, and two of ours; names are lower case, as Jupyter keeps them.
+pub fn check_name(name: &str) -> Result<String> {
+    let wrong = |why: &str| {
+        Err(Error::setting("--name", format!("{name:?}"), why)
+            .fix("choose a name such as `epsilab` or `epsilab-dev`"))
+    };
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if name.is_empty() || !name.chars().all(valid) {
+        return wrong("Jupyter allows only the letters a to z, digits, and the signs . _ -");
+    }
+    if name.chars().all(|c| c == '.') {
+        return wrong("this is a folder of the system, not a name");
+    }
+    if name.eq_ignore_ascii_case("rust") {
+        return wrong("this name belongs to the evcxr kernel, which would write over ours");
+    }
+    Ok(name.to_ascii_lowercase())
+}
+
+/// Writes our kernelspec into `kernels/name`; `env` is what the kernel needs to start anywhere.
+///
+/// # Errors
+/// Another kernel has that name, or the folder can't be written.
+pub fn write(kernels: &Path, name: &str, env: &[(String, String)]) -> Result<PathBuf> {
+    let dir = kernels.join(name);
+    if dir.exists() && Spec::read(&dir).is_none() {
+        return Err(Error::new(
+            ErrorKind::Notebook,
+            format!("{} exists", dir.display()),
+            "it is another kernel, not made by Epsilab",
+        )
+        .fix("choose another name with `--name`"));
+    }
+    let exe = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
+    let display = match name {
+        KERNEL => "Epsilab (Rust)".to_owned(),
+        other => format!("Epsilab (Rust, {other})"),
+    };
+    let env: serde_json::Map<String, Value> =
+        env.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let spec = json!({
+        "argv": [exe.to_string_lossy(), "kernel", "-f", "{connection_file}"],
+        "display_name": display,
+        "language": "rust",
+        "interrupt_mode": "message",
+        "env": env,
+        "metadata": {"debugger": false, "epsilab": {"version": env!("CARGO_PKG_VERSION")}},
+    });
+    let writing = |e: &std::io::Error| {
+        Error::io(format!("writing {}", dir.display()), e)
+            .fix("choose a place of yours: `--user`, or `--prefix DIR`")
+    };
+    std::fs::create_dir_all(&dir).map_err(|e| writing(&e))?;
+    for (file, bytes) in LOGOS {
+        std::fs::write(dir.join(file), bytes).map_err(|e| writing(&e))?;
+    }
+    write_whole(&dir.join("kernel.json"), &format!("{spec:#}\n"))?;
+    Ok(dir)
+}
+
+/// All kernelspecs of ours that Jupyter can find, and those below `more` (data folders).
+pub fn all(more: &[PathBuf]) -> Vec<Spec> {
+    let mut found: Vec<Spec> = Vec::new();
+    for data in more.iter().cloned().chain(data_dirs()) {
+        let entries = std::fs::read_dir(data.join("kernels")).into_iter().flatten().flatten();
+        for spec in entries.filter_map(|entry| Spec::read(&entry.path())) {
+            let same = |other: &Spec| other.dir.canonicalize().ok() == spec.dir.canonicalize().ok();
+            if !found.iter().any(same) {
+                found.push(spec);
+            }
+        }
+    }
+    found.sort_by(|a, b| (&a.name, &a.dir).cmp(&(&b.name, &b.dir)));
+    found
+}
+
+/// Jupyter's data folder of this user.
+///
+/// # Errors
+/// The user has no home folder.
+pub fn user_data_dir() -> Result<PathBuf> {
+    if let Some(dir) = folder_in("JUPYTER_DATA_DIR") {
+        return Ok(dir);
+    }
+    let home = || {
+        dirs::home_dir().ok_or_else(|| {
+            Error::new(ErrorKind::Notebook, "no home folder", "Jupyter keeps kernels there")
+                .fix("set JUPYTER_DATA_DIR, or use `--prefix DIR`")
+        })
+    };
+    if cfg!(target_os = "macos") {
+        Ok(home()?.join("Library/Jupyter"))
+    } else if let (true, Some(roaming)) = (cfg!(windows), folder_in("APPDATA")) {
+        Ok(roaming.join("jupyter"))
+    } else if let Some(data) = folder_in("XDG_DATA_HOME") {
+        Ok(data.join("jupyter"))
+    } else {
+        Ok(home()?.join(".local/share/jupyter"))
+    }
+}
+
+/// `sys.prefix` of the active environment: the virtual or conda environment, else Python's own.
+///
+/// # Errors
+/// There is no Python.
+pub fn sys_prefix() -> Result<PathBuf> {
+    folder_in("VIRTUAL_ENV")
+        .or_else(|| folder_in("CONDA_PREFIX"))
+        .or_else(python_prefix)
+        .ok_or_else(|| {
+            Error::new(ErrorKind::Notebook, "no Python environment", "no Python 3 was found")
+                .fix("activate the environment first, or use `--user` or `--prefix DIR`")
+        })
+}
+
+fn python_prefix() -> Option<PathBuf> {
+    programs::says(&programs::python()?, &["-c", "import sys; print(sys.prefix)"])
+        .map(PathBuf::from)
+}
+
+/// Everywhere Jupyter looks, in its order.
+fn data_dirs() -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    if let Some(paths) = std::env::var_os("JUPYTER_PATH") {
+        dirs.extend(std::env::split_paths(&paths).filter(|p| p.is_absolute()));
+    }
+    dirs.extend(user_data_dir().ok());
+    let prefixes = [folder_in("VIRTUAL_ENV"), folder_in("CONDA_PREFIX"), python_prefix()];
+    let own = crate::jupyter::home().map(|home| home.join("venv"));
+    dirs.extend(prefixes.into_iter().flatten().chain(own).map(|p| p.join("share/jupyter")));
+    dirs.extend(crate::jupyter::home().map(|home| home.join("share/jupyter")));
+    if cfg!(windows) {
+        dirs.extend(folder_in("PROGRAMDATA").map(|p| p.join("jupyter")));
+    } else {
+        dirs.extend(["/usr/local/share/jupyter", "/usr/share/jupyter"].map(PathBuf::from));
+    }
+    dirs
+}
+
+/// An absolute folder named by an environment variable.
+fn folder_in(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_jupyters_rule() {
+        assert_eq!(check_name("Epsilab-dev_2.0").expect("valid"), "epsilab-dev_2.0");
+        for wrong in ["", "a b", "a/b", "..", ".", "ε", "rust", "Rust", "a\\b"] {
+            assert!(check_name(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_specs_with_our_mark_are_ours_and_others_are_never_overwritten() {
+        let kernels = tempfile::tempdir().expect("a temporary folder");
+        let env = [("CARGO_HOME".to_owned(), "/c".to_owned())];
+        let dir = write(kernels.path(), KERNEL, &env).expect("written");
+        let spec = Spec::read(&dir).expect("ours");
+        assert!(spec.works() && spec.name == KERNEL);
+        for file in ["logo-32x32.png", "logo-64x64.png", "logo-svg.svg"] {
+            assert!(dir.join(file).is_file(), "{file}");
+        }
+        let text = std::fs::read_to_string(dir.join("kernel.json")).expect("text");
+        let json: Value = serde_json::from_str(&text).expect("json");
+        assert_eq!(json["interrupt_mode"], "message");
+        assert_eq!(json["argv"][3], "{connection_file}");
+        assert_eq!(json["env"]["CARGO_HOME"], "/c");
+        assert!(write(kernels.path(), KERNEL, &[]).is_ok(), "ours may be renewed");
+
+        let other = kernels.path().join("other");
+        std::fs::create_dir(&other).expect("made");
+        std::fs::write(other.join("kernel.json"), "{\"argv\":[\"x\"]}").expect("written");
+        assert!(Spec::read(&other).is_none());
+        assert!(write(kernels.path(), "other", &[]).is_err());
+    }
+}

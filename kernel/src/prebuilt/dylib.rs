@@ -1,0 +1,198 @@
+//! Building the dylib with cargo, and collecting what rustc needs to link cells to it.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use epsilab::{Error, ErrorKind, Result};
+use serde_json::Value;
+
+use super::place::{BUILD_FLAGS, Place};
+use super::toolchain::{Toolchain, tail};
+
+/// A finished build.
+pub struct Built {
+    /// The dylib.
+    pub library: PathBuf,
+    /// Metadata of all crates below it, and the procedural macros among them.
+    pub metadata: Vec<PathBuf>,
+}
+
+/// A cargo command in the clone that sees what the build of this binary saw: the same compiler,
+/// flags and target folder. Anything else would compile Burn once more.
+fn cargo(place: &Place, toolchain: &Toolchain) -> Command {
+    let mut command = Command::new(&toolchain.cargo);
+    let bin = toolchain.sysroot.join("bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path)));
+    command.current_dir(&place.workspace).env("CARGO_TARGET_DIR", &place.target);
+    if let Ok(path) = path {
+        command.env("PATH", path);
+    }
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC", "CARGO", "LD_LIBRARY_PATH"] {
+        command.env_remove(name);
+    }
+    command.env("RUSTUP_TOOLCHAIN", &toolchain.sysroot);
+    if !BUILD_FLAGS.is_empty() {
+        command.env("CARGO_ENCODED_RUSTFLAGS", BUILD_FLAGS);
+    }
+    command
+}
+
+/// What `cargo metadata` says about the clone.
+///
+/// # Errors
+/// Cargo fails.
+pub fn metadata(place: &Place, toolchain: &Toolchain) -> Result<Value> {
+    let out = cargo(place, toolchain)
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform"])
+        .arg(place.triple.as_deref().unwrap_or(&toolchain.host))
+        .output()
+        .map_err(|e| Error::io(format!("starting {}", toolchain.cargo.display()), &e))?;
+    if !out.status.success() {
+        return Err(failed("cargo metadata", &String::from_utf8_lossy(&out.stderr)));
+    }
+    serde_json::from_slice(&out.stdout).map_err(|e| Error::io("reading cargo metadata", &e.into()))
+}
+
+/// Compiles the library of this package as a dylib.
+///
+/// # Errors
+/// The library does not compile, or cargo can't run.
+pub fn build(
+    place: &Place,
+    toolchain: &Toolchain,
+    metadata: &Value,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Built> {
+    let mut command = cargo(place, toolchain);
+    command.args(["rustc", "-p", "epsilab-kernel", "--lib", "--crate-type", "dylib", "--locked"]);
+    command.args(["--profile", &place.profile, "--message-format", "json-render-diagnostics"]);
+    if let Some(triple) = &place.triple {
+        command.args(["--target", triple]);
+    }
+    command.args(["--", "-C", "prefer-dynamic"]);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| Error::io(format!("starting {}", toolchain.cargo.display()), &e))?;
+    let stdout = child.stdout.take().map(|out| {
+        std::thread::spawn(move || BufReader::new(out).lines().map_while(Result::ok).collect())
+    });
+    let mut said = String::new();
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).lines().map_while(std::result::Result::ok) {
+            if line.trim_start().starts_with("Compiling") || line.contains("Blocking") {
+                progress(line.trim());
+            }
+            said.push_str(&line);
+            said.push('\n');
+        }
+    }
+    let status = child.wait().map_err(|e| Error::io("waiting for cargo", &e))?;
+    let messages: Vec<String> = stdout.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    if !status.success() {
+        return Err(failed("building the lab as a library for cells", &said));
+    }
+    collect(&messages, &below_the_lab(metadata))
+        .ok_or_else(|| failed("building the lab as a library for cells", "cargo named no dylib"))
+}
+
+fn failed(doing: &str, said: &str) -> Error {
+    Error::new(ErrorKind::Notebook, format!("{doing} failed"), tail(said, 20))
+        .fix("mend what the compiler says, then run the same command again")
+}
+
+/// Package ids that rustc looks for when it reads the lab's metadata: everything it is linked
+/// from. Procedural macros are complete in themselves, so what they are made of is left out.
+fn below_the_lab(metadata: &Value) -> HashSet<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut start = None;
+    let mut macros = HashSet::new();
+    for package in list(&metadata["packages"]) {
+        if package["name"] == "epsilab" {
+            start = Some(text(&package["id"]));
+        }
+        let kinds = list(&package["targets"]);
+        if kinds.iter().any(|target| list(&target["kind"]).contains(&"proc-macro".into())) {
+            macros.insert(text(&package["id"]));
+        }
+    }
+    let normal: HashMap<String, Vec<String>> = list(&metadata["resolve"]["nodes"])
+        .iter()
+        .map(|node| {
+            let deps = list(&node["deps"])
+                .into_iter()
+                .filter(|dep| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()));
+            (text(&node["id"]), deps.map(|dep| text(&dep["pkg"])).collect())
+        })
+        .collect();
+    let mut found = HashSet::new();
+    let mut open: Vec<String> = start.into_iter().collect();
+    while let Some(id) = open.pop() {
+        if found.insert(id.clone()) && !macros.contains(&id) {
+            open.extend(normal.get(&id).cloned().unwrap_or_default());
+        }
+    }
+    found
+}
+
+fn collect(messages: &[String], wanted: &HashSet<String>) -> Option<Built> {
+    let mut library = None;
+    let mut metadata = Vec::new();
+    for line in messages {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        if message["reason"] != "compiler-artifact" {
+            continue;
+        }
+        let files: Vec<PathBuf> = message["filenames"]
+            .as_array()
+            .map(|names| names.iter().filter_map(Value::as_str).map(PathBuf::from).collect())
+            .unwrap_or_default();
+        if message["target"]["name"] == "epsilab_lab" {
+            library = files.iter().find(|file| is_dynamic(file)).cloned().or(library);
+        } else if wanted.contains(message["package_id"].as_str().unwrap_or_default()) {
+            let is_macro = message["target"]["kind"]
+                .as_array()
+                .is_some_and(|kinds| kinds.iter().any(|kind| kind == "proc-macro"));
+            metadata.extend(files.into_iter().filter(|file| {
+                file.extension().is_some_and(|e| e == "rmeta") || (is_macro && is_dynamic(file))
+            }));
+        }
+    }
+    Some(Built { library: library?, metadata })
+}
+
+fn is_dynamic(file: &Path) -> bool {
+    file.extension().is_some_and(|e| e == std::env::consts::DLL_EXTENSION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_procedural_macros_and_of_the_kernel_are_left_out() {
+        let dep =
+            |id: &str, kind: Value| serde_json::json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
+        let metadata = serde_json::json!({
+            "packages": [
+                {"name": "epsilab", "id": "lab", "targets": [{"kind": ["lib"]}]},
+                {"name": "derive", "id": "derive", "targets": [{"kind": ["proc-macro"]}]},
+            ],
+            "resolve": {"nodes": [
+                {"id": "kernel", "deps": [dep("lab", Value::Null), dep("evcxr", Value::Null)]},
+                {"id": "lab", "deps": [dep("burn", Value::Null), dep("cc", "build".into())]},
+                {"id": "burn", "deps": [dep("derive", Value::Null)]},
+                {"id": "derive", "deps": [dep("syn", Value::Null)]},
+            ]},
+        });
+        let mut found: Vec<_> = below_the_lab(&metadata).into_iter().collect();
+        found.sort();
+        assert_eq!(found, ["burn", "derive", "lab"]);
+    }
+}

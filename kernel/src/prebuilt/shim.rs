@@ -1,0 +1,104 @@
+//! The package `epsilab` of the notebook: one name with two faces.
+//!
+//! rustc sees the prebuilt dylib and compiles nothing. rust-analyzer, which finds the types of
+//! variables, sees the library's sources and those of Burn, and nothing else.
+
+use std::path::Path;
+
+use epsilab::{Error, Result};
+use serde_json::Value;
+
+use super::place::{Place, sources};
+
+/// Cargo hands both search paths on to the cells: `crate` for the lab itself, `dependency` for
+/// what its metadata names.
+const BUILD_SCRIPT: &str = r#"fn main() {
+    let shim = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let lib = std::path::Path::new(&shim).parent().expect("the lab").join("lib");
+    println!("cargo:rerun-if-changed={}", lib.display());
+    println!("cargo:rustc-link-search=crate={}", lib.display());
+    println!("cargo:rustc-link-search=dependency={}", lib.display());
+}
+"#;
+
+const RUSTC_FACE: &str = "#[cfg(not(rust_analyzer))]\nextern crate epsilab_lab;\n\
+                          #[cfg(not(rust_analyzer))]\npub use epsilab_lab::*;\n";
+
+/// Writes `shim/` into the lab folder.
+///
+/// # Errors
+/// A source can't be read or the folder can't be written.
+pub fn write(place: &Place, metadata: &Value, dir: &Path) -> Result<()> {
+    let io = |e: std::io::Error| Error::io("writing the package that cells depend on", &e);
+    let shim = dir.join("shim");
+    let from = place.workspace.join("src");
+    let mut files = Vec::new();
+    sources(&from, &mut files).map_err(io)?;
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+        let to = shim.join("src").join(file.strip_prefix(&from).unwrap_or(file));
+        std::fs::create_dir_all(to.parent().unwrap_or(&shim)).map_err(io)?;
+        std::fs::copy(file, to).map_err(io)?;
+    }
+    let root = std::fs::read_to_string(from.join("lib.rs")).map_err(io)?;
+    std::fs::write(shim.join("src/lib.rs"), two_faces(&root)).map_err(io)?;
+    std::fs::write(shim.join("build.rs"), BUILD_SCRIPT).map_err(io)?;
+    let burn = super::burn_tree::write(metadata, &dir.join("shim/ra"))?;
+    let dependencies: String =
+        burn.iter().map(|name| format!("{name} = {{ path = \"ra/{name}\" }}\n")).collect();
+    let manifest = format!(
+        "[package]\nname = \"epsilab\"\nversion = \"{}\"\nedition = \"2024\"\nbuild = \"build.rs\"\n\
+         \n[workspace]\nexclude = [\"ra\"]\n\n[lints.rust]\nunexpected_cfgs = {{ level = \"allow\" }}\n\
+         \n[target.'cfg(rust_analyzer)'.dependencies]\n{dependencies}",
+        env!("CARGO_PKG_VERSION")
+    );
+    std::fs::write(shim.join("Cargo.toml"), manifest).map_err(io)
+}
+
+/// The crate root: rustc's face, then every item of the real root for rust-analyzer only.
+fn two_faces(root: &str) -> String {
+    let mut text = String::from(RUSTC_FACE);
+    let (mut depth, mut inside) = (0i32, false);
+    for line in root.lines() {
+        let code = line.split("//").next().unwrap_or_default().trim();
+        let comment = code.is_empty() || line.trim_start().starts_with("//");
+        if !inside && (comment || code.starts_with("#![")) {
+            continue;
+        }
+        if !inside {
+            text.push_str("#[cfg(rust_analyzer)]\n");
+            inside = true;
+        }
+        text.push_str(line);
+        text.push('\n');
+        for c in code.chars() {
+            depth += match c {
+                '{' | '(' | '[' => 1,
+                '}' | ')' | ']' => -1,
+                _ => 0,
+            };
+        }
+        // An attribute belongs to the item that follows it.
+        let closed = depth <= 0 && (code.ends_with(';') || code.ends_with('}'));
+        inside = !closed;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_of_the_root_is_for_rust_analyzer_only() {
+        let root = "//! Docs.\n#![warn(missing_docs)]\n\npub mod a;\n/// Doc.\n#[doc(hidden)]\n\
+                    pub use b::{\n    c,\n    d,\n};\nmod e;\npub fn f() {\n    g();\n}\n";
+        let text = two_faces(root);
+        let ours = text.strip_prefix(RUSTC_FACE).expect("rustc's face first");
+        assert_eq!(
+            ours,
+            "#[cfg(rust_analyzer)]\npub mod a;\n#[cfg(rust_analyzer)]\n#[doc(hidden)]\n\
+             pub use b::{\n    c,\n    d,\n};\n#[cfg(rust_analyzer)]\nmod e;\n\
+             #[cfg(rust_analyzer)]\npub fn f() {\n    g();\n}\n"
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Finding the toolchain that built this binary, and the sources of its standard library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use epsilab::{Error, ErrorKind, Result};
+
+/// What `rustc -vV` said when this binary was built, lines joined by `|`.
+const BUILT_BY: &str = env!("EPSILAB_BUILD_RUSTC_ID");
+/// Where that rustc had its libraries.
+const BUILT_IN: &str = env!("EPSILAB_BUILD_SYSROOT");
+
+/// The very toolchain that built this binary: cells, rust-analyzer and the dylib all use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    /// `<sysroot>/bin/rustc`.
+    pub rustc: PathBuf,
+    /// `<sysroot>/bin/cargo`.
+    pub cargo: PathBuf,
+    /// The folder that `rustc --print sysroot` names.
+    pub sysroot: PathBuf,
+    /// Full commit hash of rustc.
+    pub commit: String,
+    /// Release, such as `1.95.0`.
+    pub version: String,
+    /// Host triple.
+    pub host: String,
+}
+
+impl Toolchain {
+    /// The toolchain of this binary, looked for where it was, then among rustup's toolchains: an
+    /// update may have moved it.
+    ///
+    /// # Errors
+    /// That compiler is not on this machine any more.
+    pub fn find() -> Result<Self> {
+        let mut found_instead = None;
+        for sysroot in std::iter::once(PathBuf::from(BUILT_IN)).chain(rustup_toolchains()) {
+            let Some(identity) = identity(&sysroot.join("bin/rustc")) else { continue };
+            if identity == BUILT_BY {
+                return Ok(Self::at(sysroot));
+            }
+            found_instead.get_or_insert(identity);
+        }
+        let found = found_instead.map_or("none".into(), |id| first_line(&id));
+        Err(Error::new(
+            ErrorKind::Notebook,
+            format!("Rust toolchain = {found}"),
+            format!(
+                "the lab was built by {}, and cells can only be linked to it by the same compiler",
+                first_line(BUILT_BY)
+            ),
+        )
+        .fix("build again with the toolchain you have now: run `cargo lab doctor` in the clone"))
+    }
+
+    fn at(sysroot: PathBuf) -> Self {
+        let bin = sysroot.join("bin");
+        Self {
+            rustc: bin.join("rustc"),
+            cargo: bin.join("cargo"),
+            commit: field(BUILT_BY, "commit-hash: "),
+            version: field(BUILT_BY, "release: "),
+            host: field(BUILT_BY, "host: "),
+            sysroot,
+        }
+    }
+
+    /// Folder of the shared standard library that the cells are linked to.
+    pub fn std_dir(&self) -> PathBuf {
+        self.sysroot.join("lib/rustlib").join(&self.host).join("lib")
+    }
+
+    /// The sources of the standard library are there; rust-analyzer infers the types of `let`
+    /// variables with them.
+    pub fn has_rust_src(&self) -> bool {
+        self.sysroot.join("lib/rustlib/src/rust/library/std/src/lib.rs").is_file()
+    }
+
+    /// Adds the sources of the standard library if they are missing.
+    ///
+    /// # Errors
+    /// They are missing and rustup can't add them.
+    pub fn ensure_rust_src(&self, progress: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.has_rust_src() {
+            return Ok(());
+        }
+        let name = self.sysroot.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        progress(&format!(
+            "adding the sources of Rust's standard library (rust-src, about 3 MB to download) to \
+             the toolchain {name}: the kernel needs them to find the types of variables"
+        ));
+        let out = Command::new(rustup())
+            .args(["component", "add", "rust-src", "--toolchain"])
+            .arg(&name)
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .output();
+        let why = match out {
+            Ok(_) if self.has_rust_src() => return Ok(()),
+            Ok(out) => tail(&String::from_utf8_lossy(&out.stderr), 3),
+            Err(e) => format!("rustup can't be started ({e})"),
+        };
+        Err(Error::new(
+            ErrorKind::Notebook,
+            format!("rust-src = missing in {}", self.sysroot.display()),
+            format!("without it the types of variables can't be found; adding it failed: {why}"),
+        )
+        .fix(format!("run `rustup component add rust-src --toolchain {name}` while online")))
+    }
+}
+
+/// What this binary was built by, in one line.
+pub fn built_by() -> String {
+    first_line(BUILT_BY)
+}
+
+/// Where rustup and cargo keep their own files, as they would find it themselves.
+pub fn home_of(variable: &str, folder: &str) -> Option<PathBuf> {
+    std::env::var_os(variable)
+        .map(PathBuf::from)
+        .or_else(|| dirs::home_dir().map(|home| home.join(folder)))
+}
+
+fn rustup() -> PathBuf {
+    home_of("CARGO_HOME", ".cargo")
+        .map(|home| home.join("bin/rustup"))
+        .filter(|path| path.is_file())
+        .unwrap_or_else(|| "rustup".into())
+}
+
+fn rustup_toolchains() -> Vec<PathBuf> {
+    let Some(home) = home_of("RUSTUP_HOME", ".rustup") else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(home.join("toolchains")) else { return Vec::new() };
+    let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+fn identity(rustc: &Path) -> Option<String> {
+    let out = Command::new(rustc).arg("-vV").output().ok().filter(|out| out.status.success())?;
+    Some(String::from_utf8_lossy(&out.stdout).trim().replace('\n', "|"))
+}
+
+fn first_line(identity: &str) -> String {
+    identity.split('|').next().unwrap_or_default().to_owned()
+}
+
+fn field(identity: &str, name: &str) -> String {
+    identity.split('|').find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned()
+}
+
+/// The last `lines` lines that say something.
+pub fn tail(text: &str, lines: usize) -> String {
+    let said: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    said[said.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_toolchain_that_builds_the_tests_is_found_again() {
+        let toolchain = Toolchain::find().expect("this very build used it");
+        assert!(toolchain.rustc.is_file() && toolchain.cargo.is_file());
+        assert!(toolchain.std_dir().is_dir());
+        assert!(!toolchain.version.is_empty() && !toolchain.host.is_empty());
+    }
+
+    #[test]
+    fn tail_keeps_the_last_lines_that_say_something() {
+        assert_eq!(tail("a\n\nb\nc\n\n", 2), "b\nc");
+        assert_eq!(tail("", 2), "");
+    }
+}

@@ -1,0 +1,227 @@
+//! `run`: executes a notebook without Jupyter or Python and writes what came out.
+
+pub mod notebook;
+mod outputs;
+mod report;
+mod session;
+mod stop;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use epsilab::{Error, ErrorKind, Result};
+use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyStatus};
+
+use crate::{html, prebuilt};
+use notebook::{Notebook, write_whole};
+use outputs::Outputs;
+use report::{Halt, Progress};
+use session::{Ended, Session};
+use stop::Stop;
+
+/// As a shell reports a program ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Execute a notebook and write the executed notebook and an HTML page.
+#[derive(clap::Args, Debug)]
+pub struct RunArgs {
+    /// The notebook (.ipynb).
+    #[arg(value_name = "NB")]
+    pub notebook: PathBuf,
+    /// Write DIR/NB.ipynb and DIR/NB.html [default: NB.executed.ipynb and NB.html beside NB].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How much the notebook does (default: the environment's EPSILAB_PROFILE).
+    #[arg(long)]
+    pub profile: Option<Profile>,
+    /// Stop if one cell takes longer than this many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+}
+
+/// How much a notebook does.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Profile {
+    /// Seconds: to see that everything works.
+    Tiny,
+    /// Minutes on two cores.
+    Default,
+    /// The real thing.
+    Full,
+}
+
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Profile::Tiny => "tiny",
+            Profile::Default => "default",
+            Profile::Full => "full",
+        }
+    }
+}
+
+/// Runs the notebook; the exit code says whether every cell went well.
+///
+/// # Errors
+/// The notebook can't be read, the results can't be written, or the lab can't be built.
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let mut notebook = Notebook::read(&args.notebook)?;
+    let targets = Targets::choose(&args.notebook, args.out.as_deref())?;
+    prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
+    // The child watches the thread that started it: everything stays on this one.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::io("starting the runner", &e))?;
+    let halt = runtime.block_on(execute(&mut notebook, &targets.folder, args))?;
+    write_whole(&targets.notebook, &notebook.to_text()?)?;
+    let page = html::page(notebook.json(), &targets.name, &targets.folder);
+    write_whole(&targets.page, &page)?;
+    if let Some(halt) = &halt {
+        eprintln!("{}", halt.report(std::io::stderr().is_terminal()));
+    }
+    eprintln!("wrote {}\nwrote {}", targets.notebook.display(), targets.page.display());
+    Ok(match halt {
+        None => ExitCode::SUCCESS,
+        Some(Halt::Interrupted) => ExitCode::from(INTERRUPTED),
+        Some(_) => ExitCode::FAILURE,
+    })
+}
+
+/// Where things lie: never over the source.
+struct Targets {
+    folder: PathBuf,
+    name: String,
+    notebook: PathBuf,
+    page: PathBuf,
+}
+
+impl Targets {
+    fn choose(source: &Path, out: Option<&Path>) -> Result<Self> {
+        let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
+        let real = source.canonicalize().map_err(|e| reading(&e))?;
+        let beside =
+            source.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = beside.canonicalize().map_err(|e| reading(&e))?;
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let (to, notebook) = match out {
+            None => (beside.to_path_buf(), format!("{stem}.executed.ipynb")),
+            Some(out) => (out.to_path_buf(), format!("{stem}.ipynb")),
+        };
+        std::fs::create_dir_all(&to)
+            .map_err(|e| Error::io(format!("making the folder {}", to.display()), &e))?;
+        // Better now than after minutes of training.
+        tempfile::tempfile_in(&to).map_err(|e| {
+            Error::io(format!("writing to {}", to.display()), &e)
+                .fix("name a folder of yours with `--out DIR`")
+        })?;
+        let targets = Self {
+            folder,
+            name: format!("{stem}.ipynb"),
+            notebook: to.join(notebook),
+            page: to.join(format!("{stem}.html")),
+        };
+        if targets.notebook.canonicalize().is_ok_and(|there| there == real) {
+            return Err(Error::new(
+                ErrorKind::Setting,
+                format!("--out {} is the notebook's own folder", to.display()),
+                "the executed notebook would be written over its source",
+            )
+            .fix("name another folder, or leave `--out` away"));
+        }
+        Ok(targets)
+    }
+}
+
+async fn execute(notebook: &mut Notebook, folder: &Path, args: &RunArgs) -> Result<Option<Halt>> {
+    let mut stop = Stop::listen();
+    let cells = notebook.code();
+    let mut outputs = Outputs::new(cells.len());
+    let mut session = tokio::select! {
+        session = Session::start(folder, args.profile.map(Profile::name)) => session?,
+        () = stop.asked() => return Ok(Some(Halt::Interrupted)),
+    };
+    notebook.set_language(session.language().clone());
+    let limit = args.timeout.map(Duration::from_secs);
+    let mut halt = None;
+    for (number, (at, source)) in cells.iter().enumerate() {
+        let may_fail = notebook.may_fail(*at);
+        let progress = Progress::start(number + 1, cells.len(), source);
+        let ended = session.execute(number, source, may_fail, limit, &mut outputs, &mut stop).await;
+        halt = match ended {
+            Ok(Ended::Replied(reply)) => {
+                let failed = !matches!(reply.status, ReplyStatus::Ok);
+                if failed && outputs.failure(number).is_none() {
+                    // An error that was not published still has to show in the notebook.
+                    outputs.take(number, &unpublished(&reply).into());
+                }
+                match outputs.failure(number) {
+                    Some(failure) if !may_fail => Some(Halt::Failed {
+                        number: number + 1,
+                        of: cells.len(),
+                        source: source.clone(),
+                        failure: failure.clone(),
+                    }),
+                    _ => None,
+                }
+            }
+            Ok(Ended::Interrupted) => Some(Halt::Interrupted),
+            Ok(Ended::TooLong) => Some(Halt::TooLong {
+                number: number + 1,
+                source: source.clone(),
+                seconds: args.timeout.unwrap_or_default(),
+            }),
+            Err(error) => Some(Halt::Lost(error)),
+        };
+        progress.finish(halt.is_some(), outputs.failure(number).is_some());
+        if halt.is_some() {
+            break;
+        }
+    }
+    session.shut_down().await;
+    for (number, (at, _)) in cells.iter().enumerate() {
+        let (count, shown) = outputs.of(number);
+        notebook.set_outputs(*at, count, shown);
+    }
+    Ok(halt)
+}
+
+fn unpublished(reply: &ExecuteReply) -> ErrorOutput {
+    match &reply.error {
+        Some(error) => ErrorOutput {
+            ename: error.ename.clone(),
+            evalue: error.evalue.clone(),
+            traceback: error.traceback.clone(),
+        },
+        None => ErrorOutput {
+            ename: "Aborted".into(),
+            evalue: "the kernel did not run the cell".into(),
+            traceback: Vec::new(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_never_land_on_the_source() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let source = folder.path().join("a.ipynb");
+        std::fs::write(&source, "{}").expect("written");
+        let beside = Targets::choose(&source, None).expect("beside");
+        assert_eq!(beside.notebook, folder.path().join("a.executed.ipynb"));
+        assert_eq!(beside.page, folder.path().join("a.html"));
+        let out = folder.path().join("new/out");
+        let elsewhere = Targets::choose(&source, Some(&out)).expect("elsewhere");
+        assert_eq!(elsewhere.notebook, out.join("a.ipynb"));
+        assert!(out.is_dir());
+        for same in [folder.path().to_path_buf(), folder.path().join("new/..")] {
+            let refused = Targets::choose(&source, Some(&same)).err().expect("refused");
+            assert!(refused.to_string().contains("over its source"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! A notebook file: read and checked, made complete (cell ids, kernelspec), written as Jupyter does.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use epsilab::{Error, ErrorKind, Result};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// The name of our kernel in notebooks.
+pub const KERNEL: &str = "epsilab";
+
+/// A notebook of format 4 for our kernel, ready to be executed.
+#[derive(Clone, Debug)]
+pub struct Notebook {
+    json: Value,
+}
+
+/// The text of a field that may be a string or a list of lines.
+pub fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
+        _ => String::new(),
+    }
+}
+
+/// Text as notebooks keep it on disk: a list of lines, each with its line end.
+pub fn lines_of(text: &str) -> Value {
+    text.split_inclusive('\n').map(Value::from).collect()
+}
+
+impl Notebook {
+    /// Reads and checks the notebook at `path`.
+    ///
+    /// # Errors
+    /// No such file, not a notebook, a format other than 4, or a notebook for another kernel.
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let wrong = |what: &str, why: String| {
+            Error::new(ErrorKind::Notebook, format!("{shown} {what}"), why)
+        };
+        if path.is_dir() {
+            return Err(wrong("is a folder", "a notebook is one file".into())
+                .fix("name a file in it that ends in .ipynb"));
+        }
+        if path.extension().is_none_or(|e| e != "ipynb") {
+            return Err(wrong("is not a notebook", "its name does not end in .ipynb".into())
+                .fix("name a Jupyter notebook"));
+        }
+        let bytes = std::fs::read(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => missing(path),
+            _ => Error::io(format!("reading {shown}"), &e),
+        })?;
+        let json: Value = serde_json::from_slice(&bytes).map_err(|e| {
+            wrong("is not a notebook", format!("it is not JSON ({e})"))
+                .fix("if an editor or a merge damaged it, take an older version of the file")
+        })?;
+        check_format(&json, &wrong)?;
+        check_kernel(&json, path)?;
+        let mut notebook = Self { json };
+        notebook.complete();
+        Ok(notebook)
+    }
+
+    /// The notebook as JSON of nbformat 4.
+    pub fn json(&self) -> &Value {
+        &self.json
+    }
+
+    /// Index in the list of cells and source of each code cell that has code, in order.
+    pub fn code(&self) -> Vec<(usize, String)> {
+        let cells = self.json["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
+        cells
+            .iter()
+            .enumerate()
+            .filter(|(_, cell)| cell["cell_type"] == "code")
+            .map(|(index, cell)| (index, text_of(&cell["source"])))
+            .filter(|(_, source)| !source.trim().is_empty())
+            .collect()
+    }
+
+    /// The author expects an error in this cell (tag `raises-exception`).
+    pub fn may_fail(&self, cell: usize) -> bool {
+        self.json["cells"][cell]["metadata"]["tags"]
+            .as_array()
+            .is_some_and(|tags| tags.iter().any(|tag| tag == "raises-exception"))
+    }
+
+    /// Sets what a code cell showed.
+    pub fn set_outputs(&mut self, cell: usize, count: Option<u64>, outputs: Vec<Value>) {
+        if let Some(cell) = self.json["cells"].get_mut(cell) {
+            cell["execution_count"] = count.map_or(Value::Null, Value::from);
+            cell["outputs"] = Value::Array(outputs);
+        }
+    }
+
+    /// Sets what the kernel says of its language.
+    pub fn set_language(&mut self, language: Value) {
+        self.json["metadata"]["language_info"] = language;
+    }
+
+    /// The file's text: sorted keys, one space of indent, as Jupyter writes it.
+    pub fn to_text(&self) -> Result<String> {
+        let mut bytes = Vec::new();
+        let format = serde_json::ser::PrettyFormatter::with_indent(b" ");
+        let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
+        serde::Serialize::serialize(&sorted(&self.json), &mut writer)
+            .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))?;
+        bytes.push(b'\n');
+        String::from_utf8(bytes)
+            .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))
+    }
+
+    /// Clears old outputs and adds what nbformat 4.5 asks for.
+    fn complete(&mut self) {
+        self.json["nbformat_minor"] =
+            json!(self.json["nbformat_minor"].as_u64().unwrap_or(0).max(5));
+        let metadata = object(&mut self.json["metadata"]);
+        metadata.insert(
+            "kernelspec".into(),
+            json!({"display_name": "Epsilab (Rust)", "language": "rust", "name": KERNEL}),
+        );
+        let mut seen = HashSet::new();
+        let cells = self.json["cells"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
+        for (index, cell) in cells.iter_mut().enumerate() {
+            let source = text_of(&cell["source"]);
+            let id = match cell["id"].as_str() {
+                Some(id) if is_cell_id(id) && !seen.contains(id) => id.to_owned(),
+                _ => new_cell_id(index, &source, &seen),
+            };
+            cell["source"] = lines_of(&source);
+            object(&mut cell["metadata"]);
+            if cell["cell_type"] == "code" {
+                cell["execution_count"] = Value::Null;
+                cell["outputs"] = json!([]);
+            }
+            cell["id"] = json!(id);
+            seen.insert(id);
+        }
+    }
+}
+
+/// Writes a file so that a reader sees the old or the new one, never a half.
+pub fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let doing = |e: &std::io::Error| Error::io(format!("writing {}", path.display()), e);
+    let mut builder = tempfile::Builder::new();
+    // Temporary files are private; a result is as readable as any file the user makes.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).map_err(|e| doing(&e))?;
+    file.write_all(text.as_bytes()).map_err(|e| doing(&e))?;
+    file.persist(path).map_err(|e| doing(&e.error))?;
+    Ok(())
+}
+
+fn missing(path: &Path) -> Error {
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let fix = match notebooks_beside(path).as_slice() {
+        [] => "check the path; notebooks of the lab are in `notebooks/`".to_owned(),
+        found => format!("notebooks there: {}", found.join(", ")),
+    };
+    Error::new(
+        ErrorKind::Notebook,
+        format!("no notebook {}", path.display()),
+        format!("there is no such file (looked from {})", here.display()),
+    )
+    .fix(fix)
+}
+
+fn notebooks_beside(path: &Path) -> Vec<String> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut found: Vec<String> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".ipynb") && !name.ends_with(".executed.ipynb"))
+        .collect();
+    found.sort();
+    found.truncate(8);
+    found
+}
+
+fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<()> {
+    let Some(format) = json["nbformat"].as_u64() else {
+        return Err(wrong("is not a notebook", "it is JSON, but has no `nbformat`".into())
+            .fix("name a Jupyter notebook"));
+    };
+    if format < 4 {
+        return Err(wrong(&format!("has format {format}"), "only format 4 can be run".into()).fix(
+            "convert it with `jupyter nbconvert --to notebook --nbformat 4 FILE`, \
+             or open and save it in JupyterLab",
+        ));
+    }
+    if format > 4 {
+        return Err(wrong(&format!("has format {format}"), "this version knows format 4".into())
+            .fix("save it as format 4, or update Epsilab"));
+    }
+    let Some(cells) = json["cells"].as_array() else {
+        return Err(wrong("is not a notebook", "it has no list of cells".into())
+            .fix("name a Jupyter notebook"));
+    };
+    for (index, cell) in cells.iter().enumerate() {
+        let kind = cell["cell_type"].as_str();
+        let source = &cell["source"];
+        let known = matches!(kind, Some("code" | "markdown" | "raw"));
+        let lines = source.as_array().is_some_and(|lines| lines.iter().all(Value::is_string));
+        if !known || !(source.is_string() || lines) {
+            return Err(wrong(
+                "is damaged",
+                format!("cell {} has no known type or no source", index + 1),
+            )
+            .fix("open it in JupyterLab, delete that cell and save"));
+        }
+    }
+    Ok(())
+}
+
+/// Ours: says so, or is for some kernel of Rust, or says nothing.
+fn check_kernel(json: &Value, path: &Path) -> Result<()> {
+    let spec = &json["metadata"]["kernelspec"];
+    let name = spec["name"].as_str();
+    let language = spec["language"]
+        .as_str()
+        .or_else(|| json["metadata"]["language_info"]["name"].as_str())
+        .map(str::to_lowercase);
+    let ours = match (name, language.as_deref()) {
+        (_, Some(language)) => language == "rust",
+        (Some(name), None) => matches!(name, KERNEL | "rust"),
+        (None, None) => true,
+    };
+    if ours {
+        return Ok(());
+    }
+    let wants = match (name, language) {
+        (Some(name), Some(language)) => format!("the kernel \"{name}\" (language {language})"),
+        (Some(name), None) => format!("the kernel \"{name}\""),
+        (None, language) => format!("a kernel for {}", language.unwrap_or_default()),
+    };
+    Err(Error::new(
+        ErrorKind::Notebook,
+        format!("{} is for another kernel", path.display()),
+        format!("it wants {wants}; this command runs Rust notebooks on the kernel \"{KERNEL}\""),
+    )
+    .fix(format!(
+        "run it with `jupyter execute {}`; if it is a Rust notebook after all, choose \
+         \"Epsilab (Rust)\" in JupyterLab (Kernel, Change Kernel) and save",
+        path.display()
+    )))
+}
+
+/// The value as an object; anything else is replaced by an empty one.
+fn object(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it was just made an object")
+}
+
+fn is_cell_id(id: &str) -> bool {
+    (1..=64).contains(&id.len())
+        && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+/// Made from place and content, so that running a notebook twice gives the same file.
+fn new_cell_id(index: usize, source: &str, taken: &HashSet<String>) -> String {
+    (0u32..)
+        .map(|attempt| {
+            let hash = Sha256::digest(format!("{index}\n{attempt}\n{source}"));
+            hash[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        })
+        .find(|id| !taken.contains(id))
+        .expect("there are more ids than cells")
+}
+
+/// Keys in order, whatever map serde_json was built with.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut pairs: Vec<_> = map.iter().collect();
+            pairs.sort_by(|a, b| a.0.cmp(b.0));
+            Value::Object(pairs.into_iter().map(|(k, v)| (k.clone(), sorted(v))).collect())
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Notebook> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.ipynb");
+        std::fs::write(&path, text).expect("written");
+        Notebook::read(&path)
+    }
+
+    #[track_caller]
+    fn refused(text: &str, words: &str) {
+        let error = read(text).expect_err("refused").to_string();
+        assert!(error.contains(words) && error.contains("what to do"), "{error}");
+    }
+
+    fn with_metadata(metadata: &str) -> String {
+        format!("{{\"nbformat\":4,\"nbformat_minor\":2,\"metadata\":{metadata},\"cells\":[]}}")
+    }
+
+    #[test]
+    fn what_is_no_notebook_is_refused_with_advice() {
+        refused("not json", "not JSON");
+        refused("{}", "no `nbformat`");
+        refused("[1]", "no `nbformat`");
+        refused("{\"nbformat\":3,\"worksheets\":[]}", "format 3");
+        refused("{\"nbformat\":5,\"cells\":[]}", "format 5");
+        refused("{\"nbformat\":4}", "no list of cells");
+        refused("{\"nbformat\":4,\"cells\":[{\"cell_type\":\"code\"}]}", "cell 1");
+        refused("{\"nbformat\":4,\"cells\":[3]}", "cell 1");
+        let error = Notebook::read(Path::new("/nowhere/a.ipynb")).expect_err("missing");
+        assert!(error.to_string().contains("no notebook /nowhere/a.ipynb"), "{error}");
+        assert!(Notebook::read(Path::new("Cargo.toml")).is_err());
+    }
+
+    #[test]
+    fn notebooks_for_another_kernel_are_named_and_ours_pass() {
+        refused(&with_metadata(r#"{"kernelspec":{"name":"python3","language":"python"}}"#), {
+            "the kernel \"python3\" (language python)"
+        });
+        refused(&with_metadata(r#"{"language_info":{"name":"julia"}}"#), "julia");
+        refused(&with_metadata(r#"{"kernelspec":{"name":"ir"}}"#), "\"ir\"");
+        for ours in [
+            "{}",
+            r#"{"kernelspec":{"name":"epsilab"}}"#,
+            r#"{"kernelspec":{"name":"rust"}}"#,
+            r#"{"kernelspec":{"name":"my-lab","language":"rust"}}"#,
+            r#"{"language_info":{"name":"Rust"}}"#,
+        ] {
+            assert!(read(&with_metadata(ours)).is_ok(), "{ours}");
+        }
+    }
+
+    #[test]
+    fn cells_get_valid_stable_ids_and_lose_old_outputs() {
+        let text = r#"{"nbformat":4,"nbformat_minor":4,"cells":[
+            {"cell_type":"code","source":"1","outputs":[1],"execution_count":9,"id":"keep"},
+            {"cell_type":"code","source":["2\n","3"],"id":"keep"},
+            {"cell_type":"markdown","source":"x","id":"not valid!"}]}"#;
+        let (a, b) = (read(text).expect("valid"), read(text).expect("valid"));
+        assert_eq!(a.to_text().expect("text"), b.to_text().expect("text"));
+        let ids: Vec<_> =
+            (0..3).map(|i| a.json()["cells"][i]["id"].as_str().expect("an id")).collect();
+        assert_eq!(ids[0], "keep");
+        assert!(ids.iter().all(|id| is_cell_id(id)) && ids[1] != "keep" && ids[1] != ids[2]);
+        assert_eq!(a.json()["nbformat_minor"], 5);
+        assert_eq!(a.json()["cells"][0]["outputs"], json!([]));
+        assert_eq!(a.code(), [(0, "1".to_owned()), (1, "2\n3".to_owned())]);
+        assert!(a.to_text().expect("text").starts_with("{\n \"cells\": [\n  {\n   \"cell_type\""));
+    }
+
+    #[test]
+    fn only_tagged_cells_may_fail() {
+        let text = r#"{"nbformat":4,"cells":[
+            {"cell_type":"code","source":"1","metadata":{"tags":["raises-exception"]}},
+            {"cell_type":"code","source":"1","metadata":{"tags":"raises-exception"}}]}"#;
+        let notebook = read(text).expect("valid");
+        assert!(notebook.may_fail(0) && !notebook.may_fail(1) && !notebook.may_fail(7));
+    }
+}

@@ -1,0 +1,285 @@
+//! What the cells show, gathered from the kernel's messages as a notebook keeps it.
+
+use jupyter_zmq_client::{ClearOutput, ErrorOutput, JupyterMessageContent, Media, Stdio};
+use serde_json::{Map, Value, json};
+
+use super::notebook::lines_of;
+
+/// The outputs of all cells: an update may reach back to an earlier one.
+#[derive(Default)]
+pub struct Outputs {
+    cells: Vec<Cell>,
+}
+
+#[derive(Default)]
+struct Cell {
+    shown: Vec<Shown>,
+    /// `clear_output(wait)`: cleared when the next output comes.
+    clear_next: bool,
+    count: Option<u64>,
+    failed: Option<Failure>,
+}
+
+enum Shown {
+    Stream { name: &'static str, text: String },
+    Value { json: Value, display: Option<String> },
+}
+
+/// The error of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// Its name, such as the code of a compile error.
+    pub name: String,
+    /// One line.
+    pub value: String,
+    /// As a terminal shows it.
+    pub traceback: Vec<String>,
+}
+
+impl From<&ErrorOutput> for Failure {
+    fn from(error: &ErrorOutput) -> Self {
+        Self {
+            name: error.ename.clone(),
+            value: error.evalue.clone(),
+            traceback: error.traceback.clone(),
+        }
+    }
+}
+
+impl Outputs {
+    /// Room for `cells` cells.
+    pub fn new(cells: usize) -> Self {
+        Self { cells: (0..cells).map(|_| Cell::default()).collect() }
+    }
+
+    /// Takes what the kernel published for `cell`; messages that show nothing are passed over.
+    pub fn take(&mut self, cell: usize, message: &JupyterMessageContent) {
+        match message {
+            JupyterMessageContent::StreamContent(stream) => {
+                let name = match stream.name {
+                    Stdio::Stdout => "stdout",
+                    Stdio::Stderr => "stderr",
+                };
+                self.stream(cell, name, &stream.text);
+            }
+            JupyterMessageContent::DisplayData(display) => {
+                let id = display.transient.as_ref().and_then(|t| t.display_id.clone());
+                let json = json!({"output_type": "display_data", "data": bundle(&display.data),
+                    "metadata": display.metadata});
+                self.value(cell, json, id);
+            }
+            JupyterMessageContent::UpdateDisplayData(update) => {
+                if let Some(id) = &update.transient.display_id {
+                    self.update(id, &bundle(&update.data), &update.metadata);
+                }
+            }
+            JupyterMessageContent::ExecuteResult(result) => {
+                let id = result.transient.as_ref().and_then(|t| t.display_id.clone());
+                let json = json!({"output_type": "execute_result", "data": bundle(&result.data),
+                    "metadata": result.metadata, "execution_count": result.execution_count.value()});
+                self.value(cell, json, id);
+            }
+            JupyterMessageContent::ErrorOutput(error) => {
+                self.fail(cell, error.into());
+                let json = json!({"output_type": "error", "ename": error.ename,
+                    "evalue": error.evalue, "traceback": error.traceback});
+                self.value(cell, json, None);
+            }
+            JupyterMessageContent::ClearOutput(ClearOutput { wait }) => {
+                if let Some(cell) = self.cells.get_mut(cell) {
+                    cell.clear_next = *wait;
+                    if !wait {
+                        cell.shown.clear();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The number that the kernel gave to this execution.
+    pub fn set_count(&mut self, cell: usize, count: u64) {
+        if let Some(cell) = self.cells.get_mut(cell) {
+            cell.count = Some(count);
+        }
+    }
+
+    /// Notes that the cell failed; what was published first stands.
+    pub fn fail(&mut self, cell: usize, failure: Failure) {
+        if let Some(cell) = self.cells.get_mut(cell) {
+            cell.failed.get_or_insert(failure);
+        }
+    }
+
+    /// How the cell failed, if it did.
+    pub fn failure(&self, cell: usize) -> Option<&Failure> {
+        self.cells.get(cell)?.failed.as_ref()
+    }
+
+    /// Execution count and outputs of a cell in the form of nbformat.
+    pub fn of(&self, cell: usize) -> (Option<u64>, Vec<Value>) {
+        let Some(cell) = self.cells.get(cell) else { return (None, Vec::new()) };
+        let shown = cell.shown.iter().map(|shown| match shown {
+            Shown::Stream { name, text } => json!({"output_type": "stream", "name": name,
+                "text": lines_of(&without_overwritten(text))}),
+            Shown::Value { json, .. } => json.clone(),
+        });
+        (cell.count, shown.collect())
+    }
+
+    fn stream(&mut self, cell: usize, name: &'static str, text: &str) {
+        let Some(cell) = self.ready(cell) else { return };
+        match cell.shown.last_mut() {
+            Some(Shown::Stream { name: last, text: shown }) if *last == name => {
+                shown.push_str(text);
+            }
+            _ => cell.shown.push(Shown::Stream { name, text: text.to_owned() }),
+        }
+    }
+
+    fn value(&mut self, cell: usize, json: Value, display: Option<String>) {
+        if let Some(cell) = self.ready(cell) {
+            cell.shown.push(Shown::Value { json, display });
+        }
+    }
+
+    fn ready(&mut self, cell: usize) -> Option<&mut Cell> {
+        let cell = self.cells.get_mut(cell)?;
+        if std::mem::take(&mut cell.clear_next) {
+            cell.shown.clear();
+        }
+        Some(cell)
+    }
+
+    /// Replaces every output with this display id, in whichever cell it stands.
+    fn update(&mut self, id: &str, data: &Value, metadata: &Map<String, Value>) {
+        for shown in self.cells.iter_mut().flat_map(|cell| &mut cell.shown) {
+            if let Shown::Value { json, display: Some(display) } = shown
+                && display == id
+            {
+                json["data"] = data.clone();
+                json["metadata"] = Value::Object(metadata.clone());
+            }
+        }
+    }
+}
+
+/// A mime bundle as on disk: text as lines, binary data as one string.
+fn bundle(media: &Media) -> Value {
+    let Ok(Value::Object(data)) = serde_json::to_value(media) else { return json!({}) };
+    let lines = |kind: &str| {
+        kind.starts_with("text/") || matches!(kind, "application/javascript" | "image/svg+xml")
+    };
+    data.into_iter()
+        .map(|(kind, value)| match value {
+            Value::String(text) if lines(&kind) => (kind, lines_of(&text)),
+            other => (kind, other),
+        })
+        .collect::<Map<String, Value>>()
+        .into()
+}
+
+/// Text after a bare carriage return replaces its line, as on a terminal (progress bars).
+fn without_overwritten(text: &str) -> String {
+    if !text.contains('\r') {
+        return text.to_owned();
+    }
+    text.replace("\r\n", "\n")
+        .split_inclusive('\n')
+        .map(|line| {
+            let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
+            let last = body.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
+            format!("{last}{end}")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jupyter_zmq_client::{
+        DisplayData, ExecuteResult, ExecutionCount, MediaType, StreamContent, Transient,
+        UpdateDisplayData,
+    };
+
+    use super::*;
+
+    fn plain(text: &str) -> Media {
+        Media::new(vec![MediaType::Plain(text.into())])
+    }
+
+    fn display(text: &str, id: &str) -> JupyterMessageContent {
+        let transient = Some(Transient { display_id: Some(id.into()) });
+        DisplayData { data: plain(text), metadata: Map::new(), transient }.into()
+    }
+
+    #[test]
+    fn neighbouring_streams_of_one_name_are_merged() {
+        let mut outputs = Outputs::new(1);
+        for (name, text) in [(true, "a\n"), (true, "b"), (false, "c\n"), (true, "d\n")] {
+            let stream =
+                if name { StreamContent::stdout(text) } else { StreamContent::stderr(text) };
+            outputs.take(0, &stream.into());
+        }
+        let (_, shown) = outputs.of(0);
+        assert_eq!(shown.len(), 3);
+        assert_eq!(shown[0]["text"], json!(["a\n", "b"]));
+        assert_eq!(shown[1]["name"], "stderr");
+    }
+
+    #[test]
+    fn an_update_replaces_the_output_also_of_an_earlier_cell() {
+        let mut outputs = Outputs::new(2);
+        outputs.take(0, &display("old", "x"));
+        outputs.take(0, &display("other", "y"));
+        outputs.take(1, &UpdateDisplayData::new(plain("new"), "x").into());
+        let (_, shown) = outputs.of(0);
+        assert_eq!(shown[0]["data"]["text/plain"], json!(["new"]));
+        assert_eq!(shown[0]["output_type"], "display_data");
+        assert_eq!(shown[1]["data"]["text/plain"], json!(["other"]));
+        assert!(outputs.of(1).1.is_empty());
+        assert!(shown[0].get("transient").is_none());
+    }
+
+    #[test]
+    fn clearing_happens_at_once_or_with_the_next_output() {
+        let mut outputs = Outputs::new(1);
+        outputs.take(0, &display("a", "x"));
+        outputs.take(0, &ClearOutput { wait: true }.into());
+        assert_eq!(outputs.of(0).1.len(), 1);
+        outputs.take(0, &StreamContent::stdout("b").into());
+        assert_eq!(outputs.of(0).1.len(), 1);
+        outputs.take(0, &ClearOutput { wait: false }.into());
+        assert!(outputs.of(0).1.is_empty());
+    }
+
+    #[test]
+    fn results_and_errors_have_the_form_of_nbformat() {
+        let mut outputs = Outputs::new(1);
+        outputs.take(0, &ExecuteResult::new(ExecutionCount::new(3), plain("2")).into());
+        let error = ErrorOutput {
+            ename: "E0425".into(),
+            evalue: "no x".into(),
+            traceback: vec!["E0425: no x".into()],
+        };
+        outputs.take(0, &error.into());
+        outputs.set_count(0, 3);
+        let (count, shown) = outputs.of(0);
+        assert_eq!(count, Some(3));
+        assert_eq!(shown[0]["execution_count"], 3);
+        assert_eq!(shown[1]["ename"], "E0425");
+        assert_eq!(outputs.failure(0).map(|f| f.value.as_str()), Some("no x"));
+    }
+
+    #[test]
+    fn a_carriage_return_overwrites_its_line() {
+        assert_eq!(without_overwritten("1 %\r50 %\r100 %\ndone\r\n"), "100 %\ndone\n");
+        assert_eq!(without_overwritten("a\rb\r"), "b");
+    }
+
+    #[test]
+    fn messages_for_cells_that_do_not_exist_are_harmless() {
+        let mut outputs = Outputs::new(1);
+        outputs.take(5, &display("a", "x"));
+        assert!(outputs.of(5).1.is_empty() && outputs.of(0).1.is_empty());
+    }
+}

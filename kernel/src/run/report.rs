@@ -1,0 +1,122 @@
+//! What the runner says while it works and when it has to stop.
+
+use std::io::Write;
+use std::time::Instant;
+
+use epsilab::Error;
+
+use super::outputs::Failure;
+use crate::html::without_colours;
+
+/// Longest first line of a cell that is shown.
+const WIDTH: usize = 60;
+
+/// Why a notebook did not come to its end.
+pub enum Halt {
+    /// A cell failed.
+    Failed { number: usize, of: usize, source: String, failure: Failure },
+    /// The user stopped it.
+    Interrupted,
+    /// A cell took longer than allowed.
+    TooLong { number: usize, source: String, seconds: u64 },
+    /// The kernel is gone.
+    Lost(Error),
+}
+
+impl Halt {
+    /// The report for people: which cell, its code, the error.
+    pub fn report(&self, colours: bool) -> String {
+        match self {
+            Halt::Failed { number, of, source, failure } => {
+                let traceback = failure.traceback.join("\n");
+                let text = match traceback.trim().is_empty() {
+                    true => format!("{}: {}", failure.name, failure.value),
+                    false => traceback,
+                };
+                let text = if colours { text } else { without_colours(&text) };
+                format!(
+                    "error: code cell {number} of {of} failed: {}: {}\n\n{}\n\n{}\n",
+                    failure.name,
+                    without_colours(failure.value.lines().next().unwrap_or_default()),
+                    indented(source),
+                    text.trim_end()
+                )
+            }
+            Halt::Interrupted => "error: interrupted; what was done so far is kept".to_owned(),
+            Halt::TooLong { number, source, seconds } => format!(
+                "error: code cell {number} took longer than {seconds} s (--timeout)\n\n{}\n",
+                indented(source)
+            ),
+            Halt::Lost(error) => format!("error: {error}"),
+        }
+    }
+}
+
+fn indented(source: &str) -> String {
+    source
+        .trim_end()
+        .lines()
+        .map(|line| format!("    {line}\n"))
+        .collect::<String>()
+        .trim_end()
+        .into()
+}
+
+/// One line for one cell: which, its first line, and how long it took.
+pub struct Progress {
+    started: Instant,
+}
+
+impl Progress {
+    /// Says which cell is running.
+    pub fn start(number: usize, of: usize, source: &str) -> Self {
+        let width = of.to_string().len();
+        eprint!("[{number:>width$}/{of}] {:<WIDTH$} ", first_line(source));
+        // Progress that can't be shown is no reason to stop.
+        let _ = std::io::stderr().flush();
+        Self { started: Instant::now() }
+    }
+
+    /// Says how long it took, and whether it went well.
+    pub fn finish(self, halted: bool, failed: bool) {
+        let note = match (halted, failed) {
+            (true, _) => "  stopped here",
+            (false, true) => "  error, as expected",
+            (false, false) => "",
+        };
+        eprintln!("{:6.1} s{note}", self.started.elapsed().as_secs_f64());
+    }
+}
+
+fn first_line(source: &str) -> String {
+    let line = source.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    if line.chars().count() <= WIDTH {
+        return line.to_owned();
+    }
+    line.chars().take(WIDTH - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_cell_is_named_with_its_code_and_error() {
+        let failure = Failure {
+            name: "E0425".into(),
+            value: "cannot find value `y`".into(),
+            traceback: vec!["\u{1b}[31merror\u{1b}[0m: cannot find".into()],
+        };
+        let halt = Halt::Failed { number: 2, of: 3, source: "let x = y;\n".into(), failure };
+        let text = halt.report(false);
+        assert!(text.starts_with("error: code cell 2 of 3 failed: E0425: cannot find value `y`"));
+        assert!(text.contains("\n    let x = y;\n") && text.contains("error: cannot find"));
+        assert!(halt.report(true).contains("\u{1b}[31m"));
+    }
+
+    #[test]
+    fn long_first_lines_are_cut() {
+        assert_eq!(first_line("\n  let x = 1;\nlet y = 2;"), "let x = 1;");
+        assert_eq!(first_line(&"ε".repeat(100)).chars().count(), WIDTH);
+    }
+}

@@ -1,0 +1,426 @@
+//! One kernel of our own for one notebook: started as a child process, spoken to as any Jupyter
+//! client does, watched so that its death never leaves us waiting.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use epsilab::{Error, ErrorKind, Result};
+use jupyter_zmq_client::{
+    ClientControlConnection, ConnectionInfo, DealerSendConnection, ExecuteReply, ExecuteRequest,
+    ExecutionState, InterruptRequest, JupyterMessage, JupyterMessageContent, KernelInfoRequest,
+    RuntimeError, ShutdownRequest, create_client_control_connection,
+    create_client_iopub_connection, create_client_shell_connection_with_identity, peek_ports,
+    peer_identity_for_session,
+};
+use serde_json::Value;
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::outputs::Outputs;
+use super::stop::Stop;
+
+/// A kernel that has not answered by then is not going to.
+const START: Duration = Duration::from_secs(90);
+/// After an interrupt, for the cell to come to its end (a training run stops after its step).
+const GRACE: Duration = Duration::from_secs(20);
+/// For the last outputs after the reply.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+/// For an orderly end.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How a cell ended.
+pub enum Ended {
+    /// The kernel replied (the cell may have failed).
+    Replied(Box<ExecuteReply>),
+    /// The user stopped it.
+    Interrupted,
+    /// It ran longer than allowed.
+    TooLong,
+}
+
+/// A running kernel.
+pub struct Session {
+    child: Child,
+    shell: DealerSendConnection,
+    control: ClientControlConnection,
+    heard: UnboundedReceiver<Heard>,
+    /// Which cell each of our requests ran.
+    cells: HashMap<String, usize>,
+    language: Value,
+    /// Private folder with the connection file and what the kernel printed.
+    folder: tempfile::TempDir,
+}
+
+enum Heard {
+    Published(JupyterMessage),
+    Reply(JupyterMessage),
+    Broken(String),
+}
+
+impl Session {
+    /// Starts a kernel that works in `folder`; `profile` is handed to the cells.
+    ///
+    /// # Errors
+    /// The kernel can't be started or ends before it answers.
+    pub async fn start(folder: &Path, profile: Option<&str>) -> Result<Self> {
+        let private = private_folder()?;
+        let info = connection_info().await?;
+        let connection = private.path().join("connection.json");
+        write_private(&connection, &serde_json::to_string(&info).unwrap_or_default())?;
+        let mut child = spawn(&connection, private.path(), folder, profile)?;
+        let connected = tokio::select! {
+            connected = timeout(START, connect(&info)) => match connected {
+                Ok(connected) => connected.map_err(protocol),
+                Err(_) => Err(trouble("the kernel does not answer", "it is running, but silent")),
+            },
+            status = child.wait() => Err(died(status, private.path(), "before it answered")),
+        };
+        let (shell, control, heard, asking) = connected?;
+        let mut session = Self {
+            child,
+            shell,
+            control,
+            heard,
+            cells: HashMap::new(),
+            language: Value::Null,
+            folder: private,
+        };
+        session.shake_hands(&asking).await?;
+        Ok(session)
+    }
+
+    /// What the kernel says of its language, for the notebook's metadata.
+    pub fn language(&self) -> &Value {
+        &self.language
+    }
+
+    /// Runs one cell and gathers what is shown, here or by updates in earlier cells.
+    ///
+    /// # Errors
+    /// The kernel died or the connection broke.
+    pub async fn execute(
+        &mut self,
+        cell: usize,
+        code: &str,
+        may_fail: bool,
+        limit: Option<Duration>,
+        outputs: &mut Outputs,
+        stop: &mut Stop,
+    ) -> Result<Ended> {
+        let request: JupyterMessage =
+            ExecuteRequest { stop_on_error: !may_fail, ..ExecuteRequest::new(code.to_owned()) }
+                .into();
+        let id = request.header.msg_id.clone();
+        self.cells.insert(id.clone(), cell);
+        self.shell.send(request).await.map_err(protocol)?;
+
+        let mut reply: Option<Box<ExecuteReply>> = None;
+        let mut idle = false;
+        let mut stopped: Option<Ended> = None;
+        let mut deadline = limit.map(|limit| Instant::now() + limit);
+        while !(reply.is_some() && idle) {
+            let until = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+            tokio::select! {
+                biased;
+                heard = self.heard.recv() => match heard {
+                    Some(Heard::Published(message)) => {
+                        idle |= is_idle(&message, &id);
+                        self.publish(&message, outputs);
+                    }
+                    Some(Heard::Reply(message)) => {
+                        if parent(&message) == Some(id.as_str())
+                            && let JupyterMessageContent::ExecuteReply(content) = message.content
+                        {
+                            reply = Some(Box::new(content));
+                            deadline = Some(Instant::now() + LAST_WORDS);
+                        }
+                    }
+                    Some(Heard::Broken(why)) => return Err(trouble("the kernel is lost", &why)),
+                    None => return Err(trouble("the kernel is lost", "its connection closed")),
+                },
+                status = self.child.wait() => {
+                    self.drain(outputs);
+                    return Err(died(status, self.folder.path(), "while it ran the cell"));
+                }
+                () = stop.asked() => {
+                    if stopped.replace(Ended::Interrupted).is_some() {
+                        // The second time: no more waiting.
+                        self.kill();
+                        return Ok(Ended::Interrupted);
+                    }
+                    self.interrupt().await?;
+                    deadline = Some(Instant::now() + GRACE);
+                }
+                () = sleep_until(until), if deadline.is_some() => {
+                    if reply.is_some() {
+                        break;
+                    }
+                    if let Some(ended) = stopped {
+                        self.kill();
+                        return Ok(ended);
+                    }
+                    stopped = Some(Ended::TooLong);
+                    self.interrupt().await?;
+                    deadline = Some(Instant::now() + GRACE);
+                }
+            }
+        }
+        match (stopped, reply) {
+            (Some(ended), _) => Ok(ended),
+            (None, Some(reply)) => Ok(Ended::Replied(reply)),
+            (None, None) => Err(trouble("the kernel is lost", "it never replied")),
+        }
+    }
+
+    /// Ends the kernel in good order, or without it if it does not go.
+    pub async fn shut_down(mut self) {
+        if self.child.id().is_none() {
+            return;
+        }
+        let (control, child) = (&mut self.control, &mut self.child);
+        let goodbye = async {
+            // A kernel that can't be told any more is waited for all the same, then killed.
+            let _ = control.send(ShutdownRequest { restart: false }.into()).await;
+            child.wait().await
+        };
+        if timeout(FAREWELL, goodbye).await.is_ok() {
+            return;
+        }
+        self.kill();
+        let _ = timeout(FAREWELL, self.child.wait()).await;
+    }
+
+    /// Asks for kernel_info until both the reply and something published have come: only then does
+    /// our subscription stand, and no output can be missed.
+    async fn shake_hands(&mut self, asking: &JupyterMessage) -> Result<()> {
+        let (mut answered, mut published) = (false, false);
+        let end = Instant::now() + START;
+        let mut ask_again = Instant::now();
+        while !(answered && published) {
+            tokio::select! {
+                biased;
+                heard = self.heard.recv() => match heard {
+                    Some(Heard::Published(_)) => published = true,
+                    Some(Heard::Reply(message)) => {
+                        if let JupyterMessageContent::KernelInfoReply(info) = message.content {
+                            answered = true;
+                            let language = serde_json::to_value(&info.language_info);
+                            self.language = without_nulls(language.unwrap_or_default());
+                        }
+                    }
+                    Some(Heard::Broken(why)) => return Err(trouble("the kernel is lost", &why)),
+                    None => return Err(trouble("the kernel is lost", "its connection closed")),
+                },
+                status = self.child.wait() => {
+                    return Err(died(status, self.folder.path(), "before it answered"));
+                }
+                () = sleep_until(ask_again) => {
+                    if Instant::now() > end {
+                        return Err(trouble("the kernel does not answer", "it is running, but silent"));
+                    }
+                    let mut request = asking.clone();
+                    request.header.msg_id = uuid::Uuid::new_v4().to_string();
+                    self.shell.send(request).await.map_err(protocol)?;
+                    ask_again = Instant::now() + Duration::from_millis(300);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, message: &JupyterMessage, outputs: &mut Outputs) {
+        let Some(&cell) = parent(message).and_then(|id| self.cells.get(id)) else { return };
+        if let JupyterMessageContent::ExecuteInput(input) = &message.content {
+            outputs.set_count(cell, input.execution_count.value() as u64);
+        }
+        outputs.take(cell, &message.content);
+    }
+
+    /// What had already arrived when the kernel died.
+    fn drain(&mut self, outputs: &mut Outputs) {
+        while let Ok(heard) = self.heard.try_recv() {
+            if let Heard::Published(message) = heard {
+                self.publish(&message, outputs);
+            }
+        }
+    }
+
+    async fn interrupt(&mut self) -> Result<()> {
+        self.control.send(InterruptRequest {}.into()).await.map_err(protocol)
+    }
+
+    /// The kernel and everything it started, at once.
+    fn kill(&mut self) {
+        #[cfg(unix)]
+        if let Some(id) = self.child.id() {
+            // SAFETY: a plain system call; the child is not reaped yet, so the group is its own.
+            unsafe { libc::kill(-(id as libc::pid_t), libc::SIGKILL) };
+        }
+        let _ = self.child.start_kill();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn is_idle(message: &JupyterMessage, id: &str) -> bool {
+    matches!(&message.content, JupyterMessageContent::Status(status)
+        if matches!(status.execution_state, ExecutionState::Idle))
+        && parent(message) == Some(id)
+}
+
+fn parent(message: &JupyterMessage) -> Option<&str> {
+    message.parent_header.as_ref().map(|header| header.msg_id.as_str())
+}
+
+type Connected =
+    (DealerSendConnection, ClientControlConnection, UnboundedReceiver<Heard>, JupyterMessage);
+
+async fn connect(info: &ConnectionInfo) -> Result<Connected, RuntimeError> {
+    let session = uuid::Uuid::new_v4().to_string();
+    let mut published = create_client_iopub_connection(info, "", &session).await?;
+    let identity = peer_identity_for_session(&session)?;
+    let shell = create_client_shell_connection_with_identity(info, &session, identity).await?;
+    let control = create_client_control_connection(info, &session).await?;
+    let (send, mut replies) = shell.split();
+    let (said, heard) = unbounded_channel();
+    let also = said.clone();
+    tokio::spawn(async move { while pass_on(published.read().await, &said, Heard::Published) {} });
+    tokio::spawn(async move { while pass_on(replies.read().await, &also, Heard::Reply) {} });
+    Ok((send, control, heard, KernelInfoRequest {}.into()))
+}
+
+/// Hands on what was read; false ends the reading.
+fn pass_on(
+    read: Result<JupyterMessage, RuntimeError>,
+    said: &UnboundedSender<Heard>,
+    wrap: fn(JupyterMessage) -> Heard,
+) -> bool {
+    match read {
+        Ok(message) => said.send(wrap(message)).is_ok(),
+        Err(RuntimeError::ZmqError(e)) => {
+            let _ = said.send(Heard::Broken(e.to_string()));
+            false
+        }
+        // One message that can't be read (unknown form, wrong signature) is no reason to give up.
+        Err(_) => !said.is_closed(),
+    }
+}
+
+async fn connection_info() -> Result<ConnectionInfo> {
+    let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let ports = peek_ports(here, 5).await.map_err(protocol)?;
+    let [shell_port, iopub_port, stdin_port, control_port, hb_port] = ports[..] else {
+        return Err(trouble("no free ports", "the operating system gave fewer than five"));
+    };
+    Ok(ConnectionInfo {
+        ip: here.to_string(),
+        transport: jupyter_protocol::connection_info::Transport::TCP,
+        shell_port,
+        iopub_port,
+        stdin_port,
+        control_port,
+        hb_port,
+        key: uuid::Uuid::new_v4().to_string(),
+        signature_scheme: "hmac-sha256".into(),
+        kernel_name: Some(super::notebook::KERNEL.into()),
+    })
+}
+
+fn private_folder() -> Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("epsilab-run-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.tempdir().map_err(|e| Error::io("making a private temporary folder", &e))
+}
+
+fn write_private(path: &Path, text: &str) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+        .open(path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
+        .map_err(|e| Error::io(format!("writing {}", path.display()), &e))
+}
+
+fn log_of(private: &Path) -> PathBuf {
+    private.join("kernel.log")
+}
+
+fn spawn(connection: &Path, private: &Path, folder: &Path, profile: Option<&str>) -> Result<Child> {
+    let starting = |e: &std::io::Error| Error::io("starting the kernel", e);
+    let exe = std::env::current_exe().map_err(|e| starting(&e))?;
+    let log = std::fs::File::create(log_of(private)).map_err(|e| starting(&e))?;
+    let log_too = log.try_clone().map_err(|e| starting(&e))?;
+    let mut command = Command::new(exe);
+    command
+        .arg("kernel")
+        .arg("-f")
+        .arg(connection)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(log_too)
+        .kill_on_drop(true);
+    if let Some(profile) = profile {
+        command.env("EPSILAB_PROFILE", profile);
+    }
+    // A group of its own: Ctrl-C reaches us alone, and we interrupt the cell in good order.
+    #[cfg(unix)]
+    command.process_group(0);
+    #[cfg(target_os = "linux")]
+    // SAFETY: prctl is safe to call between fork and exec.
+    unsafe {
+        // Should we be killed, the kernel must not stay behind.
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            Ok(())
+        });
+    }
+    command.spawn().map_err(|e| starting(&e))
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .into_iter()
+            .filter(|(_, v)| !v.is_null())
+            .map(|(k, v)| (k, without_nulls(v)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        other => other,
+    }
+}
+
+fn protocol(error: RuntimeError) -> Error {
+    trouble("talking to the kernel failed", &error.to_string())
+}
+
+fn trouble(what: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Notebook, what, why)
+        .fix("try again; `cargo lab doctor` looks for the cause")
+}
+
+/// The kernel ended by itself: how, and the last it said.
+fn died(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Error {
+    let how = status.map_or_else(|e| e.to_string(), |status| status.to_string());
+    let log = std::fs::read_to_string(log_of(private)).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(8)..].join("\n    ");
+    let said = match last.is_empty() {
+        true => String::new(),
+        false => format!("; the last it said:\n    {last}"),
+    };
+    Error::new(ErrorKind::Notebook, format!("the kernel ended {when}"), format!("{how}{said}"))
+        .fix("if memory ran out, close other programs or use `--profile tiny`; else `cargo lab doctor` looks for the cause")
+}

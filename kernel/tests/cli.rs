@@ -1,0 +1,256 @@
+//! The program as users and scripts meet it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+/// The program, far from the Jupyters of this machine.
+fn lab(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_epsilab"));
+    command.args(args).env("JUPYTER_DATA_DIR", "/nowhere/jupyter");
+    for variable in ["JUPYTER_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "EPSILAB_PROFILE"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+fn output(args: &[&str]) -> Output {
+    lab(args).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Stdout is exactly one line of JSON.
+#[track_caller]
+fn one_line(output: &Output) -> Value {
+    let out = text(&output.stdout);
+    assert_eq!(out.lines().count(), 1, "{out}{}", text(&output.stderr));
+    serde_json::from_str(&out).expect("JSON")
+}
+
+/// Fails with code 1, one error on stderr that holds `words`, and nothing on stdout.
+#[track_caller]
+fn refused(args: &[&str], words: &str) {
+    let output = output(args);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {err}");
+    assert!(err.starts_with("error: ") && err.contains(words), "{args:?}: {err}");
+    assert!(!err.contains("panicked"), "{err}");
+    assert!(output.stdout.is_empty());
+}
+
+fn notebook(folder: &Path, name: &str, metadata: &Value, cells: &[(&str, &[&str])]) -> PathBuf {
+    let cells: Vec<Value> = cells
+        .iter()
+        .map(|(source, tags)| {
+            let kind = if source.starts_with('#') { "markdown" } else { "code" };
+            json!({"cell_type": kind, "source": source, "metadata": {"tags": tags}})
+        })
+        .collect();
+    let json = json!({"nbformat": 4, "nbformat_minor": 4, "metadata": metadata, "cells": cells});
+    let path = folder.join(name);
+    std::fs::write(&path, json.to_string()).expect("written");
+    path
+}
+
+#[test]
+fn epsilon_and_sigma_print_one_line_of_json() {
+    let epsilon = output(&[
+        "epsilon",
+        "--sampling-rate",
+        "0.01",
+        "--noise-multiplier",
+        "1.1",
+        "--steps",
+        "10000",
+        "--delta",
+        "1e-5",
+        "--json",
+    ]);
+    let json = one_line(&epsilon);
+    assert!(epsilon.status.success());
+    let value = json["epsilon"].as_f64().expect("a number");
+    assert!((5.0..7.0).contains(&value), "{json}");
+    assert_eq!(json["delta"], 1e-5);
+    assert_eq!(json["rdp"], json["epsilon"]);
+
+    let sigma = output(&[
+        "sigma",
+        "--epsilon",
+        "3",
+        "--delta",
+        "1e-5",
+        "--sampling-rate",
+        "0.01",
+        "--steps",
+        "1000",
+        "--json",
+    ]);
+    let json = one_line(&sigma);
+    assert!(json["noise_multiplier"].as_f64().expect("a number") > 0.5, "{json}");
+    assert!(json["epsilon"].as_f64().expect("a number") <= 3.0, "{json}");
+    assert_eq!(json["accountant"], "rdp");
+}
+
+#[test]
+fn numbers_out_of_range_are_errors_and_wrong_usage_is_code_2() {
+    let good = ["0.01", "1.1", "100", "1e-5"];
+    for (at, bad) in [(0, "1.5"), (0, "0"), (1, "-1"), (2, "0"), (3, "0"), (3, "1"), (3, "nan")] {
+        let mut values = good;
+        values[at] = bad;
+        let [rate, noise, steps, delta] = values;
+        refused(
+            &[
+                "epsilon",
+                "--sampling-rate",
+                rate,
+                "--noise-multiplier",
+                noise,
+                "--steps",
+                steps,
+                "--delta",
+                delta,
+                "--json",
+            ],
+            bad.trim_start_matches('-'),
+        );
+    }
+    for usage in [&["epsilon"][..], &["fly"], &["run"], &["run", "a.ipynb", "--profile", "huge"]] {
+        assert_eq!(output(usage).status.code(), Some(2), "{usage:?}");
+    }
+    assert!(output(&["--help"]).status.success());
+}
+
+#[test]
+fn notebooks_that_cannot_be_run_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    refused(&["run", &at("gone.ipynb")], "no notebook");
+    refused(&["run", &at("")], "is a folder");
+    std::fs::write(at("text.ipynb"), "not json").expect("written");
+    refused(&["run", &at("text.ipynb")], "not JSON");
+    std::fs::write(at("old.ipynb"), "{\"nbformat\": 3, \"worksheets\": []}").expect("written");
+    refused(&["run", &at("old.ipynb")], "format 3");
+    let python = json!({"kernelspec": {"name": "python3", "language": "python"}});
+    let path = notebook(folder.path(), "python.ipynb", &python, &[("1 + 1", &[])]);
+    refused(&["run", &path.to_string_lossy()], "python3");
+    let path = notebook(folder.path(), "own.ipynb", &json!({}), &[("1 + 1", &[])]);
+    let own_folder = folder.path().to_string_lossy();
+    refused(&["run", &path.to_string_lossy(), "--out", &own_folder], "over its source");
+    let unchanged = std::fs::read_to_string(&path).expect("still there");
+    assert!(unchanged.contains("1 + 1"));
+}
+
+#[test]
+fn a_kernelspec_is_installed_listed_and_removed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let prefix = folder.path().to_string_lossy();
+    for name in ["a b", "../up", "rust"] {
+        refused(&["install", "--prefix", &prefix, "--name", name], "--name");
+    }
+    let install = output(&["install", "--prefix", &prefix, "--name", "Epsilab-Test"]);
+    assert!(install.status.success(), "{}", text(&install.stderr));
+    let dir = folder.path().join("share/jupyter/kernels/epsilab-test");
+    let spec = std::fs::read_to_string(dir.join("kernel.json")).expect("kernel.json");
+    let spec: Value = serde_json::from_str(&spec).expect("JSON");
+    assert_eq!(spec["argv"][0], env!("CARGO_BIN_EXE_epsilab"));
+    assert_eq!(spec["interrupt_mode"], "message");
+    assert_eq!(spec["language"], "rust");
+
+    let listed = one_line(&output(&["list", "--json", "--prefix", &prefix]));
+    let ours = listed.as_array().into_iter().flatten().find(|s| s["name"] == "epsilab-test");
+    assert_eq!(ours.expect("listed")["binary_exists"], true);
+
+    let stranger = folder.path().join("share/jupyter/kernels/stranger");
+    std::fs::create_dir_all(&stranger).expect("made");
+    std::fs::write(stranger.join("kernel.json"), "{\"argv\": [\"x\"]}").expect("written");
+    refused(&["uninstall", "--prefix", &prefix, "--name", "stranger"], "not ours");
+    refused(&["install", "--prefix", &prefix, "--name", "stranger"], "another kernel");
+    assert!(stranger.join("kernel.json").is_file());
+
+    let remove = output(&["uninstall", "--prefix", &prefix, "--name", "epsilab-test"]);
+    assert!(remove.status.success() && !dir.exists(), "{}", text(&remove.stderr));
+    refused(&["uninstall", "--prefix", &prefix, "--name", "epsilab-test"], "nothing to remove");
+}
+
+#[test]
+fn the_doctor_speaks_json_and_asks_for_action_about_a_broken_kernelspec() {
+    let doctor = output(&["doctor", "--json"]);
+    let report = one_line(&doctor);
+    for key in ["toolchain", "rust_src", "lab", "kernelspecs", "jupyter", "data", "devices"] {
+        let status = report[key]["status"].as_str().unwrap_or_default();
+        assert!(["ok", "note", "action"].contains(&status), "{key}: {report}");
+    }
+    assert_eq!(report["ok"], doctor.status.success());
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path().join("kernels/broken");
+    std::fs::create_dir_all(&dir).expect("made");
+    let spec = json!({"argv": ["/gone/epsilab"], "metadata": {"epsilab": {"version": "0.0.1"}}});
+    std::fs::write(dir.join("kernel.json"), spec.to_string()).expect("written");
+    let broken = lab(&["doctor", "--json"]).env("JUPYTER_PATH", folder.path()).output();
+    let broken = broken.expect("the program starts");
+    assert_eq!(broken.status.code(), Some(1));
+    assert_eq!(one_line(&broken)["kernelspecs"]["status"], "action");
+}
+
+#[test]
+fn notebooks_run_headless_and_say_where_they_fail() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("out");
+    let good = notebook(
+        folder.path(),
+        "good.ipynb",
+        &json!({}),
+        &[
+            ("# A title", &[]),
+            ("let x = 1 + 1;\nx", &[]),
+            ("let wrong: i32 = \"text\";", &["raises-exception"]),
+            ("println!(\"x is {x}, {}\", std::env::var(\"EPSILAB_PROFILE\").unwrap());", &[]),
+        ],
+    );
+    let run = lab(&["run", "good.ipynb", "--profile", "tiny", "--out", "out"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the program starts");
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("[3/3]"), "{}", text(&run.stderr));
+    let executed = std::fs::read_to_string(out.join("good.ipynb")).expect("written");
+    let executed: Value = serde_json::from_str(&executed).expect("JSON");
+    assert_eq!(executed["nbformat_minor"], 5);
+    assert_eq!(executed["metadata"]["kernelspec"]["name"], "epsilab");
+    let cells = &executed["cells"];
+    assert_eq!(cells[1]["outputs"][0]["data"]["text/plain"], json!(["2"]));
+    assert!(cells[1]["execution_count"].is_u64());
+    assert_eq!(cells[2]["outputs"][0]["output_type"], "error");
+    assert_eq!(cells[3]["outputs"][0]["text"], json!(["x is 2, tiny\n"]));
+    let page = std::fs::read_to_string(out.join("good.html")).expect("written");
+    assert!(page.contains("<title>A title</title>") && page.contains("x is 2, tiny"));
+    assert!(!std::fs::read_to_string(&good).expect("the source").contains("x is 2, tiny\\n"));
+
+    let bad = notebook(
+        folder.path(),
+        "bad.ipynb",
+        &json!({}),
+        &[
+            ("println!(\"before\");", &[]),
+            ("let y = unknown_name;", &[]),
+            ("println!(\"after\");", &[]),
+        ],
+    );
+    let run = output(&["run", &bad.to_string_lossy()]);
+    let err = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{err}");
+    assert!(err.contains("error: code cell 2 of 3 failed"), "{err}");
+    assert!(err.contains("    let y = unknown_name;"), "{err}");
+    assert!(err.contains("cannot find value `unknown_name`"), "{err}");
+    let executed = std::fs::read_to_string(folder.path().join("bad.executed.ipynb"));
+    let executed: Value = serde_json::from_str(&executed.expect("written")).expect("JSON");
+    assert_eq!(executed["cells"][0]["outputs"][0]["text"], json!(["before\n"]));
+    assert_eq!(executed["cells"][1]["outputs"][0]["output_type"], "error");
+    assert_eq!(executed["cells"][2]["outputs"], json!([]));
+    assert!(folder.path().join("bad.html").is_file());
+}
