@@ -112,6 +112,7 @@ fn short(value: f64) -> String {
 
 /// Gives a range some height where it has none (or less than floats can tell apart).
 fn widened(low: f64, high: f64) -> (f64, f64) {
+    let (low, high) = (low.min(high), low.max(high));
     let size = low.abs().max(high.abs());
     if high - low > size * 1e-9 && high > low {
         return (low, high);

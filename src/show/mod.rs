@@ -13,7 +13,7 @@
 //! let chart = Chart::new("Learning rate")
 //!     .panel(Panel::new("rate").series(Series::line("cosine", [(0.0, 1.0), (10.0, 0.5)])))
 //!     .x_label("step");
-//! assert!(chart.text().contains("cosine"));
+//! assert!(chart.text().contains("rate"));
 //! assert!(chart.svg().starts_with("<svg"));
 //! ```
 
@@ -22,6 +22,7 @@ mod bundle;
 mod chart;
 mod font;
 pub mod format;
+mod head;
 mod layout;
 mod live;
 mod observed;

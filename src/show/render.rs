@@ -98,7 +98,7 @@ fn encode(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::High);
+    encoder.set_compression(png::Compression::Balanced);
     let unit = png::Unit::Meter;
     encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: DENSITY, yppu: DENSITY, unit }));
     let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(rgb));

@@ -158,7 +158,8 @@ fn dashes(points: &[Point], dash: f64, gap: f64) -> Vec<Vec<Point>> {
             let rest = (to.0 - from.0).hypot(to.1 - from.1);
             if rest < left {
                 left -= rest;
-                if drawing {
+                // A dash that would begin at the very end is none.
+                if drawing && rest > 1e-9 {
                     piece.push(to);
                 }
                 break;

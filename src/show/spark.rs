@@ -2,7 +2,7 @@
 
 use super::chart::{Chart, Panel};
 use super::format::one_line;
-use super::layout::shown_last;
+use super::head::shown_last;
 
 const COLUMNS: usize = 32;
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

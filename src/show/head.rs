@@ -1,0 +1,151 @@
+//! The head of a panel: its name and last value, badge, remark, legend. All that is written stands
+//! above the plot, so nothing written lies on data.
+
+use super::axis::{Axis, Unit};
+use super::chart::Panel;
+use super::format::one_line;
+use super::layout::{SMALL, letters, widest};
+use super::scene::{Align, Area, Scene};
+use super::{Series, font, palette, plot};
+
+const HEAD: f64 = 12.5;
+/// Between the tick labels of a plot and its left edge.
+const TICK_GAP: f64 = 7.0;
+
+/// A panel with what has to be known before anything is placed.
+pub(super) struct PanelPlan<'a> {
+    pub panel: &'a Panel,
+    pub y: Axis,
+    pub tick_room: f64,
+    width: f64,
+    remark: String,
+    legend: Vec<LegendRow>,
+}
+
+type LegendRow = Vec<LegendEntry>;
+
+struct LegendEntry {
+    series: usize,
+    x: f64,
+    name: String,
+    value: String,
+}
+
+const SAMPLE: f64 = 24.0;
+const LEGEND_GAP: f64 = 16.0;
+const LINE: f64 = 17.0;
+
+impl<'a> PanelPlan<'a> {
+    pub(super) fn new(panel: &'a Panel, y: Axis, width: f64) -> Self {
+        let tick_room = widest(&y).max(24.0) + TICK_GAP;
+        let legend = if panel.series.len() > 1 { legend(panel, width) } else { Vec::new() };
+        Self { panel, tick_room, y, width, remark: remark(panel), legend }
+    }
+
+    fn has_second_line(&self) -> bool {
+        self.panel.badge.is_some() || !self.remark.is_empty()
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        let second = if self.has_second_line() { LINE + 3.0 } else { 0.0 };
+        20.0 + second + self.legend.len() as f64 * LINE + 4.0
+    }
+
+    /// Draws the head with its upper left corner here.
+    pub(super) fn draw(&self, scene: &mut Scene, left: f64, top: f64) {
+        let right = left + self.width;
+        let mut y = top + 7.0;
+        let value = match self.panel.series.as_slice() {
+            [series] => shown_last(self.panel, series).map(|v| self.panel.value(v)),
+            _ => None,
+        };
+        let value = value.unwrap_or_default();
+        let room = self.width - font::width(&value, HEAD, true) - 12.0;
+        let name = font::fit(&one_line(&self.panel.label), HEAD, true, room);
+        scene.text((left, y), name, letters(HEAD, true, palette::INK, Align::Left));
+        scene.text((right, y), value, letters(HEAD, true, palette::INK, Align::Right));
+        y += LINE + 3.0;
+        if self.has_second_line() {
+            let mut free = self.width;
+            if let Some(badge) = &self.panel.badge {
+                free -= badge_box(scene, &one_line(badge), left, y, self.width) + 10.0;
+            }
+            let remark = font::fit(&self.remark, SMALL - 1.0, false, free);
+            let style = letters(SMALL - 1.0, false, palette::MUTED, Align::Right);
+            scene.text((right, y), remark, style);
+            y += LINE + 3.0;
+        }
+        for row in &self.legend {
+            for entry in row {
+                self.legend_entry(scene, entry, left + entry.x, y);
+            }
+            y += LINE;
+        }
+    }
+
+    fn legend_entry(&self, scene: &mut Scene, entry: &LegendEntry, x: f64, y: f64) {
+        plot::sample(scene, self.panel, entry.series, (x, y), SAMPLE);
+        let at = x + SAMPLE + 6.0;
+        scene.text((at, y), &entry.name, letters(SMALL, false, palette::INK, Align::Left));
+        let at = at + font::width(&entry.name, SMALL, false) + 5.0;
+        scene.text((at, y), &entry.value, letters(SMALL, true, palette::INK, Align::Left));
+    }
+}
+
+/// Draws a badge centred at height `y` and gives its width.
+fn badge_box(scene: &mut Scene, badge: &str, left: f64, y: f64, room: f64) -> f64 {
+    let size = SMALL - 1.0;
+    let text = font::fit(badge, size, false, room - 12.0);
+    let width = font::width(&text, size, false) + 12.0;
+    let (top, bottom) = ((y - 8.0).round(), (y + 8.0).round());
+    let area = Area { left, top, right: (left + width).round(), bottom };
+    scene.framed(area, palette::BADGE, palette::BADGE_EDGE);
+    scene.text((left + 6.0, y), text, letters(size, false, palette::BADGE_INK, Align::Left));
+    width
+}
+
+/// What the reader must know of the drawing: how many points a mean takes.
+fn remark(panel: &Panel) -> String {
+    let window = panel.series.iter().filter_map(|series| series.window()).max();
+    window.map(|n| format!("bold: mean of {n}")).unwrap_or_default()
+}
+
+/// The value at the end of the line that catches the eye: of the running mean, if there is one.
+pub(super) fn shown_last(panel: &Panel, series: &Series) -> Option<f64> {
+    // An epsilon that became infinite can't be drawn, but the last finite one would be a lie.
+    if let Some(&(_, y)) = series.points.last().filter(|_| panel.unit == Unit::Epsilon)
+        && y == f64::INFINITY
+    {
+        return Some(y);
+    }
+    let Some(window) = series.window() else {
+        return series.finite().filter(|p| !panel.log || p.1 > 0.0).last().map(|p| p.1);
+    };
+    let runs = series.runs();
+    super::series::running_mean(runs.last()?, window).last().map(|p| p.1)
+}
+
+/// Places names and last values from left to right, in as many rows as it takes.
+fn legend(panel: &Panel, width: f64) -> Vec<LegendRow> {
+    let mut rows: Vec<LegendRow> = vec![Vec::new()];
+    let mut x = 0.0;
+    for (i, series) in panel.series.iter().enumerate() {
+        let value = match shown_last(panel, series) {
+            Some(value) => panel.value(value),
+            None => "no data yet".into(),
+        };
+        let value_width = font::width(&value, SMALL, true) + 5.0;
+        let room = width - SAMPLE - 6.0 - value_width;
+        let name = font::fit(&one_line(&series.name), SMALL, false, room);
+        let wide = SAMPLE + 6.0 + font::width(&name, SMALL, false) + value_width;
+        if x > 0.0 && x + wide > width {
+            rows.push(Vec::new());
+            x = 0.0;
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push(LegendEntry { series: i, x, name, value });
+        }
+        x += wide + LEGEND_GAP;
+    }
+    rows
+}
