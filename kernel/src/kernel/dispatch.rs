@@ -39,6 +39,11 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> Result<()> {
         // sockets hand over whole messages, so nothing is lost here.
         tokio::select! {
             message = wire::next_request("shell", &mut requests.shell) => match message {
+                // Old clients ask for the end on this socket.
+                Some(message) if matches!(message.content, Content::ShutdownRequest(_)) => {
+                    kernel.shut_down(Channel::Shell, &message).await;
+                    break;
+                }
                 Some(message) => kernel.shell(message),
                 None => break,
             },
@@ -114,8 +119,6 @@ impl Kernel {
                 ("comm_info_reply", json!({ "status": "ok", "comms": {} }))
             }
             Content::KernelInfoRequest(_) => ("kernel_info_reply", kernel_info()),
-            // Some clients still send it here.
-            Content::ShutdownRequest(_) | Content::InterruptRequest(_) => return,
             _ => return,
         };
         self.answer(Channel::Shell, &message, reply.0, reply.1);
@@ -132,17 +135,22 @@ impl Kernel {
                 let ok = json!({ "status": "ok" });
                 self.answer(Channel::Control, &message, "interrupt_reply", ok);
             }
-            Content::ShutdownRequest(request) => {
-                let content = json!({ "status": "ok", "restart": request.restart });
-                self.wire.publish(Some(&message), "shutdown_reply", content.clone());
-                self.answer(Channel::Control, &message, "shutdown_reply", content);
-                // The sockets need a moment to send it.
-                tokio::time::sleep(Duration::from_millis(100)).await;
+            Content::ShutdownRequest(_) => {
+                self.shut_down(Channel::Control, &message).await;
                 return true;
             }
             _ => {}
         }
         false
+    }
+
+    async fn shut_down(&self, channel: Channel, message: &JupyterMessage) {
+        let Content::ShutdownRequest(request) = &message.content else { return };
+        let content = json!({ "status": "ok", "restart": request.restart });
+        self.wire.publish(Some(message), "shutdown_reply", content.clone());
+        self.answer(channel, message, "shutdown_reply", content);
+        // The sockets need a moment to send it.
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
     fn answer(&self, channel: Channel, message: &JupyterMessage, kind: &str, content: Value) {

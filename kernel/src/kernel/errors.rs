@@ -133,30 +133,33 @@ fn report(error: &evcxr::CompilationError, code: &str, count: u64, into: &mut Ve
     into.push(format!("{}{number}: {}", error.level(), error.message()));
     let mut messages: Vec<_> = error.spanned_messages().iter().collect();
     messages.sort_by_key(|message| !message.is_primary);
-    let mut first = true;
+    let mut shown = None;
     for message in messages {
+        // evcxr fills an empty label with the message that is already above.
+        let label = Some(message.label.as_str()).filter(|label| !label.ends_with(&error.message()));
         let Some(span) = message.span else {
-            if !message.label.is_empty() {
-                into.push(format!("  = {}", message.label));
-            }
+            into.extend(
+                label.filter(|label| !label.is_empty()).map(|label| format!("  = {label}")),
+            );
             continue;
         };
-        if first {
+        if shown.is_none() {
             into.push(format!(" --> cell {count}, line {}", span.start_line));
-            first = false;
         }
-        underline(code, span.start_line, span.start_column, span.end_line, span.end_column)
-            .into_iter()
-            .for_each(|line| into.push(line));
-        if let Some(line) = into.last_mut()
-            && !message.label.is_empty()
-        {
+        let mut lines =
+            underline(code, span.start_line, span.start_column, span.end_line, span.end_column);
+        if shown.replace(span.start_line) == Some(span.start_line) && !lines.is_empty() {
+            lines.remove(0);
+        }
+        if let (Some(line), Some(label)) = (lines.last_mut(), label) {
             line.push(' ');
-            line.push_str(&message.label);
+            line.push_str(label);
         }
+        into.extend(lines.iter().map(|line| line.trim_end().to_owned()));
     }
     for help in error.help() {
-        into.push(format!("  = help: {}", help.replace('\n', "\n          ")));
+        let lines: Vec<_> = help.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        into.push(format!("  = help: {}", lines.join(": ")));
     }
 }
 

@@ -51,12 +51,14 @@ impl Evaluator {
             current,
             interrupts,
             busy: busy.clone(),
+            queue,
+            called_off: Vec::new(),
             engine: Err(Failure::new("KernelError", "not started")),
             tries: 0,
             count: 0,
             upsets: 0,
         };
-        std::thread::spawn(move || worker.run(&queue));
+        std::thread::spawn(move || worker.run());
         Self { jobs, busy }
     }
 
@@ -82,6 +84,9 @@ struct Worker {
     current: CurrentCell,
     interrupts: Interrupts,
     busy: Arc<AtomicBool>,
+    queue: Receiver<Job>,
+    /// Waited when a cell failed.
+    called_off: Vec<Job>,
     engine: Result<Engine, Failure>,
     tries: u32,
     count: u64,
@@ -90,16 +95,14 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, queue: &Receiver<Job>) {
+    fn run(mut self) {
         self.start_engine();
         self.busy.store(false, Ordering::SeqCst);
-        while let Ok(job) = queue.recv() {
+        while let Ok(job) = self.queue.recv() {
             self.busy.store(true, Ordering::SeqCst);
-            let abort = self.one(job);
-            if abort {
-                while let Ok(job) = queue.try_recv() {
-                    self.turn_away(job);
-                }
+            self.one(job);
+            for job in std::mem::take(&mut self.called_off) {
+                self.turn_away(job);
             }
             self.busy.store(false, Ordering::SeqCst);
         }
@@ -143,14 +146,12 @@ impl Worker {
         Ok(Engine { context, output })
     }
 
-    /// True if the cells that wait should not be run.
-    fn one(&mut self, job: Job) -> bool {
+    fn one(&mut self, job: Job) {
         match job {
             Job::Execute { message, request, presses } => {
                 self.wire.status(Some(&message), "busy");
-                let failed = self.execute(&message, &request, presses);
+                self.execute(&message, &request, presses);
                 self.wire.status(Some(&message), "idle");
-                failed && request.stop_on_error || self.interrupts.presses() != presses
             }
             Job::Complete { message, code, cursor } => {
                 let content = match &mut self.engine {
@@ -162,7 +163,6 @@ impl Worker {
                 let content = content.unwrap_or_else(|| complete::nothing_to_complete(cursor));
                 self.wire.reply(Channel::Shell, &message, "complete_reply", content);
                 self.wire.status(Some(&message), "idle");
-                false
             }
             Job::Inspect { message, code, cursor } => {
                 let content = match &mut self.engine {
@@ -172,7 +172,6 @@ impl Worker {
                 let content = content.unwrap_or_else(complete::nothing_to_inspect);
                 self.wire.reply(Channel::Shell, &message, "inspect_reply", content);
                 self.wire.status(Some(&message), "idle");
-                false
             }
         }
     }
@@ -188,13 +187,8 @@ impl Worker {
         self.wire.status(Some(&message), "idle");
     }
 
-    /// Runs one cell and answers; true if it failed.
-    fn execute(
-        &mut self,
-        message: &Arc<JupyterMessage>,
-        request: &ExecuteRequest,
-        presses: u64,
-    ) -> bool {
+    /// Runs one cell and answers.
+    fn execute(&mut self, message: &Arc<JupyterMessage>, request: &ExecuteRequest, presses: u64) {
         let loud = !request.silent;
         if loud && request.store_history {
             self.count += 1;
@@ -208,6 +202,11 @@ impl Worker {
         } else {
             Err(Failure::new("Interrupted", "the cell was not started"))
         };
+        // Before the reply: what comes after it was asked for in knowledge of the failure.
+        let failed = result.is_err() && request.stop_on_error;
+        if failed || self.interrupts.presses() != presses {
+            self.called_off = self.queue.try_iter().collect();
+        }
         let content = match &result {
             Ok(shown) => {
                 if !shown.is_empty() {
@@ -230,7 +229,6 @@ impl Worker {
             }
         };
         self.wire.reply(Channel::Shell, message, "execute_reply", content);
-        result.is_err()
     }
 
     fn evaluate(

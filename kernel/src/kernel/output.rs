@@ -63,6 +63,8 @@ struct Reader {
     gathered: String,
     gathered_since: Instant,
     held: Vec<String>,
+    /// The last held line has no end yet.
+    held_open: bool,
     held_since: Instant,
     ended: Ended,
     synced: bool,
@@ -76,6 +78,7 @@ impl Reader {
             gathered: String::new(),
             gathered_since: now,
             held: Vec::new(),
+            held_open: false,
             held_since: now,
             ended: Ended::default(),
             synced: false,
@@ -121,10 +124,14 @@ impl Reader {
     }
 
     fn err_line(&mut self, line: String) {
-        if line.strip_prefix(MARK) == Some(SYNC) {
-            self.synced = true;
-            return;
-        }
+        let before = line.strip_suffix(SYNC).and_then(|line| line.strip_suffix(MARK));
+        self.synced |= before.is_some();
+        self.held_open = before.is_some_and(|text| !text.is_empty());
+        let line = match before {
+            Some("") => return,
+            Some(text) => text.to_owned(),
+            None => line,
+        };
         if self.held.is_empty() {
             self.held_since = Instant::now();
         }
@@ -147,7 +154,10 @@ impl Reader {
     }
 
     fn release_held(&mut self) {
-        let text: String = self.held.drain(..).map(|line| line + "\n").collect();
+        let mut text: String = self.held.drain(..).map(|line| line + "\n").collect();
+        if std::mem::take(&mut self.held_open) {
+            text.pop();
+        }
         self.current.print("stderr", &text);
     }
 

@@ -66,7 +66,6 @@ fn two_faces(root: &str) -> String {
         }
         if !inside {
             text.push_str("#[cfg(rust_analyzer)]\n");
-            inside = true;
         }
         text.push_str(line);
         text.push('\n');

@@ -1,0 +1,322 @@
+//! A small Jupyter client for the tests: starts the real binary and talks to it over its sockets.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jupyter_protocol::connection_info::Transport;
+use jupyter_protocol::{ConnectionInfo, JupyterMessage, JupyterMessageContent, UnknownMessage};
+use jupyter_zmq_client as zmq;
+use serde_json::{Value, json};
+
+/// Longer than anything here takes, even on a machine that is building something else.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The binary under test; the variable is for testing one that is installed elsewhere.
+pub fn binary() -> PathBuf {
+    std::env::var_os("EPSILAB_TEST_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_epsilab").into(), PathBuf::from)
+}
+
+/// A connection file with free ports.
+pub fn connection(dir: &Path) -> (ConnectionInfo, PathBuf) {
+    let ports: Vec<u16> = (0..5)
+        .map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a free port"))
+        .collect::<Vec<_>>()
+        .iter()
+        .map(|listener| listener.local_addr().expect("bound").port())
+        .collect();
+    let info = ConnectionInfo {
+        ip: "127.0.0.1".into(),
+        transport: Transport::TCP,
+        shell_port: ports[0],
+        iopub_port: ports[1],
+        stdin_port: ports[2],
+        control_port: ports[3],
+        hb_port: ports[4],
+        key: "a key for tests".into(),
+        signature_scheme: "hmac-sha256".into(),
+        kernel_name: Some("epsilab".into()),
+    };
+    let path = dir.join("connection.json");
+    std::fs::write(&path, serde_json::to_string(&info).expect("json")).expect("written");
+    (info, path)
+}
+
+/// How the kernel is started.
+#[derive(Default)]
+pub struct Start {
+    pub env: Vec<(&'static str, String)>,
+    /// Only HOME and a PATH without any toolchain.
+    pub bare: bool,
+    pub cwd: Option<PathBuf>,
+}
+
+/// What came back for one cell.
+pub struct Ran {
+    pub reply: Value,
+    pub outputs: Vec<(String, Value)>,
+    pub seconds: f64,
+}
+
+impl Ran {
+    pub fn ok(&self) -> bool {
+        self.reply["status"] == "ok"
+    }
+
+    pub fn stream(&self, name: &str) -> String {
+        self.of("stream")
+            .filter(|content| content["name"] == name)
+            .filter_map(|content| content["text"].as_str())
+            .collect()
+    }
+
+    pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.outputs.iter().filter(move |(k, _)| k == kind).map(|(_, content)| content)
+    }
+
+    pub fn result(&self) -> String {
+        self.of("execute_result")
+            .filter_map(|content| content["data"]["text/plain"].as_str())
+            .collect()
+    }
+
+    pub fn error(&self) -> (String, String, String) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let lines = self.reply["traceback"].as_array().cloned().unwrap_or_default();
+        let story: Vec<_> = lines.iter().map(text).collect();
+        (text(&self.reply["ename"]), text(&self.reply["evalue"]), story.join("\n"))
+    }
+}
+
+/// A running kernel and the sockets of its client.
+pub struct Client {
+    pub child: Child,
+    pub info: ConnectionInfo,
+    pub started: Instant,
+    runtime: tokio::runtime::Runtime,
+    shell: zmq::ClientShellConnection,
+    iopub: zmq::ClientIoPubConnection,
+    control: zmq::ClientControlConnection,
+    _dir: tempfile::TempDir,
+}
+
+impl Client {
+    pub fn start(start: Start) -> Self {
+        let dir = tempfile::tempdir().expect("temp");
+        let (info, path) = connection(dir.path());
+        let mut command = Command::new(binary());
+        command.arg("kernel").arg("-f").arg(&path).stdin(Stdio::null());
+        if start.bare {
+            command.env_clear().env("PATH", "/usr/bin:/bin");
+            if let Some(home) = std::env::var_os("HOME") {
+                command.env("HOME", home);
+            }
+        }
+        command.envs(start.env).current_dir(start.cwd.as_deref().unwrap_or(dir.path()));
+        let started = Instant::now();
+        let child = command.spawn().expect("the kernel starts");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
+        let session = uuid::Uuid::new_v4().to_string();
+        let identity = zmq::peer_identity_for_session(&session).expect("an identity");
+        let (shell, iopub, control) = runtime.block_on(async {
+            (
+                zmq::create_client_shell_connection_with_identity(&info, &session, identity)
+                    .await
+                    .expect("shell"),
+                zmq::create_client_iopub_connection(&info, "", &session).await.expect("iopub"),
+                zmq::create_client_control_connection(&info, &session).await.expect("control"),
+            )
+        });
+        Self { child, info, started, runtime, shell, iopub, control, _dir: dir }
+    }
+
+    /// Asks for kernel_info until broadcasts arrive too; seconds until the first reply.
+    pub fn wait_for_info(&mut self) -> f64 {
+        let mut first = None;
+        loop {
+            let reply = self.ask("kernel_info_request", json!({}));
+            assert_eq!(reply["language_info"]["name"], "rust");
+            let seconds = *first.get_or_insert(self.started.elapsed().as_secs_f64());
+            let heard = self.runtime.block_on(async {
+                tokio::time::timeout(Duration::from_millis(200), self.iopub.read()).await
+            });
+            if heard.is_ok() {
+                self.drain();
+                return seconds;
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        self.runtime.block_on(async {
+            let wait = Duration::from_millis(150);
+            while tokio::time::timeout(wait, self.iopub.read()).await.is_ok() {}
+        });
+    }
+
+    /// A request on the shell socket and its reply.
+    pub fn ask(&mut self, kind: &str, content: Value) -> Value {
+        let message = message(kind, content);
+        let id = message.header.msg_id.clone();
+        self.runtime.block_on(async {
+            self.shell.send(message).await.expect("sent");
+            reply_to(&mut self.shell, &id).await
+        })
+    }
+
+    /// A request on the control socket and its reply.
+    pub fn control(&mut self, kind: &str, content: Value) -> Value {
+        let message = message(kind, content);
+        let id = message.header.msg_id.clone();
+        self.runtime.block_on(async {
+            self.control.send(message).await.expect("sent");
+            let read = async {
+                loop {
+                    let reply = self.control.read().await.expect("a reply");
+                    if parent_of(&reply) == id {
+                        return serde_json::to_value(&reply.content).expect("json");
+                    }
+                }
+            };
+            tokio::time::timeout(PATIENCE, read).await.expect("a reply in time")
+        })
+    }
+
+    /// Sends a cell without waiting.
+    pub fn send(&mut self, code: &str) -> String {
+        self.send_with(code, json!({}))
+    }
+
+    pub fn send_with(&mut self, code: &str, more: Value) -> String {
+        let mut content = json!({
+            "code": code, "silent": false, "store_history": true,
+            "user_expressions": {}, "allow_stdin": false, "stop_on_error": true,
+        });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            content[name] = value.clone();
+        }
+        let message = message("execute_request", content);
+        let id = message.header.msg_id.clone();
+        self.runtime.block_on(async { self.shell.send(message).await.expect("sent") });
+        id
+    }
+
+    /// Broadcasts that belong to a request, until `stop` says so.
+    pub fn listen(
+        &mut self,
+        id: &str,
+        mut stop: impl FnMut(&str, &Value) -> bool,
+    ) -> Vec<(String, Value)> {
+        self.runtime.block_on(async {
+            let mut heard = Vec::new();
+            let read = async {
+                loop {
+                    let message = self.iopub.read().await.expect("a broadcast");
+                    if parent_of(&message) != id {
+                        continue;
+                    }
+                    let kind = message.header.msg_type.clone();
+                    let content = serde_json::to_value(&message.content).expect("json");
+                    let done = stop(&kind, &content);
+                    heard.push((kind, content));
+                    if done {
+                        return;
+                    }
+                }
+            };
+            let waited = tokio::time::timeout(PATIENCE, read).await;
+            assert!(waited.is_ok(), "no answer in time; heard {heard:#?}");
+            heard
+        })
+    }
+
+    /// The reply and all broadcasts of a cell that was sent.
+    pub fn finish(&mut self, id: &str) -> Ran {
+        let start = Instant::now();
+        let outputs = self.listen(id, is_idle);
+        let reply = self.runtime.block_on(reply_to(&mut self.shell, id));
+        Ran { reply, outputs, seconds: start.elapsed().as_secs_f64() }
+    }
+
+    /// Runs one cell.
+    pub fn run(&mut self, code: &str) -> Ran {
+        let start = Instant::now();
+        let id = self.send(code);
+        let mut ran = self.finish(&id);
+        ran.seconds = start.elapsed().as_secs_f64();
+        ran
+    }
+
+    /// Runs one cell that must succeed.
+    pub fn run_ok(&mut self, code: &str) -> Ran {
+        let ran = self.run(code);
+        assert!(ran.ok(), "{code}\n{:#}", ran.reply);
+        ran
+    }
+
+    /// Asks the kernel to end, and waits until it did.
+    pub fn shut_down(mut self) {
+        let reply = self.control("shutdown_request", json!({ "restart": false }));
+        assert_eq!(reply["status"], "ok");
+        let until = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().expect("waited") {
+                assert!(status.success(), "{status}");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the kernel did not end");
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn is_idle(kind: &str, content: &Value) -> bool {
+    kind == "status" && content["execution_state"] == "idle"
+}
+
+pub fn message(kind: &str, content: Value) -> JupyterMessage {
+    let content = UnknownMessage { msg_type: kind.into(), content };
+    JupyterMessage::new(JupyterMessageContent::UnknownMessage(content), None)
+}
+
+fn parent_of(message: &JupyterMessage) -> &str {
+    message.parent_header.as_ref().map_or("", |header| &header.msg_id)
+}
+
+async fn reply_to(shell: &mut zmq::ClientShellConnection, id: &str) -> Value {
+    let read = async {
+        loop {
+            let reply = shell.read().await.expect("a reply");
+            if parent_of(&reply) == id {
+                return serde_json::to_value(&reply.content).expect("json");
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("a reply in time")
+}
+
+/// Resident memory of a process in MB, and of the processes it started.
+pub fn memory(id: u32) -> (u64, u64) {
+    let resident = |id: u32| -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
+        line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1024
+    };
+    let children = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let child: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let parent: u32 = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+        (parent == id).then(|| resident(child))
+    });
+    (resident(id), children.sum())
+}

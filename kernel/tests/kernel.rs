@@ -1,0 +1,365 @@
+//! The kernel as Jupyter sees it: the real binary, its sockets, real cells.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Client, Start, binary, connection, is_idle, memory};
+use serde_json::json;
+
+/// The side channel as the library speaks it, for a cell without the library.
+const SHOW: &str = r#"
+use std::io::{BufRead, BufReader, Write};
+fn show(lines: &[&str]) -> Vec<String> {
+    let path = std::env::var("EPSILAB_DISPLAY").expect("the kernel sets it");
+    let mut stream = std::os::unix::net::UnixStream::connect(path).expect("connected");
+    let mut answers = BufReader::new(stream.try_clone().expect("cloned"));
+    let mut answer = |line: &str| {
+        writeln!(stream, "{line}").expect("sent");
+        let mut text = String::new();
+        answers.read_line(&mut text).expect("answered");
+        text
+    };
+    lines.iter().map(|line| answer(line)).collect()
+}
+"#;
+
+#[test]
+fn one_session_from_start_to_shutdown() {
+    let mut kernel = Client::start(Start::default());
+    let info = kernel.wait_for_info();
+    println!("kernel_info after {info:.2} s");
+    assert!(info < 1.0, "kernel_info took {info:.2} s");
+
+    cells_share_the_library(&mut kernel);
+    counting_and_silence(&mut kernel);
+    failures_are_told(&mut kernel);
+    printed_text_arrives(&mut kernel);
+    figures_are_updated(&mut kernel);
+    questions_about_code(&mut kernel);
+    wrong_keys_are_ignored(&mut kernel);
+    errors_abort_the_queue(&mut kernel);
+
+    let mut seconds: Vec<f64> = (0..7)
+        .map(|i| kernel.run_ok(&format!("let n{i} = tensor_a.clone() * {i}.0;")).seconds)
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    let (kernel_mb, cells_mb) = memory(kernel.child.id());
+    println!("later cells, median of 7: {:.2} s (all {seconds:.2?})", seconds[3]);
+    println!("memory: kernel {kernel_mb} MB, process of the cells {cells_mb} MB");
+    assert!(kernel_mb > 0 && kernel_mb < 1000, "the kernel uses {kernel_mb} MB");
+    kernel.shut_down();
+}
+
+fn cells_share_the_library(kernel: &mut Client) {
+    let first = kernel.run_ok(
+        "use epsilab::burn::tensor::{Device, Tensor};\n\
+         let device = Device::default().autodiff();\n\
+         let tensor_a = Tensor::<1>::from_floats([1.0, 2.0], &device).require_grad();",
+    );
+    println!("first cell with the library: {:.2} s after start", {
+        kernel.started.elapsed().as_secs_f64()
+    });
+    assert_eq!(first.reply["execution_count"], 1);
+    kernel.run_ok("let tensor_b = Tensor::<1>::from_floats([3.0, 4.0], &device).require_grad();");
+    // With a copy of the library in each cell, both gradients come out as [2, 4].
+    let ran = kernel.run_ok(
+        "let grads = (tensor_a.clone() * tensor_b.clone()).sum().backward();\n\
+         println!(\"da={} db={}\", tensor_a.grad(&grads).unwrap().to_data(),\n\
+                  tensor_b.grad(&grads).unwrap().to_data());",
+    );
+    let text = ran.stream("stdout").replace(' ', "");
+    assert!(text.contains("da=[3.0,4.0]") && text.contains("db=[1.0,2.0]"), "{text}");
+}
+
+fn counting_and_silence(kernel: &mut Client) {
+    let count = kernel.run_ok("1 + 1").reply["execution_count"].as_u64().expect("a count");
+    let id = kernel.send_with("println!(\"quiet\"); 5", json!({ "silent": true }));
+    let silent = kernel.finish(&id);
+    assert!(silent.ok());
+    assert!(silent.outputs.iter().all(|(kind, _)| kind == "status"), "{:?}", silent.outputs);
+    let id = kernel.send_with("6", json!({ "store_history": false }));
+    assert_eq!(kernel.finish(&id).reply["execution_count"], count);
+    let ran = kernel.run_ok("2 + 40");
+    assert_eq!((ran.result().as_str(), &ran.reply["execution_count"]), ("42", &json!(count + 1)));
+    let kinds: Vec<_> = ran.outputs.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["status", "execute_input", "execute_result", "status"]);
+}
+
+fn failures_are_told(kernel: &mut Client) {
+    kernel.run_ok("let kept = String::from(\"alive\");");
+
+    let (name, value, story) = kernel.run("let x: i32 = \"äöü\";\nlet y = 1;").error();
+    assert_eq!((name.as_str(), value.as_str()), ("CompileError", "mismatched types"));
+    assert!(story.contains("line 1") && story.contains("^^^^^"), "{story}");
+
+    let ran = kernel.run("println!(\"before\");\nlet v: Vec<u8> = Vec::new();\nv[3]");
+    let (name, value, story) = ran.error();
+    assert_eq!(name, "Panic");
+    assert!(value.contains("index out of bounds"), "{value}");
+    assert!(!story.contains("src/lib.rs"), "{story}");
+    assert_eq!((ran.stream("stdout").as_str(), ran.stream("stderr").as_str()), ("before\n", ""));
+
+    let (name, value, story) = kernel.run("let t = tensor_a.clone().reshape([3, 5]);").error();
+    assert_eq!(name, "Panic", "{value} {story}");
+
+    let ran = kernel.run(
+        "eprintln!(\"early\"); std::thread::sleep(std::time::Duration::from_millis(120));\n\
+         Err(epsilab::Error::setting(\"epsilon\", 0, \"it must be positive\").fix(\"raise it\"))?;",
+    );
+    let (name, value, story) = ran.error();
+    assert_eq!((name.as_str(), value.as_str()), ("Error", "epsilon = 0: it must be positive"));
+    assert!(story.contains("what to do: raise it"), "{story}");
+    assert_eq!(ran.stream("stderr"), "early\n");
+    assert_eq!(ran.of("error").count(), 1);
+
+    // A panic that the cell catches is no failure.
+    let ran = kernel.run_ok(
+        "let caught = std::thread::spawn(|| -> u8 { panic!(\"elsewhere\") }).join().is_err(); caught",
+    );
+    assert_eq!(ran.result(), "true");
+    assert!(ran.stream("stderr").contains("elsewhere"));
+
+    let (name, value, _) = kernel.run(":toolchain nightly").error();
+    assert!(name == "CompileError" && value.contains("not for this kernel"), "{value}");
+    let (name, value, _) = kernel.run("let f = |x: i32| x;").error();
+    assert!(name == "CompileError" && value.contains("closure"), "{value}");
+    assert_eq!(kernel.run_ok("kept").result(), "\"alive\"");
+}
+
+fn printed_text_arrives(kernel: &mut Client) {
+    let ran = kernel.run_ok(
+        "use std::io::Write as _;\nprint!(\"no end\"); std::io::stdout().flush().unwrap();",
+    );
+    assert_eq!(ran.stream("stdout"), "no end");
+    let ran = kernel.run_ok("print!(\"not even flushed\");");
+    assert_eq!(ran.stream("stdout"), "not even flushed");
+    let ran = kernel.run_ok("for i in 0..20000 { println!(\"line {i}\"); } eprint!(\"err\");");
+    assert_eq!(ran.stream("stdout").lines().count(), 20000);
+    assert!(ran.stream("stdout").ends_with("line 19999\n"));
+    assert_eq!(ran.stream("stderr"), "err\n");
+    let ran = kernel.run_ok("std::io::stdout().write_all(b\"\\xff\\n\").unwrap();");
+    assert_eq!(ran.stream("stdout"), "\u{fffd}\n");
+}
+
+fn figures_are_updated(kernel: &mut Client) {
+    kernel.run_ok(SHOW);
+    let ran = kernel.run_ok(
+        r##"let answers = show(&[
+            r#"{"kind":"display","id":"f1","update":false,"data":{"text/plain":"0 %"},"metadata":{}}"#,
+            r#"{"kind":"display","id":"f1","update":true,"data":{"text/plain":"50 %"},"metadata":{}}"#,
+            r#"{"kind":"stream","name":"stdout","text":"raw"}"#,
+            r#"{"kind":"nonsense"}"#,
+        ]); answers"##,
+    );
+    assert_eq!(ran.result(), r#"["ok\n", "ok\n", "ok\n", "not understood\n"]"#);
+    let shown = ran.of("display_data").next().expect("shown");
+    assert_eq!(shown["transient"]["display_id"], "f1");
+    let update = ran.of("update_display_data").next().expect("updated");
+    assert_eq!(update["data"]["text/plain"], "50 %");
+    assert_eq!(ran.stream("stdout"), "raw");
+}
+
+fn questions_about_code(kernel: &mut Client) {
+    // The accent is a code point of its own: positions are not bytes and not graphemes.
+    let code = "let e\u{301} = 1; kept.to_upp";
+    let cursor = code.chars().count();
+    let reply = kernel.ask("complete_request", json!({ "code": code, "cursor_pos": cursor }));
+    let matches = reply["matches"].to_string();
+    assert!(matches.contains("to_uppercase"), "{reply}");
+    assert_eq!(reply["cursor_start"], cursor - "to_upp".len());
+    assert_eq!(reply["cursor_end"], cursor);
+    let reply = kernel.ask(
+        "inspect_request",
+        json!({ "code": "let z = kept.len();", "cursor_pos": 14, "detail_level": 0 }),
+    );
+    assert_eq!(reply["found"], true, "{reply}");
+    assert!(reply["data"]["text/plain"].as_str().expect("text").contains("fn len"), "{reply}");
+    for (code, status) in [("fn f() {", "incomplete"), ("1 + 1", "complete"), (")", "invalid")] {
+        let reply = kernel.ask("is_complete_request", json!({ "code": code }));
+        assert_eq!(reply["status"], status, "{code}");
+    }
+    let reply = kernel.ask(
+        "history_request",
+        json!({ "output": false, "raw": true, "hist_access_type": "tail", "n": 1 }),
+    );
+    assert_eq!(reply["history"], json!([]));
+    assert_eq!(kernel.ask("comm_info_request", json!({}))["comms"], json!({}));
+}
+
+fn wrong_keys_are_ignored(kernel: &mut Client) {
+    let mut other = kernel.info.clone();
+    other.key = "another key".into();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
+    runtime.block_on(async {
+        let id = jupyter_zmq_client::peer_identity_for_session("intruder").expect("an identity");
+        let mut shell = jupyter_zmq_client::create_client_shell_connection_with_identity(
+            &other, "intruder", id,
+        )
+        .await
+        .expect("connected");
+        let request = common::message("kernel_info_request", json!({}));
+        shell.send(request).await.expect("sent");
+        let answer = tokio::time::timeout(Duration::from_millis(500), shell.read()).await;
+        assert!(answer.is_err(), "a message with a wrong signature was answered");
+    });
+    assert_eq!(kernel.run_ok("7").result(), "7");
+}
+
+fn errors_abort_the_queue(kernel: &mut Client) {
+    let first = kernel.send("std::thread::sleep(std::time::Duration::from_millis(300)); nonsense");
+    let second = kernel.send("1");
+    assert_eq!(kernel.finish(&first).reply["status"], "error");
+    assert_eq!(kernel.finish(&second).reply["status"], "aborted");
+    assert_eq!(kernel.run_ok("2").result(), "2");
+}
+
+/// Stops on the signal, as training does; the flag lives in one cell only.
+const POLITE: &str = r#"
+use std::sync::atomic::{AtomicBool, Ordering};
+static STOP: AtomicBool = AtomicBool::new(false);
+extern "C" fn stop(_: i32) { STOP.store(true, Ordering::SeqCst); }
+unsafe extern "C" { fn signal(number: i32, handler: usize) -> usize; }
+fn run_until_stopped() -> u32 {
+    unsafe { signal(2, stop as *const () as usize) };
+    let mut steps = 0;
+    while !STOP.load(Ordering::SeqCst) {
+        println!("step");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        steps += 1;
+    }
+    unsafe { signal(2, 1) };
+    steps
+}
+"#;
+
+#[test]
+fn interrupts_stop_politely_then_by_force() {
+    let env = vec![("EPSILAB_INTERRUPT_GRACE", "2".to_owned())];
+    let mut kernel = Client::start(Start { env, ..Start::default() });
+    kernel.wait_for_info();
+
+    kernel.run_ok(&format!("{POLITE}\nlet kept = 5;"));
+    let id = kernel.send("let steps = run_until_stopped();");
+    let waiting = kernel.send("println!(\"not run\");");
+    kernel.listen(&id, |kind, _| kind == "stream");
+    kernel.control("interrupt_request", json!({}));
+    let ran = kernel.finish(&id);
+    assert!(ran.ok(), "{:#}", ran.reply);
+    assert_eq!(kernel.finish(&waiting).reply["status"], "aborted");
+    assert_eq!(kernel.run_ok("steps > 0 && kept == 5").result(), "true");
+
+    // While a cell is compiled there is nothing to ask politely: the compiler is stopped.
+    let functions: String = (0..600).map(|i| format!("fn f{i}(x: f64) -> String {{ format!(\"{{x:?}} {{:?}}\", vec![x; {i}].iter().map(|y| y.sqrt()).collect::<Vec<_>>()) }}\n")).collect();
+    let calls: String = (0..600).map(|i| format!("f{i}(1.0).len() + ")).collect();
+    let id = kernel.send(&format!("{functions} let total = {calls} 0;"));
+    kernel.listen(&id, |kind, _| kind == "execute_input");
+    std::thread::sleep(Duration::from_millis(700));
+    kernel.control("interrupt_request", json!({}));
+    let ran = kernel.finish(&id);
+    let (name, value, _) = ran.error();
+    assert!(name == "Interrupted" && value.contains("compiled"), "{name}: {value}");
+    assert_eq!(kernel.run_ok("kept").result(), "5");
+
+    // A cell that never looks loses its process after the grace.
+    let id = kernel.send("println!(\"spinning\"); loop { std::hint::spin_loop(); }");
+    kernel.listen(&id, |kind, _| kind == "stream");
+    let pressed = Instant::now();
+    kernel.control("interrupt_request", json!({}));
+    let ran = kernel.finish(&id);
+    let (name, value, _) = ran.error();
+    assert!(name == "Interrupted" && value.contains("lost"), "{name}: {value}");
+    assert!(pressed.elapsed() > Duration::from_millis(1900));
+    let (name, value, _) = kernel.run("kept").error();
+    assert!(name == "CompileError" && value.contains("kept"), "{name}: {value}");
+
+    // The second press does not wait.
+    let id = kernel.send("println!(\"spinning\"); loop { std::hint::spin_loop(); }");
+    kernel.listen(&id, |kind, _| kind == "stream");
+    let pressed = Instant::now();
+    kernel.control("interrupt_request", json!({}));
+    kernel.control("interrupt_request", json!({}));
+    assert_eq!(kernel.finish(&id).error().0, "Interrupted");
+    assert!(pressed.elapsed() < Duration::from_millis(1500));
+
+    // A crash is told, and the kernel goes on.
+    let (name, value, story) =
+        kernel.run("println!(\"last words\"); eprintln!(\"why\"); std::process::abort();").error();
+    assert!(name == "Crash" && value.contains("lost"), "{name}: {value}");
+    assert!(story.contains("why"), "{story}");
+    assert_eq!(
+        kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()").result().len(),
+        8
+    );
+    kernel.shut_down();
+}
+
+#[test]
+fn a_bare_environment_and_a_foreign_toolchain_are_no_obstacle() {
+    let dir = tempfile::tempdir().expect("temp");
+    // All of these would lead evcxr astray if the kernel let them.
+    std::fs::write(dir.path().join("rust-toolchain.toml"), "[toolchain]\nchannel = \"1.0.0\"\n")
+        .expect("written");
+    std::fs::write(dir.path().join("evcxr.toml"), "[evcxr]\nopt_level = \"nonsense\"\n")
+        .expect("written");
+    let cwd = Some(dir.path().to_owned());
+    let mut bare = Client::start(Start { bare: true, cwd: cwd.clone(), ..Start::default() });
+    let env = vec![
+        ("RUSTUP_TOOLCHAIN", "nightly-of-another-day".to_owned()),
+        ("RUSTFLAGS", "-Cpanic=abort".to_owned()),
+        ("CARGO_BUILD_TARGET", "wasm32-unknown-unknown".to_owned()),
+    ];
+    let mut foreign = Client::start(Start { env, cwd, ..Start::default() });
+    for kernel in [&mut bare, &mut foreign] {
+        kernel.wait_for_info();
+    }
+    // Both at once, each with its own variables.
+    let ids = (bare.send("let mine = 1;"), foreign.send("let mine = 2;"));
+    assert!(bare.finish(&ids.0).ok());
+    assert!(foreign.finish(&ids.1).ok());
+    for (kernel, expected) in [(&mut bare, "(1, true)"), (&mut foreign, "(2, true)")] {
+        let ran = kernel.run_ok(
+            "let here = std::env::current_dir().unwrap().join(\"evcxr.toml\").exists(); (mine, here)",
+        );
+        assert_eq!(ran.result(), expected);
+        let said = kernel.run_ok("epsilab::Error::setting(\"clip\", 0, \"positive\").to_string()");
+        assert_eq!(said.result(), "\"clip = 0: positive\"");
+    }
+    bare.shut_down();
+    foreign.shut_down();
+}
+
+#[test]
+fn a_busy_port_and_a_bad_connection_file_are_said_clearly() {
+    let dir = tempfile::tempdir().expect("temp");
+    let (info, path) = connection(dir.path());
+    let held = std::net::TcpListener::bind(("127.0.0.1", info.control_port)).expect("free");
+    let run = || {
+        let out = std::process::Command::new(binary())
+            .args(["kernel", "-f"])
+            .arg(&path)
+            .output()
+            .expect("it runs");
+        (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let (success, said) = run();
+    assert!(!success && said.contains(&format!("control port = {}", info.control_port)), "{said}");
+    drop(held);
+    std::fs::write(&path, "{}").expect("written");
+    let (success, said) = run();
+    assert!(!success && said.contains("connection.json"), "{said}");
+}
+
+#[test]
+fn a_cell_sent_at_once_waits_for_the_lab_and_can_be_called_off() {
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    let id = kernel.send("1");
+    kernel.control("interrupt_request", json!({}));
+    let heard = kernel.listen(&id, is_idle);
+    let error = heard.iter().find(|(kind, _)| kind == "error").expect("an error");
+    assert_eq!(error.1["ename"], "Interrupted");
+    assert_eq!(kernel.run_ok("3").result(), "3");
+    kernel.shut_down();
+}
