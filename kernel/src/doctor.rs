@@ -6,6 +6,7 @@ use clap::Args;
 use epsilab::Result;
 use serde_json::{Map, Value, json};
 
+use crate::kernelspec::Spec;
 use crate::{cli, install, jupyter, kernelspec, prebuilt, programs};
 
 /// Look whether everything is in order (exit code 1 if something needs you).
@@ -167,7 +168,9 @@ fn kernelspecs() -> Check {
     let facts = json!({"found": found.iter().map(install::as_json).collect::<Vec<_>>()});
     let lines: Vec<String> =
         found.iter().map(|s| format!("{} in {}", s.name, s.dir.display())).collect();
-    let check = match found.iter().find(|spec| !spec.works()) {
+    // What `cargo lab` registered for its own JupyterLab is renewed each time it is opened.
+    let renewed = |spec: &&Spec| jupyter::home().is_some_and(|home| spec.dir.starts_with(home));
+    let check = match found.iter().find(|spec| !spec.works() && !renewed(spec)) {
         Some(broken) => Check::new(
             "kernelspecs",
             State::Action,

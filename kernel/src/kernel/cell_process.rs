@@ -1,8 +1,8 @@
 //! The process that runs the cells: this binary started again by evcxr.
 //!
 //! Its standard output carries both what cells print and evcxr's own lines. A filter in between
-//! keeps them apart, whatever the cells print, and adds the lines that evcxr keeps to itself: how
-//! the cell ended, and when all of its output has been sent.
+//! keeps them apart, whatever the cells print, and adds the lines that evcxr keeps to itself: when
+//! the cell began to run, how it ended, and when all of its output has been sent.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -15,6 +15,8 @@ pub const MARK: &str = "\u{1e}epsilab:";
 pub const PANIC: &str = "panic";
 /// The cell returned early by `?`.
 pub const ERROR: &str = "error";
+/// The cell is compiled and begins to run; written to standard error.
+pub const BEGIN: &str = "begin";
 /// Everything the cell wrote to standard error came before this line, which is written there.
 pub const SYNC: &str = "sync";
 /// What follows was printed without a line break at its end.
@@ -23,6 +25,7 @@ pub const PART: &str = "part:";
 pub const LAB_VARIABLE: &str = "EPSILAB_LAB_LIBRARY";
 
 const FLUSHED: &str = "flushed";
+const EVCXR_RUN: &str = "LOAD_AND_RUN ";
 const EVCXR_DONE: &str = "EVCXR_EXECUTION_COMPLETE";
 const EVCXR_PANIC: &str = "EVCXR_PANIC_NOTIFICATION";
 const EVCXR_ERROR: &str = "EVCXR_ERROR_OCCURRED";
@@ -47,26 +50,57 @@ pub fn prepare() {
         let full = std::env::var_os("EPSILAB_BACKTRACE").is_some();
         std::env::set_var("RUST_BACKTRACE", if full { "1" } else { "0" });
     }
-    if let Err(e) = install_filter() {
+    if let Err(e) = install_filter().and_then(|()| install_relay()) {
         eprintln!("the output of cells can't be filtered: {e}");
     }
 }
 
-fn install_filter() -> std::io::Result<()> {
+/// Puts a pipe in the place of a standard stream: what was there, and the pipe's other end.
+fn replace(fd: c_int, pipe_end: usize) -> std::io::Result<(c_int, c_int)> {
     let mut ends = [0; 2];
     // SAFETY: plain descriptor calls; `ends` is the pair that pipe fills.
-    let (real, read) = unsafe {
-        let real = libc::dup(1);
-        if real < 0 || libc::pipe(ends.as_mut_ptr()) < 0 || libc::dup2(ends[1], 1) < 0 {
+    unsafe {
+        let real = libc::dup(fd);
+        let failed =
+            real < 0 || libc::pipe(ends.as_mut_ptr()) < 0 || libc::dup2(ends[pipe_end], fd) < 0;
+        if failed {
             return Err(std::io::Error::last_os_error());
         }
-        libc::close(ends[1]);
-        for fd in [real, ends[0]] {
+        libc::close(ends[pipe_end]);
+        for fd in [real, ends[1 - pipe_end]] {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }
-        libc::atexit(drain_at_exit);
-        (real, ends[0])
-    };
+        Ok((real, ends[1 - pipe_end]))
+    }
+}
+
+/// evcxr's orders pass through here, so that the kernel learns when a cell begins to run.
+fn install_relay() -> std::io::Result<()> {
+    let (real, write) = replace(0, 0)?;
+    std::thread::spawn(move || {
+        let mut part = vec![0u8; 1 << 12];
+        loop {
+            // SAFETY: a buffer of the length that is given.
+            let n = unsafe { libc::read(real, part.as_mut_ptr().cast(), part.len()) };
+            if n < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {
+                continue;
+            }
+            let Ok(n @ 1..) = usize::try_from(n) else { break };
+            if part[..n].starts_with(EVCXR_RUN.as_bytes()) {
+                write_all(2, format!("{MARK}{BEGIN}\n").as_bytes());
+            }
+            write_all(write, &part[..n]);
+        }
+        // SAFETY: our end of the pipe; the process ends when it reads the end of its orders.
+        unsafe { libc::close(write) };
+    });
+    Ok(())
+}
+
+fn install_filter() -> std::io::Result<()> {
+    let (real, read) = replace(1, 1)?;
+    // SAFETY: registers a function without arguments.
+    unsafe { libc::atexit(drain_at_exit) };
     REAL_STDOUT.store(real, Ordering::SeqCst);
     let (ask, asked) = channel::<()>();
     // Flushing may block while the pipe is full, so the thread that empties it must not do it.

@@ -133,7 +133,7 @@ impl Worker {
         let started = EvalContext::with_subprocess_command(process);
         let _ = std::env::set_current_dir(self.session.home());
         let (context, outputs) = started.map_err(|e| format!("evcxr could not be started: {e}"))?;
-        let output = Output::start(outputs, self.current.clone());
+        let output = Output::start(outputs, self.current.clone(), self.interrupts.clone());
         let mut context = CommandContext::with_eval_context(context);
         self.interrupts.watch(context.process_handle());
         let shim = lab.dir.join("shim");
@@ -358,6 +358,7 @@ fn told(
         );
     }
     if interrupted.asked && !crashed {
+        // What stops a compiler leaves no message of its own worth showing.
         return Failure::new(
             "Interrupted",
             "the cell was stopped while it was compiled: it did not run, all variables are kept",

@@ -6,6 +6,8 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
 /// How long a cell has to stop by itself; the environment variable is for tests.
 fn grace() -> Duration {
     let given = std::env::var("EPSILAB_INTERRUPT_GRACE").ok().and_then(|text| text.parse().ok());
@@ -23,7 +25,10 @@ pub struct Interrupted {
 
 #[derive(Default)]
 struct State {
-    running: bool,
+    /// A cell is worked on.
+    working: bool,
+    /// It is compiled and runs in its process.
+    runs: bool,
     cell: u64,
     done: Interrupted,
     presses: u64,
@@ -56,13 +61,18 @@ impl Interrupts {
         let mut state = self.state();
         state.cell += 1;
         state.done = Interrupted::default();
-        state.running = true;
+        (state.working, state.runs) = (true, false);
+    }
+
+    /// The process of the cells says that the cell runs, or that it does not any more.
+    pub fn runs(&self, runs: bool) {
+        self.state().runs = runs;
     }
 
     /// The cell has ended.
     pub fn end(&self) -> Interrupted {
         let mut state = self.state();
-        state.running = false;
+        (state.working, state.runs) = (false, false);
         state.done
     }
 
@@ -70,56 +80,60 @@ impl Interrupts {
     pub fn press(&self) {
         let mut state = self.state();
         state.presses += 1;
-        if !state.running {
+        if !state.working {
             return;
         }
+        let (cell, runs) = (state.cell, state.runs);
         let second = std::mem::replace(&mut state.done.asked, true);
-        let cell = state.cell;
-        drop(state);
         if second {
-            self.kill_if_running(cell);
+            if runs {
+                state.done.killed = true;
+                drop(state);
+                self.kill();
+            }
             return;
         }
-        let process = self.process_id();
-        stop_compilers(process);
-        if let Some(id) = process {
-            // SAFETY: a signal to our own child.
-            unsafe { libc::kill(id, libc::SIGINT) };
-        }
+        drop(state);
         let this = self.clone();
-        std::thread::spawn(move || {
-            let until = Instant::now() + grace();
-            while Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(50));
-                let state = this.state();
-                if !state.running || state.cell != cell {
+        std::thread::spawn(move || this.stop(cell));
+    }
+
+    /// Until the cell has ended: compilers are stopped, one cell may call several; a cell that
+    /// runs is asked again and again, its training may not have begun at the first time.
+    fn stop(&self, cell: u64) {
+        let mut until = None;
+        loop {
+            let mut state = self.state();
+            if !state.working || state.cell != cell {
+                return;
+            }
+            if state.runs {
+                if Instant::now() > *until.get_or_insert_with(|| Instant::now() + grace()) {
+                    state.done.killed = true;
+                    drop(state);
+                    self.kill();
                     return;
                 }
                 drop(state);
-                // One cell may call the compiler several times.
-                stop_compilers(this.process_id());
+                self.signal(libc::SIGINT);
+            } else {
+                drop(state);
+                stop_compilers(self.process_id());
             }
-            this.kill_if_running(cell);
-        });
-    }
-
-    fn kill_if_running(&self, cell: u64) {
-        let mut state = self.state();
-        if !state.running || state.cell != cell {
-            return;
+            std::thread::sleep(ASK_EVERY);
         }
-        state.done.killed = true;
-        drop(state);
-        self.kill();
     }
 
     /// Ends the process of the cells and all compilers.
     pub fn kill(&self) {
-        let id = self.process_id();
-        stop_compilers(id);
-        if let Some(id) = id {
+        stop_compilers(self.process_id());
+        self.signal(libc::SIGKILL);
+    }
+
+    fn signal(&self, signal: i32) {
+        if let Some(id) = self.process_id() {
             // SAFETY: a signal to our own child.
-            unsafe { libc::kill(id, libc::SIGKILL) };
+            unsafe { libc::kill(id, signal) };
         }
     }
 

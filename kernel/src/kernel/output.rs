@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
 
 use super::cell::CurrentCell;
-use super::cell_process::{ERROR, MARK, PANIC, PART, SYNC};
+use super::cell_process::{BEGIN, ERROR, MARK, PANIC, PART, SYNC};
+use super::interrupt::Interrupts;
 
 const HOLD: Duration = Duration::from_millis(30);
 /// A panic may still unwind for a while after its message.
@@ -41,10 +42,14 @@ struct Ask {
 
 impl Output {
     /// Starts reading what evcxr passes on.
-    pub fn start(outputs: evcxr::EvalContextOutputs, current: CurrentCell) -> Self {
+    pub fn start(
+        outputs: evcxr::EvalContextOutputs,
+        current: CurrentCell,
+        interrupts: Interrupts,
+    ) -> Self {
         let (asks, asked) = unbounded();
         std::thread::spawn(move || {
-            Reader::new(current).run(&outputs.stdout, &outputs.stderr, &asked);
+            Reader::new(current, interrupts).run(&outputs.stdout, &outputs.stderr, &asked);
         });
         Self { asks }
     }
@@ -60,6 +65,7 @@ impl Output {
 
 struct Reader {
     current: CurrentCell,
+    interrupts: Interrupts,
     gathered: String,
     gathered_since: Instant,
     held: Vec<String>,
@@ -71,10 +77,11 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(current: CurrentCell) -> Self {
+    fn new(current: CurrentCell, interrupts: Interrupts) -> Self {
         let now = Instant::now();
         Self {
             current,
+            interrupts,
             gathered: String::new(),
             gathered_since: now,
             held: Vec::new(),
@@ -95,7 +102,7 @@ impl Reader {
                     Err(_) => return,
                 },
                 recv(err) -> line => match line {
-                    Ok(line) => self.err_line(line),
+                    Ok(line) => self.err_line(&line),
                     Err(_) => return,
                 },
                 recv(asks) -> ask => match ask {
@@ -123,15 +130,21 @@ impl Reader {
         }
     }
 
-    fn err_line(&mut self, line: String) {
-        let before = line.strip_suffix(SYNC).and_then(|line| line.strip_suffix(MARK));
-        self.synced |= before.is_some();
-        self.held_open = before.is_some_and(|text| !text.is_empty());
-        let line = match before {
-            Some("") => return,
-            Some(text) => text.to_owned(),
-            None => line,
-        };
+    fn err_line(&mut self, line: &str) {
+        let (text, mark) = line.rsplit_once(MARK).unwrap_or((line, ""));
+        match mark {
+            BEGIN => self.interrupts.runs(true),
+            SYNC => {
+                self.interrupts.runs(false);
+                self.synced = true;
+            }
+            _ => {}
+        }
+        if text.is_empty() && !mark.is_empty() {
+            return;
+        }
+        self.held_open = !mark.is_empty();
+        let line = text.to_owned();
         if self.held.is_empty() {
             self.held_since = Instant::now();
         }
@@ -168,12 +181,12 @@ impl Reader {
         let until = Instant::now() + if ask.ran { Duration::from_secs(1) } else { HOLD / 6 };
         while !self.synced {
             match err.recv_deadline(until) {
-                Ok(line) => self.err_line(line),
+                Ok(line) => self.err_line(&line),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
         for line in err.try_iter() {
-            self.err_line(line);
+            self.err_line(&line);
         }
         self.release_gathered();
         let mut ended = std::mem::take(&mut self.ended);

@@ -107,13 +107,15 @@ impl Targets {
         let folder = beside.canonicalize().map_err(|e| reading(&e))?;
         let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (to, notebook) = match out {
-            None => (beside.to_path_buf(), format!("{stem}.executed.ipynb")),
+            None => (source.with_file_name(""), format!("{stem}.executed.ipynb")),
             Some(out) => (out.to_path_buf(), format!("{stem}.ipynb")),
         };
-        std::fs::create_dir_all(&to)
+        // Of a bare file name, nothing is left.
+        let in_use = if to.as_os_str().is_empty() { Path::new(".") } else { &to };
+        std::fs::create_dir_all(in_use)
             .map_err(|e| Error::io(format!("making the folder {}", to.display()), &e))?;
         // Better now than after minutes of training.
-        tempfile::tempfile_in(&to).map_err(|e| {
+        tempfile::tempfile_in(in_use).map_err(|e| {
             Error::io(format!("writing to {}", to.display()), &e)
                 .fix("name a folder of yours with `--out DIR`")
         })?;
@@ -145,11 +147,15 @@ async fn execute(notebook: &mut Notebook, folder: &Path, args: &RunArgs) -> Resu
     };
     notebook.set_language(session.language().clone());
     let limit = args.timeout.map(Duration::from_secs);
-    let mut halt = None;
+    let mut halt = warm_up(&mut session, &mut outputs, &mut stop).await;
     for (number, (at, source)) in cells.iter().enumerate() {
+        if halt.is_some() {
+            break;
+        }
         let may_fail = notebook.may_fail(*at);
         let progress = Progress::start(number + 1, cells.len(), source);
-        let ended = session.execute(number, source, may_fail, limit, &mut outputs, &mut stop).await;
+        let request = session::request(source, may_fail);
+        let ended = session.execute(number, request, limit, &mut outputs, &mut stop).await;
         halt = match ended {
             Ok(Ended::Replied(reply)) => {
                 let failed = !matches!(reply.status, ReplyStatus::Ok);
@@ -176,9 +182,6 @@ async fn execute(notebook: &mut Notebook, folder: &Path, args: &RunArgs) -> Resu
             Err(error) => Some(Halt::Lost(error)),
         };
         progress.finish(halt.is_some(), outputs.failure(number).is_some());
-        if halt.is_some() {
-            break;
-        }
     }
     session.shut_down().await;
     for (number, (at, _)) in cells.iter().enumerate() {
@@ -186,6 +189,30 @@ async fn execute(notebook: &mut Notebook, folder: &Path, args: &RunArgs) -> Resu
         notebook.set_outputs(*at, count, shown);
     }
     Ok(halt)
+}
+
+/// Waits until the kernel evaluates: its start is not part of the first cell's time.
+async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) -> Option<Halt> {
+    let progress = Progress::warm_up();
+    let halt = match session.execute(usize::MAX, session::silent("();"), None, outputs, stop).await
+    {
+        Ok(Ended::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,
+        Ok(Ended::Replied(reply)) => {
+            let error = unpublished(&reply);
+            Some(Halt::Lost(
+                Error::new(
+                    ErrorKind::Notebook,
+                    "the kernel can't evaluate anything",
+                    html::without_colours(&error.evalue),
+                )
+                .fix("`cargo lab doctor` looks for the cause"),
+            ))
+        }
+        Ok(_) => Some(Halt::Interrupted),
+        Err(error) => Some(Halt::Lost(error)),
+    };
+    progress.finish(halt.is_some(), false);
+    halt
 }
 
 fn unpublished(reply: &ExecuteReply) -> ErrorOutput {

@@ -77,6 +77,13 @@ impl Progress {
         Self { started: Instant::now() }
     }
 
+    /// Says that the kernel is starting.
+    pub fn warm_up() -> Self {
+        eprint!("starting the kernel ");
+        let _ = std::io::stderr().flush();
+        Self { started: Instant::now() }
+    }
+
     /// Says how long it took, and whether it went well.
     pub fn finish(self, halted: bool, failed: bool) {
         let note = match (halted, failed) {

@@ -105,15 +105,12 @@ impl Session {
     pub async fn execute(
         &mut self,
         cell: usize,
-        code: &str,
-        may_fail: bool,
+        request: ExecuteRequest,
         limit: Option<Duration>,
         outputs: &mut Outputs,
         stop: &mut Stop,
     ) -> Result<Ended> {
-        let request: JupyterMessage =
-            ExecuteRequest { stop_on_error: !may_fail, ..ExecuteRequest::new(code.to_owned()) }
-                .into();
+        let request: JupyterMessage = request.into();
         let id = request.header.msg_id.clone();
         self.cells.insert(id.clone(), cell);
         self.shell.send(request).await.map_err(protocol)?;
@@ -270,6 +267,16 @@ impl Drop for Session {
     }
 }
 
+/// The request to run a cell; one that may fail does not stop what comes after it.
+pub fn request(code: &str, may_fail: bool) -> ExecuteRequest {
+    ExecuteRequest { stop_on_error: !may_fail, ..ExecuteRequest::new(code.to_owned()) }
+}
+
+/// The request to run something that leaves no trace.
+pub fn silent(code: &str) -> ExecuteRequest {
+    ExecuteRequest { silent: true, store_history: false, ..request(code, false) }
+}
+
 fn is_idle(message: &JupyterMessage, id: &str) -> bool {
     matches!(&message.content, JupyterMessageContent::Status(status)
         if matches!(status.execution_state, ExecutionState::Idle))
@@ -415,7 +422,7 @@ fn trouble(what: &str, why: &str) -> Error {
 fn died(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Error {
     let how = status.map_or_else(|e| e.to_string(), |status| status.to_string());
     let log = std::fs::read_to_string(log_of(private)).unwrap_or_default();
-    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = lines[lines.len().saturating_sub(8)..].join("\n    ");
     let said = match last.is_empty() {
         true => String::new(),
