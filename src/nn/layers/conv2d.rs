@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fill, image, param, sizes, too_large};
 use crate::nn::host::Host;
-use crate::nn::product::{Matrix, Store, product};
+use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::{Value, Window};
 use crate::{Error, ErrorKind, Result};
 
