@@ -1,5 +1,7 @@
 //! The patches a convolution looks at, laid out as a matrix.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 /// How a kernel walks over an image. All pairs are (vertical, horizontal), in pixels.
@@ -39,57 +41,129 @@ impl Window {
         self.channels * self.size[0] * self.size[1]
     }
 
+    /// Places the kernel can be in.
+    pub(crate) fn positions(&self) -> usize {
+        self.output().map_or(0, |[rows, columns]| rows * columns)
+    }
+
     /// Writes every patch of one image `[channels, height, width]` as a row of `out`, a matrix
     /// `[positions, patch]`: the convolution becomes a product with the kernels.
     pub(crate) fn columns(&self, image: &[f32], out: &mut [f32]) {
-        // Known widths copy through registers; `memcpy` calls of a few floats cost more than
+        let mut copy = Copy { image, out };
+        self.walk_lines(&mut copy);
+    }
+
+    /// The way back: adds every row of the matrix `[positions, patch]` to the image's pixels it
+    /// came from.
+    pub(crate) fn add_columns(&self, patches: &[f32], image: &mut [f32]) {
+        let mut add = Add { patches, image };
+        self.walk_lines(&mut add);
+    }
+
+    fn walk_lines(&self, visit: &mut impl Visit) {
+        // Known widths go through registers; calls of `memcpy` for a few floats cost more than
         // the product they feed.
         match self.kernel[1] {
-            1 => self.columns_of::<1>(image, out),
-            2 => self.columns_of::<2>(image, out),
-            3 => self.columns_of::<3>(image, out),
-            4 => self.columns_of::<4>(image, out),
-            5 => self.columns_of::<5>(image, out),
-            7 => self.columns_of::<7>(image, out),
-            8 => self.columns_of::<8>(image, out),
-            _ => self.columns_of::<0>(image, out),
+            1 => self.walk::<1>(visit),
+            2 => self.walk::<2>(visit),
+            3 => self.walk::<3>(visit),
+            4 => self.walk::<4>(visit),
+            5 => self.walk::<5>(visit),
+            7 => self.walk::<7>(visit),
+            8 => self.walk::<8>(visit),
+            _ => self.walk::<0>(visit),
         }
     }
 
-    /// `K` is the kernel's width, 0 for any.
-    fn columns_of<const K: usize>(&self, image: &[f32], out: &mut [f32]) {
+    /// Visits every line of every patch, in the order of the matrix. `K` is the kernel's width,
+    /// 0 for any.
+    fn walk<const K: usize>(&self, visit: &mut impl Visit) {
         let [height, width] = self.size;
         let [kernel_height, kernel_width] = self.kernel;
         let Some([rows, columns]) = self.output() else { return };
-        let patches = out.chunks_exact_mut(self.patch().max(1));
-        for (position, patch) in patches.enumerate().take(rows * columns) {
+        let mut line = 0;
+        for position in 0..rows * columns {
             let top = (position / columns * self.stride[0]) as isize - self.padding[0] as isize;
             let left = (position % columns * self.stride[1]) as isize - self.padding[1] as isize;
             // The part of a kernel row that lies inside the image.
             let first = (-left).clamp(0, kernel_width as isize) as usize;
             let end = (width as isize - left).clamp(first as isize, kernel_width as isize) as usize;
-            let whole = first == 0 && end == kernel_width;
-            for (line, row) in patch.chunks_exact_mut(kernel_width).enumerate() {
-                let y = top + (line % kernel_height) as isize;
-                if y < 0 || y >= height as isize || first == end {
-                    row.fill(0.0);
-                    continue;
-                }
-                let start = (line / kernel_height * height + y as usize) * width;
-                let from = (start as isize + left + first as isize) as usize;
-                let source = &image[from..from + end - first];
-                if !whole {
-                    row[..first].fill(0.0);
-                    row[end..].fill(0.0);
-                    row[first..end].copy_from_slice(source);
-                } else if let (Ok(row), Ok(source)) =
-                    (<&mut [f32; K]>::try_from(&mut *row), <&[f32; K]>::try_from(source))
-                {
-                    *row = *source;
-                } else {
-                    row.copy_from_slice(source);
+            for channel in 0..self.channels {
+                for y in top..top + kernel_height as isize {
+                    let patch = line..line + kernel_width;
+                    line = patch.end;
+                    if y < 0 || y >= height as isize || first == end {
+                        visit.outside(patch);
+                        continue;
+                    }
+                    let start = ((channel * height + y as usize) * width) as isize;
+                    let pixel = (start + left + first as isize) as usize;
+                    if K > 0 && end - first == K {
+                        visit.whole::<K>(patch.start, pixel);
+                    } else {
+                        visit.part(patch, first..end, pixel);
+                    }
                 }
             }
+        }
+    }
+}
+
+/// What is done with one line of a patch. `pixel` is where its part inside the image begins.
+trait Visit {
+    /// The line lies outside the image.
+    fn outside(&mut self, patch: Range<usize>);
+    /// All `K` pixels of the line lie inside.
+    fn whole<const K: usize>(&mut self, patch: usize, pixel: usize);
+    /// Some of the line's pixels, `inside`, lie inside.
+    fn part(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize);
+}
+
+struct Copy<'a> {
+    image: &'a [f32],
+    out: &'a mut [f32],
+}
+
+impl Visit for Copy<'_> {
+    fn outside(&mut self, patch: Range<usize>) {
+        self.out[patch].fill(0.0);
+    }
+
+    fn whole<const K: usize>(&mut self, patch: usize, pixel: usize) {
+        let source = &self.image[pixel..pixel + K];
+        for (o, p) in self.out[patch..patch + K].iter_mut().zip(source) {
+            *o = *p;
+        }
+    }
+
+    fn part(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize) {
+        let line = &mut self.out[patch];
+        line[..inside.start].fill(0.0);
+        line[inside.end..].fill(0.0);
+        let source = &self.image[pixel..pixel + inside.len()];
+        line[inside].copy_from_slice(source);
+    }
+}
+
+struct Add<'a> {
+    patches: &'a [f32],
+    image: &'a mut [f32],
+}
+
+impl Visit for Add<'_> {
+    fn outside(&mut self, _patch: Range<usize>) {}
+
+    fn whole<const K: usize>(&mut self, patch: usize, pixel: usize) {
+        let source = &self.patches[patch..patch + K];
+        for (p, s) in self.image[pixel..pixel + K].iter_mut().zip(source) {
+            *p += s;
+        }
+    }
+
+    fn part(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize) {
+        let source = &self.patches[patch][inside];
+        for (p, s) in self.image[pixel..pixel + source.len()].iter_mut().zip(source) {
+            *p += s;
         }
     }
 }
@@ -107,6 +181,15 @@ mod tests {
         let mut out = vec![9.0; 8];
         window.columns(&image, &mut out);
         assert_eq!(out, [0.0, 0.0, 1.0, 2.0, 4.0, 5.0, 7.0, 8.0]);
+    }
+
+    #[test]
+    fn the_way_back_counts_how_often_a_pixel_was_seen() {
+        let window =
+            Window { channels: 1, size: [3, 3], kernel: [2, 2], stride: [1, 1], padding: [0, 1] };
+        let mut image = [0.0; 9];
+        window.add_columns(&[1.0; 32], &mut image);
+        assert_eq!(image, [2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! that Burn's CPU backend does value by value. The tests compare each with Burn's own.
 
 mod columns;
+mod conv;
 mod ops;
 mod pool;
 pub(crate) mod product;
 mod tanh;
 
 pub use columns::Window;
-pub(super) use ops::{max_pool, tanh};
+pub(super) use ops::{conv2d, max_pool, tanh};
 
 /// Compiles a loop twice, for every machine and for those with AVX2, and chooses when called.
 /// Rust never fuses or reorders floating-point operations, so both give the same bits.
