@@ -49,15 +49,15 @@ impl Window {
     /// Writes every patch of one image `[channels, height, width]` as a row of `out`, a matrix
     /// `[positions, patch]`: the convolution becomes a product with the kernels.
     pub(crate) fn columns(&self, image: &[f32], out: &mut [f32]) {
-        let mut copy = Copy { image, out };
-        self.walk_lines(&mut copy);
+        let mut gather = Gather { image, out };
+        self.walk_lines(&mut gather);
     }
 
     /// The way back: adds every row of the matrix `[positions, patch]` to the image's pixels it
     /// came from.
     pub(crate) fn add_columns(&self, patches: &[f32], image: &mut [f32]) {
-        let mut add = Add { patches, image };
-        self.walk_lines(&mut add);
+        let mut scatter = Scatter { patches, image };
+        self.walk_lines(&mut scatter);
     }
 
     fn walk_lines(&self, visit: &mut impl Visit) {
@@ -119,12 +119,12 @@ trait Visit {
     fn part(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize);
 }
 
-struct Copy<'a> {
+struct Gather<'a> {
     image: &'a [f32],
     out: &'a mut [f32],
 }
 
-impl Visit for Copy<'_> {
+impl Visit for Gather<'_> {
     fn outside(&mut self, patch: Range<usize>) {
         self.out[patch].fill(0.0);
     }
@@ -145,12 +145,12 @@ impl Visit for Copy<'_> {
     }
 }
 
-struct Add<'a> {
+struct Scatter<'a> {
     patches: &'a [f32],
     image: &'a mut [f32],
 }
 
-impl Visit for Add<'_> {
+impl Visit for Scatter<'_> {
     fn outside(&mut self, _patch: Range<usize>) {}
 
     fn whole<const K: usize>(&mut self, patch: usize, pixel: usize) {

@@ -9,10 +9,11 @@ pub(super) fn forward(window: &Window, maps: &[f32], out: &mut [f32]) {
         let out = &mut out[output..output + columns];
         for (first, offset) in offsets(window).enumerate().map(|(i, o)| (i == 0, o)) {
             let x = &maps[input + offset..];
+            let pairs = out.iter_mut().zip(x.iter().step_by(step));
             match (first, step) {
-                (true, _) => (0..columns).for_each(|k| out[k] = x[k * step]),
+                (true, _) => pairs.for_each(|(o, x)| *o = *x),
                 (false, 1) => larger(&x[..columns], out),
-                (false, _) => (0..columns).for_each(|k| out[k] = max(out[k], x[k * step])),
+                (false, _) => pairs.for_each(|(o, x)| *o = max(*o, *x)),
             }
         }
     });
@@ -38,9 +39,10 @@ pub(super) fn backward(
                 give(&x[..columns], y, &mut left, &mut out[..columns]);
                 continue;
             }
-            for k in 0..columns {
-                if x[k * step] == y[k] {
-                    out[k * step] += std::mem::take(&mut left[k]);
+            let places = out.iter_mut().step_by(step).zip(x.iter().step_by(step));
+            for ((out, x), (y, left)) in places.zip(y.iter().zip(&mut left)) {
+                if x == y {
+                    *out += std::mem::take(left);
                 }
             }
         }
