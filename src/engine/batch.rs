@@ -58,6 +58,16 @@ impl Batch {
         self.labels.is_empty()
     }
 
+    /// The shape of one example.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The labels, in order.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
     /// The features of one example, row-major.
     pub fn features(&self, i: usize) -> &[f32] {
         let size = self.size();

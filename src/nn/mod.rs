@@ -5,9 +5,9 @@
 //! room above, in the engine: a network only offers its layers' inputs and outputs to a [`Tape`].
 
 mod builder;
-mod columns;
 mod file;
 pub(crate) mod host;
+pub(crate) mod kernels;
 mod layers;
 pub(crate) mod loss;
 mod model;
@@ -15,14 +15,13 @@ pub mod models;
 mod network;
 mod parameters;
 mod predict;
-pub(crate) mod product;
 mod summary;
 mod tape;
 mod value;
 pub(crate) mod workers;
 
 pub use builder::{Activation, ModelBuilder};
-pub use columns::Window;
+pub use kernels::Window;
 pub use layers::{
     AvgPool2d, AvgPool2dSpec, Conv2d, Conv2dSpec, Flatten, GlobalAvgPool, Layer, LayerSpec, Linear,
     LinearSpec, MaxPool2d, MaxPool2dSpec, Relu, Tanh,

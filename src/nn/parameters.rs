@@ -29,7 +29,7 @@ impl Parameter {
     }
 }
 
-/// Every parameter and what `read` makes of its tensor.
+/// Calls `found` with every parameter and a way to read its numbers.
 pub(crate) fn visit<M: Module>(
     module: &M,
     mut found: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>),

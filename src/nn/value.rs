@@ -56,6 +56,16 @@ impl Value {
         }
     }
 
+    /// Whether the numbers are on Burn's CPU backend, where the lab has kernels of its own.
+    pub(crate) fn on_cpu(&self) -> bool {
+        // Devices compare equal with and without autodiff.
+        let device = match self {
+            Self::Flat(x) => x.device(),
+            Self::Image(x) => x.device(),
+        };
+        device == Device::flex()
+    }
+
     /// Applies one tensor operation whatever the shape.
     pub(crate) fn map(
         self,

@@ -12,11 +12,14 @@ pub(super) fn normals(bits: &[u64], out: &mut [f64]) {
     for (bits, out) in bits.chunks_exact(2 * LANES).zip(out.chunks_exact_mut(2 * LANES)) {
         let (radius_bits, angle_bits) = bits.split_at(LANES);
         let (sines, cosines) = out.split_at_mut(LANES);
-        for i in 0..LANES {
-            let radius = (-2.0 * ln(open_unit(radius_bits[i]))).sqrt();
-            let (sine, cosine) = sine_cosine(angle_bits[i]);
-            sines[i] = radius * sine;
-            cosines[i] = radius * cosine;
+        let bits = radius_bits.iter().zip(angle_bits);
+        for ((out_sine, out_cosine), (radius_bits, angle_bits)) in
+            sines.iter_mut().zip(cosines).zip(bits)
+        {
+            let radius = (-2.0 * ln(open_unit(*radius_bits))).sqrt();
+            let (sine, cosine) = sine_cosine(*angle_bits);
+            *out_sine = radius * sine;
+            *out_cosine = radius * cosine;
         }
     }
 }

@@ -25,7 +25,7 @@ const WORDS: usize = 2 * CHUNK;
 /// not on the number of threads, and a run can be resumed at any step.
 ///
 /// # Guarantee
-/// Values are Gaussian of the given standard deviation up to the 53-bit uniforms they are made
+/// Values are Gaussian of the given standard deviation up to the 52-bit uniforms they are made
 /// of: |z| stays below 8.6, a tail that a true Gaussian enters with probability 1e-17 per value.
 /// They are computed in f64 and rounded to f32 on adding. Like all floating-point noise this is
 /// not safe against attacks on the least significant bits (Mironov, 2012).

@@ -4,8 +4,8 @@ use super::plan::{Part, Plan};
 use super::recorder::{Record, Recorder};
 use crate::engine::ClipRule;
 use crate::nn::host::values;
+use crate::nn::kernels::product::{Matrix, Store, add_scaled, dot, product};
 use crate::nn::loss::cross_entropy;
-use crate::nn::product::{Matrix, Store, add_scaled, dot, product};
 use crate::nn::{Network, Value};
 
 /// The chunk's share of a pass.

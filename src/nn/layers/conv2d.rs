@@ -3,13 +3,10 @@
 use burn::module::Module;
 use burn::nn::{self, PaddingConfig2d};
 use burn::prelude::*;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{Fill, image, param, sizes, too_large};
-use crate::nn::host::Host;
-use crate::nn::product::{Matrix, Store, product};
-use crate::nn::{Value, Window};
+use crate::nn::{Value, Window, kernels};
 use crate::{Error, ErrorKind, Result};
 
 /// A convolution without its parameters. Pairs are (vertical, horizontal).
@@ -111,42 +108,17 @@ impl Conv2d {
     }
 
     pub(super) fn forward(&self, x: Value, own_kernel: bool) -> Value {
+        let own = own_kernel && x.on_cpu() && !self.inner.weight.val().is_autodiff();
         let x = x.image();
-        let own = if own_kernel { self.by_columns(&x) } else { None };
-        Value::Image(own.unwrap_or_else(|| self.inner.forward(x)))
-    }
-
-    /// The convolution as one product per example, where nothing is tracked and the numbers are
-    /// at hand: several times faster than Burn's CPU path on images of few channels.
-    fn by_columns(&self, x: &Tensor<4>) -> Option<Tensor<4>> {
-        let [n, _, height, width] = x.dims();
-        let window = self.spec.window([height, width]);
-        let [rows, columns] = window.output()?;
-        let (positions, channels) = (rows * columns, self.spec.channels_out);
-        let images = Host::shared(x.clone())?;
-        let weight = Host::shared(self.inner.weight.val())?;
+        if !own {
+            return Value::Image(self.inner.forward(x));
+        }
+        let [_, _, height, width] = x.dims();
         let bias = match &self.inner.bias {
-            Some(bias) => Some(Host::shared(bias.val())?),
-            None => None,
+            Some(bias) => bias.val(),
+            None => Tensor::zeros([self.spec.channels_out], &x.device().without_autodiff()),
         };
-        let weight = Matrix::new(weight.slice(), channels, window.patch());
-        let mut out = vec![0.0; n * channels * positions];
-        out.par_chunks_exact_mut((channels * positions).max(1))
-            .zip(images.slice().par_chunks_exact(window.image().max(1)))
-            .for_each_init(
-                || vec![0.0; positions * window.patch()],
-                |patches, (out, image)| {
-                    if let Some(bias) = &bias {
-                        for (channel, b) in out.chunks_exact_mut(positions).zip(bias.slice()) {
-                            channel.fill(*b);
-                        }
-                    }
-                    window.columns(image, patches);
-                    let patches = Matrix::new(patches, positions, window.patch());
-                    product(out, Store::Add, weight, patches.transposed());
-                },
-            );
-        let shape = [n, channels, rows, columns];
-        Some(Tensor::from_data(TensorData::new(out, shape), &x.device()))
+        let window = self.spec.window([height, width]);
+        Value::Image(kernels::conv2d(x, self.inner.weight.val(), bias, window))
     }
 }

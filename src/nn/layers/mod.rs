@@ -149,10 +149,10 @@ impl Layer {
                 let y = layer.forward(x.clone(), tape.own_kernels());
                 tape.layer(index, &x, y)
             }
-            Self::MaxPool2d(layer) => layer.forward(x),
+            Self::MaxPool2d(layer) => layer.forward(x, tape.own_kernels()),
             Self::AvgPool2d(layer) => layer.forward(x),
             Self::GlobalAvgPool(layer) => layer.forward(x),
-            Self::Tanh(layer) => layer.forward(x),
+            Self::Tanh(layer) => layer.forward(x, tape.own_kernels()),
             Self::Relu(layer) => layer.forward(x),
             Self::Flatten(layer) => layer.forward(x),
         }

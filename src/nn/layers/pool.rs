@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{image, sizes, too_large};
 use crate::Result;
-use crate::nn::{Value, Window};
+use crate::nn::{Value, Window, kernels};
 
 /// Maximum pooling: the window and its step, in pixels, (vertical, horizontal).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,8 +79,21 @@ pub struct MaxPool2d {
 }
 
 impl MaxPool2d {
-    pub(super) fn forward(&self, x: Value) -> Value {
-        Value::Image(self.inner.forward(x.image()))
+    pub(super) fn forward(&self, x: Value, own_kernel: bool) -> Value {
+        let own = own_kernel && x.on_cpu();
+        let x = x.image();
+        if !own {
+            return Value::Image(self.inner.forward(x));
+        }
+        let [_, channels, height, width] = x.dims();
+        let window = Window {
+            channels,
+            size: [height, width],
+            kernel: self.inner.kernel_size,
+            stride: self.inner.stride,
+            padding: [0, 0],
+        };
+        Value::Image(kernels::max_pool(x, window))
     }
 }
 

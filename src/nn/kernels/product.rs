@@ -2,6 +2,8 @@
 
 use gemm::Parallelism;
 
+use super::vectorised;
+
 /// A matrix seen in a slice.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
@@ -81,6 +83,7 @@ pub(crate) fn product(out: &mut [f32], store: Store, a: Matrix, b: Matrix) {
     }
 }
 
+vectorised! {
 /// The dot product, in sixteen lanes so that the compiler can use vector registers.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 16];
@@ -93,11 +96,14 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     }
     lanes.iter().sum::<f32>() + tail
 }
+}
 
-/// `out = out + factor x`
-pub(crate) fn add_scaled(out: &mut [f32], factor: f32, x: &[f32]) {
-    for (o, v) in out.iter_mut().zip(x) {
-        *o += factor * v;
+vectorised! {
+    /// `out = out + factor x`
+    pub(crate) fn add_scaled(out: &mut [f32], factor: f32, x: &[f32]) {
+        for (o, v) in out.iter_mut().zip(x) {
+            *o += factor * v;
+        }
     }
 }
 

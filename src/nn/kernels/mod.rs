@@ -1,0 +1,37 @@
+//! The lab's own CPU kernels: the few operations that decide how long a private step takes and
+//! that Burn's CPU backend does value by value. The tests compare each with Burn's own.
+
+mod columns;
+mod conv;
+mod ops;
+mod pool;
+pub(crate) mod product;
+mod tanh;
+
+pub use columns::Window;
+pub(super) use ops::{conv2d, max_pool, tanh};
+
+/// Compiles a loop twice, for every machine and for those with AVX2, and chooses when called.
+/// Rust never fuses or reorders floating-point operations, so both give the same bits.
+macro_rules! vectorised {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
+        $(#[$doc])*
+        $vis fn $name($($arg: $type),*) $(-> $out)? {
+            #[inline(always)]
+            fn plain($($arg: $type),*) $(-> $out)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2")]
+                fn wide($($arg: $type),*) $(-> $out)? {
+                    plain($($arg),*)
+                }
+                if std::is_x86_feature_detected!("avx2") {
+                    // SAFETY: the processor has AVX2, as it just said.
+                    return unsafe { wide($($arg),*) };
+                }
+            }
+            plain($($arg),*)
+        }
+    };
+}
+use vectorised;
