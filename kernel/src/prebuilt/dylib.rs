@@ -33,6 +33,14 @@ fn cargo(place: &Place, toolchain: &Toolchain) -> Command {
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC", "CARGO", "LD_LIBRARY_PATH"] {
         command.env_remove(name);
     }
+    // `cargo run` and `cargo test` describe our own package to us; build scripts that look at
+    // these variables (ring's does) would run again and with them all that stands on their crate.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|about| text.starts_with(about)) {
+            command.env_remove(name);
+        }
+    }
     command.env("RUSTUP_TOOLCHAIN", &toolchain.sysroot);
     if !BUILD_FLAGS.is_empty() {
         command.env("CARGO_ENCODED_RUSTFLAGS", BUILD_FLAGS);
