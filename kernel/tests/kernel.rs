@@ -24,8 +24,15 @@ fn show(lines: &[&str]) -> Vec<String> {
 }
 "#;
 
+/// One kernel at a time: several would measure each other.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[test]
 fn one_session_from_start_to_shutdown() {
+    let _alone = alone();
     let mut kernel = Client::start(Start::default());
     let info = kernel.wait_for_info();
     println!("kernel_info after {info:.2} s");
@@ -80,6 +87,9 @@ fn counting_and_silence(kernel: &mut Client) {
     assert!(silent.outputs.iter().all(|(kind, _)| kind == "status"), "{:?}", silent.outputs);
     let id = kernel.send_with("6", json!({ "store_history": false }));
     assert_eq!(kernel.finish(&id).reply["execution_count"], count);
+    let ran = kernel.run_ok("println!(\"said\")");
+    assert_eq!((ran.stream("stdout").as_str(), ran.of("execute_result").count()), ("said\n", 0));
+    let count = count + 1;
     let ran = kernel.run_ok("2 + 40");
     assert_eq!((ran.result().as_str(), &ran.reply["execution_count"]), ("42", &json!(count + 1)));
     let kinds: Vec<_> = ran.outputs.iter().map(|(kind, _)| kind.as_str()).collect();
@@ -236,6 +246,7 @@ fn run_until_stopped() -> u32 {
 
 #[test]
 fn interrupts_stop_politely_then_by_force() {
+    let _alone = alone();
     let env = vec![("EPSILAB_INTERRUPT_GRACE", "2".to_owned())];
     let mut kernel = Client::start(Start { env, ..Start::default() });
     kernel.wait_for_info();
@@ -295,6 +306,7 @@ fn interrupts_stop_politely_then_by_force() {
 
 #[test]
 fn a_bare_environment_and_a_foreign_toolchain_are_no_obstacle() {
+    let _alone = alone();
     let dir = tempfile::tempdir().expect("temp");
     // All of these would lead evcxr astray if the kernel let them.
     std::fs::write(dir.path().join("rust-toolchain.toml"), "[toolchain]\nchannel = \"1.0.0\"\n")
@@ -330,6 +342,7 @@ fn a_bare_environment_and_a_foreign_toolchain_are_no_obstacle() {
 
 #[test]
 fn a_busy_port_and_a_bad_connection_file_are_said_clearly() {
+    let _alone = alone();
     let dir = tempfile::tempdir().expect("temp");
     let (info, path) = connection(dir.path());
     let held = std::net::TcpListener::bind(("127.0.0.1", info.control_port)).expect("free");
@@ -351,6 +364,7 @@ fn a_busy_port_and_a_bad_connection_file_are_said_clearly() {
 
 #[test]
 fn a_cell_sent_at_once_waits_for_the_lab_and_can_be_called_off() {
+    let _alone = alone();
     let mut kernel = Client::start(Start::default());
     kernel.wait_for_info();
     let id = kernel.send("1");

@@ -26,6 +26,12 @@ impl CurrentCell {
         *self.cell.lock().unwrap_or_else(PoisonError::into_inner) = message;
     }
 
+    /// The first cell that waits: what the start has to say is shown below it.
+    pub fn set_first(&self, message: &Arc<JupyterMessage>) {
+        let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
+        cell.get_or_insert_with(|| message.clone());
+    }
+
     /// Broadcasts a message of the cell.
     pub fn publish(&self, kind: &str, content: Value) {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -175,6 +175,9 @@ fn run_filter(read: c_int, real: c_int, ask_flush: &Sender<()>) {
             if asked {
                 let _ = ask_flush.send(());
             }
+            if std::mem::take(&mut filter.sync) {
+                write_all(2, format!("{MARK}{SYNC}\n").as_bytes());
+            }
         }
         write_all(real, &out);
     }
@@ -199,6 +202,8 @@ fn write_all(fd: c_int, mut bytes: &[u8]) {
 struct Filter {
     held: Vec<u8>,
     in_content: bool,
+    /// The cell's output is complete, which is still to be said on standard error.
+    sync: bool,
 }
 
 impl Filter {
@@ -243,7 +248,7 @@ impl Filter {
                 }
                 _ => {
                     // Nothing is added to standard output here: while evcxr starts, nobody reads it.
-                    write_all(2, format!("{MARK}{SYNC}\n").as_bytes());
+                    self.sync = true;
                     put(EVCXR_DONE);
                 }
             }

@@ -40,16 +40,21 @@ pub fn complete(context: &mut CommandContext, code: &str, cursor: usize) -> Valu
     })
 }
 
-/// Content of an `inspect_reply`.
+/// Content of an `inspect_reply`: the word at the cursor, or the call whose arguments it is in.
 pub fn inspect(context: &mut CommandContext, code: &str, cursor: usize) -> Value {
-    let at = end_of_word(code, byte_of(code, cursor));
-    match context.hover_at(code, at) {
-        Ok((text, html)) if text != "No documentation found" && !text.trim().is_empty() => json!({
-            "status": "ok", "found": true, "metadata": {},
-            "data": { "text/plain": text, "text/html": html },
-        }),
-        _ => nothing_to_inspect(),
+    let at = byte_of(code, cursor);
+    for at in [Some(end_of_word(code, at)), open_call(&code[..at])].into_iter().flatten() {
+        if let Ok((text, html)) = context.hover_at(code, at)
+            && text != "No documentation found"
+            && !text.trim().is_empty()
+        {
+            return json!({
+                "status": "ok", "found": true, "metadata": {},
+                "data": { "text/plain": text, "text/html": html },
+            });
+        }
     }
+    nothing_to_inspect()
 }
 
 fn byte_of(code: &str, cursor: usize) -> usize {
@@ -60,10 +65,27 @@ fn char_of(code: &str, byte: usize) -> usize {
     code.char_indices().take_while(|(at, _)| *at < byte).count()
 }
 
-/// evcxr describes what ends at the cursor; a cursor inside a word means the whole word.
+/// evcxr describes what ends at the cursor; a cursor inside a word means the whole word. The name
+/// of a method is only known together with the bracket that opens its arguments.
 fn end_of_word(code: &str, byte: usize) -> usize {
     let rest = &code[byte..];
-    byte + rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
+    let end = byte + rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    if code[end..].starts_with('(') { end + 1 } else { end }
+}
+
+/// Just behind the bracket of the call that is still open at the end of the code.
+fn open_call(code: &str) -> Option<usize> {
+    let mut closed = 0;
+    for (at, c) in code.char_indices().rev() {
+        match c {
+            ')' | ']' | '}' => closed += 1,
+            '(' if closed == 0 => return Some(at + 1),
+            '[' | '{' if closed == 0 => return None,
+            '(' | '[' | '{' => closed -= 1,
+            _ => {}
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -81,6 +103,14 @@ mod tests {
     #[test]
     fn a_cursor_inside_a_word_means_the_whole_word() {
         assert_eq!(end_of_word("let größe = 1;", 6), "let größe".len());
-        assert_eq!(end_of_word("f(x)", 1), 1);
+        assert_eq!(end_of_word("x.len()", 3), "x.len(".len());
+        assert_eq!(end_of_word("a + b", 1), 1);
+    }
+
+    #[test]
+    fn arguments_belong_to_the_call_that_is_open() {
+        assert_eq!(open_call("f(g(1), "), Some(2));
+        assert_eq!(open_call("f(1)"), None);
+        assert_eq!(open_call("f([1, "), None);
     }
 }

@@ -25,8 +25,8 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> Result<()> {
     let current = CurrentCell::new(wire.clone());
     display::listen(&session.display_socket(), current.clone())?;
     let interrupts = Interrupts::default();
-    let evaluator = Evaluator::start(session, wire.clone(), current, interrupts.clone());
-    let kernel = Kernel { wire, evaluator, interrupts };
+    let evaluator = Evaluator::start(session, wire.clone(), current.clone(), interrupts.clone());
+    let kernel = Kernel { wire, current, evaluator, interrupts };
 
     let os = |e: std::io::Error| Error::io("listening to signals", &e);
     let mut terminate = signal(SignalKind::terminate()).map_err(os)?;
@@ -67,6 +67,7 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> Result<()> {
 
 struct Kernel {
     wire: Wire,
+    current: CurrentCell,
     evaluator: Evaluator,
     interrupts: Interrupts,
 }
@@ -76,6 +77,9 @@ impl Kernel {
         let message = Arc::new(message);
         let reply = match &message.content {
             Content::ExecuteRequest(request) => {
+                if !request.silent {
+                    self.current.set_first(&message);
+                }
                 self.evaluator.give(Job::Execute {
                     message: message.clone(),
                     request: request.clone(),

@@ -121,8 +121,11 @@ impl Worker {
     }
 
     fn new_engine(&self) -> Result<Engine, String> {
-        let lab = prebuilt::ensure(&mut |line| eprintln!("epsilab kernel: {line}"))
-            .map_err(|e| e.to_string())?;
+        let mut progress = |line: &str| {
+            eprintln!("epsilab kernel: {line}");
+            self.current.print("stderr", &format!("{line}\n"));
+        };
+        let lab = prebuilt::ensure(&mut progress).map_err(|e| e.to_string())?;
         let library = lab.library().map_err(|e| e.to_string())?;
         let _ = std::fs::remove_dir_all(self.session.work_dir());
         std::fs::create_dir_all(self.session.work_dir()).map_err(|e| e.to_string())?;
@@ -263,6 +266,8 @@ impl Worker {
                 self.upsets = 0;
                 match Failure::of_ended(&ended) {
                     Some(failure) => Err(failure),
+                    // What `println!(…)` without a semicolon is worth.
+                    None if outputs.get("text/plain") == Some("()") => Ok(Default::default()),
                     None => Ok(shown(outputs)),
                 }
             }
