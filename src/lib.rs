@@ -4,16 +4,16 @@
 //! Arrows between them only point downwards.
 #![warn(missing_docs)]
 
+pub mod data;
+pub mod engine;
+mod error;
 pub mod lab;
+pub mod methods;
+pub mod nn;
 pub mod prelude;
+pub mod privacy;
 pub mod show;
 pub mod train;
-pub mod methods;
-pub mod engine;
-pub mod nn;
-pub mod data;
-pub mod privacy;
-mod error;
 
 pub use burn;
 pub use error::{Error, ErrorKind, Result};

@@ -4,7 +4,7 @@ use crate::data::Dataset;
 use crate::lab::{LedgerView, Preview, Statement};
 use crate::nn::Model;
 use crate::privacy::{Event, Spent};
-use crate::show::{self, Bundle};
+use crate::show::{self, Bundle, Table, format};
 use crate::train::Run;
 
 /// Gives a type `show()` and the display of a cell's last line, both through the sink.
@@ -36,5 +36,17 @@ shown!(Event, |event| Bundle::text(event.to_string()));
 shown!(Spent, |spent| Bundle::text(spent.to_string()));
 
 fn model_bundle(model: &Model) -> Bundle {
-    Bundle::text(model.to_string())
+    let mut table = Table::new(["layer", "kind", "output", "parameters", "per-example norms"])
+        .caption(model.to_string());
+    for layer in model.layers() {
+        let output = layer.output_shape.iter().map(ToString::to_string).collect::<Vec<_>>();
+        table = table.row([
+            layer.name,
+            layer.kind.to_owned(),
+            output.join("x"),
+            format::count(layer.parameters),
+            layer.norms.to_owned(),
+        ]);
+    }
+    table.bundle()
 }

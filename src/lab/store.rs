@@ -125,7 +125,8 @@ fn read_record(folder: &Path) -> Result<RunRecord> {
         let path = folder.join(name);
         let text = fs::read_to_string(&path)
             .map_err(|e| Error::io(format!("reading {}", path.display()), &e))?;
-        let part: Map<String, Value> = serde_json::from_str(&text).map_err(|e| damaged(&path, e))?;
+        let part: Map<String, Value> =
+            serde_json::from_str(&text).map_err(|e| damaged(&path, e))?;
         all.extend(part);
     }
     serde_json::from_value(Value::Object(all)).map_err(|e| damaged(folder, e))

@@ -1,14 +1,14 @@
 //! The verbs of a cell: `preview` and `train`, on every method.
 
+use crate::Result;
 use crate::data::Dataset;
+use crate::lab::home;
 use crate::lab::preview::Preview;
 use crate::lab::store::{Store, run_id};
-use crate::lab::home;
 use crate::methods::{DpSgd, NonPrivate, Plan};
 use crate::nn::Model;
 use crate::show::{self, LiveRun};
 use crate::train::{self, Run};
-use crate::Result;
 
 /// Writes the verbs of a method: its checked settings make the plan, the rest is shared.
 macro_rules! verbs {

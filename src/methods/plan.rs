@@ -232,8 +232,12 @@ impl Plan {
 pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {
     let batch = settings.expected_batch_size;
     if batch == 0 {
-        return Err(Error::setting("batch_size", batch, "an expected batch of zero learns nothing")
-            .fix("choose a batch size between 1 and the number of training examples"));
+        return Err(Error::setting(
+            "batch_size",
+            batch,
+            "an expected batch of zero learns nothing",
+        )
+        .fix("choose a batch size between 1 and the number of training examples"));
     }
     if batch > examples {
         return Err(Error::setting(

@@ -26,7 +26,11 @@ struct About {
 
 impl Model {
     pub(super) fn new(name: &str, classes: usize, seed: u64, network: Network) -> Self {
-        Self { about: Arc::new(About { name: name.to_owned(), classes, seed }), network, at_random: false }
+        Self {
+            about: Arc::new(About { name: name.to_owned(), classes, seed }),
+            network,
+            at_random: false,
+        }
     }
 
     pub(super) fn drawn_at_random(self) -> Self {

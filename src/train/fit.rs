@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 use std::time::Instant;
 
 /// How many times along a run the test accuracy is taken.
-const EVALUATIONS: u64 = 12;
+const EVALUATIONS: u64 = 10;
 /// How many points along a run show loss and epsilon.
 const POINTS: u64 = 60;
 
@@ -54,8 +54,7 @@ pub fn fit(
     let mut steps = 0;
     while steps < plan.steps() && !listening.stop() {
         let release = mechanism.release(&network, &batches.draw()?)?;
-        network =
-            engine::step(&mut optimizer, plan.learning_rate(), &network, &release.gradient);
+        network = engine::step(&mut optimizer, plan.learning_rate(), &network, &release.gradient);
         steps += 1;
         meter.after_step(steps, release.loss, &network, model)?;
         observer.progressed(&Progress {

@@ -119,8 +119,14 @@ pub(crate) fn badge(plan: &Plan) -> Badge {
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record();
-        write!(f, "{} on {}: {} of {} steps", record.plan.method(), record.data, record.steps,
-            record.plan.steps())?;
+        write!(
+            f,
+            "{} on {}: {} of {} steps",
+            record.plan.method(),
+            record.data,
+            record.steps,
+            record.plan.steps()
+        )?;
         if let Some(accuracy) = record.test_accuracy {
             write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
         }

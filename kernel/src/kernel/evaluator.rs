@@ -337,9 +337,12 @@ fn shown(outputs: evcxr::EvalOutputs) -> serde_json::Map<String, serde_json::Val
         true => serde_json::from_str(&text).unwrap_or(text.into()),
         false => text.into(),
     };
+    // A cell that ends in `model.show()` has the value `()`: that is no result to show.
+    let nothing = |kind: &str, text: &str| kind == "text/plain" && text == "()";
     outputs
         .content_by_mime_type
         .into_iter()
+        .filter(|(kind, text)| !nothing(kind, text))
         .map(|(kind, text)| {
             let value = rich(&kind, text);
             (kind, value)

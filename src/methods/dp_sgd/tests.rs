@@ -20,12 +20,7 @@ fn network(data: &Dataset) -> Model {
 }
 
 fn privacy(clip: f64, noise_multiplier: f64) -> Privacy {
-    Privacy {
-        clip: ClipRule::flat(clip),
-        noise_multiplier,
-        delta: Delta(1e-5),
-        target: None,
-    }
+    Privacy { clip: ClipRule::flat(clip), noise_multiplier, delta: Delta(1e-5), target: None }
 }
 
 fn all(data: &Dataset) -> Batch {
@@ -70,7 +65,8 @@ fn noise_is_new_in_every_step_and_independent_of_the_batch() {
     let model = network(&data);
     let zeros = || Gradients::zeros_like(model.network());
     let mut mechanism = GaussianSum::new(&privacy(1.0, 1.0), 8, SEED);
-    let (first, second) = (mechanism.privatise(zeros()).unwrap(), mechanism.privatise(zeros()).unwrap());
+    let (first, second) =
+        (mechanism.privatise(zeros()).unwrap(), mechanism.privatise(zeros()).unwrap());
     assert_ne!(flat(&first), flat(&second));
     let correlation: f64 = flat(&first).iter().zip(flat(&second)).map(|(a, b)| a * b).sum();
     assert!((correlation * 64.0 / (flat(&first).len() as f64).sqrt()).abs() < 4.0);
@@ -85,9 +81,8 @@ fn the_sum_is_divided_by_the_expected_batch_size_not_by_the_drawn_one() {
     let sum = Taps::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
     let mut mechanism = GaussianSum::new(&privacy(1.0, 1e-9), 10, SEED);
     let released = mechanism.release(model.network(), &batch).unwrap().gradient;
-    let close = |by: f64| {
-        flat(&sum).iter().zip(flat(&released)).all(|(s, r)| (s / by - r).abs() < 1e-6)
-    };
+    let close =
+        |by: f64| flat(&sum).iter().zip(flat(&released)).all(|(s, r)| (s / by - r).abs() < 1e-6);
     assert!(close(10.0));
     assert!(!close(40.0), "the drawn size must not be the divisor");
 }
