@@ -1,13 +1,13 @@
 //! `epsilon` and `sigma`: the accountants on the command line, scriptable by `--json`.
 
-use std::io::Write;
-
 use epsilab::privacy::{
     Accountant, Calibrated, Delta, Epsilon, Event, OrderList, Rdp, SamplingRate, Spent,
     noise_multiplier_for,
 };
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{ErrorKind, Result};
 use serde_json::{Value, json};
+
+use crate::stdout;
 
 /// What a training run costs: the epsilon of Poisson-sampled Gaussian steps.
 #[derive(clap::Args, Clone, Debug)]
@@ -65,10 +65,10 @@ pub fn epsilon(args: EpsilonArgs) -> Result<()> {
     let rdp = accountant(&args.orders)?;
     let event = event_of(&args);
     if args.json {
-        print_line(&epsilon_json(&rdp, &event, args.delta)?.to_string())
+        stdout::print(&epsilon_json(&rdp, &event, args.delta)?.to_string())
     } else {
         let spent = rdp.epsilon(std::slice::from_ref(&event), Delta(args.delta))?;
-        print_line(&epsilon_words(&event, args.delta, &spent, &rdp))
+        stdout::print(&epsilon_words(&event, args.delta, &spent, &rdp))
     }
 }
 
@@ -83,7 +83,7 @@ pub fn sigma(args: SigmaArgs) -> Result<()> {
         &rdp,
     )?;
     let line = if args.json { sigma_json(&found).to_string() } else { sigma_words(&args, &found) };
-    print_line(&line)
+    stdout::print(&line)
 }
 
 fn accountant(orders: &str) -> Result<Rdp> {
@@ -141,11 +141,6 @@ fn sigma_words(args: &SigmaArgs, found: &Calibrated) -> String {
         steps: args.steps,
     };
     format!("{found}, at delta = {}\n  {event}", Delta(args.delta))
-}
-
-/// One print to stdout whose failure (a closed pipe) is an error and not a panic.
-fn print_line(text: &str) -> Result<()> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|e| Error::io("printing the answer", &e))
 }
 
 #[cfg(test)]

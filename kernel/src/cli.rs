@@ -1,11 +1,10 @@
 //! The command line: what there is, and how errors reach the user.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use epsilab::{Error, Result};
+use epsilab::Result;
 
 use crate::accounting::{self, EpsilonArgs, SigmaArgs};
 use crate::doctor::{self, DoctorArgs};
@@ -93,11 +92,6 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints to stdout; a closed pipe is an error and not a panic.
-pub fn print(text: &str) -> Result<()> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|e| Error::io("printing", &e))
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode> {

@@ -7,7 +7,7 @@ use epsilab::Result;
 use serde_json::{Map, Value, json};
 
 use crate::kernelspec::Spec;
-use crate::{cli, install, jupyter, kernelspec, prebuilt, programs};
+use crate::{install, jupyter, kernelspec, prebuilt, programs, stdout};
 
 /// Look whether everything is in order (exit code 1 if something needs you).
 #[derive(Args, Debug)]
@@ -85,9 +85,9 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
         report.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
         report.insert("ok".into(), json!(healthy));
         report.extend(checks.iter().map(|check| (check.key.to_owned(), check.to_json())));
-        cli::print(&Value::Object(report).to_string())?;
+        stdout::print(&Value::Object(report).to_string())?;
     } else {
-        cli::print(table(&checks).trim_end())?;
+        stdout::print(table(&checks).trim_end())?;
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

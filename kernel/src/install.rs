@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::kernelspec::{self, Spec};
 use crate::run::notebook::KERNEL;
-use crate::{cli, prebuilt};
+use crate::{prebuilt, stdout};
 
 /// Where the kernel is registered, and under which name.
 #[derive(Args, Debug)]
@@ -106,7 +106,7 @@ pub fn list(args: &ListArgs) -> Result<()> {
     let more: Vec<PathBuf> = args.prefix.iter().map(|p| data_of(p)).collect::<Result<_>>()?;
     let found = kernelspec::all(&more);
     if args.json {
-        cli::print(&json!(found.iter().map(as_json).collect::<Vec<_>>()).to_string())?;
+        stdout::print(&json!(found.iter().map(as_json).collect::<Vec<_>>()).to_string())?;
     } else if found.is_empty() {
         eprintln!("the kernel is not installed; `cargo lab install` does it for your own Jupyters");
     } else {
@@ -116,7 +116,7 @@ pub fn list(args: &ListArgs) -> Result<()> {
                 true => String::new(),
                 false => format!("  (broken: no program {})", spec.binary.display()),
             };
-            cli::print(&format!("{:<width$}  {}{note}", spec.name, spec.dir.display()))?;
+            stdout::print(&format!("{:<width$}  {}{note}", spec.name, spec.dir.display()))?;
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ mod kernelspec;
 mod prebuilt;
 mod programs;
 mod run;
+mod stdout;
 
 use std::process::ExitCode;
 
