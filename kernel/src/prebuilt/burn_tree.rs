@@ -12,7 +12,7 @@ use super::place::sources;
 
 /// Packages with the types of tensors, modules and optimisers; those not in the lock file are
 /// left out.
-const KEPT: [&str; 12] = [
+const KEPT: [&str; 13] = [
     "burn",
     "burn-core",
     "burn-tensor",
@@ -24,6 +24,7 @@ const KEPT: [&str; 12] = [
     "burn-autodiff",
     "burn-pack",
     "burn-einsum",
+    "burn-linalg",
     "cubecl-zspace",
 ];
 

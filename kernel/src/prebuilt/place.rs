@@ -103,7 +103,7 @@ impl Place {
 }
 
 /// Raised when the layout of the folder changes, so that older ones are not taken.
-const LAYOUT: &str = "layout 1";
+const LAYOUT: &str = "layout 2";
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {

@@ -117,6 +117,11 @@ impl Client {
         command.envs(start.env).current_dir(start.cwd.as_deref().unwrap_or(dir.path()));
         let started = Instant::now();
         let child = command.spawn().expect("the kernel starts");
+        // The client library waits long between its attempts to connect.
+        while std::net::TcpStream::connect(("127.0.0.1", info.iopub_port)).is_err() {
+            assert!(started.elapsed() < PATIENCE, "the kernel does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
         let session = uuid::Uuid::new_v4().to_string();
