@@ -24,12 +24,14 @@ fn an_interrupted_run_keeps_its_model_and_reports_what_was_truly_spent() -> Resu
     let delta = Delta(1e-4);
     let plan = DpSgd::new().target(Epsilon(4.0), delta).batch_size(100).epochs(10).plan(&data)?;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("ledger.jsonl");
+    let path = folder.path().join(format!("{}.jsonl", data.origin()));
     let ledger = Ledger::open(&path)?;
     let run = fit("stopped", &plan, &model, &data, &ledger, &mut StopsAtThree)?;
 
     assert!(run.interrupted());
     assert_eq!(run.record().steps, 3);
+    let badge = run.badge().to_string();
+    assert!(badge.contains("planned epsilon, 4"), "{badge}");
     let three = Rdp::default().epsilon(&[plan.event_after(3)], delta)?.epsilon;
     assert_eq!(run.epsilon(), three);
     assert!(three < 4.0 && three > 0.0);

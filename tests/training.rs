@@ -17,10 +17,20 @@ fn home() -> &'static std::path::Path {
     .path()
 }
 
-fn glyphs() -> Dataset {
-    static DATA: OnceLock<Dataset> = OnceLock::new();
+/// Each test has its own data, hence its own ledger: they run at the same time.
+fn glyphs(seed: u64) -> Dataset {
     home();
-    DATA.get_or_init(|| data::glyphs_with(2000, 500, 3).expect("glyphs")).clone()
+    data::glyphs_with(2000, 500, seed).expect("glyphs")
+}
+
+/// A ledger file of its own for the data.
+fn ledger_file(test: &str, data: &Dataset) -> std::path::PathBuf {
+    home().join(test).join(format!("{}.jsonl", data.origin()))
+}
+
+fn weights(run: &Run) -> Vec<u32> {
+    let values = run.model().network().values();
+    values.iter().flat_map(|(_, v)| v.iter().map(|v| v.to_bits())).collect()
 }
 
 fn settings() -> DpSgd {
@@ -29,7 +39,7 @@ fn settings() -> DpSgd {
 
 #[test]
 fn a_private_run_learns_pays_what_it_says_and_is_not_trained_twice() -> Result<()> {
-    let data = glyphs();
+    let data = glyphs(11);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let settings = settings().epochs(4);
     let before = model.accuracy(&data)?;
@@ -42,11 +52,11 @@ fn a_private_run_learns_pays_what_it_says_and_is_not_trained_twice() -> Result<(
     assert_eq!(run.epsilon(), again, "the reported epsilon is the accountant's");
     assert_eq!(run.model().accuracy(&data)?, run.accuracy());
 
-    let spent = lab::ledger()?.epsilon(data.hash());
+    let spent = lab::ledger()?.epsilon(data.origin());
     let repeated = settings.train(&model, &data)?;
     assert!(repeated.is_restored());
     assert_eq!(repeated.model().predict(&data)?, run.model().predict(&data)?);
-    assert_eq!(lab::ledger()?.epsilon(data.hash()), spent, "showing a run again costs nothing");
+    assert_eq!(lab::ledger()?.epsilon(data.origin()), spent, "showing a run again costs nothing");
 
     let folder = home().join("runs").join(&run.record().id);
     for file in ["settings.json", "curve.json", "result.json", "model.safetensors", "run.svg"] {
@@ -54,64 +64,106 @@ fn a_private_run_learns_pays_what_it_says_and_is_not_trained_twice() -> Result<(
     }
     let anew = settings.fresh().train(&model, &data)?;
     assert!(!anew.is_restored());
-    assert!(lab::ledger()?.epsilon(data.hash()) > spent, "a fresh run is charged");
+    assert!(lab::ledger()?.epsilon(data.origin()) > spent, "a fresh run is charged");
     Ok(())
 }
 
 #[test]
 fn study_mode_repeats_to_the_bit_and_says_so() -> Result<()> {
-    let data = glyphs();
+    let data = glyphs(20);
     let model = models::papernot_cnn(&data).seed(2).build()?;
-    let weights = |seed| -> Result<Vec<u32>> {
-        let run = settings().steps(3).seed(seed).fresh().train(&model, &data)?;
-        assert!(run.statement().to_string().contains("study mode"), "{}", run.statement());
-        let values = run.model().network().values();
-        Ok(values.iter().flat_map(|(_, v)| v.iter().map(|v| v.to_bits())).collect())
-    };
-    assert_eq!(weights(5)?, weights(5)?);
-    assert_ne!(weights(5)?, weights(6)?);
+    let run = |seed| settings().steps(3).seed(seed).fresh().train(&model, &data);
+    let first = run(5)?;
+    for said in [first.to_string(), first.statement().to_string(), first.badge().to_string()] {
+        assert!(said.contains("study mode"), "{said}");
+    }
+    assert_eq!(weights(&first), weights(&run(5)?));
+    assert_ne!(weights(&first), weights(&run(6)?));
     Ok(())
 }
 
 #[test]
-fn a_run_that_dies_leaves_the_whole_plan_charged() -> Result<()> {
-    struct Dies;
+fn without_a_seed_no_two_runs_share_their_noise() -> Result<()> {
+    let data = glyphs(21);
+    let model = models::papernot_cnn(&data).seed(2).build()?;
+    let run = || settings().steps(1).fresh().train(&model, &data);
+    let (first, second) = (run()?, run()?);
+    assert_eq!(first.record().id, second.record().id);
+    assert_ne!(weights(&first), weights(&second));
+    assert_eq!(first.badge().to_string(), "proved");
+    Ok(())
+}
+
+#[test]
+fn a_run_is_charged_before_its_first_step_and_in_full_if_it_dies() -> Result<()> {
+    struct Dies(std::path::PathBuf, privacy::Event);
     impl Observer for Dies {
+        fn started(&mut self, _progress: &Progress<'_>) {
+            let charged = Ledger::open(&self.0).and_then(|ledger| ledger.events());
+            assert_eq!(charged.expect("a ledger"), vec![self.1.clone()], "before the first step");
+        }
         fn progressed(&mut self, progress: &Progress<'_>) {
-            assert!(progress.step < 2, "the process dies here");
+            if progress.step == 2 {
+                std::panic::panic_any("the process dies here");
+            }
         }
     }
-    let data = glyphs();
+    let data = glyphs(22);
     let model = models::papernot_cnn(&data).seed(3).build()?;
     let plan = settings().steps(5).plan(&data)?;
-    let path = home().join("dies.jsonl");
+    let path = ledger_file("dies", &data);
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let ledger = Ledger::open(&path)?;
-        fit("dies", &plan, &model, &data, &ledger, &mut Dies)
+        let mut observer = Dies(path.clone(), plan.event());
+        fit("dies", &plan, &model, &data, &Ledger::open(&path)?, &mut observer)
     }));
-    assert!(died.is_err());
+    let said = died.expect_err("it died");
+    assert_eq!(said.downcast_ref::<&str>(), Some(&"the process dies here"));
     assert_eq!(Ledger::open(&path)?.events()?, vec![plan.event()]);
     Ok(())
 }
 
 #[test]
-fn nothing_is_trained_when_the_ledger_is_damaged() -> Result<()> {
-    let data = glyphs();
+fn nothing_is_trained_when_the_ledger_is_damaged_or_another_ones() -> Result<()> {
+    let data = glyphs(23);
     let model = models::papernot_cnn(&data).seed(3).build()?;
     let plan = settings().steps(2).plan(&data)?;
-    let path = home().join("damaged.jsonl");
+    let path = ledger_file("damaged", &data);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
     std::fs::write(&path, "{\"this is\": \"not an entry").expect("writing");
     let error = Ledger::open(&path)
         .and_then(|ledger| fit("x", &plan, &model, &data, &ledger, &mut Silent))
         .expect_err("a damaged ledger");
     assert_eq!(error.kind(), ErrorKind::Ledger);
-    assert!(error.to_string().contains("damaged.jsonl"), "{error}");
+    assert!(error.to_string().contains("damaged"), "{error}");
+
+    let other = Ledger::open(&home().join("other/0123.jsonl"))?;
+    let error = fit("x", &plan, &model, &data, &other, &mut Silent).expect_err("another ledger");
+    assert!(error.to_string().contains("0123"), "{error}");
+    assert!(other.entries()?.is_empty());
+
+    let half = data.limit(1000, 100);
+    let ledger = Ledger::in_memory();
+    let error = fit("x", &plan, &model, &half, &ledger, &mut Silent).expect_err("another size");
+    assert!(error.to_string().contains("2000 training examples"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_run_that_diverges_says_so_and_keeps_its_steps_charged() -> Result<()> {
+    let data = glyphs(24);
+    let model = models::papernot_cnn(&data).seed(3).build()?;
+    let plan = settings().learning_rate(1e38).steps(40).plan(&data)?;
+    let ledger = Ledger::in_memory();
+    let error = fit("x", &plan, &model, &data, &ledger, &mut Silent).expect_err("not finite");
+    assert!(error.advice().contains("learning rate"), "{error}");
+    let charged = ledger.events()?.iter().map(privacy::Event::releases).sum::<u64>();
+    assert!((1..40).contains(&charged), "{charged} steps charged");
     Ok(())
 }
 
 #[test]
 fn a_model_for_other_data_is_refused() -> Result<()> {
-    let data = glyphs();
+    let data = glyphs(15);
     let other = data::from_vecs(vec![0.5; 60], &[3], (0..20).map(|i| i % 2).collect(), 2)?;
     let model = models::linear(&other).seed(1).build()?;
     let error = settings().steps(1).train(&model, &data).expect_err("shapes differ");
@@ -121,11 +173,14 @@ fn a_model_for_other_data_is_refused() -> Result<()> {
 
 #[test]
 fn non_private_training_learns_and_promises_nothing() -> Result<()> {
-    let data = glyphs();
+    let data = glyphs(16);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let run = NonPrivate::new().batch_size(64).epochs(4).train(&model, &data)?;
     assert!(run.accuracy() > 0.8, "{run}");
     assert_eq!(run.epsilon(), f64::INFINITY);
+    let ledger = lab::ledger()?;
+    assert_eq!(ledger.without_privacy(data.origin()), 1, "the ledger counts it all the same");
+    assert_eq!(ledger.epsilon(data.origin()), 0.0);
     assert!(run.statement().to_string().starts_with("Nothing is guaranteed"));
     Ok(())
 }

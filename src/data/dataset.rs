@@ -31,6 +31,8 @@ struct Inner {
     train: Examples,
     test: Examples,
     hash: OnceLock<String>,
+    /// Hash of the data set this one was cut from; `None` if it was cut from none.
+    origin: Option<String>,
 }
 
 impl Dataset {
@@ -44,7 +46,8 @@ impl Dataset {
     ) -> Self {
         let (name, source) = (name.into(), source.into());
         let hash = OnceLock::new();
-        Self { inner: Arc::new(Inner { name, source, class_names, train, test, hash }) }
+        let inner = Inner { name, source, class_names, train, test, hash, origin: None };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Its name, for instance `MNIST`.
@@ -85,10 +88,20 @@ impl Dataset {
 
     /// SHA-256 (hexadecimal) of the training part: shape, classes, bits of the features, labels.
     ///
-    /// It is the key of the privacy ledger, so it must never change its meaning: the encoding
-    /// starts with its version. Computed once, on first use.
+    /// Names the data in the privacy ledger (by way of [`origin`](Self::origin)), so it must never
+    /// change its meaning: the encoding starts with its version. Computed once, on first use.
     pub fn hash(&self) -> &str {
         self.inner.hash.get_or_init(|| hash(self.classes(), self.train()))
+    }
+
+    /// The [`hash`](Self::hash) of the data set that this one was cut from by [`split`](Self::split),
+    /// [`limit`](Self::limit) or [`normalized`](Self::normalized); its own if it was cut from none.
+    ///
+    /// # Guarantee
+    /// The privacy ledger is kept by this name: what is spent on parts of a data set adds up with
+    /// what is spent on the whole, for the same people are in them.
+    pub fn origin(&self) -> &str {
+        self.inner.origin.as_deref().unwrap_or_else(|| self.hash())
     }
 
     /// Splits the training part at random: `share` of it stays for training, the rest becomes the
@@ -126,7 +139,7 @@ impl Dataset {
     /// The first `train` training examples (at least one) and the first `test` test examples, for
     /// quick trials. Counts beyond the data take all there is.
     ///
-    /// The shorter training part has its own [`hash`](Self::hash), hence its own ledger.
+    /// The shorter training part has its own [`hash`](Self::hash) but the ledger of the whole.
     pub fn limit(&self, train: usize, test: usize) -> Self {
         let (train, test) = (self.train().take(train.max(1)), self.test().take(test));
         if (train.len(), test.len()) == (self.train().len(), self.test().len()) {
@@ -161,7 +174,16 @@ impl Dataset {
     }
 
     fn with_parts(&self, source: String, train: Examples, test: Examples) -> Self {
-        Self::new(self.name(), source, self.class_names().to_vec(), train, test)
+        let inner = Inner {
+            name: self.name().to_owned(),
+            source,
+            class_names: self.class_names().to_vec(),
+            train,
+            test,
+            hash: OnceLock::new(),
+            origin: Some(self.origin().to_owned()),
+        };
+        Self { inner: Arc::new(inner) }
     }
 }
 
@@ -240,6 +262,18 @@ mod tests {
 
     fn features(part: &Examples) -> Vec<u32> {
         part.features_flat().iter().map(|&x| x as u32).collect()
+    }
+
+    #[test]
+    fn parts_of_a_data_set_share_its_ledger() {
+        let y = (0..20).map(|i| i % 2).collect();
+        let whole =
+            crate::data::from_vecs((0..20).map(|i| i as f32).collect(), &[1], y, 2).unwrap();
+        assert_eq!(whole.origin(), whole.hash());
+        let part = whole.split(0.5, 1).unwrap().limit(5, 5);
+        assert_ne!(part.hash(), whole.hash());
+        assert_eq!(part.origin(), whole.hash());
+        assert_eq!(part.normalized(1.0, 2.0).unwrap().origin(), whole.hash());
     }
 
     #[test]

@@ -42,19 +42,20 @@ pub struct ClippedSum {
 }
 
 impl ClippedSum {
-    /// The mean loss of the examples that count; 0 if there are none.
-    pub fn mean_loss(&self) -> f64 {
+    /// The mean loss of the examples that count, if there are any.
+    pub fn mean_loss(&self) -> Option<f64> {
         let counted: Vec<f64> =
             self.losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
-        counted.iter().sum::<f64>() / counted.len().max(1) as f64
+        let mean = counted.iter().sum::<f64>() / counted.len() as f64;
+        (!counted.is_empty()).then_some(mean)
     }
 }
 
 /// Makes sums of clipped gradients.
 ///
 /// # Guarantee
-/// Each example adds a vector of L2 norm at most [`ClipRule::sensitivity`] to the sum (up to f32
-/// rounding, about 1e-6 of it) and changes no other example's share: the loss is the SUM of the
+/// Each example adds a vector of L2 norm at most [`ClipRule::sensitivity`] to the sum (up to
+/// the rounding of an f32 sum: about 1e-7 of the sum's own length) and changes no other example's share: the loss is the SUM of the
 /// examples' losses, no layer mixes examples, and an example whose gradient is not finite adds
 /// exactly zero, by selection, so that the sum is bit for bit that of the batch without it.
 pub trait PerExample {

@@ -43,7 +43,10 @@ impl Preview {
             let delta = privacy.delta.0;
             let noise = privacy.clip.noise_std(privacy.noise_multiplier);
             rows.push(("clip".into(), format!("{}", privacy.clip)));
-            rows.push(("noise multiplier".into(), format!("{:.4}", privacy.noise_multiplier)));
+            rows.push((
+                "noise multiplier".into(),
+                format!("{:.4}", (privacy.noise_multiplier * 1e4).ceil() / 1e4),
+            ));
             rows.push((
                 "noise per coordinate".into(),
                 format!(

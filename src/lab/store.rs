@@ -29,9 +29,9 @@ impl Store {
         Self { home }
     }
 
-    /// The ledger of a data set.
+    /// The ledger of a data set, shared by everything cut from it.
     pub(crate) fn ledger(&self, data: &Dataset) -> Result<Ledger> {
-        Ledger::open(&self.ledgers().join(format!("{}.jsonl", data.hash())))
+        Ledger::open(&self.ledgers().join(format!("{}.jsonl", data.origin())))
     }
 
     /// Folder of all ledgers.
@@ -61,7 +61,8 @@ impl Store {
         Ok(Some(Run::restored(record, model)))
     }
 
-    /// Writes a run; an earlier one of the same name is kept beside it.
+    /// Writes a run; an earlier one of the same name is kept beside it. An interrupted run never
+    /// takes the place of a finished one.
     pub(crate) fn save(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
         let folder = self.folder(&run.record().id);
         let writing = folder.with_extension(format!("writing-{}", std::process::id()));
@@ -74,12 +75,16 @@ impl Store {
             fs::write(writing.join(name), bytes).map_err(|e| failed(&e))?;
         }
         run.model().save(writing.join("model.safetensors"))?;
+        let beside = (1u64..)
+            .map(|n| folder.with_extension(n.to_string()))
+            .find(|path| !path.exists())
+            .unwrap_or_else(|| folder.with_extension("beside"));
+        if run.interrupted() && self.finished(&run.record().id).is_ok_and(|run| run.is_some()) {
+            fs::rename(&writing, &beside).map_err(|e| failed(&e))?;
+            return Ok(beside);
+        }
         if folder.exists() {
-            let earlier = (1..)
-                .map(|n| folder.with_extension(n.to_string()))
-                .find(|path| !path.exists())
-                .unwrap_or_else(|| folder.with_extension("earlier"));
-            fs::rename(&folder, earlier).map_err(|e| failed(&e))?;
+            fs::rename(&folder, beside).map_err(|e| failed(&e))?;
         }
         fs::rename(&writing, &folder).map_err(|e| failed(&e))?;
         Ok(folder)

@@ -8,13 +8,13 @@ use crate::lab::store::{Store, run_id};
 use crate::methods::{DpSgd, NonPrivate, Plan};
 use crate::nn::Model;
 use crate::show::{self, LiveRun};
-use crate::train::{self, Run};
+use crate::train::{self, Observer, Run};
 
 /// Writes the verbs of a method: its checked settings make the plan, the rest is shared.
 macro_rules! verbs {
     ($method:ty) => {
         impl $method {
-            /// What would happen, before any example is touched: noise, steps, epsilon, memory,
+            /// What would happen, before any example is touched: noise, steps, epsilon,
             /// warnings. Costs nothing.
             ///
             /// # Errors
@@ -49,8 +49,11 @@ fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
         show::display(&show::run_figure(&run));
         return Ok(run);
     }
-    let ledger = store.ledger(data)?;
-    let run = train::fit(&id, plan, model, data, &ledger, &mut LiveRun::new())?;
-    store.save(&run, &show::run_files(&run))?;
+    let mut live = LiveRun::new();
+    let run = train::fit(&id, plan, model, data, &store.ledger(data)?, &mut live)?;
+    // The run is trained and paid for: a full disk must not take it away.
+    if let Err(error) = store.save(&run, &show::run_files(&run)) {
+        live.trouble(&error);
+    }
     Ok(run)
 }

@@ -32,8 +32,6 @@ pub struct Release {
     /// Mean training loss over the examples of the batch, `None` for an empty batch. It is NOT
     /// covered by any epsilon: figures that show it carry that mark.
     pub loss: Option<f64>,
-    /// Share of the examples whose gradient was longer than the clip norm (not covered either).
-    pub clipped: Option<f64>,
 }
 
 /// One step of a method: from a batch to a gradient that may be used.

@@ -105,7 +105,8 @@ pub struct Privacy {
 
 /// Sampler, clip rule, noise and steps of one run, fixed together.
 ///
-/// Only a method's checked settings make one; there is no way to change one part afterwards.
+/// Only a method's checked settings make one (or the record of a stored run); there is no way to
+/// change one part afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     method: String,
@@ -222,7 +223,7 @@ impl Plan {
                 steps,
             },
             None => Event::Unaccountable {
-                why: format!("{} adds no noise: {steps} steps release raw gradients", self.method),
+                why: format!("{} adds no noise: it releases raw gradients", self.method),
             },
         }
     }

@@ -28,7 +28,7 @@ impl Model {
             let what = format!("the data set \"{}\" has no test part", data.name());
             let why = "accuracy on the training part would flatter the model, and is not private";
             return Err(Error::new(ErrorKind::MissingData, what, why)
-                .fix("split one off: let data = data.split(0.2, 1)?"));
+                .fix("split one off: let data = data.split(0.8, 1)?"));
         }
         self.accuracy_of(data.test())
     }

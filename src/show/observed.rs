@@ -1,6 +1,7 @@
 //! A training run, watched: the live chart while it goes and the figure that stays.
 
-use super::{Bundle, LiveDisplay, RunCurve, run_bundle, run_chart};
+use super::{Bundle, LiveDisplay, RunCurve, display, run_bundle, run_chart};
+use crate::Error;
 use crate::methods::Plan;
 use crate::train::{Curve, Observer, Progress, Run};
 
@@ -32,6 +33,9 @@ impl Observer for LiveRun {
     fn progressed(&mut self, progress: &Progress<'_>) {
         self.draw(progress);
     }
+    fn trouble(&mut self, error: &Error) {
+        display(&Bundle::text(format!("the run is kept, but: {error}")));
+    }
     fn finished(&mut self, run: &Run) {
         self.display.finish(&run_figure(run));
     }
@@ -51,12 +55,13 @@ pub fn run_files(run: &Run) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn run_title(run: &Run) -> String {
-    let ending = match (run.is_restored(), run.interrupted()) {
-        (true, _) => " (shown again, not trained)",
-        (_, true) => " (interrupted)",
-        _ => "",
-    };
-    format!("{} on {}{ending}", run.plan().method(), run.record().data)
+    let marks = [
+        (" (shown again, not trained)", run.is_restored()),
+        (" (interrupted)", run.interrupted()),
+        (" (study mode)", run.plan().seed().is_some()),
+    ];
+    let marks: String = marks.iter().filter(|(_, set)| *set).map(|(mark, _)| *mark).collect();
+    format!("{} on {}{marks}", run.plan().method(), run.record().data)
 }
 
 fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {

@@ -4,7 +4,7 @@ use crate::data::Dataset;
 use crate::engine;
 use crate::methods::{Batches, Mechanism, Plan, dp_sgd, non_private};
 use crate::nn::{Model, Network};
-use crate::privacy::{Ledger, Rdp};
+use crate::privacy::{Entry, Ledger, Rdp};
 use crate::train::interrupt::Listening;
 use crate::train::{Curve, Ending, Observer, Point, Progress, Run, RunRecord, Seeds};
 use crate::{Error, ErrorKind, Result};
@@ -21,12 +21,14 @@ const POINTS: u64 = 60;
 /// reduced to the steps truly taken. A process that is killed leaves the whole plan charged.
 ///
 /// # Guarantee
-/// Every noisy step is charged before it is used. Sampler, noise and ledger all read `plan`; the
-/// loop hands nothing but [`Mechanism::release`] to the optimizer.
+/// Every release is charged before it is used; training without privacy is charged too, as an
+/// event that no accountant accepts. Sampler, noise and ledger all read `plan`; the loop hands
+/// nothing but [`Mechanism::release`] to the optimizer.
 ///
 /// # Errors
-/// `Setting` if model and data do not fit; `Ledger` if the ledger can't be written (nothing is
-/// trained then); `Model` if the weights stop being finite.
+/// `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
+/// be written (nothing is trained then); `Model` if the parameters stop being finite (the steps
+/// taken stay charged).
 pub fn fit(
     id: &str,
     plan: &Plan,
@@ -35,59 +37,80 @@ pub fn fit(
     ledger: &Ledger,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
-    check_fit(model, data)?;
-    let seeds = Seeds::new(plan.seed())?;
-    let mut batches = Batches::new(plan, data.train(), seeds.sampling)?;
-    let mut mechanism = mechanism(plan, &seeds);
-    let mut optimizer = plan.optimizer().init();
-    let mut network = model.network().clone();
-    let mut meter = Meter::new(plan, data);
-
+    check_fit(plan, model, data, ledger)?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
     let attempt = format!("{id}-{}", Seeds::nonce()?);
-    if plan.privacy().is_some() {
-        ledger.begin(&attempt, &plan.event())?;
-    }
+    let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());
+    ledger.record(&entry.note(note(plan, data)))?;
+
     let listening = Listening::start();
     let start = Instant::now();
-    observer.started(&Progress { plan, step: 0, curve: &meter.curve, seconds: 0.0 });
+    let mut meter = Meter::new(plan, data);
     let mut steps = 0;
-    while steps < plan.steps() && !listening.stop() {
-        let release = mechanism.release(&network, &batches.draw()?)?;
-        network = engine::step(&mut optimizer, plan.learning_rate(), &network, &release.gradient);
-        steps += 1;
-        meter.after_step(steps, release.loss, &network, model)?;
-        observer.progressed(&Progress {
-            plan,
-            step: steps,
-            curve: &meter.curve,
-            seconds: start.elapsed().as_secs_f64(),
-        });
-    }
+    let trained = follow(id, plan, model, &mut meter, &mut steps, start, &listening, observer);
+    // Charged even if the last step failed after its release.
+    let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
+    let closed = ledger.close(&attempt, &plan.event_after(spent));
+    let network = trained?;
+    let charged = if closed.is_ok() { steps } else { plan.steps() };
+    meter.at_end(steps, &network, model)?;
     drop(listening);
 
-    let ending = if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted };
-    meter.at_end(steps, &network, model)?;
-    if plan.privacy().is_some() {
-        ledger.close(&attempt, &plan.event_after(steps))?;
-    }
-    let last = meter.curve.points.last().copied().unwrap_or_default();
     let record = RunRecord {
         id: id.to_owned(),
         plan: plan.clone(),
         data: data.name().to_owned(),
         data_hash: data.hash().to_owned(),
-        ending,
+        ending: if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted },
         steps,
-        events: vec![plan.event_after(steps)],
-        epsilon: last.epsilon,
-        test_accuracy: last.test_accuracy,
+        events: vec![plan.event_after(charged)],
+        epsilon: epsilon_after(plan, charged)?,
+        planned_epsilon: epsilon_after(plan, plan.steps())?,
+        test_accuracy: meter.curve.last_accuracy(),
         seconds: start.elapsed().as_secs_f64(),
         curve: meter.curve,
     };
     let run = Run::new(record, model.with_network(network));
     observer.finished(&run);
+    if let Err(error) = closed {
+        observer.trouble(&error);
+    }
     Ok(run)
+}
+
+/// The steps: sample, release, step, measure. `steps` counts those whose result was used.
+#[allow(clippy::too_many_arguments)]
+fn follow(
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    meter: &mut Meter<'_>,
+    steps: &mut u64,
+    start: Instant,
+    listening: &Listening,
+    observer: &mut dyn Observer,
+) -> Result<Network> {
+    let seeds = Seeds::new(plan.seed(), id)?;
+    let mut batches = Batches::new(plan, meter.data.train(), seeds.sampling)?;
+    let mut mechanism = mechanism(plan, &seeds);
+    let mut optimizer = plan.optimizer().init();
+    let mut network = model.network().clone();
+    observer.started(&Progress { plan, step: 0, curve: &meter.curve, seconds: 0.0 });
+    while *steps < plan.steps() && !listening.stop() {
+        let release = mechanism.release(&network, &batches.draw()?)?;
+        network = engine::step(&mut optimizer, plan.learning_rate(), &network, &release.gradient);
+        *steps += 1;
+        meter.after_step(*steps, release.loss, &network, model)?;
+        let seconds = start.elapsed().as_secs_f64();
+        observer.progressed(&Progress { plan, step: *steps, curve: &meter.curve, seconds });
+    }
+    Ok(network)
+}
+
+/// What a reader of the ledger wants to know beside the event.
+fn note(plan: &Plan, data: &Dataset) -> String {
+    let study = if plan.seed().is_some() { ", study mode" } else { "" };
+    format!("{} on {}{study}", plan.method(), data.name())
 }
 
 /// The mechanism of a plan.
@@ -98,7 +121,31 @@ fn mechanism(plan: &Plan, seeds: &Seeds) -> Box<dyn Mechanism> {
     }
 }
 
-fn check_fit(model: &Model, data: &Dataset) -> Result<()> {
+fn check_fit(plan: &Plan, model: &Model, data: &Dataset, ledger: &Ledger) -> Result<()> {
+    if plan.examples() != data.train().len() {
+        return Err(Error::new(
+            ErrorKind::Setting,
+            format!("a plan for {} training examples", plan.examples()),
+            format!(
+                "{} has {}: sampling rate and epsilon would be wrong",
+                data.name(),
+                data.train().len()
+            ),
+        )
+        .fix("make the plan from the same data"));
+    }
+    if ledger.path().is_some() && ledger.data_hash() != data.origin() {
+        return Err(Error::new(
+            ErrorKind::Setting,
+            format!("the ledger of the data set {}", ledger.data_hash()),
+            format!(
+                "{} is {}: its cost would be charged to other people",
+                data.name(),
+                data.origin()
+            ),
+        )
+        .fix("open the ledger named after data.origin()"));
+    }
     let fits = model.input_shape() == data.shape() && model.classes() == data.classes();
     if fits {
         return Ok(());
@@ -167,6 +214,9 @@ impl<'a> Meter<'a> {
     }
 
     fn measure(&mut self, step: u64, evaluate: Option<(&Network, &Model)>) -> Result<()> {
+        if let Some((network, _)) = evaluate {
+            check_finite(step, network)?;
+        }
         let (sum, count) = std::mem::take(&mut self.losses);
         let test_accuracy = match evaluate {
             Some((network, model)) => self.accuracy(network, model)?,
@@ -186,6 +236,19 @@ impl<'a> Meter<'a> {
             return Ok(None);
         }
         model.with_network(network.clone()).accuracy(self.data).map(Some)
+    }
+}
+
+fn check_finite(step: u64, network: &Network) -> Result<()> {
+    let finite = |values: &Vec<f32>| values.iter().all(|value| value.is_finite());
+    match network.values().iter().find(|(_, values)| !finite(values)) {
+        None => Ok(()),
+        Some((parameter, _)) => Err(Error::new(
+            ErrorKind::Model,
+            format!("after step {step} the parameter {} is not finite", parameter.path),
+            "training diverged and can't come back",
+        )
+        .fix("try a smaller learning rate, or the default")),
     }
 }
 

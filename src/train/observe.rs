@@ -1,5 +1,6 @@
 //! What the loop tells the world, and when.
 
+use crate::Error;
 use crate::methods::Plan;
 use crate::train::{Curve, Run};
 
@@ -26,6 +27,9 @@ pub trait Observer {
     fn started(&mut self, _progress: &Progress<'_>) {}
     /// After a step.
     fn progressed(&mut self, _progress: &Progress<'_>) {}
+    /// Something went wrong that does not take the run away: it could not be stored or its ledger
+    /// entry could not be reduced.
+    fn trouble(&mut self, _error: &Error) {}
     /// After the last step or the interrupt.
     fn finished(&mut self, _run: &Run) {}
 }

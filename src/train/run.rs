@@ -2,6 +2,7 @@
 
 use crate::methods::Plan;
 use crate::nn::Model;
+use crate::privacy::accountant::Rounded;
 use crate::privacy::{Badge, Event};
 use crate::train::Curve;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ pub struct RunRecord {
     pub events: Vec<Event>,
     /// Epsilon truly spent, at the plan's delta; `None` without privacy.
     pub epsilon: Option<f64>,
+    /// Epsilon of the whole plan, at its delta; `None` without privacy.
+    pub planned_epsilon: Option<f64>,
     /// Accuracy on the test part after the last step, if there is a test part.
     pub test_accuracy: Option<f64>,
     /// Wall-clock seconds of training.
@@ -99,45 +102,49 @@ impl Run {
     }
     /// How far the guarantee can be trusted.
     pub fn badge(&self) -> Badge {
-        badge(self.plan())
-    }
-}
-
-/// The badge of a plan's results.
-pub(crate) fn badge(plan: &Plan) -> Badge {
-    match plan.privacy() {
-        None => Badge::None("training used raw gradients".into()),
-        Some(_) if plan.seed().is_some() => Badge::Assumption(
-            "study mode: the seed is fixed, the guarantee holds only against someone who does \
-             not know it"
-                .into(),
-        ),
-        Some(_) => Badge::Proved,
+        let record = self.record();
+        if record.plan.privacy().is_none() {
+            return Badge::None("training used raw gradients".into());
+        }
+        let mut assumptions = Vec::new();
+        if record.plan.seed().is_some() {
+            assumptions.push(
+                "nobody who sees the results knows the seed of this run (study mode)".to_owned(),
+            );
+        }
+        if self.interrupted() {
+            // Stopping when one likes what one sees is a choice that the smaller epsilon does
+            // not pay for; the planned one covers every moment of stopping.
+            assumptions.push(format!(
+                "the moment of stopping was not chosen by looking at the private data; otherwise \
+                 count the planned epsilon, {}",
+                Rounded(record.planned_epsilon.unwrap_or(f64::INFINITY))
+            ));
+        }
+        match assumptions.is_empty() {
+            true => Badge::Proved,
+            false => Badge::Assumption(assumptions.join("; ")),
+        }
     }
 }
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record();
-        write!(
-            f,
-            "{} on {}: {} of {} steps",
-            record.plan.method(),
-            record.data,
-            record.steps,
-            record.plan.steps()
-        )?;
+        let (plan, steps) = (&record.plan, record.steps);
+        write!(f, "{} on {}: {steps} of {} steps", plan.method(), record.data, plan.steps())?;
         if let Some(accuracy) = record.test_accuracy {
             write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
         }
-        match (record.epsilon, record.plan.privacy()) {
+        match (record.epsilon, plan.privacy()) {
             (Some(epsilon), Some(privacy)) => {
-                write!(f, ", epsilon {epsilon:.3} at delta {:e}", privacy.delta.0)?;
+                write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
             }
             _ => write!(f, ", no privacy")?,
         }
-        if self.interrupted() {
-            write!(f, " (interrupted)")?;
+        let marks = [("interrupted", self.interrupted()), ("study mode", plan.seed().is_some())];
+        for (mark, _) in marks.iter().filter(|(_, set)| *set) {
+            write!(f, " ({mark})")?;
         }
         Ok(())
     }

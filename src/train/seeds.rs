@@ -19,11 +19,14 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// Seeds from a study seed, or from the operating system.
+    /// Seeds of the run `id` from a study seed, or from the operating system.
+    ///
+    /// Two runs of one study seed share no noise unless they are the same run: noise that two
+    /// releases share could be taken off by comparing them.
     ///
     /// # Errors
     /// `Io` if the operating system gives no randomness.
-    pub fn new(seed: Option<u64>) -> Result<Self> {
+    pub fn new(seed: Option<u64>, id: &str) -> Result<Self> {
         Ok(match seed {
             Some(seed) => Self { sampling: derive(seed, "sampling"), noise: derive(seed, "noise") },
             None => Self { sampling: from_system()?, noise: from_system()? },
@@ -39,11 +42,12 @@ impl Seeds {
     }
 }
 
-fn derive(seed: u64, stream: &str) -> [u8; 32] {
+fn derive(seed: u64, id: &str, stream: &str) -> [u8; 32] {
     Sha256::new()
         .chain_update(b"epsilab stream ")
         .chain_update(stream.as_bytes())
         .chain_update(seed.to_le_bytes())
+        .chain_update(id.as_bytes())
         .finalize()
         .into()
 }
@@ -66,17 +70,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_study_seed_repeats_and_separates_the_streams() {
-        let (a, b) = (Seeds::new(Some(7)).unwrap(), Seeds::new(Some(7)).unwrap());
+    fn a_study_seed_repeats_a_run_and_separates_streams_and_runs() {
+        let seeds = |seed, id| Seeds::new(Some(seed), id).unwrap();
+        let (a, b) = (seeds(7, "run"), seeds(7, "run"));
         assert_eq!(a.noise, b.noise);
         assert_eq!(a.sampling, b.sampling);
         assert_ne!(a.noise, a.sampling);
-        assert_ne!(a.noise, Seeds::new(Some(8)).unwrap().noise);
+        assert_ne!(a.noise, seeds(8, "run").noise);
+        assert_ne!(a.noise, seeds(7, "another run").noise, "runs must not share their noise");
     }
 
     #[test]
     fn the_operating_system_never_repeats() {
-        let (a, b) = (Seeds::new(None).unwrap(), Seeds::new(None).unwrap());
+        let (a, b) = (Seeds::new(None, "run").unwrap(), Seeds::new(None, "run").unwrap());
         assert_ne!(a.noise, b.noise);
         assert_ne!(a.noise, a.sampling);
     }

@@ -2,14 +2,13 @@
 
 mod box_muller;
 
-use rand::rngs::SysRng;
-use rand::{Rng, SeedableRng, TryRng};
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
 use std::fmt;
 
 use super::Gradients;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use box_muller::normals;
 
 /// Values made from one piece of the stream.
@@ -37,23 +36,9 @@ pub struct GaussianNoise {
 
 impl GaussianNoise {
     /// Noise from this seed, at step 0. Who knows the seed can take the noise away again: outside
-    /// of studies it must be secret, random and used for one run only; see
-    /// [`from_system`](Self::from_system).
+    /// of studies it must be secret, random and used for one run only.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, step: 0 }
-    }
-
-    /// Noise from a fresh seed of the operating system, which nobody gets to see.
-    ///
-    /// # Errors
-    /// If the operating system gives no randomness.
-    pub fn from_system() -> Result<Self> {
-        let mut seed = [0; 32];
-        SysRng.try_fill_bytes(&mut seed).map_err(|e| {
-            let what = "the operating system gave no randomness for the noise";
-            Error::new(ErrorKind::Io, what, e.to_string())
-        })?;
-        Ok(Self::new(seed))
     }
 
     /// Goes on at this step.

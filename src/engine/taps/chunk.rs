@@ -37,11 +37,11 @@ pub(super) fn run(
     let mut instance = vec![0.0; plan.instances];
     let mut patches = Vec::new();
     for i in 0..n {
-        let mut square = 0.0;
+        let mut square = 0f64;
         for (part, record) in plan.parts.iter().zip(&records) {
             square += part.make(i, n, record, &mut instance, &mut patches);
         }
-        let norm = (square + dot(&instance, &instance)).sqrt();
+        let norm = (square + f64::from(dot(&instance, &instance))).sqrt() as f32;
         let factor = rule.factor(norm);
         add_scaled(&mut sum[..plan.instances], factor, &instance);
         norms.push(norm);
@@ -51,6 +51,11 @@ pub(super) fn run(
         part.weighted_sum(&factors, record, &mut sum);
     }
     Chunk { sum, norms, losses }
+}
+
+/// In f64: a large input times a small gradient must not vanish in the square of either.
+fn squares(values: &[f32]) -> f64 {
+    values.iter().map(|&v| f64::from(v).powi(2)).sum()
 }
 
 /// Example `i`'s row of a row-major matrix of `n` rows.
@@ -68,7 +73,7 @@ impl Part {
         record: &Record,
         instance: &mut [f32],
         patches: &mut Vec<f32>,
-    ) -> f32 {
+    ) -> f64 {
         let input = row(record.input.slice(), i, n);
         let gradient = row(record.gradient.slice(), i, n);
         match self {
@@ -76,7 +81,7 @@ impl Part {
             // one by the bias is the output gradient (Goodfellow 2015, arXiv:1510.01799).
             Self::Ghost { bias, .. } => {
                 let bias = if bias.is_some() { 1.0 } else { 0.0 };
-                (dot(input, input) + bias) * dot(gradient, gradient)
+                (squares(input) + bias) * squares(gradient)
             }
             Self::Instance { window, channels, weight, bias } => {
                 let positions = gradient.len() / channels;

@@ -27,6 +27,7 @@ pub struct DpSgd {
     pub(crate) settings: Settings,
     clip: f64,
     noise: Noise,
+    delta: Option<Delta>,
 }
 
 /// How the noise is chosen.
@@ -34,8 +35,8 @@ pub struct DpSgd {
 enum Noise {
     /// Neither a target nor a multiplier was given.
     Unset,
-    Target(Epsilon, Delta),
-    Multiplier(NoiseMultiplier, Delta),
+    Target(Epsilon),
+    Multiplier(NoiseMultiplier),
 }
 
 /// What the reported epsilon holds for when only a noise multiplier is given.
@@ -56,30 +57,26 @@ impl DpSgd {
     /// DP-SGD with clip norm 1, batches of 256 and 5 epochs; give it a [`target`](Self::target)
     /// or a [`noise_multiplier`](Self::noise_multiplier).
     pub fn new() -> Self {
-        Self { settings: Settings::default(), clip: 1.0, noise: Noise::Unset }
+        Self { settings: Settings::default(), clip: 1.0, noise: Noise::Unset, delta: None }
     }
 
     /// The guarantee to reach: the noise multiplier is the smallest that the accountant proves.
     pub fn target(mut self, epsilon: Epsilon, delta: Delta) -> Self {
-        self.noise = Noise::Target(epsilon, delta);
+        self.noise = Noise::Target(epsilon);
+        self.delta = Some(delta);
         self
     }
 
     /// The noise on the sum, as a multiple of the clip norm, instead of a target. Epsilon is then
     /// reported at delta = 1e-5 unless [`delta`](Self::delta) says otherwise.
     pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
-        let delta = self.stated_delta();
-        self.noise = Noise::Multiplier(NoiseMultiplier(noise_multiplier), delta);
+        self.noise = Noise::Multiplier(NoiseMultiplier(noise_multiplier));
         self
     }
 
     /// The delta that epsilon is reported at.
     pub fn delta(mut self, delta: Delta) -> Self {
-        self.noise = match self.noise {
-            Noise::Target(epsilon, _) => Noise::Target(epsilon, delta),
-            Noise::Multiplier(noise_multiplier, _) => Noise::Multiplier(noise_multiplier, delta),
-            Noise::Unset => Noise::Unset,
-        };
+        self.delta = Some(delta);
         self
     }
 
@@ -98,7 +95,8 @@ impl DpSgd {
         let clip = self.checked_clip()?;
         let steps = steps_of(&self.settings, examples)?;
         let sampling_rate = self.settings.expected_batch_size as f64 / examples as f64;
-        let (noise_multiplier, delta, target) = match self.noise {
+        let delta = self.delta.unwrap_or(DEFAULT_DELTA).check()?;
+        let (noise_multiplier, target) = match self.noise {
             Noise::Unset => {
                 return Err(Error::new(
                     crate::ErrorKind::Setting,
@@ -107,7 +105,7 @@ impl DpSgd {
                 )
                 .fix("add .target(Epsilon(3.0), Delta(1e-5)) or .noise_multiplier(1.1)"));
             }
-            Noise::Target(epsilon, delta) => {
+            Noise::Target(epsilon) => {
                 let found = noise_multiplier_for(
                     epsilon,
                     delta,
@@ -115,11 +113,9 @@ impl DpSgd {
                     steps,
                     &Rdp::default(),
                 )?;
-                (found.noise_multiplier.0, delta, Some(epsilon))
+                (found.noise_multiplier.0, Some(epsilon))
             }
-            Noise::Multiplier(noise_multiplier, delta) => {
-                (noise_multiplier.check()?.0, delta.check()?, None)
-            }
+            Noise::Multiplier(noise_multiplier) => (noise_multiplier.check()?.0, None),
         };
         let learning_rate =
             self.settings.learning_rate.unwrap_or(LEARNING_RATE_TIMES_CLIP / self.clip);
@@ -133,12 +129,5 @@ impl DpSgd {
         }
         Err(Error::setting("clip", self.clip, "the clip norm bounds one example's influence")
             .fix("choose a positive number, usually between 0.1 and 10"))
-    }
-
-    fn stated_delta(&self) -> Delta {
-        match self.noise {
-            Noise::Target(_, delta) | Noise::Multiplier(_, delta) => delta,
-            Noise::Unset => DEFAULT_DELTA,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! What one step of DP-SGD releases: the clipped sum, noised, over the expected batch size.
 
 use crate::Result;
-use crate::engine::{Batch, ClipRule, ClippedSum, GaussianNoise, Gradients, PerExample, Taps};
+use crate::engine::{Batch, GaussianNoise, Gradients, PerExample, Taps};
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::Network;
 
@@ -43,25 +43,12 @@ impl GaussianSum {
 impl Mechanism for GaussianSum {
     fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
         let clipped = Taps::default().clipped_sum(network, batch, &self.privacy.clip)?;
-        let loss = mean(&clipped.losses);
-        let share = clipped_share(&clipped, &self.privacy.clip);
-        Ok(Release { gradient: self.privatise(clipped.sum)?, loss, clipped: share })
+        let loss = clipped.mean_loss();
+        Ok(Release { gradient: self.privatise(clipped.sum)?, loss })
     }
 }
 
 /// The mechanism of a private plan.
 pub(crate) fn of(plan: &Plan, privacy: &Privacy, noise_seed: [u8; 32]) -> Box<dyn Mechanism> {
     Box::new(GaussianSum::new(privacy, plan.expected_batch_size(), noise_seed))
-}
-
-fn clipped_share(clipped: &ClippedSum, rule: &ClipRule) -> Option<f64> {
-    let cut = clipped.norms.iter().filter(|&&norm| rule.factor(norm) < 1.0).count();
-    (!clipped.norms.is_empty()).then(|| cut as f64 / clipped.norms.len() as f64)
-}
-
-/// Mean over the finite losses.
-pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
-    let finite = || losses.iter().filter(|loss| loss.is_finite());
-    let count = finite().count();
-    (count > 0).then(|| finite().map(|&loss| f64::from(loss)).sum::<f64>() / count as f64)
 }

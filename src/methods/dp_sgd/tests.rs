@@ -60,7 +60,7 @@ fn noise_is_the_multiplier_times_the_clip_over_the_expected_batch_and_nothing_el
 }
 
 #[test]
-fn noise_is_new_in_every_step_and_independent_of_the_batch() {
+fn noise_is_new_in_every_step() {
     let data = small();
     let model = network(&data);
     let zeros = || Gradients::zeros_like(model.network());
@@ -132,6 +132,14 @@ fn sampler_noise_and_ledger_read_one_plan() -> Result<()> {
     };
     assert_eq!((sampling_rate, steps), (0.25, 80));
     assert_eq!(noise_multiplier, plan.privacy().unwrap().noise_multiplier);
+    let clip = 0.5;
+    let model = network(&data);
+    let noisy = DpSgd::new().noise_multiplier(3.0).clip(clip).batch_size(10).plan(&data)?;
+    let Event::PoissonGaussian { noise_multiplier, .. } = noisy.event() else { panic!() };
+    let empty = Batch::of(data.train(), &[])?;
+    let release = of(&noisy, noisy.privacy().unwrap(), SEED).release(model.network(), &empty)?;
+    assert!(score(&flat(&release.gradient), noise_multiplier * clip / 10.0) < 4.0);
+    assert!(score(&flat(&release.gradient), 0.9 * noise_multiplier * clip / 10.0) > 4.0);
     let mut batches = Batches::new(&plan, data.train(), SEED)?;
     let drawn: usize = (0..2000).map(|_| batches.draw().unwrap().len()).sum();
     let (expected, spread) = (10.0 * 2000.0, (2000.0f64 * 40.0 * 0.25 * 0.75).sqrt());
@@ -145,6 +153,15 @@ fn the_target_is_met_and_hardly_undercut() -> Result<()> {
     let plan = DpSgd::new().target(Epsilon(2.0), Delta(1e-3)).batch_size(10).plan(&small())?;
     let spent = Rdp::default().epsilon(&[plan.event()], Delta(1e-3))?.epsilon;
     assert!(spent <= 2.0 && spent > 1.98, "{spent}");
+    Ok(())
+}
+
+#[test]
+fn delta_may_be_said_before_or_after_the_noise() -> Result<()> {
+    let before = DpSgd::new().delta(Delta(1e-3)).noise_multiplier(2.0).batch_size(10);
+    let after = DpSgd::new().noise_multiplier(2.0).delta(Delta(1e-3)).batch_size(10);
+    assert_eq!(before, after);
+    assert_eq!(before.plan(&small())?.privacy().unwrap().delta, Delta(1e-3));
     Ok(())
 }
 

@@ -2,7 +2,6 @@
 
 use crate::Result;
 use crate::engine::{Batch, ClipRule, PerExample, Taps};
-use crate::methods::dp_sgd::mean;
 use crate::methods::{Mechanism, Release};
 use crate::nn::Network;
 
@@ -24,8 +23,9 @@ impl MeanGradient {
 impl Mechanism for MeanGradient {
     fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
         let all = Taps::default().clipped_sum(network, batch, &ClipRule::unclipped())?;
+        let loss = all.mean_loss();
         let mut gradient = all.sum;
         gradient.scale(1.0 / self.expected_batch_size);
-        Ok(Release { gradient, loss: mean(&all.losses), clipped: None })
+        Ok(Release { gradient, loss })
     }
 }
