@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use epsilab::prelude::*;
-use epsilab::privacy::{Accountant, Ledger, Rdp};
+use epsilab::privacy::{Ledger, Rdp};
 use epsilab::train::{Observer, Progress, fit};
 
 /// Presses the stop button after three steps.

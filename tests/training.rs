@@ -1,7 +1,7 @@
 //! Training from settings to a stored run, on the built-in data.
 
 use epsilab::prelude::*;
-use epsilab::privacy::{Accountant, Ledger, Rdp};
+use epsilab::privacy::{Ledger, Rdp};
 use epsilab::train::{Observer, Progress, Silent, fit};
 use std::sync::OnceLock;
 

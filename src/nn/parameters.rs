@@ -29,6 +29,9 @@ impl Parameter {
     }
 }
 
+/// Hears of a parameter and can read its numbers.
+type Found<'a> = dyn FnMut(Parameter, &dyn Fn() -> Vec<f32>) + 'a;
+
 /// Calls `found` with every parameter and a way to read its numbers.
 pub(crate) fn visit<M: Module>(
     module: &M,
@@ -36,7 +39,7 @@ pub(crate) fn visit<M: Module>(
 ) {
     struct Walk<'a> {
         path: Vec<String>,
-        found: &'a mut dyn FnMut(Parameter, &dyn Fn() -> Vec<f32>),
+        found: &'a mut Found<'a>,
     }
     impl ModuleVisitor for Walk<'_> {
         fn enter_module(&mut self, name: &str, _container: &str) {

@@ -28,7 +28,9 @@ impl Seeds {
     /// `Io` if the operating system gives no randomness.
     pub fn new(seed: Option<u64>, id: &str) -> Result<Self> {
         Ok(match seed {
-            Some(seed) => Self { sampling: derive(seed, "sampling"), noise: derive(seed, "noise") },
+            Some(seed) => {
+                Self { sampling: derive(seed, id, "sampling"), noise: derive(seed, id, "noise") }
+            }
             None => Self { sampling: from_system()?, noise: from_system()? },
         })
     }

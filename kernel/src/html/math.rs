@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
             "begin" | "end" => {
                 self.words();
             }
-            "quad" | "qquad" => out.push_str("\u{2003}"),
+            "quad" | "qquad" => out.push('\u{2003}'),
             "left" | "right" | "big" | "Big" | "bigl" | "bigr" | "Bigl" | "Bigr" | "bigg"
             | "displaystyle" | "limits" | "nolimits" => {
                 // `\right.` closes an invisible bracket.

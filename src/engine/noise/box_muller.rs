@@ -88,7 +88,7 @@ mod tests {
             let x = open_unit((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
             assert!((ln(x) - x.ln()).abs() <= 4e-16 * (1.0 + x.ln().abs()), "ln {x}");
         }
-        for x in [open_unit(0), open_unit(u64::MAX), 0.5, 0.7071, 0.7072] {
+        for x in [open_unit(0), open_unit(u64::MAX), 0.5, 0.707, 0.7072] {
             assert!((ln(x) - x.ln()).abs() <= 4e-16 * (1.0 + x.ln().abs()), "ln {x}");
         }
         assert_eq!(open_unit(0), f64::powi(2.0, -53));
