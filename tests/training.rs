@@ -152,7 +152,7 @@ fn nothing_is_trained_when_the_ledger_is_damaged_or_another_ones() -> Result<()>
 fn a_run_that_diverges_says_so_and_keeps_its_steps_charged() -> Result<()> {
     let data = glyphs(24);
     let model = models::papernot_cnn(&data).seed(3).build()?;
-    let plan = settings().learning_rate(1e38).steps(40).plan(&data)?;
+    let plan = settings().learning_rate(1e300).steps(40).plan(&data)?;
     let ledger = Ledger::in_memory();
     let error = fit("x", &plan, &model, &data, &ledger, &mut Silent).expect_err("not finite");
     assert!(error.advice().contains("learning rate"), "{error}");
