@@ -43,8 +43,6 @@ static DRAINED: AtomicBool = AtomicBool::new(false);
 pub fn prepare() {
     // SAFETY: no other thread runs yet, and the calls only touch this process's own settings.
     unsafe {
-        // An idle process must survive the interrupt; training installs its own handler.
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
         #[cfg(target_os = "linux")]
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         // evcxr forces backtraces, of which a cell's author sees nothing but generated code.

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use evcxr::{CommandContext, EvalContext};
@@ -32,7 +32,8 @@ pub enum Job {
 #[derive(Clone)]
 pub struct Evaluator {
     jobs: Sender<Job>,
-    busy: Arc<AtomicBool>,
+    /// Cells that were given and not answered yet; the start counts as one.
+    open: Arc<AtomicUsize>,
 }
 
 impl Evaluator {
@@ -44,13 +45,13 @@ impl Evaluator {
         interrupts: Interrupts,
     ) -> Self {
         let (jobs, queue) = channel();
-        let busy = Arc::new(AtomicBool::new(true));
+        let open = Arc::new(AtomicUsize::new(1));
         let worker = Worker {
             session,
             wire,
             current,
             interrupts,
-            busy: busy.clone(),
+            open: open.clone(),
             queue,
             called_off: Vec::new(),
             engine: Err(Failure::new("KernelError", "not started")),
@@ -58,17 +59,20 @@ impl Evaluator {
             upsets: 0,
         };
         std::thread::spawn(move || worker.run());
-        Self { jobs, busy }
+        Self { jobs, open }
     }
 
     /// Queues a job.
     pub fn give(&self, job: Job) {
+        if matches!(job, Job::Execute { .. }) {
+            self.open.fetch_add(1, Ordering::SeqCst);
+        }
         let _ = self.jobs.send(job);
     }
 
-    /// It is starting, or a cell runs: questions would wait.
+    /// It is starting, or a cell runs or waits: questions would wait too long.
     pub fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::SeqCst)
+        self.open.load(Ordering::SeqCst) > 0
     }
 }
 
@@ -84,7 +88,7 @@ struct Worker {
     wire: Wire,
     current: CurrentCell,
     interrupts: Interrupts,
-    busy: Arc<AtomicBool>,
+    open: Arc<AtomicUsize>,
     queue: Receiver<Job>,
     /// Waited when a cell failed.
     called_off: Vec<Job>,
@@ -97,15 +101,19 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         self.start_engine();
-        self.busy.store(false, Ordering::SeqCst);
+        self.open.fetch_sub(1, Ordering::SeqCst);
         while let Ok(job) = self.queue.recv() {
-            self.busy.store(true, Ordering::SeqCst);
             self.one(job);
             for job in std::mem::take(&mut self.called_off) {
                 self.turn_away(job);
             }
-            self.busy.store(false, Ordering::SeqCst);
         }
+    }
+
+    /// Answers a cell. Who asks something upon the answer finds the kernel free.
+    fn answer(&self, message: &JupyterMessage, content: serde_json::Value) {
+        self.open.fetch_sub(1, Ordering::SeqCst);
+        self.wire.reply(Channel::Shell, message, "execute_reply", content);
     }
 
     fn start_engine(&mut self) {
@@ -183,7 +191,7 @@ impl Worker {
         };
         self.wire.status(Some(&message), "busy");
         let content = json!({ "status": "aborted", "execution_count": self.count });
-        self.wire.reply(Channel::Shell, &message, "execute_reply", content);
+        self.answer(&message, content);
         self.wire.status(Some(&message), "idle");
     }
 
@@ -228,7 +236,7 @@ impl Worker {
                 content
             }
         };
-        self.wire.reply(Channel::Shell, message, "execute_reply", content);
+        self.answer(message, content);
     }
 
     fn evaluate(

@@ -83,6 +83,15 @@ impl Session {
             .current_dir(&self.home)
             .env("EPSILAB_DISPLAY", self.display_socket())
             .env(LAB_VARIABLE, library);
+        // SAFETY: the call touches only the new process, and is allowed between fork and exec.
+        // An idle process survives the interrupt from its very start; training installs its own
+        // handler.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(&mut command, || {
+                libc::signal(libc::SIGINT, libc::SIG_IGN);
+                Ok(())
+            });
+        }
         // Meant for rust-analyzer and cargo in the kernel, not for what cells may start.
         for name in ["RUSTFLAGS", "RUSTC", "CARGO", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
             command.env_remove(name);
