@@ -153,6 +153,11 @@ fn printed_text_arrives(kernel: &mut Client) {
     assert_eq!(ran.stream("stderr"), "err");
     let ran = kernel.run_ok("std::io::stdout().write_all(b\"\\xff\\n\").unwrap();");
     assert_eq!(ran.stream("stdout"), "\u{fffd}\n");
+    // A cell whose value is nothing still shows what evcxr's own markers enclose.
+    let ran =
+        kernel.run_ok("println!(\"EVCXR_BEGIN_CONTENT text/html\\n<b>x</b>\\nEVCXR_END_CONTENT\")");
+    let results: Vec<_> = ran.of("execute_result").map(|content| &content["data"]).collect();
+    assert_eq!(results, [&json!({ "text/html": "<b>x</b>" })]);
     let ran = kernel.run_ok("std::io::stderr().write_all(b\"a\\xffb\\n\").unwrap();");
     assert_eq!(ran.stream("stderr"), "a\u{fffd}b\n");
     assert_eq!(kernel.run_ok("eprintln!(\"still heard\");").stream("stderr"), "still heard\n");
@@ -311,6 +316,13 @@ fn interrupts_stop_politely_then_by_force() {
         kernel.run("println!(\"last words\"); eprintln!(\"why\"); std::process::abort();").error();
     assert!(name == "Crash" && value.contains("lost"), "{name}: {value}");
     assert!(story.contains("why"), "{story}");
+    let said = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
+    assert_eq!(said.result(), "\"a = 1: b\"");
+
+    // Everything is forgotten, except the lab that the process has loaded.
+    kernel.run_ok("let gone = 1;");
+    kernel.run_ok(":clear");
+    assert_eq!(kernel.run("gone").error().0, "CompileError");
     let said = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
     assert_eq!(said.result(), "\"a = 1: b\"");
     kernel.shut_down();
