@@ -7,6 +7,7 @@ use epsilab::Result;
 use serde_json::{Map, Value, json};
 
 use crate::kernelspec::Spec;
+use crate::prebuilt::State as Lab;
 use crate::{install, jupyter, kernelspec, prebuilt, programs, stdout};
 
 /// Look whether everything is in order (exit code 1 if something needs you).
@@ -123,42 +124,39 @@ fn toolchain_and_lab() -> Vec<Check> {
         }
     };
     let toolchain = match &status.toolchain {
-        Some(found) => Check::new(
+        Ok(found) => Check::new(
             "toolchain",
             State::Ok,
             format!("rustc {} in {}", found.version, found.sysroot.display()),
         )
         .facts(json!({"path": found.rustc, "sysroot": found.sysroot, "version": found.version,
             "commit": found.commit, "host": found.host})),
-        // The first trouble is then the toolchain's own: what, why and what to do.
-        None => Check::new(
-            "toolchain",
-            State::Action,
-            status.troubles.first().cloned().unwrap_or_else(|| {
-                format!("the toolchain that built this program is gone ({})", status.built_by)
-            }),
-        ),
+        Err(error) => Check::new("toolchain", State::Action, error.to_string()),
     };
     let source = match status.rust_src {
         true => Check::new("rust_src", State::Ok, "the standard library's sources are there"),
         false => {
             Check::new("rust_src", State::Action, "the standard library's sources are missing")
-                .todo("`rustup component add rust-src` (a notebook run tries it too, if online)")
+                .todo(match &status.toolchain {
+                    Ok(toolchain) => toolchain.rust_src_advice(),
+                    Err(_) => "first the toolchain, see above".into(),
+                })
         }
     }
     .facts(json!({"present": status.rust_src}));
-    let facts = json!({"dir": status.dir, "built": status.built,
-        "matches_toolchain": status.matches_toolchain, "matches_sources": status.matches_sources});
-    let lab = if !status.built {
-        Check::new("lab", State::Note, "not built yet").todo("nothing: it is built at first use")
-    } else if !status.matches_toolchain {
-        Check::new("lab", State::Note, "built by another toolchain")
-            .todo("nothing: it is built again at the next use")
-    } else if !status.matches_sources {
-        Check::new("lab", State::Note, "built from older sources")
-            .todo("nothing: it is built again at the next use")
-    } else {
-        Check::new("lab", State::Ok, format!("ready in {}", status.dir.display()))
+    let current = matches!(status.lab, Lab::Ready | Lab::Damaged(_));
+    let facts = json!({"dir": status.dir, "built": status.lab != Lab::Missing,
+        "matches_toolchain": current || status.lab == Lab::OtherSources,
+        "matches_sources": current, "intact": status.lab == Lab::Ready});
+    let note = |what: String| {
+        Check::new("lab", State::Note, what).todo("nothing: it is built at the next use")
+    };
+    let lab = match status.lab {
+        Lab::Missing => note("not built yet".into()),
+        Lab::OtherToolchain => note("built by another toolchain".into()),
+        Lab::OtherSources => note("built from older sources".into()),
+        Lab::Damaged(why) => note(format!("damaged\n{why}")),
+        Lab::Ready => Check::new("lab", State::Ok, format!("ready in {}", status.dir.display())),
     };
     vec![toolchain, source, lab.facts(facts)]
 }

@@ -25,9 +25,7 @@ pub struct JupyterArgs {
 
 /// Our own place: beside what cargo builds, else in the user's cache.
 pub fn home() -> Option<PathBuf> {
-    let exe = std::env::current_exe().ok()?;
-    let target = exe.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
-    match target {
+    match prebuilt::target() {
         Some(target) => Some(target.join("lab-jupyter")),
         None => Some(dirs::cache_dir()?.join("epsilab/lab-jupyter")),
     }
@@ -42,8 +40,9 @@ pub fn on_path() -> Option<PathBuf> {
 pub fn own() -> Option<PathBuf> {
     let home = home()?;
     let ready = std::fs::read_to_string(home.join("ready")).ok()?;
+    // An update of Python can leave an environment that does not start any more.
     Some(program_in(&home.join("venv"), "jupyter-lab"))
-        .filter(|lab| ready == JUPYTERLAB && lab.is_file())
+        .filter(|lab| ready == JUPYTERLAB && programs::says(lab, &["--version"]).is_some())
 }
 
 /// Opens JupyterLab; comes back only if that fails (or when it ends, where a process can't be
@@ -64,7 +63,7 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
         None => {
             let lab = match own() {
                 Some(lab) => lab,
-                None => set_up(&home)?,
+                None => set_up_once(&home)?,
             };
             eprintln!("JupyterLab of our own: {}", lab.display());
             (lab, home.join("venv/share/jupyter"))
@@ -82,7 +81,25 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
         command.arg("--no-browser");
     }
     command.args(&args.rest);
+    if is_root() && !args.rest.iter().any(|arg| arg.starts_with("--allow-root")) {
+        eprintln!("JupyterLab may refuse to run as root; as root: cargo lab -- --allow-root");
+    }
     hand_over(command, &lab)
+}
+
+/// Sets up under a lock: a second `cargo lab` waits, and finds everything ready.
+fn set_up_once(home: &Path) -> Result<PathBuf> {
+    let locking = |e: std::io::Error| Error::io(format!("locking {}", home.display()), &e);
+    std::fs::create_dir_all(home).map_err(locking)?;
+    let lock = std::fs::File::create(home.join(".lock")).map_err(locking)?;
+    if lock.try_lock().is_err() {
+        eprintln!("another `cargo lab` is setting JupyterLab up: waiting for it");
+        lock.lock().map_err(locking)?;
+    }
+    match own() {
+        Some(lab) => Ok(lab),
+        None => set_up(home),
+    }
 }
 
 /// A virtual environment of our own with JupyterLab; started anew if a former try was cut off.
@@ -103,8 +120,6 @@ fn set_up(home: &Path) -> Result<PathBuf> {
         std::fs::remove_dir_all(&venv)
             .map_err(|e| Error::io(format!("clearing {}", venv.display()), &e))?;
     }
-    std::fs::create_dir_all(home)
-        .map_err(|e| Error::io(format!("making {}", home.display()), &e))?;
     eprintln!("no JupyterLab found: setting one up in {} (once)", venv.display());
     eprintln!("1/2 virtual environment with {} (some seconds)", python.display());
     let mut make = Command::new(&python);
@@ -163,6 +178,17 @@ fn with_our_data(data: &Path) -> Result<std::ffi::OsString> {
         .chain(std::env::split_paths(&others).filter(|p| !p.as_os_str().is_empty()));
     std::env::join_paths(paths)
         .map_err(|e| Error::setting("JUPYTER_PATH", data.display(), e.to_string()))
+}
+
+#[cfg(unix)]
+fn is_root() -> bool {
+    // SAFETY: a question without arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
+#[cfg(not(unix))]
+fn is_root() -> bool {
+    false
 }
 
 /// Becomes JupyterLab, so that Ctrl-C is its own affair.

@@ -12,6 +12,7 @@ mod prebuilt;
 mod programs;
 mod run;
 mod stdout;
+mod temp;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,8 @@
 //! The program as users and scripts meet it.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -134,6 +135,11 @@ fn notebooks_that_cannot_be_run_are_refused_with_the_reason() {
     refused(&["run", &at("text.ipynb")], "not JSON");
     std::fs::write(at("old.ipynb"), "{\"nbformat\": 3, \"worksheets\": []}").expect("written");
     refused(&["run", &at("old.ipynb")], "format 3");
+    let path = notebook(folder.path(), "fine.ipynb", &json!({}), &[("1 + 1", &[])]);
+    let run = lab(&["run", &path.to_string_lossy()]).env("EPSILAB_PROFILE", "tyni").output();
+    let run = run.expect("the program starts");
+    let err = text(&run.stderr);
+    assert!(run.status.code() == Some(1) && err.contains("tyni") && err.contains("tiny"), "{err}");
     let python = json!({"kernelspec": {"name": "python3", "language": "python"}});
     let path = notebook(folder.path(), "python.ipynb", &python, &[("1 + 1", &[])]);
     refused(&["run", &path.to_string_lossy()], "python3");
@@ -218,6 +224,7 @@ fn notebooks_run_headless_and_say_where_they_fail() {
         .expect("the program starts");
     assert!(run.status.success(), "{}", text(&run.stderr));
     assert!(text(&run.stderr).contains("[3/3]"), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).starts_with("profile: tiny\n"), "{}", text(&run.stderr));
     let executed = std::fs::read_to_string(out.join("good.ipynb")).expect("written");
     let executed: Value = serde_json::from_str(&executed).expect("JSON");
     assert_eq!(executed["nbformat_minor"], 5);
@@ -253,4 +260,30 @@ fn notebooks_run_headless_and_say_where_they_fail() {
     assert_eq!(executed["cells"][1]["outputs"][0]["output_type"], "error");
     assert_eq!(executed["cells"][2]["outputs"], json!([]));
     assert!(folder.path().join("bad.html").is_file());
+}
+
+#[test]
+fn what_an_earlier_run_wrote_survives_a_stop_before_the_first_cell() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = notebook(folder.path(), "early.ipynb", &json!({}), &[("1 + 1", &[])]);
+    let before = ["early.executed.ipynb", "early.html"].map(|name| folder.path().join(name));
+    for path in &before {
+        std::fs::write(path, "good results").expect("written");
+    }
+    let mut run = lab(&["run", &path.to_string_lossy()]);
+    let mut run = run.stderr(Stdio::piped()).spawn().expect("the program starts");
+    let (mut said, mut stderr) = (Vec::new(), run.stderr.take().expect("piped"));
+    while !text(&said).contains("starting the kernel") {
+        let mut byte = [0];
+        assert_eq!(stderr.read(&mut byte).expect("read"), 1, "{}", text(&said));
+        said.extend_from_slice(&byte);
+    }
+    // SAFETY: a signal to our own child.
+    unsafe { libc::kill(run.id().cast_signed(), libc::SIGINT) };
+    stderr.read_to_end(&mut said).expect("read");
+    assert_eq!(run.wait().expect("it ended").code(), Some(130), "{}", text(&said));
+    assert!(text(&said).contains("nothing was written"), "{}", text(&said));
+    for path in &before {
+        assert_eq!(std::fs::read_to_string(path).expect("there"), "good results");
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Its standard output carries both what cells print and evcxr's own lines. A filter in between
 //! keeps them apart, whatever the cells print, and adds the lines that evcxr keeps to itself: when
-//! the cell began to run, how it ended, and when all of its output has been sent.
+//! the cell began to run, how it ended, and when all of its output has been sent. Standard error
+//! only has to be made readable: evcxr stops listening at the first line that is not UTF-8.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -42,15 +43,14 @@ static DRAINED: AtomicBool = AtomicBool::new(false);
 pub fn prepare() {
     // SAFETY: no other thread runs yet, and the calls only touch this process's own settings.
     unsafe {
-        // An idle process must survive the interrupt; training installs its own handler.
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
         #[cfg(target_os = "linux")]
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         // evcxr forces backtraces, of which a cell's author sees nothing but generated code.
         let full = std::env::var_os("EPSILAB_BACKTRACE").is_some();
         std::env::set_var("RUST_BACKTRACE", if full { "1" } else { "0" });
     }
-    if let Err(e) = install_filter().and_then(|()| install_relay()) {
+    if let Err(e) = install_mender().and_then(|()| install_filter()).and_then(|()| install_relay())
+    {
         eprintln!("the output of cells can't be filtered: {e}");
     }
 }
@@ -72,6 +72,58 @@ fn replace(fd: c_int, pipe_end: usize) -> std::io::Result<(c_int, c_int)> {
         }
         Ok((real, ends[1 - pipe_end]))
     }
+}
+
+/// Standard error passes through a process of its own: a thread would take the last words of a
+/// crash with it.
+fn install_mender() -> std::io::Result<()> {
+    let (real, read) = replace(2, 1)?;
+    // SAFETY: no other thread runs yet. The new process uses nothing but the two descriptors; the
+    // standard streams are closed there, so that their other ends hear when the cells are gone.
+    unsafe {
+        match libc::fork() {
+            -1 => {
+                let failed = std::io::Error::last_os_error();
+                libc::dup2(real, 2);
+                libc::close(real);
+                libc::close(read);
+                return Err(failed);
+            }
+            0 => {
+                for fd in 0..=2 {
+                    libc::close(fd);
+                }
+                mend(read, real);
+                libc::_exit(0);
+            }
+            _ => {
+                libc::close(real);
+                libc::close(read);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Passes on whole lines as UTF-8.
+fn mend(read: c_int, real: c_int) {
+    let (mut held, mut part) = (Vec::new(), vec![0u8; 1 << 14]);
+    loop {
+        // SAFETY: a buffer of the length that is given.
+        let n = unsafe { libc::read(read, part.as_mut_ptr().cast(), part.len()) };
+        if n < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {
+            continue;
+        }
+        let Ok(n @ 1..) = usize::try_from(n) else { break };
+        let end = part[..n].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        held.extend_from_slice(&part[..end]);
+        if end > 0 {
+            write_all(real, String::from_utf8_lossy(&held).as_bytes());
+            held.clear();
+        }
+        held.extend_from_slice(&part[end..n]);
+    }
+    write_all(real, String::from_utf8_lossy(&held).as_bytes());
 }
 
 /// evcxr's orders pass through here, so that the kernel learns when a cell begins to run.
@@ -213,14 +265,19 @@ impl Filter {
 
     /// Takes what was read; true when the cell is done and its buffers should be flushed.
     fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
-        self.held.extend_from_slice(bytes);
+        let mut held = std::mem::take(&mut self.held);
+        // What was held before has no line break.
+        let (mut start, mut seen) = (0, held.len());
+        held.extend_from_slice(bytes);
         let mut done = false;
-        while let Some(end) = self.held.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.held.drain(..=end).collect();
+        while let Some(at) = held[seen..].iter().position(|byte| *byte == b'\n') {
             // evcxr stops reading at the first byte that is not UTF-8.
-            let line = String::from_utf8_lossy(&line[..end]).into_owned();
+            let line = String::from_utf8_lossy(&held[start..seen + at]).into_owned();
             done |= self.line(&line, out);
+            (start, seen) = (seen + at + 1, seen + at + 1);
         }
+        held.drain(..start);
+        self.held = held;
         done
     }
 

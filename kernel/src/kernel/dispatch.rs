@@ -14,6 +14,7 @@ use super::interrupt::Interrupts;
 use super::session::Session;
 use super::wire::{self, Channel, Wire};
 use super::{complete, display, is_complete};
+use crate::prebuilt::rust_release;
 
 /// Runs the kernel until it is told to end.
 ///
@@ -123,7 +124,10 @@ impl Kernel {
                 ("comm_info_reply", json!({ "status": "ok", "comms": {} }))
             }
             Content::KernelInfoRequest(_) => ("kernel_info_reply", kernel_info()),
-            _ => return,
+            _ => {
+                self.decline(&message);
+                return;
+            }
         };
         self.answer(Channel::Shell, &message, reply.0, reply.1);
     }
@@ -143,9 +147,19 @@ impl Kernel {
                 self.shut_down(Channel::Control, &message).await;
                 return true;
             }
-            _ => {}
+            _ => self.decline(&message),
         }
         false
+    }
+
+    /// Something this kernel does not know: nobody must wait for it.
+    fn decline(&self, message: &JupyterMessage) {
+        self.wire.status(Some(message), "busy");
+        if let Content::CommOpen(comm) = &message.content {
+            let content = json!({ "comm_id": comm.comm_id, "data": {} });
+            self.wire.publish(Some(message), "comm_close", content);
+        }
+        self.wire.status(Some(message), "idle");
     }
 
     async fn shut_down(&self, channel: Channel, message: &JupyterMessage) {
@@ -178,7 +192,7 @@ fn kernel_info() -> Value {
         "debugger": false,
         "language_info": {
             "name": "rust",
-            "version": "2024",
+            "version": rust_release(),
             "mimetype": "text/rust",
             "file_extension": ".rs",
             "pygments_lexer": "rust",

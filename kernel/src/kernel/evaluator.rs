@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use evcxr::{CommandContext, EvalContext};
@@ -16,7 +16,7 @@ use super::interrupt::{Interrupted, Interrupts};
 use super::output::{Ended, Output};
 use super::session::Session;
 use super::wire::{Channel, Wire};
-use crate::prebuilt;
+use crate::prebuilt::{self, Lab};
 
 /// Work for the thread, in the order in which it came.
 pub enum Job {
@@ -32,7 +32,8 @@ pub enum Job {
 #[derive(Clone)]
 pub struct Evaluator {
     jobs: Sender<Job>,
-    busy: Arc<AtomicBool>,
+    /// Cells that were given and not answered yet; the start counts as one.
+    open: Arc<AtomicUsize>,
 }
 
 impl Evaluator {
@@ -44,38 +45,42 @@ impl Evaluator {
         interrupts: Interrupts,
     ) -> Self {
         let (jobs, queue) = channel();
-        let busy = Arc::new(AtomicBool::new(true));
+        let open = Arc::new(AtomicUsize::new(1));
         let worker = Worker {
             session,
             wire,
             current,
             interrupts,
-            busy: busy.clone(),
+            open: open.clone(),
             queue,
             called_off: Vec::new(),
             engine: Err(Failure::new("KernelError", "not started")),
-            tries: 0,
             count: 0,
             upsets: 0,
         };
         std::thread::spawn(move || worker.run());
-        Self { jobs, busy }
+        Self { jobs, open }
     }
 
     /// Queues a job.
     pub fn give(&self, job: Job) {
+        if matches!(job, Job::Execute { .. }) {
+            self.open.fetch_add(1, Ordering::SeqCst);
+        }
         let _ = self.jobs.send(job);
     }
 
-    /// It is starting, or a cell runs: questions would wait.
+    /// It is starting, or a cell runs or waits: questions would wait too long.
     pub fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::SeqCst)
+        self.open.load(Ordering::SeqCst) > 0
     }
 }
 
 struct Engine {
     context: CommandContext,
     output: Output,
+    /// What the process of the cells is linked to.
+    lab: Lab,
 }
 
 struct Worker {
@@ -83,12 +88,11 @@ struct Worker {
     wire: Wire,
     current: CurrentCell,
     interrupts: Interrupts,
-    busy: Arc<AtomicBool>,
+    open: Arc<AtomicUsize>,
     queue: Receiver<Job>,
     /// Waited when a cell failed.
     called_off: Vec<Job>,
     engine: Result<Engine, Failure>,
-    tries: u32,
     count: u64,
     /// Panics inside evcxr in a row.
     upsets: u32,
@@ -97,19 +101,22 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         self.start_engine();
-        self.busy.store(false, Ordering::SeqCst);
+        self.open.fetch_sub(1, Ordering::SeqCst);
         while let Ok(job) = self.queue.recv() {
-            self.busy.store(true, Ordering::SeqCst);
             self.one(job);
             for job in std::mem::take(&mut self.called_off) {
                 self.turn_away(job);
             }
-            self.busy.store(false, Ordering::SeqCst);
         }
     }
 
+    /// Answers a cell. Who asks something upon the answer finds the kernel free.
+    fn answer(&self, message: &JupyterMessage, content: serde_json::Value) {
+        self.open.fetch_sub(1, Ordering::SeqCst);
+        self.wire.reply(Channel::Shell, message, "execute_reply", content);
+    }
+
     fn start_engine(&mut self) {
-        self.tries += 1;
         self.engine = match catch_unwind(AssertUnwindSafe(|| self.new_engine())) {
             Ok(Ok(engine)) => Ok(engine),
             Ok(Err(text)) => Err(Failure::new("KernelError", &text)),
@@ -126,11 +133,10 @@ impl Worker {
             self.current.print("stderr", &format!("{line}\n"));
         };
         let lab = prebuilt::ensure(&mut progress).map_err(|e| e.to_string())?;
-        let library = lab.library().map_err(|e| e.to_string())?;
         let _ = std::fs::remove_dir_all(self.session.work_dir());
         std::fs::create_dir_all(self.session.work_dir()).map_err(|e| e.to_string())?;
         let process =
-            self.session.cell_process(&library, &lab.toolchain).map_err(|e| e.to_string())?;
+            self.session.cell_process(&lab.library, &lab.toolchain).map_err(|e| e.to_string())?;
         // evcxr obeys an evcxr.toml in the current folder, which may lie beside the notebook.
         let _ = std::env::set_current_dir(self.session.empty_dir());
         let started = EvalContext::with_subprocess_command(process);
@@ -139,14 +145,13 @@ impl Worker {
         let output = Output::start(outputs, self.current.clone(), self.interrupts.clone());
         let mut context = CommandContext::with_eval_context(context);
         self.interrupts.watch(context.process_handle());
-        let shim = lab.dir.join("shim");
         context
-            .execute(&format!("{}\n{WARM_UP}", dependency(&shim)))
+            .execute(&format!("{}\n{WARM_UP}", dependency(&lab)))
             .map_err(|e| warm_up_failed(&e, &output))?;
         output.finish(true, false);
         // Loads the sources into rust-analyzer; the first `let` of the user finds them there.
         let _ = context.completions(WARM_UP_TYPES, WARM_UP_TYPES.len());
-        Ok(Engine { context, output })
+        Ok(Engine { context, output, lab })
     }
 
     fn one(&mut self, job: Job) {
@@ -186,7 +191,7 @@ impl Worker {
         };
         self.wire.status(Some(&message), "busy");
         let content = json!({ "status": "aborted", "execution_count": self.count });
-        self.wire.reply(Channel::Shell, &message, "execute_reply", content);
+        self.answer(&message, content);
         self.wire.status(Some(&message), "idle");
     }
 
@@ -231,7 +236,7 @@ impl Worker {
                 content
             }
         };
-        self.wire.reply(Channel::Shell, message, "execute_reply", content);
+        self.answer(message, content);
     }
 
     fn evaluate(
@@ -254,11 +259,9 @@ impl Worker {
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
         let ended = engine.output.finish(ran, crashed);
         if code.lines().any(|line| line.trim() == ":clear") {
-            // The lab is forgotten with everything else.
-            let lab = prebuilt::ensure(&mut |_| {});
-            if let Ok(lab) = lab {
-                let _ = engine.context.execute(&dependency(&lab.dir.join("shim")));
-            }
+            // The lab is forgotten with everything else; the process still has this one loaded.
+            let again = dependency(&engine.lab);
+            let _ = guarded(|| engine.context.execute(&again));
         }
         match result {
             Err(_) => Err(self.upset()),
@@ -266,8 +269,6 @@ impl Worker {
                 self.upsets = 0;
                 match Failure::of_ended(&ended) {
                     Some(failure) => Err(failure),
-                    // What `println!(…)` without a semicolon is worth.
-                    None if outputs.get("text/plain") == Some("()") => Ok(Default::default()),
                     None => Ok(shown(outputs)),
                 }
             }
@@ -306,8 +307,8 @@ const WARM_UP_TYPES: &str = "let error = epsilab::Error::setting(\"warm\", 1, \"
     let zeros = epsilab::burn::tensor::Tensor::<2>::zeros([2, 2], &Default::default());\n\
     let sum = zeros.clone().matmul(zeros).sum();\nsum.";
 
-fn dependency(shim: &std::path::Path) -> String {
-    format!(":dep epsilab = {{ path = {:?} }}", shim.to_string_lossy())
+fn dependency(lab: &Lab) -> String {
+    format!(":dep epsilab = {{ path = {:?} }}", lab.dir.join("shim").to_string_lossy())
 }
 
 fn warm_up_failed(error: &evcxr::Error, output: &Output) -> String {
@@ -337,7 +338,7 @@ fn shown(outputs: evcxr::EvalOutputs) -> serde_json::Map<String, serde_json::Val
         true => serde_json::from_str(&text).unwrap_or(text.into()),
         false => text.into(),
     };
-    // A cell that ends in `model.show()` has the value `()`: that is no result to show.
+    // A cell that ends in `println!(…)` has the value `()`: that is no result to show.
     let nothing = |kind: &str, text: &str| kind == "text/plain" && text == "()";
     outputs
         .content_by_mime_type

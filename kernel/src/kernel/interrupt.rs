@@ -86,10 +86,9 @@ impl Interrupts {
         let (cell, runs) = (state.cell, state.runs);
         let second = std::mem::replace(&mut state.done.asked, true);
         if second {
-            if runs {
+            if runs && !state.done.killed {
                 state.done.killed = true;
-                drop(state);
-                self.kill();
+                state.kill();
             }
             return;
         }
@@ -104,28 +103,33 @@ impl Interrupts {
         let mut until = None;
         loop {
             let mut state = self.state();
-            if !state.working || state.cell != cell {
+            // After a kill, evcxr starts the process again within the same cell.
+            if !state.working || state.cell != cell || state.done.killed {
                 return;
             }
             if state.runs {
                 if Instant::now() > *until.get_or_insert_with(|| Instant::now() + grace()) {
                     state.done.killed = true;
-                    drop(state);
-                    self.kill();
+                    state.kill();
                     return;
                 }
-                drop(state);
-                self.signal(libc::SIGINT);
+                state.signal(libc::SIGINT);
             } else {
-                drop(state);
-                stop_compilers(self.process_id());
+                stop_compilers(state.process_id());
             }
+            drop(state);
             std::thread::sleep(ASK_EVERY);
         }
     }
 
     /// Ends the process of the cells and all compilers.
     pub fn kill(&self) {
+        self.state().kill();
+    }
+}
+
+impl State {
+    fn kill(&self) {
         stop_compilers(self.process_id());
         self.signal(libc::SIGKILL);
     }
@@ -138,9 +142,8 @@ impl Interrupts {
     }
 
     fn process_id(&self) -> Option<i32> {
-        let process = self.state().process.clone()?;
         // evcxr holds the lock while it waits for a process that is about to end.
-        let process = process.try_lock().ok()?;
+        let process = self.process.as_ref()?.try_lock().ok()?;
         i32::try_from(process.id()).ok()
     }
 }

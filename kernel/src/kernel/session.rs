@@ -10,12 +10,11 @@ use epsilab::{Error, Result};
 
 use super::cell_process::LAB_VARIABLE;
 use crate::prebuilt::{Toolchain, home_of};
-
-const PREFIX: &str = "epsilab-kernel-";
+use crate::temp::TempFolder;
 
 /// Folders and environment of this kernel.
 pub struct Session {
-    dir: Mutex<Option<tempfile::TempDir>>,
+    dir: Mutex<Option<TempFolder>>,
     root: PathBuf,
     home: PathBuf,
     search_path: Option<OsString>,
@@ -27,15 +26,15 @@ impl Session {
     /// # Errors
     /// The temporary folder can't be written.
     pub fn new() -> Result<Self> {
-        // Not the user's alone to choose: a socket's path may be about 100 bytes long.
+        // Not the user's alone to choose: a socket's path may be about 100 bytes long, and evcxr
+        // tells the process of the cells what to load in words parted by spaces.
         let mut base = std::env::temp_dir();
-        if base.as_os_str().len() > 60 {
+        let bytes = base.as_os_str().as_encoded_bytes();
+        if bytes.len() > 60 || bytes.iter().any(u8::is_ascii_whitespace) {
             base = "/tmp".into();
         }
         let io = |e: std::io::Error| Error::io(format!("writing in {}", base.display()), &e);
-        sweep(&base);
-        let prefix = format!("{PREFIX}{}-", std::process::id());
-        let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(&base).map_err(io)?;
+        let dir = TempFolder::new(&base, "kernel").map_err(io)?;
         let root = dir.path().to_owned();
         for folder in ["work", "config"] {
             std::fs::create_dir(root.join(folder)).map_err(io)?;
@@ -84,6 +83,15 @@ impl Session {
             .current_dir(&self.home)
             .env("EPSILAB_DISPLAY", self.display_socket())
             .env(LAB_VARIABLE, library);
+        // SAFETY: the call touches only the new process, and is allowed between fork and exec.
+        // An idle process survives the interrupt from its very start; training installs its own
+        // handler.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(&mut command, || {
+                libc::signal(libc::SIGINT, libc::SIG_IGN);
+                Ok(())
+            });
+        }
         // Meant for rust-analyzer and cargo in the kernel, not for what cells may start.
         for name in ["RUSTFLAGS", "RUSTC", "CARGO", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
             command.env_remove(name);
@@ -95,22 +103,6 @@ impl Session {
     pub fn clean_up(&self) {
         if let Ok(mut dir) = self.dir.lock() {
             dir.take();
-        }
-    }
-}
-
-/// Removes the folders of kernels that were killed and could not do it themselves.
-fn sweep(base: &Path) {
-    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<i32>().ok());
-        // SAFETY: signal 0 only asks whether the process exists.
-        let gone = |id: i32| id > 0 && unsafe { libc::kill(id, 0) } < 0;
-        let missing = || std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
-        if process.is_some_and(|id| gone(id) && missing()) {
-            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -175,21 +167,6 @@ fn set_environment(root: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn folders_of_dead_kernels_are_swept_and_others_stay() {
-        let base = tempfile::tempdir().expect("temp");
-        let mut child = Command::new("true").spawn().expect("a process");
-        child.wait().expect("it ended");
-        let dead = base.path().join(format!("{PREFIX}{}-a", child.id()));
-        let alive = base.path().join(format!("{PREFIX}{}-a", std::process::id()));
-        let foreign = base.path().join("epsilab-kernel-notes");
-        for dir in [&dead, &alive, &foreign] {
-            std::fs::create_dir(dir).expect("made");
-        }
-        sweep(base.path());
-        assert!(!dead.exists() && alive.exists() && foreign.exists());
-    }
 
     #[test]
     fn settings_that_change_how_cells_are_compiled_are_dropped() {

@@ -140,7 +140,10 @@ pub async fn next_request(
                 return None;
             }
             Err(RuntimeError::VerifyError(_) | RuntimeError::DecodeError(_)) => {
-                eprintln!("epsilab kernel: a {name} message with a wrong signature was dropped");
+                eprintln!(
+                    "epsilab kernel: a {name} message with a wrong key was dropped: the client \
+                     uses another connection file; reconnect it or restart the kernel"
+                );
             }
             Err(e) => eprintln!("epsilab kernel: a {name} message was dropped: {e}"),
         }

@@ -81,7 +81,7 @@ fn one(
     let to = dir.join(&name);
     let mut files = Vec::new();
     sources(&from, &mut files)?;
-    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+    for file in &files {
         let copy = to.join("src").join(file.strip_prefix(&from).unwrap_or(file));
         std::fs::create_dir_all(copy.parent().unwrap_or(&to))?;
         std::fs::copy(file, copy)?;

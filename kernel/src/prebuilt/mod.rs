@@ -8,33 +8,54 @@ mod shim;
 mod stamp;
 mod toolchain;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-use epsilab::{Error, Result};
+use epsilab::{Error, ErrorKind, Result};
 
 use place::Place;
 use stamp::Stamp;
-pub use toolchain::{Toolchain, home_of};
+pub use toolchain::{Toolchain, home_of, rust_release};
 
 /// Seconds for the first build, before there is one to go by.
 const FIRST_ESTIMATE: f64 = 15.0;
-/// Builds that are kept: running sessions may still be linked to older ones.
+/// Builds that are kept besides those in use: who switches branches comes back to them.
 const KEPT_BUILDS: usize = 3;
+/// Locked, shared, by every session that is linked to the lab it lies in.
+const IN_USE: &str = ".in-use";
+/// Begins the names of builds that are not finished.
+const UNFINISHED: &str = ".new-";
 
 /// A prebuilt lab that matches this binary.
 #[derive(Clone, Debug)]
 pub struct Lab {
     /// The folder with `lib/`, `shim/` and `stamp.json`.
     pub dir: PathBuf,
+    /// The dylib.
+    pub library: PathBuf,
     /// The toolchain it was built with.
     pub toolchain: Toolchain,
     /// What a kernelspec has to set so that the kernel starts wherever Jupyter is.
     pub env: Vec<(String, String)>,
+    /// As long as it is held, no build removes this lab.
+    _in_use: Option<Arc<File>>,
 }
 
 impl Lab {
-    fn at(dir: PathBuf, toolchain: Toolchain) -> Self {
+    fn at(dir: PathBuf, toolchain: Toolchain) -> Result<Self> {
+        // A folder that can't be written can't be removed either.
+        let in_use = File::create(dir.join(IN_USE)).ok().filter(|file| file.lock_shared().is_ok());
+        let stamp = Stamp::read(&dir).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Notebook,
+                format!("prebuilt lab = {} (no stamp)", dir.display()),
+                "it was removed a moment ago",
+            )
+            .fix("start again")
+        })?;
+        let library = dir.join("lib").join(stamp.library);
         // The binary knows its clone, target folder and toolchain; only the homes of cargo and
         // rustup can't be guessed from elsewhere.
         let env = ["CARGO_HOME", "RUSTUP_HOME"]
@@ -42,24 +63,7 @@ impl Lab {
             .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
             .filter(|(_, value)| Path::new(value).is_absolute())
             .collect();
-        Self { dir, toolchain, env }
-    }
-
-    /// The dylib, checked against the stamp.
-    ///
-    /// # Errors
-    /// It is missing or was changed after it was built.
-    pub fn library(&self) -> Result<PathBuf> {
-        let stamp = Stamp::read(&self.dir).ok_or_else(|| {
-            Error::new(
-                epsilab::ErrorKind::Notebook,
-                format!("prebuilt lab = {} (no stamp)", self.dir.display()),
-                "it can't be told what it was built from",
-            )
-            .fix("delete the folder and start again")
-        })?;
-        stamp.check_library(&self.dir)?;
-        Ok(self.dir.join("lib").join(stamp.library))
+        Ok(Self { dir, library, toolchain, env, _in_use: in_use.map(Arc::new) })
     }
 }
 
@@ -69,19 +73,26 @@ pub struct Status {
     /// Where the lab is, or would be.
     pub dir: PathBuf,
     /// The toolchain that built this binary, if it is still there.
-    pub toolchain: Option<Toolchain>,
-    /// What built this binary, in one line.
-    pub built_by: String,
-    /// A lab was built from this clone.
-    pub built: bool,
-    /// The newest was built by the toolchain of this binary.
-    pub matches_toolchain: bool,
-    /// There is one for the library's sources as they are now.
-    pub matches_sources: bool,
+    pub toolchain: Result<Toolchain>,
+    /// The lab for this toolchain and the library's sources as they are now.
+    pub lab: State,
     /// The sources of the standard library are there (rust-analyzer needs them).
     pub rust_src: bool,
-    /// What is wrong and what to do, one sentence per trouble; empty when all is in order.
-    pub troubles: Vec<String>,
+}
+
+/// What there is of a lab.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// None was built from this clone.
+    Missing,
+    /// The newest was built by another toolchain.
+    OtherToolchain,
+    /// The newest was built from other sources.
+    OtherSources,
+    /// It was built, but is not what it was: why.
+    Damaged(String),
+    /// Cells can be linked to it.
+    Ready,
 }
 
 /// Makes sure that the lab is built and matches this binary; `progress` gets one line per long step.
@@ -96,12 +107,12 @@ pub fn ensure(progress: &mut dyn FnMut(&str)) -> Result<Lab> {
     if toolchain.has_rust_src()
         && let Some(dir) = current(&place, &toolchain)?
     {
-        return Ok(Lab::at(dir, toolchain));
+        return Lab::at(dir, toolchain);
     }
     let labs = place.labs();
     std::fs::create_dir_all(&labs)
         .map_err(|e| Error::io(format!("making {}", labs.display()), &e))?;
-    let lock = std::fs::File::create(labs.join(".lock"))
+    let lock = File::create(labs.join(".lock"))
         .map_err(|e| Error::io(format!("locking {}", labs.display()), &e))?;
     if lock.try_lock().is_err() {
         progress("another process is building the lab: waiting for it");
@@ -112,7 +123,7 @@ pub fn ensure(progress: &mut dyn FnMut(&str)) -> Result<Lab> {
         Some(dir) => dir,
         None => build(&place, &toolchain, progress)?,
     };
-    Ok(Lab::at(dir, toolchain))
+    Lab::at(dir, toolchain)
 }
 
 /// How things stand, without building anything.
@@ -121,54 +132,49 @@ pub fn ensure(progress: &mut dyn FnMut(&str)) -> Result<Lab> {
 /// Only if the clone or its sources can't be found.
 pub fn status() -> Result<Status> {
     let place = Place::find()?;
-    let mut troubles = Vec::new();
-    let toolchain = Toolchain::find().map_err(|e| troubles.push(e.to_string())).ok();
-    let newest = newest_stamp(&place);
-    let dir = toolchain.as_ref().map(|toolchain| folder(&place, toolchain)).transpose()?;
-    let current = dir.as_ref().is_some_and(|dir| Stamp::read(dir).is_some());
-    let matches_toolchain = match (&newest, &toolchain) {
-        (Some(stamp), Some(toolchain)) => {
-            stamp.rustc_commit == toolchain.commit && stamp.rustc_version == toolchain.version
+    let toolchain = Toolchain::find();
+    let (dir, lab) = match &toolchain {
+        Ok(toolchain) => {
+            let dir = folder(&place, &place.fingerprint(toolchain)?);
+            let lab = state(&dir).unwrap_or_else(|| match newest_stamp(&place) {
+                None => State::Missing,
+                Some(stamp) if stamp.rustc_commit != toolchain.commit => State::OtherToolchain,
+                Some(_) => State::OtherSources,
+            });
+            (dir, lab)
         }
-        _ => false,
+        Err(_) if newest_stamp(&place).is_none() => (place.labs(), State::Missing),
+        Err(_) => (place.labs(), State::OtherToolchain),
     };
-    let rust_src = toolchain.as_ref().is_some_and(Toolchain::has_rust_src);
-    if toolchain.is_some() && !rust_src {
-        troubles.push("rust-src is missing: run `rustup component add rust-src`".into());
-    }
-    match &newest {
-        None => troubles.push("the lab is not built yet: any notebook run builds it".into()),
-        Some(stamp) if toolchain.is_some() && !matches_toolchain => troubles.push(format!(
-            "the lab was built by rustc {}, this is another: the next notebook run builds it again",
-            stamp.rustc_version
-        )),
-        Some(_) if toolchain.is_some() && !current => troubles.push(
-            "the library's sources changed since the lab was built: the next notebook run \
-             builds it again"
-                .into(),
-        ),
-        Some(_) => {}
-    }
-    Ok(Status {
-        dir: dir.unwrap_or_else(|| place.labs()),
-        toolchain,
-        built_by: toolchain::built_by(),
-        built: newest.is_some(),
-        matches_toolchain,
-        matches_sources: current,
-        rust_src,
-        troubles,
-    })
+    let rust_src = toolchain.as_ref().is_ok_and(Toolchain::has_rust_src);
+    Ok(Status { dir, toolchain, lab, rust_src })
 }
 
-fn folder(place: &Place, toolchain: &Toolchain) -> Result<PathBuf> {
-    Ok(place.labs().join(&place.fingerprint(toolchain)?[..16]))
+/// Cargo's target folder this binary was built into.
+pub fn target() -> Option<PathBuf> {
+    Place::find().ok().map(|place| place.target)
+}
+
+fn folder(place: &Place, fingerprint: &str) -> PathBuf {
+    place.labs().join(&fingerprint[..16])
+}
+
+/// The lab in this folder, if one was finished there.
+fn state(dir: &Path) -> Option<State> {
+    let stamp = Stamp::read(dir)?;
+    Some(match stamp.check_library(dir) {
+        Err(error) => State::Damaged(error.to_string()),
+        Ok(()) if !dir.join("shim/Cargo.toml").is_file() => {
+            State::Damaged(format!("{} is missing", dir.join("shim/Cargo.toml").display()))
+        }
+        Ok(()) => State::Ready,
+    })
 }
 
 /// The finished lab for the sources as they are now.
 fn current(place: &Place, toolchain: &Toolchain) -> Result<Option<PathBuf>> {
-    let dir = folder(place, toolchain)?;
-    Ok(Stamp::read(&dir).is_some().then_some(dir))
+    let dir = folder(place, &place.fingerprint(toolchain)?);
+    Ok((state(&dir) == Some(State::Ready)).then_some(dir))
 }
 
 fn newest_stamp(place: &Place) -> Option<Stamp> {
@@ -201,13 +207,17 @@ fn build(place: &Place, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) -
     progress(&format!("building the lab as a library for cells: about {estimate:.0} s"));
     // Taken before: sources changed meanwhile have another fingerprint, so they are built again.
     let sources = place.fingerprint(toolchain)?;
-    let dir = folder(place, toolchain)?;
+    let dir = folder(place, &sources);
+    if let Some(State::Damaged(why)) = state(&dir) {
+        progress(&format!("the prebuilt lab is damaged, so it is built again: {why}"));
+    }
+    prune(&place.labs());
     let metadata = dylib::metadata(place, toolchain)?;
     let built = dylib::build(place, toolchain, &metadata, progress)?;
 
     let labs = place.labs();
     let io = |e: std::io::Error| Error::io(format!("writing into {}", labs.display()), &e);
-    let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(&labs).map_err(io)?;
+    let fresh = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&labs).map_err(io)?;
     let lib = fresh.path().join("lib");
     std::fs::create_dir(&lib).map_err(io)?;
     let library = built.library.file_name().unwrap_or_default().to_owned();
@@ -236,13 +246,91 @@ fn build(place: &Place, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) -
         seconds: start.elapsed().as_secs_f64(),
     }
     .write(fresh.path())?;
-    // Left over from a folder without a stamp.
+    // A damaged one.
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::rename(fresh.keep(), &dir).map_err(io)?;
-    let old = by_age(&labs);
-    for dir in &old[..old.len().saturating_sub(KEPT_BUILDS)] {
-        let _ = std::fs::remove_dir_all(dir);
-    }
     progress(&format!("the lab is ready ({:.0} s)", start.elapsed().as_secs_f64()));
     Ok(dir)
+}
+
+/// Removes what killed builds left, and the oldest builds that no session is linked to. To be
+/// called under the lock.
+fn prune(labs: &Path) {
+    for entry in std::fs::read_dir(labs).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    let old = by_age(labs);
+    // One more is about to be made.
+    for dir in &old[..old.len().saturating_sub(KEPT_BUILDS - 1)] {
+        let free = File::open(dir.join(IN_USE)).map_or(true, |file| file.try_lock().is_ok());
+        if free {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lab(labs: &Path, name: &str) -> PathBuf {
+        let dir = labs.join(name);
+        std::fs::create_dir_all(dir.join("lib")).expect("made");
+        std::fs::create_dir_all(dir.join("shim")).expect("made");
+        let library = dir.join("lib/liblab.so");
+        std::fs::write(&library, name).expect("written");
+        std::fs::write(dir.join("shim/Cargo.toml"), "").expect("written");
+        let text = String::new;
+        Stamp {
+            rustc_commit: text(),
+            rustc_version: text(),
+            host: text(),
+            burn: text(),
+            workspace: text(),
+            sources: text(),
+            library_sha256: stamp::sha256(&library).expect("hash"),
+            library: "liblab.so".into(),
+            seconds: 1.0,
+        }
+        .write(&dir)
+        .expect("written");
+        dir
+    }
+
+    #[test]
+    fn a_damaged_lab_is_not_taken_for_a_finished_one() {
+        let labs = tempfile::tempdir().expect("temp");
+        let dir = lab(labs.path(), "one");
+        assert_eq!(state(&dir), Some(State::Ready));
+        std::fs::write(dir.join("lib/liblab.so"), "other").expect("written");
+        assert!(matches!(state(&dir), Some(State::Damaged(why)) if why.contains("sha256")));
+        std::fs::remove_file(dir.join("lib/liblab.so")).expect("removed");
+        assert!(matches!(state(&dir), Some(State::Damaged(_))));
+        assert_eq!(state(&labs.path().join("none")), None);
+    }
+
+    #[test]
+    fn labs_in_use_stay_and_cut_off_builds_go() {
+        let labs = tempfile::tempdir().expect("temp");
+        let names = ["a", "b", "c", "d", "e"];
+        let dirs = names.map(|name| {
+            // Ages are told by the time of the stamp.
+            std::thread::sleep(std::time::Duration::from_millis(15));
+            lab(labs.path(), name)
+        });
+        let cut_off = labs.path().join(format!("{UNFINISHED}x"));
+        std::fs::create_dir(&cut_off).expect("made");
+        let held = File::create(dirs[0].join(IN_USE)).expect("made");
+        held.lock_shared().expect("locked");
+        File::create(dirs[1].join(IN_USE)).expect("made");
+        prune(labs.path());
+        let left = dirs.each_ref().map(|dir| dir.exists());
+        assert_eq!(left, [true, false, false, true, true]);
+        assert!(!cut_off.exists());
+        drop(held);
+        prune(labs.path());
+        assert!(!dirs[0].exists());
+    }
 }

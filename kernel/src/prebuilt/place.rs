@@ -42,8 +42,7 @@ impl Place {
             .fix("move the clone back, or build again with `cargo lab` where it is now"));
         }
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
-        let folder = exe.parent().unwrap_or(Path::new("/"));
-        if let Some(place) = Self::of_folder(&workspace, folder) {
+        if let Some(place) = Self::of_binary(&workspace, &exe) {
             return Ok(place);
         }
         let target = std::env::var_os("CARGO_TARGET_DIR")
@@ -51,7 +50,8 @@ impl Place {
         Ok(Self { workspace, target, profile: "dev".into(), triple: None })
     }
 
-    fn of_folder(workspace: &Path, folder: &Path) -> Option<Self> {
+    fn of_binary(workspace: &Path, exe: &Path) -> Option<Self> {
+        let folder = exe.parent()?;
         // Test binaries lie one folder deeper.
         let folder = if folder.ends_with("deps") { folder.parent()? } else { folder };
         let above = folder.parent()?;
@@ -59,12 +59,16 @@ impl Place {
             "debug" => "dev".to_owned(),
             other => other.to_owned(),
         };
-        let is_target = |dir: &Path| dir.join("CACHEDIR.TAG").is_file();
-        let (target, triple) = if is_target(above) && !above.parent().is_some_and(is_target) {
+        // Cargo tags only folders that it made itself, and may be told not to remember rustc.
+        let is_target = |dir: &&Path| {
+            [".rustc_info.json", "CACHEDIR.TAG"].iter().any(|name| dir.join(name).is_file())
+        };
+        let (target, triple) = if let Some(target) = above.parent().filter(is_target) {
+            (target.to_owned(), Some(above.file_name()?.to_str()?.to_owned()))
+        } else if is_target(&above) || folder.join(".fingerprint").is_dir() {
             (above.to_owned(), None)
         } else {
-            let target = above.parent().filter(|dir| is_target(dir))?;
-            (target.to_owned(), Some(above.file_name()?.to_str()?.to_owned()))
+            return None;
         };
         Some(Self { workspace: workspace.to_owned(), target, profile, triple })
     }
@@ -110,13 +114,17 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// All files below `dir`.
+/// All Rust sources below `dir`, without what editors and systems leave beside them.
 pub fn sources(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         if path.is_dir() {
             sources(&path, into)?;
-        } else {
+        } else if path.extension().is_some_and(|e| e == "rs") {
             into.push(path);
         }
     }
@@ -133,11 +141,36 @@ mod tests {
         let target = dir.path().join("t");
         std::fs::create_dir_all(target.join("x86/debug")).expect("folders");
         std::fs::write(target.join("CACHEDIR.TAG"), "").expect("tag");
-        let plain = Place::of_folder(dir.path(), &target.join("release/deps")).expect("a target");
+        let of = |path: &str| Place::of_binary(dir.path(), &dir.path().join(path));
+        let plain = of("t/release/deps/epsilab-1").expect("a target");
         assert_eq!((plain.profile.as_str(), plain.triple), ("release", None));
-        let cross = Place::of_folder(dir.path(), &target.join("x86/debug")).expect("a target");
+        let cross = of("t/x86/debug/epsilab").expect("a target");
         assert_eq!((cross.profile.as_str(), cross.triple.as_deref()), ("dev", Some("x86")));
         assert_eq!(cross.target, target);
-        assert!(Place::of_folder(dir.path(), Path::new("/usr/bin")).is_none());
+        assert!(of("/usr/bin/epsilab").is_none());
+
+        // Made before cargo came, as by `mktemp -d`: there is no tag.
+        for trace in ["mine/.rustc_info.json", "other/debug/.fingerprint/a"] {
+            let trace = dir.path().join(trace);
+            std::fs::create_dir_all(trace.parent().expect("a folder")).expect("folders");
+            std::fs::write(trace, "").expect("written");
+        }
+        for name in ["mine", "other"] {
+            let found = of(&format!("{name}/debug/epsilab")).expect("a target");
+            assert_eq!((found.target, found.triple), (dir.path().join(name), None));
+        }
+    }
+
+    #[test]
+    fn only_rust_sources_count() {
+        let dir = tempfile::tempdir().expect("temp");
+        std::fs::create_dir_all(dir.path().join(".cache")).expect("folder");
+        for name in ["lib.rs", ".lib.rs.swp", ".#lib.rs", "lib.rs~", ".DS_Store", ".cache/a.rs"] {
+            std::fs::write(dir.path().join(name), "").expect("written");
+        }
+        std::os::unix::fs::symlink("gone", dir.path().join(".#other.rs")).expect("linked");
+        let mut found = Vec::new();
+        sources(dir.path(), &mut found).expect("read");
+        assert_eq!(found, [dir.path().join("lib.rs")]);
     }
 }

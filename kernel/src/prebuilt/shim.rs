@@ -34,7 +34,7 @@ pub fn write(place: &Place, metadata: &Value, dir: &Path) -> Result<()> {
     let from = place.workspace.join("src");
     let mut files = Vec::new();
     sources(&from, &mut files).map_err(io)?;
-    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+    for file in &files {
         let to = shim.join("src").join(file.strip_prefix(&from).unwrap_or(file));
         std::fs::create_dir_all(to.parent().unwrap_or(&shim)).map_err(io)?;
         std::fs::copy(file, to).map_err(io)?;

@@ -64,8 +64,7 @@ impl Stamp {
             epsilab::ErrorKind::Notebook,
             format!("{} (sha256 {found})", path.display()),
             "the file is not the library that was built: cells linked to it would crash",
-        )
-        .fix(format!("delete {} and start again", dir.display())))
+        ))
     }
 }
 

@@ -85,7 +85,18 @@ impl Toolchain {
         if self.has_rust_src() {
             return Ok(());
         }
-        let name = self.sysroot.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let missing = |why: &str| {
+            Error::new(
+                ErrorKind::Notebook,
+                format!("rust-src = missing in {}", self.sysroot.display()),
+                format!("without it the types of variables can't be found{why}"),
+            )
+            .fix(self.rust_src_advice())
+        };
+        if !self.is_rustups() {
+            return Err(missing(""));
+        }
+        let name = self.name();
         progress(&format!(
             "adding the sources of Rust's standard library (rust-src, about 3 MB to download) to \
              the toolchain {name}: the kernel needs them to find the types of variables"
@@ -100,18 +111,36 @@ impl Toolchain {
             Ok(out) => tail(&String::from_utf8_lossy(&out.stderr), 3),
             Err(e) => format!("rustup can't be started ({e})"),
         };
-        Err(Error::new(
-            ErrorKind::Notebook,
-            format!("rust-src = missing in {}", self.sysroot.display()),
-            format!("without it the types of variables can't be found; adding it failed: {why}"),
-        )
-        .fix(format!("run `rustup component add rust-src --toolchain {name}` while online")))
+        Err(missing(&format!("; adding it failed: {why}")))
+    }
+
+    /// How the user gets the sources of the standard library.
+    pub fn rust_src_advice(&self) -> String {
+        match self.is_rustups() {
+            true => format!(
+                "run `rustup component add rust-src --toolchain {}` while online",
+                self.name()
+            ),
+            false => "install your distribution's rust-src (such as `apt install rust-src`)".into(),
+        }
+    }
+
+    /// rustup's name for it.
+    fn name(&self) -> String {
+        self.sysroot.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// It came by rustup, not from the distribution.
+    fn is_rustups(&self) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        home_of("RUSTUP_HOME", ".rustup")
+            .is_some_and(|home| real(&self.sysroot).starts_with(real(&home)))
     }
 }
 
-/// What this binary was built by, in one line.
-pub fn built_by() -> String {
-    first_line(BUILT_BY)
+/// The release of Rust that built this binary, such as `1.95.0`.
+pub fn rust_release() -> String {
+    field(BUILT_BY, "release: ")
 }
 
 /// Where rustup and cargo keep their own files, as they would find it themselves.
@@ -165,6 +194,20 @@ mod tests {
         assert!(toolchain.rustc.is_file() && toolchain.cargo.is_file());
         assert!(toolchain.std_dir().is_dir());
         assert!(!toolchain.version.is_empty() && !toolchain.host.is_empty());
+    }
+
+    #[test]
+    fn the_advice_for_rust_src_fits_where_rust_came_from() {
+        let mut toolchain = Toolchain::find().expect("this very build used it");
+        toolchain.sysroot = "/usr".into();
+        assert!(toolchain.rust_src_advice().contains("your distribution's rust-src"));
+        let mut said = 0;
+        let refused = toolchain.ensure_rust_src(&mut |_| said += 1);
+        // Where the distribution's sources are there, nothing is to be done.
+        assert!(said == 0 && (refused.is_err() || toolchain.has_rust_src()));
+        let home = home_of("RUSTUP_HOME", ".rustup").expect("a home");
+        toolchain.sysroot = home.join("toolchains/stable-x");
+        assert!(toolchain.rust_src_advice().contains("--toolchain stable-x"));
     }
 
     #[test]

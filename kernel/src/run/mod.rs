@@ -21,9 +21,8 @@ use report::{Halt, Progress};
 use session::{Ended, Session};
 use stop::Stop;
 
-/// As a shell reports a program ended by Ctrl-C.
-const INTERRUPTED: u8 = 130;
-
+/// The variable by which cells learn the profile.
+const PROFILE: &str = "EPSILAB_PROFILE";
 /// Execute a notebook and write the executed notebook and an HTML page.
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
@@ -60,6 +59,24 @@ impl Profile {
             Profile::Full => "full",
         }
     }
+
+    /// What was asked for, else what the environment says.
+    fn choose(asked: Option<Self>) -> Result<Self> {
+        if let Some(asked) = asked {
+            return Ok(asked);
+        }
+        match std::env::var_os(PROFILE) {
+            None => Ok(Profile::Default),
+            Some(value) if value.is_empty() => Ok(Profile::Default),
+            Some(value) => {
+                let value = value.to_string_lossy();
+                <Self as clap::ValueEnum>::from_str(&value, false).map_err(|_| {
+                    Error::setting(PROFILE, format!("{value:?}"), "there is no such profile")
+                        .fix("set it to tiny, default or full, or name one with `--profile`")
+                })
+            }
+        }
+    }
 }
 
 /// Runs the notebook; the exit code says whether every cell went well.
@@ -67,15 +84,24 @@ impl Profile {
 /// # Errors
 /// The notebook can't be read, the results can't be written, or the lab can't be built.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let profile = Profile::choose(args.profile)?;
     let mut notebook = Notebook::read(&args.notebook)?;
     let targets = Targets::choose(&args.notebook, args.out.as_deref())?;
+    eprintln!("profile: {}", profile.name());
     prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
     // The child watches the thread that started it: everything stays on this one.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Error::io("starting the runner", &e))?;
-    let halt = runtime.block_on(execute(&mut notebook, &targets.folder, args))?;
+    let executing = execute(&mut notebook, &targets.folder, profile, args.timeout);
+    let Executed { halt, started } = runtime.block_on(executing)?;
+    if let (Some(halt), false) = (&halt, started) {
+        // Nothing to keep, and results of an earlier run may lie there.
+        eprintln!("{}", halt.report(std::io::stderr().is_terminal()));
+        eprintln!("no cell was started, so nothing was written");
+        return Ok(halt.code());
+    }
     write_whole(&targets.notebook, &notebook.to_text()?)?;
     let page = html::page(notebook.json(), &targets.name, &targets.folder);
     write_whole(&targets.page, &page)?;
@@ -83,11 +109,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         eprintln!("{}", halt.report(std::io::stderr().is_terminal()));
     }
     eprintln!("wrote {}\nwrote {}", targets.notebook.display(), targets.page.display());
-    Ok(match halt {
-        None => ExitCode::SUCCESS,
-        Some(Halt::Interrupted) => ExitCode::from(INTERRUPTED),
-        Some(_) => ExitCode::FAILURE,
-    })
+    Ok(halt.map_or(ExitCode::SUCCESS, |halt| halt.code()))
 }
 
 /// Where things lie: never over the source.
@@ -137,17 +159,32 @@ impl Targets {
     }
 }
 
-async fn execute(notebook: &mut Notebook, folder: &Path, args: &RunArgs) -> Result<Option<Halt>> {
+/// How far it came.
+struct Executed {
+    halt: Option<Halt>,
+    /// At least one cell was started.
+    started: bool,
+}
+
+async fn execute(
+    notebook: &mut Notebook,
+    folder: &Path,
+    profile: Profile,
+    timeout: Option<u64>,
+) -> Result<Executed> {
     let mut stop = Stop::listen();
     let cells = notebook.code();
     let mut outputs = Outputs::new(cells.len());
     let mut session = tokio::select! {
-        session = Session::start(folder, args.profile.map(Profile::name)) => session?,
-        () = stop.asked() => return Ok(Some(Halt::Interrupted)),
+        session = Session::start(folder, profile.name()) => session?,
+        () = stop.asked() => {
+            return Ok(Executed { halt: Some(Halt::Interrupted), started: false });
+        }
     };
     notebook.set_language(session.language().clone());
-    let limit = args.timeout.map(Duration::from_secs);
+    let limit = timeout.map(Duration::from_secs);
     let mut halt = warm_up(&mut session, &mut outputs, &mut stop).await;
+    let started = halt.is_none();
     for (number, (at, source)) in cells.iter().enumerate() {
         if halt.is_some() {
             break;
@@ -177,7 +214,7 @@ async fn execute(notebook: &mut Notebook, folder: &Path, args: &RunArgs) -> Resu
             Ok(Ended::TooLong) => Some(Halt::TooLong {
                 number: number + 1,
                 source: source.clone(),
-                seconds: args.timeout.unwrap_or_default(),
+                seconds: timeout.unwrap_or_default(),
             }),
             Err(error) => Some(Halt::Lost(error)),
         };
@@ -188,7 +225,7 @@ async fn execute(notebook: &mut Notebook, folder: &Path, args: &RunArgs) -> Resu
         let (count, shown) = outputs.of(number);
         notebook.set_outputs(*at, count, shown);
     }
-    Ok(halt)
+    Ok(Executed { halt, started })
 }
 
 /// Waits until the kernel evaluates: its start is not part of the first cell's time.

@@ -1,6 +1,7 @@
 //! What the runner says while it works and when it has to stop.
 
 use std::io::Write;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use epsilab::Error;
@@ -10,6 +11,8 @@ use crate::html::without_colours;
 
 /// Longest first line of a cell that is shown.
 const WIDTH: usize = 60;
+/// As a shell reports a program ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
 
 /// Why a notebook did not come to its end.
 pub enum Halt {
@@ -24,6 +27,14 @@ pub enum Halt {
 }
 
 impl Halt {
+    /// What the program ends with.
+    pub fn code(&self) -> ExitCode {
+        match self {
+            Halt::Interrupted => ExitCode::from(INTERRUPTED),
+            _ => ExitCode::FAILURE,
+        }
+    }
+
     /// The report for people: which cell, its code, the error.
     pub fn report(&self, colours: bool) -> String {
         match self {
@@ -42,7 +53,7 @@ impl Halt {
                     text.trim_end()
                 )
             }
-            Halt::Interrupted => "error: interrupted; what was done so far is kept".to_owned(),
+            Halt::Interrupted => "error: interrupted".to_owned(),
             Halt::TooLong { number, source, seconds } => format!(
                 "error: code cell {number} took longer than {seconds} s (--timeout)\n\n{}\n",
                 indented(source)

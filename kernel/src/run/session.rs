@@ -20,8 +20,10 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::PROFILE;
 use super::outputs::Outputs;
 use super::stop::Stop;
+use crate::temp::TempFolder;
 
 /// A kernel that has not answered by then is not going to.
 const START: Duration = Duration::from_secs(90);
@@ -52,7 +54,7 @@ pub struct Session {
     cells: HashMap<String, usize>,
     language: Value,
     /// Private folder with the connection file and what the kernel printed.
-    folder: tempfile::TempDir,
+    folder: TempFolder,
 }
 
 enum Heard {
@@ -66,8 +68,9 @@ impl Session {
     ///
     /// # Errors
     /// The kernel can't be started or ends before it answers.
-    pub async fn start(folder: &Path, profile: Option<&str>) -> Result<Self> {
-        let private = private_folder()?;
+    pub async fn start(folder: &Path, profile: &str) -> Result<Self> {
+        let private = TempFolder::new(&std::env::temp_dir(), "run")
+            .map_err(|e| Error::io("making a private temporary folder", &e))?;
         let info = connection_info().await?;
         let connection = private.path().join("connection.json");
         write_private(&connection, &serde_json::to_string(&info).unwrap_or_default())?;
@@ -341,14 +344,6 @@ async fn connection_info() -> Result<ConnectionInfo> {
     })
 }
 
-fn private_folder() -> Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("epsilab-run-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    builder.tempdir().map_err(|e| Error::io("making a private temporary folder", &e))
-}
-
 fn write_private(path: &Path, text: &str) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -364,7 +359,7 @@ fn log_of(private: &Path) -> PathBuf {
     private.join("kernel.log")
 }
 
-fn spawn(connection: &Path, private: &Path, folder: &Path, profile: Option<&str>) -> Result<Child> {
+fn spawn(connection: &Path, private: &Path, folder: &Path, profile: &str) -> Result<Child> {
     let starting = |e: &std::io::Error| Error::io("starting the kernel", e);
     let exe = std::env::current_exe().map_err(|e| starting(&e))?;
     let log = std::fs::File::create(log_of(private)).map_err(|e| starting(&e))?;
@@ -375,13 +370,11 @@ fn spawn(connection: &Path, private: &Path, folder: &Path, profile: Option<&str>
         .arg("-f")
         .arg(connection)
         .current_dir(folder)
+        .env(PROFILE, profile)
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(log_too)
         .kill_on_drop(true);
-    if let Some(profile) = profile {
-        command.env("EPSILAB_PROFILE", profile);
-    }
     // A group of its own: Ctrl-C reaches us alone, and we interrupt the cell in good order.
     #[cfg(unix)]
     command.process_group(0);

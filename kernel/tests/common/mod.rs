@@ -190,6 +190,14 @@ impl Client {
         })
     }
 
+    /// Something on the shell socket that has no reply: what is broadcast until the kernel is idle.
+    pub fn tell(&mut self, kind: &str, content: Value) -> Vec<(String, Value)> {
+        let message = message(kind, content);
+        let id = message.header.msg_id.clone();
+        self.runtime.block_on(async { self.shell.send(message).await.expect("sent") });
+        self.listen(&id, is_idle)
+    }
+
     /// Sends a cell without waiting.
     pub fn send(&mut self, code: &str) -> String {
         self.send_with(code, json!({}))
