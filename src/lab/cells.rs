@@ -44,7 +44,7 @@ fn model_bundle(model: &Model) -> Bundle {
             layer.name,
             layer.kind.to_owned(),
             output.join("x"),
-            format::count(layer.parameters),
+            if layer.parameters == 0 { "-".into() } else { format::count(layer.parameters) },
             layer.norms.to_owned(),
         ]);
     }
