@@ -37,7 +37,7 @@ fn cargo(place: &Place, toolchain: &Toolchain) -> Command {
     // these variables (ring's does) would run again and with them all that stands on their crate.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|about| text.starts_with(about)) {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"].iter().any(|own| text.starts_with(own)) {
             command.env_remove(name);
         }
     }
