@@ -96,8 +96,9 @@ mod tests {
     #[test]
     fn a_clipped_gradient_is_never_longer_than_the_bound() {
         let rule = ClipRule::flat(0.1);
-        for exponent in -40..38 {
-            let norm = 10f32.powi(exponent);
+        // Finely around the bound too: that is where a rule could forget to clip.
+        let around = (0..200).map(|i| 0.09 + 0.001 * i as f32);
+        for norm in around.chain((-40..38).map(|exponent| 10f32.powi(exponent))) {
             let clipped = f64::from(norm) * f64::from(rule.factor(norm));
             assert!(clipped <= 0.1 * (1.0 + 1e-6), "norm {norm} becomes {clipped}");
         }
