@@ -2,7 +2,7 @@
 
 use crate::engine::ClipRule;
 use crate::methods::Optimizer;
-use crate::privacy::{Delta, Epsilon, Event};
+use crate::privacy::{Delta, Epsilon, Event, Rdp};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -225,6 +225,21 @@ impl Plan {
             None => Event::Unaccountable {
                 why: format!("{} adds no noise: it releases raw gradients", self.method),
             },
+        }
+    }
+
+    /// Epsilon of the first `steps` steps at the plan's delta, by the RDP accountant; `None`
+    /// without privacy.
+    ///
+    /// # Errors
+    /// `Accounting` if no finite epsilon covers them.
+    pub fn epsilon_after(&self, steps: u64) -> Result<Option<f64>> {
+        match &self.privacy {
+            Some(_) if steps == 0 => Ok(Some(0.0)),
+            Some(privacy) => Rdp::default()
+                .epsilon(&[self.event_after(steps)], privacy.delta)
+                .map(|spent| Some(spent.epsilon)),
+            None => Ok(None),
         }
     }
 }

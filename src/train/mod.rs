@@ -3,9 +3,11 @@
 //! The loop knows no method and draws no figure: a [`Mechanism`](crate::methods::Mechanism) makes
 //! each step's gradient, an [`Observer`] is told what happens.
 
+mod check;
 mod curve;
 mod fit;
 mod interrupt;
+mod meter;
 mod observe;
 mod run;
 mod seeds;

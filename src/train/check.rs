@@ -1,0 +1,60 @@
+//! Whether plan, model, data and ledger belong together.
+
+use crate::data::Dataset;
+use crate::methods::Plan;
+use crate::nn::Model;
+use crate::privacy::Ledger;
+use crate::{Error, ErrorKind, Result};
+
+/// Refuses to train with parts that were made for different data: the sampling rate, the divisor
+/// and the ledger would be another data set's.
+pub(super) fn belong_together(
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    ledger: &Ledger,
+) -> Result<()> {
+    if plan.examples() != data.train().len() {
+        return Err(Error::new(
+            ErrorKind::Setting,
+            format!("a plan for {} training examples", plan.examples()),
+            format!(
+                "{} has {}: sampling rate and epsilon would be wrong",
+                data.name(),
+                data.train().len()
+            ),
+        )
+        .fix("make the plan from the same data"));
+    }
+    if ledger.path().is_some() && ledger.data_hash() != data.origin() {
+        return Err(Error::new(
+            ErrorKind::Setting,
+            format!("the ledger of the data set {}", ledger.data_hash()),
+            format!(
+                "{} is {}: its cost would be charged to other people",
+                data.name(),
+                data.origin()
+            ),
+        )
+        .fix("open the ledger named after data.origin()"));
+    }
+    let fits = model.input_shape() == data.shape() && model.classes() == data.classes();
+    if fits {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Setting,
+        format!(
+            "the model {} takes examples of shape {:?} and {} classes; {} has shape {:?} and {} \
+             classes",
+            model.name(),
+            model.input_shape(),
+            model.classes(),
+            data.name(),
+            data.shape(),
+            data.classes()
+        ),
+        "they must agree to train",
+    )
+    .fix("build the model from the same data, e.g. models::papernot_cnn(&data)"))
+}

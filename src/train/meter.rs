@@ -1,0 +1,109 @@
+//! What is measured while a run goes.
+
+use crate::data::Dataset;
+use crate::methods::Plan;
+use crate::nn::{Model, Network};
+use crate::train::{Curve, Point, Progress};
+use crate::{Error, ErrorKind, Result};
+use std::time::Instant;
+
+/// How many times along a run the test accuracy is taken.
+const EVALUATIONS: u64 = 10;
+/// How many points along a run show loss and epsilon.
+const POINTS: u64 = 60;
+
+/// Counts the steps of a run and takes its measurements.
+pub(super) struct Meter<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) model: &'a Model,
+    pub(super) data: &'a Dataset,
+    pub(super) curve: Curve,
+    /// Steps whose result was used.
+    pub(super) steps: u64,
+    start: Instant,
+    losses: (f64, u32),
+}
+
+impl<'a> Meter<'a> {
+    pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
+        let (curve, start) = (Curve::default(), Instant::now());
+        Self { plan, model, data, curve, steps: 0, start, losses: (0.0, 0) }
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+
+    pub(super) fn progress(&self) -> Progress<'_> {
+        let (step, seconds) = (self.steps, self.seconds());
+        Progress { plan: self.plan, step, curve: &self.curve, seconds }
+    }
+
+    /// Counts a step that led to `network`.
+    pub(super) fn after_step(&mut self, loss: Option<f64>, network: &Network) -> Result<()> {
+        self.steps += 1;
+        if let Some(loss) = loss {
+            self.losses = (self.losses.0 + loss, self.losses.1 + 1);
+        }
+        let every = |count| self.steps.is_multiple_of(self.plan.steps().div_ceil(count));
+        let evaluate = every(EVALUATIONS);
+        if self.steps == 1 || evaluate || every(POINTS) {
+            self.measure(evaluate.then_some(network))?;
+        }
+        Ok(())
+    }
+
+    /// The last point always has everything.
+    pub(super) fn at_end(&mut self, network: &Network) -> Result<()> {
+        let step = self.steps;
+        match self.curve.points.last() {
+            Some(last) if last.step == step && last.test_accuracy.is_some() => Ok(()),
+            Some(last) if last.step == step => {
+                let accuracy = self.accuracy(network)?;
+                if let Some(last) = self.curve.points.last_mut() {
+                    last.test_accuracy = accuracy;
+                }
+                Ok(())
+            }
+            _ => self.measure(Some(network)),
+        }
+    }
+
+    fn measure(&mut self, evaluate: Option<&Network>) -> Result<()> {
+        let (sum, count) = std::mem::take(&mut self.losses);
+        let test_accuracy = match evaluate {
+            Some(network) => {
+                check_finite(self.steps, network)?;
+                self.accuracy(network)?
+            }
+            None => None,
+        };
+        self.curve.points.push(Point {
+            step: self.steps,
+            loss: (count > 0).then(|| sum / f64::from(count)),
+            test_accuracy,
+            epsilon: self.plan.epsilon_after(self.steps)?,
+        });
+        Ok(())
+    }
+
+    fn accuracy(&self, network: &Network) -> Result<Option<f64>> {
+        if self.data.test().is_empty() {
+            return Ok(None);
+        }
+        self.model.with_network(network.clone()).accuracy(self.data).map(Some)
+    }
+}
+
+fn check_finite(step: u64, network: &Network) -> Result<()> {
+    let finite = |values: &Vec<f32>| values.iter().all(|value| value.is_finite());
+    match network.values().iter().find(|(_, values)| !finite(values)) {
+        None => Ok(()),
+        Some((parameter, _)) => Err(Error::new(
+            ErrorKind::Model,
+            format!("after step {step} the parameter {} is not finite", parameter.path),
+            "training diverged and can't come back",
+        )
+        .fix("try a smaller learning rate, or the default")),
+    }
+}
