@@ -113,7 +113,7 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
         facts.sampler,
         short(facts.sampling_rate.0),
         Readable(facts.clip),
-        short(facts.noise_multiplier.0),
+        down(facts.noise_multiplier.0),
         facts.accountant,
     ));
     lines.push(format!(
@@ -139,6 +139,14 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
 fn short(value: f64) -> String {
     let rounded = format!("{value:.3e}").parse().unwrap_or(value);
     Readable(rounded).to_string()
+}
+
+/// Like [`short`], never rounded up: the statement must not claim more noise than there was.
+fn down(value: f64) -> String {
+    let digits = 3 - value.log10().floor() as i32;
+    let unit = 10f64.powi(-digits);
+    // The tiny step forward keeps 1.72 at 1.72: (1.72 / 0.001).floor() may be 1719.
+    short((value / unit * (1.0 + 1e-12)).floor() * unit)
 }
 
 #[cfg(test)]
@@ -184,6 +192,17 @@ mod tests {
              32-bit floating-point numbers.\n\
              Badge: proved."
         );
+    }
+
+    #[test]
+    fn no_more_noise_is_claimed_than_there_was() {
+        assert_eq!(
+            (down(1.72), down(0.94248), down(12.0)),
+            ("1.72".into(), "0.9424".into(), "12".into())
+        );
+        let said =
+            statement(&GuaranteeFacts { noise_multiplier: NoiseMultiplier(1.7199), ..facts() });
+        assert!(said.contains("1.719 times"), "{said}");
     }
 
     #[test]

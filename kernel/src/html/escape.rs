@@ -1,26 +1,19 @@
 //! Text made safe for a page.
 
+use epsilab::show::format::html_escape;
+
 /// Escapes text for element content and for attributes in double quotes.
 pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let mut out = String::new();
     escape_into(&mut out, text);
     out
 }
 
 /// Like [`escape`], appending.
 pub fn escape_into(out: &mut String, text: &str) {
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // Not allowed in HTML; a terminal's leftovers would make the page invalid.
-            c if c.is_control() && c != '\n' && c != '\t' => {}
-            c => out.push(c),
-        }
-    }
+    // Control characters are not allowed in HTML: a terminal's leftovers would make it invalid.
+    let allowed = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t'));
+    out.push_str(&html_escape(&allowed.collect::<String>()));
 }
 
 #[cfg(test)]

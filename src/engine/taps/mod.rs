@@ -99,3 +99,27 @@ impl PerExample for Taps {
         Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - rows.len() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::{LayerSpec, LinearSpec};
+
+    #[test]
+    fn a_huge_input_with_a_tiny_gradient_is_clipped_all_the_same() {
+        // One feature of 1e19 and logits of 53 and 0: the gradient by the second logit is about
+        // 1e-23, its square is 0 in f32, but their product, the example's share, is not.
+        let layer = LinearSpec { inputs: 1, outputs: 2, bias: true };
+        let network = Network::build(&[1], &[LayerSpec::Linear(layer)], |path, _, _| {
+            if path.ends_with("weight") { vec![5.3e-18, 0.0] } else { vec![0.0, 0.0] }
+        })
+        .unwrap();
+        let batch = Batch::new(vec![1e19], &[1], vec![0]).unwrap();
+        let share = |clip| {
+            let rule = ClipRule::flat(clip);
+            Taps::default().clipped_sum(&network, &batch, &rule).unwrap().sum.l2_norm()
+        };
+        assert!(share(1.0) > 1e-5, "the example has something to clip");
+        assert!(share(1e-6) <= 1e-6 * (1.0 + 1e-4), "{:e}", share(1e-6));
+    }
+}
