@@ -9,6 +9,7 @@
 
 mod batch;
 mod clip;
+mod fused;
 mod gradients;
 mod masks;
 pub mod noise;
@@ -20,6 +21,7 @@ mod weights;
 
 pub use batch::Batch;
 pub use clip::ClipRule;
+pub use fused::Fused;
 pub use gradients::{Gradient, Gradients};
 pub use noise::GaussianNoise;
 pub use oracle::Oracle;
@@ -89,6 +91,15 @@ pub trait PerExample {
     /// As [`weighted_sum`](Self::weighted_sum).
     fn clipped_sum(&self, network: &Network, batch: &Batch, rule: &ClipRule) -> Result<ClippedSum> {
         self.weighted_sum(network, batch, rule, None)
+    }
+
+    /// The plain sum of the batch's gradients, for training without privacy. Norms are NaN where
+    /// an executor does not need them.
+    ///
+    /// # Errors
+    /// As [`weighted_sum`](Self::weighted_sum).
+    fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
+        self.clipped_sum(network, batch, &ClipRule::unclipped())
     }
 
     /// How each parameter's norms are found, in a word, in the network's order: `"ghost"` (from

@@ -7,6 +7,7 @@ use burn::module::{Module, ParamId};
 use burn::prelude::*;
 
 use super::layers::{Init, ParameterSpec, Source, listed, run};
+use super::host::Host;
 use super::parameters::{self, Parameter};
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
 use crate::{Error, ErrorKind, Result};
@@ -136,6 +137,11 @@ impl Network {
             let path = names.next().map_or(parameter.path, |spec| spec.path);
             found(Parameter { path, ..parameter }, read);
         });
+    }
+
+    /// The numbers of all trainable tensors, shared with them where possible.
+    pub(crate) fn hosts(&self) -> Vec<Host> {
+        parameters::hosts(self)
     }
 
     /// The same network with every parameter tracked by autodiff, for ordinary gradients.

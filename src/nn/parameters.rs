@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
 
-use super::host;
+use super::host::{self, Host};
 
 /// One trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,19 @@ pub(crate) fn visit<M: Module>(
         }
     }
     module.visit(&mut Walk { path: Vec::new(), found: &mut found });
+}
+
+/// The numbers of every parameter, in the order of [`visit`].
+pub(crate) fn hosts<M: Module>(module: &M) -> Vec<Host> {
+    struct Walk(Vec<Host>);
+    impl ModuleVisitor for Walk {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push(Host::of(param.val()));
+        }
+    }
+    let mut walk = Walk(Vec::new());
+    module.visit(&mut walk);
+    walk.0
 }
 
 /// The same module with every parameter a tracked leaf of autodiff, under its old id.

@@ -21,6 +21,12 @@ impl<'a> Matrix<'a> {
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
+    /// Rows that begin every `stride` numbers.
+    pub(crate) fn strided(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(rows == 0 || (rows - 1) * stride + columns <= data.len(), "a matrix in its slice");
+        Self { data, rows, columns, row_stride: stride, column_stride: 1 }
+    }
+
     /// The transpose; no number moves.
     pub(crate) fn transposed(self) -> Self {
         Self {
@@ -44,18 +50,25 @@ pub(crate) enum Store {
 
 /// The product of `a` and `b` into the row-major `out`, on the calling thread.
 pub(crate) fn product(out: &mut [f32], store: Store, a: Matrix, b: Matrix) {
-    assert_eq!(a.columns, b.rows, "inner dimensions of a product");
     assert_eq!(out.len(), a.rows * b.columns, "a product covers its slice exactly");
-    if out.is_empty() {
+    product_into(out, b.columns, store, a, b);
+}
+
+/// The product of `a` and `b` into rows of `out` that begin every `stride` numbers.
+pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matrix, b: Matrix) {
+    assert_eq!(a.columns, b.rows, "inner dimensions of a product");
+    if a.rows == 0 || b.columns == 0 {
         return;
     }
+    assert!(b.columns <= stride, "rows that do not overlap");
+    assert!((a.rows - 1) * stride + b.columns <= out.len(), "a product in its slice");
     if a.columns == 0 {
         if store == Store::Replace {
-            out.fill(0.0);
+            out.chunks_mut(stride).take(a.rows).for_each(|row| row[..b.columns].fill(0.0));
         }
         return;
     }
-    let width = b.columns as isize;
+    let width = stride as isize;
     // SAFETY: `Matrix::new` and the assertions above make every index that the three strided
     // walks can reach lie inside its slice; `out` is borrowed mutably, so it overlaps neither.
     unsafe {

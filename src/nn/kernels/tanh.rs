@@ -12,6 +12,15 @@ vectorised! {
 }
 
 vectorised! {
+    /// `x = tanh x`
+    pub(crate) fn in_place(x: &mut [f32]) {
+        for x in x {
+            *x = one(*x);
+        }
+    }
+}
+
+vectorised! {
     /// `out = gradient (1 - y²)`, the chain rule at `y = tanh x`.
     pub(super) fn backward(y: &[f32], gradient: &[f32], out: &mut [f32]) {
         for ((o, &y), &g) in out.iter_mut().zip(y).zip(gradient) {
@@ -23,7 +32,7 @@ vectorised! {
 /// tanh x = t / (t + 2) with t = e^{2|x|} - 1, which loses nothing near 0. With 2|x| = n ln 2 + r,
 /// |r| <= ln 2 / 2: t = 2^n p(r) + (2^n - 1), p the power series of e^r - 1.
 #[inline(always)]
-fn one(x: f32) -> f32 {
+pub(crate) fn one(x: f32) -> f32 {
     // Beyond 9.1 the result rounds to 1. A comparison instead of `min` lets NaN through.
     let a = x.abs();
     let v = 2.0 * if a > 9.1 { 9.1 } else { a };

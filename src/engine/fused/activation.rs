@@ -1,0 +1,100 @@
+//! Activations, value by value, written over the values before them: each derivative can be had
+//! from the output alone.
+
+use crate::nn::kernels::{tanh, vectorised};
+
+/// What is done with the output of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Activation {
+    None,
+    Relu,
+    Tanh,
+    Selu,
+}
+
+/// The constants of Klambauer et al. (2017), equation 14.
+const SCALE: f32 = 1.050_701;
+const ALPHA: f32 = 1.673_263_2;
+
+impl Activation {
+    /// `y = act(y + bias)`; rows of `y` have the width of the bias.
+    pub(super) fn apply(self, y: &mut [f32], bias: Option<&[f32]>) {
+        if let Some(bias) = bias {
+            match self {
+                Self::Relu => return bias_relu(y, bias),
+                _ => bias_only(y, bias),
+            }
+        }
+        match self {
+            Self::None => {}
+            Self::Relu => relu(y),
+            Self::Tanh => tanh::in_place(y),
+            Self::Selu => selu(y),
+        }
+    }
+
+    /// `g = g act'(x)` where `y = act(x)`.
+    pub(super) fn back(self, y: &[f32], g: &mut [f32]) {
+        match self {
+            Self::None => {}
+            Self::Relu => relu_back(y, g),
+            Self::Tanh => tanh_back(y, g),
+            Self::Selu => selu_back(y, g),
+        }
+    }
+}
+
+vectorised! {
+    fn bias_relu(y: &mut [f32], bias: &[f32]) {
+        for row in y.chunks_exact_mut(bias.len()) {
+            for (y, b) in row.iter_mut().zip(bias) {
+                let v = *y + b;
+                // A comparison lets NaN through, `max` would hide it.
+                *y = if v < 0.0 { 0.0 } else { v };
+            }
+        }
+    }
+}
+vectorised! {
+    fn bias_only(y: &mut [f32], bias: &[f32]) {
+        for row in y.chunks_exact_mut(bias.len()) {
+            for (y, b) in row.iter_mut().zip(bias) {
+                *y += b;
+            }
+        }
+    }
+}
+vectorised! {
+    fn relu(y: &mut [f32]) {
+        for y in y {
+            *y = if *y < 0.0 { 0.0 } else { *y };
+        }
+    }
+}
+vectorised! {
+    fn relu_back(y: &[f32], g: &mut [f32]) {
+        for (g, y) in g.iter_mut().zip(y) {
+            *g = if *y > 0.0 { *g } else { 0.0 };
+        }
+    }
+}
+vectorised! {
+    fn tanh_back(y: &[f32], g: &mut [f32]) {
+        for (g, y) in g.iter_mut().zip(y) {
+            *g *= 1.0 - y * y;
+        }
+    }
+}
+fn selu(y: &mut [f32]) {
+    for y in y {
+        *y = SCALE * if *y > 0.0 { *y } else { ALPHA * y.exp_m1() };
+    }
+}
+vectorised! {
+    fn selu_back(y: &[f32], g: &mut [f32]) {
+        for (g, y) in g.iter_mut().zip(y) {
+            // scale alpha e^x = y + scale alpha for x <= 0.
+            *g *= if *y > 0.0 { SCALE } else { y + SCALE * ALPHA };
+        }
+    }
+}

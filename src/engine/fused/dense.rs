@@ -1,0 +1,156 @@
+//! Linear layers, on plain features or at every step of a sequence.
+
+use super::activation::Activation;
+use super::layout::{Map, Part};
+use super::op::{Chunk, How, Op, Rows, Scratch, Seen, room};
+use super::outer;
+use crate::nn::kernels::product::{Matrix, Store, product};
+
+pub(super) struct Dense {
+    inputs: usize,
+    outputs: usize,
+    /// Steps of the sequence; 1 for plain features.
+    steps: usize,
+    activation: Activation,
+    parts: Vec<Part>,
+    weight: Vec<f32>,
+    bias: Option<Vec<f32>>,
+}
+
+impl Dense {
+    pub(super) fn new(
+        [inputs, outputs]: [usize; 2],
+        steps: usize,
+        bias: bool,
+        activation: Activation,
+    ) -> Self {
+        let mut parts = vec![Part::large(0, Map::Plain { len: inputs * outputs })];
+        if bias {
+            parts.push(Part::small(0, outputs));
+        }
+        let bias = bias.then(|| vec![0.0; outputs]);
+        Self { inputs, outputs, steps, activation, parts, weight: vec![0.0; inputs * outputs], bias }
+    }
+}
+
+impl Op for Dense {
+    fn len(&self) -> usize {
+        self.steps * self.outputs
+    }
+
+    fn layout(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn load(&mut self, small: &[f32], large: &[f32]) {
+        if let Some(bias) = &mut self.bias {
+            bias.copy_from_slice(small);
+        }
+        self.weight.copy_from_slice(large);
+    }
+
+    fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
+        let x = Matrix::new(x, rows.all() * self.steps, self.inputs);
+        let weight = Matrix::new(&self.weight, self.inputs, self.outputs);
+        product(y, Store::Replace, x, weight);
+        self.activation.apply(y, self.bias.as_deref());
+    }
+
+    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, small: &mut [f32], _: &mut Scratch) {
+        self.activation.back(seen.y, seen.g);
+        if self.bias.is_some() {
+            let each = small.chunks_exact_mut(self.outputs);
+            let rows = seen.g.chunks_exact(seen.rows.copies * self.len());
+            each.zip(rows).for_each(|(bias, g)| outer::add_rows(g, bias));
+        }
+        if let Some((gx, store)) = gx {
+            let g = Matrix::new(seen.g, seen.rows.all() * self.steps, self.outputs);
+            let weight = Matrix::new(&self.weight, self.inputs, self.outputs);
+            product(gx, store, g, weight.transposed());
+        }
+    }
+
+    fn how(&self, copies: usize, weighted: bool) -> How {
+        let positions = copies * self.steps;
+        match (positions, weighted) {
+            (1, _) => How::Ghost,
+            (_, true) => How::Instance,
+            _ => outer::how(positions, self.inputs, self.outputs),
+        }
+    }
+
+    fn squares(&self, seen: Seen, weights: Option<&[f32]>, squares: &mut [f64], scratch: &mut Scratch) {
+        let positions = seen.rows.copies * self.steps;
+        match weights {
+            Some(weights) => self.weighted_squares(seen, weights, squares, scratch),
+            None if positions == 1 => {
+                let each = seen.x.chunks_exact(self.inputs).zip(seen.g.chunks_exact(self.outputs));
+                for ((x, g), square) in each.zip(squares) {
+                    *square += outer::ghost_vector(x, g);
+                }
+            }
+            None => {
+                let mut columns = vec![0.0; self.outputs];
+                for (i, square) in squares.iter_mut().enumerate() {
+                    let seen = seen.example(i);
+                    columns.fill(0.0);
+                    let spare = (&mut scratch.second, &mut scratch.third);
+                    let clear = outer::ordinary(seen.x)
+                        && outer::ordinary(seen.g)
+                        && outer::ghost_columns(seen.x, seen.g, positions, &mut columns, spare);
+                    *square += match clear {
+                        true => columns.iter().sum::<f64>(),
+                        false => self.formed(seen, None, scratch),
+                    };
+                }
+            }
+        }
+    }
+
+    fn instance(&self, seen: Seen, out: &mut [f32], _: &mut Scratch) {
+        let positions = seen.rows.copies * self.steps;
+        let x = Matrix::new(seen.x, positions, self.inputs);
+        product(out, Store::Replace, x.transposed(), Matrix::new(seen.g, positions, self.outputs));
+    }
+
+    fn square(&self, instance: &[f32], weights: Option<&[f32]>) -> f64 {
+        outer::weighted_squares(instance, weights)
+    }
+
+    fn weighted_sum(&self, seen: Seen, factors: Option<&[f32]>, sum: &mut [f32], scratch: &mut Scratch) {
+        let rows = seen.rows.all() * self.steps;
+        outer::weighted(seen.x, seen.g, rows, factors, sum, &mut scratch.third);
+    }
+}
+
+impl Dense {
+    /// `Σ w g² x²` for all examples by one product of squares; plain features only.
+    fn weighted_squares(&self, seen: Seen, weights: &[f32], squares: &mut [f64], scratch: &mut Scratch) {
+        let examples = squares.len();
+        let x = room(&mut scratch.second, examples * self.inputs);
+        x.iter_mut().zip(seen.x).for_each(|(to, x)| *to = x * x);
+        let sums = room(&mut scratch.third, examples * self.outputs);
+        let x = Matrix::new(x, examples, self.inputs);
+        product(sums, Store::Replace, x, Matrix::new(weights, self.inputs, self.outputs));
+        let mut found = Vec::with_capacity(examples);
+        for (sums, g) in sums.chunks_exact(self.outputs).zip(seen.g.chunks_exact(self.outputs)) {
+            let each = sums.iter().zip(g).map(|(&s, &g)| f64::from(s) * f64::from(g).powi(2));
+            found.push(each.sum::<f64>());
+        }
+        for (i, square) in squares.iter_mut().enumerate() {
+            let seen = seen.example(i);
+            let clear = outer::ordinary(seen.x) && outer::ordinary(seen.g);
+            *square += if clear { found[i] } else { self.formed(seen, Some(weights), scratch) };
+        }
+    }
+
+    /// The square by the gradient itself.
+    fn formed(&self, seen: Seen, weights: Option<&[f32]>, scratch: &mut Scratch) -> f64 {
+        let mut instance = std::mem::take(&mut scratch.instance);
+        let out = room(&mut instance, self.weight.len());
+        self.instance(seen, out, scratch);
+        let square = outer::weighted_squares(out, weights);
+        scratch.instance = instance;
+        square
+    }
+}

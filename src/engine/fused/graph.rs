@@ -1,0 +1,205 @@
+//! From what a network's layers are to what is computed, in order.
+
+use super::activation::Activation;
+use super::conv::{Conv, ConvSpec};
+use super::dense::Dense;
+use super::embedding::Embedding;
+use super::lstm::Lstm;
+use super::norm::Norm;
+use super::op::Op;
+use super::plain::{Alone, Dropout, Flatten, Mean, Sum};
+use super::pool::Pool;
+use super::standardise::{self, Standardise};
+use crate::nn::{Conv2dSpec, Guard, LayerSpec};
+
+/// Where Burn's gates are among ours: input, forget, cell, output.
+const GATES: [usize; 4] = [0, 1, 2, 3];
+
+/// One layer and what it reads. Value 0 is the network's input, value `i + 1` what node `i` makes.
+pub(super) struct Node {
+    pub(super) op: Box<dyn Op>,
+    pub(super) input: usize,
+    /// What is added to the output: the other way of a residual.
+    pub(super) second: Option<usize>,
+    /// Where its small parameters begin among all small ones.
+    pub(super) small: usize,
+}
+
+/// The nodes in an order in which each reads only earlier ones, and the sizes of their parameters.
+pub(super) struct Graph {
+    pub(super) nodes: Vec<Node>,
+    pub(super) small: usize,
+    /// Numbers in one example, and its channels: 1 unless it is an image.
+    pub(super) input: usize,
+    pub(super) channels: usize,
+}
+
+impl Graph {
+    /// The shapes were checked when the network was built.
+    pub(super) fn of(input_shape: &[usize], specs: &[LayerSpec]) -> Self {
+        let mut graph = Self {
+            nodes: Vec::new(),
+            small: 0,
+            input: input_shape.iter().product(),
+            channels: if let [channels, _, _] = *input_shape { channels } else { 1 },
+        };
+        graph.sequence(specs, 0, input_shape.to_vec());
+        graph
+    }
+
+    /// Numbers in one row of a value.
+    pub(super) fn width(&self, value: usize) -> usize {
+        match value {
+            0 => self.input,
+            _ => self.nodes[value - 1].op.len(),
+        }
+    }
+
+    fn push(&mut self, op: impl Op + 'static, input: usize, second: Option<usize>) -> usize {
+        let small = self.small;
+        self.small += op.small();
+        self.nodes.push(Node { op: Box::new(op), input, second, small });
+        self.nodes.len()
+    }
+
+    /// Layers one after the other; returns the value they end in and its shape.
+    fn sequence(
+        &mut self,
+        specs: &[LayerSpec],
+        value: usize,
+        shape: Vec<usize>,
+    ) -> (usize, Vec<usize>) {
+        let (mut value, mut shape) = (value, shape);
+        let mut specs = specs.iter().peekable();
+        while let Some(spec) = specs.next() {
+            // What follows a layer with weights at once is done in the same sweep.
+            let mut activation = Activation::None;
+            if matches!(
+                spec,
+                LayerSpec::Conv2d(_)
+                    | LayerSpec::Linear(_)
+                    | LayerSpec::GroupNorm(_)
+                    | LayerSpec::LayerNorm(_)
+            ) && let Some(next) = specs.peek().and_then(|next| activation_of(next))
+            {
+                activation = next;
+                specs.next();
+            }
+            (value, shape) = self.layer(spec, activation, value, shape);
+        }
+        (value, shape)
+    }
+
+    fn layer(
+        &mut self,
+        spec: &LayerSpec,
+        activation: Activation,
+        value: usize,
+        shape: Vec<usize>,
+    ) -> (usize, Vec<usize>) {
+        // Checked when the network was built.
+        let out = spec.output_shape(&shape).unwrap_or_default();
+        let len: usize = shape.iter().product();
+        // Images are [channels, height, width], sequences [time, features].
+        let (positions, channels) = match shape[..] {
+            [channels, height, width] => (height * width, channels),
+            [steps, features] => (steps, features),
+            _ => (1, len),
+        };
+        let value = match spec {
+            LayerSpec::Group(group) => return self.sequence(&group.layers, value, shape),
+            LayerSpec::Residual(spec) => {
+                let (body, out) = self.sequence(&spec.body, value, shape.clone());
+                let (shortcut, _) = self.sequence(&spec.shortcut, value, shape);
+                let len = out.iter().product();
+                return (self.push(Sum { len }, body, Some(shortcut)), out);
+            }
+            LayerSpec::Linear(spec) => {
+                let size = [spec.inputs, spec.outputs];
+                self.push(Dense::new(size, positions, spec.bias, activation), value, None)
+            }
+            LayerSpec::Conv2d(spec) => {
+                self.push(conv(spec, activation, &shape, &out), value, None)
+            }
+            LayerSpec::MaxPool2d(spec) => self.pool(true, spec.kernel, spec.stride, value, &shape, &out),
+            LayerSpec::AvgPool2d(spec) => self.pool(false, spec.kernel, spec.stride, value, &shape, &out),
+            LayerSpec::GlobalAvgPool | LayerSpec::MeanOverTime => {
+                self.push(Mean { positions, channels }, value, None)
+            }
+            LayerSpec::GroupNorm(spec) => {
+                let sizes = [1, positions, channels, spec.groups];
+                self.push(Norm::new(sizes, spec.epsilon, activation), value, None)
+            }
+            LayerSpec::LayerNorm(spec) => {
+                let sizes = [positions, 1, channels, 1];
+                self.push(Norm::new(sizes, spec.epsilon, activation), value, None)
+            }
+            LayerSpec::Embedding(spec) => {
+                self.push(Embedding::new(spec.vocabulary, spec.features, len), value, None)
+            }
+            LayerSpec::Lstm(spec) => {
+                let sizes = [spec.inputs, spec.hidden, positions];
+                self.push(Lstm::new(sizes, spec.bidirectional, GATES), value, None)
+            }
+            LayerSpec::Dropout(spec) => {
+                self.push(Dropout { rate: spec.rate, positions, channels }, value, None)
+            }
+            LayerSpec::Flatten => match shape.len() {
+                3 => self.push(Flatten { positions, channels }, value, None),
+                _ => value,
+            },
+            LayerSpec::Relu | LayerSpec::Tanh | LayerSpec::Selu => {
+                let activation = activation_of(spec).unwrap_or(Activation::None);
+                self.push(Alone { activation, len }, value, None)
+            }
+        };
+        (value, out)
+    }
+
+    fn pool(
+        &mut self,
+        largest: bool,
+        kernel: [usize; 2],
+        stride: [usize; 2],
+        value: usize,
+        shape: &[usize],
+        out: &[usize],
+    ) -> usize {
+        let (size, output) = ([shape[1], shape[2]], [out[1], out[2]]);
+        let pool = Pool { largest, size, channels: shape[0], kernel, stride, output };
+        self.push(pool, value, None)
+    }
+}
+
+fn conv(spec: &Conv2dSpec, activation: Activation, shape: &[usize], out: &[usize]) -> Conv {
+    let patch = spec.kernel[0] * spec.kernel[1] * spec.channels_in / spec.groups;
+    let standardise = spec.standardised.as_ref().map(|standardised| {
+        let guard = match standardised.guard {
+            Guard::Add(e) => standardise::Guard::Add(e),
+            Guard::AtLeast(e) => standardise::Guard::AtLeast(e),
+        };
+        Standardise::new(guard, standardised.gain, spec.groups, patch, spec.channels_out)
+    });
+    let spec = ConvSpec {
+        input: [shape[0], shape[1], shape[2]],
+        out: spec.channels_out,
+        output: [out[1], out[2]],
+        kernel: spec.kernel,
+        stride: spec.stride,
+        padding: spec.padding,
+        dilation: spec.dilation,
+        groups: spec.groups,
+        bias: spec.bias,
+        activation,
+    };
+    Conv::new(&spec, standardise)
+}
+
+fn activation_of(spec: &LayerSpec) -> Option<Activation> {
+    match spec {
+        LayerSpec::Relu => Some(Activation::Relu),
+        LayerSpec::Tanh => Some(Activation::Tanh),
+        LayerSpec::Selu => Some(Activation::Selu),
+        _ => None,
+    }
+}

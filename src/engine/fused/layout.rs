@@ -1,0 +1,84 @@
+//! Where a network's tensors lie in a layer's own buffers.
+
+/// One tensor of the network: which of the layer's two buffers it lies in, where, and how turned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) small: bool,
+    pub(super) at: usize,
+    pub(super) map: Map,
+}
+
+/// How a tensor of the network is laid out in a layer's buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Map {
+    /// As it is.
+    Plain { len: usize },
+    /// Convolution weights `[out, in, height, width]`, in groups: per group a matrix
+    /// `[height, width, in] x [out]`, what patches channels last are multiplied with.
+    Kernel { groups: usize, out: usize, input: usize, area: usize },
+    /// A matrix `[rows, columns]` as some columns of a wider one.
+    Columns { rows: usize, columns: usize, width: usize },
+}
+
+impl Part {
+    pub(super) fn small(at: usize, len: usize) -> Self {
+        Self { small: true, at, map: Map::Plain { len } }
+    }
+
+    pub(super) fn large(at: usize, map: Map) -> Self {
+        Self { small: false, at, map }
+    }
+
+    /// Numbers in the tensor.
+    pub(super) fn len(&self) -> usize {
+        match self.map {
+            Map::Plain { len } => len,
+            Map::Kernel { groups, out, input, area } => groups * out * input * area,
+            Map::Columns { rows, columns, .. } => rows * columns,
+        }
+    }
+
+    /// Copies the tensor into the layer's buffer.
+    pub(super) fn take(&self, tensor: &[f32], own: &mut [f32]) {
+        self.runs(|t, o, n| match n {
+            1 => own[o] = tensor[t],
+            _ => own[o..o + n].copy_from_slice(&tensor[t..t + n]),
+        });
+    }
+
+    /// Copies the layer's buffer back to the tensor.
+    pub(super) fn give(&self, own: &[f32], tensor: &mut [f32]) {
+        self.runs(|t, o, n| match n {
+            1 => tensor[t] = own[o],
+            _ => tensor[t..t + n].copy_from_slice(&own[o..o + n]),
+        });
+    }
+
+    /// Calls `run` with the places in the tensor and in the buffer of every run of numbers that
+    /// are neighbours in both, and its length.
+    #[inline(always)]
+    fn runs(&self, mut run: impl FnMut(usize, usize, usize)) {
+        match self.map {
+            Map::Plain { len } => run(0, self.at, len),
+            Map::Columns { rows, columns, width } => {
+                (0..rows).for_each(|r| run(r * columns, self.at + r * width, columns));
+            }
+            Map::Kernel { groups, out, input, area } => {
+                for group in 0..groups {
+                    let start = group * out * input * area;
+                    // Sixteen outputs at a time: whole cache lines on both sides.
+                    for block in (0..out).step_by(16) {
+                        for i in 0..input {
+                            for a in 0..area {
+                                for o in block..out.min(block + 16) {
+                                    let own = start + (a * input + i) * out + o;
+                                    run(start + (o * input + i) * area + a, self.at + own, 1);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

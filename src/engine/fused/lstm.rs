@@ -1,0 +1,286 @@
+//! Long short-term memory, in one direction or both.
+
+use super::layout::{Map, Part};
+use super::op::{Chunk, Op, Rows, Scratch, Seen, room};
+use super::outer;
+use crate::nn::kernels::product::{Matrix, Store, product, product_into};
+use crate::nn::kernels::tanh::one as tanh;
+use crate::nn::kernels::vectorised;
+
+/// Gates lie side by side in matrices of `4 x hidden` columns: input, forget, cell, output.
+pub(super) struct Lstm {
+    inputs: usize,
+    hidden: usize,
+    steps: usize,
+    parts: Vec<Part>,
+    directions: Vec<Direction>,
+}
+
+struct Direction {
+    /// The step before `t` is `t - 1`; in reverse it is `t + 1`.
+    reverse: bool,
+    input: Vec<f32>,
+    recurrent: Vec<f32>,
+    /// The two biases of each gate, added.
+    bias: Vec<f32>,
+}
+
+impl Lstm {
+    /// `gates`: the places of the network's gates, in its order, among those above.
+    pub(super) fn new(
+        [inputs, hidden, steps]: [usize; 3],
+        bidirectional: bool,
+        gates: [usize; 4],
+    ) -> Self {
+        let width = 4 * hidden;
+        let mut parts = Vec::new();
+        let directions = if bidirectional { 2 } else { 1 };
+        for direction in 0..directions {
+            let large = direction * (inputs + hidden) * width;
+            let small = direction * 2 * width;
+            for gate in gates {
+                let at = gate * hidden;
+                let columns = |rows| Map::Columns { rows, columns: hidden, width };
+                parts.extend([
+                    Part::large(large + at, columns(inputs)),
+                    Part::small(small + at, hidden),
+                    Part::large(large + inputs * width + at, columns(hidden)),
+                    Part::small(small + width + at, hidden),
+                ]);
+            }
+        }
+        let direction = |reverse| Direction {
+            reverse,
+            input: vec![0.0; inputs * width],
+            recurrent: vec![0.0; hidden * width],
+            bias: vec![0.0; width],
+        };
+        let directions = (0..directions).map(|d| direction(d == 1)).collect();
+        Self { inputs, hidden, steps, parts, directions }
+    }
+
+    fn width(&self) -> usize {
+        4 * self.hidden
+    }
+
+    /// Numbers in one step of the output.
+    fn outputs(&self) -> usize {
+        self.directions.len() * self.hidden
+    }
+
+    /// Large numbers of one direction.
+    fn large_each(&self) -> usize {
+        (self.inputs + self.hidden) * self.width()
+    }
+
+    /// Where, in a row of what is kept, a direction's gates and cells are.
+    fn places(&self, direction: usize) -> (usize, usize) {
+        let gates = direction * self.steps * 5 * self.hidden;
+        (gates, gates + self.steps * self.width())
+    }
+
+    /// Adds one row's gradients by both matrices to `out`, `factor` times.
+    fn gradients(&self, seen: Seen, row: usize, factor: f32, out: &mut [f32], scaled: &mut Vec<f32>) {
+        let (steps, width, hidden) = (self.steps, self.width(), self.hidden);
+        let x = &seen.x[row * steps * self.inputs..(row + 1) * steps * self.inputs];
+        let y = &seen.y[row * self.len()..(row + 1) * self.len()];
+        let kept = &seen.kept[row * self.kept()..(row + 1) * self.kept()];
+        for (d, (direction, out)) in
+            self.directions.iter().zip(out.chunks_exact_mut(self.large_each())).enumerate()
+        {
+            let (gates, _) = self.places(d);
+            let mut g = &kept[gates..gates + steps * width];
+            if factor != 1.0 {
+                let to = room(scaled, g.len());
+                to.iter_mut().zip(g).for_each(|(to, g)| *to = factor * g);
+                g = to;
+            }
+            let (input, recurrent) = out.split_at_mut(self.inputs * width);
+            let x = Matrix::new(x, steps, self.inputs);
+            product(input, Store::Add, x.transposed(), Matrix::new(g, steps, width));
+            if steps == 1 {
+                continue;
+            }
+            // Each step but the first of the walk comes after another one's output.
+            let (before, after) = if direction.reverse { (1, 0) } else { (0, 1) };
+            let y = &y[before * self.outputs() + d * hidden..];
+            let before = Matrix::strided(y, steps - 1, hidden, self.outputs());
+            let g = &g[after * width..(after + steps - 1) * width];
+            product(recurrent, Store::Add, before.transposed(), Matrix::new(g, steps - 1, width));
+        }
+    }
+}
+
+impl Op for Lstm {
+    fn len(&self) -> usize {
+        self.steps * self.outputs()
+    }
+
+    /// Per direction and step: the four gates, which the backward pass replaces by the gradients
+    /// before their non-linearities, and the cell.
+    fn kept(&self) -> usize {
+        self.directions.len() * self.steps * 5 * self.hidden
+    }
+
+    fn layout(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn load(&mut self, small: &[f32], large: &[f32]) {
+        let (width, inputs) = (4 * self.hidden, self.inputs);
+        let each = small.chunks_exact(2 * width).zip(large.chunks_exact((inputs + self.hidden) * width));
+        for (direction, (small, large)) in self.directions.iter_mut().zip(each) {
+            direction.input.copy_from_slice(&large[..inputs * width]);
+            direction.recurrent.copy_from_slice(&large[inputs * width..]);
+            let (first, second) = small.split_at(width);
+            let sums = first.iter().zip(second).map(|(a, b)| a + b);
+            direction.bias.iter_mut().zip(sums).for_each(|(b, sum)| *b = sum);
+        }
+    }
+
+    fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], kept: &mut [f32], scratch: &mut Scratch) {
+        let (n, steps, hidden, width) = (rows.all(), self.steps, self.hidden, self.width());
+        let (len, row) = (self.len(), self.kept());
+        let before = room(&mut scratch.second, n * hidden);
+        for (d, direction) in self.directions.iter().enumerate() {
+            let (gates, cells) = self.places(d);
+            let input = Matrix::new(&direction.input, self.inputs, width);
+            let recurrent = Matrix::new(&direction.recurrent, hidden, width);
+            for turn in 0..steps {
+                let t = if direction.reverse { steps - 1 - turn } else { turn };
+                let x = Matrix::strided(&x[t * self.inputs..], n, self.inputs, steps * self.inputs);
+                let z = &mut kept[gates + t * width..];
+                product_into(z, row, Store::Replace, x, input);
+                if turn > 0 {
+                    product_into(z, row, Store::Add, Matrix::new(before, n, hidden), recurrent);
+                }
+                let last = if direction.reverse { t + 1 } else { t.wrapping_sub(1) };
+                for i in 0..n {
+                    let kept = &mut kept[i * row..(i + 1) * row];
+                    let (front, back) = kept.split_at_mut(cells);
+                    let z = &mut front[gates + t * width..gates + (t + 1) * width];
+                    let h = &mut before[i * hidden..(i + 1) * hidden];
+                    if turn == 0 {
+                        h.fill(0.0);
+                    } else {
+                        h.copy_from_slice(&back[last * hidden..(last + 1) * hidden]);
+                    }
+                    let c = &mut back[t * hidden..(t + 1) * hidden];
+                    step(z, &direction.bias, c, h);
+                    let at = i * len + t * self.outputs() + d * hidden;
+                    y[at..at + hidden].copy_from_slice(h);
+                }
+            }
+        }
+    }
+
+    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, small: &mut [f32], scratch: &mut Scratch) {
+        let (n, steps, hidden, width) = (seen.rows.all(), self.steps, self.hidden, self.width());
+        let (len, row) = (self.len(), self.kept());
+        let dh = room(&mut scratch.second, n * hidden);
+        let dc = room(&mut scratch.third, n * hidden);
+        let zeros = vec![0.0; hidden];
+        for (d, direction) in self.directions.iter().enumerate() {
+            let (gates, cells) = self.places(d);
+            dh.fill(0.0);
+            dc.fill(0.0);
+            for turn in (0..steps).rev() {
+                let t = if direction.reverse { steps - 1 - turn } else { turn };
+                let last = if direction.reverse { t + 1 } else { t.wrapping_sub(1) };
+                for i in 0..n {
+                    let kept = &mut seen.kept[i * row..(i + 1) * row];
+                    let (front, back) = kept.split_at_mut(cells);
+                    let z = &mut front[gates + t * width..gates + (t + 1) * width];
+                    let before =
+                        if turn == 0 { &zeros[..] } else { &back[last * hidden..(last + 1) * hidden] };
+                    let c = &back[t * hidden..(t + 1) * hidden];
+                    let at = i * len + t * self.outputs() + d * hidden;
+                    let own = i * hidden..(i + 1) * hidden;
+                    step_back(z, c, before, &seen.g[at..at + hidden], &dh[own.clone()], &mut dc[own]);
+                }
+                let z = Matrix::strided(&seen.kept[gates + t * width..], n, width, row);
+                let recurrent = Matrix::new(&direction.recurrent, hidden, width);
+                product(dh, Store::Replace, z, recurrent.transposed());
+            }
+            let (copies, each) = (seen.rows.copies, self.small());
+            for i in 0..n {
+                let g = &seen.kept[i * row + gates..i * row + gates + steps * width];
+                let bias = &mut small[i / copies * each + d * 2 * width..][..2 * width];
+                let (first, second) = bias.split_at_mut(width);
+                outer::add_rows(g, first);
+                second.copy_from_slice(first);
+            }
+        }
+        let Some((gx, store)) = gx else { return };
+        for (d, direction) in self.directions.iter().enumerate() {
+            let (gates, _) = self.places(d);
+            let input = Matrix::new(&direction.input, self.inputs, width);
+            let store = if d == 0 { store } else { Store::Add };
+            for (i, gx) in gx.chunks_exact_mut(steps * self.inputs).enumerate() {
+                let g = &seen.kept[i * row + gates..i * row + gates + steps * width];
+                product(gx, store, Matrix::new(g, steps, width), input.transposed());
+            }
+        }
+    }
+
+    fn instance(&self, seen: Seen, out: &mut [f32], scratch: &mut Scratch) {
+        out.fill(0.0);
+        for row in 0..seen.rows.copies {
+            self.gradients(seen, row, 1.0, out, &mut scratch.second);
+        }
+    }
+
+    fn square(&self, instance: &[f32], weights: Option<&[f32]>) -> f64 {
+        outer::weighted_squares(instance, weights)
+    }
+
+    fn weighted_sum(&self, seen: Seen, factors: Option<&[f32]>, sum: &mut [f32], scratch: &mut Scratch) {
+        for row in 0..seen.rows.all() {
+            let factor = factors.map_or(1.0, |f| f[row / seen.rows.copies]);
+            self.gradients(seen, row, factor, sum, &mut scratch.second);
+        }
+    }
+}
+
+#[inline(always)]
+fn sigmoid(x: f32) -> f32 {
+    0.5 + 0.5 * tanh(0.5 * x)
+}
+
+vectorised! {
+    /// One step of one row: `z` holds the gates before their non-linearities and receives them,
+    /// `h` the cell before and receives the output, `c` receives the cell.
+    fn step(z: &mut [f32], bias: &[f32], c: &mut [f32], h: &mut [f32]) {
+        let n = c.len();
+        let (z, bias) = (&mut z[..4 * n], &bias[..4 * n]);
+        let h = &mut h[..n];
+        for j in 0..n {
+            let i = sigmoid(z[j] + bias[j]);
+            let f = sigmoid(z[n + j] + bias[n + j]);
+            let g = tanh(z[2 * n + j] + bias[2 * n + j]);
+            let o = sigmoid(z[3 * n + j] + bias[3 * n + j]);
+            (z[j], z[n + j], z[2 * n + j], z[3 * n + j]) = (i, f, g, o);
+            c[j] = f * h[j] + i * g;
+            h[j] = o * tanh(c[j]);
+        }
+    }
+}
+
+vectorised! {
+    /// The way back: `z` holds the gates and receives the gradients before their non-linearities.
+    fn step_back(z: &mut [f32], c: &[f32], before: &[f32], g: &[f32], dh: &[f32], dc: &mut [f32]) {
+        let n = c.len();
+        let (z, before, g, dh, dc) = (&mut z[..4 * n], &before[..n], &g[..n], &dh[..n], &mut dc[..n]);
+        for j in 0..n {
+            let (i, f, u, o) = (z[j], z[n + j], z[2 * n + j], z[3 * n + j]);
+            let t = tanh(c[j]);
+            let by_h = g[j] + dh[j];
+            let by_c = dc[j] + by_h * o * (1.0 - t * t);
+            z[j] = by_c * u * i * (1.0 - i);
+            z[n + j] = by_c * before[j] * f * (1.0 - f);
+            z[2 * n + j] = by_c * i * (1.0 - u * u);
+            z[3 * n + j] = by_h * t * o * (1.0 - o);
+            dc[j] = by_c * f;
+        }
+    }
+}

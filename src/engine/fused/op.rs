@@ -1,0 +1,180 @@
+//! What the fused executor asks of a layer.
+
+use super::layout::Part;
+use crate::nn::kernels::product::Store;
+
+/// How many examples a chunk holds, and how many augmented copies there are of each. Buffers hold
+/// one row per copy, the copies of an example one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows {
+    pub(super) examples: usize,
+    pub(super) copies: usize,
+}
+
+impl Rows {
+    pub(super) fn all(self) -> usize {
+        self.examples * self.copies
+    }
+}
+
+/// Buffers that a worker reuses from layer to layer.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) patches: Vec<f32>,
+    pub(super) second: Vec<f32>,
+    pub(super) third: Vec<f32>,
+    pub(super) fourth: Vec<f32>,
+    pub(super) instance: Vec<f32>,
+}
+
+/// A buffer of exactly this length; what it holds is whatever was there.
+pub(super) fn room(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+    &mut buffer[..len]
+}
+
+/// What a layer saw of one chunk, row by row: its input, its output and what it kept of the
+/// forward pass, and the gradient by its output before the activation.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) rows: Rows,
+    pub(super) x: &'a [f32],
+    pub(super) y: &'a [f32],
+    pub(super) kept: &'a [f32],
+    pub(super) g: &'a [f32],
+}
+
+impl<'a> Seen<'a> {
+    /// The part of example `i`: all its copies.
+    pub(super) fn example(self, i: usize) -> Self {
+        let part = |all: &'a [f32]| {
+            let len = all.len() / self.rows.examples;
+            &all[i * len..(i + 1) * len]
+        };
+        Self {
+            rows: Rows { examples: 1, copies: self.rows.copies },
+            x: part(self.x),
+            y: part(self.y),
+            kept: part(self.kept),
+            g: part(self.g),
+        }
+    }
+}
+
+/// Rows to be added to a sum: where each begins, and all their numbers.
+#[derive(Default)]
+pub(super) struct Sparse {
+    pub(super) at: Vec<usize>,
+    pub(super) values: Vec<f32>,
+}
+
+/// How the norms of a layer's large parameters are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// From inputs and output gradients, for a whole chunk, without the gradients themselves.
+    Ghost,
+    /// Each example's gradient in turn.
+    Instance,
+}
+
+/// A layer on plain numbers, channels last. A row of its buffers is one copy of one example.
+///
+/// Parameters are of two kinds. Small ones (biases, gains) have their per-example gradients
+/// written down during the backward pass. Large ones are either never formed per example
+/// ([`How::Ghost`]) or formed for one example at a time ([`How::Instance`]).
+pub(super) trait Op: Send + Sync {
+    /// Numbers in one row of the output.
+    fn len(&self) -> usize;
+
+    /// Numbers kept per row for the backward pass besides input and output.
+    fn kept(&self) -> usize {
+        0
+    }
+
+    /// The parameters, in the network's order.
+    fn layout(&self) -> &[Part] {
+        &[]
+    }
+
+    /// Numbers of the small parameters.
+    fn small(&self) -> usize {
+        self.layout().iter().filter(|part| part.small).map(Part::len).sum()
+    }
+
+    /// Numbers of the large parameters.
+    fn large(&self) -> usize {
+        self.layout().iter().filter(|part| !part.small).map(Part::len).sum()
+    }
+
+    /// Takes over the values of its parameters, small and large, in its own layout.
+    fn load(&mut self, _small: &[f32], _large: &[f32]) {}
+
+    /// `y` from `x`.
+    fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], kept: &mut [f32], scratch: &mut Scratch);
+
+    /// From the gradient `g` by the output: first that before the activation, in its place; then
+    /// the small parameters' gradients, `small`, one row per example, which starts at zero; then
+    /// the gradient by the input into `gx`, if anybody wants it.
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        small: &mut [f32],
+        scratch: &mut Scratch,
+    );
+
+    /// How the large parameters' norms are found; `weighted` if coordinates have weights.
+    fn how(&self, _copies: usize, _weighted: bool) -> How {
+        How::Instance
+    }
+
+    /// Adds to each example's square of the norm that of the large parameters' gradients.
+    /// Only asked if [`how`](Self::how) says `Ghost`.
+    fn squares(&self, _seen: Seen, _weights: Option<&[f32]>, _squares: &mut [f64], _scratch: &mut Scratch) {}
+
+    /// Numbers of an instance: [`large`](Self::large), unless the layer derives some of its
+    /// parameters' gradients from those of others.
+    fn instance_len(&self) -> usize {
+        self.large()
+    }
+
+    /// One example's gradient by the large parameters.
+    fn instance(&self, _seen: Seen, _out: &mut [f32], _scratch: &mut Scratch) {}
+
+    /// The square of the norm of an instance.
+    fn square(&self, _instance: &[f32], _weights: Option<&[f32]>) -> f64 {
+        0.0
+    }
+
+    /// Adds the sum over the chunk's examples of factor times gradient by the large parameters;
+    /// `None` for factors that are all one.
+    fn weighted_sum(&self, _seen: Seen, _factors: Option<&[f32]>, _sum: &mut [f32], _scratch: &mut Scratch) {}
+
+    /// Itself, if it is a dropout layer: the pass draws what is kept.
+    fn dropout(&self) -> Option<&super::plain::Dropout> {
+        None
+    }
+
+    /// Whether most of the large parameters' sum is zero: then [`rows`](Self::rows) makes it.
+    fn is_sparse(&self) -> bool {
+        false
+    }
+
+    /// As [`weighted_sum`](Self::weighted_sum), for layers whose examples touch few rows.
+    fn rows(&self, _seen: Seen, _factors: Option<&[f32]>, _sum: &mut Sparse) {}
+
+    /// Turns the sum of what [`instance`](Self::instance) makes into gradients by the parameters:
+    /// for layers whose weights are made from the parameters by a formula.
+    fn finish(&self, _large: &mut [f32]) {}
+}
+
+/// What a layer is given for its backward pass.
+pub(super) struct Chunk<'a> {
+    pub(super) rows: Rows,
+    pub(super) x: &'a [f32],
+    pub(super) y: &'a [f32],
+    pub(super) kept: &'a mut [f32],
+    pub(super) g: &'a mut [f32],
+}

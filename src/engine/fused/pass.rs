@@ -1,0 +1,343 @@
+//! One chunk of examples: forward, backward, norms, factors, sums.
+
+use super::graph::Graph;
+use super::op::{Chunk, How, Op, Rows, Scratch, Seen, Sparse, room};
+use super::outer;
+use super::plain::turn;
+use crate::engine::{Batch, ClipRule};
+use crate::nn::kernels::product::{Store, add_scaled};
+
+/// What is asked of a pass.
+pub(super) enum Ask<'a> {
+    /// The plain sum of gradients; no norms.
+    Sum,
+    /// Σ factor(norm) gradient.
+    Clip { rule: &'a ClipRule, weights: Option<&'a Own> },
+}
+
+/// A weight per parameter, in the order of the nodes' own layouts.
+pub(super) struct Own {
+    pub(super) small: Vec<f32>,
+    /// Per node, for the large ones.
+    pub(super) large: Vec<Weighted>,
+}
+
+/// The weights of a node's large parameters.
+pub(super) enum Weighted {
+    /// All ones: the node may take its shortest way.
+    Ones,
+    /// All zeros: nothing is computed.
+    Zeros,
+    /// Any others.
+    Each(Vec<f32>),
+}
+
+impl Own {
+    fn of(own: Option<&Self>, node: usize) -> Option<&[f32]> {
+        match own.map(|own| &own.large[node]) {
+            Some(Weighted::Each(weights)) => Some(weights),
+            _ => None,
+        }
+    }
+}
+
+/// Which nodes' parameters count and how their norms are found, worked out once per call.
+pub(super) struct Plan {
+    /// Per node: `None` if it has no large parameters or they are left out.
+    pub(super) how: Vec<Option<How>>,
+    /// Per value: whether its gradient is needed.
+    needed: Vec<bool>,
+    /// Per node: where its instance begins among those of an example.
+    instances: Vec<usize>,
+    /// Numbers in an example's instances.
+    instance: usize,
+    /// Per node: where the sum over its large parameters begins in the dense sum, after the small
+    /// ones; instances come first.
+    pub(super) dense: Vec<usize>,
+    pub(super) len: usize,
+    /// Numbers of one row in all buffers.
+    pub(super) row: usize,
+}
+
+impl Plan {
+    pub(super) fn of(graph: &Graph, copies: usize, weights: Option<&Own>) -> Self {
+        let nodes = &graph.nodes;
+        let mut needed = vec![false];
+        let how: Vec<Option<How>> = nodes
+            .iter()
+            .enumerate()
+            .map(|(i, node)| {
+                let small = node.small..node.small + node.op.small();
+                let (large, small) = match weights {
+                    None => (true, true),
+                    Some(own) => {
+                        let large = !matches!(own.large[i], Weighted::Zeros);
+                        (large, own.small[small.clone()].iter().any(|&w| w != 0.0))
+                    }
+                };
+                let large = large && node.op.large() > 0;
+                let learns = large || small && node.op.small() > 0;
+                let second = node.second.is_some_and(|second| needed[second]);
+                needed.push(learns || needed[node.input] || second);
+                large.then(|| node.op.how(copies, Own::of(weights, i).is_some()))
+            })
+            .collect();
+        let (mut dense, mut instances) = (vec![0; nodes.len()], vec![0; nodes.len()]);
+        let (mut at, mut instance) = (0, 0);
+        for round in [How::Instance, How::Ghost] {
+            for (i, node) in nodes.iter().enumerate() {
+                if how[i] == Some(round) && !node.op.is_sparse() {
+                    (dense[i], instances[i]) = (graph.small + at, at);
+                    at += node.op.instance_len();
+                }
+            }
+            if round == How::Instance {
+                instance = at;
+            }
+        }
+        let row = graph.input + nodes.iter().map(|n| 2 * n.op.len() + n.op.kept()).sum::<usize>();
+        Self { how, needed, instances, instance, dense, len: graph.small + at, row }
+    }
+}
+
+/// The buffers of one worker.
+#[derive(Default)]
+pub(super) struct Workspace {
+    values: Vec<Vec<f32>>,
+    gradients: Vec<Vec<f32>>,
+    kept: Vec<Vec<f32>>,
+    small: Vec<f32>,
+    instance: Vec<f32>,
+    scratch: Scratch,
+}
+
+/// Sums over some chunks.
+#[derive(Default)]
+pub(super) struct Sums {
+    pub(super) dense: Vec<f32>,
+    /// Per node; empty for those whose sums are dense.
+    pub(super) sparse: Vec<Sparse>,
+    pub(super) norms: Vec<f32>,
+    pub(super) losses: Vec<f32>,
+}
+
+impl Workspace {
+    /// Adds the share of the batch's examples `ids` to the sums.
+    pub(super) fn run(
+        &mut self,
+        graph: &Graph,
+        plan: &Plan,
+        batch: &Batch,
+        ids: &[usize],
+        ask: &Ask,
+        sums: &mut Sums,
+    ) {
+        let rows = Rows { examples: ids.len(), copies: batch.copies() };
+        self.forward(graph, rows, batch, ids);
+        self.losses(graph, rows, batch, ids, &mut sums.losses);
+        self.backward(graph, plan, rows);
+        let Ask::Clip { rule, weights } = ask else {
+            return self.add(graph, plan, rows, None, sums);
+        };
+        let squares = self.squares(graph, plan, rows, *weights);
+        let mut factors = Vec::with_capacity(rows.examples);
+        for (i, square) in squares.into_iter().enumerate() {
+            let square = square + self.instances(graph, plan, rows, i, *weights);
+            let norm = square.sqrt() as f32;
+            sums.norms.push(norm);
+            // Where the norm is not finite, the caller leaves the example out and starts again.
+            let factor = if norm.is_finite() { rule.factor(norm) } else { 0.0 };
+            factors.push(factor);
+            let sum = &mut sums.dense[graph.small..graph.small + plan.instance];
+            add_scaled(sum, factor, &self.instance[..plan.instance]);
+        }
+        self.add(graph, plan, rows, Some(&factors), sums);
+    }
+
+    fn forward(&mut self, graph: &Graph, rows: Rows, batch: &Batch, ids: &[usize]) {
+        let n = graph.nodes.len();
+        self.values.resize_with(n + 1, Vec::new);
+        self.gradients.resize_with(n + 1, Vec::new);
+        self.kept.resize_with(n, Vec::new);
+        let first = room(&mut self.values[0], rows.all() * graph.input);
+        let per = rows.copies * graph.input;
+        for (&id, to) in ids.iter().zip(first.chunks_exact_mut(per)) {
+            let images = batch.features(id).chunks_exact(graph.input);
+            for (from, to) in images.zip(to.chunks_exact_mut(graph.input)) {
+                turn(from, graph.channels, to, |to, from| *to = from);
+            }
+        }
+        let mut layer = 0;
+        for (i, node) in graph.nodes.iter().enumerate() {
+            let (before, after) = self.values.split_at_mut(i + 1);
+            let y = room(&mut after[0], rows.all() * node.op.len());
+            let kept = room(&mut self.kept[i], rows.all() * node.op.kept());
+            if let Some(dropout) = node.op.dropout() {
+                for (row, kept) in kept.chunks_exact_mut(dropout.len()).enumerate() {
+                    let (example, copy) = (row / rows.copies, row % rows.copies);
+                    let row = ids[example] * rows.copies + copy;
+                    let mask = room(&mut self.scratch.second, kept.len());
+                    batch.dropout_mask(row, layer, dropout.rate, mask);
+                    turn(mask, dropout.channels, kept, |to, from| *to = from);
+                }
+                layer += 1;
+            }
+            let x = &before[node.input][..rows.all() * graph.width(node.input)];
+            node.op.forward(rows, x, y, kept, &mut self.scratch);
+            if let Some(second) = node.second {
+                let len = y.len();
+                outer::add(y, &before[second][..len]);
+            }
+        }
+    }
+
+    /// Each example's cross-entropy, and the gradient by the logits: of the SUM over examples of
+    /// the mean over copies.
+    fn losses(
+        &mut self,
+        graph: &Graph,
+        rows: Rows,
+        batch: &Batch,
+        ids: &[usize],
+        losses: &mut Vec<f32>,
+    ) {
+        let last = graph.nodes.len();
+        let classes = graph.width(last);
+        let logits = &self.values[last][..rows.all() * classes];
+        let gradient = room(&mut self.gradients[last], logits.len());
+        let each = logits.chunks_exact(rows.copies * classes);
+        let each = each.zip(gradient.chunks_exact_mut(rows.copies * classes)).zip(ids);
+        for ((logits, gradient), &id) in each {
+            let label = batch.label(id) as usize;
+            let mut loss = 0.0;
+            for (z, g) in logits.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes)) {
+                let largest = z.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a || b.is_nan() { b } else { a });
+                let exps = z.iter().map(|z| f64::from(z - largest).exp());
+                let total: f64 = exps.sum();
+                for (g, z) in g.iter_mut().zip(z) {
+                    *g = (f64::from(z - largest).exp() / total) as f32;
+                }
+                g[label] -= 1.0;
+                loss += total.ln() - f64::from(z[label] - largest);
+            }
+            losses.push((loss / rows.copies as f64) as f32);
+            if rows.copies > 1 {
+                gradient.iter_mut().for_each(|g| *g /= rows.copies as f32);
+            }
+        }
+    }
+
+    fn backward(&mut self, graph: &Graph, plan: &Plan, rows: Rows) {
+        let small = room(&mut self.small, rows.examples * graph.small);
+        small.fill(0.0);
+        let mut line = Vec::new();
+        let mut written = vec![false; graph.nodes.len() + 1];
+        for (i, node) in graph.nodes.iter().enumerate().rev() {
+            if !plan.needed[i + 1] {
+                continue;
+            }
+            let len = rows.all() * node.op.len();
+            let x_len = rows.all() * graph.width(node.input);
+            let (before, after) = self.gradients.split_at_mut(i + 1);
+            let g = &mut after[0][..len];
+            if let Some(second) = node.second.filter(|&second| plan.needed[second]) {
+                let to = room(&mut before[second], len);
+                match written[second] {
+                    true => outer::add(to, g),
+                    false => to.copy_from_slice(g),
+                }
+                written[second] = true;
+            }
+            let wanted = plan.needed[node.input];
+            let store = if written[node.input] { Store::Add } else { Store::Replace };
+            written[node.input] = true;
+            let gx = wanted.then(|| (room(&mut before[node.input], x_len), store));
+            let chunk = Chunk {
+                rows,
+                x: &self.values[node.input][..x_len],
+                y: &self.values[i + 1][..len],
+                kept: &mut self.kept[i][..rows.all() * node.op.kept()],
+                g,
+            };
+            let own = node.op.small();
+            line.clear();
+            line.resize(rows.examples * own, 0.0);
+            node.op.backward(chunk, gx, &mut line, &mut self.scratch);
+            if own > 0 {
+                let each = small.chunks_exact_mut(graph.small).zip(line.chunks_exact(own));
+                each.for_each(|(row, own)| row[node.small..node.small + own.len()].copy_from_slice(own));
+            }
+        }
+    }
+
+    /// The squares of the norms of all that is not instantiated.
+    fn squares(&mut self, graph: &Graph, plan: &Plan, rows: Rows, weights: Option<&Own>) -> Vec<f64> {
+        let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
+        let mut squares: Vec<f64> =
+            small.map(|own| outer::weighted_squares(own, weights.map(|w| &w.small[..]))).collect();
+        squares.resize(rows.examples, 0.0);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for (i, node) in graph.nodes.iter().enumerate() {
+            if plan.how[i] == Some(How::Ghost) {
+                let weights = Own::of(weights, i);
+                node.op.squares(self.seen(graph, i, rows), weights, &mut squares, &mut scratch);
+            }
+        }
+        self.scratch = scratch;
+        squares
+    }
+
+    /// Forms example `i`'s instances; the square of their norm.
+    fn instances(&mut self, graph: &Graph, plan: &Plan, rows: Rows, i: usize, weights: Option<&Own>) -> f64 {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut instance = std::mem::take(&mut self.instance);
+        let mut square = 0.0;
+        room(&mut instance, plan.instance);
+        for (at, node) in graph.nodes.iter().enumerate() {
+            if plan.how[at] == Some(How::Instance) {
+                let start = plan.instances[at];
+                let out = &mut instance[start..start + node.op.instance_len()];
+                node.op.instance(self.seen(graph, at, rows).example(i), out, &mut scratch);
+                square += node.op.square(out, Own::of(weights, at));
+            }
+        }
+        (self.scratch, self.instance) = (scratch, instance);
+        square
+    }
+
+    /// Adds the sums of all that is not instantiated; without factors, of everything.
+    fn add(&mut self, graph: &Graph, plan: &Plan, rows: Rows, factors: Option<&[f32]>, sums: &mut Sums) {
+        let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
+        for (i, own) in small.enumerate() {
+            add_scaled(&mut sums.dense[..graph.small], factors.map_or(1.0, |f| f[i]), own);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for (i, node) in graph.nodes.iter().enumerate() {
+            match plan.how[i] {
+                None => continue,
+                Some(How::Instance) if factors.is_some() => continue,
+                _ => {}
+            }
+            let seen = self.seen(graph, i, rows);
+            if node.op.is_sparse() {
+                node.op.rows(seen, factors, &mut sums.sparse[i]);
+                continue;
+            }
+            let sum = &mut sums.dense[plan.dense[i]..plan.dense[i] + node.op.instance_len()];
+            node.op.weighted_sum(seen, factors, sum, &mut scratch);
+        }
+        self.scratch = scratch;
+    }
+
+    fn seen(&self, graph: &Graph, i: usize, rows: Rows) -> Seen<'_> {
+        let node = &graph.nodes[i];
+        let (n, len) = (rows.all(), node.op.len());
+        Seen {
+            rows,
+            x: &self.values[node.input][..n * graph.width(node.input)],
+            y: &self.values[i + 1][..n * len],
+            kept: &self.kept[i][..n * node.op.kept()],
+            g: &self.gradients[i + 1][..n * len],
+        }
+    }
+}

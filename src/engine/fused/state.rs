@@ -1,0 +1,244 @@
+//! What is kept from step to step: the graph with its weights, and the workers' buffers.
+
+use std::sync::Mutex;
+
+use super::graph::Graph;
+use super::op::{How, Sparse};
+use super::pass::{Ask, Own, Plan, Sums, Weighted, Workspace};
+use crate::Result;
+use crate::engine::{Batch, ClippedSum, Gradients, Weights};
+use crate::nn::kernels::product::add_scaled;
+use crate::nn::{LayerSpec, Network, workers};
+
+/// Numbers in the buffers of the examples that a worker has in hand: about what its share of the
+/// processor's caches holds.
+const IN_HAND: usize = 1 << 20;
+
+/// Parts of a batch whose sums are made one by one and added in order. More of them could be
+/// worked on at once; each costs one pass over all parameters.
+const SEGMENTS: usize = 16;
+
+pub(super) struct State {
+    specs: Vec<LayerSpec>,
+    input_shape: Vec<usize>,
+    graph: Graph,
+    workspaces: Mutex<Vec<Workspace>>,
+    sums: Mutex<Vec<Sums>>,
+    small: Vec<f32>,
+    large: Vec<f32>,
+}
+
+impl State {
+    pub(super) fn of(network: &Network) -> Self {
+        Self {
+            specs: network.specs().to_vec(),
+            input_shape: network.input_shape().to_vec(),
+            graph: Graph::of(network.input_shape(), network.specs()),
+            workspaces: Mutex::default(),
+            sums: Mutex::default(),
+            small: Vec::new(),
+            large: Vec::new(),
+        }
+    }
+
+    /// Whether it was made for networks of this architecture.
+    pub(super) fn suits(&self, network: &Network) -> bool {
+        self.input_shape == network.input_shape() && self.specs == network.specs()
+    }
+
+    /// Takes over the network's parameters.
+    pub(super) fn load(&mut self, network: &Network) {
+        let hosts = network.hosts();
+        let mut hosts = hosts.iter();
+        for node in &mut self.graph.nodes {
+            self.small.resize(node.op.small(), 0.0);
+            self.large.resize(node.op.large(), 0.0);
+            for (part, host) in node.op.layout().iter().zip(&mut hosts) {
+                let own = if part.small { &mut self.small } else { &mut self.large };
+                part.take(host.slice(), own);
+            }
+            node.op.load(&self.small, &self.large);
+        }
+    }
+
+    /// Weights in the layers' own layouts.
+    pub(super) fn own(&self, weights: &Weights) -> Own {
+        let mut small = vec![0.0; self.graph.small];
+        let mut entries = weights.entries().iter();
+        let large = self.graph.nodes.iter().map(|node| {
+            let mut large = vec![0.0; node.op.large()];
+            let small = &mut small[node.small..node.small + node.op.small()];
+            for (part, entry) in node.op.layout().iter().zip(&mut entries) {
+                part.take(&entry.values, if part.small { &mut *small } else { &mut large });
+            }
+            if large.iter().all(|&w| w == 1.0) {
+                Weighted::Ones
+            } else if large.iter().all(|&w| w == 0.0) {
+                Weighted::Zeros
+            } else {
+                Weighted::Each(large)
+            }
+        });
+        let large = large.collect();
+        Own { small, large }
+    }
+
+    /// How the norms of the parameters are found, in the network's order.
+    pub(super) fn how(&self) -> Vec<&'static str> {
+        let plan = Plan::of(&self.graph, 1, None);
+        let each = self.graph.nodes.iter().zip(plan.how).flat_map(|(node, how)| {
+            node.op.layout().iter().map(move |part| match how {
+                Some(How::Ghost) if !part.small => "ghost",
+                _ => "instantiated",
+            })
+        });
+        each.collect()
+    }
+
+    /// The sums over the batch's examples, those that are not finite left out.
+    pub(super) fn sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        ask: &Ask,
+        chunk: Option<usize>,
+    ) -> Result<ClippedSum> {
+        let weights = if let Ask::Clip { weights, .. } = ask { *weights } else { None };
+        let plan = Plan::of(&self.graph, batch.copies(), weights);
+        let chunk = chunk.unwrap_or_else(|| (IN_HAND / (plan.row * batch.copies())).clamp(1, 64));
+        let mut ids = batch.finite();
+        // An example with finite features can still have a gradient that overflows. It is then
+        // taken out and all is done again, so that the others fall into the very chunks, and
+        // into the very rounding, of a batch without it.
+        let (sums, sparse) = loop {
+            let (sums, sparse) = self.segments(&plan, batch, &ids, ask, chunk)?;
+            let norm = |i: usize| sums.norms.get(i).is_none_or(|norm| norm.is_finite());
+            let finite = |i: usize| norm(i) && sums.losses[i].is_finite();
+            if (0..ids.len()).all(finite) {
+                break (sums, sparse);
+            }
+            let mut i = 0..ids.len();
+            ids.retain(|_| i.next().is_some_and(finite));
+        };
+        let mut norms = vec![f32::NAN; batch.len()];
+        let mut losses = vec![f32::NAN; batch.len()];
+        for (i, &id) in ids.iter().enumerate() {
+            losses[id] = sums.losses[i];
+            if let Some(&norm) = sums.norms.get(i) {
+                norms[id] = norm;
+            }
+        }
+        let sum = self.unload(&plan, network, sums, sparse);
+        Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - ids.len() })
+    }
+
+    /// Adds up the segments' sums in their order; those of sparse layers as full tables.
+    fn segments(
+        &self,
+        plan: &Plan,
+        batch: &Batch,
+        ids: &[usize],
+        ask: &Ask,
+        chunk: usize,
+    ) -> Result<(Sums, Vec<Vec<f32>>)> {
+        let segments: Vec<&[usize]> =
+            ids.chunks(ids.len().div_ceil(SEGMENTS).next_multiple_of(chunk.min(4)).max(1)).collect();
+        let nodes = &self.graph.nodes;
+        let mut all = Sums { dense: vec![0.0; plan.len], ..Sums::default() };
+        let mut tables: Vec<Vec<f32>> = nodes
+            .iter()
+            .map(|node| vec![0.0; if node.op.is_sparse() { node.op.large() } else { 0 }])
+            .collect();
+        workers::in_order(
+            segments.len(),
+            |i| {
+                let mut workspace = taken(&self.workspaces);
+                let mut sums: Sums = taken(&self.sums);
+                sums.clear(plan.len, nodes.len());
+                for ids in segments[i].chunks(chunk) {
+                    workspace.run(&self.graph, plan, batch, ids, ask, &mut sums);
+                }
+                put_back(&self.workspaces, workspace);
+                sums
+            },
+            |_, mut sums| {
+                add_scaled(&mut all.dense, 1.0, &sums.dense);
+                all.norms.append(&mut sums.norms);
+                all.losses.append(&mut sums.losses);
+                for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
+                    sparse.add_to(table);
+                }
+                put_back(&self.sums, sums);
+            },
+        )?;
+        Ok((all, tables))
+    }
+
+    /// From sums in the layers' own layouts to gradients in the network's.
+    fn unload(
+        &self,
+        plan: &Plan,
+        network: &Network,
+        mut sums: Sums,
+        tables: Vec<Vec<f32>>,
+    ) -> Gradients {
+        let mut gradients = Gradients::zeros_like(network);
+        let (small, _) = sums.dense.split_at(self.graph.small);
+        let small = small.to_vec();
+        let mut entries = gradients.entries.iter_mut();
+        for (i, (node, mut table)) in self.graph.nodes.iter().zip(tables).enumerate() {
+            if plan.how[i].is_some() && !node.op.is_sparse() {
+                table.clear();
+                let sum = &mut sums.dense[plan.dense[i]..plan.dense[i] + node.op.instance_len()];
+                table.extend_from_slice(sum);
+                table.resize(node.op.large(), 0.0);
+                node.op.finish(&mut table);
+            }
+            let small = &small[node.small..node.small + node.op.small()];
+            for (part, entry) in node.op.layout().iter().zip(&mut entries) {
+                match part.small {
+                    true => part.give(small, &mut entry.values),
+                    false if table.is_empty() => {}
+                    false => part.give(&table, &mut entry.values),
+                }
+            }
+        }
+        gradients
+    }
+}
+
+impl Sums {
+    fn clear(&mut self, len: usize, nodes: usize) {
+        self.dense.clear();
+        self.dense.resize(len, 0.0);
+        self.norms.clear();
+        self.losses.clear();
+        self.sparse.resize_with(nodes, Sparse::default);
+        self.sparse.iter_mut().for_each(Sparse::clear);
+    }
+}
+
+impl Sparse {
+    fn clear(&mut self) {
+        self.at.clear();
+        self.values.clear();
+    }
+
+    fn add_to(&self, table: &mut [f32]) {
+        let width = self.values.len() / self.at.len().max(1);
+        for (&at, row) in self.at.iter().zip(self.values.chunks_exact(width.max(1))) {
+            add_scaled(&mut table[at..at + width], 1.0, row);
+        }
+    }
+}
+
+/// One of the buffers that nobody uses, or a new one.
+fn taken<T: Default>(spare: &Mutex<Vec<T>>) -> T {
+    spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
+}
+
+fn put_back<T>(spare: &Mutex<Vec<T>>, used: T) {
+    if let Ok(mut spare) = spare.lock() {
+        spare.push(used);
+    }
+}
