@@ -11,8 +11,8 @@ mod tanh;
 pub use columns::Window;
 pub(super) use ops::{conv2d, max_pool, tanh};
 
-/// Compiles a loop twice, for every machine and for those with AVX2, and chooses when called.
-/// Rust never fuses or reorders floating-point operations, so both give the same bits.
+/// Compiles a loop three times, for every machine and for those with AVX2 and AVX-512, and chooses
+/// when called. Rust never fuses or reorders floating-point operations, so all give the same bits.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$doc])*
@@ -25,6 +25,18 @@ macro_rules! vectorised {
                 fn wide($($arg: $type),*) $(-> $out)? {
                     plain($($arg),*)
                 }
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                fn widest($($arg: $type),*) $(-> $out)? {
+                    plain($($arg),*)
+                }
+                if std::is_x86_feature_detected!("avx512f")
+                    && std::is_x86_feature_detected!("avx512bw")
+                    && std::is_x86_feature_detected!("avx512dq")
+                    && std::is_x86_feature_detected!("avx512vl")
+                {
+                    // SAFETY: the processor has these parts of AVX-512, as it just said.
+                    return unsafe { widest($($arg),*) };
+                }
                 if std::is_x86_feature_detected!("avx2") {
                     // SAFETY: the processor has AVX2, as it just said.
                     return unsafe { wide($($arg),*) };
@@ -34,4 +46,4 @@ macro_rules! vectorised {
         }
     };
 }
-use vectorised;
+pub(crate) use vectorised;
