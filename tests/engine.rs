@@ -97,6 +97,7 @@ fn random_network(rng: &mut ChaCha8Rng) -> (Network, Vec<usize>) {
                 stride: [1 + below(2), 1 + below(3)],
                 padding: [below(3), below(3)],
                 bias: below(2) == 0,
+                ..Conv2dSpec::new(1, 1, 1)
             };
             push(LayerSpec::Conv2d(conv), &mut now);
             push(activation(below(2) == 0), &mut now);
@@ -330,7 +331,8 @@ fn conv(
     bias: bool,
 ) -> LayerSpec {
     let [channels_in, channels_out] = channels;
-    LayerSpec::Conv2d(Conv2dSpec { channels_in, channels_out, kernel, stride, padding, bias })
+    let spec = Conv2dSpec::new(channels_in, channels_out, 1);
+    LayerSpec::Conv2d(Conv2dSpec { kernel, stride, padding, bias, ..spec })
 }
 
 /// The layers of the cases this version has layers for; places in the list are PyTorch's.

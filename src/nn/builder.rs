@@ -1,10 +1,8 @@
 //! From a recipe and a data set to a model.
 
-use rand::rngs::SysRng;
-use rand::{Rng, SeedableRng, TryRng};
-use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
+use super::init::{Draws, Initialisation, fresh_seed};
 use super::{LayerSpec, Model, Network};
 use crate::{Error, ErrorKind, Result};
 
@@ -17,6 +15,8 @@ pub enum Activation {
     Tanh,
     /// max(0, x).
     Relu,
+    /// Scaled exponential linear unit: keeps mean 0 and variance 1 without normalisation.
+    Selu,
 }
 
 impl Activation {
@@ -24,6 +24,15 @@ impl Activation {
         match self {
             Self::Tanh => LayerSpec::Tanh,
             Self::Relu => LayerSpec::Relu,
+            Self::Selu => LayerSpec::Selu,
+        }
+    }
+
+    /// What models with this activation start from unless they are told otherwise.
+    pub(super) fn initialisation(self) -> Initialisation {
+        match self {
+            Self::Tanh | Self::Relu => Initialisation::Uniform,
+            Self::Selu => Initialisation::LecunNormal,
         }
     }
 }
@@ -40,6 +49,7 @@ pub struct ModelBuilder {
     pub(super) classes: usize,
     pub(super) hidden: Vec<usize>,
     pub(super) activation: Activation,
+    pub(super) initialisation: Option<Initialisation>,
     pub(super) seed: Option<u64>,
 }
 
@@ -56,9 +66,14 @@ impl ModelBuilder {
         self
     }
 
-    /// Builds the model with fresh parameters: uniform between ±1/√fan-in, weights and biases
-    /// alike (PyTorch's default for linear and convolution layers). The same seed gives the same
-    /// parameters on every machine.
+    /// How the first parameters are drawn; if not given, as suits the activation:
+    /// [`Initialisation::LecunNormal`] for SELU, [`Initialisation::Uniform`] for the others.
+    pub fn initialisation(mut self, initialisation: Initialisation) -> Self {
+        self.initialisation = Some(initialisation);
+        self
+    }
+
+    /// Builds the model with fresh parameters; the same seed gives the same ones.
     ///
     /// # Errors
     /// If the data's shape does not suit the model, or the operating system gives no randomness.
@@ -72,25 +87,10 @@ impl ModelBuilder {
             Some(seed) => seed,
             None => fresh_seed()?,
         };
-        let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        let network = Network::build(&self.input_shape, &specs, |_, shape, fan_in| {
-            let bound = 1.0 / (fan_in as f64).sqrt();
-            (0..shape.iter().product()).map(|_| uniform(&mut rng, bound)).collect()
-        })?;
+        let how = self.initialisation.unwrap_or_else(|| self.activation.initialisation());
+        let mut draws = Draws::new(seed, how);
+        let network = Network::build_by(&self.input_shape, &specs, &mut |spec| draws.of(spec))?;
         let model = Model::new(self.name, self.classes, seed, network);
         Ok(if self.seed.is_some() { model } else { model.drawn_at_random() })
     }
-}
-
-/// Uniform between -bound and bound, from 53 random bits.
-fn uniform(rng: &mut ChaCha20Rng, bound: f64) -> f32 {
-    let unit = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-    ((2.0 * unit - 1.0) * bound) as f32
-}
-
-fn fresh_seed() -> Result<u64> {
-    SysRng.try_next_u64().map_err(|e| {
-        Error::new(ErrorKind::Io, "the operating system gave no random seed", e.to_string())
-            .fix("give one: .seed(1)")
-    })
 }

@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 
+use super::layers::{ParameterSpec, listed};
 use super::{LayerSpec, Model, Network, network};
 use crate::{Error, ErrorKind, Result};
 
 /// The metadata's key: what makes a safetensors file one of ours.
 const KEY: &str = "epsilab";
 
-/// The version of the description written here; older ones stay readable.
-const FORMAT: u32 = 1;
+/// The version of the description written here; older ones stay readable. 2 knows normalisation,
+/// memories, blocks and more kinds of convolutions.
+const FORMAT: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Description {
@@ -134,20 +136,17 @@ fn read_values(
         return Err(format!("its layers do not end in its {} classes", about.classes));
     }
     let mut values = HashMap::new();
-    for (index, layer) in about.layers.iter().enumerate() {
-        for (name, shape) in layer.parameters() {
-            let path = format!("{index}.{name}");
-            let tensor = tensors.tensor(&path).map_err(|_| format!("{path} is missing"))?;
-            if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
-                return Err(format!(
-                    "{path} is {:?} {:?} where the architecture wants F32 {shape:?}",
-                    tensor.dtype(),
-                    tensor.shape()
-                ));
-            }
-            let numbers = tensor.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
-            values.insert(path, numbers.map(f32::from_le_bytes).collect());
+    for ParameterSpec { path, shape, .. } in listed(&about.layers) {
+        let tensor = tensors.tensor(&path).map_err(|_| format!("{path} is missing"))?;
+        if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
+            return Err(format!(
+                "{path} is {:?} {:?} where the architecture wants F32 {shape:?}",
+                tensor.dtype(),
+                tensor.shape()
+            ));
         }
+        let numbers = tensor.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
+        values.insert(path, numbers.map(f32::from_le_bytes).collect());
     }
     if values.len() != tensors.len() {
         return Err(format!("it holds {} tensors, not {}", tensors.len(), values.len()));

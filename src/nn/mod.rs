@@ -7,6 +7,7 @@
 mod builder;
 mod file;
 pub(crate) mod host;
+mod init;
 pub(crate) mod kernels;
 mod layers;
 pub(crate) mod loss;
@@ -21,16 +22,20 @@ mod value;
 pub(crate) mod workers;
 
 pub use builder::{Activation, ModelBuilder};
+pub use init::Initialisation;
 pub use kernels::Window;
 pub use layers::{
-    AvgPool2d, AvgPool2dSpec, Conv2d, Conv2dSpec, Flatten, GlobalAvgPool, Layer, LayerSpec, Linear,
-    LinearSpec, MaxPool2d, MaxPool2dSpec, Relu, Tanh,
+    AvgPool2d, AvgPool2dSpec, BothWays, Conv2d, Conv2dSpec, Directions, Dropout, DropoutSpec,
+    Embedding, EmbeddingSpec, Flatten, GlobalAvgPool, Group, GroupNorm, GroupNormSpec, GroupSpec,
+    Guard, Layer, LayerNorm, LayerNormSpec, LayerSpec, Linear, LinearSpec, Lstm, LstmSpec,
+    MaxPool2d, MaxPool2dSpec, MeanOverTime, Memory, Relu, Residual, ResidualSpec, Selu,
+    Standardisation, Tanh,
 };
 pub use model::Model;
 pub use network::Network;
 pub use parameters::Parameter;
 pub use summary::{LayerInfo, Summary};
-pub use tape::{NoTape, Tape};
+pub use tape::{NoTape, Site, Standardised, Tape};
 pub use value::Value;
 
 #[cfg(test)]

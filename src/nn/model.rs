@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::Network;
 use super::summary::{LayerInfo, Summary};
-use super::{Network, network};
 
 /// A classifier: a network, its name and what it was made for. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -64,10 +64,7 @@ impl Model {
 
     /// Its layers, in order, with shapes and parameter counts.
     pub fn layers(&self) -> Vec<LayerInfo> {
-        let specs = self.network.specs();
-        let shapes = network::shapes(self.input_shape(), specs).unwrap_or_default();
-        let each = specs.iter().zip(shapes).enumerate();
-        each.map(|(index, (spec, shape))| LayerInfo::new(index, spec, shape)).collect()
+        LayerInfo::list("", self.input_shape(), self.network.specs())
     }
 
     /// The layers as a table.

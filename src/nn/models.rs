@@ -45,6 +45,7 @@ fn builder(name: &'static str, recipe: Recipe, data: &Dataset, hidden: &[usize])
         classes: data.classes(),
         hidden: hidden.to_vec(),
         activation: Activation::default(),
+        initialisation: None,
         seed: None,
     }
 }
@@ -60,12 +61,9 @@ fn papernot_layers(builder: &ModelBuilder) -> Result<Vec<LayerSpec>> {
     };
     let conv = |channels_in, channels_out, side, padding| {
         LayerSpec::Conv2d(Conv2dSpec {
-            channels_in,
-            channels_out,
-            kernel: [side; 2],
             stride: [2; 2],
             padding: [padding; 2],
-            bias: true,
+            ..Conv2dSpec::new(channels_in, channels_out, side)
         })
     };
     let pool = || LayerSpec::MaxPool2d(MaxPool2dSpec { kernel: [2; 2], stride: [1; 2] });

@@ -1,10 +1,12 @@
 //! A list of layers, one after the other.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use burn::module::{Module, ParamId};
 use burn::prelude::*;
 
+use super::layers::{Init, ParameterSpec, Source, listed, run};
 use super::parameters::{self, Parameter};
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
 use crate::{Error, ErrorKind, Result};
@@ -24,7 +26,8 @@ pub struct Network {
 
 impl Network {
     /// A network on the CPU; `fill` gives the numbers of each parameter from its path
-    /// (`"0.weight"`), its shape (see [`Parameter`]) and its fan-in.
+    /// (`"0.weight"`), its shape (see [`Parameter`]) and its fan-in, which is 1 for parameters
+    /// that are no weight or bias over inputs.
     ///
     /// # Errors
     /// If the layers do not fit together, or none of them has parameters.
@@ -36,15 +39,25 @@ impl Network {
         specs: &[LayerSpec],
         mut fill: impl FnMut(&str, &[usize], usize) -> Vec<f32>,
     ) -> Result<Self> {
+        Self::build_by(input_shape, specs, &mut |spec| {
+            let fan_in = match spec.init {
+                Init::Weight { fan_in } | Init::Bias { fan_in } => fan_in,
+                Init::Ones | Init::Zeros | Init::Normal => 1,
+            };
+            fill(&spec.path, &spec.shape, fan_in)
+        })
+    }
+
+    /// The same from all that is known of each parameter.
+    pub(crate) fn build_by(
+        input_shape: &[usize],
+        specs: &[LayerSpec],
+        fill: &mut dyn FnMut(&ParameterSpec) -> Vec<f32>,
+    ) -> Result<Self> {
         check(input_shape, specs)?;
         let device = Device::flex();
-        let layers = specs.iter().enumerate().map(|(index, spec)| {
-            let mut fill = |name: &str, shape: &[usize], fan_in: usize| {
-                fill(&format!("{index}.{name}"), shape, fan_in)
-            };
-            spec.build(&mut fill, &device)
-        });
-        let layers = layers.collect();
+        let mut source = Source::new(listed(specs), fill, &device);
+        let layers = specs.iter().map(|spec| spec.build(&mut source)).collect();
         Ok(Self { layers, specs: specs.into(), input_shape: input_shape.into() })
     }
 
@@ -78,11 +91,7 @@ impl Network {
 
     /// Logits `[batch, classes]`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let mut x = x;
-        for (index, layer) in self.layers.iter().enumerate() {
-            x = layer.forward(index, x, tape);
-        }
-        x.flat()
+        run(&self.layers, x, tape).flat()
     }
 
     /// Logits of `n` examples given as row-major numbers, without a tape.
@@ -95,10 +104,11 @@ impl Network {
         self.devices().into_iter().next().unwrap_or_else(Device::flex)
     }
 
-    /// All trainable tensors, in the order of the layers, weight before bias.
+    /// All trainable tensors, in the order of the layers and, within one, of
+    /// [`LayerSpec::parameters`].
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut all = Vec::new();
-        parameters::visit(self, |parameter, _| all.push(parameter));
+        self.walk(|parameter, _| all.push(parameter));
         all
     }
 
@@ -115,8 +125,17 @@ impl Network {
     /// All trainable tensors with a copy of their numbers, row-major.
     pub fn values(&self) -> Vec<(Parameter, Vec<f32>)> {
         let mut all = Vec::new();
-        parameters::visit(self, |parameter, read| all.push((parameter, read())));
+        self.walk(|parameter, read| all.push((parameter, read())));
         all
+    }
+
+    fn walk(&self, mut found: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>)) {
+        // Layers are built from this list, in this order.
+        let mut names = listed(&self.specs).into_iter();
+        parameters::visit(self, |parameter, read| {
+            let path = names.next().map_or(parameter.path, |spec| spec.path);
+            found(Parameter { path, ..parameter }, read);
+        });
     }
 
     /// The same network with every parameter tracked by autodiff, for ordinary gradients.
@@ -133,7 +152,13 @@ impl Network {
 /// The shape of one example after each layer.
 pub(crate) fn shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Result<Vec<Vec<usize>>> {
     let mut shape = input_shape.to_vec();
-    let each = specs.iter().map(|spec| {
+    let mut names = HashSet::new();
+    let each = specs.iter().enumerate().map(|(index, spec)| {
+        if !names.insert(spec.place(index)) {
+            let what = format!("two groups named {:?} in one list of layers", spec.place(index));
+            return Err(Error::new(ErrorKind::Model, what, "their parameters have the same paths")
+                .fix("give each its own name"));
+        }
         shape = spec.output_shape(&shape)?;
         Ok(shape.clone())
     });
@@ -141,8 +166,12 @@ pub(crate) fn shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Result<Vec<V
 }
 
 fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<()> {
+    if input_shape.contains(&0) {
+        let what = format!("examples of shape {input_shape:?}");
+        return Err(Error::new(ErrorKind::Model, what, "there is nothing in them to learn from"));
+    }
     let shapes = shapes(input_shape, specs)?;
-    if specs.iter().all(|spec| spec.parameters().is_empty()) {
+    if listed(specs).is_empty() {
         return Err(Error::new(
             ErrorKind::Model,
             format!("a network of {} layers without parameters", specs.len()),

@@ -8,7 +8,8 @@ use super::host;
 /// One trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Layer number and name: `"0.weight"`, `"0.bias"`.
+    /// Where it is: places in the list of layers, names of groups and of the tensor, with dots
+    /// between them: `"0.weight"`, `"3.body.2.weight"`, `"stem.0.bias"`.
     pub path: String,
     /// Burn's name for the tensor.
     pub id: ParamId,
@@ -38,19 +39,19 @@ pub(crate) fn visit<M: Module>(
     mut found: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>),
 ) {
     struct Walk<'a> {
-        path: Vec<String>,
+        path: Vec<Option<String>>,
         found: &'a mut Found<'a>,
     }
     impl ModuleVisitor for Walk<'_> {
-        fn enter_module(&mut self, name: &str, _container: &str) {
-            self.path.push(name.to_owned());
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.path.push(if told(name, container) { Some(name.to_owned()) } else { None });
         }
         fn exit_module(&mut self, _name: &str, _container: &str) {
             self.path.pop();
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let parameter = Parameter {
-                path: short(&self.path),
+                path: join(&self.path),
                 id: param.id,
                 shape: param.val().dims().to_vec(),
             };
@@ -84,12 +85,12 @@ pub(crate) fn untracked<M: Module>(module: M) -> M {
     module.map(&mut Untrack)
 }
 
-/// `["layers", "3", "Conv2d", "inner", "weight"]` reads `"3.weight"`: the number of the layer
-/// and the name of the tensor say it all.
-fn short(path: &[String]) -> String {
-    let number = path.iter().find(|part| part.parse::<usize>().is_ok());
-    match (number, path.last()) {
-        (Some(number), Some(name)) => format!("{number}.{name}"),
-        _ => path.join("."),
-    }
+/// What tells a user nothing stays out of paths: which variant an enum has, and that Burn's layer
+/// is inside ours.
+fn told(name: &str, container: &str) -> bool {
+    !container.starts_with("Enum:") && name != "inner"
+}
+
+fn join(path: &[Option<String>]) -> String {
+    path.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(".")
 }

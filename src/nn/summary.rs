@@ -3,32 +3,56 @@
 use std::fmt;
 
 use super::LayerSpec;
+use super::network::shapes;
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerInfo {
-    /// Place in the network, counted from 0: the prefix of the parameters' paths.
+    /// Place in the network, the prefix of the parameters' paths: `"0"`, `"group1.0.body.2"`.
     pub name: String,
     /// What it is.
     pub kind: &'static str,
     /// The shape of one example after it.
     pub output_shape: Vec<usize>,
-    /// How many numbers it learns.
+    /// How many numbers it learns itself; layers within it count for themselves.
     pub parameters: usize,
     /// How norms of single examples are found: `"ghost"`, `"instantiated"` or `"-"`.
     pub norms: &'static str,
 }
 
 impl LayerInfo {
-    pub(super) fn new(index: usize, spec: &LayerSpec, output_shape: Vec<usize>) -> Self {
-        let sizes = spec.parameters();
-        Self {
-            name: index.to_string(),
-            kind: spec.kind(),
-            output_shape,
-            parameters: sizes.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum(),
-            norms: spec.norms(),
+    /// The lines of a list of layers that is given examples of shape `input`. Layers within
+    /// layers have lines of their own; that of a residual block, where both ways meet, comes last.
+    pub(super) fn list(prefix: &str, input: &[usize], specs: &[LayerSpec]) -> Vec<Self> {
+        let after = shapes(input, specs).unwrap_or_default();
+        let before = std::iter::once(input).chain(after.iter().map(Vec::as_slice));
+        let mut lines = Vec::new();
+        for (index, ((spec, shape), input)) in specs.iter().zip(&after).zip(before).enumerate() {
+            let name = format!("{prefix}{}", spec.place(index));
+            let own = match spec {
+                LayerSpec::Group(group) => {
+                    lines.extend(Self::list(&format!("{name}."), input, &group.layers));
+                    continue;
+                }
+                LayerSpec::Residual(block) => {
+                    for (way, specs) in [("body", &block.body), ("shortcut", &block.shortcut)] {
+                        lines.extend(Self::list(&format!("{name}.{way}."), input, specs));
+                    }
+                    0
+                }
+                _ => {
+                    spec.parameters().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
+                }
+            };
+            lines.push(Self {
+                name,
+                kind: spec.kind(),
+                output_shape: shape.clone(),
+                parameters: own,
+                norms: spec.norms(),
+            });
         }
+        lines
     }
 }
 
@@ -53,13 +77,15 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title)?;
+        let names = self.layers.iter().map(|layer| layer.name.len());
+        let wide = names.max().unwrap_or(0).max("layer".len());
         let head = ("layer", "kind", "output", "parameters", "norms");
-        write!(f, "{:<5}  {:<13}  {:<14}  {:>10}  {}", head.0, head.1, head.2, head.3, head.4)?;
+        write!(f, "{:<wide$}  {:<13}  {:<14}  {:>10}  {}", head.0, head.1, head.2, head.3, head.4)?;
         for layer in &self.layers {
             let output = format!("{:?}", layer.output_shape);
             write!(
                 f,
-                "\n{:<5}  {:<13}  {:<14}  {:>10}  {}",
+                "\n{:<wide$}  {:<13}  {:<14}  {:>10}  {}",
                 layer.name, layer.kind, output, layer.parameters, layer.norms
             )?;
         }

@@ -104,9 +104,6 @@ fn a_smallest_image_for_papernot_cnn_is_14_pixels() {
 fn own_kernels_compute_what_burn_computes() {
     struct Burns;
     impl Tape for Burns {
-        fn layer(&mut self, _: usize, _: &Value, output: Value) -> Value {
-            output
-        }
         fn own_kernels(&self) -> bool {
             false
         }

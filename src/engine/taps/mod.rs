@@ -5,8 +5,8 @@ mod plan;
 mod recorder;
 
 use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample};
-use crate::Result;
-use crate::nn::{Network, workers};
+use crate::nn::{LayerSpec, Network, workers};
+use crate::{Error, ErrorKind, Result};
 use plan::Plan;
 
 /// Per-example gradients by taps: one forward and one backward pass per chunk of examples, in
@@ -75,6 +75,7 @@ impl PerExample for Taps {
     fn clipped_sum(&self, network: &Network, batch: &Batch, rule: &ClipRule) -> Result<ClippedSum> {
         batch.check(network)?;
         rule.check()?;
+        supported(network)?;
         let plan = Plan::of(network);
         let mut rows = batch.finite();
         // An example with finite features can still have a gradient that overflows. It is then
@@ -100,10 +101,24 @@ impl PerExample for Taps {
     }
 }
 
+/// Refuses layers whose gradients this executor would leave out.
+fn supported(network: &Network) -> Result<()> {
+    let plain = |(spec, shape): (&LayerSpec, Vec<usize>)| match spec {
+        LayerSpec::Linear(_) => shape.len() == 1,
+        LayerSpec::Conv2d(spec) => spec.groups == 1 && spec.standardised.is_none(),
+        _ => spec.parameters().is_empty(),
+    };
+    if network.specs().iter().zip(network.input_shapes()).all(plain) {
+        return Ok(());
+    }
+    let why = "it forms gradients of plain linear layers and convolutions only";
+    Err(Error::new(ErrorKind::Model, "Taps was given a layer it does not know", why))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::{LayerSpec, LinearSpec};
+    use crate::nn::LinearSpec;
 
     #[test]
     fn a_huge_input_with_a_tiny_gradient_is_clipped_all_the_same() {

@@ -5,7 +5,7 @@ use burn::tensor::Gradients;
 
 use crate::engine::tap;
 use crate::nn::host::Host;
-use crate::nn::{Tape, Value};
+use crate::nn::{Site, Tape, Value};
 
 /// Taps the output of every layer with parameters and keeps its input.
 #[derive(Default)]
@@ -20,13 +20,14 @@ pub(super) struct Record {
 }
 
 impl Tape for Recorder {
-    fn layer(&mut self, _index: usize, input: &Value, output: Value) -> Value {
-        let device = match input {
-            Value::Flat(x) => x.device(),
-            Value::Image(x) => x.device(),
-        };
-        let anchor = Tensor::<1>::zeros([1], &device.without_autodiff()).autodiff().require_grad();
-        let output = output.map(|y| tap(y.autodiff(), &anchor), |y| tap(y.autodiff(), &anchor));
+    fn layer(&mut self, _site: Site, input: &Value, output: Value) -> Value {
+        let device = input.device().without_autodiff();
+        let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
+        let output = output.map(
+            |y| tap(y.autodiff(), &anchor),
+            |y| tap(y.autodiff(), &anchor),
+            |y| tap(y.autodiff(), &anchor),
+        );
         self.records.push((input.detached(), anchor));
         output
     }
@@ -39,6 +40,7 @@ impl Recorder {
             let gradient = anchor.grad_remove(&mut grads).map(Host::of);
             let input = match input {
                 Value::Flat(x) => Host::of(x),
+                Value::Sequence(x) => Host::of(x),
                 Value::Image(x) => Host::of(x),
             };
             Record { input, gradient: gradient.unwrap_or(Host::Copy(Vec::new())) }

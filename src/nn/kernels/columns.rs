@@ -17,6 +17,13 @@ pub struct Window {
     pub stride: [usize; 2],
     /// Zeros around the image, on both sides.
     pub padding: [usize; 2],
+    /// Distance between the kernel's own pixels: 1 for a kernel without holes.
+    #[serde(default = "ones")]
+    pub dilation: [usize; 2],
+}
+
+pub(crate) fn ones() -> [usize; 2] {
+    [1, 1]
 }
 
 impl Window {
@@ -25,7 +32,9 @@ impl Window {
     pub fn output(&self) -> Option<[usize; 2]> {
         let side = |i: usize| {
             let padded = self.padding[i].checked_mul(2)?.checked_add(self.size[i])?;
-            let room = padded.checked_sub(self.kernel[i])?;
+            // A kernel of k pixels reaches over d (k - 1) + 1 of the image's.
+            let reach = self.kernel[i].checked_sub(1)?.checked_mul(self.dilation[i])?;
+            let room = padded.checked_sub(reach)?.checked_sub(1)?;
             Some(room.checked_div(self.stride[i])? + 1)
         };
         Some([side(0)?, side(1)?])
@@ -64,6 +73,7 @@ impl Window {
         // Known widths go through registers; calls of `memcpy` for a few floats cost more than
         // the product they feed.
         match self.kernel[1] {
+            _ if self.dilation[1] != 1 => self.walk_holes(visit),
             1 => self.walk::<1>(visit),
             2 => self.walk::<2>(visit),
             3 => self.walk::<3>(visit),
@@ -89,7 +99,8 @@ impl Window {
             let first = (-left).clamp(0, kernel_width as isize) as usize;
             let end = (width as isize - left).clamp(first as isize, kernel_width as isize) as usize;
             for channel in 0..self.channels {
-                for y in top..top + kernel_height as isize {
+                for row in 0..kernel_height {
+                    let y = top + (row * self.dilation[0]) as isize;
                     let patch = line..line + kernel_width;
                     line = patch.end;
                     if y < 0 || y >= height as isize || first == end {
@@ -102,6 +113,36 @@ impl Window {
                         visit.whole::<K>(patch.start, pixel);
                     } else {
                         visit.part(patch, first..end, pixel);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Kernels with holes go pixel by pixel: neighbours in the patch are none in the image.
+impl Window {
+    fn walk_holes(&self, visit: &mut impl Visit) {
+        let [height, width] = self.size;
+        let Some([rows, columns]) = self.output() else { return };
+        let mut at = 0;
+        for position in 0..rows * columns {
+            let top = (position / columns * self.stride[0]) as isize - self.padding[0] as isize;
+            let left = (position % columns * self.stride[1]) as isize - self.padding[1] as isize;
+            for channel in 0..self.channels {
+                for row in 0..self.kernel[0] {
+                    let y = top + (row * self.dilation[0]) as isize;
+                    for column in 0..self.kernel[1] {
+                        let x = left + (column * self.dilation[1]) as isize;
+                        let inside =
+                            (0..height as isize).contains(&y) && (0..width as isize).contains(&x);
+                        if inside {
+                            let pixel = (channel * height + y as usize) * width + x as usize;
+                            visit.part(at..at + 1, 0..1, pixel);
+                        } else {
+                            visit.outside(at..at + 1);
+                        }
+                        at += 1;
                     }
                 }
             }
@@ -174,8 +215,14 @@ mod tests {
 
     #[test]
     fn patches_show_what_lies_under_the_kernel() {
-        let window =
-            Window { channels: 1, size: [3, 3], kernel: [2, 2], stride: [2, 2], padding: [1, 0] };
+        let window = Window {
+            channels: 1,
+            size: [3, 3],
+            kernel: [2, 2],
+            stride: [2, 2],
+            padding: [1, 0],
+            dilation: [1, 1],
+        };
         assert_eq!(window.output(), Some([2, 1]));
         let image: Vec<f32> = (1..=9).map(|v| v as f32).collect();
         let mut out = vec![9.0; 8];
@@ -185,8 +232,14 @@ mod tests {
 
     #[test]
     fn the_way_back_counts_how_often_a_pixel_was_seen() {
-        let window =
-            Window { channels: 1, size: [3, 3], kernel: [2, 2], stride: [1, 1], padding: [0, 1] };
+        let window = Window {
+            channels: 1,
+            size: [3, 3],
+            kernel: [2, 2],
+            stride: [1, 1],
+            padding: [0, 1],
+            dilation: [1, 1],
+        };
         let mut image = [0.0; 9];
         window.add_columns(&[1.0; 32], &mut image);
         assert_eq!(image, [2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
@@ -194,8 +247,14 @@ mod tests {
 
     #[test]
     fn a_kernel_that_hangs_over_the_edge_sees_zeros() {
-        let window =
-            Window { channels: 1, size: [1, 2], kernel: [1, 2], stride: [1, 1], padding: [0, 3] };
+        let window = Window {
+            channels: 1,
+            size: [1, 2],
+            kernel: [1, 2],
+            stride: [1, 1],
+            padding: [0, 3],
+            dilation: [1, 1],
+        };
         assert_eq!(window.output(), Some([1, 7]));
         let mut out = vec![9.0; 14];
         window.columns(&[1.0, 2.0], &mut out);
@@ -204,8 +263,14 @@ mod tests {
 
     #[test]
     fn a_kernel_larger_than_the_padded_image_has_no_output() {
-        let window =
-            Window { channels: 1, size: [5, 5], kernel: [8, 8], stride: [1, 1], padding: [1, 1] };
+        let window = Window {
+            channels: 1,
+            size: [5, 5],
+            kernel: [8, 8],
+            stride: [1, 1],
+            padding: [1, 1],
+            dilation: [1, 1],
+        };
         assert_eq!(window.output(), None);
         assert_eq!(Window { stride: [0, 1], kernel: [1, 1], ..window }.output(), None);
         assert_eq!(Window { padding: [usize::MAX, 1], ..window }.output(), None);

@@ -9,6 +9,7 @@ pub(crate) mod product;
 mod tanh;
 
 pub use columns::Window;
+pub(super) use columns::ones;
 pub(super) use ops::{conv2d, max_pool, tanh};
 
 /// Compiles a loop three times, for every machine and for those with AVX2 and AVX-512, and chooses

@@ -265,14 +265,19 @@ mod tests {
 
     #[test]
     fn convolution_and_its_derivative_by_the_image_are_burns() {
-        for (kernel, stride, padding) in
-            [([4, 4], [2, 2], [0, 0]), ([3, 2], [2, 1], [1, 0]), ([1, 6], [1, 3], [2, 5])]
-        {
-            let window = Window { channels: 3, size: [9, 11], kernel, stride, padding };
+        for (kernel, stride, padding, dilation) in [
+            ([4, 4], [2, 2], [0, 0], [1, 1]),
+            ([3, 2], [2, 1], [1, 0], [1, 1]),
+            ([1, 6], [1, 3], [2, 5], [1, 1]),
+            ([3, 3], [1, 2], [2, 1], [2, 3]),
+            ([2, 4], [1, 1], [0, 3], [4, 1]),
+        ] {
+            let window = Window { channels: 3, size: [9, 11], kernel, stride, padding, dilation };
             let [v, h] = padding;
             let burns = nn::conv::Conv2dConfig::new([3, 5], kernel)
                 .with_stride(stride)
                 .with_padding(nn::PaddingConfig2d::Explicit(v, h, v, h))
+                .with_dilation(dilation)
                 .init(&Device::flex());
             let (weight, bias) = (burns.weight.val(), burns.bias.as_ref().unwrap().val());
             assert_same(
@@ -285,7 +290,14 @@ mod tests {
     #[test]
     fn max_pooling_and_its_derivative_are_burns() {
         for (kernel, stride) in [([2, 2], [1, 1]), ([3, 2], [2, 1]), ([2, 3], [1, 2])] {
-            let window = Window { channels: 3, size: [9, 11], kernel, stride, padding: [0, 0] };
+            let window = Window {
+                channels: 3,
+                size: [9, 11],
+                kernel,
+                stride,
+                padding: [0, 0],
+                dilation: [1, 1],
+            };
             let burns = nn::pool::MaxPool2dConfig::new(kernel).with_strides(stride).init();
             assert_same(
                 gradient([2, 3, 9, 11], |x| max_pool(x, window)),

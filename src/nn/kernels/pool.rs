@@ -95,8 +95,14 @@ vectorised! {
 mod tests {
     use super::*;
 
-    const WINDOW: Window =
-        Window { channels: 1, size: [3, 4], kernel: [2, 2], stride: [1, 1], padding: [0, 0] };
+    const WINDOW: Window = Window {
+        channels: 1,
+        size: [3, 4],
+        kernel: [2, 2],
+        stride: [1, 1],
+        padding: [0, 0],
+        dilation: [1, 1],
+    };
     #[rustfmt::skip]
     const MAP: [f32; 12] = [
         1.0, 5.0, 2.0, 2.0,

@@ -1,9 +1,10 @@
 //! Activations: the same function on every value.
 
 use burn::module::Module;
+use burn::prelude::*;
 use burn::tensor::activation::{relu, tanh};
 
-use crate::nn::{Value, kernels};
+use crate::nn::{Tape, Value, kernels};
 
 /// Hyperbolic tangent. Its bounded output keeps gradients of single examples small, which suits
 /// clipping (Papernot et al., 2020, "Tempered sigmoid activations").
@@ -11,11 +12,12 @@ use crate::nn::{Value, kernels};
 pub struct Tanh;
 
 impl Tanh {
-    pub(super) fn forward(&self, x: Value, own_kernel: bool) -> Value {
-        if own_kernel && x.on_cpu() {
-            return x.map(kernels::tanh, kernels::tanh);
+    /// tanh x.
+    pub fn forward(&self, x: Value, tape: &dyn Tape) -> Value {
+        if tape.own_kernels() && x.on_cpu() {
+            return x.map(kernels::tanh, kernels::tanh, kernels::tanh);
         }
-        x.map(tanh, tanh)
+        x.map(tanh, tanh, tanh)
     }
 }
 
@@ -24,7 +26,30 @@ impl Tanh {
 pub struct Relu;
 
 impl Relu {
-    pub(super) fn forward(&self, x: Value) -> Value {
-        x.map(relu, relu)
+    /// max(0, x).
+    pub fn forward(&self, x: Value) -> Value {
+        x.map(relu, relu, relu)
     }
+}
+
+/// Scaled exponential linear unit: λ x for x > 0, λ α (eˣ - 1) below, with λ and α such that mean
+/// 0 and variance 1 stay as they are from layer to layer (Klambauer et al., 2017,
+/// "Self-normalizing neural networks"). Wants weights drawn from N(0, 1/fan-in).
+#[derive(Module, Debug)]
+pub struct Selu;
+
+impl Selu {
+    /// λ max(0, x) + λ α min(0, eˣ - 1).
+    pub fn forward(&self, x: Value) -> Value {
+        x.map(selu, selu, selu)
+    }
+}
+
+fn selu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    const SCALE: f64 = 1.050_700_987_355_480_5;
+    const ALPHA: f64 = 1.673_263_242_354_377_3;
+    // The exponent is taken of negative numbers only: e^x of a large x would be infinite, and
+    // its share of the derivative infinity times 0.
+    let below = relu(x.clone().neg()).neg().exp() - 1.0;
+    relu(x) * SCALE + below * (SCALE * ALPHA)
 }

@@ -1,16 +1,19 @@
 //! The convolution.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::nn::{self, PaddingConfig2d};
 use burn::prelude::*;
+use burn::tensor::module::conv2d;
+use burn::tensor::ops::ConvOptions;
 use serde::{Deserialize, Serialize};
 
-use super::{Fill, image, param, sizes, too_large};
-use crate::nn::{Value, Window, kernels};
+use super::source::{Init, ParameterSpec, Source, fits_memory, image, sizes};
+use super::{Standardisation, too_large};
+use crate::nn::{Site, Tape, Value, Window, kernels};
 use crate::{Error, ErrorKind, Result};
 
 /// A convolution without its parameters. Pairs are (vertical, horizontal).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conv2dSpec {
     /// Channels that go in.
     pub channels_in: usize,
@@ -24,9 +27,37 @@ pub struct Conv2dSpec {
     pub padding: [usize; 2],
     /// Whether a bias is added.
     pub bias: bool,
+    /// Distance between the kernel's own pixels; 1 unless it has holes.
+    #[serde(default = "kernels::ones")]
+    pub dilation: [usize; 2],
+    /// Groups of channels that do not see each other; 1 unless split.
+    #[serde(default = "one")]
+    pub groups: usize,
+    /// Whether and how the weight is standardised before it is used.
+    #[serde(default)]
+    pub standardised: Option<Standardisation>,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Conv2dSpec {
+    /// A convolution with a square kernel, step 1, no padding and a bias.
+    pub fn new(channels_in: usize, channels_out: usize, kernel: usize) -> Self {
+        Self {
+            channels_in,
+            channels_out,
+            kernel: [kernel; 2],
+            stride: [1; 2],
+            padding: [0; 2],
+            bias: true,
+            dilation: [1; 2],
+            groups: 1,
+            standardised: None,
+        }
+    }
+
     /// How this convolution walks over images of the given size.
     pub fn window(&self, size: [usize; 2]) -> Window {
         Window {
@@ -35,11 +66,16 @@ impl Conv2dSpec {
             kernel: self.kernel,
             stride: self.stride,
             padding: self.padding,
+            dilation: self.dilation,
         }
     }
 
-    pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
-        let [channels, height, width] = image("Conv2d", input)?;
+    fn weight_shape(&self) -> [usize; 4] {
+        let [height, width] = self.kernel;
+        [self.channels_out, self.channels_in / self.groups, height, width]
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
         sizes(
             "Conv2d",
             &[
@@ -49,8 +85,24 @@ impl Conv2dSpec {
                 ("kernel width", self.kernel[1]),
                 ("vertical stride", self.stride[0]),
                 ("horizontal stride", self.stride[1]),
+                ("vertical dilation", self.dilation[0]),
+                ("horizontal dilation", self.dilation[1]),
+                ("groups", self.groups),
             ],
         )?;
+        let Self { channels_in, channels_out, groups, .. } = self;
+        if channels_in % groups != 0 || channels_out % groups != 0 {
+            let what = format!("a Conv2d layer of {channels_in} to {channels_out} channels");
+            let why = format!("they can't be split into {groups} equal groups");
+            return Err(Error::new(ErrorKind::Model, what, why));
+        }
+        fits_memory("Conv2d", &self.weight_shape())?;
+        self.standardised.map_or(Ok(()), |rule| rule.check())
+    }
+
+    pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        let [channels, height, width] = image("Conv2d", input)?;
+        self.check()?;
         if channels != self.channels_in {
             let what = format!("a Conv2d layer was given images of {channels} channels");
             let why = format!("it takes {}", self.channels_in);
@@ -63,19 +115,20 @@ impl Conv2dSpec {
         Ok(vec![self.channels_out, rows, columns])
     }
 
-    pub(super) fn parameters(&self) -> Vec<(&'static str, Vec<usize>)> {
-        let [height, width] = self.kernel;
-        let bias = self.bias.then(|| ("bias", vec![self.channels_out]));
-        let weight = ("weight", vec![self.channels_out, self.channels_in, height, width]);
-        [weight].into_iter().chain(bias).collect()
+    pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
+        let shape = self.weight_shape();
+        let fan_in = shape[1..].iter().product();
+        let weight = ParameterSpec::new("weight", &shape, Init::Weight { fan_in });
+        let bias = || ParameterSpec::new("bias", &[self.channels_out], Init::Bias { fan_in });
+        let gain = || ParameterSpec::new("gain", &[self.channels_out], Init::Ones);
+        let has_gain = self.standardised.is_some_and(|rule| rule.gain);
+        [Some(weight), self.bias.then(bias), has_gain.then(gain)].into_iter().flatten().collect()
     }
 
-    pub(super) fn build(&self, fill: Fill, device: &Device) -> Conv2d {
-        let [height, width] = self.kernel;
-        let fan_in = self.channels_in * height * width;
-        let shape = [self.channels_out, self.channels_in, height, width];
-        let weight = param("weight", shape, fan_in, &mut *fill, device);
-        let bias = self.bias.then(|| param("bias", [self.channels_out], fan_in, fill, device));
+    pub(super) fn build(&self, source: &mut Source) -> Conv2d {
+        let weight = source.next();
+        let bias = self.bias.then(|| source.next());
+        let gain = self.standardised.is_some_and(|rule| rule.gain).then(|| source.next());
         let [vertical, horizontal] = self.padding;
         Conv2d {
             inner: nn::conv::Conv2d {
@@ -83,10 +136,11 @@ impl Conv2dSpec {
                 bias,
                 stride: self.stride,
                 kernel_size: self.kernel,
-                dilation: [1, 1],
-                groups: 1,
+                dilation: self.dilation,
+                groups: self.groups,
                 padding: PaddingConfig2d::Explicit(vertical, horizontal, vertical, horizontal),
             },
+            gain,
             spec: self.clone(),
         }
     }
@@ -95,10 +149,12 @@ impl Conv2dSpec {
 /// A convolution of images `[batch, channels, height, width]`.
 #[derive(Module, Debug)]
 pub struct Conv2d {
-    /// Burn's layer: weight `[channels out, channels in, kernel height, kernel width]`.
+    /// Burn's layer: weight `[channels out, channels in / groups, kernel height, kernel width]`.
     pub inner: nn::conv::Conv2d,
+    /// The factor of each output channel, `[channels out]`, of a standardised weight.
+    pub gain: Option<Param<Tensor<1>>>,
     #[module(skip)]
-    spec: Conv2dSpec,
+    pub(super) spec: Conv2dSpec,
 }
 
 impl Conv2d {
@@ -107,18 +163,52 @@ impl Conv2d {
         &self.spec
     }
 
-    pub(super) fn forward(&self, x: Value, own_kernel: bool) -> Value {
-        let own = own_kernel && x.on_cpu() && !self.inner.weight.val().is_autodiff();
-        let x = x.image();
-        if !own {
-            return Value::Image(self.inner.forward(x));
+    /// The weight that is used: the raw one, standardised if the layer says so.
+    pub fn effective_weight(&self) -> Tensor<4> {
+        let raw = self.inner.weight.val();
+        match self.spec.standardised {
+            Some(rule) => rule.apply(raw, self.gain.as_ref().map(Param::val)),
+            None => raw,
         }
+    }
+
+    /// The layer's output.
+    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+        let x = x.image();
         let [_, _, height, width] = x.dims();
-        let bias = match &self.inner.bias {
-            Some(bias) => bias.val(),
-            None => Tensor::zeros([self.spec.channels_out], &x.device().without_autodiff()),
-        };
         let window = self.spec.window([height, width]);
-        Value::Image(kernels::conv2d(x, self.inner.weight.val(), bias, window))
+        let weight = self.effective_weight();
+        let bias = self.inner.bias.as_ref().map(Param::val);
+        let x = Value::Image(x);
+        // The own kernel has no derivative by the weight and knows no groups.
+        let own = tape.own_kernels()
+            && x.on_cpu()
+            && self.spec.groups == 1
+            && !weight.is_autodiff()
+            && !bias.as_ref().is_some_and(Tensor::is_autodiff);
+        let y = if own {
+            let none = || Tensor::zeros([self.spec.channels_out], &weight.device());
+            let bias = bias.unwrap_or_else(none);
+            kernels::conv2d(x.clone().image(), weight, bias, window)
+        } else {
+            let Conv2dSpec { stride, padding, dilation, groups, .. } = self.spec;
+            let options = ConvOptions::new(stride, padding, dilation, groups);
+            conv2d(x.clone().image(), weight, bias, options)
+        };
+        tape.layer(self.site(window), &x, Value::Image(y))
+    }
+
+    fn site(&self, window: Window) -> Site {
+        let standardised = self.spec.standardised.map(|rule| {
+            let gain = self.gain.as_ref().map(|gain| (gain.id, gain.val().inner()));
+            (rule, self.inner.weight.val().inner(), gain)
+        });
+        Site::Conv2d {
+            window,
+            groups: self.spec.groups,
+            weight: self.inner.weight.id,
+            bias: self.inner.bias.as_ref().map(|bias| bias.id),
+            standardised,
+        }
     }
 }

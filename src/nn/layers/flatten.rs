@@ -1,15 +1,17 @@
-//! Images to plain features.
+//! Images and sequences to plain features.
 
 use burn::module::Module;
 
 use crate::nn::Value;
 
-/// `[batch, channels, height, width]` to `[batch, channels x height x width]`.
+/// `[batch, channels, height, width]` to `[batch, channels x height x width]`, and sequences
+/// `[batch, time, features]` to `[batch, time x features]`.
 #[derive(Module, Debug)]
 pub struct Flatten;
 
 impl Flatten {
-    pub(super) fn forward(&self, x: Value) -> Value {
+    /// The plain features.
+    pub fn forward(&self, x: Value) -> Value {
         Value::Flat(x.flat())
     }
 }

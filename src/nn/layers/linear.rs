@@ -2,11 +2,10 @@
 
 use burn::module::Module;
 use burn::nn;
-use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Fill, param, sizes};
-use crate::nn::Value;
+use super::source::{Init, ParameterSpec, Source, fits_memory, sizes};
+use crate::nn::{Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// A linear layer without its parameters.
@@ -21,31 +20,43 @@ pub struct LinearSpec {
 }
 
 impl LinearSpec {
-    pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+    pub(super) fn check(&self) -> Result<()> {
         sizes("Linear", &[("inputs", self.inputs), ("outputs", self.outputs)])?;
-        if input != [self.inputs] {
-            let what = format!("a Linear layer was given examples of shape {input:?}");
-            let why = format!("it takes plain features, [{}]", self.inputs);
-            return Err(Error::new(ErrorKind::Model, what, why)
-                .fix("put Flatten before it and give it the number of flattened features"));
+        fits_memory("Linear", &[self.inputs, self.outputs])
+    }
+
+    pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        self.check()?;
+        match *input {
+            [inputs] if inputs == self.inputs => Ok(vec![self.outputs]),
+            [time, inputs] if inputs == self.inputs => Ok(vec![time, self.outputs]),
+            _ => {
+                let what = format!("a Linear layer was given examples of shape {input:?}");
+                let why = format!("it takes plain features, [{}]", self.inputs);
+                Err(Error::new(ErrorKind::Model, what, why)
+                    .fix("put Flatten before it and give it the number of flattened features"))
+            }
         }
-        Ok(vec![self.outputs])
     }
 
-    pub(super) fn parameters(&self) -> Vec<(&'static str, Vec<usize>)> {
-        let bias = self.bias.then(|| ("bias", vec![self.outputs]));
-        [("weight", vec![self.inputs, self.outputs])].into_iter().chain(bias).collect()
+    pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
+        let fan_in = self.inputs;
+        let weight =
+            ParameterSpec::new("weight", &[self.inputs, self.outputs], Init::Weight { fan_in });
+        let bias =
+            self.bias.then(|| ParameterSpec::new("bias", &[self.outputs], Init::Bias { fan_in }));
+        [weight].into_iter().chain(bias).collect()
     }
 
-    pub(super) fn build(&self, fill: Fill, device: &Device) -> Linear {
-        let shape = [self.inputs, self.outputs];
-        let weight = param("weight", shape, self.inputs, &mut *fill, device);
-        let bias = self.bias.then(|| param("bias", [self.outputs], self.inputs, fill, device));
+    pub(super) fn build(&self, source: &mut Source) -> Linear {
+        let weight = source.next();
+        let bias = self.bias.then(|| source.next());
         Linear { inner: nn::Linear { weight, bias } }
     }
 }
 
-/// `y = x W + b` on plain features `[batch, inputs]`.
+/// `y = x W + b` on plain features `[batch, inputs]`, or at every step of a sequence
+/// `[batch, time, inputs]`.
 #[derive(Module, Debug)]
 pub struct Linear {
     /// Burn's layer: weight `[inputs, outputs]`, bias `[outputs]`.
@@ -53,7 +64,22 @@ pub struct Linear {
 }
 
 impl Linear {
-    pub(super) fn forward(&self, x: Value) -> Value {
-        Value::Flat(self.inner.forward(x.flat()))
+    /// The layer's output.
+    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+        let (x, y) = match x {
+            Value::Sequence(x) => {
+                (Value::Sequence(x.clone()), Value::Sequence(self.inner.forward(x)))
+            }
+            x => {
+                let x = x.flat();
+                (Value::Flat(x.clone()), Value::Flat(self.inner.forward(x)))
+            }
+        };
+        tape.layer(site(&self.inner), &x, y)
     }
+}
+
+/// Where the gradients of a linear map go.
+pub(super) fn site(linear: &nn::Linear) -> Site {
+    Site::Linear { weight: linear.weight.id, bias: linear.bias.as_ref().map(|bias| bias.id) }
 }

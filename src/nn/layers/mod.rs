@@ -4,30 +4,50 @@
 //! anything is built) and a Burn module made from it.
 
 mod activation;
+mod block;
 mod conv2d;
+mod dropout;
+mod embedding;
 mod flatten;
 mod linear;
+mod lstm;
+mod norm;
 mod pool;
+mod source;
+mod standardise;
+mod time;
 
-pub use activation::{Relu, Tanh};
+pub use activation::{Relu, Selu, Tanh};
+pub use block::{Group, GroupSpec, Residual, ResidualSpec};
 pub use conv2d::{Conv2d, Conv2dSpec};
+pub use dropout::{Dropout, DropoutSpec};
+pub use embedding::{Embedding, EmbeddingSpec};
 pub use flatten::Flatten;
 pub use linear::{Linear, LinearSpec};
+pub use lstm::{BothWays, Directions, Lstm, LstmSpec, Memory};
+pub use norm::{GroupNorm, GroupNormSpec, LayerNorm, LayerNormSpec};
 pub use pool::{AvgPool2d, AvgPool2dSpec, GlobalAvgPool, MaxPool2d, MaxPool2dSpec};
+pub use standardise::{Guard, Standardisation};
+pub use time::MeanOverTime;
 
-use burn::module::{Module, Param, ParamId};
-use burn::prelude::*;
+pub(crate) use block::run;
+pub(crate) use source::{Init, ParameterSpec, Source, listed};
+
+use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
 use super::{Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// What a layer is, without its parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// The shape of one example says what it is: `[features]` are plain features (or token ids),
+/// `[time, features]` a sequence, `[channels, height, width]` an image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LayerSpec {
-    /// A linear map of plain features.
+    /// A linear map of plain features or of every step of a sequence.
     Linear(LinearSpec),
     /// A convolution of images.
     Conv2d(Conv2dSpec),
@@ -41,15 +61,33 @@ pub enum LayerSpec {
     Tanh,
     /// max(0, x), value by value.
     Relu,
-    /// Images to plain features.
+    /// Scaled exponential linear unit, value by value.
+    Selu,
+    /// Images and sequences to plain features.
     Flatten,
+    /// Values dropped at random while training.
+    Dropout(DropoutSpec),
+    /// Normalisation of groups of channels.
+    GroupNorm(GroupNormSpec),
+    /// Normalisation of features.
+    LayerNorm(LayerNormSpec),
+    /// Token ids to rows of a table.
+    Embedding(EmbeddingSpec),
+    /// A memory that reads sequences.
+    Lstm(LstmSpec),
+    /// The mean of a sequence over its steps.
+    MeanOverTime,
+    /// Layers whose output is added to their input.
+    Residual(ResidualSpec),
+    /// A named block of layers.
+    Group(GroupSpec),
 }
 
 /// A layer of a [`Network`](super::Network).
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Layer {
-    /// A linear map of plain features.
+    /// A linear map of plain features or of every step of a sequence.
     Linear(Linear),
     /// A convolution of images.
     Conv2d(Conv2d),
@@ -63,35 +101,69 @@ pub enum Layer {
     Tanh(Tanh),
     /// max(0, x), value by value.
     Relu(Relu),
-    /// Images to plain features.
+    /// Scaled exponential linear unit, value by value.
+    Selu(Selu),
+    /// Images and sequences to plain features.
     Flatten(Flatten),
+    /// Values dropped at random while training.
+    Dropout(Dropout),
+    /// Normalisation of groups of channels.
+    GroupNorm(GroupNorm),
+    /// Normalisation of features.
+    LayerNorm(LayerNorm),
+    /// Token ids to rows of a table.
+    Embedding(Embedding),
+    /// A memory that reads sequences.
+    Lstm(Lstm),
+    /// The mean of a sequence over its steps.
+    MeanOverTime(MeanOverTime),
+    /// Layers whose output is added to their input.
+    Residual(Residual),
+    /// A named block of layers.
+    Group(Group),
 }
-
-/// Gives the numbers of a parameter: its name in the layer, its shape and its fan-in.
-pub(crate) type Fill<'a> = &'a mut dyn FnMut(&str, &[usize], usize) -> Vec<f32>;
 
 impl LayerSpec {
     /// The shape of one example after this layer.
     ///
     /// # Errors
-    /// If an example of shape `input` does not fit, or a size is zero or beyond reason.
+    /// If an example of shape `input` does not fit, or a setting is out of its range.
     pub fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         match self {
             Self::Linear(spec) => spec.output_shape(input),
             Self::Conv2d(spec) => spec.output_shape(input),
             Self::MaxPool2d(spec) => spec.output_shape(input),
             Self::AvgPool2d(spec) => spec.output_shape(input),
-            Self::GlobalAvgPool => Ok(vec![image(self.kind(), input)?[0]]),
-            Self::Tanh | Self::Relu => Ok(input.to_vec()),
+            Self::GlobalAvgPool => Ok(vec![source::image(self.kind(), input)?[0]]),
+            Self::Tanh | Self::Relu | Self::Selu => Ok(input.to_vec()),
             Self::Flatten => Ok(vec![input.iter().fold(1, |all, &side| all.saturating_mul(side))]),
+            Self::Dropout(spec) => spec.check().map(|()| input.to_vec()),
+            Self::GroupNorm(spec) => spec.output_shape(input),
+            Self::LayerNorm(spec) => spec.output_shape(input),
+            Self::Embedding(spec) => spec.output_shape(input),
+            Self::Lstm(spec) => spec.output_shape(input),
+            Self::MeanOverTime => Ok(vec![source::sequence(self.kind(), input)?[1]]),
+            Self::Residual(spec) => spec.output_shape(input),
+            Self::Group(spec) => spec.output_shape(input),
         }
     }
 
-    /// The parameters: name in the layer and shape. Empty for layers that learn nothing.
-    pub fn parameters(&self) -> Vec<(&'static str, Vec<usize>)> {
+    /// The parameters: path in the layer and shape, in the order of the network's. Empty for
+    /// layers that learn nothing.
+    pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
+        self.parameter_specs().into_iter().map(|spec| (spec.path, spec.shape)).collect()
+    }
+
+    pub(crate) fn parameter_specs(&self) -> Vec<ParameterSpec> {
         match self {
             Self::Linear(spec) => spec.parameters(),
             Self::Conv2d(spec) => spec.parameters(),
+            Self::GroupNorm(spec) => spec.parameters(),
+            Self::LayerNorm(spec) => spec.parameters(),
+            Self::Embedding(spec) => spec.parameters(),
+            Self::Lstm(spec) => spec.parameters(),
+            Self::Residual(spec) => spec.parameters(),
+            Self::Group(spec) => listed(&spec.layers),
             _ => Vec::new(),
         }
     }
@@ -106,94 +178,88 @@ impl LayerSpec {
             Self::GlobalAvgPool => "GlobalAvgPool",
             Self::Tanh => "Tanh",
             Self::Relu => "Relu",
+            Self::Selu => "Selu",
             Self::Flatten => "Flatten",
+            Self::Dropout(_) => "Dropout",
+            Self::GroupNorm(_) => "GroupNorm",
+            Self::LayerNorm(_) => "LayerNorm",
+            Self::Embedding(_) => "Embedding",
+            Self::Lstm(_) => "Lstm",
+            Self::MeanOverTime => "MeanOverTime",
+            Self::Residual(_) => "Residual",
+            Self::Group(_) => "Group",
         }
     }
 
     /// How the norm of one example's gradient is found: `"ghost"` (from the sizes of input and
     /// output gradient alone), `"instantiated"` (the gradient itself is formed, for one example
-    /// at a time), `"-"` without parameters.
+    /// at a time), `"-"` without parameters of its own.
     pub fn norms(&self) -> &'static str {
         match self {
             Self::Linear(_) => "ghost",
-            Self::Conv2d(_) => "instantiated",
+            Self::Conv2d(_)
+            | Self::GroupNorm(_)
+            | Self::LayerNorm(_)
+            | Self::Embedding(_)
+            | Self::Lstm(_) => "instantiated",
             _ => "-",
         }
     }
 
-    pub(crate) fn build(&self, fill: Fill, device: &Device) -> Layer {
+    /// What stands for layer number `index` of a list in paths: the number, or a group's name.
+    pub(crate) fn place(&self, index: usize) -> String {
         match self {
-            Self::Linear(spec) => Layer::Linear(spec.build(fill, device)),
-            Self::Conv2d(spec) => Layer::Conv2d(spec.build(fill, device)),
+            Self::Group(group) => group.name.clone(),
+            _ => index.to_string(),
+        }
+    }
+
+    pub(crate) fn build(&self, source: &mut Source) -> Layer {
+        match self {
+            Self::Linear(spec) => Layer::Linear(spec.build(source)),
+            Self::Conv2d(spec) => Layer::Conv2d(spec.build(source)),
             Self::MaxPool2d(spec) => Layer::MaxPool2d(spec.build()),
             Self::AvgPool2d(spec) => Layer::AvgPool2d(spec.build()),
             Self::GlobalAvgPool => Layer::GlobalAvgPool(GlobalAvgPool),
             Self::Tanh => Layer::Tanh(Tanh),
             Self::Relu => Layer::Relu(Relu),
+            Self::Selu => Layer::Selu(Selu),
             Self::Flatten => Layer::Flatten(Flatten),
+            Self::Dropout(spec) => Layer::Dropout(spec.build()),
+            Self::GroupNorm(spec) => Layer::GroupNorm(spec.build(source)),
+            Self::LayerNorm(spec) => Layer::LayerNorm(spec.build(source)),
+            Self::Embedding(spec) => Layer::Embedding(spec.build(source)),
+            Self::Lstm(spec) => Layer::Lstm(spec.build(source)),
+            Self::MeanOverTime => Layer::MeanOverTime(MeanOverTime),
+            Self::Residual(spec) => Layer::Residual(spec.build(source)),
+            Self::Group(spec) => Layer::Group(spec.build(source)),
         }
     }
 }
 
 impl Layer {
-    /// The layer's output; `index` is its place in the network, for the tape.
-    pub fn forward(&self, index: usize, x: Value, tape: &mut dyn Tape) -> Value {
+    /// The layer's output; the tape hears of every map with parameters.
+    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         match self {
-            Self::Linear(layer) => {
-                let x = Value::Flat(x.flat());
-                let y = layer.forward(x.clone());
-                tape.layer(index, &x, y)
-            }
-            Self::Conv2d(layer) => {
-                let x = Value::Image(x.image());
-                let y = layer.forward(x.clone(), tape.own_kernels());
-                tape.layer(index, &x, y)
-            }
-            Self::MaxPool2d(layer) => layer.forward(x, tape.own_kernels()),
+            Self::Linear(layer) => layer.forward(x, tape),
+            Self::Conv2d(layer) => layer.forward(x, tape),
+            Self::MaxPool2d(layer) => layer.forward(x, tape),
             Self::AvgPool2d(layer) => layer.forward(x),
             Self::GlobalAvgPool(layer) => layer.forward(x),
-            Self::Tanh(layer) => layer.forward(x, tape.own_kernels()),
+            Self::Tanh(layer) => layer.forward(x, tape),
             Self::Relu(layer) => layer.forward(x),
+            Self::Selu(layer) => layer.forward(x),
             Self::Flatten(layer) => layer.forward(x),
+            Self::Dropout(layer) => layer.forward(x, tape),
+            Self::GroupNorm(layer) => layer.forward(x, tape),
+            Self::LayerNorm(layer) => layer.forward(x, tape),
+            Self::Embedding(layer) => layer.forward(x, tape),
+            Self::Lstm(layer) => layer.forward(x, tape),
+            Self::MeanOverTime(layer) => layer.forward(x),
+            Self::Residual(layer) => layer.forward(x, tape),
+            Self::Group(layer) => layer.forward(x, tape),
         }
     }
-}
-
-/// A parameter of `D` dimensions with numbers from the host.
-fn param<const D: usize>(
-    name: &str,
-    shape: [usize; D],
-    fan_in: usize,
-    fill: Fill,
-    device: &Device,
-) -> Param<Tensor<D>> {
-    let values = fill(name, &shape, fan_in);
-    Param::initialized(ParamId::new(), Tensor::from_data(TensorData::new(values, shape), device))
-}
-
-/// The largest size of a side, a channel count or a number of features. Files can claim
-/// anything; products of a few sizes below this bound can't overflow what follows.
-const LARGEST: usize = 1 << 20;
-
-fn sizes(kind: &str, sizes: &[(&str, usize)]) -> Result<()> {
-    for &(name, size) in sizes {
-        if size == 0 || size > LARGEST {
-            let why = format!("sizes of a {kind} layer lie between 1 and {LARGEST}");
-            return Err(Error::new(ErrorKind::Model, format!("{name} = {size}"), why));
-        }
-    }
-    Ok(())
-}
-
-fn image(kind: &str, input: &[usize]) -> Result<[usize; 3]> {
-    <[usize; 3]>::try_from(input).map_err(|_| {
-        Error::new(
-            ErrorKind::Model,
-            format!("a {kind} layer was given examples of shape {input:?}"),
-            "it works on images, [channels, height, width]",
-        )
-        .fix("put it before Flatten, or use a model for plain features: models::mlp")
-    })
 }
 
 fn too_large(kind: &str, window: super::Window) -> Error {

@@ -4,9 +4,10 @@ use burn::module::Module;
 use burn::nn::pool::{self, AvgPool2dConfig, MaxPool2dConfig};
 use serde::{Deserialize, Serialize};
 
-use super::{image, sizes, too_large};
+use super::source::{image, sizes};
+use super::too_large;
 use crate::Result;
-use crate::nn::{Value, Window, kernels};
+use crate::nn::{Tape, Value, Window, kernels};
 
 /// Maximum pooling: the window and its step, in pixels, (vertical, horizontal).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +65,14 @@ fn pooled(
             ("horizontal stride", stride[1]),
         ],
     )?;
-    let window = Window { channels, size: [height, width], kernel, stride, padding: [0, 0] };
+    let window = Window {
+        channels,
+        size: [height, width],
+        kernel,
+        stride,
+        padding: [0, 0],
+        dilation: [1, 1],
+    };
     match window.output() {
         Some([rows, columns]) => Ok(vec![channels, rows, columns]),
         None => Err(too_large(kind, window)),
@@ -79,8 +87,9 @@ pub struct MaxPool2d {
 }
 
 impl MaxPool2d {
-    pub(super) fn forward(&self, x: Value, own_kernel: bool) -> Value {
-        let own = own_kernel && x.on_cpu();
+    /// The largest value under each window.
+    pub fn forward(&self, x: Value, tape: &dyn Tape) -> Value {
+        let own = tape.own_kernels() && x.on_cpu();
         let x = x.image();
         if !own {
             return Value::Image(self.inner.forward(x));
@@ -92,6 +101,7 @@ impl MaxPool2d {
             kernel: self.inner.kernel_size,
             stride: self.inner.stride,
             padding: [0, 0],
+            dilation: [1, 1],
         };
         Value::Image(kernels::max_pool(x, window))
     }
@@ -105,7 +115,8 @@ pub struct AvgPool2d {
 }
 
 impl AvgPool2d {
-    pub(super) fn forward(&self, x: Value) -> Value {
+    /// The mean under each window.
+    pub fn forward(&self, x: Value) -> Value {
         Value::Image(self.inner.forward(x.image()))
     }
 }
@@ -115,7 +126,8 @@ impl AvgPool2d {
 pub struct GlobalAvgPool;
 
 impl GlobalAvgPool {
-    pub(super) fn forward(&self, x: Value) -> Value {
+    /// The mean of each channel.
+    pub fn forward(&self, x: Value) -> Value {
         let x = x.image();
         let [n, channels, height, width] = x.dims();
         Value::Flat(x.reshape([n, channels, height * width]).mean_dim(2).reshape([n, channels]))

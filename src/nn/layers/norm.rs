@@ -1,0 +1,166 @@
+//! Normalisation within one example: of groups of channels, and of features.
+//!
+//! Statistics of a batch mix its examples and are never offered.
+
+use burn::module::{Module, Param};
+use burn::nn::{self, GroupNormConfig, LayerNormConfig};
+use burn::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::source::{Init, ParameterSpec, Source, epsilon, image, sizes};
+use crate::nn::{Site, Tape, Value};
+use crate::{Error, ErrorKind, Result};
+
+/// Group normalisation without its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupNormSpec {
+    /// Groups of channels that share a mean and a variance.
+    pub groups: usize,
+    /// Channels of the images.
+    pub channels: usize,
+    /// Added to the variance.
+    pub epsilon: f64,
+}
+
+/// Layer normalisation without its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerNormSpec {
+    /// Features that share a mean and a variance.
+    pub features: usize,
+    /// Added to the variance.
+    pub epsilon: f64,
+}
+
+/// γ and β of so many channels.
+fn affine(channels: usize) -> Vec<ParameterSpec> {
+    vec![
+        ParameterSpec::new("gamma", &[channels], Init::Ones),
+        ParameterSpec::new("beta", &[channels], Init::Zeros),
+    ]
+}
+
+impl GroupNormSpec {
+    pub(super) fn check(&self) -> Result<()> {
+        sizes("GroupNorm", &[("groups", self.groups), ("channels", self.channels)])?;
+        if self.channels % self.groups != 0 {
+            let what = format!("a GroupNorm layer of {} channels", self.channels);
+            let why = format!("they can't be split into {} equal groups", self.groups);
+            return Err(Error::new(ErrorKind::Model, what, why));
+        }
+        epsilon("GroupNorm", self.epsilon)
+    }
+
+    pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        self.check()?;
+        let [channels, _, _] = image("GroupNorm", input)?;
+        if channels != self.channels {
+            let what = format!("a GroupNorm layer was given images of {channels} channels");
+            return Err(Error::new(ErrorKind::Model, what, format!("it takes {}", self.channels)));
+        }
+        Ok(input.to_vec())
+    }
+
+    pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
+        affine(self.channels)
+    }
+
+    pub(super) fn build(&self, source: &mut Source) -> GroupNorm {
+        let config = GroupNormConfig::new(self.groups, self.channels).with_epsilon(self.epsilon);
+        let mut inner = config.with_affine(false).init(source.device());
+        (inner.gamma, inner.beta, inner.affine) = (Some(source.next()), Some(source.next()), true);
+        GroupNorm { inner }
+    }
+}
+
+impl LayerNormSpec {
+    pub(super) fn check(&self) -> Result<()> {
+        sizes("LayerNorm", &[("features", self.features)])?;
+        epsilon("LayerNorm", self.epsilon)
+    }
+
+    pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        self.check()?;
+        match *input {
+            [features] | [_, features] if features == self.features => Ok(input.to_vec()),
+            _ => {
+                let what = format!("a LayerNorm layer was given examples of shape {input:?}");
+                let why = format!("it takes {0} features, [{0}] or [time, {0}]", self.features);
+                Err(Error::new(ErrorKind::Model, what, why)
+                    .fix("use GroupNorm for images: one group normalises all channels together"))
+            }
+        }
+    }
+
+    pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
+        affine(self.features)
+    }
+
+    pub(super) fn build(&self, source: &mut Source) -> LayerNorm {
+        let config = LayerNormConfig::new(self.features).with_epsilon(self.epsilon);
+        let mut inner = config.init(source.device());
+        (inner.gamma, inner.beta) = (source.next(), Some(source.next()));
+        LayerNorm { inner, epsilon: self.epsilon }
+    }
+}
+
+/// Group normalisation of images (Wu & He, 2018): each group of channels of each image is brought
+/// to mean 0 and variance 1, then each channel is multiplied with γ and shifted by β.
+#[derive(Module, Debug)]
+pub struct GroupNorm {
+    /// Burn's layer: γ and β, `[channels]`.
+    pub inner: nn::GroupNorm,
+}
+
+impl GroupNorm {
+    /// The layer's output for images `[batch, channels, height, width]`.
+    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+        let nn::GroupNorm { num_groups, num_channels, epsilon, .. } = self.inner;
+        let x = x.image();
+        let shape = x.dims();
+        let size = num_channels / num_groups * shape[2] * shape[3];
+        let x = normalised(x.reshape([shape[0], num_groups, size]), epsilon).reshape(shape);
+        let (Some(gamma), Some(beta)) = (&self.inner.gamma, &self.inner.beta) else {
+            return Value::Image(x);
+        };
+        let per_channel = |p: &Param<Tensor<1>>| p.val().reshape([1, num_channels, 1, 1]);
+        let y = x.clone() * per_channel(gamma) + per_channel(beta);
+        let site = Site::Affine { gamma: gamma.id, beta: Some(beta.id) };
+        tape.layer(site, &Value::Image(x), Value::Image(y))
+    }
+}
+
+/// Layer normalisation (Ba et al., 2016) of plain features, or of every step of a sequence: mean
+/// 0 and variance 1 over the features, then γ and β per feature.
+#[derive(Module, Debug)]
+pub struct LayerNorm {
+    /// Burn's layer: γ and β, `[features]`.
+    pub inner: nn::LayerNorm,
+    /// Burn keeps its own to itself.
+    pub(super) epsilon: f64,
+}
+
+impl LayerNorm {
+    /// The layer's output, normalised over the last dimension.
+    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+        let flat = matches!(x, Value::Flat(_));
+        let x = normalised(x.sequence(), self.epsilon);
+        let per_feature = |p: &Param<Tensor<1>>| p.val().reshape([1, 1, -1]);
+        let mut y = x.clone() * per_feature(&self.inner.gamma);
+        if let Some(beta) = &self.inner.beta {
+            y = y + per_feature(beta);
+        }
+        let back = |x: Tensor<3>| match flat {
+            true => Value::Flat(x.squeeze_dim(1)),
+            false => Value::Sequence(x),
+        };
+        let beta = self.inner.beta.as_ref().map(|beta| beta.id);
+        tape.layer(Site::Affine { gamma: self.inner.gamma.id, beta }, &back(x), back(y))
+    }
+}
+
+/// Mean 0 and variance 1 over the last dimension; the variance is the biased one.
+fn normalised(x: Tensor<3>, epsilon: f64) -> Tensor<3> {
+    let centred = x.clone() - x.mean_dim(2);
+    let variance = (centred.clone() * centred.clone()).mean_dim(2);
+    centred / (variance + epsilon).sqrt()
+}
