@@ -1,15 +1,18 @@
 //! The examples of one step, gathered on the host.
 
+use super::masks;
 use crate::data::Examples;
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
-/// Features and labels of some examples.
+/// Features and labels of some examples, each in one or several augmented copies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     features: Vec<f32>,
     shape: Vec<usize>,
     labels: Vec<u32>,
+    copies: usize,
+    seed: u64,
 }
 
 impl Batch {
@@ -18,15 +21,41 @@ impl Batch {
     /// # Errors
     /// If the number of features is not the number of labels times the shape's size.
     pub fn new(features: Vec<f32>, shape: &[usize], labels: Vec<u32>) -> Result<Self> {
+        Self::with_copies(features, shape, labels, 1)
+    }
+
+    /// A batch with augmentation multiplicity: `copies` augmented versions of each example, one
+    /// after the other. `features` is `[examples, copies, shape...]`, row-major, `shape` that of
+    /// one copy; there is one label per example.
+    ///
+    /// # Guarantee
+    /// An example's gradient is the MEAN of its copies' gradients and is clipped ONCE (De et al.,
+    /// 2022, section 3.2, "augmentation multiplicity"). The copies of an example come and go with
+    /// it, so the sensitivity is that of the clip rule, whatever the number of copies.
+    ///
+    /// # Errors
+    /// If `copies` is 0, or the number of features is not labels x copies x the shape's size.
+    pub fn with_copies(
+        features: Vec<f32>,
+        shape: &[usize],
+        labels: Vec<u32>,
+        copies: usize,
+    ) -> Result<Self> {
+        if copies == 0 {
+            let why = "an example's gradient is the mean over its copies";
+            return Err(Error::setting("copies", copies, why).fix("use 1 for no augmentation"));
+        }
         let size: usize = shape.iter().product();
-        if features.len() != labels.len() * size {
+        if Some(features.len()) != labels.len().checked_mul(copies).and_then(|n| n.checked_mul(size))
+        {
+            let each = if copies == 1 { "each".into() } else { format!("in each of {copies} copies") };
             return Err(Error::new(
                 ErrorKind::Model,
                 format!("a batch of {} features and {} labels", features.len(), labels.len()),
-                format!("examples of shape {shape:?} have {size} features each"),
+                format!("examples of shape {shape:?} have {size} features {each}"),
             ));
         }
-        Ok(Self { features, shape: shape.to_vec(), labels })
+        Ok(Self { features, shape: shape.to_vec(), labels, copies, seed: 0 })
     }
 
     /// The examples with these numbers, in this order.
@@ -45,10 +74,22 @@ impl Batch {
             features.extend_from_slice(&all[id as usize * size..(id as usize + 1) * size]);
         }
         let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
-        Ok(Self { features, shape: examples.shape().to_vec(), labels })
+        Self::new(features, examples.shape(), labels)
     }
 
-    /// How many examples.
+    /// The seed of the dropout masks; 0 if not given.
+    ///
+    /// # Guarantee
+    /// Masks depend on an example's place in the batch, and one example more moves the others to
+    /// other places. Privacy is not harmed if nobody knows the masks: take the seed from the same
+    /// secret source as the noise, anew for each step. Then every example has masks of the same
+    /// distribution whoever else is in the batch, and neighbouring data sets can be compared
+    /// under equal masks for the examples they share, where the sum differs by one clipped share.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// How many examples; copies don't count.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
@@ -58,7 +99,12 @@ impl Batch {
         self.labels.is_empty()
     }
 
-    /// The shape of one example.
+    /// How many augmented copies there are of each example.
+    pub fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// The shape of one example (of one copy of it).
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -68,7 +114,7 @@ impl Batch {
         &self.labels
     }
 
-    /// The features of one example, row-major.
+    /// The features of one example, row-major: all its copies, one after the other.
     pub fn features(&self, i: usize) -> &[f32] {
         let size = self.size();
         &self.features[i * size..(i + 1) * size]
@@ -79,20 +125,37 @@ impl Batch {
         self.labels[i]
     }
 
+    /// Draws the keep-mask of one dropout layer for one row: 0 where a value is dropped,
+    /// 1/(1 - `rate`) where it is kept, for every value of the layer's input in row-major order.
+    ///
+    /// `row` is example x copies + copy; `layer` counts the dropout layers of the network from 0
+    /// in the order in which they are called. Every executor draws its masks here, so that all
+    /// of them compute the same gradients.
+    pub fn dropout_mask(&self, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
+        masks::draw(self.seed, row, layer, rate, mask);
+    }
+
+    /// Numbers in one example with all its copies.
     fn size(&self) -> usize {
-        self.shape.iter().product()
+        self.copies * self.shape.iter().product::<usize>()
     }
 
-    /// Features and labels of the examples in `rows`.
-    pub(super) fn rows(&self, rows: &[usize]) -> (Vec<f32>, Vec<u32>) {
-        let mut features = Vec::with_capacity(rows.len() * self.size());
-        for &row in rows {
-            features.extend_from_slice(self.features(row));
+    /// Features and labels of the examples `ids`, copy by copy: as many rows as examples x copies.
+    pub(super) fn gather(&self, ids: &[usize]) -> (Vec<f32>, Vec<u32>) {
+        let mut features = Vec::with_capacity(ids.len() * self.size());
+        for &id in ids {
+            features.extend_from_slice(self.features(id));
         }
-        (features, rows.iter().map(|&row| self.labels[row]).collect())
+        let labels = ids.iter().flat_map(|&id| std::iter::repeat_n(self.labels[id], self.copies));
+        (features, labels.collect())
     }
 
-    /// The examples whose features are all finite.
+    /// The rows of the examples `ids`, as [`dropout_mask`](Self::dropout_mask) counts them.
+    pub(super) fn rows(&self, ids: &[usize]) -> Vec<usize> {
+        ids.iter().flat_map(|&id| id * self.copies..(id + 1) * self.copies).collect()
+    }
+
+    /// The examples whose features are all finite, in every copy.
     pub(super) fn finite(&self) -> Vec<usize> {
         // Blocks without an early way out: the compiler checks many numbers at a time.
         let finite =

@@ -4,7 +4,7 @@ use burn::module::ParamId;
 use burn::optim::GradientsParams;
 use burn::prelude::*;
 
-use crate::nn::Network;
+use crate::nn::{Network, Parameter};
 
 /// The gradient of one parameter tensor.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,11 +29,16 @@ pub struct Gradients {
 impl Gradients {
     /// Zeros for every trainable parameter.
     pub fn zeros_like(network: &Network) -> Self {
-        let entries = network.parameters().into_iter().map(|parameter| Gradient {
+        Self::zeros(&network.parameters())
+    }
+
+    /// Zeros for each of these parameters.
+    pub(super) fn zeros(parameters: &[Parameter]) -> Self {
+        let entries = parameters.iter().map(|parameter| Gradient {
             values: vec![0.0; parameter.len()],
-            path: parameter.path,
+            path: parameter.path.clone(),
             id: parameter.id,
-            shape: parameter.shape,
+            shape: parameter.shape.clone(),
         });
         Self { entries: entries.collect() }
     }

@@ -1,25 +1,32 @@
 //! Gradients of single examples, clipped and summed, and the noise on the sum.
 //!
-//! Two executors make the same [`ClippedSum`]: [`Taps`], fast, and [`Oracle`], one backward pass
-//! per example and nothing clever, which the tests trust. A private step is
+//! Several executors make the same [`ClippedSum`]: [`Taps`], by tensor operations on any device,
+//! and [`Oracle`], one backward pass per example and nothing clever, which the tests trust. Whether
+//! they agree on a model and its data, [`Model::prove`](crate::nn::Model::prove) says. A private
+//! step is
 //! `clipped_sum` → `GaussianNoise::add_to` → `Gradients::scale(1 / expected batch size)` → [`step`]
 //! of any Burn optimizer.
 
 mod batch;
 mod clip;
 mod gradients;
+mod masks;
 pub mod noise;
 mod oracle;
+mod prove;
 mod tap;
 mod taps;
+mod weights;
 
 pub use batch::Batch;
 pub use clip::ClipRule;
 pub use gradients::{Gradient, Gradients};
 pub use noise::GaussianNoise;
 pub use oracle::Oracle;
+pub use prove::{Proof, Proved, prove};
 pub use tap::tap;
 pub use taps::Taps;
+pub use weights::Weights;
 
 use burn::optim::ModuleOptimizer;
 
@@ -29,13 +36,15 @@ use crate::nn::Network;
 /// What an executor makes of a batch.
 #[derive(Clone, Debug)]
 pub struct ClippedSum {
-    /// Σ gᵢ · min(1, C/‖gᵢ‖) over the examples with finite gradients.
+    /// Σ gᵢ · min(1, C/‖gᵢ‖) over the examples with finite gradients; gᵢ is the mean over the
+    /// copies of example i.
     pub sum: Gradients,
-    /// ‖gᵢ‖ over all parameters jointly, before clipping, in the order of the batch. NaN for
-    /// examples left out. Not private: never show or store these without saying so.
+    /// ‖gᵢ‖ over all parameters jointly, before clipping, in the order of the batch; with
+    /// weights, the weighted norm. NaN for examples left out. Not private: never show or store
+    /// these without saying so.
     pub norms: Vec<f32>,
-    /// Cross-entropy of each example in nats, in the order of the batch. NaN for examples left
-    /// out. Not private either.
+    /// Cross-entropy of each example in nats (the mean over its copies), in the order of the
+    /// batch. NaN for examples left out. Not private either.
     pub losses: Vec<f32>,
     /// Examples left out because a feature, the loss or the norm was not finite.
     pub non_finite: usize,
@@ -59,11 +68,46 @@ impl ClippedSum {
 /// examples' losses, no layer mixes examples, and an example whose gradient is not finite adds
 /// exactly zero, by selection, so that the sum is bit for bit that of the batch without it.
 pub trait PerExample {
-    /// The sum of the batch's clipped gradients. An empty batch gives zeros.
+    /// The sum over the examples of factor(normᵢ) · gᵢ with normᵢ = √Σⱼ wⱼ gᵢⱼ². Coordinates of
+    /// weight 0 are exactly zero in the sum; other weights change the norm only. Without weights
+    /// every coordinate counts once. An empty batch gives zeros.
     ///
     /// # Errors
-    /// If the batch's shape or labels do not suit the network, or the rule is out of range.
-    fn clipped_sum(&self, network: &Network, batch: &Batch, rule: &ClipRule) -> Result<ClippedSum>;
+    /// If the batch's shape, tokens or labels or the weights do not suit the network, or the rule
+    /// is out of range.
+    fn weighted_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        rule: &ClipRule,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum>;
+
+    /// The sum of the batch's clipped gradients: every coordinate counts once.
+    ///
+    /// # Errors
+    /// As [`weighted_sum`](Self::weighted_sum).
+    fn clipped_sum(&self, network: &Network, batch: &Batch, rule: &ClipRule) -> Result<ClippedSum> {
+        self.weighted_sum(network, batch, rule, None)
+    }
+
+    /// How each parameter's norms are found, in a word, in the network's order: `"ghost"` (from
+    /// inputs and output gradients alone), `"instantiated"` (each example's gradient is formed).
+    fn how(&self, network: &Network) -> Vec<&'static str> {
+        vec!["instantiated"; network.parameters().len()]
+    }
+}
+
+/// What every executor refuses.
+pub(crate) fn check(
+    network: &Network,
+    batch: &Batch,
+    rule: &ClipRule,
+    weights: Option<&Weights>,
+) -> Result<()> {
+    batch.check(network)?;
+    rule.check()?;
+    weights.map_or(Ok(()), |weights| weights.check(network))
 }
 
 /// One step of a Burn optimizer: the network it leads to.

@@ -1,88 +1,73 @@
-//! The fast executor: one backward pass per chunk of examples.
+//! The tensor executor: one backward pass per chunk of examples, on any device.
 
 mod chunk;
-mod plan;
+mod convolution;
+mod form;
+mod metric;
 mod recorder;
+mod site;
+mod subject;
 
-use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample};
-use crate::nn::{LayerSpec, Network, workers};
-use crate::{Error, ErrorKind, Result};
-use plan::Plan;
+use std::collections::BTreeMap;
+
+use burn::prelude::*;
+
+use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
+use crate::Result;
+use crate::nn::host::values;
+use crate::nn::{Network, workers};
+use chunk::{Chunk, Job};
+use metric::Metric;
+use site::Wanted;
+use subject::{Subject, with_network};
 
 /// Per-example gradients by taps: one forward and one backward pass per chunk of examples, in
-/// which Burn computes gradients by activations only. Norms of linear layers come from the sizes
-/// of input and output gradient ("ghost"); convolutions form one example's gradient at a time.
-/// Memory: the activations of one chunk and two gradients per core, never batch x parameters.
+/// which Burn computes gradients by activations only. What each map with parameters saw gives the
+/// norms and the clipped sum by tensor operations on the device of the network.
+///
+/// Norms of linear maps of plain features and of embeddings come from inputs and output gradients
+/// ("ghost"); everything else forms the gradients of one chunk's examples. (Linear maps of
+/// sequences too: their Gram matrices would be cheaper for short sequences and wide maps, but an
+/// example could hide a long gradient in the rounding of terms that cancel.) Memory: activations
+/// and instances of one chunk per core, never batch x parameters.
 ///
 /// The result does not depend on the number of threads: chunks are summed in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taps {
-    chunk: usize,
-}
-
-impl Default for Taps {
-    fn default() -> Self {
-        // More examples leave the processor's caches, fewer leave its vector units idle.
-        Self { chunk: 32 }
-    }
+    chunk: Option<usize>,
 }
 
 impl Taps {
-    /// Works on this many examples at a time (at least one). It changes speed and memory, and
-    /// the sums by f32 rounding only.
+    /// Works on this many examples at a time (at least one); chosen from the sizes of parameters
+    /// and activations if not given. It changes speed and memory, and the sums by f32 rounding
+    /// only.
     pub fn with_chunk(self, examples: usize) -> Self {
-        Self { chunk: examples.max(1) }
+        Self { chunk: Some(examples.max(1)) }
     }
-}
 
-/// What one pass over the examples gave; norms and losses in the order of `rows`.
-struct Pass {
-    sum: Vec<f32>,
-    norms: Vec<f32>,
-    losses: Vec<f32>,
-}
-
-impl Taps {
-    fn pass(
+    /// The clipped sum of anything that tells a tape what its parameters saw. The batch suits it.
+    fn sum_of(
         &self,
-        network: &Network,
-        plan: &Plan,
+        subject: &Subject,
         batch: &Batch,
-        rows: &[usize],
         rule: &ClipRule,
-    ) -> Result<Pass> {
-        let mut pass = Pass { sum: vec![0.0; plan.len()], norms: Vec::new(), losses: Vec::new() };
-        let chunks: Vec<&[usize]> = rows.chunks(self.chunk).collect();
-        workers::in_order(
-            chunks.len(),
-            |i| {
-                let (features, labels) = batch.rows(chunks[i]);
-                chunk::run(network, plan, features, &labels, rule)
-            },
-            |_, chunk| {
-                for (sum, share) in pass.sum.iter_mut().zip(&chunk.sum) {
-                    *sum += share;
-                }
-                pass.norms.extend(chunk.norms);
-                pass.losses.extend(chunk.losses);
-            },
-        )?;
-        Ok(pass)
-    }
-}
-
-impl PerExample for Taps {
-    fn clipped_sum(&self, network: &Network, batch: &Batch, rule: &ClipRule) -> Result<ClippedSum> {
-        batch.check(network)?;
-        rule.check()?;
-        supported(network)?;
-        let plan = Plan::of(network);
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        let parameters = &subject.parameters;
+        let metrics = Metric::all(weights, parameters.len(), &subject.device);
+        let wanted = Wanted::new(parameters, |entry| metrics[entry].is_zero());
+        let job = Job { subject, batch, rule, metrics, wanted };
         let mut rows = batch.finite();
+        let chunk = match self.chunk {
+            Some(chunk) => chunk,
+            None if rows.is_empty() => 1,
+            None => subject.probe(batch.shape()).chunk(batch.copies(), &subject.device),
+        };
         // An example with finite features can still have a gradient that overflows. It is then
         // taken out and all is done again, so that the others fall into the very chunks, and
         // into the very rounding, of a batch without it.
         let pass = loop {
-            let pass = self.pass(network, &plan, batch, &rows, rule)?;
+            let pass = pass(&job, &rows, chunk)?;
             let finite = |i: usize| pass.norms[i].is_finite() && pass.losses[i].is_finite();
             if (0..rows.len()).all(finite) {
                 break pass;
@@ -95,46 +80,57 @@ impl PerExample for Taps {
         for (i, &row) in rows.iter().enumerate() {
             (norms[row], losses[row]) = (pass.norms[i], pass.losses[i]);
         }
-        let mut sum = Gradients::zeros_like(network);
-        plan.scatter(&pass.sum, &mut sum);
+        let mut sum = Gradients::zeros(parameters);
+        for (entry, share) in pass.sum {
+            sum.entries[entry].values = values(share);
+        }
+        if let Some(weights) = weights {
+            weights.select(&mut sum);
+        }
         Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - rows.len() })
     }
 }
 
-/// Refuses layers whose gradients this executor would leave out.
-fn supported(network: &Network) -> Result<()> {
-    let plain = |(spec, shape): (&LayerSpec, Vec<usize>)| match spec {
-        LayerSpec::Linear(_) => shape.len() == 1,
-        LayerSpec::Conv2d(spec) => spec.groups == 1 && spec.standardised.is_none(),
-        _ => spec.parameters().is_empty(),
+/// One pass over the examples `rows`; norms and losses in their order.
+fn pass(job: &Job, rows: &[usize], chunk: usize) -> Result<Chunk> {
+    let mut all = Chunk { sum: BTreeMap::new(), norms: Vec::new(), losses: Vec::new() };
+    let chunks: Vec<&[usize]> = rows.chunks(chunk).collect();
+    let take = |all: &mut Chunk, chunk: Chunk| {
+        for (entry, share) in chunk.sum {
+            let share = match all.sum.remove(&entry) {
+                Some(sum) => sum + share,
+                None => share,
+            };
+            all.sum.insert(entry, share);
+        }
+        all.norms.extend(chunk.norms);
+        all.losses.extend(chunk.losses);
     };
-    if network.specs().iter().zip(network.input_shapes()).all(plain) {
-        return Ok(());
+    if job.subject.device == Device::flex() {
+        workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| take(&mut all, chunk))?;
+    } else {
+        // Other devices take one chunk at a time and spread it themselves.
+        chunks.into_iter().for_each(|ids| take(&mut all, job.run(ids)));
     }
-    let why = "it forms gradients of plain linear layers and convolutions only";
-    Err(Error::new(ErrorKind::Model, "Taps was given a layer it does not know", why))
+    Ok(all)
+}
+
+impl PerExample for Taps {
+    fn weighted_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        rule: &ClipRule,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        super::check(network, batch, rule, weights)?;
+        with_network(network, |subject| self.sum_of(subject, batch, rule, weights))
+    }
+
+    fn how(&self, network: &Network) -> Vec<&'static str> {
+        with_network(network, |subject| subject.probe(network.input_shape()).how)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nn::LinearSpec;
-
-    #[test]
-    fn a_huge_input_with_a_tiny_gradient_is_clipped_all_the_same() {
-        // One feature of 1e19 and logits of 53 and 0: the gradient by the second logit is about
-        // 1e-23, its square is 0 in f32, but their product, the example's share, is not.
-        let layer = LinearSpec { inputs: 1, outputs: 2, bias: true };
-        let network = Network::build(&[1], &[LayerSpec::Linear(layer)], |path, _, _| {
-            if path.ends_with("weight") { vec![5.3e-18, 0.0] } else { vec![0.0, 0.0] }
-        })
-        .unwrap();
-        let batch = Batch::new(vec![1e19], &[1], vec![0]).unwrap();
-        let share = |clip| {
-            let rule = ClipRule::flat(clip);
-            Taps::default().clipped_sum(&network, &batch, &rule).unwrap().sum.l2_norm()
-        };
-        assert!(share(1.0) > 1e-5, "the example has something to clip");
-        assert!(share(1e-6) <= 1e-6 * (1.0 + 1e-4), "{:e}", share(1e-6));
-    }
-}
+mod tests;

@@ -1,50 +1,112 @@
-//! The tape of the fast executor.
+//! The tape of the tensor executor.
 
 use burn::prelude::*;
 use burn::tensor::Gradients;
 
-use crate::engine::tap;
-use crate::nn::host::Host;
+use crate::engine::{Batch, tap};
 use crate::nn::{Site, Tape, Value};
 
-/// Taps the output of every layer with parameters and keeps its input.
-#[derive(Default)]
-pub(super) struct Recorder {
-    records: Vec<(Value, Tensor<1>)>,
+/// Taps the output of every map with parameters, keeps its input, and hands out dropout masks.
+pub(super) struct Recorder<'a> {
+    batch: &'a Batch,
+    rows: Vec<usize>,
+    dropouts: usize,
+    calls: Vec<Call>,
+    shared: Vec<(usize, Site, Value)>,
 }
 
-/// What a layer saw in one chunk: its inputs and the gradients by its outputs, row-major.
+/// One call of [`Tape::layer`].
+struct Call {
+    site: Site,
+    input: Value,
+    anchor: Tensor<1>,
+    output: Vec<usize>,
+}
+
+/// What a map with parameters saw in one chunk: its input and the gradient by its output.
 pub(super) struct Record {
-    pub(super) input: Host,
-    pub(super) gradient: Host,
+    pub(super) site: Site,
+    pub(super) input: Value,
+    pub(super) gradient: Value,
 }
 
-impl Tape for Recorder {
-    fn layer(&mut self, _site: Site, input: &Value, output: Value) -> Value {
+impl<'a> Recorder<'a> {
+    /// A tape for the examples `ids` of the batch.
+    pub(super) fn new(batch: &'a Batch, ids: &[usize]) -> Self {
+        let rows = batch.rows(ids);
+        Self { batch, rows, dropouts: 0, calls: Vec::new(), shared: Vec::new() }
+    }
+
+    /// Sites with the sizes of their inputs and outputs, without any gradient.
+    pub(super) fn sizes(&self) -> Vec<(&Site, Vec<usize>, &[usize])> {
+        let calls = self.calls.iter().map(|c| (&c.site, c.input.dims(), c.output.as_slice()));
+        let shared = self.shared.iter().map(|(place, site, input)| {
+            (site, input.dims(), self.calls[*place].output.as_slice())
+        });
+        calls.chain(shared).collect()
+    }
+
+    /// The records, in the order of the calls. What has no part in the loss is left out: its
+    /// gradient is zero.
+    pub(super) fn listen(self, mut grads: Gradients) -> Vec<Record> {
+        let mut heard = Vec::with_capacity(self.calls.len());
+        let mut records = Vec::with_capacity(self.calls.len() + self.shared.len());
+        for Call { site, input, anchor, output } in self.calls {
+            let gradient = anchor.grad_remove(&mut grads).map(|gradient| value(gradient, output.len()));
+            if let Some(gradient) = gradient.clone() {
+                records.push(Record { site, input, gradient });
+            }
+            heard.push(gradient);
+        }
+        for (place, site, input) in self.shared {
+            if let Some(gradient) = heard[place].clone() {
+                records.push(Record { site, input, gradient });
+            }
+        }
+        records
+    }
+}
+
+/// The tap files gradients of any rank under its anchor: back to the rank of the output.
+fn value(gradient: Tensor<1>, rank: usize) -> Value {
+    let gradient = gradient.into_dispatch();
+    match rank {
+        4 => Value::Image(Tensor::from_dispatch(gradient)),
+        3 => Value::Sequence(Tensor::from_dispatch(gradient)),
+        _ => Value::Flat(Tensor::from_dispatch(gradient)),
+    }
+}
+
+impl Tape for Recorder<'_> {
+    fn layer(&mut self, site: Site, input: &Value, output: Value) -> Value {
         let device = input.device().without_autodiff();
         let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
+        let dims = output.dims();
         let output = output.map(
             |y| tap(y.autodiff(), &anchor),
             |y| tap(y.autodiff(), &anchor),
             |y| tap(y.autodiff(), &anchor),
         );
-        self.records.push((input.detached(), anchor));
+        self.calls.push(Call { site, input: input.detached(), anchor, output: dims });
         output
     }
-}
 
-impl Recorder {
-    /// The records, in the order of the layers.
-    pub(super) fn listen(self, mut grads: Gradients) -> Vec<Record> {
-        let heard = self.records.into_iter().map(|(input, anchor)| {
-            let gradient = anchor.grad_remove(&mut grads).map(Host::of);
-            let input = match input {
-                Value::Flat(x) => Host::of(x),
-                Value::Sequence(x) => Host::of(x),
-                Value::Image(x) => Host::of(x),
-            };
-            Record { input, gradient: gradient.unwrap_or(Host::Copy(Vec::new())) }
-        });
-        heard.collect()
+    fn places(&self) -> usize {
+        self.calls.len()
+    }
+
+    fn shares(&mut self, place: usize, site: Site, input: Value) {
+        self.shared.push((place, site, input.detached()));
+    }
+
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+        let layer = self.dropouts;
+        self.dropouts += 1;
+        let mut mask = vec![0.0; shape.iter().product()];
+        let each = (mask.len() / self.rows.len().max(1)).max(1);
+        for (mask, &row) in mask.chunks_mut(each).zip(&self.rows) {
+            self.batch.dropout_mask(row, layer, rate, mask);
+        }
+        Some(mask)
     }
 }

@@ -1,0 +1,55 @@
+//! Dropout masks: the same for every executor.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Fills `mask` with 0 (probability `rate`) and 1/(1 - `rate`). Each row of a batch and each
+/// dropout layer has a stream of its own, so that chunks and threads change nothing.
+pub(super) fn draw(seed: u64, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
+    let mut key = *b"........ dropout ......... masks";
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    key[8..16].copy_from_slice(&(row as u64).to_le_bytes());
+    key[16..24].copy_from_slice(&(layer as u64).to_le_bytes());
+    let mut rng = ChaCha8Rng::from_seed(key);
+    let kept = (1.0 / (1.0 - rate)) as f32;
+    // 32 bits: the share of dropped values is right to 2e-10.
+    let dropped = (rate * (u64::from(u32::MAX) + 1) as f64) as u64;
+    for value in mask {
+        *value = if u64::from(rng.next_u32()) < dropped { 0.0 } else { kept };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(seed: u64, row: usize, layer: usize, rate: f64) -> Vec<f32> {
+        let mut mask = vec![0.0; 10_000];
+        draw(seed, row, layer, rate, &mut mask);
+        mask
+    }
+
+    #[test]
+    fn the_right_share_is_dropped_and_the_mean_is_kept() {
+        for rate in [0.1, 0.5, 0.9] {
+            let mask = mask(1, 2, 3, rate);
+            let dropped = mask.iter().filter(|&&v| v == 0.0).count() as f64 / 10_000.0;
+            let error = (rate * (1.0 - rate) / 10_000.0f64).sqrt();
+            assert!((dropped - rate).abs() < 4.0 * error, "{dropped} of {rate}");
+            let kept = (1.0 / (1.0 - rate)) as f32;
+            assert!(mask.iter().all(|&v| v == 0.0 || v == kept));
+        }
+        assert!(mask(1, 2, 3, 0.0).iter().all(|&v| v == 1.0));
+    }
+
+    #[test]
+    fn seeds_rows_and_layers_have_masks_of_their_own() {
+        let one = mask(1, 2, 3, 0.5);
+        assert_eq!(one, mask(1, 2, 3, 0.5));
+        for other in [mask(2, 2, 3, 0.5), mask(1, 3, 3, 0.5), mask(1, 2, 4, 0.5), mask(1, 3, 2, 0.5)]
+        {
+            let same = one.iter().zip(&other).filter(|(a, b)| a == b).count();
+            assert!((4_700..5_300).contains(&same), "{same} of 10000 agree");
+        }
+    }
+}

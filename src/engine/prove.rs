@@ -1,0 +1,210 @@
+//! Whether the gradients that training clips are the right ones: on the user's own model and data.
+
+use std::fmt;
+
+use super::{Batch, ClipRule, Gradients, Oracle, PerExample, Taps};
+use crate::data::Dataset;
+use crate::nn::{Model, Network};
+use crate::{Error, ErrorKind, Result};
+
+/// How many examples are compared: each costs a backward pass of its own.
+const EXAMPLES: usize = 8;
+/// What f32 rounding may amount to, relatively. Wrong formulas are off by far more.
+const TOLERANCE: f64 = 1e-4;
+
+/// What became of one parameter tensor in a [`Proof`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proved {
+    /// The parameter: `"0.weight"`.
+    pub path: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// How the executor finds its norms: `"ghost"`, `"instantiated"`, ...
+    pub how: &'static str,
+    /// The largest relative L2 difference, over each example's gradient and the clipped sum.
+    pub difference: f64,
+}
+
+impl Proved {
+    /// Whether the difference is no more than rounding.
+    pub fn holds(&self) -> bool {
+        self.difference <= TOLERANCE
+    }
+}
+
+/// The comparison of an executor with one backward pass per example.
+///
+/// # Guarantee
+/// It can say no, and it shows nothing but differences between two ways of computing the same
+/// numbers: no gradient, no norm, no loss of an example. It is a test on the examples at hand, not
+/// a proof for all; it is not accounted for, so treat it like other output on private data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proof {
+    /// How many examples were compared.
+    pub examples: usize,
+    /// One entry per parameter tensor.
+    pub parameters: Vec<Proved>,
+    /// The relative L2 difference of the examples' norms.
+    pub norms: f64,
+    /// The relative L2 difference of the examples' losses.
+    pub losses: f64,
+}
+
+impl Proof {
+    /// Whether every difference is no more than rounding.
+    pub fn holds(&self) -> bool {
+        let rest = [self.norms, self.losses].iter().all(|&difference| difference <= TOLERANCE);
+        rest && self.parameters.iter().all(Proved::holds)
+    }
+}
+
+impl Model {
+    /// Compares the gradients that training would clip and sum with those of one plain backward
+    /// pass per example, on up to 8 examples of the training part: each example's own gradient,
+    /// and the sum clipped at the median norm, so that some are clipped and some are not.
+    ///
+    /// # Errors
+    /// If the data does not suit the model, is empty, or gives no finite gradient.
+    pub fn prove(&self, data: &Dataset) -> Result<Proof> {
+        let ids: Vec<u32> = (0..data.train().len().min(EXAMPLES) as u32).collect();
+        prove(&Taps::default(), self.network(), &Batch::of(data.train(), &ids)?)
+    }
+}
+
+/// Compares an executor with the [`Oracle`] on a small batch.
+///
+/// # Errors
+/// If the batch does not suit the network, is empty, or gives no finite gradient.
+pub fn prove(executor: &dyn PerExample, network: &Network, batch: &Batch) -> Result<Proof> {
+    let nothing = |why: &str| {
+        let what = format!("{} examples to compare gradients on", batch.len());
+        Err(Error::new(ErrorKind::Model, what, why))
+    };
+    if batch.is_empty() {
+        return nothing("there is nothing to compare");
+    }
+    let plain = Oracle.clipped_sum(network, batch, &ClipRule::unclipped())?;
+    let Some(median) = median(&plain.norms) else {
+        return nothing("no example has a finite gradient")
+            .map_err(|e| e.fix("look at the features: data.normalized(mean, std), fewer outliers"));
+    };
+    // With nothing but zero gradients, any bound will do.
+    let rule = ClipRule::flat(if median > 0.0 { median } else { 1.0 });
+    let want = Oracle.clipped_sum(network, batch, &rule)?;
+    let got = executor.clipped_sum(network, batch, &rule)?;
+    let mut differences = relative(&got.sum, &want.sum);
+    for i in 0..batch.len() {
+        let (features, labels) = batch.gather(&[i]);
+        let one =
+            Batch::with_copies(features, batch.shape(), vec![labels[0]], batch.copies())?;
+        let rule = ClipRule::unclipped();
+        let want = Oracle.clipped_sum(network, &one, &rule)?;
+        let got = executor.clipped_sum(network, &one, &rule)?;
+        let each = relative(&got.sum, &want.sum);
+        differences.iter_mut().zip(each).for_each(|(worst, each)| *worst = worst.max(each));
+    }
+    let parameters = network.parameters().into_iter().zip(executor.how(network)).zip(differences);
+    let parameters = parameters.map(|((parameter, how), difference)| Proved {
+        path: parameter.path,
+        shape: parameter.shape,
+        how,
+        difference,
+    });
+    Ok(Proof {
+        examples: batch.len(),
+        parameters: parameters.collect(),
+        norms: of_numbers(&got.norms, &want.norms),
+        losses: of_numbers(&got.losses, &want.losses),
+    })
+}
+
+/// The relative L2 difference of each entry. What is short beside the whole gradient counts as at
+/// least a thousandth of it: a bias in front of a normalisation has a gradient of nothing but
+/// rounding, while one that is missing is still noticed from a ten-millionth on.
+fn relative(got: &Gradients, want: &Gradients) -> Vec<f64> {
+    let floor = 1e-3 * want.l2_norm();
+    let each = want.entries.iter().enumerate().map(|(i, want)| match got.entries.get(i) {
+        Some(got) if got.values.len() == want.values.len() => {
+            ratio(&got.values, &want.values, floor)
+        }
+        _ => f64::INFINITY,
+    });
+    each.collect()
+}
+
+/// The relative L2 difference of norms or losses; an example that only one of the two leaves out
+/// makes it infinite.
+fn of_numbers(got: &[f32], want: &[f32]) -> f64 {
+    let same = got.len() == want.len()
+        && got.iter().zip(want).all(|(a, b)| a.is_finite() == b.is_finite());
+    if !same {
+        return f64::INFINITY;
+    }
+    let finite = |v: &[f32]| v.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
+    ratio(&finite(got), &finite(want), 0.0)
+}
+
+fn ratio(got: &[f32], want: &[f32], floor: f64) -> f64 {
+    let square = |x: f64| x * x;
+    let pairs = got.iter().zip(want).map(|(&a, &b)| square(f64::from(a) - f64::from(b)));
+    let off = pairs.sum::<f64>().sqrt();
+    let norm = want.iter().map(|&b| square(f64::from(b))).sum::<f64>().sqrt();
+    match off / norm.max(floor) {
+        // Equal, and all zero.
+        _ if off == 0.0 => 0.0,
+        ratio if ratio.is_finite() => ratio,
+        _ => f64::INFINITY,
+    }
+}
+
+fn median(norms: &[f32]) -> Option<f64> {
+    let mut finite: Vec<f32> = norms.iter().copied().filter(|norm| norm.is_finite()).collect();
+    finite.sort_by(f32::total_cmp);
+    finite.get(finite.len() / 2).map(|&norm| f64::from(norm))
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = |holds: bool| if holds { "agrees" } else { "DIFFERS" };
+        let mut rows: Vec<[String; 5]> = vec![
+            ["parameter", "shape", "how", "difference", ""].map(str::to_owned),
+        ];
+        rows.extend(self.parameters.iter().map(|p| {
+            [
+                p.path.clone(),
+                format!("{:?}", p.shape),
+                p.how.to_owned(),
+                format!("{:.1e}", p.difference),
+                verdict(p.holds()).to_owned(),
+            ]
+        }));
+        for (name, difference) in [("norms", self.norms), ("losses", self.losses)] {
+            let holds = verdict(difference <= TOLERANCE);
+            let cells = [name, "", "", &format!("{difference:.1e}"), holds];
+            rows.push(cells.map(str::to_owned));
+        }
+        let width = |c: usize| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..5).map(width).collect();
+        writeln!(
+            f,
+            "Gradients of {} examples, compared with one backward pass per example:",
+            self.examples
+        )?;
+        for row in &rows {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+            writeln!(f, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+        if self.holds() {
+            write!(f, "All agree within {TOLERANCE:.0e}: what is clipped is the right gradient.")
+        } else {
+            write!(
+                f,
+                "They do NOT agree within {TOLERANCE:.0e}: clipping would bound the wrong thing. \
+                 Don't train this model privately; report it."
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

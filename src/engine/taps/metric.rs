@@ -1,0 +1,49 @@
+//! The weights of one parameter's coordinates, ready for tensor operations.
+
+use burn::prelude::*;
+
+use crate::engine::Weights;
+
+/// How the coordinates of one parameter enter the norm.
+pub(super) struct Metric {
+    /// √ of the largest weight; norms found with [`share`](Self::share) are multiplied by it.
+    pub(super) scale: f64,
+    /// Weights over the largest one, and their square roots; `None` if all are equal.
+    shares: Option<(Tensor<1>, Tensor<1>)>,
+}
+
+impl Metric {
+    /// One metric per entry of the weights; every coordinate counts once if there are none.
+    pub(super) fn all(weights: Option<&Weights>, entries: usize, device: &Device) -> Vec<Self> {
+        let Some(weights) = weights else {
+            return (0..entries).map(|_| Self { scale: 1.0, shares: None }).collect();
+        };
+        let of = |values: &[f32]| {
+            let largest = values.iter().copied().fold(0.0, f32::max);
+            let scale = f64::from(largest).sqrt();
+            if values.iter().all(|&w| w == largest) {
+                return Self { scale, shares: None };
+            }
+            let shares: Vec<f32> = values.iter().map(|w| w / largest).collect();
+            let roots: Vec<f32> = shares.iter().map(|w| w.sqrt()).collect();
+            let tensor = |values: Vec<f32>| Tensor::<1>::from_data(values.as_slice(), device);
+            Self { scale, shares: Some((tensor(shares), tensor(roots))) }
+        };
+        weights.entries().iter().map(|entry| of(&entry.values)).collect()
+    }
+
+    /// Whether no coordinate counts: the parameter is left out altogether.
+    pub(super) fn is_zero(&self) -> bool {
+        self.scale == 0.0
+    }
+
+    /// Weights over the largest one.
+    pub(super) fn share(&self) -> Option<&Tensor<1>> {
+        self.shares.as_ref().map(|(share, _)| share)
+    }
+
+    /// Square roots of [`share`](Self::share).
+    pub(super) fn root(&self) -> Option<&Tensor<1>> {
+        self.shares.as_ref().map(|(_, root)| root)
+    }
+}

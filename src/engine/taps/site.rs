@@ -1,0 +1,144 @@
+//! From what a map with parameters saw to the gradients of its parameters.
+
+use std::collections::BTreeMap;
+
+use burn::module::ParamId;
+use burn::prelude::*;
+
+use super::convolution;
+use super::form::Form;
+use super::recorder::Record;
+use crate::nn::{Parameter, Site, Value};
+
+/// The parameters that are asked for, by Burn's id: the number of the entry and its shape.
+pub(super) struct Wanted(BTreeMap<ParamId, (usize, Vec<usize>)>);
+
+impl Wanted {
+    /// All parameters but those that are left out.
+    pub(super) fn new(parameters: &[Parameter], left_out: impl Fn(usize) -> bool) -> Self {
+        let each = parameters.iter().enumerate().filter(|&(entry, _)| !left_out(entry));
+        Self(each.map(|(entry, p)| (p.id, (entry, p.shape.clone()))).collect())
+    }
+
+    /// The number of a parameter's entry.
+    pub(super) fn entry(&self, id: ParamId) -> Option<usize> {
+        self.0.get(&id).map(|(entry, _)| *entry)
+    }
+}
+
+/// One form per parameter that has a part in the loss, by entry. Records are rows of copies,
+/// `copies` per example.
+pub(super) fn forms(records: Vec<Record>, copies: usize, wanted: &Wanted) -> BTreeMap<usize, Form> {
+    let mut all = BTreeMap::new();
+    let mut add = |id: ParamId, make: &dyn Fn() -> Form| {
+        let Some(entry) = wanted.entry(id) else { return };
+        let form = match all.remove(&entry) {
+            None => make(),
+            // A tied parameter: its gradient is the sum over its sites.
+            Some(before) => Form::Instance(Form::instance(before) + make().instance()),
+        };
+        all.insert(entry, form);
+    };
+    for Record { site, input, gradient } in records {
+        match site {
+            Site::Linear { weight, bias } => {
+                let (input, gradient) = (places(input, copies), places(gradient, copies));
+                add(weight, &|| product(&input, &gradient));
+                if let Some(bias) = bias {
+                    add(bias, &|| over_places(gradient.clone()));
+                }
+            }
+            Site::Conv2d { window, groups, weight, bias, standardised } => {
+                let (input, gradient) = (input.image(), gradient.image());
+                let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.clone());
+                let used = |id| wanted.entry(id).is_some();
+                if used(weight) || gain.as_ref().is_some_and(|(id, _)| used(*id)) {
+                    let g = convolution::instances(
+                        window,
+                        groups,
+                        input,
+                        gradient.clone(),
+                        copies,
+                    );
+                    let (by_weight, by_gain) = match standardised {
+                        None => (g, None),
+                        Some((rule, raw, _)) => {
+                            let factor = gain.as_ref().map(|(_, gain)| gain.clone());
+                            let (by_weight, by_gain) = convolution::pull_back(rule, raw, factor, g);
+                            (by_weight, Some(by_gain))
+                        }
+                    };
+                    add(weight, &|| Form::Instance(by_weight.clone().flatten(1, 2)));
+                    if let (Some((gain, _)), Some(by_gain)) = (gain, by_gain) {
+                        add(gain, &|| Form::Instance(by_gain.clone()));
+                    }
+                }
+                if let Some(bias) = bias {
+                    add(bias, &|| over_places(channels_last(gradient.clone(), copies)));
+                }
+            }
+            Site::Affine { gamma, beta } => {
+                let (input, gradient) = (channels(input, copies), channels(gradient, copies));
+                add(gamma, &|| over_places(input.clone() * gradient.clone()));
+                if let Some(beta) = beta {
+                    add(beta, &|| over_places(gradient.clone()));
+                }
+            }
+            Site::Embedding { weight } => {
+                let tokens = places_of_tokens(input.flat(), copies);
+                let gradient = places(gradient, copies);
+                let vocabulary = wanted.0.get(&weight).map_or(0, |(_, shape)| shape[0]);
+                add(weight, &|| Form::table(tokens.clone(), gradient.clone(), vocabulary));
+            }
+        }
+    }
+    all
+}
+
+/// Copies and steps of an example side by side: `[examples, places, features]`.
+fn places(value: Value, copies: usize) -> Tensor<3> {
+    let x = match value {
+        Value::Flat(x) => x.unsqueeze_dim(1),
+        other => other.sequence(),
+    };
+    let [rows, steps, features] = x.dims();
+    x.reshape([rows / copies, copies * steps, features])
+}
+
+fn places_of_tokens(tokens: Tensor<2>, copies: usize) -> Tensor<2> {
+    let [rows, steps] = tokens.dims();
+    tokens.reshape([rows / copies, copies * steps])
+}
+
+/// The pixels of an image as places: `[examples, places, channels]`, as a view.
+fn channels_last(x: Tensor<4>, copies: usize) -> Tensor<3> {
+    let [rows, channels, height, width] = x.dims();
+    let each = x.reshape([rows, channels, height * width]).swap_dims(1, 2);
+    if copies == 1 { each } else { each.reshape([rows / copies, copies * height * width, channels]) }
+}
+
+fn channels(value: Value, copies: usize) -> Tensor<3> {
+    match value {
+        Value::Image(x) => channels_last(x, copies),
+        other => places(other, copies),
+    }
+}
+
+/// Σ over the places: what a bias sees.
+fn over_places(x: Tensor<3>) -> Form {
+    let [n, _, features] = x.dims();
+    Form::Instance(x.sum_dim(1).reshape([n, features]))
+}
+
+/// Σ over the places of inputᵀ · gradient: what the weight of a linear map sees.
+fn product(input: &Tensor<3>, gradient: &Tensor<3>) -> Form {
+    let ([n, places, inputs], [_, _, outputs]) = (input.dims(), gradient.dims());
+    let (input, gradient) = (input.clone(), gradient.clone());
+    if places == 1 {
+        return Form::Outer {
+            input: input.reshape([n, inputs]),
+            gradient: gradient.reshape([n, outputs]),
+        };
+    }
+    Form::Instance(input.swap_dims(1, 2).matmul(gradient).flatten(1, 2))
+}
