@@ -7,8 +7,8 @@ use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
 use std::fmt;
 
-use super::Gradients;
-use crate::{Error, Result};
+use super::{Gradients, Weights};
+use crate::{Error, ErrorKind, Result};
 use box_muller::{BLOCK, BLOCK_BYTES, normals};
 
 /// Values made from one piece of the stream, a multiple of [`BLOCK`].
@@ -90,6 +90,38 @@ impl GaussianNoise {
     /// # Errors
     /// If `std` is negative or not finite.
     pub fn add_to(&mut self, gradients: &mut Gradients, std: f64) -> Result<()> {
+        self.add(gradients, std, None)
+    }
+
+    /// Adds noise where the weight is not zero, the same noise as [`add_to`](Self::add_to) there,
+    /// and moves on to the next step. The other coordinates stay zero.
+    ///
+    /// # Guarantee
+    /// On a weighted sum made with these weights and `std = rule.noise_std(noise_multiplier)` this
+    /// is the Gaussian mechanism with that noise multiplier, if the weights were fixed without a
+    /// look at the batch: selected coordinates change by at most C in L2 norm (a weight of one or
+    /// more never makes a norm smaller), and the others are zero for every batch.
+    ///
+    /// # Errors
+    /// If `std` is negative or not finite, the weights belong to other parameters, a weight lies
+    /// between 0 and 1 (it would let the sum change by more than C), or a coordinate of weight zero
+    /// is not zero (it would be released without noise). Nothing is changed then.
+    pub fn add_to_selected(
+        &mut self,
+        gradients: &mut Gradients,
+        std: f64,
+        weights: &Weights,
+    ) -> Result<()> {
+        selects(weights, gradients)?;
+        self.add(gradients, std, Some(weights))
+    }
+
+    fn add(
+        &mut self,
+        gradients: &mut Gradients,
+        std: f64,
+        weights: Option<&Weights>,
+    ) -> Result<()> {
         if !std.is_finite() || std < 0.0 {
             let why = "the standard deviation of noise is a finite number, zero or more";
             return Err(
@@ -97,15 +129,26 @@ impl GaussianNoise {
             );
         }
         let mut chunk = 0;
-        for entry in &mut gradients.entries {
+        for (index, entry) in gradients.entries.iter_mut().enumerate() {
+            // Passed over, but counted: the noise of a coordinate doesn't depend on the others.
+            let first = chunk;
+            chunk += entry.values.len().div_ceil(CHUNK) as u64;
+            if weights.is_some_and(|weights| weights.is_zero(index)) {
+                continue;
+            }
+            let weights = weights.map(|weights| weights.entries()[index].values.as_slice());
             entry.values.par_chunks_mut(CHUNK).enumerate().for_each(|(i, values)| {
                 let mut noise = [0.0; CHUNK];
-                self.fill(chunk + i as u64, values.len(), &mut noise);
+                self.fill(first + i as u64, values.len(), &mut noise);
+                if let Some(weights) = weights {
+                    for (z, weight) in noise.iter_mut().zip(&weights[i * CHUNK..]) {
+                        *z = if *weight == 0.0 { 0.0 } else { *z };
+                    }
+                }
                 for (value, z) in values.iter_mut().zip(noise) {
                     *value = (f64::from(*value) + std * z) as f32;
                 }
             });
-            chunk += entry.values.len().div_ceil(CHUNK) as u64;
         }
         self.step += 1;
         Ok(())
@@ -138,6 +181,37 @@ impl GaussianNoise {
         rng.fill_bytes(bytes);
         normals(bytes, out);
     }
+}
+
+/// Whether noise on the selected coordinates alone protects this sum.
+fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
+    let belong = weights.entries().len() == sum.entries.len()
+        && weights
+            .entries()
+            .iter()
+            .zip(&sum.entries)
+            .all(|(w, g)| w.path == g.path && w.values.len() == g.values.len());
+    if !belong {
+        let what = "weights and gradients of different parameters";
+        let why = "which coordinates get noise would be left to chance";
+        return Err(Error::new(ErrorKind::Model, what, why).fix("make both from one network"));
+    }
+    for (weights, sum) in weights.entries().iter().zip(&sum.entries) {
+        for (weight, value) in weights.values.iter().zip(&sum.values) {
+            if *weight > 0.0 && *weight < 1.0 {
+                let why = "the weighted norm is clipped, so here the sum may change by more than C";
+                return Err(Error::setting("weight", weight, why)
+                    .fix("choose the selected coordinates by zeros and ones"));
+            }
+            if *weight == 0.0 && *value != 0.0 {
+                let what = format!("a sum of {value} at a coordinate of weight 0 in {}", sum.path);
+                let why = "it would be released without noise";
+                return Err(Error::new(ErrorKind::Model, what, why)
+                    .fix("make the sum with PerExample::weighted_sum and the same weights"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Without the seed: it must not end up in a log or a notebook.

@@ -3,6 +3,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::*;
 use crate::engine::Gradient;
+use crate::nn::{LayerSpec, LinearSpec, Network};
 
 const SEED: [u8; 32] = [7; 32];
 
@@ -178,6 +179,70 @@ fn the_tail_is_there() {
     let four = beyond(4.0) as f64;
     assert!((four - 253.4).abs() < 4.0 * 253.4f64.sqrt(), "{four} beyond four");
     assert!((1..12).contains(&beyond(5.0)), "{} beyond five", beyond(5.0));
+}
+
+/// A network of 4,100 and 10 parameters, and weights that keep the first tensor's even places.
+fn half_selected() -> (Network, Weights) {
+    let spec = LinearSpec { inputs: 410, outputs: 10, bias: true };
+    let network = Network::build(&[410], &[LayerSpec::Linear(spec)], |_, shape, _| {
+        vec![0.0; shape.iter().product()]
+    });
+    let network = network.unwrap();
+    let mut mask = Gradients::zeros_like(&network);
+    mask.entries[0].values.iter_mut().step_by(2).for_each(|w| *w = 1.0);
+    let weights = Weights::new(&network, mask).unwrap();
+    (network, weights)
+}
+
+#[test]
+fn selected_coordinates_get_the_noise_they_always_get_and_the_others_none() {
+    let (network, weights) = half_selected();
+    let (mut all, mut selected) =
+        (Gradients::zeros_like(&network), Gradients::zeros_like(&network));
+    let mut noise = GaussianNoise::new(SEED);
+    noise.clone().add_to(&mut all, 1.0).unwrap();
+    noise.add_to_selected(&mut selected, 1.0, &weights).unwrap();
+    assert_eq!(noise.step(), 1);
+    for (i, value) in selected.entries[0].values.iter().enumerate() {
+        let expected = if i % 2 == 0 { all.entries[0].values[i] } else { 0.0 };
+        assert_eq!(value.to_bits(), expected.to_bits(), "at {i}");
+    }
+    assert!(selected.entries[1].values.iter().all(|&v| v == 0.0));
+    assert!(all.entries[1].values.iter().all(|&v| v != 0.0));
+
+    // A tensor that is passed over doesn't shift the noise of those after it.
+    let mut mask = Gradients::zeros_like(&network);
+    mask.entries[1].values.fill(1.0);
+    let weights = Weights::new(&network, mask).unwrap();
+    let mut last = Gradients::zeros_like(&network);
+    GaussianNoise::new(SEED).add_to_selected(&mut last, 1.0, &weights).unwrap();
+    assert_eq!(last.entries[1], all.entries[1]);
+}
+
+#[test]
+fn what_selected_noise_would_not_protect_is_refused_and_left_alone() {
+    let (network, weights) = half_selected();
+    let mut noise = GaussianNoise::new(SEED);
+    let mut refused = |sum: &Gradients, weights: &Weights, words: &str| {
+        let mut tried = sum.clone();
+        let error = noise.add_to_selected(&mut tried, 1.0, weights).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+        let bits = |g: &Gradients| -> Vec<u32> {
+            g.entries.iter().flat_map(|e| e.values.iter().map(|v| v.to_bits())).collect()
+        };
+        assert!(bits(&tried) == bits(sum) && noise.step() == 0, "something was changed: {words}");
+    };
+    let zeros_of = Gradients::zeros_like(&network);
+    let mut leaking = zeros_of.clone();
+    leaking.entries[0].values[1] = 1e-6;
+    refused(&leaking, &weights, "without noise");
+    let mut not_a_number = zeros_of.clone();
+    not_a_number.entries[1].values[0] = f32::NAN;
+    refused(&not_a_number, &weights, "without noise");
+    let mut shrinking = zeros_of.clone();
+    shrinking.entries[0].values.fill(0.25);
+    refused(&zeros_of, &Weights::new(&network, shrinking).unwrap(), "weight = 0.25");
+    refused(&zeros(&[3]), &weights, "different parameters");
 }
 
 #[test]
