@@ -53,13 +53,7 @@ pub(super) fn forms(records: Vec<Record>, copies: usize, wanted: &Wanted) -> BTr
                 let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.clone());
                 let used = |id| wanted.entry(id).is_some();
                 if used(weight) || gain.as_ref().is_some_and(|(id, _)| used(*id)) {
-                    let g = convolution::instances(
-                        window,
-                        groups,
-                        input,
-                        gradient.clone(),
-                        copies,
-                    );
+                    let g = convolution::instances(window, groups, input, gradient.clone(), copies);
                     let (by_weight, by_gain) = match standardised {
                         None => (g, None),
                         Some((rule, raw, _)) => {
@@ -114,7 +108,11 @@ fn places_of_tokens(tokens: Tensor<2>, copies: usize) -> Tensor<2> {
 fn channels_last(x: Tensor<4>, copies: usize) -> Tensor<3> {
     let [rows, channels, height, width] = x.dims();
     let each = x.reshape([rows, channels, height * width]).swap_dims(1, 2);
-    if copies == 1 { each } else { each.reshape([rows / copies, copies * height * width, channels]) }
+    if copies == 1 {
+        each
+    } else {
+        each.reshape([rows / copies, copies * height * width, channels])
+    }
 }
 
 fn channels(value: Value, copies: usize) -> Tensor<3> {

@@ -1,3 +1,6 @@
+mod layers;
+mod sites;
+
 use std::fs;
 
 use burn::optim::momentum::MomentumConfig;
