@@ -1,12 +1,13 @@
 //! A list of layers, one after the other.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use burn::module::{Module, ParamId};
 use burn::prelude::*;
 
 use super::layers::{Init, ParameterSpec, Source, listed, run};
+use super::own::Own;
 use super::parameters::{self, Parameter};
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
 use crate::{Error, ErrorKind, Result};
@@ -18,10 +19,13 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Module, Debug)]
 pub struct Network {
     layers: Vec<Layer>,
+    /// A module of the user's own instead of layers.
+    pub(super) own: Option<Own>,
     #[module(skip)]
     specs: Arc<[LayerSpec]>,
     #[module(skip)]
     input_shape: Arc<[usize]>,
+    outputs: usize,
 }
 
 impl Network {
@@ -54,19 +58,26 @@ impl Network {
         specs: &[LayerSpec],
         fill: &mut dyn FnMut(&ParameterSpec) -> Vec<f32>,
     ) -> Result<Self> {
-        check(input_shape, specs)?;
+        let outputs = check(input_shape, specs)?;
         let device = Device::flex();
         let mut source = Source::new(listed(specs), fill, &device);
         let layers = specs.iter().map(|spec| spec.build(&mut source)).collect();
-        Ok(Self { layers, specs: specs.into(), input_shape: input_shape.into() })
+        let (specs, input_shape) = (specs.into(), input_shape.into());
+        Ok(Self { layers, own: None, specs, input_shape, outputs })
     }
 
-    /// The layers, in order.
+    /// A module of the user's own, which must have been checked.
+    pub(super) fn of_own(own: Own, input_shape: &[usize], outputs: usize) -> Self {
+        let (specs, input_shape) = (Arc::from([]), input_shape.into());
+        Self { layers: Vec::new(), own: Some(own), specs, input_shape, outputs }
+    }
+
+    /// The layers, in order; none if it is a module of the user's own.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// What the layers are, in order.
+    /// What the layers are, in order; nothing if it is a module of the user's own.
     pub fn specs(&self) -> &[LayerSpec] {
         &self.specs
     }
@@ -86,13 +97,15 @@ impl Network {
 
     /// How many numbers the last layer gives per example.
     pub fn outputs(&self) -> usize {
-        let last = shapes(&self.input_shape, &self.specs).ok().and_then(|mut each| each.pop());
-        last.map_or(0, |shape| shape.iter().product())
+        self.outputs
     }
 
     /// Logits `[batch, classes]`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        run(&self.layers, x, tape).flat()
+        match &self.own {
+            Some(own) => own.0.logits(x, tape),
+            None => run(&self.layers, x, tape).flat(),
+        }
     }
 
     /// Logits of `n` examples given as row-major numbers, without a tape.
@@ -131,12 +144,23 @@ impl Network {
     }
 
     fn walk(&self, mut found: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>)) {
+        if let Some(own) = &self.own {
+            return parameters::visit(own, found);
+        }
         // Layers are built from this list, in this order.
         let mut names = listed(&self.specs).into_iter();
         parameters::visit(self, |parameter, read| {
             let path = names.next().map_or(parameter.path, |spec| spec.path);
             found(Parameter { path, ..parameter }, read);
         });
+    }
+
+    /// The same network with other numbers where `numbers` has some for a path; as many as the
+    /// parameter holds.
+    pub(super) fn filled(&self, numbers: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
+        let paths = self.parameters().into_iter().map(|p| (p.id, p.path));
+        let paths: HashMap<ParamId, String> = paths.collect();
+        parameters::filled(self.clone(), |id| paths.get(&id).and_then(|path| numbers(path)))
     }
 
     /// The same network with every parameter tracked by autodiff, for ordinary gradients.
@@ -166,7 +190,8 @@ pub(crate) fn shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Result<Vec<V
     each.collect()
 }
 
-fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<()> {
+/// Returns how many numbers the last layer gives per example.
+fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<usize> {
     if input_shape.contains(&0) {
         let what = format!("examples of shape {input_shape:?}");
         return Err(Error::new(ErrorKind::Model, what, "there is nothing in them to learn from"));
@@ -181,7 +206,7 @@ fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<()> {
         .fix("add a Linear or Conv2d layer"));
     }
     match shapes.last().map(Vec::as_slice) {
-        Some([_]) => Ok(()),
+        Some(&[outputs]) => Ok(outputs),
         last => Err(Error::new(
             ErrorKind::Model,
             format!("the last layer gives examples of shape {last:?}"),

@@ -1,4 +1,5 @@
 mod layers;
+mod own;
 mod sites;
 
 use std::fs;
