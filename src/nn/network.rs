@@ -88,6 +88,7 @@ impl Network {
     }
 
     /// The shape of one example before each layer.
+    #[allow(dead_code)] // For executors that plan ahead.
     pub(crate) fn input_shapes(&self) -> Vec<Vec<usize>> {
         // Checked when the network was built.
         let after = shapes(&self.input_shape, &self.specs).unwrap_or_default();

@@ -84,6 +84,7 @@ pub(crate) fn product(out: &mut [f32], store: Store, a: Matrix, b: Matrix) {
 }
 
 vectorised! {
+#[allow(dead_code)] // For executors on the host.
 /// The dot product, in sixteen lanes so that the compiler can use vector registers.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 16];
@@ -99,6 +100,7 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 vectorised! {
+    #[allow(dead_code)] // For executors on the host.
     /// `out = out + factor x`
     pub(crate) fn add_scaled(out: &mut [f32], factor: f32, x: &[f32]) {
         for (o, v) in out.iter_mut().zip(x) {
