@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use epsilab::Result;
 
 use crate::accounting::{self, EpsilonArgs, SigmaArgs};
+use crate::bench::{self, BenchArgs};
 use crate::doctor::{self, DoctorArgs};
 use crate::install::{self, InstallArgs, ListArgs};
 use crate::jupyter::{self, JupyterArgs};
@@ -57,6 +58,15 @@ Examples:
 The noise that is found meets the target when it is put back into the same accountant. With
 --schedule it is the noise of the first epoch.";
 
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  cargo lab bench                                     all models, two threads
+  cargo lab bench --models papernot_cnn --batch 1024 --threads 1 --steps 30 --json
+
+Each step is a whole training step on made-up data: per-example norms, clipping at 1, noise of
+multiplier 1, an SGD update; without privacy the plain gradient and the update. Measure on an idle
+machine. Ctrl-C keeps the lines that are printed.";
+
 /// Private, sparse learning in a notebook.
 ///
 /// Without a command: opens JupyterLab on the notebooks (see also --no-browser; what follows `--`
@@ -86,6 +96,8 @@ enum Command {
     Epsilon(EpsilonArgs),
     #[command(after_help = SIGMA_EXAMPLES)]
     Sigma(SigmaArgs),
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
     Kernel(KernelArgs),
 }
 
@@ -119,6 +131,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Epsilon(args)) => accounting::epsilon(args).map(done),
         Some(Command::Sigma(args)) => accounting::sigma(args).map(done),
+        Some(Command::Bench(args)) => bench::bench(&args).map(done),
         Some(Command::Kernel(args)) => kernel::serve(&args.connection_file).map(done),
     }
 }

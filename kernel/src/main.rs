@@ -1,6 +1,7 @@
 //! Epsilab's one program: the Jupyter kernel and everything around it.
 
 mod accounting;
+mod bench;
 mod cli;
 mod doctor;
 mod html;

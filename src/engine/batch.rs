@@ -2,7 +2,7 @@
 
 use super::masks;
 use crate::data::Examples;
-use crate::nn::Network;
+use crate::nn::{LayerSpec, Network};
 use crate::{Error, ErrorKind, Result};
 
 /// Features and labels of some examples, each in one or several augmented copies.
@@ -46,9 +46,11 @@ impl Batch {
             return Err(Error::setting("copies", copies, why).fix("use 1 for no augmentation"));
         }
         let size: usize = shape.iter().product();
-        if Some(features.len()) != labels.len().checked_mul(copies).and_then(|n| n.checked_mul(size))
+        if Some(features.len())
+            != labels.len().checked_mul(copies).and_then(|n| n.checked_mul(size))
         {
-            let each = if copies == 1 { "each".into() } else { format!("in each of {copies} copies") };
+            let each =
+                if copies == 1 { "each".into() } else { format!("in each of {copies} copies") };
             return Err(Error::new(
                 ErrorKind::Model,
                 format!("a batch of {} features and {} labels", features.len(), labels.len()),
@@ -174,6 +176,25 @@ impl Batch {
             let why = format!("the network has {classes} outputs, counted from 0");
             return Err(Error::setting("label", label, why));
         }
-        Ok(())
+        self.check_tokens(network.specs())
+    }
+
+    /// Features that go into an embedding are token ids. What is not finite is no error here:
+    /// such examples are left out.
+    fn check_tokens(&self, specs: &[LayerSpec]) -> Result<()> {
+        let vocabulary = match specs.first() {
+            Some(LayerSpec::Embedding(spec)) => spec.vocabulary,
+            Some(LayerSpec::Group(group)) => return self.check_tokens(&group.layers),
+            _ => return Ok(()),
+        };
+        let token = |v: f32| v >= 0.0 && v < vocabulary as f32 && v.fract() == 0.0;
+        match self.features.iter().find(|v| v.is_finite() && !token(**v)) {
+            None => Ok(()),
+            Some(wrong) => {
+                let why = format!("the network knows token ids from 0 to {}", vocabulary - 1);
+                Err(Error::setting("token", wrong, why)
+                    .fix("give the model the vocabulary of the data's tokenizer"))
+            }
+        }
     }
 }

@@ -46,7 +46,8 @@ mod tests {
     fn seeds_rows_and_layers_have_masks_of_their_own() {
         let one = mask(1, 2, 3, 0.5);
         assert_eq!(one, mask(1, 2, 3, 0.5));
-        for other in [mask(2, 2, 3, 0.5), mask(1, 3, 3, 0.5), mask(1, 2, 4, 0.5), mask(1, 3, 2, 0.5)]
+        for other in
+            [mask(2, 2, 3, 0.5), mask(1, 3, 3, 0.5), mask(1, 2, 4, 0.5), mask(1, 3, 2, 0.5)]
         {
             let same = one.iter().zip(&other).filter(|(a, b)| a == b).count();
             assert!((4_700..5_300).contains(&same), "{same} of 10000 agree");

@@ -65,10 +65,13 @@ impl ClippedSum {
 /// Makes sums of clipped gradients.
 ///
 /// # Guarantee
-/// Each example adds a vector of L2 norm at most [`ClipRule::sensitivity`] to the sum (up to
-/// the rounding of an f32 sum: about 1e-7 of the sum's own length) and changes no other example's share: the loss is the SUM of the
-/// examples' losses, no layer mixes examples, and an example whose gradient is not finite adds
-/// exactly zero, by selection, so that the sum is bit for bit that of the batch without it.
+/// Each example adds a vector of L2 norm at most [`ClipRule::sensitivity`] to the sum (in the
+/// weighted norm where weights are given; up to the rounding of an f32 sum, about 1e-7 of the sum's
+/// own length) and changes no other example's share: the loss is the SUM of the examples' losses,
+/// no layer mixes examples, and an example whose gradient is not finite adds exactly zero, by
+/// selection, so that the sum is bit for bit that of the batch without it. Neighbouring batches
+/// differ by one example with all its copies. With dropout, see [`Batch::seed`]: the masks must
+/// be secret, and the sums are then compared under equal masks for the examples in both.
 pub trait PerExample {
     /// The sum over the examples of factor(normᵢ) · gᵢ with normᵢ = √Σⱼ wⱼ gᵢⱼ². Coordinates of
     /// weight 0 are exactly zero in the sum; other weights change the norm only. Without weights

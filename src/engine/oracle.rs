@@ -89,8 +89,10 @@ impl PerExample for Oracle {
         for i in batch.finite() {
             let (loss, gradient) = example(&tracked, batch, i);
             let square = |(entry, values): (usize, &Vec<f32>)| {
-                let squares =
-                    values.iter().enumerate().map(|(j, &g)| weight(entry, j) * f64::from(g).powi(2));
+                let squares = values
+                    .iter()
+                    .enumerate()
+                    .map(|(j, &g)| weight(entry, j) * f64::from(g).powi(2));
                 squares.sum::<f64>()
             };
             let norm = gradient.iter().enumerate().map(square).sum::<f64>().sqrt() as f32;

@@ -85,8 +85,9 @@ pub fn prove(executor: &dyn PerExample, network: &Network, batch: &Batch) -> Res
     }
     let plain = Oracle.clipped_sum(network, batch, &ClipRule::unclipped())?;
     let Some(median) = median(&plain.norms) else {
-        return nothing("no example has a finite gradient")
-            .map_err(|e| e.fix("look at the features: data.normalized(mean, std), fewer outliers"));
+        return nothing("no example has a finite gradient").map_err(|e| {
+            e.fix("look at the features: data.normalized(mean, std), fewer outliers")
+        });
     };
     // With nothing but zero gradients, any bound will do.
     let rule = ClipRule::flat(if median > 0.0 { median } else { 1.0 });
@@ -95,8 +96,7 @@ pub fn prove(executor: &dyn PerExample, network: &Network, batch: &Batch) -> Res
     let mut differences = relative(&got.sum, &want.sum);
     for i in 0..batch.len() {
         let (features, labels) = batch.gather(&[i]);
-        let one =
-            Batch::with_copies(features, batch.shape(), vec![labels[0]], batch.copies())?;
+        let one = Batch::with_copies(features, batch.shape(), vec![labels[0]], batch.copies())?;
         let rule = ClipRule::unclipped();
         let want = Oracle.clipped_sum(network, &one, &rule)?;
         let got = executor.clipped_sum(network, &one, &rule)?;
@@ -166,9 +166,8 @@ fn median(norms: &[f32]) -> Option<f64> {
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = |holds: bool| if holds { "agrees" } else { "DIFFERS" };
-        let mut rows: Vec<[String; 5]> = vec![
-            ["parameter", "shape", "how", "difference", ""].map(str::to_owned),
-        ];
+        let mut rows: Vec<[String; 5]> =
+            vec![["parameter", "shape", "how", "difference", ""].map(str::to_owned)];
         rows.extend(self.parameters.iter().map(|p| {
             [
                 p.path.clone(),

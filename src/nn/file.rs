@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 
-use super::layers::{ParameterSpec, listed};
+use super::layers::listed;
 use super::{LayerSpec, Model, Network, network};
 use crate::{Error, ErrorKind, Result};
 
@@ -26,6 +26,9 @@ struct Description {
     classes: usize,
     seed: u64,
     layers: Vec<LayerSpec>,
+    /// A module of the user's own: the file holds its parameters, not what it does.
+    #[serde(default)]
+    custom: bool,
 }
 
 /// Read before the rest, which a later version may have changed.
@@ -49,6 +52,7 @@ impl Model {
             classes: self.classes(),
             seed: self.seed(),
             layers: self.network().specs().to_vec(),
+            custom: self.network().own.is_some(),
         };
         let failed = |e: String| Error::new(ErrorKind::Model, format!("saving {}", self.name()), e);
         let text = serde_json::to_string(&description).map_err(|e| failed(e.to_string()))?;
@@ -84,6 +88,27 @@ fn write_in_one_step(path: &Path, bytes: &[u8]) -> Result<()> {
     })
 }
 
+impl Model {
+    /// The same model with the parameters of a file that [`Model::save`] wrote: how a module of
+    /// one's own comes back, and how to go on from a model with the same layers.
+    ///
+    /// # Errors
+    /// If the file can't be read or was not written by the lab, or if paths or shapes of its
+    /// parameters are not this model's.
+    pub fn load_parameters(&self, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = File::read(path)?;
+        let wanted = self.network().parameters().into_iter().map(|p| (p.path, p.shape));
+        let wanted: Vec<(String, Vec<usize>)> = wanted.collect();
+        let values = file.numbers(&wanted).map_err(|why| {
+            let what = format!("the file {} is not of {}", path.display(), self.name());
+            Error::new(ErrorKind::Model, what, why)
+                .fix("load a file that was saved from a model with the same parameters")
+        })?;
+        Ok(self.with_network(self.network().filled(|path| values.get(path).cloned())))
+    }
+}
+
 /// Reads a model that [`Model::save`] wrote.
 ///
 /// # Errors
@@ -91,65 +116,96 @@ fn write_in_one_step(path: &Path, bytes: &[u8]) -> Result<()> {
 /// by a later version of it, or holds other tensors than its architecture says.
 pub fn load(path: impl AsRef<Path>) -> Result<Model> {
     let path = path.as_ref();
-    let bytes = fs::read(path).map_err(|e| {
-        Error::io(format!("reading the model {}", path.display()), &e)
-            .fix("check the path; Model::save writes such files")
-    })?;
-    let wrong = |why: String| {
-        Error::new(ErrorKind::Model, format!("the file {} is not a model", path.display()), why)
-            .fix("load a file that Model::save wrote")
-    };
-    let (_, header) = SafeTensors::read_metadata(&bytes)
-        .map_err(|e| wrong(format!("it is no safetensors file ({e})")))?;
-    let tensors =
-        SafeTensors::deserialize(&bytes).map_err(|e| wrong(format!("it is damaged ({e})")))?;
-    let text =
-        header.metadata().as_ref().and_then(|metadata| metadata.get(KEY)).ok_or_else(|| {
-            wrong(
-                "it is a safetensors file of another program: it does not say what its layers are"
-                    .into(),
-            )
-        })?;
-    let unread = |e: serde_json::Error| wrong(format!("its description can't be read ({e})"));
-    let Version { format } = serde_json::from_str(text).map_err(unread)?;
-    if format > FORMAT {
-        let what = format!("the model {} has format {format}", path.display());
-        let why = format!("this version of the lab reads formats up to {FORMAT}");
-        return Err(Error::new(ErrorKind::Model, what, why).fix("update the lab"));
+    let file = File::read(path)?;
+    let about = &file.about;
+    if about.custom {
+        let what = format!("the model {} is a module of the user's own", path.display());
+        let why = "the file holds its parameters, but not what it computes";
+        return Err(Error::new(ErrorKind::Model, what, why)
+            .fix("build it with Model::custom, then .load_parameters(path)"));
     }
-    let about: Description = serde_json::from_str(text).map_err(unread)?;
-    let values = read_values(&about, &tensors).map_err(wrong)?;
+    let values = read_values(&file).map_err(|why| no_model(path, why))?;
     let network = Network::build(&about.input_shape, &about.layers, |path, _, _| {
         values.get(path).cloned().unwrap_or_default()
     })?;
     Ok(Model::new(&about.name, about.classes, about.seed, network))
 }
 
+fn no_model(path: &Path, why: String) -> Error {
+    Error::new(ErrorKind::Model, format!("the file {} is not a model", path.display()), why)
+        .fix("load a file that Model::save wrote")
+}
+
+/// A file that says it is one of ours; its tensors are yet to be looked at.
+struct File {
+    about: Description,
+    bytes: Vec<u8>,
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).map_err(|e| {
+            Error::io(format!("reading the model {}", path.display()), &e)
+                .fix("check the path; Model::save writes such files")
+        })?;
+        let wrong = |why: String| no_model(path, why);
+        let (_, header) = SafeTensors::read_metadata(&bytes)
+            .map_err(|e| wrong(format!("it is no safetensors file ({e})")))?;
+        SafeTensors::deserialize(&bytes).map_err(|e| wrong(format!("it is damaged ({e})")))?;
+        let text =
+            header.metadata().as_ref().and_then(|metadata| metadata.get(KEY)).ok_or_else(|| {
+                wrong(
+                    "it is a safetensors file of another program: it does not say what its layers \
+                     are"
+                    .into(),
+                )
+            })?;
+        let unread = |e: serde_json::Error| wrong(format!("its description can't be read ({e})"));
+        let Version { format } = serde_json::from_str(text).map_err(unread)?;
+        if format > FORMAT {
+            let what = format!("the model {} has format {format}", path.display());
+            let why = format!("this version of the lab reads formats up to {FORMAT}");
+            return Err(Error::new(ErrorKind::Model, what, why).fix("update the lab"));
+        }
+        let about: Description = serde_json::from_str(text).map_err(unread)?;
+        Ok(Self { about, bytes })
+    }
+
+    /// The numbers of these parameters, and of no others, after checking their shapes.
+    fn numbers(
+        &self,
+        wanted: &[(String, Vec<usize>)],
+    ) -> std::result::Result<HashMap<String, Vec<f32>>, String> {
+        let tensors =
+            SafeTensors::deserialize(&self.bytes).map_err(|e| format!("it is damaged ({e})"))?;
+        let mut values = HashMap::new();
+        for (path, shape) in wanted {
+            let tensor = tensors.tensor(path).map_err(|_| format!("{path} is missing"))?;
+            if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
+                return Err(format!(
+                    "{path} is {:?} {:?} where the architecture wants F32 {shape:?}",
+                    tensor.dtype(),
+                    tensor.shape()
+                ));
+            }
+            let numbers = tensor.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
+            values.insert(path.clone(), numbers.map(f32::from_le_bytes).collect());
+        }
+        if values.len() != tensors.len() {
+            return Err(format!("it holds {} tensors, not {}", tensors.len(), values.len()));
+        }
+        Ok(values)
+    }
+}
+
 /// The numbers of every parameter, after checking that shapes and names are what the
 /// description says: nothing is allocated on the word of a damaged file.
-fn read_values(
-    about: &Description,
-    tensors: &SafeTensors,
-) -> std::result::Result<HashMap<String, Vec<f32>>, String> {
+fn read_values(file: &File) -> std::result::Result<HashMap<String, Vec<f32>>, String> {
+    let about = &file.about;
     let shapes = network::shapes(&about.input_shape, &about.layers).map_err(|e| e.to_string())?;
     if shapes.last().map(Vec::as_slice) != Some(&[about.classes]) {
         return Err(format!("its layers do not end in its {} classes", about.classes));
     }
-    let mut values = HashMap::new();
-    for ParameterSpec { path, shape, .. } in listed(&about.layers) {
-        let tensor = tensors.tensor(&path).map_err(|_| format!("{path} is missing"))?;
-        if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
-            return Err(format!(
-                "{path} is {:?} {:?} where the architecture wants F32 {shape:?}",
-                tensor.dtype(),
-                tensor.shape()
-            ));
-        }
-        let numbers = tensor.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
-        values.insert(path, numbers.map(f32::from_le_bytes).collect());
-    }
-    if values.len() != tensors.len() {
-        return Err(format!("it holds {} tensors, not {}", tensors.len(), values.len()));
-    }
-    Ok(values)
+    let wanted = listed(&about.layers).into_iter().map(|spec| (spec.path, spec.shape));
+    file.numbers(&wanted.collect::<Vec<_>>())
 }

@@ -14,14 +14,16 @@ pub(crate) mod loss;
 mod model;
 pub mod models;
 mod network;
+mod own;
 mod parameters;
 mod predict;
 mod summary;
 mod tape;
+mod validate;
 mod value;
 pub(crate) mod workers;
 
-pub use builder::{Activation, ModelBuilder};
+pub use builder::{Activation, Family, Frame, ModelBuilder, Plain};
 pub use init::Initialisation;
 pub use kernels::Window;
 pub use layers::{
@@ -33,6 +35,7 @@ pub use layers::{
 };
 pub use model::Model;
 pub use network::Network;
+pub use own::Forward;
 pub use parameters::Parameter;
 pub use summary::{LayerInfo, Summary};
 pub use tape::{NoTape, Site, Standardised, Tape};

@@ -3,10 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use burn::module::Module;
+use burn::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::Network;
+use super::own::Own;
 use super::summary::{LayerInfo, Summary};
+use super::{Forward, Network, parameters, validate};
+use crate::data::Dataset;
+use crate::{Error, ErrorKind, Result};
 
 /// A classifier: a network, its name and what it was made for. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,6 +38,28 @@ impl Model {
         }
     }
 
+    /// A model of a module of one's own, for the examples and classes of `data`. It trains,
+    /// predicts and is stored like the models that come with the lab; saved files hold its
+    /// parameters, which [`load_parameters`](Self::load_parameters) puts back.
+    ///
+    /// # Errors
+    /// If the module fails on such examples or can't be trained privately: see
+    /// [`validate`](Self::validate).
+    pub fn custom<M>(name: &str, module: M, data: &Dataset) -> Result<Self>
+    where
+        M: Module + Forward + Sync + 'static,
+    {
+        let own = Own(Arc::new(parameters::untracked(module)));
+        let device = own.devices().into_iter().next().unwrap_or_else(Device::flex);
+        validate::check(&own, data.shape(), data.classes(), &device)?;
+        let network = Network::of_own(own, data.shape(), data.classes());
+        if network.parameters().is_empty() {
+            let what = format!("the module {name} has no parameters");
+            return Err(Error::new(ErrorKind::Model, what, "there is nothing to train"));
+        }
+        Ok(Self::new(name, data.classes(), 0, network))
+    }
+
     pub(super) fn drawn_at_random(self) -> Self {
         Self { at_random: true, ..self }
     }
@@ -52,7 +79,7 @@ impl Model {
         self.about.classes
     }
 
-    /// The seed of its initial parameters.
+    /// The seed of its initial parameters; 0 for a module of one's own, which comes with them.
     pub fn seed(&self) -> u64 {
         self.about.seed
     }
@@ -64,7 +91,12 @@ impl Model {
 
     /// Its layers, in order, with shapes and parameter counts.
     pub fn layers(&self) -> Vec<LayerInfo> {
-        LayerInfo::list("", self.input_shape(), self.network.specs())
+        let Some(own) = &self.network.own else {
+            return LayerInfo::list("", self.input_shape(), self.network.specs());
+        };
+        // Checked when the model was made, so it has lines.
+        let device = self.network.device();
+        validate::check(own, self.input_shape(), self.classes(), &device).unwrap_or_default()
     }
 
     /// The layers as a table.
@@ -94,6 +126,12 @@ impl Model {
             self.input_shape(),
             self.network.specs()
         ));
+        if self.network.own.is_some() {
+            // What the code of a module does can't be read; its parameters stand for it.
+            for parameter in self.network.parameters() {
+                hash.update(format!("{} {:?}", parameter.path, parameter.shape));
+            }
+        }
         if !self.at_random {
             for (parameter, values) in self.network.values() {
                 hash.update(parameter.path);

@@ -1,6 +1,6 @@
 //! A list of layers, one after the other.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use burn::module::{Module, ParamId};
@@ -8,6 +8,7 @@ use burn::prelude::*;
 
 use super::layers::{Init, ParameterSpec, Source, listed, run};
 use super::host::Host;
+use super::own::Own;
 use super::parameters::{self, Parameter};
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
 use crate::{Error, ErrorKind, Result};
@@ -19,10 +20,13 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Module, Debug)]
 pub struct Network {
     layers: Vec<Layer>,
+    /// A module of the user's own instead of layers.
+    pub(super) own: Option<Own>,
     #[module(skip)]
     specs: Arc<[LayerSpec]>,
     #[module(skip)]
     input_shape: Arc<[usize]>,
+    outputs: usize,
 }
 
 impl Network {
@@ -55,19 +59,26 @@ impl Network {
         specs: &[LayerSpec],
         fill: &mut dyn FnMut(&ParameterSpec) -> Vec<f32>,
     ) -> Result<Self> {
-        check(input_shape, specs)?;
+        let outputs = check(input_shape, specs)?;
         let device = Device::flex();
         let mut source = Source::new(listed(specs), fill, &device);
         let layers = specs.iter().map(|spec| spec.build(&mut source)).collect();
-        Ok(Self { layers, specs: specs.into(), input_shape: input_shape.into() })
+        let (specs, input_shape) = (specs.into(), input_shape.into());
+        Ok(Self { layers, own: None, specs, input_shape, outputs })
     }
 
-    /// The layers, in order.
+    /// A module of the user's own, which must have been checked.
+    pub(super) fn of_own(own: Own, input_shape: &[usize], outputs: usize) -> Self {
+        let (specs, input_shape) = (Arc::from([]), input_shape.into());
+        Self { layers: Vec::new(), own: Some(own), specs, input_shape, outputs }
+    }
+
+    /// The layers, in order; none if it is a module of the user's own.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// What the layers are, in order.
+    /// What the layers are, in order; nothing if it is a module of the user's own.
     pub fn specs(&self) -> &[LayerSpec] {
         &self.specs
     }
@@ -78,6 +89,7 @@ impl Network {
     }
 
     /// The shape of one example before each layer.
+    #[allow(dead_code)] // For executors that plan ahead.
     pub(crate) fn input_shapes(&self) -> Vec<Vec<usize>> {
         // Checked when the network was built.
         let after = shapes(&self.input_shape, &self.specs).unwrap_or_default();
@@ -86,13 +98,35 @@ impl Network {
 
     /// How many numbers the last layer gives per example.
     pub fn outputs(&self) -> usize {
-        let last = shapes(&self.input_shape, &self.specs).ok().and_then(|mut each| each.pop());
-        last.map_or(0, |shape| shape.iter().product())
+        self.outputs
+    }
+
+    /// Checks examples of a network that reads token ids: every number must be one.
+    ///
+    /// # Errors
+    /// If a finite number is not whole or not below the size of the vocabulary. Numbers that are
+    /// not finite are left to whoever leaves such examples out.
+    pub fn check_tokens(&self, features: &[f32]) -> Result<()> {
+        let Some(vocabulary) = vocabulary(&self.specs) else { return Ok(()) };
+        let stranger = |id: f32| {
+            id.is_finite() && (id < 0.0 || id.fract() != 0.0 || id as usize >= vocabulary)
+        };
+        match features.iter().find(|&&id| stranger(id)) {
+            None => Ok(()),
+            Some(id) => {
+                let why = format!("token ids are whole numbers from 0 to {}", vocabulary - 1);
+                Err(Error::new(ErrorKind::Model, format!("an example with the token {id}"), why)
+                    .fix("build the model for the vocabulary of the data's tokenizer"))
+            }
+        }
     }
 
     /// Logits `[batch, classes]`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        run(&self.layers, x, tape).flat()
+        match &self.own {
+            Some(own) => own.0.logits(x, tape),
+            None => run(&self.layers, x, tape).flat(),
+        }
     }
 
     /// Logits of `n` examples given as row-major numbers, without a tape.
@@ -131,6 +165,9 @@ impl Network {
     }
 
     fn walk(&self, mut found: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>)) {
+        if let Some(own) = &self.own {
+            return parameters::visit(own, found);
+        }
         // Layers are built from this list, in this order.
         let mut names = listed(&self.specs).into_iter();
         parameters::visit(self, |parameter, read| {
@@ -144,6 +181,14 @@ impl Network {
         parameters::hosts(self)
     }
 
+    /// The same network with other numbers where `numbers` has some for a path; as many as the
+    /// parameter holds.
+    pub(super) fn filled(&self, numbers: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
+        let paths = self.parameters().into_iter().map(|p| (p.id, p.path));
+        let paths: HashMap<ParamId, String> = paths.collect();
+        parameters::filled(self.clone(), |id| paths.get(&id).and_then(|path| numbers(path)))
+    }
+
     /// The same network with every parameter tracked by autodiff, for ordinary gradients.
     pub(crate) fn tracked(&self) -> Self {
         parameters::tracked(self.clone())
@@ -152,6 +197,15 @@ impl Network {
     /// The same network with no parameter tracked: how models keep theirs.
     pub(crate) fn untracked(self) -> Self {
         parameters::untracked(self)
+    }
+}
+
+/// How many tokens there are, if the first layer is an embedding.
+fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
+    match specs.first()? {
+        LayerSpec::Embedding(spec) => Some(spec.vocabulary),
+        LayerSpec::Group(group) => vocabulary(&group.layers),
+        _ => None,
     }
 }
 
@@ -171,7 +225,8 @@ pub(crate) fn shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Result<Vec<V
     each.collect()
 }
 
-fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<()> {
+/// Returns how many numbers the last layer gives per example.
+fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<usize> {
     if input_shape.contains(&0) {
         let what = format!("examples of shape {input_shape:?}");
         return Err(Error::new(ErrorKind::Model, what, "there is nothing in them to learn from"));
@@ -186,7 +241,7 @@ fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<()> {
         .fix("add a Linear or Conv2d layer"));
     }
     match shapes.last().map(Vec::as_slice) {
-        Some([_]) => Ok(()),
+        Some(&[outputs]) => Ok(outputs),
         last => Err(Error::new(
             ErrorKind::Model,
             format!("the last layer gives examples of shape {last:?}"),

@@ -98,12 +98,33 @@ pub(crate) fn untracked<M: Module>(module: M) -> M {
     module.map(&mut Untrack)
 }
 
-/// What tells a user nothing stays out of paths: which variant an enum has, and that Burn's layer
-/// is inside ours.
-fn told(name: &str, container: &str) -> bool {
-    !container.starts_with("Enum:") && name != "inner"
+/// The same module with other numbers in the parameters that `numbers` knows, as many as each
+/// holds, under their old ids.
+pub(crate) fn filled<M: Module>(module: M, numbers: impl Fn(ParamId) -> Option<Vec<f32>>) -> M {
+    struct Fill<F>(F);
+    impl<F: Fn(ParamId) -> Option<Vec<f32>>> ModuleMapper for Fill<F> {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let Some(values) = (self.0)(param.id) else { return param };
+            let (id, tensor, _) = param.consume();
+            let data = TensorData::new(values, tensor.dims());
+            Param::initialized(id, Tensor::from_data(data, &tensor.device()))
+        }
+    }
+    module.map(&mut Fill(numbers))
 }
 
-fn join(path: &[Option<String>]) -> String {
+/// What tells a user nothing stays out of paths: which variant an enum has, and that Burn's layer
+/// is inside ours.
+pub(super) fn told(name: &str, container: &str) -> bool {
+    !container.starts_with("Enum:") && !within_ours(name, container)
+}
+
+/// Whether the field is Burn's layer in one of ours.
+pub(super) fn within_ours(name: &str, container: &str) -> bool {
+    const OURS: [&str; 6] = ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm"];
+    name == "inner" && container.strip_prefix("Struct:").is_some_and(|name| OURS.contains(&name))
+}
+
+pub(super) fn join(path: &[Option<String>]) -> String {
     path.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(".")
 }

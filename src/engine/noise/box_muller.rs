@@ -1,86 +1,111 @@
 //! Normal values from random bits, without a branch or a call in the loops, so that the compiler
 //! can use vector registers.
 
-use std::f64::consts::{FRAC_PI_2, LN_2, SQRT_2};
+use std::f64::consts::{FRAC_PI_4, LN_2, SQRT_2};
+
+use crate::nn::kernels::vectorised;
 
 /// Pairs made at a time.
 const LANES: usize = 16;
 
-/// Box and Muller (1958): two normal values √(-2 ln u)·(sin v, cos v) from two uniform ones.
-/// `bits` and `out` have the same length, a multiple of 32.
-pub(super) fn normals(bits: &[u64], out: &mut [f64]) {
-    for (bits, out) in bits.chunks_exact(2 * LANES).zip(out.chunks_exact_mut(2 * LANES)) {
-        let (radius_bits, angle_bits) = bits.split_at(LANES);
+/// Values made at a time.
+pub(super) const BLOCK: usize = 2 * LANES;
+
+/// Random bytes per block: a pair takes 64 bits for its radius and 32 for its angle. The radius
+/// decides how far the tail goes, the angle only how finely a circle is divided.
+pub(super) const BLOCK_BYTES: usize = 12 * LANES;
+
+/// No value is larger than √(2·53·ln 2).
+#[cfg(test)]
+pub(super) const LARGEST: f64 = 8.572;
+
+vectorised! {
+/// Box and Muller (1958): two normal values √(-2 ln u)·(sin v, cos v) from two uniform ones. Each
+/// [`BLOCK_BYTES`] of `bytes` become [`BLOCK`] values of `out`, sines first.
+pub(super) fn normals(bytes: &[u8], out: &mut [f64]) {
+    for (bytes, out) in bytes.chunks_exact(BLOCK_BYTES).zip(out.chunks_exact_mut(BLOCK)) {
+        let (radii, angles) = bytes.split_at(8 * LANES);
+        let bits = radii.as_chunks::<8>().0.iter().zip(angles.as_chunks::<4>().0);
         let (sines, cosines) = out.split_at_mut(LANES);
-        let bits = radius_bits.iter().zip(angle_bits);
-        for ((out_sine, out_cosine), (radius_bits, angle_bits)) in
-            sines.iter_mut().zip(cosines).zip(bits)
-        {
-            let radius = (-2.0 * ln(open_unit(*radius_bits))).sqrt();
-            let (sine, cosine) = sine_cosine(*angle_bits);
+        for ((out_sine, out_cosine), (radius, angle)) in sines.iter_mut().zip(cosines).zip(bits) {
+            let radius = (-2.0 * ln(open_unit(u64::from_le_bytes(*radius)))).sqrt();
+            let (sine, cosine) = sine_cosine(u32::from_le_bytes(*angle));
             *out_sine = radius * sine;
             *out_cosine = radius * cosine;
         }
     }
 }
-
-/// Uniform in [1, 2) by writing 52 random bits behind the exponent of 1.
-#[inline(always)]
-fn one_to_two(bits: u64) -> f64 {
-    f64::from_bits(bits >> 12 | 1f64.to_bits())
 }
 
 /// Uniform on the 2^52 midpoints of (0, 1): never 0, so the logarithm is finite, at least 2^-53,
-/// which bounds the radius by 8.58.
+/// which bounds the radius by 8.58. The bits are written behind the exponent of 1.
 #[inline(always)]
 fn open_unit(bits: u64) -> f64 {
-    one_to_two(bits) - (1.0 - f64::EPSILON / 2.0)
+    f64::from_bits(bits >> 12 | 1f64.to_bits()) - (1.0 - f64::EPSILON / 2.0)
 }
 
 /// ln x for normal positive x, to about 1e-16: x = m 2^e with m in [√½, √2], ln m = 2 artanh z
 /// with z = (m-1)/(m+1), by its power series.
 #[inline(always)]
 fn ln(x: f64) -> f64 {
+    const SERIES: [f64; 11] = odd_reciprocals();
+    // 2^52: a small integer written into its last bits is added to it.
+    const SHIFT: f64 = 4_503_599_627_370_496.0;
     let bits = x.to_bits();
     let m = f64::from_bits(bits & ((1 << 52) - 1) | 1f64.to_bits());
+    let e = f64::from_bits(bits >> 52 | SHIFT.to_bits()) - (SHIFT + 1023.0);
     let halve = m > SQRT_2;
     let m = if halve { 0.5 * m } else { m };
-    let e = (bits >> 52) as i32 - 1023 + i32::from(halve);
+    let e = if halve { e + 1.0 } else { e };
     let z = (m - 1.0) / (m + 1.0);
     let q = z * z;
-    let mut series = 0.0;
-    let mut k = 21;
-    while k > 0 {
-        series = series * q + 1.0 / f64::from(k);
-        k -= 2;
+    let series = SERIES.iter().fold(0.0, |sum, c| sum * q + c);
+    e * LN_2 + 2.0 * z * series
+}
+
+/// 1/21, 1/19, ..., 1/3, 1.
+const fn odd_reciprocals() -> [f64; 11] {
+    let mut all = [0.0; 11];
+    let mut i = 0;
+    while i < 11 {
+        all[i] = 1.0 / (21 - 2 * i) as f64;
+        i += 1;
     }
-    f64::from(e) * LN_2 + 2.0 * z * series
+    all
 }
 
 /// Sine and cosine of a uniform angle. The two leading bits choose the quarter turn; the others
-/// an angle t in ±π/4, where the Taylor series are exact to f64.
+/// the middle of one of 2^30 parts of ±π/4, where the Taylor series are exact to f64.
 #[inline(always)]
-fn sine_cosine(bits: u64) -> (f64, f64) {
-    let quarter = bits >> 62;
-    let t = (one_to_two(bits << 2) - 1.5) * FRAC_PI_2;
+fn sine_cosine(bits: u32) -> (f64, f64) {
+    const SINE: [f64; 10] = taylor(1);
+    const COSINE: [f64; 10] = taylor(0);
+    let t = f64::from((bits << 2) as i32 | 2) * (FRAC_PI_4 / (1u64 << 31) as f64);
     let q = t * t;
-    let (mut sine, mut cosine) = (1.0, 1.0);
-    // 1 - q/(2·3) (1 - q/(4·5) (1 - ...)), and the same for the cosine.
-    let mut k = 18.0;
-    while k > 1.0 {
-        sine = 1.0 - sine * q / (k * (k + 1.0));
-        cosine = 1.0 - cosine * q / (k * (k - 1.0));
-        k -= 2.0;
-    }
-    let sine = sine * t;
-    let (a, b) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, -sine) };
-    let sign = if quarter & 2 == 0 { 1.0 } else { -1.0 };
+    let sine = t * SINE.iter().fold(0.0, |sum, c| sum * q + c);
+    let cosine = COSINE.iter().fold(0.0, |sum, c| sum * q + c);
+    let (a, b) = if bits >> 31 == 0 { (sine, cosine) } else { (cosine, -sine) };
+    let sign = if bits >> 30 & 1 == 0 { 1.0 } else { -1.0 };
     (sign * a, sign * b)
+}
+
+/// ±1/k! for k = first + 18, ..., first + 2, first: in powers of t², the highest first.
+const fn taylor(first: u32) -> [f64; 10] {
+    let mut all = [0.0; 10];
+    let (mut term, mut i) = (1.0, 10);
+    while i > 0 {
+        i -= 1;
+        all[i] = term;
+        let k = (first + 2 * (9 - i as u32)) as f64;
+        term /= -(k + 1.0) * (k + 2.0);
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::f64::consts::FRAC_PI_2;
 
     #[test]
     fn the_logarithm_is_that_of_the_standard_library() {
@@ -97,13 +122,34 @@ mod tests {
 
     #[test]
     fn the_angle_covers_the_circle_evenly() {
-        for i in 0..64u64 {
-            let (sine, cosine) = sine_cosine(i << 58);
-            // Sixty-four equal steps, each quarter shifted so that its middle is the axis.
-            let quarter = (i >> 4) as f64;
-            let angle = (quarter + (i & 15) as f64 / 16.0 - 0.5) * FRAC_PI_2;
-            assert!((sine - angle.sin()).abs() < 1e-15, "sine of step {i}");
-            assert!((cosine - angle.cos()).abs() < 1e-15, "cosine of step {i}");
+        // In each quarter 0..2^30, read as a signed number: from the axis up, then from below.
+        for i in 0..64u32 {
+            let bits = i << 26;
+            let (sine, cosine) = sine_cosine(bits);
+            let step = f64::from((bits << 2) as i32 >> 2) + 0.5;
+            let t = step / f64::from(1 << 30) * FRAC_PI_2;
+            let (s, c) = t.sin_cos();
+            let expected = [(s, c), (-s, -c), (c, -s), (-c, s)][(i >> 4) as usize];
+            assert!((sine - expected.0).abs() < 1e-15, "sine of step {i}");
+            assert!((cosine - expected.1).abs() < 1e-15, "cosine of step {i}");
+            assert!(t.abs() < FRAC_PI_4);
         }
+        // Opposite parts cancel, so the mean of the values is exactly zero.
+        let parts = [0u32, 1, 5, 1 << 28, (1 << 29) - 1];
+        for part in parts {
+            assert_eq!(sine_cosine(part).0, -sine_cosine(!part & ((1 << 30) - 1)).0, "{part}");
+        }
+    }
+
+    #[test]
+    fn the_largest_value_is_finite_and_as_documented() {
+        // The smallest uniform, straight up: sine of the angle next to the axis is 1.
+        let mut bytes = [0; BLOCK_BYTES];
+        let angles = bytes[8 * LANES..].as_chunks_mut::<4>().0;
+        angles.fill((2u32 << 30).to_le_bytes());
+        let mut out = [0.0; BLOCK];
+        normals(&bytes, &mut out);
+        assert!((out[0] - LARGEST).abs() < 1e-3, "{}", out[0]);
+        assert!(out.iter().all(|z| z.abs() <= LARGEST + 1e-3));
     }
 }

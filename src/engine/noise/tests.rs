@@ -3,6 +3,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::*;
 use crate::engine::Gradient;
+use crate::nn::{LayerSpec, LinearSpec, Network};
 
 const SEED: [u8; 32] = [7; 32];
 
@@ -107,6 +108,141 @@ fn a_scale_that_is_no_scale_is_refused() {
     for std in [f64::INFINITY, f64::NAN, -1.0] {
         assert!(GaussianNoise::new(SEED).add_to(&mut zeros(&[3]), std).is_err());
     }
+}
+
+fn secure_sample(n: usize) -> Vec<f32> {
+    let mut gradients = zeros(&[n]);
+    GaussianNoise::new(SEED).secure().add_to(&mut gradients, 1.0).unwrap();
+    gradients.entries.remove(0).values
+}
+
+#[test]
+fn secure_noise_has_the_same_scale_and_other_values() {
+    let (plain, secure) = (sample(100_000, 1.0), secure_sample(100_000));
+    assert!(looks_normal(&secure, 1.0));
+    assert_ne!(plain, secure);
+    let not_halved: Vec<f32> = secure.iter().map(|z| 2.0 * z).collect();
+    assert!(!looks_normal(&not_halved, 1.0), "a sum that is not halved must be noticed");
+    let quartered: Vec<f32> = secure.iter().map(|z| z / 2.0).collect();
+    assert!(!looks_normal(&quartered, 1.0), "a mean instead of half the sum must be noticed");
+}
+
+#[test]
+fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
+    let noise = GaussianNoise::new(SEED);
+    let draws: Vec<[f64; CHUNK]> = (0..DRAWS as u64)
+        .map(|piece| {
+            let mut out = [0.0; CHUNK];
+            noise.draw(piece, CHUNK, &mut out);
+            out
+        })
+        .collect();
+    for (i, value) in secure_sample(CHUNK).into_iter().enumerate() {
+        let four = (0..DRAWS).map(|j| draws[j][(i + 8 * j) % CHUNK]);
+        assert!((f64::from(value) - 0.5 * four.sum::<f64>()).abs() < 1e-6);
+    }
+    // Pairs are a block's halves; count how many of them two values have in common.
+    let pairs =
+        |i: usize| (0..DRAWS).map(move |j| (i + 8 * j) % CHUNK).map(|p| p / 32 * 16 + p % 16);
+    for i in 0..CHUNK {
+        for other in (0..CHUNK).filter(|&other| other != i) {
+            let shared = pairs(i).zip(pairs(other)).filter(|(a, b)| a == b).count();
+            assert!(shared <= 2, "{i} and {other} share {shared}");
+        }
+    }
+}
+
+#[test]
+fn secure_neighbours_are_uncorrelated() {
+    let n = 100_000;
+    let values = secure_sample(2 * n);
+    for shift in [1, 8, 16, 24, n] {
+        let pairs = values.iter().zip(&values[shift..]);
+        let count = pairs.len() as f64;
+        let sum: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+        assert!((sum / count.sqrt()).abs() < 4.0, "at a distance of {shift}");
+    }
+}
+
+#[test]
+fn the_first_values_of_a_tensor_do_not_depend_on_its_size() {
+    let long = sample(3000, 1.0);
+    for n in [1, 31, 32, 33, 2047, 2048, 2049] {
+        assert_eq!(sample(n, 1.0), long[..n], "{n} values");
+    }
+}
+
+#[test]
+fn the_tail_is_there() {
+    // Of four million values about 253 are beyond 4 standard deviations, and 2.3 beyond 5.
+    let beyond = |z: f32| sample(4_000_000, 1.0).into_iter().filter(|v| v.abs() > z).count();
+    let four = beyond(4.0) as f64;
+    assert!((four - 253.4).abs() < 4.0 * 253.4f64.sqrt(), "{four} beyond four");
+    assert!((1..12).contains(&beyond(5.0)), "{} beyond five", beyond(5.0));
+}
+
+/// A network of 4,100 and 10 parameters, and weights that keep the first tensor's even places.
+fn half_selected() -> (Network, Weights) {
+    let spec = LinearSpec { inputs: 410, outputs: 10, bias: true };
+    let network = Network::build(&[410], &[LayerSpec::Linear(spec)], |_, shape, _| {
+        vec![0.0; shape.iter().product()]
+    });
+    let network = network.unwrap();
+    let mut mask = Gradients::zeros_like(&network);
+    mask.entries[0].values.iter_mut().step_by(2).for_each(|w| *w = 1.0);
+    let weights = Weights::new(&network, mask).unwrap();
+    (network, weights)
+}
+
+#[test]
+fn selected_coordinates_get_the_noise_they_always_get_and_the_others_none() {
+    let (network, weights) = half_selected();
+    let (mut all, mut selected) =
+        (Gradients::zeros_like(&network), Gradients::zeros_like(&network));
+    let mut noise = GaussianNoise::new(SEED);
+    noise.clone().add_to(&mut all, 1.0).unwrap();
+    noise.add_to_selected(&mut selected, 1.0, &weights).unwrap();
+    assert_eq!(noise.step(), 1);
+    for (i, value) in selected.entries[0].values.iter().enumerate() {
+        let expected = if i % 2 == 0 { all.entries[0].values[i] } else { 0.0 };
+        assert_eq!(value.to_bits(), expected.to_bits(), "at {i}");
+    }
+    assert!(selected.entries[1].values.iter().all(|&v| v == 0.0));
+    assert!(all.entries[1].values.iter().all(|&v| v != 0.0));
+
+    // A tensor that is passed over doesn't shift the noise of those after it.
+    let mut mask = Gradients::zeros_like(&network);
+    mask.entries[1].values.fill(1.0);
+    let weights = Weights::new(&network, mask).unwrap();
+    let mut last = Gradients::zeros_like(&network);
+    GaussianNoise::new(SEED).add_to_selected(&mut last, 1.0, &weights).unwrap();
+    assert_eq!(last.entries[1], all.entries[1]);
+}
+
+#[test]
+fn what_selected_noise_would_not_protect_is_refused_and_left_alone() {
+    let (network, weights) = half_selected();
+    let mut noise = GaussianNoise::new(SEED);
+    let mut refused = |sum: &Gradients, weights: &Weights, words: &str| {
+        let mut tried = sum.clone();
+        let error = noise.add_to_selected(&mut tried, 1.0, weights).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+        let bits = |g: &Gradients| -> Vec<u32> {
+            g.entries.iter().flat_map(|e| e.values.iter().map(|v| v.to_bits())).collect()
+        };
+        assert!(bits(&tried) == bits(sum) && noise.step() == 0, "something was changed: {words}");
+    };
+    let zeros_of = Gradients::zeros_like(&network);
+    let mut leaking = zeros_of.clone();
+    leaking.entries[0].values[1] = 1e-6;
+    refused(&leaking, &weights, "without noise");
+    let mut not_a_number = zeros_of.clone();
+    not_a_number.entries[1].values[0] = f32::NAN;
+    refused(&not_a_number, &weights, "without noise");
+    let mut shrinking = zeros_of.clone();
+    shrinking.entries[0].values.fill(0.25);
+    refused(&zeros_of, &Weights::new(&network, shrinking).unwrap(), "weight = 0.25");
+    refused(&zeros(&[3]), &weights, "different parameters");
 }
 
 #[test]

@@ -43,19 +43,31 @@ fn wrong_executors_are_found_out() {
     let model = models::mlp(&data, &[5]).seed(1).build().unwrap();
     let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5, 6, 7]).unwrap();
     let wrong: [(&str, Wrong); 5] = [
-        ("a bias off by a thousandth", Wrong(|sum, _, _| {
-            sum.sum.entries[1].values.iter_mut().for_each(|v| *v *= 1.001);
-        })),
-        ("a mean instead of a sum", Wrong(|sum, _, batch| {
-            sum.sum.scale(1.0 / batch.len() as f64);
-        })),
-        ("clipped twice", Wrong(|sum, rule, _| {
-            let factor = rule.factor(sum.sum.l2_norm() as f32);
-            sum.sum.scale(f64::from(factor));
-        })),
-        ("norms of some other kind", Wrong(|sum, _, _| {
-            sum.norms.iter_mut().for_each(|norm| *norm *= 1.01);
-        })),
+        (
+            "a bias off by a thousandth",
+            Wrong(|sum, _, _| {
+                sum.sum.entries[1].values.iter_mut().for_each(|v| *v *= 1.001);
+            }),
+        ),
+        (
+            "a mean instead of a sum",
+            Wrong(|sum, _, batch| {
+                sum.sum.scale(1.0 / batch.len() as f64);
+            }),
+        ),
+        (
+            "clipped twice",
+            Wrong(|sum, rule, _| {
+                let factor = rule.factor(sum.sum.l2_norm() as f32);
+                sum.sum.scale(f64::from(factor));
+            }),
+        ),
+        (
+            "norms of some other kind",
+            Wrong(|sum, _, _| {
+                sum.norms.iter_mut().for_each(|norm| *norm *= 1.01);
+            }),
+        ),
         ("an example left out", Wrong(|sum, _, _| sum.norms[0] = f32::NAN)),
     ];
     for (name, executor) in wrong {
@@ -69,7 +81,8 @@ fn wrong_executors_are_found_out() {
 #[test]
 fn nothing_to_compare_is_an_error() {
     let model = models::linear(&digits()).seed(1).build().unwrap();
-    let batch = |features: Vec<f32>, n: usize| Batch::new(features, &[1, 12, 12], vec![0; n]).unwrap();
+    let batch =
+        |features: Vec<f32>, n: usize| Batch::new(features, &[1, 12, 12], vec![0; n]).unwrap();
     assert!(prove(&Taps::default(), model.network(), &batch(Vec::new(), 0)).is_err());
     let error = prove(&Taps::default(), model.network(), &batch(vec![f32::NAN; 144], 1));
     assert!(error.unwrap_err().to_string().contains("finite"));

@@ -48,7 +48,9 @@ fn on_host(
         let example = row / copies * channels * patch;
         let instance = &mut out[example..example + channels * patch];
         let store = if row % copies == 0 { Store::Replace } else { Store::Add };
-        let parts = image.chunks_exact(one.image()).zip(instance.chunks_exact_mut(channels / groups * patch));
+        let parts = image
+            .chunks_exact(one.image())
+            .zip(instance.chunks_exact_mut(channels / groups * patch));
         for ((image, instance), gradient) in parts.zip(gradient.chunks_exact(output / groups)) {
             one.columns(image, &mut patches);
             let gradient = Matrix::new(gradient, channels / groups, positions);
@@ -78,9 +80,11 @@ fn on_device(
     let patches = patches.reshape([rows * groups, patch, positions]);
     let gradient = gradient.reshape([rows * groups, channels / groups, positions]);
     let each = gradient.matmul(patches.swap_dims(1, 2));
-    each.reshape([rows / copies, copies, channels * patch])
-        .sum_dim(1)
-        .reshape([rows / copies, channels, patch])
+    each.reshape([rows / copies, copies, channels * patch]).sum_dim(1).reshape([
+        rows / copies,
+        channels,
+        patch,
+    ])
 }
 
 /// Gradients by the raw weight and by the gain, from those by the standardised weight
@@ -124,7 +128,8 @@ mod tests {
 
     fn numbers<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let n: usize = shape.iter().product();
-        let values: Vec<f32> = (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect();
+        let values: Vec<f32> =
+            (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect();
         Tensor::from_data(TensorData::new(values, shape), &Device::flex())
     }
 
@@ -136,8 +141,7 @@ mod tests {
             ([1, 1], [1, 1], [0, 0], [1, 1], 4, 3),
             ([3, 3], [1, 1], [2, 2], [2, 2], 2, 2),
         ] {
-            let window =
-                Window { channels: 4, size: [6, 7], kernel, stride, padding, dilation };
+            let window = Window { channels: 4, size: [6, 7], kernel, stride, padding, dilation };
             let [rows, columns] = window.output().unwrap();
             let (input, gradient) = (numbers([6, 4, 6, 7]), numbers([6, 8, rows, columns]));
             let host = instances(window, groups, input.clone(), gradient.clone(), copies);

@@ -40,9 +40,10 @@ impl<'a> Recorder<'a> {
     /// Sites with the sizes of their inputs and outputs, without any gradient.
     pub(super) fn sizes(&self) -> Vec<(&Site, Vec<usize>, &[usize])> {
         let calls = self.calls.iter().map(|c| (&c.site, c.input.dims(), c.output.as_slice()));
-        let shared = self.shared.iter().map(|(place, site, input)| {
-            (site, input.dims(), self.calls[*place].output.as_slice())
-        });
+        let shared = self
+            .shared
+            .iter()
+            .map(|(place, site, input)| (site, input.dims(), self.calls[*place].output.as_slice()));
         calls.chain(shared).collect()
     }
 
@@ -52,7 +53,8 @@ impl<'a> Recorder<'a> {
         let mut heard = Vec::with_capacity(self.calls.len());
         let mut records = Vec::with_capacity(self.calls.len() + self.shared.len());
         for Call { site, input, anchor, output } in self.calls {
-            let gradient = anchor.grad_remove(&mut grads).map(|gradient| value(gradient, output.len()));
+            let gradient =
+                anchor.grad_remove(&mut grads).map(|gradient| value(gradient, output.len()));
             if let Some(gradient) = gradient.clone() {
                 records.push(Record { site, input, gradient });
             }

@@ -29,70 +29,69 @@ impl Wanted {
 /// One form per parameter that has a part in the loss, by entry. Records are rows of copies,
 /// `copies` per example.
 pub(super) fn forms(records: Vec<Record>, copies: usize, wanted: &Wanted) -> BTreeMap<usize, Form> {
-    let mut all = BTreeMap::new();
-    let mut add = |id: ParamId, make: &dyn Fn() -> Form| {
-        let Some(entry) = wanted.entry(id) else { return };
-        let form = match all.remove(&entry) {
-            None => make(),
-            // A tied parameter: its gradient is the sum over its sites.
-            Some(before) => Form::Instance(Form::instance(before) + make().instance()),
-        };
-        all.insert(entry, form);
-    };
-    for Record { site, input, gradient } in records {
-        match site {
-            Site::Linear { weight, bias } => {
-                let (input, gradient) = (places(input, copies), places(gradient, copies));
-                add(weight, &|| product(&input, &gradient));
-                if let Some(bias) = bias {
-                    add(bias, &|| over_places(gradient.clone()));
-                }
-            }
-            Site::Conv2d { window, groups, weight, bias, standardised } => {
-                let (input, gradient) = (input.image(), gradient.image());
-                let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.clone());
-                let used = |id| wanted.entry(id).is_some();
-                if used(weight) || gain.as_ref().is_some_and(|(id, _)| used(*id)) {
-                    let g = convolution::instances(
-                        window,
-                        groups,
-                        input,
-                        gradient.clone(),
-                        copies,
-                    );
-                    let (by_weight, by_gain) = match standardised {
-                        None => (g, None),
-                        Some((rule, raw, _)) => {
-                            let factor = gain.as_ref().map(|(_, gain)| gain.clone());
-                            let (by_weight, by_gain) = convolution::pull_back(rule, raw, factor, g);
-                            (by_weight, Some(by_gain))
-                        }
-                    };
-                    add(weight, &|| Form::Instance(by_weight.clone().flatten(1, 2)));
-                    if let (Some((gain, _)), Some(by_gain)) = (gain, by_gain) {
-                        add(gain, &|| Form::Instance(by_gain.clone()));
-                    }
-                }
-                if let Some(bias) = bias {
-                    add(bias, &|| over_places(channels_last(gradient.clone(), copies)));
-                }
-            }
-            Site::Affine { gamma, beta } => {
-                let (input, gradient) = (channels(input, copies), channels(gradient, copies));
-                add(gamma, &|| over_places(input.clone() * gradient.clone()));
-                if let Some(beta) = beta {
-                    add(beta, &|| over_places(gradient.clone()));
-                }
-            }
-            Site::Embedding { weight } => {
-                let tokens = places_of_tokens(input.flat(), copies);
-                let gradient = places(gradient, copies);
-                let vocabulary = wanted.0.get(&weight).map_or(0, |(_, shape)| shape[0]);
-                add(weight, &|| Form::table(tokens.clone(), gradient.clone(), vocabulary));
-            }
+    let mut all = BTreeMap::<usize, Form>::new();
+    for record in records {
+        for (entry, form) in of_site(record, copies, wanted) {
+            let form = match all.remove(&entry) {
+                None => form,
+                // A tied parameter: its gradient is the sum over its sites.
+                Some(before) => Form::Instance(before.instance() + form.instance()),
+            };
+            all.insert(entry, form);
         }
     }
     all
+}
+
+fn of_site(record: Record, copies: usize, wanted: &Wanted) -> Vec<(usize, Form)> {
+    let Record { site, input, gradient } = record;
+    let mut forms = Vec::new();
+    let mut add = |id: Option<ParamId>, make: &dyn Fn() -> Form| {
+        if let Some(entry) = id.and_then(|id| wanted.entry(id)) {
+            forms.push((entry, make()));
+        }
+    };
+    match site {
+        Site::Linear { weight, bias } => {
+            let (input, gradient) = (places(input, copies), places(gradient, copies));
+            add(Some(weight), &|| product(&input, &gradient));
+            add(bias, &|| over_places(gradient.clone()));
+        }
+        Site::Conv2d { window, groups, weight, bias, standardised } => {
+            let (input, gradient) = (input.image(), gradient.image());
+            add(bias, &|| over_places(channels_last(gradient.clone(), copies)));
+            let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.as_ref());
+            let gain = gain.map(|(id, _)| *id);
+            if [Some(weight), gain].iter().flatten().any(|id| wanted.entry(*id).is_some()) {
+                let g = convolution::instances(window, groups, input, gradient, copies);
+                let (g, by_gain) = match standardised {
+                    Some((rule, raw, gain)) => {
+                        let gain = gain.map(|(_, values)| values);
+                        let (by_raw, by_gain) = convolution::pull_back(rule, raw, gain, g);
+                        (by_raw, Some(by_gain))
+                    }
+                    None => (g, None),
+                };
+                add(Some(weight), &|| Form::Instance(g.clone().flatten(1, 2)));
+                if let Some(by_gain) = by_gain {
+                    add(gain, &|| Form::Instance(by_gain.clone()));
+                }
+            }
+        }
+        Site::Affine { gamma, beta } => {
+            let (input, gradient) = (channels(input, copies), channels(gradient, copies));
+            add(Some(gamma), &|| over_places(input.clone() * gradient.clone()));
+            add(beta, &|| over_places(gradient.clone()));
+        }
+        Site::Embedding { weight } => {
+            let [rows, steps] = input.clone().flat().dims();
+            let tokens = input.flat().reshape([rows / copies, copies * steps]);
+            let gradient = places(gradient, copies);
+            let vocabulary = wanted.0.get(&weight).map_or(0, |(_, shape)| shape[0]);
+            add(Some(weight), &|| Form::table(tokens.clone(), gradient.clone(), vocabulary));
+        }
+    }
+    forms
 }
 
 /// Copies and steps of an example side by side: `[examples, places, features]`.
@@ -105,16 +104,15 @@ fn places(value: Value, copies: usize) -> Tensor<3> {
     x.reshape([rows / copies, copies * steps, features])
 }
 
-fn places_of_tokens(tokens: Tensor<2>, copies: usize) -> Tensor<2> {
-    let [rows, steps] = tokens.dims();
-    tokens.reshape([rows / copies, copies * steps])
-}
-
 /// The pixels of an image as places: `[examples, places, channels]`, as a view.
 fn channels_last(x: Tensor<4>, copies: usize) -> Tensor<3> {
     let [rows, channels, height, width] = x.dims();
     let each = x.reshape([rows, channels, height * width]).swap_dims(1, 2);
-    if copies == 1 { each } else { each.reshape([rows / copies, copies * height * width, channels]) }
+    if copies == 1 {
+        each
+    } else {
+        each.reshape([rows / copies, copies * height * width, channels])
+    }
 }
 
 fn channels(value: Value, copies: usize) -> Tensor<3> {

@@ -39,7 +39,8 @@ impl Subject<'_> {
         let _ = (self.forward)(x, &mut tape);
         let sizes = tape.sizes();
         let how = self.parameters.iter().map(|parameter| {
-            let mut sites = sizes.iter().filter(|(site, ..)| site.parameters().contains(&parameter.id));
+            let mut sites =
+                sizes.iter().filter(|(site, ..)| site.parameters().contains(&parameter.id));
             match (sites.next(), sites.next()) {
                 (Some((site, input, _)), None) if is_ghost(site, input) => "ghost",
                 _ => "instantiated",
@@ -49,7 +50,9 @@ impl Subject<'_> {
         // Inputs, outputs and their gradients, and as much again inside the backward pass.
         let activations: usize = sizes
             .iter()
-            .map(|(_, input, output)| 3 * (input.iter().product::<usize>() + output.iter().product::<usize>()))
+            .map(|(_, input, output)| {
+                3 * (input.iter().product::<usize>() + output.iter().product::<usize>())
+            })
             .sum();
         let instances = self.parameters.iter().zip(&how).filter(|(_, how)| **how != "ghost");
         let instances: usize = instances.map(|(parameter, _)| 2 * parameter.len()).sum();

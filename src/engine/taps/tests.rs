@@ -55,7 +55,12 @@ fn instances_beyond_the_squares_of_f32_have_their_norms() {
         let rule = ClipRule::flat(f64::from(scale) / 100.0);
         let fast = Taps::default().weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap();
         let slow = Oracle.weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap();
-        assert!((fast.norms[0] / slow.norms[0] - 1.0).abs() < 1e-5, "{:?} {:?}", fast.norms, slow.norms);
+        assert!(
+            (fast.norms[0] / slow.norms[0] - 1.0).abs() < 1e-5,
+            "{:?} {:?}",
+            fast.norms,
+            slow.norms
+        );
         let length = fast.sum.entries[0].values.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>();
         assert!((length.sqrt() / (f64::from(scale) / 100.0) - 1.0).abs() < 1e-5);
     }

@@ -97,6 +97,7 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
 }
 
 vectorised! {
+#[allow(dead_code)] // For executors on the host.
 /// The dot product, in sixteen lanes so that the compiler can use vector registers.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 16];
@@ -112,6 +113,7 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 vectorised! {
+    #[allow(dead_code)] // For executors on the host.
     /// `out = out + factor x`
     pub(crate) fn add_scaled(out: &mut [f32], factor: f32, x: &[f32]) {
         for (o, v) in out.iter_mut().zip(x) {

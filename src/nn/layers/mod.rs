@@ -6,6 +6,7 @@
 mod activation;
 mod block;
 mod conv2d;
+mod convert;
 mod dropout;
 mod embedding;
 mod flatten;
@@ -16,6 +17,7 @@ mod pool;
 mod source;
 mod standardise;
 mod time;
+mod words;
 
 pub use activation::{Relu, Selu, Tanh};
 pub use block::{Group, GroupSpec, Residual, ResidualSpec};

@@ -1,6 +1,7 @@
 //! Pooling.
 
 use burn::module::Module;
+use burn::nn::PaddingConfig2d;
 use burn::nn::pool::{self, AvgPool2dConfig, MaxPool2dConfig};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,10 @@ pub struct AvgPool2dSpec {
 }
 
 impl MaxPool2dSpec {
+    pub(super) fn check(&self) -> Result<()> {
+        checked("MaxPool2d", self.kernel, self.stride)
+    }
+
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         pooled("MaxPool2d", self.kernel, self.stride, input)
     }
@@ -39,6 +44,10 @@ impl MaxPool2dSpec {
 }
 
 impl AvgPool2dSpec {
+    pub(super) fn check(&self) -> Result<()> {
+        checked("AvgPool2d", self.kernel, self.stride)
+    }
+
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         pooled("AvgPool2d", self.kernel, self.stride, input)
     }
@@ -49,13 +58,7 @@ impl AvgPool2dSpec {
     }
 }
 
-fn pooled(
-    kind: &str,
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    input: &[usize],
-) -> Result<Vec<usize>> {
-    let [channels, height, width] = image(kind, input)?;
+fn checked(kind: &str, kernel: [usize; 2], stride: [usize; 2]) -> Result<()> {
     sizes(
         kind,
         &[
@@ -64,7 +67,17 @@ fn pooled(
             ("vertical stride", stride[0]),
             ("horizontal stride", stride[1]),
         ],
-    )?;
+    )
+}
+
+fn pooled(
+    kind: &str,
+    kernel: [usize; 2],
+    stride: [usize; 2],
+    input: &[usize],
+) -> Result<Vec<usize>> {
+    let [channels, height, width] = image(kind, input)?;
+    checked(kind, kernel, stride)?;
     let window = Window {
         channels,
         size: [height, width],
@@ -89,7 +102,11 @@ pub struct MaxPool2d {
 impl MaxPool2d {
     /// The largest value under each window.
     pub fn forward(&self, x: Value, tape: &dyn Tape) -> Value {
-        let own = tape.own_kernels() && x.on_cpu();
+        // Layers that were Burn's can have options the own kernel hasn't.
+        let plain = matches!(self.inner.padding, PaddingConfig2d::Valid)
+            && self.inner.dilation == [1, 1]
+            && !self.inner.ceil_mode;
+        let own = plain && tape.own_kernels() && x.on_cpu();
         let x = x.image();
         if !own {
             return Value::Image(self.inner.forward(x));

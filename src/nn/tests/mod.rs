@@ -1,3 +1,8 @@
+mod layers;
+mod own;
+mod sites;
+mod zoo;
+
 use std::fs;
 
 use burn::optim::momentum::MomentumConfig;

@@ -1,0 +1,133 @@
+//! One model in one mode, measured in a process of its own.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use epsilab::burn::prelude::Device;
+use epsilab::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use super::step::{Mode, Training};
+use super::{Case, data, memory};
+use crate::stdout;
+
+/// What the process found out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// Seconds of each step by the clock.
+    pub seconds: Vec<f64>,
+    /// Seconds of each step, of all threads together; none where the system doesn't tell.
+    pub cpu_seconds: Vec<f64>,
+    /// Peak of the steps over what there was before the first, in MiB.
+    pub peak_mb: Option<f64>,
+    /// Data and parameters, which were there before, in MiB.
+    pub held_mb: f64,
+    pub parameters: usize,
+    pub device: String,
+    /// Of the last step.
+    pub loss: f64,
+}
+
+/// In the child: measures and prints one line.
+pub fn serve(case: &Case, mode: Mode) -> Result<()> {
+    die_with_parent();
+    let measured = measure(case, mode)?;
+    let line = serde_json::to_string(&measured)
+        .map_err(|e| Error::new(ErrorKind::Io, "the figures as JSON", e.to_string()))?;
+    stdout::print(&line)
+}
+
+fn measure(case: &Case, mode: Mode) -> Result<Measured> {
+    let model = case.entry.model()?;
+    let pool = data::pool(case.entry, case.batch)?;
+    let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
+    let device = model.network().device();
+    let mut training = Training::new(model.network(), case.executor, mode, case.batch);
+    memory::settle();
+    let before = memory::resident();
+    let (mut seconds, mut cpu_seconds) = (Vec::new(), Vec::new());
+    let mut loss = f64::NAN;
+    for i in 0..case.warmup + case.steps {
+        let (clock, cpu) = (Instant::now(), cpu_time());
+        loss = training.step(&pool[i % pool.len()])?.unwrap_or(f64::NAN);
+        if i >= case.warmup {
+            seconds.push(clock.elapsed().as_secs_f64());
+            cpu_seconds.extend(cpu_time().zip(cpu).map(|(after, before)| after - before));
+        }
+    }
+    if !loss.is_finite() {
+        let what = format!("{} after {} steps: loss = {loss}", model.name(), case.steps);
+        return Err(Error::new(ErrorKind::Model, what, "such a step is not worth measuring"));
+    }
+    Ok(Measured {
+        seconds,
+        cpu_seconds,
+        peak_mb: memory::peak().zip(before).map(|(peak, before)| (peak - before).max(0.0)),
+        held_mb: (4 * (features + model.parameters())) as f64 / f64::from(1 << 20),
+        parameters: model.parameters(),
+        device: if device == Device::flex() { "cpu".into() } else { format!("{device:?}") },
+        loss,
+    })
+}
+
+/// In the parent: starts the child and reads its line.
+///
+/// # Errors
+/// What the child said, or how it ended.
+pub fn ask(case: &Case, mode: Mode) -> Result<Measured> {
+    let program = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
+    let setting =
+        |name: &str, value: &dyn std::fmt::Display| [format!("--{name}"), value.to_string()];
+    let settings = [
+        setting("models", &case.entry.name),
+        setting("batch", &case.batch),
+        setting("threads", &case.threads),
+        setting("steps", &case.steps),
+        setting("warmup", &case.warmup),
+        setting("executor", &case.executor.name()),
+        setting("measure", &mode.name()),
+    ];
+    let output = Command::new(program)
+        .arg("bench")
+        .args(settings.as_flattened())
+        .env("RAYON_NUM_THREADS", case.threads.to_string())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| Error::io("starting this program again", &e))?;
+    let what = || format!("{}, {}, batch {}", case.entry.name, mode.name(), case.batch);
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim();
+        let why = match said.strip_prefix("error: ").unwrap_or(said) {
+            "" => format!("the measuring process ended with {}", output.status),
+            said => said.to_owned(),
+        };
+        let error = Error::new(ErrorKind::Model, what(), why);
+        // A signal without a word is the system's, as a rule for lack of memory.
+        return Err(if said.is_empty() { error.fix("try a smaller --batch") } else { error });
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|e| Error::new(ErrorKind::Io, what(), format!("no figures came back: {e}")))
+}
+
+/// Who kills the command doesn't want its measurements to go on.
+fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: plain system call without pointers.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+}
+
+/// Seconds of computing by all threads of this process so far.
+fn cpu_time() -> Option<f64> {
+    #[cfg(unix)]
+    {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes into `time`, which outlives the call.
+        let told = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } == 0;
+        told.then(|| time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+    }
+    #[cfg(not(unix))]
+    None
+}

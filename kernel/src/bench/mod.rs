@@ -1,0 +1,119 @@
+//! `bench`: how long a training step takes with and without privacy, model by model.
+//!
+//! The command only asks and shows. Each figure comes from a process of its own (this program
+//! started again, see [`child`]), so that memory is that of one model and one mode, and the pools
+//! of threads have the size that was asked for.
+
+mod child;
+mod data;
+mod figures;
+mod memory;
+mod step;
+mod zoo;
+
+use epsilab::{Error, Result};
+
+use crate::stdout;
+use figures::Figures;
+use step::{Executor, Mode};
+use zoo::{Entry, ZOO};
+
+/// Nobody has more cores than this, or more memory than for such a batch.
+const MOST_THREADS: usize = 1024;
+const LARGEST_BATCH: usize = 1 << 20;
+
+/// Measure training steps, private and not, of the models of the zoo.
+#[derive(clap::Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// Models, separated by commas; all if not given
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub models: Vec<String>,
+    /// Examples in a batch; the customary number of each model if not given
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// Threads that compute
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub threads: usize,
+    /// Steps that are measured
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub steps: usize,
+    /// Steps before them that are not
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub warmup: usize,
+    /// Print a JSON list on stdout and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Who makes the per-example gradients: `best` is what training uses
+    #[arg(long, value_enum, default_value_t, hide = true)]
+    pub executor: Executor,
+    /// Measure this one mode in this very process
+    #[arg(long, value_enum, hide = true)]
+    pub measure: Option<Mode>,
+}
+
+/// One model under one setting.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    entry: &'static Entry,
+    batch: usize,
+    threads: usize,
+    steps: usize,
+    warmup: usize,
+    executor: Executor,
+}
+
+/// Runs `bench`.
+///
+/// # Errors
+/// `Setting` for an unknown model or a number out of range, before anything is measured; whatever
+/// a measured step says.
+pub fn bench(args: &BenchArgs) -> Result<()> {
+    let cases = cases(args)?;
+    if let Some(mode) = args.measure {
+        return cases.iter().try_for_each(|case| child::serve(case, mode));
+    }
+    let mut all = Vec::new();
+    if !args.json {
+        stdout::print(&figures::heading(&cases))?;
+    }
+    for case in &cases {
+        let [without, with] = [Mode::NonPrivate, Mode::Private].map(|mode| child::ask(case, mode));
+        let figures = Figures::new(case, &without?, &with?);
+        if !args.json {
+            // At once: who interrupts keeps what is measured.
+            stdout::print(&figures.row(&cases))?;
+        }
+        all.push(figures);
+    }
+    match args.json {
+        true => stdout::print(&figures::json(&all)),
+        false => stdout::print(&figures::legend(&cases)),
+    }
+}
+
+/// What is to be measured, checked.
+fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
+    let whole = |name: &str, value: usize, least: usize, most: usize| {
+        let why = format!("it must be a whole number from {least} to {most}");
+        if (least..=most).contains(&value) { Ok(()) } else { Err(Error::setting(name, value, why)) }
+    };
+    whole("--threads", args.threads, 1, MOST_THREADS)?;
+    whole("--steps", args.steps, 1, 1_000_000)?;
+    whole("--warmup", args.warmup, 0, 1_000_000)?;
+    if let Some(batch) = args.batch {
+        whole("--batch", batch, 1, LARGEST_BATCH)?;
+    }
+    let entries: Vec<&Entry> = match args.models.as_slice() {
+        [] => ZOO.iter().collect(),
+        names => names.iter().map(|name| zoo::find(name)).collect::<Result<_>>()?,
+    };
+    let case = |entry: &'static Entry| Case {
+        entry,
+        batch: args.batch.unwrap_or(entry.batch),
+        threads: args.threads,
+        steps: args.steps,
+        warmup: args.warmup,
+        executor: args.executor,
+    };
+    Ok(entries.into_iter().map(case).collect())
+}

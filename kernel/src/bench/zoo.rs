@@ -1,0 +1,105 @@
+//! The models that are measured, as other libraries' benchmarks know them.
+
+use epsilab::data::{self, Dataset};
+use epsilab::nn::{Activation, Model, models};
+use epsilab::{Error, Result};
+
+/// Words of the text model.
+const VOCABULARY: u32 = 20_000;
+
+/// What the features are.
+#[derive(Clone, Copy, Debug)]
+pub enum Features {
+    /// Standard normal numbers.
+    Pixels,
+    /// Whole numbers below the size of the vocabulary.
+    Tokens(u32),
+}
+
+/// A model and what it is fed with.
+#[derive(Debug)]
+pub struct Entry {
+    /// As on the command line.
+    pub name: &'static str,
+    /// The customary batch.
+    pub batch: usize,
+    /// The shape of one example.
+    pub shape: &'static [usize],
+    pub features: Features,
+    pub classes: u32,
+    build: fn(&Dataset, seed: u64) -> Result<Model>,
+}
+
+/// All of them, in the order they are measured.
+pub const ZOO: &[Entry] = &[
+    Entry {
+        name: "papernot_cnn",
+        batch: 256,
+        shape: &[1, 28, 28],
+        features: Features::Pixels,
+        classes: 10,
+        build: |data, seed| {
+            models::papernot_cnn(data).activation(Activation::Relu).seed(seed).build()
+        },
+    },
+    Entry {
+        name: "simple_vgg",
+        batch: 256,
+        shape: &[3, 32, 32],
+        features: Features::Pixels,
+        classes: 10,
+        build: |data, seed| {
+            let builder = models::simple_vgg(data, &[32, 64, 128], 2);
+            builder.activation(Activation::Tanh).seed(seed).build()
+        },
+    },
+    Entry {
+        name: "wide_resnet_16_4",
+        batch: 64,
+        shape: &[3, 32, 32],
+        features: Features::Pixels,
+        classes: 10,
+        build: |data, seed| models::wide_resnet(data, 16, 4).seed(seed).build(),
+    },
+    Entry {
+        name: "bilstm",
+        batch: 256,
+        shape: &[64],
+        features: Features::Tokens(VOCABULARY),
+        classes: 4,
+        build: |data, seed| models::bilstm(data, VOCABULARY as usize, 64, 64).seed(seed).build(),
+    },
+];
+
+/// The entry of this name.
+pub fn find(name: &str) -> Result<&'static Entry> {
+    ZOO.iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
+        Error::setting("--models", name, "no model of this name is measured")
+            .fix(format!("choose from {}", names.join(", ")))
+    })
+}
+
+impl Entry {
+    /// The model with the same parameters every time.
+    pub fn model(&self) -> Result<Model> {
+        // A model only asks its data for the shape and the classes.
+        let size = self.shape.iter().product();
+        let one = data::from_vecs(vec![0.0; size], self.shape, vec![0], self.classes as usize)?;
+        (self.build)(&one, 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_models_are_those_of_the_other_benchmarks() {
+        // The parameters that the same models have there.
+        let expected = [26_010, 550_570, 2_748_890, 1_347_076];
+        for (entry, parameters) in ZOO.iter().zip(expected) {
+            assert_eq!(entry.model().unwrap().parameters(), parameters, "{}", entry.name);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `bench` as users and scripts meet it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_epsilab"));
+    command.arg("bench").args(args).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SMALL: [&str; 8] =
+    ["--models", "papernot_cnn", "--batch", "8", "--steps", "3", "--warmup", "1"];
+
+#[test]
+fn figures_as_json_hold_together() {
+    let output = bench(&[&SMALL[..], &["--threads", "1", "--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let figures = &all.as_array().expect("a list")[0];
+    assert_eq!(all.as_array().map(Vec::len), Some(1));
+    let number = |name: &str| figures[name].as_f64().unwrap_or_else(|| panic!("{name}: {figures}"));
+    assert_eq!(figures["model"], "papernot_cnn");
+    assert_eq!(figures["device"], "cpu");
+    assert_eq!((number("batch"), number("threads"), number("steps")), (8.0, 1.0, 3.0));
+    assert_eq!(number("parameters"), 26_010.0);
+    for mode in ["private", "nonprivate"] {
+        let [min, median, max] =
+            ["min_s", "s", "max_s"].map(|which| number(&format!("{mode}_{which}")));
+        assert!(0.0 < min && min <= median && median <= max, "{figures}");
+    }
+    assert!((number("ratio") - number("private_s") / number("nonprivate_s")).abs() < 1e-9);
+    assert!((number("examples_per_s") - 8.0 / number("private_s")).abs() < 1e-6);
+    for loss in ["loss", "nonprivate_loss"] {
+        assert!((0.5..6.0).contains(&number(loss)), "{figures}");
+    }
+    // 4 batches of 8 images and the parameters.
+    assert!((number("held_mb") - (4.0 * 8.0 * 784.0 + 26_010.0) * 4.0 / 1048576.0).abs() < 1e-9);
+    if cfg!(target_os = "linux") {
+        assert!(number("peak_mb") > 0.0 && number("nonprivate_peak_mb") > 0.0, "{figures}");
+        assert!(number("private_cpu_s") > 0.0 && number("nonprivate_cpu_s") > 0.0, "{figures}");
+    }
+}
+
+#[test]
+fn people_get_a_table() {
+    let output = bench(&[&SMALL[..], &["--executor", "taps"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("model") && lines[0].contains("private ms"), "{out}");
+    assert!(lines[1].starts_with("papernot_cnn") && lines[1].contains(" 8 "), "{out}");
+    assert!(out.contains("Medians of 3 steps after 1"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_at_once() {
+    for (args, words) in [
+        (&["--models", "papernot_cnn,alexnet"][..], "--models = alexnet"),
+        (&["--models", ""], "choose from papernot_cnn"),
+        (&["--threads", "0"], "--threads = 0"),
+        (&["--threads", "100000"], "--threads = 100000"),
+        (&["--batch", "0"], "--batch = 0"),
+        (&["--batch", "9999999999"], "--batch = 9999999999"),
+        (&["--steps", "0"], "--steps = 0"),
+    ] {
+        let output = bench(args);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {err}");
+        assert!(err.starts_with("error: ") && err.contains(words), "{args:?}: {err}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+    assert_eq!(bench(&["--threads", "many"]).status.code(), Some(2));
+    let help = bench(&["--help"]);
+    assert!(help.status.success() && text(&help.stdout).contains("--models"));
+    assert!(!text(&help.stdout).contains("--measure"), "hidden options stay hidden");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn measuring_ends_with_the_command() {
+    use std::time::{Duration, Instant};
+
+    let args = ["bench", "--models", "papernot_cnn", "--steps", "1000000", "--json"];
+    let mut command =
+        Command::new(env!("CARGO_BIN_EXE_epsilab")).args(args).spawn().expect("it starts");
+    let list = format!("/proc/{0}/task/{0}/children", command.id());
+    let child = || std::fs::read_to_string(&list).unwrap_or_default().trim().parse::<u32>().ok();
+    let started = Instant::now();
+    let child = loop {
+        if let Some(child) = child() {
+            break Some(child);
+        }
+        if started.elapsed() > Duration::from_secs(20) {
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // It has to have got to its own first lines.
+    std::thread::sleep(Duration::from_millis(500));
+    command.kill().expect("killed");
+    command.wait().expect("gone");
+    let Some(child) = child else {
+        println!("skipped: this system doesn't list children");
+        return;
+    };
+    let gone = || {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    };
+    let killed = Instant::now();
+    while !gone() {
+        assert!(killed.elapsed() < Duration::from_secs(10), "process {child} goes on measuring");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

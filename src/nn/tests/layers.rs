@@ -1,0 +1,317 @@
+//! Each layer against Burn's own, or against its formula worked out by hand.
+
+use burn::module::{Module, Param};
+use burn::nn as burns;
+use burn::nn::PaddingConfig2d;
+use burn::prelude::*;
+
+use super::super::host::values;
+use super::*;
+use crate::layers;
+
+/// Numbers that look random, between -1 and 1.
+pub(super) fn wave(n: usize, start: usize) -> Vec<f32> {
+    let number = |i: usize| ((i + start) * 7919 % 1009) as f32 / 504.5 - 1.0;
+    (0..n).map(number).collect()
+}
+
+fn tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    let numbers = wave(shape.iter().product(), 3);
+    Tensor::from_data(TensorData::new(numbers, shape), &Device::flex())
+}
+
+#[track_caller]
+pub(super) fn assert_near(a: &[f32], b: &[f32], bound: f32) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        assert!((a - b).abs() <= bound * (1.0 + b.abs()), "number {i}: {a} and {b}");
+    }
+}
+
+/// Output and gradient by the input of the sum of the output's cubes.
+fn through<const D: usize, const E: usize>(
+    shape: [usize; D],
+    f: impl Fn(Tensor<D>) -> Tensor<E>,
+) -> (Vec<f32>, Vec<f32>) {
+    let x = tensor(shape).autodiff().require_grad();
+    let y = f(x.clone());
+    let grads = (y.clone() * y.clone() * y.clone()).sum().backward();
+    (values(y.inner()), values(x.grad(&grads).expect("the input is tracked")))
+}
+
+#[track_caller]
+fn assert_same(a: (Vec<f32>, Vec<f32>), b: (Vec<f32>, Vec<f32>)) {
+    assert_near(&a.0, &b.0, 1e-5);
+    assert_near(&a.1, &b.1, 1e-4);
+}
+
+fn uneven(n: usize) -> Param<Tensor<1>> {
+    Param::from_data(TensorData::new(wave(n, 50), [n]), &Device::flex())
+}
+
+#[test]
+fn group_norm_is_burns() {
+    let mut inner = burns::GroupNormConfig::new(2, 6).with_epsilon(1e-3).init(&Device::flex());
+    (inner.gamma, inner.beta) = (Some(uneven(6)), Some(uneven(6)));
+    let ours = GroupNorm::try_from(inner.clone()).unwrap();
+    let shape = [3, 6, 4, 5];
+    assert_same(
+        through(shape, |x| ours.forward(Value::Image(x), &mut NoTape).image()),
+        through(shape, |x| inner.forward(x)),
+    );
+}
+
+#[test]
+fn layer_norm_is_burns_on_features_and_on_sequences() {
+    let mut inner = burns::LayerNormConfig::new(7).with_epsilon(1e-3).init(&Device::flex());
+    (inner.gamma, inner.beta) = (uneven(7), Some(uneven(7)));
+    let ours = LayerNorm::of(inner.clone(), 1e-3).unwrap();
+    assert_same(
+        through([3, 7], |x| ours.forward(Value::Flat(x), &mut NoTape).flat()),
+        through([3, 7], |x| inner.forward(x)),
+    );
+    assert_same(
+        through([3, 4, 7], |x| ours.forward(Value::Sequence(x), &mut NoTape).sequence()),
+        through([3, 4, 7], |x| inner.forward(x)),
+    );
+}
+
+#[test]
+fn an_lstm_is_burns_in_one_direction_and_in_both() {
+    let one = burns::LstmConfig::new(3, 4, true).init(&Device::flex());
+    let ours = Lstm::try_from(one.clone()).unwrap();
+    assert_same(
+        through([2, 5, 3], |x| ours.forward(Value::Sequence(x), &mut NoTape).sequence()),
+        through([2, 5, 3], |x| one.forward(x, None).0),
+    );
+    let both = burns::BiLstmConfig::new(3, 4, true).init(&Device::flex());
+    let ours = Lstm::try_from(both.clone()).unwrap();
+    assert_same(
+        through([2, 5, 3], |x| ours.forward(Value::Sequence(x), &mut NoTape).sequence()),
+        through([2, 5, 3], |x| both.forward(x, None).0),
+    );
+}
+
+#[test]
+fn a_fresh_lstm_has_the_numbers_its_gates_ask_for() {
+    let lstm = Lstm::new(LstmSpec::new(3, 4).bidirectional(), 1).unwrap();
+    assert_eq!(lstm.num_params(), 2 * 4 * (3 * 4 + 4 + 4 * 4 + 4));
+    let names: Vec<String> = LayerSpec::from(LstmSpec::new(3, 4).bidirectional())
+        .parameters()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names[0], "forward.input_gate.input_transform.weight");
+    assert_eq!(names[4], "forward.forget_gate.input_transform.weight");
+    assert_eq!(names[11], "forward.cell_gate.hidden_transform.bias");
+    assert_eq!(names[31], "reverse.output_gate.hidden_transform.bias");
+}
+
+#[test]
+fn an_embedding_is_burns_and_strangers_stay_in_the_vocabulary() {
+    let inner = burns::EmbeddingConfig::new(5, 3).init(&Device::flex());
+    let ours = Embedding::from(inner.clone());
+    let read = |ids: [f32; 4]| {
+        let ids = Tensor::<2>::from_data([ids], &Device::flex());
+        values(ours.forward(Value::Flat(ids), &mut NoTape).sequence())
+    };
+    let ids = Tensor::<2, Int>::from_data([[4, 0, 4, 2]], &Device::flex());
+    assert_eq!(read([4.0, 0.0, 4.0, 2.0]), values(inner.forward(ids)));
+    assert_eq!(read([99.0, -3.0, 4.5, f32::NAN])[..9], read([4.0, 0.0, 4.0, 0.0])[..9]);
+}
+
+#[test]
+fn convolutions_with_groups_and_holes_are_burns() {
+    for (groups, dilation, padding) in [(2, 1, 1), (1, 2, 3), (2, 3, 2)] {
+        let inner = burns::conv::Conv2dConfig::new([4, 6], [3, 3])
+            .with_groups(groups)
+            .with_dilation([dilation; 2])
+            .with_padding(PaddingConfig2d::Explicit(padding, padding, padding, padding))
+            .init(&Device::flex());
+        let ours = Conv2d::try_from(inner.clone()).unwrap();
+        assert_same(
+            through([2, 4, 9, 8], |x| ours.forward(Value::Image(x), &mut NoTape).image()),
+            through([2, 4, 9, 8], |x| inner.forward(x)),
+        );
+    }
+}
+
+#[test]
+fn same_padding_is_taken_over_where_it_is_the_same_everywhere() {
+    let config = burns::conv::Conv2dConfig::new([2, 3], [3, 5]).with_padding(PaddingConfig2d::Same);
+    let inner = config.init(&Device::flex());
+    let ours = Conv2d::try_from(inner.clone()).unwrap();
+    assert_eq!(ours.spec().padding, [1, 2]);
+    let x = tensor([1, 2, 6, 7]);
+    let y = ours.forward(Value::Image(x.clone()), &mut NoTape).image();
+    assert_near(&values(y), &values(inner.forward(x)), 1e-5);
+    let even = burns::conv::Conv2dConfig::new([2, 3], [2, 2]).with_padding(PaddingConfig2d::Same);
+    let (_, text) = kind(Conv2d::try_from(even.init(&Device::flex())));
+    assert!(text.contains("padding Same") && text.contains("Explicit"), "{text}");
+}
+
+#[test]
+fn weight_standardisation_is_its_formula() {
+    let raw = wave(2 * 3 * 2 * 2, 11);
+    let gain = [1.5, -0.25];
+    let weight =
+        Tensor::<4>::from_data(TensorData::new(raw.clone(), [2, 3, 2, 2]), &Device::flex());
+    let gains = Tensor::<1>::from_data(gain, &Device::flex());
+    for guard in [Guard::Add(1e-4), Guard::AtLeast(1e-4), Guard::AtLeast(100.0)] {
+        let rule = Standardisation { gain: true, guard };
+        let got = values(rule.apply(weight.clone(), Some(gains.clone())));
+        for channel in 0..2 {
+            let w: Vec<f64> =
+                raw[channel * 12..(channel + 1) * 12].iter().map(|&w| f64::from(w)).collect();
+            let mean = w.iter().sum::<f64>() / 12.0;
+            let variance = w.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / 12.0;
+            let guarded = match guard {
+                Guard::Add(e) => variance * 12.0 + e,
+                Guard::AtLeast(e) => (variance * 12.0).max(e),
+            };
+            let want: Vec<f32> = w
+                .iter()
+                .map(|w| (f64::from(gain[channel]) * (w - mean) / guarded.sqrt()) as f32)
+                .collect();
+            assert_near(&got[channel * 12..(channel + 1) * 12], &want, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn a_constant_channel_is_standardised_to_zeros() {
+    let rule = Standardisation { gain: false, guard: Guard::AtLeast(1e-4) };
+    let constant = Tensor::<4>::full([1, 2, 3, 3], 0.7, &Device::flex());
+    let used = values(rule.apply(constant, None));
+    assert!(used.iter().all(|w| w.abs() < 1e-4), "{used:?}");
+}
+
+#[test]
+fn selu_is_its_formula_and_its_gradient_stays_finite() {
+    let x = Tensor::<2>::from_data([[-200.0, -1.0, 0.0, 2.0, 200.0]], &Device::flex());
+    let x = x.autodiff().require_grad();
+    let y = Selu.forward(Value::Flat(x.clone())).flat();
+    let grads = y.clone().sum().backward();
+    let (scale, alpha) = (1.050_701_f32, 1.673_263_2_f32);
+    let bottom = -scale * alpha;
+    let want = [bottom, bottom * (1.0 - (-1f32).exp()), 0.0, 2.0 * scale, 200.0 * scale];
+    assert_near(&values(y.inner()), &want, 1e-6);
+    let slope = values(x.grad(&grads).unwrap());
+    assert_near(&slope[3..], &[scale, scale], 1e-6);
+    assert_near(&slope[..2], &[0.0, scale * alpha * (-1f32).exp()], 1e-6);
+}
+
+#[test]
+fn dropout_keeps_all_when_predicting_and_takes_its_mask_from_the_tape() {
+    struct Mask;
+    impl Tape for Mask {
+        fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+            assert_eq!((rate, shape), (0.25, [2, 3].as_slice()));
+            Some(vec![0.0, 4.0, 0.0, 1.0, 0.0, 2.0])
+        }
+    }
+    let layer = Dropout::new(0.25).unwrap();
+    let x = || Value::Flat(Tensor::from_data([[1., 2., 3.], [4., 5., 6.]], &Device::flex()));
+    assert_eq!(values(layer.forward(x(), &mut NoTape).flat()), [1., 2., 3., 4., 5., 6.]);
+    assert_eq!(values(layer.forward(x(), &mut Mask).flat()), [0., 8., 0., 4., 0., 12.]);
+    for wrong in [1.0, -0.1, f64::NAN] {
+        assert!(Dropout::new(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_residual_block_adds_both_ways() {
+    let one = |gain: f32| {
+        let mut layer = Conv2d::new(Conv2dSpec::new(1, 1, 1).without_bias(), 1).unwrap();
+        let numbers = Tensor::from_data(TensorData::new(vec![gain], [1, 1, 1, 1]), &Device::flex());
+        layer.inner.weight = Param::initialized(layer.inner.weight.id, numbers);
+        Layer::Conv2d(layer)
+    };
+    let x = || Value::Image(Tensor::from_data([[[[1.0, -2.0]]]], &Device::flex()));
+    let identity = Residual { body: vec![one(3.0)], shortcut: vec![] };
+    assert_eq!(values(identity.forward(x(), &mut NoTape).image()), [4.0, -8.0]);
+    let projected = Residual { body: vec![one(3.0)], shortcut: vec![one(0.5)] };
+    assert_eq!(values(projected.forward(x(), &mut NoTape).image()), [3.5, -7.0]);
+}
+
+#[test]
+fn the_mean_over_time_is_one() {
+    let x = Tensor::<3>::from_data([[[1.0, 10.0], [3.0, 30.0]]], &Device::flex());
+    assert_eq!(values(MeanOverTime.forward(Value::Sequence(x)).flat()), [2.0, 20.0]);
+}
+
+#[test]
+fn pools_that_were_burns_keep_their_options() {
+    let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
+    let inner = burns::pool::MaxPool2dConfig::new([2, 2]).with_padding(padding).init();
+    let ours = MaxPool2d::from(inner.clone());
+    let x = tensor([1, 2, 5, 5]);
+    let y = values(ours.forward(Value::Image(x.clone()), &NoTape).image());
+    assert_eq!(y, values(inner.forward(x)));
+}
+
+#[test]
+fn options_of_burns_layers_that_are_not_here_are_named() {
+    let device = Device::flex();
+    let one_sided = burns::conv::Conv2dConfig::new([1, 1], [3, 3])
+        .with_padding(PaddingConfig2d::Explicit(1, 0, 0, 1))
+        .init(&device);
+    assert!(kind(Conv2d::try_from(one_sided)).1.contains("Explicit(1, 0, 0, 1)"));
+    let plain = burns::GroupNormConfig::new(1, 2).with_affine(false).init(&device);
+    assert!(kind(GroupNorm::try_from(plain)).1.contains("affine = false"));
+    let config = || burns::LstmConfig::new(2, 2, true);
+    for (config, option) in [
+        (config().with_batch_first(false), "batch_first"),
+        (config().with_reverse(true), "BiLstm"),
+        (config().with_clip(Some(1.0)), "clipped"),
+        (config().with_input_forget(true), "coupled"),
+        (config().with_gate_activation(burns::activation::ActivationConfig::Tanh), "sigmoid"),
+    ] {
+        let (_, text) = kind(Lstm::try_from(config.init(&device)));
+        assert!(text.contains(option), "{text}");
+    }
+    let norm = burns::LayerNormConfig::new(2).init(&device);
+    assert!(kind(LayerNorm::of(norm, 0.0)).1.contains("epsilon = 0"));
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let refused = |spec: LayerSpec, input: &[usize], word: &str| {
+        let (_, text) = kind(spec.output_shape(input));
+        assert!(text.contains(word), "{text}");
+    };
+    let conv = Conv2dSpec::new(4, 6, 3);
+    refused(conv.clone().groups(4).into(), &[4, 5, 5], "4 equal groups");
+    refused(conv.clone().dilation(0).into(), &[4, 5, 5], "dilation = 0");
+    refused(conv.clone().dilation(3).into(), &[4, 5, 5], "does not fit");
+    let rule = Standardisation { gain: true, guard: Guard::Add(0.0) };
+    refused(conv.standardised(rule).into(), &[4, 5, 5], "guard = 0");
+    refused(Conv2dSpec::new(1 << 20, 1 << 20, 1 << 20).into(), &[1 << 20, 9, 9], "at most");
+    refused(GroupNormSpec::new(3, 4).into(), &[4, 5, 5], "3 equal groups");
+    refused(GroupNormSpec::new(2, 4).into(), &[6, 5, 5], "takes 4");
+    refused(GroupNormSpec::new(2, 4).into(), &[4], "images");
+    let blown = GroupNormSpec { epsilon: f64::NAN, ..GroupNormSpec::new(2, 4) };
+    refused(blown.into(), &[4, 5, 5], "epsilon = NaN");
+    refused(LayerNormSpec::new(4).into(), &[5], "[time, 4]");
+    refused(DropoutSpec::new(1.0).into(), &[5], "rate = 1");
+    refused(EmbeddingSpec::new(9, 4).into(), &[5, 3], "token ids");
+    refused(LstmSpec::new(3, 4).into(), &[5, 2], "takes 3");
+    refused(LstmSpec::new(3, 4).into(), &[5], "sequences");
+    refused(MeanOverTime.into(), &[5], "sequences");
+    let body = layers![Conv2dSpec::new(1, 2, 1)];
+    refused(ResidualSpec::new(body.clone()).into(), &[1, 3, 3], "can't be added");
+    refused(GroupSpec::new("7", body.clone()).into(), &[1, 3, 3], "named");
+    refused(GroupSpec::new("a.b", body.clone()).into(), &[1, 3, 3], "named");
+    refused(GroupSpec::new("", body.clone()).into(), &[1, 3, 3], "named");
+    let twice = layers![
+        GroupSpec::new("a", layers![Tanh]),
+        GroupSpec::new("a", layers![Tanh]),
+        Flatten,
+        LinearSpec::new(3, 2)
+    ];
+    assert!(
+        kind(Network::build(&[3], &twice, |_, s, _| vec![0.; s.iter().product()]))
+            .1
+            .contains("two groups")
+    );
+}

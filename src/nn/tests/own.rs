@@ -1,0 +1,223 @@
+//! Modules of the user's own.
+
+use burn::module::{Module, Param};
+use burn::nn as burns;
+use burn::optim::SgdConfig;
+use burn::prelude::*;
+
+use super::super::loss::cross_entropy;
+use super::*;
+use crate::engine;
+use crate::engine::Gradients;
+
+/// A memory and a convolution side by side; tied to nothing in the zoo.
+#[derive(Module, Debug)]
+struct Mine {
+    blocks: Vec<Conv2d>,
+    norm: GroupNorm,
+    head: Linear,
+}
+
+impl Mine {
+    fn new() -> Self {
+        let conv = |from, seed| Conv2d::new(Conv2dSpec::new(from, 4, 3).padding(1), seed).unwrap();
+        Self {
+            blocks: vec![conv(1, 1), conv(4, 2)],
+            norm: GroupNorm::new(GroupNormSpec::new(2, 4), 3).unwrap(),
+            head: Linear::new(LinearSpec::new(4, 3), 4).unwrap(),
+        }
+    }
+}
+
+impl Forward for Mine {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = self.blocks[0].forward(x, tape);
+        let y = self.blocks[1].forward(Tanh.forward(x, tape), tape);
+        let y = GlobalAvgPool.forward(self.norm.forward(y, tape));
+        self.head.forward(y, tape).flat()
+    }
+}
+
+fn data() -> Dataset {
+    images(6, &[1, 5, 5], 3)
+}
+
+#[test]
+fn a_module_of_ones_own_has_paths_shapes_and_a_table() {
+    let model = Model::custom("mine", Mine::new(), &data()).unwrap();
+    let paths = model.network().paths();
+    assert_eq!(
+        paths,
+        [
+            "blocks.0.weight",
+            "blocks.0.bias",
+            "blocks.1.weight",
+            "blocks.1.bias",
+            "norm.gamma",
+            "norm.beta",
+            "head.weight",
+            "head.bias"
+        ]
+    );
+    assert_eq!(model.parameters(), 4 * 9 + 4 + 4 * 4 * 9 + 4 + 8 + 15);
+    let lines = model.layers();
+    assert_eq!(lines.len(), 4);
+    assert_eq!((lines[1].name.as_str(), lines[1].kind), ("blocks.1", "Conv2d"));
+    assert_eq!((lines[2].output_shape.as_slice(), lines[2].parameters), ([4, 5, 5].as_slice(), 8));
+    assert!(model.validate().is_ok());
+    assert_eq!(model.predict(&data()).unwrap().len(), 6);
+}
+
+#[test]
+fn it_computes_and_learns_like_the_same_list_of_layers() {
+    let module = Mine::new();
+    let conv = |from| Conv2dSpec::new(from, 4, 3).padding(1);
+    let specs = crate::layers![
+        conv(1),
+        Tanh,
+        conv(4),
+        GroupNormSpec::new(2, 4),
+        GlobalAvgPool,
+        LinearSpec::new(4, 3)
+    ];
+    let model = Model::custom("mine", module, &data()).unwrap();
+    let mut numbers = model.network().values().into_iter().map(|(_, values)| values);
+    let listed = Network::build(&[1, 5, 5], &specs, |_, _, _| numbers.next().unwrap()).unwrap();
+    let features = data().train().features_flat().to_vec();
+    let logits = host::values(model.network().logits(features.clone(), 6));
+    assert_eq!(logits, host::values(listed.logits(features.clone(), 6)));
+
+    // One plain step of each: gradients by autodiff on tracked parameters.
+    let labels = data().train().labels().to_vec();
+    let stepped = |network: &Network| {
+        let x = Value::new(features.clone(), 6, &[1, 5, 5], &network.device());
+        let tracked = network.tracked();
+        let grads = cross_entropy(tracked.forward(x, &mut NoTape), &labels).sum().backward();
+        let mut gradient = Gradients::zeros_like(network);
+        let found = burn::optim::GradientsParams::from_grads(grads, &tracked);
+        for entry in &mut gradient.entries {
+            entry.values = match entry.shape.len() {
+                1 => host::values(found.get::<1>(entry.id).unwrap()),
+                2 => host::values(found.get::<2>(entry.id).unwrap()),
+                _ => host::values(found.get::<4>(entry.id).unwrap()),
+            };
+        }
+        engine::step(&mut SgdConfig::new().init(), 0.1, network, &gradient)
+    };
+    let (own, listed) = (stepped(model.network()), stepped(&listed));
+    assert_eq!(own.trainable_ids(), model.network().trainable_ids());
+    let numbers = |network: &Network| -> Vec<f32> {
+        network.values().into_iter().flat_map(|(_, values)| values).collect()
+    };
+    assert_eq!(numbers(&own), numbers(&listed));
+    assert_ne!(numbers(&own), numbers(model.network()), "the step moved the parameters");
+    let trained = model.with_network(own);
+    assert_ne!(trained.fingerprint(), model.fingerprint());
+    assert_eq!(trained.predict(&data()).unwrap().len(), 6);
+}
+
+#[test]
+fn its_parameters_are_saved_and_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.safetensors");
+    let model = Model::custom("mine", Mine::new(), &data()).unwrap();
+    model.save(&path).unwrap();
+    let (_, text) = kind(models::load(&path));
+    assert!(text.contains("load_parameters"), "{text}");
+    let mut other = Mine::new();
+    other.head = Linear::new(LinearSpec::new(4, 3), 99).unwrap();
+    let other = Model::custom("mine", other, &data()).unwrap();
+    assert_ne!(other.fingerprint(), model.fingerprint());
+    let back = other.load_parameters(&path).unwrap();
+    assert_eq!(back.fingerprint(), model.fingerprint());
+    assert_eq!(back.network().trainable_ids(), other.network().trainable_ids());
+    let stranger = models::linear(&data()).seed(1).build().unwrap();
+    let (_, text) = kind(stranger.load_parameters(&path));
+    assert!(text.contains("1.weight is missing"), "{text}");
+}
+
+/// Everything that can't be trained privately, in one module.
+#[derive(Module, Debug)]
+struct Wrong {
+    conv: burns::conv::Conv2d,
+    batch: burns::BatchNorm,
+    prelu: burns::PRelu,
+    free: Param<Tensor<1>>,
+    idle: Linear,
+    head: Linear,
+    again: Linear,
+}
+
+impl Forward for Wrong {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = self.batch.forward(self.conv.forward(x.image()));
+        let x = self.prelu.forward(x) * self.free.val().reshape([1, 1, 1, 1]);
+        // The mean of the batch: every example sees every other.
+        let x = x.clone() - x.mean_dim(0);
+        let x = Tensor::cat(vec![x.clone(), x], 0).narrow(0, 0, 2);
+        let _ = self.again.forward(GlobalAvgPool.forward(Value::Image(x.clone())), tape);
+        self.head.forward(GlobalAvgPool.forward(Value::Image(x)), tape).flat()
+    }
+}
+
+#[test]
+fn everything_in_the_way_of_private_training_is_named_at_once() {
+    let device = Device::flex();
+    let head = Linear::new(LinearSpec::new(2, 3), 1).unwrap();
+    let wrong = Wrong {
+        conv: burns::conv::Conv2dConfig::new([1, 2], [3, 3]).init(&device),
+        batch: burns::BatchNormConfig::new(2).init(&device),
+        prelu: burns::PReluConfig::new().init(&device),
+        free: Param::from_data([2.0], &device),
+        idle: Linear::new(LinearSpec::new(2, 3), 2).unwrap(),
+        again: head.clone(),
+        head,
+    };
+    let (kind_, text) = kind(Model::custom("wrong", wrong, &data()));
+    assert_eq!(kind_, ErrorKind::Model);
+    for problem in [
+        "8 things",
+        "conv: Burn's own Conv2d: make it the lab's, nn::Conv2d",
+        "batch: BatchNorm mixes the examples of a batch: use GroupNorm",
+        "prelu: Burn's PRelu has no counterpart",
+        "free: a parameter that no layer of the lab reports",
+        "idle: its forward pass is never called",
+        "again.weight: the same parameter as head.weight",
+        "again.bias: the same parameter as head.bias",
+        "change with the other examples",
+    ] {
+        assert!(text.contains(problem), "{problem:?} is not in:\n{text}");
+    }
+}
+
+/// Looks at the other examples of the batch, by layers that are fine each for itself.
+#[derive(Module, Debug)]
+struct Mixes {
+    head: Linear,
+    mix: bool,
+}
+
+impl Forward for Mixes {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = x.flat();
+        let x = if self.mix { x.clone() - x.mean_dim(0) } else { x };
+        self.head.forward(Value::Flat(x), tape).flat()
+    }
+}
+
+#[test]
+fn examples_that_see_each_other_are_found_out() {
+    let module = |mix| Mixes { head: Linear::new(LinearSpec::new(25, 3), 1).unwrap(), mix };
+    assert!(Model::custom("apart", module(false), &data()).is_ok());
+    let (_, text) = kind(Model::custom("mixed", module(true), &data()));
+    assert!(text.contains("change with the other examples"), "{text}");
+}
+
+#[test]
+fn a_module_that_fails_or_has_the_wrong_size_is_an_error_and_no_panic() {
+    let head = |inputs, outputs| Linear::new(LinearSpec::new(inputs, outputs), 1).unwrap();
+    let (_, text) = kind(Model::custom("narrow", Mixes { head: head(24, 3), mix: false }, &data()));
+    assert!(text.contains("[1, 5, 5]"), "{text}");
+    let (_, text) = kind(Model::custom("two", Mixes { head: head(25, 2), mix: false }, &data()));
+    assert!(text.contains("[2, 3]") && text.contains("3 classes"), "{text}");
+}

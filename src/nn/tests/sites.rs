@@ -1,0 +1,191 @@
+//! What the tape hears is enough: the gradients that follow from it are autodiff's.
+
+use std::collections::HashMap;
+
+use burn::module::{ModuleVisitor, Param, ParamId};
+use burn::prelude::*;
+
+use super::super::host::values;
+use super::super::loss::cross_entropy;
+use super::layers::{assert_near, wave};
+use super::*;
+use crate::engine::tap;
+use crate::layers;
+
+/// One record per site: the site, its input, the anchor of its output gradient, its shape.
+#[derive(Default)]
+struct Ear {
+    heard: Vec<(Site, Value, usize)>,
+    anchors: Vec<Tensor<1>>,
+}
+
+impl Tape for Ear {
+    fn layer(&mut self, site: Site, input: &Value, output: Value) -> Value {
+        let device = input.device().without_autodiff();
+        let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
+        let hear = |y: Value| {
+            y.map(
+                |y| tap(y.autodiff(), &anchor),
+                |y| tap(y.autodiff(), &anchor),
+                |y| tap(y.autodiff(), &anchor),
+            )
+        };
+        let output = hear(output);
+        self.heard.push((site, input.detached(), self.anchors.len()));
+        self.anchors.push(anchor);
+        output
+    }
+
+    fn places(&self) -> usize {
+        self.anchors.len()
+    }
+
+    fn shares(&mut self, place: usize, site: Site, input: Value) {
+        self.heard.push((site, input, place));
+    }
+}
+
+/// The gradients of one example that follow from sites of linear maps, norms and tables.
+fn from_sites(network: &Network, x: Value, label: u32) -> HashMap<ParamId, Vec<f32>> {
+    let mut ear = Ear::default();
+    let loss = cross_entropy(network.forward(x, &mut ear), &[label]);
+    let mut grads = loss.sum().backward();
+    let gradients: Vec<Vec<f32>> =
+        ear.anchors.iter().map(|anchor| values(anchor.grad_remove(&mut grads).unwrap())).collect();
+    let mut found: HashMap<ParamId, Vec<f32>> = HashMap::new();
+    for (site, input, place) in ear.heard {
+        let (dims, gradient) = (input.dims(), &gradients[place]);
+        let input = values(input.flat());
+        let mut add = |id: ParamId, values: Vec<f32>| {
+            let sum = found.entry(id).or_insert_with(|| vec![0.0; values.len()]);
+            sum.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
+        };
+        match site {
+            Site::Linear { weight, bias } => {
+                let steps = if dims.len() == 3 { dims[1] } else { 1 };
+                let (inputs, outputs) = (input.len() / steps, gradient.len() / steps);
+                let mut sum = vec![0.0; inputs * outputs];
+                let mut shift = vec![0.0; outputs];
+                for t in 0..steps {
+                    for o in 0..outputs {
+                        let g = gradient[t * outputs + o];
+                        shift[o] += g;
+                        for i in 0..inputs {
+                            sum[i * outputs + o] += input[t * inputs + i] * g;
+                        }
+                    }
+                }
+                add(weight, sum);
+                bias.into_iter().for_each(|bias| add(bias, shift.clone()));
+            }
+            Site::Affine { gamma, beta } => {
+                let channels = if dims.len() == 4 { dims[1] } else { dims[dims.len() - 1] };
+                let pixels = if dims.len() == 4 { dims[2] * dims[3] } else { 1 };
+                let (mut factor, mut shift) = (vec![0.0; channels], vec![0.0; channels]);
+                for (k, (x, g)) in input.iter().zip(gradient).enumerate() {
+                    factor[k / pixels % channels] += x * g;
+                    shift[k / pixels % channels] += g;
+                }
+                add(gamma, factor);
+                beta.into_iter().for_each(|beta| add(beta, shift.clone()));
+            }
+            Site::Embedding { weight } => {
+                let numbers = network.parameters().into_iter().find(|p| p.id == weight).unwrap();
+                let (mut table, width) = (vec![0.0; numbers.len()], numbers.shape[1]);
+                for (token, g) in input.iter().zip(gradient.chunks_exact(width)) {
+                    let row = &mut table[*token as usize * width..][..width];
+                    row.iter_mut().zip(g).for_each(|(sum, g)| *sum += g);
+                }
+                add(weight, table);
+            }
+            Site::Conv2d { .. } => unreachable!("not in these networks"),
+        }
+    }
+    found
+}
+
+fn by_autodiff(network: &Network, x: Value, label: u32) -> Vec<(ParamId, Vec<f32>)> {
+    struct Read<'a>(&'a burn::tensor::Gradients, Vec<(ParamId, Vec<f32>)>);
+    impl ModuleVisitor for Read<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let gradient = param.val().grad(self.0).expect("every parameter is used");
+            self.1.push((param.id, values(gradient)));
+        }
+    }
+    let tracked = network.tracked();
+    let grads = cross_entropy(tracked.forward(x, &mut NoTape), &[label]).sum().backward();
+    let mut read = Read(&grads, Vec::new());
+    burn::module::Module::visit(&tracked, &mut read);
+    read.1
+}
+
+fn check(shape: &[usize], specs: &[LayerSpec], features: Vec<f32>) {
+    let mut start = 0;
+    let network = Network::build(shape, specs, |_, shape, _| {
+        start += 17;
+        wave(shape.iter().product(), start)
+    })
+    .unwrap();
+    let x = Value::new(features, 1, shape, &Device::flex());
+    let want = by_autodiff(&network, x.clone(), 1);
+    assert_eq!(want.iter().map(|(id, _)| *id).collect::<Vec<_>>(), network.trainable_ids());
+    let got = from_sites(&network, x, 1);
+    assert_eq!(got.len(), want.len(), "every parameter is named by a site");
+    let paths = network.paths();
+    for ((id, want), path) in want.iter().zip(paths) {
+        assert!(want.iter().any(|g| *g != 0.0), "{path} has no gradient to compare");
+        println!("{path}");
+        assert_near(&got[id], want, 1e-4);
+    }
+}
+
+#[test]
+fn a_text_network_is_explained_by_its_sites() {
+    let specs = layers![
+        EmbeddingSpec::new(6, 3),
+        LstmSpec::new(3, 4).bidirectional(),
+        LayerNormSpec::new(8),
+        LinearSpec::new(8, 5),
+        Tanh,
+        LstmSpec::new(5, 2),
+        MeanOverTime,
+        LinearSpec::new(2, 3),
+    ];
+    check(&[5], &specs, vec![4.0, 0.0, 4.0, 2.0, 5.0]);
+}
+
+#[test]
+fn normalisation_is_explained_by_its_sites() {
+    let inner = layers![GroupNormSpec::new(2, 4), Selu];
+    let specs = layers![
+        GroupSpec::new("stem", layers![GroupNormSpec::new(1, 4), Tanh]),
+        ResidualSpec::new(inner.clone()).shortcut(layers![GroupNormSpec::new(4, 4)]),
+        GlobalAvgPool,
+        LayerNormSpec::new(4),
+        LinearSpec::new(4, 3).without_bias(),
+    ];
+    check(&[4, 3, 2], &specs, wave(24, 5));
+}
+
+#[test]
+fn a_convolution_tells_what_its_gradient_must_be_pulled_back_through() {
+    let rule = Standardisation { gain: true, guard: Guard::AtLeast(1e-4) };
+    let spec = Conv2dSpec::new(2, 4, 3).stride(2).padding(2).dilation(2).groups(2);
+    let layer = Conv2d::new(spec.standardised(rule), 3).unwrap();
+    let mut ear = Ear::default();
+    let x = Value::new(wave(2 * 2 * 49, 1), 2, &[2, 7, 7], &Device::flex());
+    let y = layer.forward(x, &mut ear);
+    assert_eq!(y.dims(), [2, 4, 4, 4]);
+    let (site, input, _) = &ear.heard[0];
+    assert_eq!(input.dims(), [2, 2, 7, 7]);
+    let gain = layer.gain.as_ref().unwrap().id;
+    let bias = layer.inner.bias.as_ref().unwrap().id;
+    assert_eq!(site.parameters(), [layer.inner.weight.id, bias, gain]);
+    let Site::Conv2d { window, groups: 2, standardised: Some((told, raw, Some(_))), .. } = site
+    else {
+        panic!("{site:?}")
+    };
+    assert_eq!((window.dilation, window.output()), ([2, 2], Some([4, 4])));
+    assert_eq!(*told, rule);
+    assert_eq!(values(raw.clone()), values(layer.inner.weight.val()));
+}

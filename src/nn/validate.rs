@@ -1,0 +1,227 @@
+//! Whether a module of the user's own can be trained privately.
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::module::ParamId;
+use burn::prelude::*;
+
+use super::host::values;
+use super::own::Own;
+use super::parameters::{join, told, within_ours};
+use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
+use crate::{Error, ErrorKind, Result};
+
+/// The layers of Burn's that the lab has a counterpart for.
+const KNOWN: [&str; 7] =
+    ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm", "BiLstm"];
+
+/// Other layers of Burn's with parameters, for the messages only: whatever isn't reported to the
+/// tape is refused, known or not.
+const UNKNOWN: [&str; 18] = [
+    "InstanceNorm",
+    "RmsNorm",
+    "Conv1d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "DeformConv2d",
+    "Rnn",
+    "Gru",
+    "BiGru",
+    "MultiHeadAttention",
+    "CrossAttention",
+    "TransformerEncoder",
+    "TransformerDecoder",
+    "PositionWiseFeedForward",
+    "PRelu",
+    "SwiGlu",
+];
+
+impl Model {
+    /// Checks that the model can be trained privately; [`Model::custom`] has done so, and
+    /// training does before it spends anything. Models of the lab's own layers always can.
+    ///
+    /// # Errors
+    /// Names everything that is in the way at once: batch normalisation (it mixes examples),
+    /// Burn's own layers where the lab's are needed, parameters that no layer reports to the tape
+    /// (their gradients would be missing), parameters held twice, and logits of an example that
+    /// depend on another example.
+    pub fn validate(&self) -> Result<()> {
+        let network = self.network();
+        match &network.own {
+            None => Ok(()),
+            Some(own) => {
+                check(own, self.input_shape(), self.classes(), &network.device()).map(|_| ())
+            }
+        }
+    }
+}
+
+/// Hears which parameters take part.
+#[derive(Default)]
+struct Roll {
+    heard: Vec<(Site, Vec<usize>)>,
+    places: usize,
+}
+
+impl Tape for Roll {
+    fn layer(&mut self, site: Site, _input: &Value, output: Value) -> Value {
+        self.heard.push((site, output.dims()[1..].to_vec()));
+        self.places += 1;
+        output
+    }
+
+    fn places(&self) -> usize {
+        self.places
+    }
+
+    fn shares(&mut self, _place: usize, site: Site, input: Value) {
+        self.heard.push((site, input.dims()[1..].to_vec()));
+    }
+}
+
+/// Checks a module by looking at its parts and by trying it on made-up examples. Returns its
+/// layers, as far as the tape hears of them.
+pub(super) fn check(
+    own: &Own,
+    input_shape: &[usize],
+    classes: usize,
+    device: &Device,
+) -> Result<Vec<LayerInfo>> {
+    let mut roll = Roll::default();
+    let zeros = run(own, &[0.0, 0.0], input_shape, device, &mut roll)?;
+    if zeros.dims() != [2, classes] {
+        let what = format!("a module that makes logits {:?} of two examples", zeros.dims());
+        let why = format!("the data has {classes} classes, so it must make [2, {classes}]");
+        return Err(Error::new(ErrorKind::Model, what, why));
+    }
+    let mut problems = parts(own, &roll);
+    let mixed = run(own, &[0.0, 1.0], input_shape, device, &mut NoTape)?;
+    if values(zeros)[..classes] != values(mixed)[..classes] {
+        problems.push(
+            "the logits of an example change with the other examples of the batch: compute each \
+             row of the batch by itself"
+                .to_owned(),
+        );
+    }
+    if problems.is_empty() {
+        return Ok(lines(own, &roll));
+    }
+    let what = format!("a module with {} in the way of private training", things(problems.len()));
+    Err(Error::new(ErrorKind::Model, what, format!("\n  - {}", problems.join("\n  - ")))
+        .fix("see nn::Forward for an example of a module that can be trained"))
+}
+
+fn things(count: usize) -> String {
+    if count == 1 { "one thing".to_owned() } else { format!("{count} things") }
+}
+
+/// The logits of examples that are constant; a panic of the user's code becomes an error.
+fn run(
+    own: &Own,
+    examples: &[f32],
+    shape: &[usize],
+    device: &Device,
+    tape: &mut dyn Tape,
+) -> Result<Tensor<2>> {
+    let size: usize = shape.iter().product();
+    let features = examples.iter().flat_map(|&value| vec![value; size]).collect();
+    let x = Value::new(features, examples.len(), shape, device);
+    catch_unwind(AssertUnwindSafe(|| own.0.logits(x, tape).inner())).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        Error::new(
+            ErrorKind::Model,
+            format!("the module fails on examples of shape {shape:?}"),
+            text.unwrap_or_else(|| "its forward pass panics".to_owned()),
+        )
+        .fix("check the sizes of its layers against the shape of the data")
+    })
+}
+
+/// What is wrong with the parts: one line per layer.
+fn parts(own: &Own, roll: &Roll) -> Vec<String> {
+    let heard: Vec<ParamId> = roll.heard.iter().flat_map(|(site, _)| site.parameters()).collect();
+    let mut problems = BTreeMap::new();
+    let mut seen: HashMap<ParamId, String> = HashMap::new();
+    for (index, (path, param)) in own.0.found().into_iter().enumerate() {
+        let fields: Vec<Option<String>> = path
+            .iter()
+            .map(|(name, container)| told(name, container).then(|| name.clone()))
+            .collect();
+        let whole = join(&fields);
+        let layer = join(&fields[..fields.len().saturating_sub(1)]);
+        let mut tell = |place: String, problem: String| {
+            problems.entry(place.clone()).or_insert((index, format!("{place}: {problem}")));
+        };
+        let types: Vec<&str> = path.iter().filter_map(|(_, c)| c.strip_prefix("Struct:")).collect();
+        if types.contains(&"BatchNorm") {
+            tell(layer, "BatchNorm mixes the examples of a batch: use GroupNorm".to_owned());
+            continue;
+        }
+        let Some(param) = param else {
+            tell(whole, "a parameter of more than four dimensions has no gradient here".to_owned());
+            continue;
+        };
+        let id = id_of(&param);
+        if let Some(other) = seen.insert(id, whole.clone()) {
+            let problem =
+                format!("the same parameter as {other}: hold the layer once, use it twice");
+            tell(whole.clone(), problem);
+            continue;
+        }
+        if heard.contains(&id) {
+            continue;
+        }
+        let inside_ours = path.iter().any(|(name, container)| within_ours(name, container));
+        let foreign = types.iter().find(|name| UNKNOWN.contains(name));
+        let burns = types.iter().find(|name| KNOWN.contains(name));
+        match (foreign, burns) {
+            _ if inside_ours => tell(layer, "its forward pass is never called".to_owned()),
+            (Some(name), _) => tell(layer, format!("Burn's {name} has no counterpart here")),
+            (None, Some(name)) => {
+                let problem = format!("Burn's own {name}: make it the lab's, nn::{name}");
+                tell(layer, problem.replace("nn::BiLstm", "nn::Lstm"));
+            }
+            (None, None) => tell(whole, "a parameter that no layer of the lab reports".to_owned()),
+        }
+    }
+    let mut lines: Vec<(usize, String)> = problems.into_values().collect();
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+fn id_of(param: &super::own::Ranked) -> ParamId {
+    use super::own::Ranked;
+    match param {
+        Ranked::One(param) => param.id,
+        Ranked::Two(param) => param.id,
+        Ranked::Three(param) => param.id,
+        Ranked::Four(param) => param.id,
+    }
+}
+
+/// One line per site, in the order of the forward pass.
+fn lines(own: &Own, roll: &Roll) -> Vec<LayerInfo> {
+    let mut places: HashMap<ParamId, (String, usize)> = HashMap::new();
+    super::parameters::visit(own, |parameter, _| {
+        let layer = parameter.path.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned();
+        places.insert(parameter.id, (layer, parameter.len()));
+    });
+    let line = |(site, shape): &(Site, Vec<usize>)| {
+        let ids = site.parameters();
+        let name = ids.first().and_then(|id| places.get(id)).map(|(layer, _)| layer.clone());
+        let numbers = ids.iter().filter_map(|id| places.get(id)).map(|(_, len)| len).sum();
+        let (kind, norms) = match site {
+            Site::Linear { .. } => ("Linear", "ghost"),
+            Site::Conv2d { .. } => ("Conv2d", "instantiated"),
+            Site::Affine { .. } => ("Norm", "instantiated"),
+            Site::Embedding { .. } => ("Embedding", "instantiated"),
+        };
+        let name = name.unwrap_or_default();
+        LayerInfo { name, kind, output_shape: shape.clone(), parameters: numbers, norms }
+    };
+    roll.heard.iter().map(line).collect()
+}

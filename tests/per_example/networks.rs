@@ -1,0 +1,222 @@
+//! Random networks of all layer kinds, and what goes into them.
+
+use epsilab::engine::{Batch, Gradients, Weights};
+use epsilab::nn::{
+    AvgPool2dSpec, Conv2dSpec, DropoutSpec, EmbeddingSpec, GroupNormSpec, GroupSpec, Guard,
+    LayerNormSpec, LayerSpec, LinearSpec, LstmSpec, MaxPool2dSpec, Network, ResidualSpec,
+    Standardisation,
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Classes of every network.
+const CLASSES: usize = 3;
+/// Tokens of every embedding.
+const VOCABULARY: usize = 6;
+
+pub struct Draw(ChaCha8Rng);
+
+impl Draw {
+    pub fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.0.next_u32() as usize) % n
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// Between -1 and 1.
+    pub fn uniform(&mut self) -> f32 {
+        (self.0.next_u32() >> 8) as f32 / (1u32 << 23) as f32 - 1.0
+    }
+
+    fn pair(&mut self, first: usize, kinds: usize) -> [usize; 2] {
+        [first + self.below(kinds), first + self.below(kinds)]
+    }
+}
+
+/// Layers under construction.
+struct Chain {
+    specs: Vec<LayerSpec>,
+    now: Vec<usize>,
+}
+
+impl Chain {
+    /// Adds a layer if it fits: random sizes that don't are left out.
+    fn push(&mut self, spec: LayerSpec) {
+        if let Ok(next) = spec.output_shape(&self.now) {
+            self.now = next;
+            self.specs.push(spec);
+        }
+    }
+}
+
+/// Layers and the shape of one example; whether that is token ids.
+pub fn architecture(draw: &mut Draw) -> (Vec<LayerSpec>, Vec<usize>, bool) {
+    let (shape, tokens) = match draw.below(5) {
+        0 => (vec![1 + draw.below(9)], false),
+        1 => (vec![1 + draw.below(6), 1 + draw.below(5)], false),
+        2 => (vec![1 + draw.below(7)], true),
+        _ => (vec![1 + draw.below(4), 5 + draw.below(5), 4 + draw.below(6)], false),
+    };
+    let mut chain = Chain { specs: Vec::new(), now: shape.clone() };
+    if tokens {
+        let features = 1 + draw.below(5);
+        chain.push(LayerSpec::Embedding(EmbeddingSpec { vocabulary: VOCABULARY, features }));
+    }
+    for _ in 0..1 + draw.below(3) {
+        match chain.now.len() {
+            3 => image(draw, &mut chain),
+            2 => sequence(draw, &mut chain),
+            _ => plain(draw, &mut chain),
+        }
+    }
+    match chain.now.len() {
+        3 if draw.one_in(2) => chain.push(LayerSpec::GlobalAvgPool),
+        2 if draw.one_in(2) => chain.push(LayerSpec::MeanOverTime),
+        3 | 2 => chain.push(LayerSpec::Flatten),
+        _ => {}
+    }
+    let inputs = chain.now[0];
+    let bias = draw.one_in(2);
+    chain.push(LayerSpec::Linear(LinearSpec { inputs, outputs: CLASSES, bias }));
+    (chain.specs, shape, tokens)
+}
+
+fn activation(draw: &mut Draw) -> LayerSpec {
+    match draw.below(3) {
+        0 => LayerSpec::Selu,
+        1 => LayerSpec::Relu,
+        _ => LayerSpec::Tanh,
+    }
+}
+
+fn dropout(draw: &mut Draw, chain: &mut Chain) {
+    if draw.one_in(3) {
+        chain.push(LayerSpec::Dropout(DropoutSpec { rate: 0.4 }));
+    }
+}
+
+fn convolution(draw: &mut Draw, channels_in: usize) -> Conv2dSpec {
+    let groups = if channels_in.is_multiple_of(2) && draw.one_in(2) { 2 } else { 1 };
+    let mut spec = Conv2dSpec::new(channels_in, groups * (1 + draw.below(3)), 1);
+    (spec.groups, spec.bias) = (groups, draw.one_in(2));
+    (spec.kernel, spec.stride) = (draw.pair(1, 4), draw.pair(1, 2));
+    (spec.padding, spec.dilation) = (draw.pair(0, 3), draw.pair(1, 2));
+    if draw.one_in(2) {
+        let guards = [Guard::Add(1e-2), Guard::AtLeast(1e-4), Guard::AtLeast(1e3)];
+        let guard = guards[draw.below(3)];
+        spec.standardised = Some(Standardisation { gain: draw.one_in(2), guard });
+    }
+    spec
+}
+
+fn group_norm(draw: &mut Draw, channels: usize) -> LayerSpec {
+    let groups = if channels.is_multiple_of(2) && draw.one_in(2) { 2 } else { 1 };
+    LayerSpec::GroupNorm(GroupNormSpec { groups, channels, epsilon: 1e-2 })
+}
+
+/// A body that keeps the shape, and a shortcut or none.
+fn residual(draw: &mut Draw, channels: usize) -> LayerSpec {
+    let mut body = vec![group_norm(draw, channels), activation(draw)];
+    let mut last = Conv2dSpec::new(channels, channels, 3);
+    last.padding = [1, 1];
+    last.standardised = draw.one_in(2).then(Standardisation::scaled);
+    body.push(LayerSpec::Conv2d(last));
+    let mut shortcut = Vec::new();
+    if draw.one_in(2) {
+        shortcut.push(LayerSpec::Conv2d(Conv2dSpec::new(channels, channels, 1)));
+    }
+    LayerSpec::Residual(ResidualSpec { body, shortcut })
+}
+
+fn image(draw: &mut Draw, chain: &mut Chain) {
+    if draw.one_in(3) {
+        let layers = vec![residual(draw, chain.now[0]), activation(draw)];
+        let name = format!("block{}", chain.specs.len());
+        return chain.push(LayerSpec::Group(GroupSpec { name, layers }));
+    }
+    let spec = convolution(draw, chain.now[0]);
+    chain.push(LayerSpec::Conv2d(spec));
+    if draw.one_in(2) {
+        let norm = group_norm(draw, chain.now[0]);
+        chain.push(norm);
+    }
+    chain.push(activation(draw));
+    dropout(draw, chain);
+    let (kernel, stride) = (draw.pair(1, 2), draw.pair(1, 2));
+    match draw.below(3) {
+        0 => chain.push(LayerSpec::MaxPool2d(MaxPool2dSpec { kernel, stride })),
+        1 => chain.push(LayerSpec::AvgPool2d(AvgPool2dSpec { kernel, stride })),
+        _ => {}
+    }
+}
+
+fn sequence(draw: &mut Draw, chain: &mut Chain) {
+    let inputs = chain.now[1];
+    match draw.below(3) {
+        0 => chain.push(LayerSpec::Lstm(LstmSpec {
+            inputs,
+            hidden: 1 + draw.below(4),
+            bidirectional: draw.one_in(2),
+        })),
+        1 => chain.push(LayerSpec::LayerNorm(LayerNormSpec { features: inputs, epsilon: 1e-2 })),
+        _ => {
+            let (outputs, bias) = (1 + draw.below(5), draw.one_in(2));
+            chain.push(LayerSpec::Linear(LinearSpec { inputs, outputs, bias }));
+            chain.push(activation(draw));
+        }
+    }
+    dropout(draw, chain);
+}
+
+fn plain(draw: &mut Draw, chain: &mut Chain) {
+    let (inputs, outputs, bias) = (chain.now[0], 1 + draw.below(9), draw.one_in(2));
+    chain.push(LayerSpec::Linear(LinearSpec { inputs, outputs, bias }));
+    if draw.one_in(3) {
+        chain.push(LayerSpec::LayerNorm(LayerNormSpec { features: outputs, epsilon: 1e-2 }));
+    }
+    chain.push(activation(draw));
+    dropout(draw, chain);
+}
+
+/// The network with parameters of a size that keeps gradients alive.
+pub fn network(draw: &mut Draw, shape: &[usize], specs: &[LayerSpec]) -> Network {
+    let network = Network::build(shape, specs, |path, shape, fan_in| {
+        let scale = 1.5 / (fan_in as f32).sqrt();
+        let around = if path.ends_with("gamma") || path.ends_with("gain") { 1.0 } else { 0.0 };
+        (0..shape.iter().product()).map(|_| around + scale * draw.uniform()).collect()
+    });
+    network.unwrap()
+}
+
+pub fn batch(draw: &mut Draw, shape: &[usize], tokens: bool, n: usize, copies: usize) -> Batch {
+    let size: usize = shape.iter().product();
+    let mut number = || if tokens { draw.below(VOCABULARY) as f32 } else { 2.0 * draw.uniform() };
+    let features = (0..n * copies * size).map(|_| number()).collect();
+    let labels = (0..n).map(|_| draw.below(CLASSES) as u32).collect();
+    Batch::with_copies(features, shape, labels, copies).unwrap().seed(draw.below(1000) as u64)
+}
+
+/// None, a random mask, or positive weights; sometimes a whole tensor of zeros.
+pub fn weights(draw: &mut Draw, network: &Network) -> Option<Weights> {
+    let kind = draw.below(3);
+    if kind == 0 {
+        return None;
+    }
+    let mut weights = Gradients::zeros_like(network);
+    let last = weights.entries.len() - 1;
+    for (i, entry) in weights.entries.iter_mut().enumerate() {
+        if i < last && draw.one_in(5) {
+            continue;
+        }
+        for value in &mut entry.values {
+            *value = if kind == 1 { draw.below(2) as f32 } else { draw.uniform().powi(2) };
+        }
+    }
+    Some(Weights::new(network, weights).unwrap())
+}

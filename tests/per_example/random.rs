@@ -1,0 +1,196 @@
+//! The fast executors against the oracle.
+
+use std::collections::BTreeSet;
+
+use epsilab::engine::{Batch, ClipRule, Gradients, Oracle, PerExample, Weights};
+use epsilab::nn::{LayerSpec, Network};
+
+use super::networks::{Draw, architecture, batch, network, weights};
+use super::{apart, both, distance, fast};
+
+/// The names of all kinds of layers, also inside blocks.
+fn kinds(specs: &[LayerSpec], into: &mut BTreeSet<&'static str>) {
+    for spec in specs {
+        into.insert(spec.kind());
+        match spec {
+            LayerSpec::Residual(block) => {
+                kinds(&block.body, into);
+                kinds(&block.shortcut, into);
+            }
+            LayerSpec::Group(group) => kinds(&group.layers, into),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn fast_executors_agree_with_the_oracle_on_random_networks() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..400 {
+        let mut draw = Draw::new(seed);
+        let (specs, shape, tokens) = architecture(&mut draw);
+        let network = network(&mut draw, &shape, &specs);
+        let (n, copies) = (1 + draw.below(7), 1 + draw.below(2) * draw.below(3));
+        let batch = batch(&mut draw, &shape, tokens, n, copies);
+        let weights = weights(&mut draw, &network);
+        kinds(&specs, &mut seen);
+        for (name, executor) in fast() {
+            let (fast, slow) = both(&*executor, &network, &batch, weights.as_ref());
+            let about = format!("seed {seed}, {name}, {copies} copies, {shape:?}: {specs:?}");
+            assert_eq!(fast.non_finite, 0, "{about}");
+            let norms = distance(&fast.norms, &slow.norms, 0.0);
+            assert!(norms < 1e-5, "norms are off by {norms:.1e}: {about}");
+            assert!(distance(&fast.losses, &slow.losses, 0.0) < 1e-5, "losses: {about}");
+            let sums = apart(&fast.sum, &slow.sum);
+            assert!(sums < 1e-5, "sums are off by {sums:.1e}: {about}");
+            // In front of a normalisation, a bias has a gradient of nothing but rounding.
+            let floor = 0.3 * slow.sum.l2_norm();
+            for (fast, slow) in fast.sum.entries.iter().zip(&slow.sum.entries) {
+                let off = distance(&fast.values, &slow.values, floor);
+                assert!(off < 1e-5, "{} is off by {off:.1e}: {about}", fast.path);
+            }
+        }
+    }
+    assert_eq!(seen.len(), 17, "{seen:?}");
+}
+
+#[test]
+fn one_bad_copy_takes_the_whole_example_out() {
+    let mut draw = Draw::new(7);
+    let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 4, outputs: 3, bias: true })];
+    // Logits of all positive weights: what is large enough makes all of them infinite.
+    let network = Network::build(&[4], &specs, |_, shape, _| {
+        (0..shape.iter().product()).map(|_| 2.0 + draw.uniform()).collect()
+    });
+    let network = network.unwrap();
+    let clean = batch(&mut draw, &[4], false, 5, 3);
+    let rule = ClipRule::flat(0.5);
+    let without = |guest: usize| {
+        let keep: Vec<usize> = (0..5).filter(|&i| i != guest).collect();
+        let features = keep.iter().flat_map(|&i| clean.features(i).to_vec()).collect();
+        let labels = keep.iter().map(|&i| clean.label(i)).collect();
+        Batch::with_copies(features, &[4], labels, 3).unwrap()
+    };
+    // Not finite itself, and finite with logits that overflow.
+    for poison in [f32::NAN, 3e38] {
+        let mut features: Vec<f32> = (0..5).flat_map(|i| clean.features(i).to_vec()).collect();
+        // The second copy of example 2.
+        features[2 * 12 + 4..2 * 12 + 8].fill(poison);
+        let poisoned = Batch::with_copies(features, &[4], clean.labels().to_vec(), 3).unwrap();
+        for (name, executor) in super::all() {
+            let with = executor.clipped_sum(&network, &poisoned, &rule).unwrap();
+            assert_eq!(with.non_finite, 1, "{name}");
+            assert!(with.norms[2].is_nan() && with.losses[2].is_nan());
+            let without = executor.clipped_sum(&network, &without(2), &rule).unwrap();
+            assert_eq!(with.sum.entries.len(), without.sum.entries.len());
+            for (a, b) in with.sum.entries.iter().zip(&without.sum.entries) {
+                assert_eq!(a.values, b.values, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_tokens_add_up_before_the_norm() {
+    use epsilab::nn::{EmbeddingSpec, LinearSpec, LstmSpec};
+    let specs = [
+        LayerSpec::Embedding(EmbeddingSpec { vocabulary: 6, features: 3 }),
+        LayerSpec::Lstm(LstmSpec { inputs: 3, hidden: 3, bidirectional: false }),
+        LayerSpec::MeanOverTime,
+        LayerSpec::Linear(LinearSpec { inputs: 3, outputs: 3, bias: true }),
+    ];
+    let mut draw = Draw::new(5);
+    let network = network(&mut draw, &[8], &specs);
+    let tokens =
+        |tokens: [u8; 8]| Batch::new(tokens.map(f32::from).to_vec(), &[8], vec![1]).unwrap();
+    let mut only = Gradients::zeros_like(&network);
+    only.entries[0].values.fill(1.0);
+    let only = Weights::new(&network, only).unwrap();
+    for batch in
+        [tokens([2; 8]), tokens([0, 1, 0, 1, 0, 5, 5, 0]), tokens([0, 1, 2, 3, 4, 5, 0, 1])]
+    {
+        for (name, executor) in fast() {
+            let (fast, slow) = both(&*executor, &network, &batch, Some(&only));
+            let off = (fast.norms[0] / slow.norms[0] - 1.0).abs();
+            assert!(off < 1e-5, "{name}: {:?} {:?}", fast.norms, slow.norms);
+        }
+    }
+    for (_, executor) in fast() {
+        assert_eq!(executor.how(&network)[0], "ghost");
+    }
+}
+
+#[test]
+fn tokens_beyond_the_vocabulary_are_refused() {
+    use epsilab::nn::{EmbeddingSpec, LinearSpec};
+    let specs = [
+        LayerSpec::Embedding(EmbeddingSpec { vocabulary: 6, features: 3 }),
+        LayerSpec::MeanOverTime,
+        LayerSpec::Linear(LinearSpec { inputs: 3, outputs: 3, bias: true }),
+    ];
+    let network = network(&mut Draw::new(5), &[2], &specs);
+    for (name, executor) in super::all() {
+        for (token, fits) in [(5.0, true), (6.0, false), (-1.0, false), (0.5, false), (3e9, false)]
+        {
+            let batch = Batch::new(vec![0.0, token], &[2], vec![1]).unwrap();
+            let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0));
+            assert_eq!(got.is_ok(), fits, "{name}: {token}");
+        }
+        // What is not finite is left out, as everywhere.
+        let batch = Batch::new(vec![0.0, f32::NAN], &[2], vec![1]).unwrap();
+        let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap();
+        assert_eq!(got.non_finite, 1, "{name}");
+    }
+}
+
+#[test]
+fn weights_that_do_not_suit_are_refused() {
+    let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 4, outputs: 3, bias: true })];
+    let ours = network(&mut Draw::new(1), &[4], &specs);
+    let fill = |value: f32| {
+        let mut weights = Gradients::zeros_like(&ours);
+        weights.entries[0].values.fill(value);
+        weights
+    };
+    assert!(Weights::new(&ours, fill(2.0)).is_ok());
+    for wrong in [-1.0, f32::NAN, f32::INFINITY] {
+        assert!(Weights::new(&ours, fill(wrong)).is_err(), "{wrong}");
+    }
+    let mut short = fill(1.0);
+    short.entries.pop();
+    assert!(Weights::new(&ours, short).is_err());
+    let mut odd = fill(1.0);
+    odd.entries[1].values.push(1.0);
+    assert!(Weights::new(&ours, odd).is_err());
+    // Made for one network, used with another.
+    let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 5, outputs: 3, bias: true })];
+    let other = network(&mut Draw::new(1), &[5], &specs);
+    let weights = Weights::new(&ours, fill(1.0)).unwrap();
+    let batch = batch(&mut Draw::new(2), &[5], false, 2, 1);
+    let rule = ClipRule::flat(1.0);
+    for (name, executor) in super::all() {
+        assert!(executor.weighted_sum(&other, &batch, &rule, Some(&weights)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn dropout_masks_change_the_gradients_and_go_by_the_seed() {
+    use epsilab::nn::{DropoutSpec, LinearSpec};
+    let specs = [
+        LayerSpec::Linear(LinearSpec { inputs: 4, outputs: 16, bias: true }),
+        LayerSpec::Dropout(DropoutSpec { rate: 0.5 }),
+        LayerSpec::Linear(LinearSpec { inputs: 16, outputs: 3, bias: true }),
+    ];
+    let mut draw = Draw::new(3);
+    let network = network(&mut draw, &[4], &specs);
+    let batch = batch(&mut draw, &[4], false, 6, 2);
+    let sum = |executor: &dyn PerExample, seed: u64| {
+        executor.clipped_sum(&network, &batch.clone().seed(seed), &ClipRule::flat(1.0)).unwrap().sum
+    };
+    for (name, executor) in fast() {
+        let one = sum(&*executor, 1);
+        assert_eq!(one, sum(&*executor, 1), "{name}");
+        assert!(apart(&one, &sum(&*executor, 2)) > 1e-2, "{name}: another seed, other masks");
+        assert!(apart(&one, &sum(&Oracle, 1)) < 1e-5, "{name}");
+    }
+}
