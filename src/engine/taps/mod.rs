@@ -108,7 +108,9 @@ fn supported(network: &Network) -> Result<()> {
         LayerSpec::Conv2d(spec) => spec.groups == 1 && spec.standardised.is_none(),
         _ => spec.parameters().is_empty(),
     };
-    if network.specs().iter().zip(network.input_shapes()).all(plain) {
+    // A module of the user's own has no specifications.
+    let listed = !network.specs().is_empty();
+    if listed && network.specs().iter().zip(network.input_shapes()).all(plain) {
         return Ok(());
     }
     let why = "it forms gradients of plain linear layers and convolutions only";
