@@ -4,7 +4,7 @@ use burn::module::ParamId;
 use burn::optim::GradientsParams;
 use burn::prelude::*;
 
-use crate::nn::{Network, Parameter};
+use crate::nn::Network;
 
 /// The gradient of one parameter tensor.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,16 +29,11 @@ pub struct Gradients {
 impl Gradients {
     /// Zeros for every trainable parameter.
     pub fn zeros_like(network: &Network) -> Self {
-        Self::zeros(&network.parameters())
-    }
-
-    /// Zeros for each of these parameters.
-    pub(super) fn zeros(parameters: &[Parameter]) -> Self {
-        let entries = parameters.iter().map(|parameter| Gradient {
+        let entries = network.parameters().into_iter().map(|parameter| Gradient {
             values: vec![0.0; parameter.len()],
-            path: parameter.path.clone(),
+            path: parameter.path,
             id: parameter.id,
-            shape: parameter.shape.clone(),
+            shape: parameter.shape,
         });
         Self { entries: entries.collect() }
     }

@@ -3,6 +3,7 @@
 
 mod goldens;
 mod networks;
+mod own;
 mod random;
 
 use epsilab::engine::{Batch, ClipRule, ClippedSum, Gradients, Oracle, PerExample, Taps, Weights};

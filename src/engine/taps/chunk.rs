@@ -8,15 +8,16 @@ use super::form::Form;
 use super::metric::Metric;
 use super::recorder::Recorder;
 use super::site::{Wanted, forms};
-use super::subject::Subject;
+use crate::Result;
 use crate::engine::{Batch, ClipRule};
-use crate::nn::Value;
 use crate::nn::host::values;
 use crate::nn::loss::cross_entropy;
+use crate::nn::{Network, Value};
 
 /// What all chunks of a batch have in common.
 pub(super) struct Job<'a> {
-    pub(super) subject: &'a Subject<'a>,
+    pub(super) network: &'a Network,
+    pub(super) device: Device,
     pub(super) batch: &'a Batch,
     pub(super) rule: &'a ClipRule,
     pub(super) metrics: Vec<Metric>,
@@ -31,13 +32,31 @@ pub(super) struct Chunk {
     pub(super) losses: Vec<f32>,
 }
 
+impl Chunk {
+    /// Adds the share of the chunk that comes next.
+    pub(super) fn add(&mut self, chunk: Self) {
+        for (entry, share) in chunk.sum {
+            let share = match self.sum.remove(&entry) {
+                Some(sum) => sum + share,
+                None => share,
+            };
+            self.sum.insert(entry, share);
+        }
+        self.norms.extend(chunk.norms);
+        self.losses.extend(chunk.losses);
+    }
+}
+
 impl Job<'_> {
-    pub(super) fn run(&self, ids: &[usize]) -> Chunk {
-        let (n, copies, device) = (ids.len(), self.batch.copies(), &self.subject.device);
+    /// # Errors
+    /// If a layer was given other rows than one per copy of an example.
+    pub(super) fn run(&self, ids: &[usize]) -> Result<Chunk> {
+        let (n, copies, device) = (ids.len(), self.batch.copies(), &self.device);
         let (features, labels) = self.batch.gather(ids);
         let mut tape = Recorder::new(self.batch, ids);
         let x = Value::new(features, n * copies, self.batch.shape(), device);
-        let logits = (self.subject.forward)(x, &mut tape);
+        let logits = self.network.forward(x, &mut tape);
+        tape.check(n * copies)?;
         let losses = cross_entropy(logits, &labels).reshape([n, copies]).mean_dim(1).reshape([n]);
         // The sum, never the mean: an example's gradient must not know how many others there are.
         let grads = losses.clone().sum().backward();
@@ -46,7 +65,7 @@ impl Job<'_> {
         let factors: Vec<f32> = norms.iter().map(|&norm| self.rule.factor(norm)).collect();
         let factors = Tensor::<1>::from_data(factors.as_slice(), device);
         let sum = forms.into_iter().map(|(entry, form)| (entry, form.sum(&factors))).collect();
-        Chunk { sum, norms, losses }
+        Ok(Chunk { sum, norms, losses })
     }
 
     /// Norms over all parameters, and losses, in one transfer to the host; in two for a chunk

@@ -9,6 +9,7 @@ use super::metric::Metric;
 /// The smallest normal f32.
 const TINY: f32 = f32::MIN_POSITIVE;
 
+#[allow(clippy::large_enum_variant)] // A handful exist at a time.
 pub(super) enum Form {
     /// The gradients themselves, `[examples, numbers]`.
     Instance(Tensor<2>),

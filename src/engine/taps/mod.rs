@@ -4,9 +4,9 @@ mod chunk;
 mod convolution;
 mod form;
 mod metric;
+mod probe;
 mod recorder;
 mod site;
-mod subject;
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use crate::nn::host::values;
 use crate::nn::{Network, workers};
 use chunk::{Chunk, Job};
 use metric::Metric;
+use probe::Probe;
 use site::Wanted;
-use subject::{Subject, with_network};
 
 /// Per-example gradients by taps: one forward and one backward pass per chunk of examples, in
 /// which Burn computes gradients by activations only. What each map with parameters saw gives the
@@ -44,24 +44,44 @@ impl Taps {
     pub fn with_chunk(self, examples: usize) -> Self {
         Self { chunk: Some(examples.max(1)) }
     }
+}
 
-    /// The clipped sum of anything that tells a tape what its parameters saw. The batch suits it.
-    fn sum_of(
+/// One pass over the examples `rows`; norms and losses in their order.
+fn pass(job: &Job, rows: &[usize], chunk: usize) -> Result<Chunk> {
+    let mut all = Chunk { sum: BTreeMap::new(), norms: Vec::new(), losses: Vec::new() };
+    let chunks: Vec<&[usize]> = rows.chunks(chunk).collect();
+    let mut problem = None;
+    let mut take = |chunk: Result<Chunk>| match chunk {
+        Ok(chunk) => all.add(chunk),
+        Err(error) => problem = problem.take().or(Some(error)),
+    };
+    if job.device == Device::flex() {
+        workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| take(chunk))?;
+    } else {
+        // Other devices take one chunk at a time and spread it themselves.
+        chunks.into_iter().for_each(|ids| take(job.run(ids)));
+    }
+    problem.map_or(Ok(all), Err)
+}
+
+impl PerExample for Taps {
+    fn weighted_sum(
         &self,
-        subject: &Subject,
+        network: &Network,
         batch: &Batch,
         rule: &ClipRule,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        let parameters = &subject.parameters;
-        let metrics = Metric::all(weights, parameters.len(), &subject.device);
-        let wanted = Wanted::new(parameters, |entry| metrics[entry].is_zero());
-        let job = Job { subject, batch, rule, metrics, wanted };
+        super::check(network, batch, rule, weights)?;
+        let (parameters, device) = (network.parameters(), network.device());
+        let metrics = Metric::all(weights, parameters.len(), &device);
+        let wanted = Wanted::new(&parameters, |entry| metrics[entry].is_zero());
+        let job = Job { network, device, batch, rule, metrics, wanted };
         let mut rows = batch.finite();
         let chunk = match self.chunk {
             Some(chunk) => chunk,
             None if rows.is_empty() => 1,
-            None => subject.probe(batch.shape()).chunk(batch.copies(), &subject.device),
+            None => Probe::of(network).chunk(batch.copies(), &job.device),
         };
         // An example with finite features can still have a gradient that overflows. It is then
         // taken out and all is done again, so that the others fall into the very chunks, and
@@ -80,7 +100,7 @@ impl Taps {
         for (i, &row) in rows.iter().enumerate() {
             (norms[row], losses[row]) = (pass.norms[i], pass.losses[i]);
         }
-        let mut sum = Gradients::zeros(parameters);
+        let mut sum = Gradients::zeros_like(network);
         for (entry, share) in pass.sum {
             sum.entries[entry].values = values(share);
         }
@@ -89,46 +109,9 @@ impl Taps {
         }
         Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - rows.len() })
     }
-}
-
-/// One pass over the examples `rows`; norms and losses in their order.
-fn pass(job: &Job, rows: &[usize], chunk: usize) -> Result<Chunk> {
-    let mut all = Chunk { sum: BTreeMap::new(), norms: Vec::new(), losses: Vec::new() };
-    let chunks: Vec<&[usize]> = rows.chunks(chunk).collect();
-    let take = |all: &mut Chunk, chunk: Chunk| {
-        for (entry, share) in chunk.sum {
-            let share = match all.sum.remove(&entry) {
-                Some(sum) => sum + share,
-                None => share,
-            };
-            all.sum.insert(entry, share);
-        }
-        all.norms.extend(chunk.norms);
-        all.losses.extend(chunk.losses);
-    };
-    if job.subject.device == Device::flex() {
-        workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| take(&mut all, chunk))?;
-    } else {
-        // Other devices take one chunk at a time and spread it themselves.
-        chunks.into_iter().for_each(|ids| take(&mut all, job.run(ids)));
-    }
-    Ok(all)
-}
-
-impl PerExample for Taps {
-    fn weighted_sum(
-        &self,
-        network: &Network,
-        batch: &Batch,
-        rule: &ClipRule,
-        weights: Option<&Weights>,
-    ) -> Result<ClippedSum> {
-        super::check(network, batch, rule, weights)?;
-        with_network(network, |subject| self.sum_of(subject, batch, rule, weights))
-    }
 
     fn how(&self, network: &Network) -> Vec<&'static str> {
-        with_network(network, |subject| subject.probe(network.input_shape()).how)
+        Probe::of(network).how
     }
 }
 

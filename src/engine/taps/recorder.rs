@@ -5,6 +5,7 @@ use burn::tensor::Gradients;
 
 use crate::engine::{Batch, tap};
 use crate::nn::{Site, Tape, Value};
+use crate::{Error, ErrorKind, Result};
 
 /// Taps the output of every map with parameters, keeps its input, and hands out dropout masks.
 pub(super) struct Recorder<'a> {
@@ -47,6 +48,22 @@ impl<'a> Recorder<'a> {
         calls.chain(shared).collect()
     }
 
+    /// Refuses layers that were given other rows than one per copy of an example: whose gradient
+    /// a row belongs to could not be told.
+    pub(super) fn check(&self, rows: usize) -> Result<()> {
+        for (site, input, output) in self.sizes() {
+            if (input[0], output[0]) != (rows, rows) {
+                let what = format!("a layer made {output:?} of {input:?} for {rows} examples");
+                let why = "each row must belong to one example for its gradient to be clipped";
+                return Err(Error::new(ErrorKind::Model, what, why).fix(format!(
+                    "keep the batch as the first dimension, time as the second (a {} layer)",
+                    kind(site)
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The records, in the order of the calls. What has no part in the loss is left out: its
     /// gradient is zero.
     pub(super) fn listen(self, mut grads: Gradients) -> Vec<Record> {
@@ -66,6 +83,15 @@ impl<'a> Recorder<'a> {
             }
         }
         records
+    }
+}
+
+fn kind(site: &Site) -> &'static str {
+    match site {
+        Site::Linear { .. } => "Linear",
+        Site::Conv2d { .. } => "Conv2d",
+        Site::Affine { .. } => "normalisation",
+        Site::Embedding { .. } => "Embedding",
     }
 }
 

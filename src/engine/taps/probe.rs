@@ -1,25 +1,15 @@
-//! What the executor needs to know of a model, and how much of it fits into memory at a time.
+//! What one example leads to: how norms are found, and how many examples fit into memory.
 
 use burn::prelude::*;
 
 use super::recorder::Recorder;
 use crate::engine::Batch;
-use crate::nn::{Network, Parameter, Site, Tape, Value};
+use crate::nn::{Network, Site, Value};
 
 /// Numbers per chunk on the CPU, for each thread: what its caches and a small machine hold.
 const CPU: usize = 1 << 24;
 /// Numbers per chunk elsewhere: a gigabyte.
 const DEVICE: usize = 1 << 28;
-
-/// Logits of a batch; every map with parameters is told to the tape.
-pub(super) type Forward<'a> = dyn Fn(Value, &mut dyn Tape) -> Tensor<2> + Sync + 'a;
-
-/// Anything that computes logits and tells a tape what its parameters saw.
-pub(super) struct Subject<'a> {
-    pub(super) forward: &'a Forward<'a>,
-    pub(super) parameters: Vec<Parameter>,
-    pub(super) device: Device,
-}
 
 /// What one example leads to.
 pub(super) struct Probe {
@@ -29,16 +19,19 @@ pub(super) struct Probe {
     numbers: usize,
 }
 
-impl Subject<'_> {
-    pub(super) fn probe(&self, shape: &[usize]) -> Probe {
+impl Probe {
+    /// Sends one example of zeros through the network.
+    pub(super) fn of(network: &Network) -> Self {
+        let shape = network.input_shape();
         let size = shape.iter().product();
         let batch = Batch::new(vec![0.0; size], shape, vec![0]);
         let batch = batch.expect("one example of this shape");
         let mut tape = Recorder::new(&batch, &[0]);
-        let x = Value::new(vec![0.0; size], 1, shape, &self.device);
-        let _ = (self.forward)(x, &mut tape);
+        let x = Value::new(vec![0.0; size], 1, shape, &network.device());
+        network.forward(x, &mut tape);
+        let parameters = network.parameters();
         let sizes = tape.sizes();
-        let how = self.parameters.iter().map(|parameter| {
+        let how = parameters.iter().map(|parameter| {
             let mut sites =
                 sizes.iter().filter(|(site, ..)| site.parameters().contains(&parameter.id));
             match (sites.next(), sites.next()) {
@@ -54,13 +47,11 @@ impl Subject<'_> {
                 3 * (input.iter().product::<usize>() + output.iter().product::<usize>())
             })
             .sum();
-        let instances = self.parameters.iter().zip(&how).filter(|(_, how)| **how != "ghost");
+        let instances = parameters.iter().zip(&how).filter(|(_, how)| **how != "ghost");
         let instances: usize = instances.map(|(parameter, _)| 2 * parameter.len()).sum();
-        Probe { how, numbers: activations + instances }
+        Self { how, numbers: activations + instances }
     }
-}
 
-impl Probe {
     /// How many examples to work on at a time.
     pub(super) fn chunk(&self, copies: usize, device: &Device) -> usize {
         let (room, most) = if *device == Device::flex() { (CPU, 32) } else { (DEVICE, 4096) };
@@ -75,11 +66,4 @@ fn is_ghost(site: &Site, input: &[usize]) -> bool {
         Site::Embedding { .. } => true,
         _ => false,
     }
-}
-
-/// Borrows a network for an executor.
-pub(super) fn with_network<T>(network: &Network, then: impl FnOnce(&Subject) -> T) -> T {
-    let forward = |x: Value, tape: &mut dyn Tape| network.forward(x, tape);
-    let (parameters, device) = (network.parameters(), network.device());
-    then(&Subject { forward: &forward, parameters, device })
 }
