@@ -306,4 +306,43 @@ mod tests {
         let expected = ["mnist", "fashion-mnist", "cifar-10", "cifar-100", "ag_news_csv"];
         assert_eq!(folders, expected);
     }
+
+    fn names(files: &[PathBuf]) -> Vec<String> {
+        files.iter().map(|f| f.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_complete_folder_wins_over_an_earlier_part() {
+        let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [part, whole] = roots.each_ref().map(|root| root.path().to_path_buf());
+        let put = |folder: PathBuf, files: &[&str]| {
+            fs::create_dir_all(&folder).unwrap();
+            files.iter().for_each(|file| fs::write(folder.join(file), "").unwrap());
+        };
+        put(part.join("cifar-10"), &["data_batch_3.bin", "test_batch.bin.gz"]);
+        let found = CIFAR_10.find_parts(&[part.clone(), whole.clone()]).unwrap();
+        assert_eq!(names(&found.train), ["data_batch_3.bin"]);
+        assert_eq!(names(&found.rest), ["test_batch.bin.gz"]);
+        assert_eq!(found.missing.len(), 4);
+        put(whole.join("cifar-10-batches-bin"), CIFAR_10.files);
+        let found = CIFAR_10.find_parts(&[part, whole.clone()]).unwrap();
+        assert_eq!((found.train.len(), found.rest.len(), found.missing.len()), (5, 1, 0));
+        assert!(found.train.iter().all(|file| file.starts_with(&whole)));
+    }
+
+    #[test]
+    fn the_largest_other_training_file_stands_in() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("ag_news_csv");
+        fs::create_dir_all(&folder).unwrap();
+        for (file, size) in [("train-a.csv", 5), ("train-b.csv.gz", 9), ("train-c.txt", 99)] {
+            fs::write(folder.join(file), vec![b'x'; size]).unwrap();
+        }
+        let found = AG_NEWS.find_parts(&[root.path().into()]).unwrap();
+        assert_eq!(names(&found.train), ["train-b.csv.gz"]);
+        assert_eq!(found.missing, ["train.csv", "test.csv"]);
+        fs::write(folder.join("train.csv"), "").unwrap();
+        let found = AG_NEWS.find_parts(&[root.path().into()]).unwrap();
+        assert_eq!(names(&found.train), ["train.csv"]);
+    }
 }

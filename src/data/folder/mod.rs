@@ -145,6 +145,3 @@ fn check_layout(path: &Path) -> Result<()> {
          a relative path starts at the current folder",
     ))
 }
-
-#[cfg(test)]
-mod tests;

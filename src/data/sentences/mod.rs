@@ -18,7 +18,7 @@ const LENGTH: usize = 24;
 /// Synthetic English sentences on four topics: 8,000 for training and 2,000 for testing, 24 words
 /// each.
 ///
-/// Templates filled with the topics' words, in random order and with noise: 15 % of these words
+/// Templates filled with the topics' words, in random order and with noise: 10 % of these words
 /// are of any topic, one in twenty of all words is missing. Half of the sentences speak of two topics, and
 /// only the order of the words says which one counts (`not the rain but the recipe`): a model
 /// that only counts words stays near three quarters, one that reads them in order can pass 90 %.
@@ -122,7 +122,7 @@ fn clause(rng: &mut impl Rng, topic: usize, words: &mut Vec<&'static str>) {
 
 /// A word of the topic, now and then of any.
 fn word(rng: &mut impl Rng, topic: usize, kind: fn(&Topic) -> Kind) -> &'static str {
-    let topic = if chance(rng, 0.15) { below(rng, TOPICS.len()) } else { topic };
+    let topic = if chance(rng, 0.1) { below(rng, TOPICS.len()) } else { topic };
     pick(rng, kind(&TOPICS[topic]))
 }
 

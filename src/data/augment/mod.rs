@@ -164,14 +164,16 @@ impl Choice {
             into.copy_from_slice(image);
             return;
         };
+        let column = |x: usize| {
+            let x = if self.flip { width - 1 - x } else { x };
+            mirrored(x as isize + self.right, width)
+        };
+        let columns: Vec<usize> = (0..width).map(column).collect();
         let planes = image.chunks_exact(height * width).zip(into.chunks_exact_mut(height * width));
         for (image, into) in planes {
             for (y, row) in into.chunks_exact_mut(width).enumerate() {
-                let from = mirrored(y as isize + self.down, height) * width;
-                for (x, pixel) in row.iter_mut().enumerate() {
-                    let x = if self.flip { width - 1 - x } else { x };
-                    *pixel = image[from + mirrored(x as isize + self.right, width)];
-                }
+                let from = &image[mirrored(y as isize + self.down, height) * width..][..width];
+                row.iter_mut().zip(&columns).for_each(|(pixel, &x)| *pixel = from[x]);
             }
         }
     }
@@ -204,4 +206,4 @@ impl fmt::Display for Augment {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;
