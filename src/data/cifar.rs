@@ -52,9 +52,9 @@ const HUNDRED: Spec = Spec {
 
 /// CIFAR-10: 50,000 + 10,000 colour images of 32x32 pixels, 10 classes.
 ///
-/// Looks for the files of the binary version (with or without `.gz`) in the subfolder `cifar-10` (or
-/// `cifar-10-batches-bin`) of `$EPSILAB_DATA`, then of `datasets/` in the current folder and those
-/// above. Features are `(x / 255 - 0.5) / 0.5`, from -1 to 1: the same for all built-in readers of
+/// Looks for the files of the binary version (with or without `.gz`) in the subfolder `cifar-10`
+/// (or `cifar-10-batches-bin`) of `$EPSILAB_DATA`, then of `datasets/` in the current folder and
+/// those above. Features are `(x / 255 - 0.5) / 0.5`, from -1 to 1: the same for all built-in readers of
 /// colour images, and owing nothing to the data.
 ///
 /// One batch file is enough: what is not there is told by [`Dataset::source`], and the name says
@@ -62,8 +62,8 @@ const HUNDRED: Spec = Spec {
 ///
 /// # Errors
 /// [`ErrorKind::MissingData`] says where it was looked for and how to get it;
-/// [`ErrorKind::CorruptData`] if a file is cut off, a label is out of range, or a file of the original's size
-/// is not the original one (SHA-256 of its unpacked bytes).
+/// [`ErrorKind::CorruptData`] if a file is cut off, a label is out of range, or a file of the
+/// original's size is not the original one (SHA-256 of its unpacked bytes).
 pub fn cifar10() -> Result<Dataset> {
     load(&TEN, TEN.known.find_parts(&find::roots())?)
 }

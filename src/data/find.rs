@@ -182,9 +182,9 @@ impl Known {
         );
         let folder = self.folders[0];
         let fix = format!(
-            "get these files as published by {}, and put them into datasets/{folder}/ of your project \
-             (or set EPSILAB_DATA to the folder that holds {folder}/). Nothing is downloaded by \
-             itself; {} works without any download",
+            "get these files as published by {}, and put them into datasets/{folder}/ of your \
+             project (or set EPSILAB_DATA to the folder that holds {folder}/). Nothing is \
+             downloaded by itself; {} works without any download",
             self.publisher, self.built_in
         );
         Error::new(ErrorKind::MissingData, what, why).fix(fix)

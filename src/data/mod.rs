@@ -36,4 +36,4 @@ pub use patterns::{patterns, patterns_with};
 pub use sampler::PoissonSampler;
 pub use sentences::{sentences, sentences_with};
 pub use table::{csv, from_vecs, idx, idx_with_classes};
-pub use text::{TextOptions, Vocabulary, ag_news, ag_news_in, text_csv, tokens};
+pub use text::{TextOptions, Vocabulary, ag_news, ag_news_in, from_texts, text_csv, tokens};

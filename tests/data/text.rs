@@ -89,6 +89,21 @@ fn bad_texts_are_refused_by_line() {
 }
 
 #[test]
+fn texts_in_memory_are_read_alike() {
+    let make =
+        |texts: &[&str], labels: &[u32]| data::from_texts(texts, labels.to_vec(), 2, &words());
+    let moods = make(&["Red blue", ""], &[0, 1]).unwrap();
+    assert_eq!(moods.train().features_flat(), [2.0, 4.0, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(moods.vocabulary().unwrap().len(), 5);
+    assert_ne!(moods.origin(), make(&["red blue", ""], &[0, 1]).unwrap().origin());
+    assert_ne!(moods.origin(), make(&["Red blue", ""], &[1, 1]).unwrap().origin());
+    let setting = ErrorKind::Setting;
+    refused(make(&["a"], &[0, 1]), setting, &["texts = 1", "2 labels"]);
+    refused(make(&[], &[]), setting, &["y = []"]);
+    refused(make(&["a"], &[2]), ErrorKind::CorruptData, &["label 2 of example 0"]);
+}
+
+#[test]
 fn some_of_ag_news_is_used_and_said() {
     let folder = folder(&[
         ("train-few.csv", b"\"4\",\"Red\",\"Blue\"\n".to_vec()),

@@ -24,9 +24,10 @@ use crate::{Error, ErrorKind, Result};
 /// # Guarantee
 /// Each version of an image depends on that image, the seed, the step, the image's number and the
 /// copy's number only: no image is mixed with another, and batches that share an example show the
-/// same versions of it whoever else is in them. So with the engine averaging the copies' gradients of one example
-/// before it is clipped once, an example still moves the sum by the clip norm at most: the sensitivity is that of training
-/// without augmentation (De et al. 2022, arXiv:2204.13650, section on augmentation multiplicity).
+/// same versions of it whoever else is in them. The engine averages the gradients of one example's
+/// copies before it clips once, so an example still moves the sum by the clip norm at most: the
+/// sensitivity is that of training without augmentation (De et al. 2022, arXiv:2204.13650, section
+/// on augmentation multiplicity).
 /// The seed need not be secret: for every fixed choice of versions this is a function of the
 /// example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

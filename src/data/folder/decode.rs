@@ -64,10 +64,13 @@ fn check_size(width: usize, height: usize) -> std::result::Result<(), String> {
     Ok(())
 }
 
+fn damaged(error: png::DecodingError) -> String {
+    format!("a damaged PNG image: {error}")
+}
+
 type Png<'a> = png::Reader<Cursor<&'a [u8]>>;
 
 fn png_reader(bytes: &[u8]) -> std::result::Result<Png<'_>, String> {
-    let damaged = |e: png::DecodingError| format!("a damaged PNG image: {e}");
     let mut decoder = png::Decoder::new(Cursor::new(bytes));
     decoder.set_transformations(Transformations::normalize_to_color8());
     let header = decoder.read_header_info().map_err(damaged)?;
@@ -79,7 +82,9 @@ fn png(bytes: &[u8]) -> std::result::Result<Picture, String> {
     let mut reader = png_reader(bytes)?;
     let size = reader.output_buffer_size().ok_or("a PNG image too large for this machine")?;
     let mut pixels = vec![0; size];
-    let frame = reader.next_frame(&mut pixels).map_err(|e| format!("a damaged PNG image: {e}"))?;
+    let frame = reader.next_frame(&mut pixels).map_err(damaged)?;
+    // To the mark of the end, so that a file that is cut off behind the pixels is noticed too.
+    reader.finish().map_err(damaged)?;
     let values = match frame.color_type {
         ColorType::Grayscale | ColorType::Indexed => 1,
         ColorType::GrayscaleAlpha => 2,

@@ -73,8 +73,8 @@ impl ImageOptions {
 /// `train/<class>/<file>` and, if there is one, `test/<class>/<file>` (or `val/`).
 ///
 /// Classes are the names of the folders in `train/`, sorted. They and their number count as
-/// public. Each file is read once now (hashed, its header checked), and decoded again whenever a batch needs
-/// it. What fits into memory trains much faster after [`Dataset::in_memory`], which also finds
+/// public. Each file is read once now (hashed, its header checked), and decoded again whenever a
+/// batch needs it. What fits into memory trains much faster after [`Dataset::in_memory`], which also finds
 /// damaged files before any privacy is spent.
 ///
 /// Hidden files, files with other endings than `.png`, `.jpg`, `.jpeg`, and folders inside a class

@@ -3,8 +3,11 @@
 
 pub(super) type Point = (f32, f32);
 
-/// Names and forms, in the order of the labels. The disc comes first: stray blobs are discs too.
-pub(super) const FORMS: [(&str, fn(Point) -> f32); 10] = [
+/// A name, and how far a point lies outside.
+pub(super) type Form = (&'static str, fn(Point) -> f32);
+
+/// The forms, in the order of the labels. The disc comes first: stray blobs are discs too.
+pub(super) const FORMS: [Form; 10] = [
     ("disc", disc),
     ("ring", ring),
     ("square", square),

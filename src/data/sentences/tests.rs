@@ -53,12 +53,10 @@ fn counting_words_is_not_enough_but_reading_them_in_order_is() {
         .filter(|&i| reading_in_order(&vocabulary.text(test.features(i))) == test.label(i));
     let (counting, reading) = (counting_words(&data), right.count() as f64 / test.len() as f64);
     println!("naive Bayes {counting:.4}, reading in order {reading:.4}");
-    assert!((0.6..0.82).contains(&counting), "{counting}");
-    assert!(reading > 0.9, "{reading}");
+    assert!((0.6..0.75).contains(&counting), "{counting}");
+    assert!(reading > 0.93, "{reading}");
 }
 
-/// The order decides: with the sentences of one topic only, counting words is nearly enough, so
-/// it is the contrasts that it can't read.
 #[test]
 fn a_contrast_speaks_of_two_topics_and_the_order_says_which_counts() {
     let data = sentences_with(4000, 0, 1).unwrap();

@@ -1,10 +1,12 @@
 //! Texts: words become numbers, each text a row of the same length.
 
+mod ag_news;
 mod read;
 mod tokens;
 mod vocabulary;
 
-pub use read::{ag_news, ag_news_in, text_csv};
+pub use ag_news::{ag_news, ag_news_in};
+pub use read::{from_texts, text_csv};
 pub use tokens::tokens;
 pub use vocabulary::Vocabulary;
 

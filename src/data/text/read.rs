@@ -1,4 +1,4 @@
-//! Texts from CSV files: one's own, and AG News.
+//! Texts of one's own: from CSV files and from memory.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,8 +10,9 @@ use super::TextOptions;
 use crate::data::dataset::Dataset;
 use crate::data::digest::{count, hex};
 use crate::data::examples::Examples;
-use crate::data::find::{self, AG_NEWS, Found};
-use crate::data::table::{CLASSES, CLASSES_FIX, csv_error, label_column, sorted_classes, stem};
+use crate::data::table::{
+    CLASSES, CLASSES_FIX, csv_error, empty, from_vecs, label_column, sorted_classes, stem,
+};
 use crate::data::unpack::{cannot_open, corrupt};
 use crate::{Error, Result};
 
@@ -84,109 +85,66 @@ pub fn text_csv(
         path.display(),
         text.join("`, `")
     );
-    let (train, origin) = rows.done(labels);
-    let test = Examples::new(&[options.length], Vec::new(), Vec::new());
-    Ok(dataset((stem(path), source), names, (train, test), origin, options))
+    let (features, origin) = rows.done();
+    let shape = [options.length];
+    let parts = (Examples::new(&shape, features, labels), empty(&shape));
+    Ok(dataset((stem(path), source), names, parts, origin, options))
 }
 
-/// AG News: 120,000 + 7,600 short news articles (title and description) of 4 classes.
+/// A text data set from texts in memory, with labels below `classes`.
 ///
-/// Looks for `train.csv` and `test.csv` in the subfolder `ag_news_csv` of `$EPSILAB_DATA`, then of
-/// `datasets/` in the current folder and those above. Without `train.csv`, the largest other
-/// `train….csv` is used; without `test.csv`, there is no test part. The name then says how many
-/// training rows there are, and [`Dataset::source`] what is missing.
+/// ```
+/// use epsilab::data::{self, TextOptions};
+/// let texts = ["what a fine day", "rain again"];
+/// let moods = data::from_texts(&texts, vec![1, 0], 2, &TextOptions::default().length(8))?;
+/// assert_eq!(moods.shape(), [8]);
+/// # Ok::<(), epsilab::Error>(())
+/// ```
 ///
 /// # Guarantee
 /// As [`text_csv`].
 ///
 /// # Errors
-/// [`MissingData`](crate::ErrorKind::MissingData) says where it was looked for and how to get it;
-/// [`CorruptData`](crate::ErrorKind::CorruptData) names the line that is not
-/// `"class 1 to 4","title","description"`.
-pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
-    read_ag_news(AG_NEWS.find_parts(&find::roots())?, options)
-}
-
-/// AG News from this very folder. Else as [`ag_news`].
-///
-/// # Errors
-/// As [`ag_news`].
-pub fn ag_news_in(folder: impl AsRef<Path>, options: &TextOptions) -> Result<Dataset> {
-    read_ag_news(AG_NEWS.find_parts_in(&[folder.as_ref().to_path_buf()])?, options)
-}
-
-const TOPICS: [&str; 4] = ["World", "Sports", "Business", "Sci/Tech"];
-/// Rows of the complete training and test file.
-const AG_SIZES: (usize, usize) = (120_000, 7_600);
-
-fn read_ag_news(found: Found, options: &TextOptions) -> Result<Dataset> {
+/// As [`from_vecs`](crate::data::from_vecs), and for options out of range.
+pub fn from_texts(
+    texts: &[impl AsRef<str>],
+    labels: Vec<u32>,
+    classes: usize,
+    options: &TextOptions,
+) -> Result<Dataset> {
     options.check()?;
-    let (train, origin) = ag_news_rows(&found.train[0], options)?;
-    let test = match found.rest.first() {
-        Some(path) => ag_news_rows(path, options)?.0,
-        None => Examples::new(&[options.length], Vec::new(), Vec::new()),
-    };
-    let mut name = AG_NEWS.name.to_owned();
-    let mut source = format!("Rows of {}", found.train[0].display());
-    found.rest.iter().for_each(|path| source += &format!(" and {}", path.display()));
-    source += &format!("; {options}.");
-    if (train.len(), test.len()) != AG_SIZES {
-        name += &format!(" ({} training rows)", count(train.len()));
-        source += " Only a part of AG News: results can't be compared with published ones";
-        if !found.missing.is_empty() {
-            source += &format!("; not there: {}", found.missing.join(", "));
-        }
-        source += ".";
-        if test.is_empty() {
-            source += " No test part: .split(0.8, 7) makes one.";
-        }
+    if texts.len() != labels.len() {
+        let why = format!("there are {} labels", count(labels.len()));
+        return Err(Error::setting("texts", count(texts.len()), why).fix("give a label per text"));
     }
-    let names = TOPICS.map(String::from).to_vec();
-    Ok(dataset((name, source), names, (train, test), origin, options))
-}
-
-fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)> {
-    let file = File::open(path).map_err(|e| cannot_open(path, &e))?;
-    let mut reader =
-        ::csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(file);
     let mut rows = Rows::new(options);
-    let mut labels = Vec::new();
-    let mut record = ::csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|e| csv_error(path, &e))? {
-        let line = record.position().map_or(0, ::csv::Position::line);
-        if record.len() != 3 {
-            let what = format!("line {line}: {} cells, 3 expected", record.len());
-            return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
-        }
-        let Some(class) = record[0].parse().ok().filter(|class| (1..=TOPICS.len()).contains(class))
-        else {
-            let what = format!("line {line}: class `{}`, 1 to 4 expected", &record[0]);
-            return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
-        };
-        rows.add(&record[0], record.iter().skip(1));
-        labels.push(class as u32 - 1);
+    for (text, label) in texts.iter().zip(&labels) {
+        rows.add(&label.to_string(), std::iter::once(text.as_ref()));
     }
-    if labels.is_empty() {
-        return Err(corrupt(path, "it holds no rows"));
-    }
-    Ok(rows.done(labels))
+    let shape = [options.length];
+    let (features, origin) = rows.done();
+    let table = from_vecs(features, &shape, labels, classes)?;
+    let source = format!("Texts given by the program; {options}.");
+    let names = table.class_names().to_vec();
+    let parts = (table.train().clone(), table.test().clone());
+    Ok(dataset(("texts".into(), source), names, parts, origin, options))
 }
 
 /// Rows as they are read: their features, and the hash of what they were made of.
-struct Rows<'a> {
+pub(super) struct Rows<'a> {
     options: &'a TextOptions,
     features: Vec<f32>,
     origin: Sha256,
 }
 
 impl<'a> Rows<'a> {
-    fn new(options: &'a TextOptions) -> Self {
+    pub(super) fn new(options: &'a TextOptions) -> Self {
         let mut origin = Sha256::new();
         origin.update(b"epsilab texts 1\n");
         Self { options, features: Vec::new(), origin }
     }
 
-    fn add<'t>(&mut self, label: &str, texts: impl Iterator<Item = &'t str> + Clone) {
+    pub(super) fn add<'t>(&mut self, label: &str, texts: impl Iterator<Item = &'t str> + Clone) {
         // Lengths go in as well, so that no two rows can read alike.
         let mut piece = |text: &str| {
             self.origin.update((text.len() as u64).to_le_bytes());
@@ -197,13 +155,13 @@ impl<'a> Rows<'a> {
         self.options.encode(texts, &mut self.features);
     }
 
-    fn done(self, labels: Vec<u32>) -> (Examples, String) {
-        let examples = Examples::new(&[self.options.length], self.features, labels);
-        (examples, hex(&self.origin.finalize()))
+    /// The features, and the hash.
+    pub(super) fn done(self) -> (Vec<f32>, String) {
+        (self.features, hex(&self.origin.finalize()))
     }
 }
 
-fn dataset(
+pub(super) fn dataset(
     (name, source): (String, String),
     class_names: Vec<String>,
     (train, test): (Examples, Examples),
