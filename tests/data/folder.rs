@@ -137,6 +137,16 @@ fn names_and_options_do_not_change_the_ledger_but_the_contents_do() {
     refused(first.in_memory(), ErrorKind::CorruptData, &["1.png", "has changed"]);
 }
 
+/// Computed by another program: SHA-256 of `epsilab images 1`, a line feed, and the sorted SHA-256
+/// of the files. It names the ledger: it must never change.
+#[test]
+fn the_name_of_a_folders_ledger_is_fixed_for_ever() {
+    let files = [("train/a/1.jpg", GREY), ("train/b/2.jpg", CMYK), ("train/b/1.jpg", COLOUR)];
+    let root = tree(&files.map(|(name, bytes)| (name, bytes.to_vec())));
+    let data = data::image_folder(root.path(), &bytes()).unwrap();
+    assert_eq!(data.origin(), "895c591bc2143de74ab569c1bca952ab8fbb72828fb862be03cf72fc52b47dd4");
+}
+
 #[test]
 fn png_of_every_kind_is_read() {
     use png::{BitDepth::Eight, BitDepth::Sixteen, ColorType};

@@ -20,7 +20,7 @@ const PAINT: &str =
 #[test]
 fn a_csv_of_texts_becomes_rows_of_one_length() {
     let paint = read(PAINT, &["title", "body"]).unwrap();
-    let line = "paint: 3 training and no test examples of shape 3, 2 classes";
+    let line = "paint: 3 training and no test examples of shape 3, 2 classes, a list of 3 words";
     assert_eq!(paint.to_string(), line);
     assert_eq!(paint.class_names(), ["cold", "warm"]);
     assert_eq!(paint.train().labels(), [1, 0, 0]);
@@ -55,6 +55,14 @@ fn reading_texts_in_another_way_keeps_their_ledger() {
     let other = read("b.csv", &words());
     assert_eq!(other.hash(), short.hash());
     assert_ne!(other.origin(), short.origin());
+}
+
+/// Computed by another program: SHA-256 of `epsilab texts 1`, a line feed, and for each row the
+/// label and the texts, each after its length (64 bits, little-endian). It names the ledger.
+#[test]
+fn the_name_of_the_texts_ledger_is_fixed_for_ever() {
+    let paint = read(PAINT, &["title", "body"]).unwrap();
+    assert_eq!(paint.origin(), "6fa6f4757936a833990589090f1050dfe4b5cd170ff737a060ec100d7ea7bb1f");
 }
 
 #[test]

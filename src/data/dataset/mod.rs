@@ -153,7 +153,8 @@ impl Dataset {
     }
 }
 
-/// `MNIST: 60,000 training and 10,000 test examples of shape 1x28x28, 10 classes`.
+/// `MNIST: 60,000 training and 10,000 test examples of shape 1x28x28, 10 classes`; texts say what
+/// their numbers are: `…, 8,192 word numbers by hashing`.
 impl fmt::Display for Dataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -164,7 +165,8 @@ impl fmt::Display for Dataset {
             if self.test().is_empty() { "no".into() } else { count(self.test().len()) },
             shape_text(self.shape()),
             self.classes()
-        )
+        )?;
+        self.vocabulary().map_or(Ok(()), |vocabulary| write!(f, ", {vocabulary}"))
     }
 }
 

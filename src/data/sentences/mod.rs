@@ -20,9 +20,9 @@ const LENGTH: usize = 24;
 ///
 /// Templates filled with the topics' words, in random order and with noise: 10 % of these words
 /// are of any topic, one in twenty of all words is missing. Half of the sentences speak of two
-/// topics, and only the order of the words says which one counts (`not the rain but the recipe`): a model
-/// that only counts words stays below three quarters, one that reads them in order can pass 94 %.
-/// Token ids are those of a list of these words ([`Dataset::vocabulary`]); no person's data is in
+/// topics, and only the order of the words says which one counts (`not that the rain fell but our soup
+/// boiled`): a model that only counts words stays below three quarters, one that reads them in
+/// order can pass 94 %. Token ids are those of a list of these words ([`Dataset::vocabulary`]); no person's data is in
 /// here.
 ///
 /// # Errors
