@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// How texts become features: the vocabulary, and how many words of each text are used.
 ///
-/// A text is cut into [`tokens`], each becomes its number in the [`Vocabulary`], and the row is cut
+/// A text is cut into [`tokens()`], each becomes its number in the [`Vocabulary`], and the row is cut
 /// or filled up with 0 at the end to the same length for all. Features are these numbers as `f32`
 /// (exact: they are below 2^24), of shape `[length]`.
 ///

@@ -68,7 +68,7 @@ impl Vocabulary {
     }
 
     /// A public list of words, numbered from 2 in its order; 1 stands for all other words. Each
-    /// entry is brought to [`tokens`] first; repetitions count once.
+    /// entry is brought to [`tokens()`] first; repetitions count once.
     ///
     /// # Errors
     /// No words, or more than features can number.
