@@ -4,18 +4,28 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::digest::count;
+use super::folder::Files;
+use crate::{Error, Result};
 
 /// Labelled examples, all of one shape. Cheap to clone and to [`take`](Self::take) from: the
 /// numbers are shared.
 ///
 /// Features are `f32`, row-major (`[channels, height, width]` for images); labels are class
-/// numbers from 0.
+/// numbers from 0. Most data lies in memory; that of [`image_folder`](super::image_folder) lies in
+/// files, and [`gather`](Self::gather) reads either.
 #[derive(Clone)]
 pub struct Examples {
     shape: Arc<[usize]>,
     len: usize,
-    features: Arc<Vec<f32>>,
+    store: Store,
     labels: Arc<Vec<u32>>,
+}
+
+/// Where the features are.
+#[derive(Clone)]
+enum Store {
+    Memory(Arc<Vec<f32>>),
+    Files(Files),
 }
 
 impl Examples {
@@ -23,12 +33,16 @@ impl Examples {
     /// times the product of `shape`.
     pub(super) fn new(shape: &[usize], features: Vec<f32>, labels: Vec<u32>) -> Self {
         debug_assert_eq!(features.len(), labels.len() * shape.iter().product::<usize>());
-        Self {
-            shape: shape.into(),
-            len: labels.len(),
-            features: Arc::new(features),
-            labels: Arc::new(labels),
-        }
+        Self::of(shape, Store::Memory(Arc::new(features)), labels)
+    }
+
+    /// Examples that are decoded from files whenever they are asked for; a label for each file.
+    pub(super) fn in_files(files: Files, labels: Vec<u32>) -> Self {
+        Self::of(&files.shape(), Store::Files(files), labels)
+    }
+
+    fn of(shape: &[usize], store: Store, labels: Vec<u32>) -> Self {
+        Self { shape: shape.into(), len: labels.len(), store, labels: Arc::new(labels) }
     }
 
     /// How many examples there are.
@@ -49,10 +63,51 @@ impl Examples {
     /// The features of example `i`: as many as the product of [`shape`](Self::shape).
     ///
     /// # Panics
-    /// As a slice does, if `i` is not below [`len`](Self::len).
+    /// As a slice does, if `i` is not below [`len`](Self::len); and as
+    /// [`features_flat`](Self::features_flat).
     pub fn features(&self, i: usize) -> &[f32] {
         let size = self.size();
         &self.features_flat()[i * size..(i + 1) * size]
+    }
+
+    /// Appends the features of the examples with these numbers, in this order, wherever they lie:
+    /// `[ids.len(), shape…]` row-major.
+    ///
+    /// # Errors
+    /// If a number is not below [`len`](Self::len); if a file can't be read or decoded, or has
+    /// changed since its folder was opened. `into` is left as it was.
+    pub fn gather(&self, ids: &[u32], into: &mut Vec<f32>) -> Result<()> {
+        if let Some(id) = ids.iter().find(|&&id| id as usize >= self.len) {
+            let why = format!("there are {} examples, counted from 0", count(self.len));
+            return Err(Error::setting("example number", id, why));
+        }
+        match &self.store {
+            Store::Files(files) => files.decode(ids, into),
+            Store::Memory(_) => {
+                into.reserve(ids.len() * self.size());
+                ids.iter().for_each(|&id| into.extend_from_slice(self.features(id as usize)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether all features are in memory.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.store, Store::Memory(_))
+    }
+
+    /// The same examples with all features in memory.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn in_memory(&self) -> Result<Self> {
+        if self.is_in_memory() {
+            return Ok(self.clone());
+        }
+        let mut features = Vec::with_capacity(self.len * self.size());
+        let ids: Vec<u32> = (0..self.len as u32).collect();
+        self.gather(&ids, &mut features)?;
+        Ok(Self::new(&self.shape, features, self.labels().to_vec()))
     }
 
     /// The label of example `i`.
@@ -69,8 +124,26 @@ impl Examples {
     }
 
     /// All features, example after example: `[len, shape…]` row-major.
+    ///
+    /// # Panics
+    /// If the examples lie in files (see [`is_in_memory`](Self::is_in_memory)): read them by
+    /// [`gather`](Self::gather), or all at once by [`in_memory`](Self::in_memory).
     pub fn features_flat(&self) -> &[f32] {
-        &self.features[..self.len * self.size()]
+        match &self.store {
+            Store::Memory(features) => &features[..self.len * self.size()],
+            Store::Files(_) => panic!(
+                "these examples lie in image files: read them by gather(ids, &mut numbers), or \
+                 bring all into memory first: let data = data.in_memory()?"
+            ),
+        }
+    }
+
+    /// The files the examples lie in, if they do: at least as many as there are examples.
+    pub(super) fn files(&self) -> Option<&Files> {
+        match &self.store {
+            Store::Memory(_) => None,
+            Store::Files(files) => Some(files),
+        }
     }
 
     /// The first `n` examples, or all if there are fewer.
@@ -78,21 +151,32 @@ impl Examples {
         Self { len: n.min(self.len), ..self.clone() }
     }
 
-    /// The examples at these positions, copied in this order. Positions come from the library.
+    /// The examples at these positions in this order; features in memory are copied. Positions
+    /// come from the library.
     pub(super) fn select(&self, positions: &[u32]) -> Self {
-        let mut features = Vec::with_capacity(positions.len() * self.size());
-        let mut labels = Vec::with_capacity(positions.len());
-        for &i in positions {
-            features.extend_from_slice(self.features(i as usize));
-            labels.push(self.labels()[i as usize]);
+        let labels = positions.iter().map(|&i| self.labels()[i as usize]).collect();
+        match &self.store {
+            Store::Files(files) => Self::in_files(files.select(positions), labels),
+            Store::Memory(_) => {
+                let mut features = Vec::with_capacity(positions.len() * self.size());
+                for &i in positions {
+                    features.extend_from_slice(self.features(i as usize));
+                }
+                Self::new(&self.shape, features, labels)
+            }
         }
-        Self::new(&self.shape, features, labels)
     }
 
-    /// The same labels with every feature replaced by `f` of it.
-    pub(super) fn map(&self, f: impl Fn(f32) -> f32) -> Self {
-        let features = self.features_flat().iter().map(|&x| f(x)).collect();
-        Self::new(&self.shape, features, self.labels().to_vec())
+    /// The same labels with every feature `x` replaced by `(x - mean) / std`.
+    pub(super) fn scaled(&self, mean: f32, std: f32) -> Self {
+        let labels = self.labels().to_vec();
+        match &self.store {
+            Store::Files(files) => Self::in_files(files.scaled(mean, std), labels),
+            Store::Memory(_) => {
+                let features = self.features_flat().iter().map(|&x| (x - mean) / std).collect();
+                Self::new(&self.shape, features, labels)
+            }
+        }
     }
 
     /// Numbers in one example.

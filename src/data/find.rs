@@ -5,6 +5,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind, Result};
@@ -12,10 +13,33 @@ use crate::{Error, ErrorKind, Result};
 /// A public data set: its subfolder, its original files, who publishes them.
 pub(super) struct Known {
     pub(super) name: &'static str,
-    pub(super) folder: &'static str,
-    /// Without `.gz`: each may be there packed or unpacked.
+    /// The subfolder it should have, then others that are looked into as well.
+    pub(super) folders: &'static [&'static str],
+    /// Without `.gz`: each may be there packed or unpacked. Training files come first.
     pub(super) files: &'static [&'static str],
+    pub(super) parts: Parts,
     pub(super) publisher: &'static str,
+    /// What may be used in its place without any download.
+    pub(super) built_in: &'static str,
+}
+
+/// Whether a data set can be used without some of its files.
+#[derive(Clone, Copy)]
+pub(super) enum Parts {
+    /// It must be complete.
+    Whole,
+    /// One of so many training files is enough. If there is none, the largest other file that
+    /// begins and ends so stands in for them.
+    Some { train: usize, stand_in: Option<(&'static str, &'static str)> },
+}
+
+/// Files of a data set that can be used in parts.
+pub(super) struct Found {
+    pub(super) train: Vec<PathBuf>,
+    /// In the order of [`Known::files`]; those that are not there are left out.
+    pub(super) rest: Vec<PathBuf>,
+    /// Original files that are not there.
+    pub(super) missing: Vec<&'static str>,
 }
 
 const IDX_FILES: &[&str] = &[
@@ -27,21 +51,25 @@ const IDX_FILES: &[&str] = &[
 
 pub(super) const MNIST: Known = Known {
     name: "MNIST",
-    folder: "mnist",
+    folders: &["mnist"],
     files: IDX_FILES,
+    parts: Parts::Whole,
     publisher: "Y. LeCun, C. Cortes and C. Burges at http://yann.lecun.com/exdb/mnist/",
+    built_in: "data::glyphs()",
 };
 
 pub(super) const FASHION_MNIST: Known = Known {
     name: "Fashion-MNIST",
-    folder: "fashion-mnist",
+    folders: &["fashion-mnist"],
     files: IDX_FILES,
+    parts: Parts::Whole,
     publisher: "Zalando Research at https://github.com/zalandoresearch/fashion-mnist",
+    built_in: "data::glyphs()",
 };
 
-const CIFAR_10: Known = Known {
+pub(super) const CIFAR_10: Known = Known {
     name: "CIFAR-10",
-    folder: "cifar-10",
+    folders: &["cifar-10", "cifar-10-batches-bin"],
     files: &[
         "data_batch_1.bin",
         "data_batch_2.bin",
@@ -50,29 +78,34 @@ const CIFAR_10: Known = Known {
         "data_batch_5.bin",
         "test_batch.bin",
     ],
+    parts: Parts::Some { train: 5, stand_in: None },
     publisher: "A. Krizhevsky at https://www.cs.toronto.edu/~kriz/cifar.html (binary version)",
+    built_in: "data::patterns()",
 };
 
-const CIFAR_100: Known = Known {
+pub(super) const CIFAR_100: Known = Known {
     name: "CIFAR-100",
-    folder: "cifar-100",
+    folders: &["cifar-100", "cifar-100-binary", "cifar-100-subset"],
     files: &["train.bin", "test.bin"],
+    parts: Parts::Some { train: 1, stand_in: Some(("train", ".bin")) },
     publisher: "A. Krizhevsky at https://www.cs.toronto.edu/~kriz/cifar.html (binary version)",
+    built_in: "data::patterns()",
 };
 
-const AG_NEWS: Known = Known {
+pub(super) const AG_NEWS: Known = Known {
     name: "AG News",
-    folder: "ag_news_csv",
-    files: &["train.csv", "test.csv", "classes.txt"],
+    folders: &["ag_news_csv"],
+    files: &["train.csv", "test.csv"],
+    parts: Parts::Some { train: 1, stand_in: Some(("train", ".csv")) },
     publisher: "X. Zhang, J. Zhao and Y. LeCun with the paper arXiv:1509.01626",
+    built_in: "data::sentences()",
 };
 
 impl Known {
     /// The files in the first of these places that has all of them, in the order of
     /// [`Known::files`].
     pub(super) fn find(&self, roots: &[PathBuf]) -> Result<Vec<PathBuf>> {
-        let folders: Vec<PathBuf> = roots.iter().map(|root| root.join(self.folder)).collect();
-        self.find_in(&folders)
+        self.find_in(&self.places(roots))
     }
 
     /// The same with the very folders to look into.
@@ -95,6 +128,45 @@ impl Known {
         Err(self.not_found(&missing, folders))
     }
 
+    /// All files of the first place that has all of them; else what the place has that lacks the
+    /// fewest, if that is enough to train on.
+    pub(super) fn find_parts(&self, roots: &[PathBuf]) -> Result<Found> {
+        self.find_parts_in(&self.places(roots))
+    }
+
+    /// The same with the very folders to look into.
+    pub(super) fn find_parts_in(&self, folders: &[PathBuf]) -> Result<Found> {
+        let found = folders.iter().filter_map(|folder| self.parts_in(folder));
+        // The first of several that lack as few.
+        found.min_by_key(|found| found.missing.len()).ok_or_else(|| {
+            self.find_in(folders).err().unwrap_or_else(|| self.not_found(self.files, folders))
+        })
+    }
+
+    fn parts_in(&self, folder: &Path) -> Option<Found> {
+        let Parts::Some { train: training, stand_in } = self.parts else {
+            let train = self.find_in(&[folder.to_path_buf()]).ok()?;
+            return Some(Found { train, rest: Vec::new(), missing: Vec::new() });
+        };
+        let mut found = Found { train: Vec::new(), rest: Vec::new(), missing: Vec::new() };
+        for (i, file) in self.files.iter().enumerate() {
+            match packed_or_not(folder, file) {
+                None => found.missing.push(file),
+                Some(path) if i < training => found.train.push(path),
+                Some(path) => found.rest.push(path),
+            }
+        }
+        if let (true, Some((start, end))) = (found.train.is_empty(), stand_in) {
+            found.train.extend(largest(folder, start, end));
+        }
+        (!found.train.is_empty()).then_some(found)
+    }
+
+    fn places(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+        let below = |root: &PathBuf| self.folders.iter().map(|f| root.join(f)).collect::<Vec<_>>();
+        roots.iter().flat_map(below).collect()
+    }
+
     fn not_found(&self, missing: &[&str], folders: &[PathBuf]) -> Error {
         let what = if missing.len() == self.files.len() {
             format!("{} is not on this machine", self.name)
@@ -108,14 +180,29 @@ impl Known {
             missing.join(", "),
             looked.concat()
         );
+        let folder = self.folders[0];
         let fix = format!(
-            "get these files as published by {}, and put them into datasets/{}/ of your project \
-             (or set EPSILAB_DATA to the folder that holds {}/). Nothing is downloaded by itself; \
-             data::glyphs() works without any download",
-            self.publisher, self.folder, self.folder
+            "get these files as published by {}, and put them into datasets/{folder}/ of your \
+             project (or set EPSILAB_DATA to the folder that holds {folder}/). Nothing is \
+             downloaded by itself; {} works without any download",
+            self.publisher, self.built_in
         );
         Error::new(ErrorKind::MissingData, what, why).fix(fix)
     }
+}
+
+/// The largest file of a folder whose name begins and ends so, packed or not.
+fn largest(folder: &Path, start: &str, end: &str) -> Option<PathBuf> {
+    let fits = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let unpacked = name.strip_suffix(".gz").unwrap_or(name);
+        unpacked.starts_with(start) && unpacked.ends_with(end)
+    };
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|path| path.is_file() && fits(path));
+    files.sort();
+    files.into_iter().max_by_key(|path| path.metadata().map_or(0, |about| about.len()))
 }
 
 /// The places to look into, in order, for this process.
@@ -143,27 +230,31 @@ pub struct Available {
     pub name: &'static str,
     /// The subfolder it is looked for in, for instance `mnist`.
     pub subfolder: &'static str,
-    /// The folder that holds all its files, if there is one.
+    /// The folder that holds its files, if there is one.
     pub folder: Option<PathBuf>,
+    /// Whether all its files are there: some data sets can be used in parts.
+    pub complete: bool,
 }
 
 /// The public data sets known by name, and where each lies on this machine. Only looks for the
 /// files; their content is checked when they are read.
 pub fn available() -> Vec<Available> {
     let roots = roots();
-    let look = |known: &Known| Available {
-        name: known.name,
-        subfolder: known.folder,
-        folder: (known.find(&roots).ok())
-            .and_then(|files| files[0].parent().map(Path::to_path_buf)),
+    let look = |known: &Known| {
+        let found = known.find_parts(&roots).ok();
+        let folder = found.as_ref().and_then(|found| found.train[0].parent());
+        Available {
+            name: known.name,
+            subfolder: known.folders[0],
+            folder: folder.map(Path::to_path_buf),
+            complete: found.as_ref().is_some_and(|found| found.missing.is_empty()),
+        }
     };
     [MNIST, FASHION_MNIST, CIFAR_10, CIFAR_100, AG_NEWS].iter().map(look).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn put(root: &Path, files: &[&str]) {
@@ -214,5 +305,44 @@ mod tests {
         let folders: Vec<&str> = available().iter().map(|found| found.subfolder).collect();
         let expected = ["mnist", "fashion-mnist", "cifar-10", "cifar-100", "ag_news_csv"];
         assert_eq!(folders, expected);
+    }
+
+    fn names(files: &[PathBuf]) -> Vec<String> {
+        files.iter().map(|f| f.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_complete_folder_wins_over_an_earlier_part() {
+        let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [part, whole] = roots.each_ref().map(|root| root.path().to_path_buf());
+        let put = |folder: PathBuf, files: &[&str]| {
+            fs::create_dir_all(&folder).unwrap();
+            files.iter().for_each(|file| fs::write(folder.join(file), "").unwrap());
+        };
+        put(part.join("cifar-10"), &["data_batch_3.bin", "test_batch.bin.gz"]);
+        let found = CIFAR_10.find_parts(&[part.clone(), whole.clone()]).unwrap();
+        assert_eq!(names(&found.train), ["data_batch_3.bin"]);
+        assert_eq!(names(&found.rest), ["test_batch.bin.gz"]);
+        assert_eq!(found.missing.len(), 4);
+        put(whole.join("cifar-10-batches-bin"), CIFAR_10.files);
+        let found = CIFAR_10.find_parts(&[part, whole.clone()]).unwrap();
+        assert_eq!((found.train.len(), found.rest.len(), found.missing.len()), (5, 1, 0));
+        assert!(found.train.iter().all(|file| file.starts_with(&whole)));
+    }
+
+    #[test]
+    fn the_largest_other_training_file_stands_in() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("ag_news_csv");
+        fs::create_dir_all(&folder).unwrap();
+        for (file, size) in [("train-a.csv", 5), ("train-b.csv.gz", 9), ("train-c.txt", 99)] {
+            fs::write(folder.join(file), vec![b'x'; size]).unwrap();
+        }
+        let found = AG_NEWS.find_parts(&[root.path().into()]).unwrap();
+        assert_eq!(names(&found.train), ["train-b.csv.gz"]);
+        assert_eq!(found.missing, ["train.csv", "test.csv"]);
+        fs::write(folder.join("train.csv"), "").unwrap();
+        let found = AG_NEWS.find_parts(&[root.path().into()]).unwrap();
+        assert_eq!(names(&found.train), ["train.csv"]);
     }
 }

@@ -3,14 +3,12 @@
 //! Plain or gzip. Everything in the header is checked against the bytes that really follow, and
 //! nothing is allocated because a header says so.
 
-use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, Read};
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
-
 use super::digest::{count, sha256};
-use crate::{Error, ErrorKind, Result};
+use super::unpack::{Unpacked, cannot_read, corrupt, open};
+use crate::{Error, Result};
 
 /// What an IDX file is expected to hold, and its magic number.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,17 +60,8 @@ pub(super) struct Idx {
 impl Idx {
     /// Reads a file (plain or gzip) and checks it.
     pub(super) fn read(path: &Path, holds: Holds) -> Result<Self> {
-        let file = File::open(path).map_err(|e| cannot_open(path, &e))?;
-        let mut file = BufReader::new(file);
-        let mut start = Vec::with_capacity(2);
-        file.by_ref().take(2).read_to_end(&mut start).map_err(|e| cannot_read(path, &e))?;
-        let gzip = start == [0x1f, 0x8b];
-        let whole = Cursor::new(start).chain(file);
-        if gzip {
-            Self::parse(path, holds, MultiGzDecoder::new(whole), gzip)
-        } else {
-            Self::parse(path, holds, whole, gzip)
-        }
+        let Unpacked { from, gzip } = open(path)?;
+        Self::parse(path, holds, from, gzip)
     }
 
     fn parse(path: &Path, holds: Holds, mut from: impl Read, gzip: bool) -> Result<Self> {
@@ -198,30 +187,13 @@ fn cut_off(
     corrupt(path, what)
 }
 
-pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::CorruptData, path.display().to_string(), what)
-        .fix("get the original file again and put it in place of this one")
-}
-
-pub(super) fn cannot_open(path: &Path, e: &io::Error) -> Error {
-    if e.kind() == io::ErrorKind::NotFound {
-        let what = format!("{} is missing", path.display());
-        return Error::new(ErrorKind::MissingData, what, "there is no such file")
-            .fix("check the path; a relative one starts at the current folder");
-    }
-    Error::io(format!("opening {}", path.display()), e).fix("check that the file can be read")
-}
-
-pub(super) fn cannot_read(path: &Path, e: &io::Error) -> Error {
-    Error::io(format!("reading {}", path.display()), e).fix("check that the file can be read")
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
     use std::path::PathBuf;
 
     use super::*;
+    use crate::ErrorKind;
 
     fn images(items: u32, rows: u32, columns: u32, body: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> =

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::dataset::Dataset;
 use super::examples::Examples;
 use super::find::{self, FASHION_MNIST, Known, MNIST};
-use super::idx::{Holds, Idx, check_pair, corrupt};
+use super::idx::{Holds, Idx, check_pair};
+use super::unpack::corrupt;
 use crate::{ErrorKind, Result};
 
 /// Everything that tells one of the two from the other.

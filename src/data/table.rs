@@ -8,12 +8,13 @@ use std::path::Path;
 use super::dataset::Dataset;
 use super::digest::count;
 use super::examples::{Examples, shape_text};
-use super::idx::{Holds, Idx, cannot_open, cannot_read, check_pair, corrupt};
+use super::idx::{Holds, Idx, check_pair};
+use super::unpack::{cannot_open, cannot_read, corrupt};
 use crate::{Error, ErrorKind, Result};
 
 /// How many classes there may be: beyond that, something else than a class was given.
-const CLASSES: RangeInclusive<usize> = 2..=65_536;
-const CLASSES_FIX: &str = "there must be two classes to tell apart, and at most 65,536";
+pub(super) const CLASSES: RangeInclusive<usize> = 2..=65_536;
+pub(super) const CLASSES_FIX: &str = "there must be two classes to tell apart, and at most 65,536";
 
 /// A data set from vectors: `x` holds the features of all examples one after another, each of this
 /// `shape` (row-major); `y` their labels, below `classes`.
@@ -207,7 +208,7 @@ fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<
     Ok(Examples::new(shape, x, y))
 }
 
-fn label_column(path: &Path, columns: &[&str], label: &str) -> Result<usize> {
+pub(super) fn label_column(path: &Path, columns: &[&str], label: &str) -> Result<usize> {
     let repeated = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i]));
     if let Some(i) = repeated {
         let what = format!("line 1: two columns are named `{}`", columns[i]);
@@ -231,7 +232,7 @@ fn label_column(path: &Path, columns: &[&str], label: &str) -> Result<usize> {
 }
 
 /// The different labels, sorted as numbers if all are whole numbers, else as text.
-fn sorted_classes(texts: &[String]) -> Vec<String> {
+pub(super) fn sorted_classes(texts: &[String]) -> Vec<String> {
     let different: BTreeSet<&String> = texts.iter().collect();
     let mut names: Vec<String> = different.into_iter().cloned().collect();
     if names.iter().all(|name| name.parse::<i64>().is_ok()) {
@@ -240,7 +241,7 @@ fn sorted_classes(texts: &[String]) -> Vec<String> {
     names
 }
 
-fn csv_error(path: &Path, e: &::csv::Error) -> Error {
+pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
     let line = e.position().map_or_else(String::new, |at| format!("line {}: ", at.line()));
     match e.kind() {
         ::csv::ErrorKind::Io(io) => cannot_read(path, io),
@@ -255,11 +256,11 @@ fn csv_error(path: &Path, e: &::csv::Error) -> Error {
     }
 }
 
-fn empty(shape: &[usize]) -> Examples {
+pub(super) fn empty(shape: &[usize]) -> Examples {
     Examples::new(shape, Vec::new(), Vec::new())
 }
 
 /// The file's name without folders and ending.
-fn stem(path: &Path) -> String {
+pub(super) fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned())
 }

@@ -63,18 +63,10 @@ impl Batch {
     /// The examples with these numbers, in this order.
     ///
     /// # Errors
-    /// If a number is not below `examples.len()`.
+    /// If a number is not below `examples.len()`, or an example in a file can't be read.
     pub fn of(examples: &Examples, ids: &[u32]) -> Result<Self> {
-        if let Some(id) = ids.iter().find(|&&id| id as usize >= examples.len()) {
-            let why = format!("there are {} examples, counted from 0", examples.len());
-            return Err(Error::setting("example number", id, why));
-        }
-        let size: usize = examples.shape().iter().product();
-        let mut features = Vec::with_capacity(ids.len() * size);
-        let all = examples.features_flat();
-        for &id in ids {
-            features.extend_from_slice(&all[id as usize * size..(id as usize + 1) * size]);
-        }
+        let mut features = Vec::new();
+        examples.gather(ids, &mut features)?;
         let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
         Self::new(features, examples.shape(), labels)
     }

@@ -25,7 +25,7 @@ impl Batches {
     /// The next batch; it may be empty.
     ///
     /// # Errors
-    /// None in practice: the sampler draws from these very examples.
+    /// If an example lies in a file that can no longer be read.
     pub fn draw(&mut self) -> Result<Batch> {
         Batch::of(&self.examples, &self.sampler.next_batch())
     }

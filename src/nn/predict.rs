@@ -67,7 +67,7 @@ impl Model {
         self.chunks(
             examples,
             |features, labels| {
-                let logits = self.network().logits(features.to_vec(), labels.len());
+                let logits = self.network().logits(features, labels.len());
                 host::values(cross_entropy(logits, labels))
             },
             |losses| total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>(),
@@ -79,7 +79,7 @@ impl Model {
         self.fits(examples)?;
         self.chunks(
             examples,
-            |features, labels| host::values(self.network().logits(features.to_vec(), labels.len())),
+            |features, labels| host::values(self.network().logits(features, labels.len())),
             |logits| take(&logits, logits.len() / self.classes()),
         )
     }
@@ -87,20 +87,26 @@ impl Model {
     fn chunks(
         &self,
         examples: &Examples,
-        job: impl Fn(&[f32], &[u32]) -> Vec<f32> + Sync,
+        job: impl Fn(Vec<f32>, &[u32]) -> Vec<f32> + Sync,
         mut take: impl FnMut(Vec<f32>),
     ) -> Result<()> {
-        let size: usize = examples.shape().iter().product();
-        let (features, labels) = (examples.features_flat(), examples.labels());
+        let labels = examples.labels();
+        let mut failed = Ok(());
         workers::in_order(
             labels.len().div_ceil(CHUNK),
             |i| {
-                let labels = &labels[i * CHUNK..labels.len().min((i + 1) * CHUNK)];
-                let start = i * CHUNK * size;
-                job(&features[start..start + labels.len() * size], labels)
+                let chunk = i * CHUNK..labels.len().min((i + 1) * CHUNK);
+                let ids: Vec<u32> = chunk.clone().map(|id| id as u32).collect();
+                let mut features = Vec::new();
+                examples.gather(&ids, &mut features)?;
+                Ok(job(features, &labels[chunk]))
             },
-            |_, result| take(result),
-        )
+            |_, result| match result {
+                Ok(result) => take(result),
+                Err(error) => failed = Err(error),
+            },
+        )?;
+        failed
     }
 
     fn some(&self, examples: &Examples, what: &str) -> Result<()> {

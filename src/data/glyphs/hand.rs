@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::ink::{Dot, Page, SIDE};
 use super::shapes::{SHAPES, Stroke};
+use crate::data::drawn;
 
 type Point = (f32, f32);
 
@@ -71,15 +72,11 @@ impl Hand {
 
     /// Nearly normal, mean 0, standard deviation 1, at most 3.5 in size.
     pub(super) fn normal(&mut self) -> f32 {
-        // The sum of four bytes has mean 510 and variance 4 (256^2 - 1) / 12.
-        let sum: u32 = self.rng.next_u32().to_le_bytes().into_iter().map(u32::from).sum();
-        (sum as f32 - 510.0) / 147.801
+        drawn::normal(&mut self.rng)
     }
 
-    /// Uniform from `low` to `high`.
     fn between(&mut self, low: f32, high: f32) -> f32 {
-        let unit = (self.rng.next_u32() >> 8) as f32 / (1 << 24) as f32;
-        low + (high - low) * unit
+        drawn::between(&mut self.rng, low, high)
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {

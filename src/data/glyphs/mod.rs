@@ -5,14 +5,12 @@ mod ink;
 mod shapes;
 
 use rand::Rng;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::dataset::Dataset;
-use super::digest::count;
+use super::drawn::{Part, check_counts, stream};
 use super::examples::Examples;
-use crate::{Error, Result};
+use crate::Result;
 use hand::Hand;
 use ink::{PIXELS, SIDE};
 
@@ -44,27 +42,12 @@ pub fn glyphs() -> Result<Dataset> {
 /// # Errors
 /// No training examples, or more in all than 32-bit positions can number.
 pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
-    if train == 0 {
-        let why = "there must be training examples";
-        return Err(Error::setting("train", train, why).fix("ask for one or more"));
-    }
-    for (name, n) in [("train", train), ("test", test)] {
-        if n > u32::MAX as usize / (SIDE * SIDE) {
-            let why = "more glyphs than this lab can number";
-            return Err(Error::setting(name, count(n), why).fix("ask for fewer"));
-        }
-    }
+    check_counts(train, test, PIXELS)?;
     let source =
         format!("Digits drawn by code from seed {seed}: no download, nobody's private data.");
     let names = DIGIT_NAMES.map(String::from).to_vec();
     let (train, test) = (part(train, seed, Part::Train), part(test, seed, Part::Test));
     Ok(Dataset::new("glyphs", source, names, train, test))
-}
-
-#[derive(Clone, Copy)]
-enum Part {
-    Train,
-    Test,
 }
 
 fn part(len: usize, seed: u64, part: Part) -> Examples {
@@ -81,18 +64,9 @@ fn part(len: usize, seed: u64, part: Part) -> Examples {
     Examples::new(&[1, SIDE, SIDE], features, labels)
 }
 
-/// The glyph of this number: each has a random stream of its own, so that the number of threads
-/// and of glyphs can't matter.
+/// The glyph of this number.
 fn glyph(seed: u64, part: Part, number: u64) -> (u32, [u8; PIXELS]) {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8] = match part {
-        Part::Train => 0,
-        Part::Test => 1,
-    };
-    key[16..].copy_from_slice(b"epsilab glyphs 1");
-    let mut rng = ChaCha8Rng::from_seed(key);
-    rng.set_stream(number);
+    let mut rng = stream(b"epsilab glyphs 1", seed, part, number);
     // 2^32 is not a multiple of ten: some digits are more likely by a part in 2^32.
     let label = rng.next_u32() % 10;
     let mut hand = Hand::new(rng);

@@ -1,0 +1,234 @@
+//! CIFAR-10 and CIFAR-100: the binary files, complete or in part.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::dataset::Dataset;
+use super::digest::{count, sha256};
+use super::examples::Examples;
+use super::find::{self, CIFAR_10, CIFAR_100, Found, Known};
+use super::unpack::{self, corrupt};
+use crate::{ErrorKind, Result};
+
+/// Bytes of one image: red, green and blue planes of 32x32.
+const PIXELS: usize = 3 * 32 * 32;
+const SHAPE: [usize; 3] = [3, 32, 32];
+
+/// Everything that tells one of the two from the other.
+struct Spec {
+    known: Known,
+    /// How many classes each label byte in front of an image tells apart; the last is the one used.
+    labels: &'static [u8],
+    class_names: &'static [&'static str],
+    /// Examples of the complete training and test part.
+    sizes: (usize, usize),
+    /// Name and SHA-256 of the unpacked original files, as far as they are published.
+    sha256: &'static [(&'static str, &'static str)],
+}
+
+const TEN: Spec = Spec {
+    known: CIFAR_10,
+    labels: &[10],
+    class_names: &TEN_NAMES,
+    sizes: (50_000, 10_000),
+    sha256: &[
+        ("data_batch_1.bin", "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"),
+        ("data_batch_2.bin", "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"),
+        ("data_batch_3.bin", "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"),
+        ("data_batch_4.bin", "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"),
+        ("data_batch_5.bin", "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"),
+        ("test_batch.bin", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"),
+    ],
+};
+
+const HUNDRED: Spec = Spec {
+    known: CIFAR_100,
+    labels: &[20, 100],
+    class_names: &HUNDRED_NAMES,
+    sizes: (50_000, 10_000),
+    sha256: &[],
+};
+
+/// CIFAR-10: 50,000 + 10,000 colour images of 32x32 pixels, 10 classes.
+///
+/// Looks for the files of the binary version (with or without `.gz`) in the subfolder `cifar-10`
+/// (or `cifar-10-batches-bin`) of `$EPSILAB_DATA`, then of `datasets/` in the current folder and
+/// those above. Features are `(x / 255 - 0.5) / 0.5`, from -1 to 1: the same for all built-in readers of
+/// colour images, and owing nothing to the data.
+///
+/// One batch file is enough: what is not there is told by [`Dataset::source`], and the name says
+/// how many training examples there are. A part read from fewer files has a ledger of its own.
+///
+/// # Errors
+/// [`ErrorKind::MissingData`] says where it was looked for and how to get it;
+/// [`ErrorKind::CorruptData`] if a file is cut off, a label is out of range, or a file of the
+/// original's size is not the original one (SHA-256 of its unpacked bytes).
+pub fn cifar10() -> Result<Dataset> {
+    load(&TEN, TEN.known.find_parts(&find::roots())?)
+}
+
+/// CIFAR-10 from this very folder. Else as [`cifar10`].
+///
+/// # Errors
+/// As [`cifar10`].
+pub fn cifar10_in(folder: impl AsRef<Path>) -> Result<Dataset> {
+    load(&TEN, TEN.known.find_parts_in(&[folder.as_ref().to_path_buf()])?)
+}
+
+/// CIFAR-10 where its files are found, else the built-in [`patterns`](super::patterns()) of the
+/// same shape. The data set's name says which it is.
+///
+/// # Errors
+/// Only if files are there and damaged: a broken CIFAR-10 is never replaced silently.
+pub fn cifar10_or_patterns() -> Result<Dataset> {
+    match cifar10() {
+        Err(error) if error.kind() == ErrorKind::MissingData => super::patterns(),
+        found => found,
+    }
+}
+
+/// CIFAR-100 with its 100 fine classes: 50,000 + 10,000 colour images of 32x32 pixels.
+///
+/// Found like [`cifar10`], in the subfolder `cifar-100` (or `cifar-100-binary`,
+/// `cifar-100-subset`): `train.bin` and `test.bin`. Without `train.bin`, the largest other
+/// `train….bin` is used. Features are scaled as those of [`cifar10`], so a model that was
+/// trained on one fits the other.
+///
+/// # Errors
+/// As [`cifar10`]; the files are not compared with a published hash.
+pub fn cifar100() -> Result<Dataset> {
+    load(&HUNDRED, HUNDRED.known.find_parts(&find::roots())?)
+}
+
+/// CIFAR-100 from this very folder. Else as [`cifar100`].
+///
+/// # Errors
+/// As [`cifar100`].
+pub fn cifar100_in(folder: impl AsRef<Path>) -> Result<Dataset> {
+    load(&HUNDRED, HUNDRED.known.find_parts_in(&[folder.as_ref().to_path_buf()])?)
+}
+
+fn load(spec: &Spec, found: Found) -> Result<Dataset> {
+    let read = |files: &[PathBuf]| -> Result<Vec<Records>> {
+        files.par_iter().map(|path| Records::read(spec, path)).collect()
+    };
+    let (train, test) = (read(&found.train)?, read(&found.rest)?);
+    let original = train.iter().chain(&test).all(|records| records.original);
+    let (train, test) = (examples(spec, train), examples(spec, test));
+
+    let folder = found.train[0].parent().unwrap_or(Path::new("."));
+    let mut source = if original {
+        format!("Original files in {}, SHA-256 checked.", folder.display())
+    } else {
+        format!("Files in {}, not compared with a published hash.", folder.display())
+    };
+    let mut name = spec.known.name.to_owned();
+    if (train.len(), test.len()) != spec.sizes {
+        name += &format!(" ({} training examples)", count(train.len()));
+        let names = |files: &[PathBuf]| -> Vec<String> {
+            files.iter().filter_map(|f| Some(f.file_name()?.to_string_lossy().into())).collect()
+        };
+        source += &format!(" Only a part of {}: read", spec.known.name);
+        source += &format!(" {}", [names(&found.train), names(&found.rest)].concat().join(", "));
+        if !found.missing.is_empty() {
+            source += &format!("; not there: {}", found.missing.join(", "));
+        }
+        source += ".";
+        if test.is_empty() {
+            source += " No test part: .split(0.8, 7) makes one.";
+        }
+    }
+    let classes = spec.class_names.iter().copied().map(String::from).collect();
+    Ok(Dataset::new(name, source, classes, train, test))
+}
+
+/// The records of one file, in good form: label bytes and an image each.
+struct Records {
+    bytes: Vec<u8>,
+    /// Whether they are those of an original file, by its hash.
+    original: bool,
+}
+
+impl Records {
+    fn read(spec: &Spec, path: &Path) -> Result<Self> {
+        let size = spec.labels.len() + PIXELS;
+        let bytes = unpack::read(path, size * spec.sizes.0)?;
+        if bytes.is_empty() || bytes.len() % size != 0 {
+            let found = count(bytes.len());
+            let what = format!(
+                "{found} bytes found, which is no multiple of the {} of an image with its labels; \
+                 the file is cut off, or another version than the binary one",
+                count(size)
+            );
+            return Err(corrupt(path, what));
+        }
+        for (i, record) in bytes.chunks_exact(size).enumerate() {
+            let labels = record.iter().zip(spec.labels);
+            if let Some((label, classes)) = labels.clone().find(|(label, classes)| label >= classes)
+            {
+                let (position, most) = (count(i), classes - 1);
+                let what = format!("label {label} at position {position}: must be 0 to {most}");
+                return Err(corrupt(path, what));
+            }
+        }
+        let original = Self::is_original(spec, path, &bytes, size)?;
+        Ok(Self { bytes, original })
+    }
+
+    /// A file of the original's size must be the original; any other is a part.
+    fn is_original(spec: &Spec, path: &Path, bytes: &[u8], size: usize) -> Result<bool> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name.strip_suffix(".gz").unwrap_or(name);
+        let known = spec.sha256.iter().find(|(file, _)| *file == name);
+        let Some((_, expected)) = known.filter(|_| bytes.len() == 10_000 * size) else {
+            return Ok(false);
+        };
+        let found = sha256(bytes);
+        if found == *expected {
+            return Ok(true);
+        }
+        let what = format!(
+            "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected \
+             {expected}",
+            spec.known.name
+        );
+        let fix = format!("get it again as published by {}", spec.known.publisher);
+        Err(corrupt(path, what).fix(fix))
+    }
+}
+
+fn examples(spec: &Spec, files: Vec<Records>) -> Examples {
+    let size = spec.labels.len() + PIXELS;
+    let scaled: Vec<f32> = (0..=255u8).map(|x| (f32::from(x) / 255.0 - 0.5) / 0.5).collect();
+    let total: usize = files.iter().map(|file| file.bytes.len() / size).sum();
+    let (mut features, mut labels) = (Vec::with_capacity(total * PIXELS), Vec::new());
+    for file in files {
+        for record in file.bytes.chunks_exact(size) {
+            let (label, pixels) = record.split_at(spec.labels.len());
+            labels.extend(label.last().map(|&label| u32::from(label)));
+            features.extend(pixels.iter().map(|&x| scaled[usize::from(x)]));
+        }
+    }
+    Examples::new(&SHAPE, features, labels)
+}
+
+const TEN_NAMES: [&str; 10] =
+    ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
+
+/// The names of the fine classes in alphabetical order, which is that of their numbers.
+#[rustfmt::skip]
+const HUNDRED_NAMES: [&str; 100] = [
+    "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle",
+    "bottle", "bowl", "boy", "bridge", "bus", "butterfly", "camel", "can", "castle",
+    "caterpillar", "cattle", "chair", "chimpanzee", "clock", "cloud", "cockroach", "couch",
+    "crab", "crocodile", "cup", "dinosaur", "dolphin", "elephant", "flatfish", "forest", "fox",
+    "girl", "hamster", "house", "kangaroo", "keyboard", "lamp", "lawn_mower", "leopard", "lion",
+    "lizard", "lobster", "man", "maple_tree", "motorcycle", "mountain", "mouse", "mushroom",
+    "oak_tree", "orange", "orchid", "otter", "palm_tree", "pear", "pickup_truck", "pine_tree",
+    "plain", "plate", "poppy", "porcupine", "possum", "rabbit", "raccoon", "ray", "road",
+    "rocket", "rose", "sea", "seal", "shark", "shrew", "skunk", "skyscraper", "snail", "snake",
+    "spider", "squirrel", "streetcar", "sunflower", "sweet_pepper", "table", "tank", "telephone",
+    "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe", "whale",
+    "willow_tree", "wolf", "woman", "worm",
+];

@@ -1,0 +1,45 @@
+//! The hash of a training part: what the privacy ledger knows a data set by.
+
+use sha2::{Digest, Sha256};
+
+use crate::data::digest::hex;
+use crate::data::examples::Examples;
+
+/// Version 1 of the encoding: all integers as little-endian u64, floats and labels as their
+/// little-endian 32 bits. Examples in files stand for themselves by another first line, by their
+/// scaling and by the SHA-256 of each file.
+pub(super) fn of(classes: usize, examples: &Examples) -> String {
+    /// Numbers are handed over in pieces of this many: an update per number would be slow.
+    const PIECE: usize = 4096;
+    let mut sha = Sha256::new();
+    sha.update(if examples.files().is_some() { b"epsilab file 1\n" } else { b"epsilab data 1\n" });
+    let mut integer = |n: usize| sha.update((n as u64).to_le_bytes());
+    integer(examples.shape().len());
+    examples.shape().iter().for_each(|&n| integer(n));
+    integer(classes);
+    integer(examples.len());
+    let mut bytes = Vec::with_capacity(4 * PIECE);
+    let mut words = |words: &mut dyn Iterator<Item = u32>| {
+        bytes.clear();
+        words.for_each(|w| bytes.extend_from_slice(&w.to_le_bytes()));
+        sha.update(&bytes);
+    };
+    match examples.files() {
+        None => {
+            for piece in examples.features_flat().chunks(PIECE) {
+                words(&mut piece.iter().map(|x| x.to_bits()));
+            }
+        }
+        Some(files) => {
+            let le = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            words(&mut files.scaling().into_iter().map(f32::to_bits));
+            for digest in files.digests().take(examples.len()) {
+                words(&mut digest.chunks_exact(4).map(le));
+            }
+        }
+    }
+    for piece in examples.labels().chunks(PIECE) {
+        words(&mut piece.iter().copied());
+    }
+    hex(&sha.finalize())
+}

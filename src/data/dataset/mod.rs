@@ -1,0 +1,181 @@
+//! A data set: training part, test part, classes, and the hash that names it in the ledger.
+
+mod cut;
+mod hash;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::digest::count;
+use super::examples::{Examples, shape_text};
+use super::text::Vocabulary;
+
+/// A labelled data set for classification, cheap to clone.
+///
+/// ```
+/// let data = epsilab::data::from_vecs(vec![0.0, 1.0, 2.0, 3.0], &[1], vec![0, 0, 1, 1], 2)?;
+/// let data = data.split(0.5, 7)?;
+/// assert_eq!((data.train().len(), data.test().len()), (2, 2));
+/// # Ok::<(), epsilab::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Dataset {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    name: String,
+    source: String,
+    class_names: Vec<String>,
+    train: Examples,
+    test: Examples,
+    /// What the token ids of a text data set mean.
+    vocabulary: Option<Vocabulary>,
+    hash: OnceLock<String>,
+    /// Hash of the data set this one was cut from, or of the raw data it was read from; `None` if
+    /// its own hash is its name.
+    origin: Option<String>,
+}
+
+impl Dataset {
+    /// A data set of parts that were checked before; one name for each class.
+    pub(super) fn new(
+        name: impl Into<String>,
+        source: impl Into<String>,
+        class_names: Vec<String>,
+        train: Examples,
+        test: Examples,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                name: name.into(),
+                source: source.into(),
+                class_names,
+                train,
+                test,
+                vocabulary: None,
+                hash: OnceLock::new(),
+                origin: None,
+            }),
+        }
+    }
+
+    /// The same data set whose ledger is named by the raw data, not by what was made of it.
+    pub(super) fn with_origin(self, origin: String) -> Self {
+        self.changed(|inner| inner.origin = Some(origin))
+    }
+
+    /// The same data set, its features being token ids of this vocabulary.
+    pub(super) fn with_vocabulary(self, vocabulary: Vocabulary) -> Self {
+        self.changed(|inner| inner.vocabulary = Some(vocabulary))
+    }
+
+    fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(&mut self.inner));
+        self
+    }
+
+    /// Its name, for instance `MNIST`.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// One sentence: where the numbers came from.
+    pub fn source(&self) -> &str {
+        &self.inner.source
+    }
+
+    /// The shape of one example, for instance `[1, 28, 28]` (channels, height, width).
+    pub fn shape(&self) -> &[usize] {
+        self.train().shape()
+    }
+
+    /// How many classes there are; labels are below this number.
+    pub fn classes(&self) -> usize {
+        self.inner.class_names.len()
+    }
+
+    /// A name for each class, in the order of the labels.
+    pub fn class_names(&self) -> &[String] {
+        &self.inner.class_names
+    }
+
+    /// The training part: what a private method protects. Its length is the public size of the
+    /// data set.
+    pub fn train(&self) -> &Examples {
+        &self.inner.train
+    }
+
+    /// The test part; may be empty.
+    pub fn test(&self) -> &Examples {
+        &self.inner.test
+    }
+
+    /// What the token ids of a text data set mean, and how many there are; `None` for all others.
+    ///
+    /// An embedding layer for this data needs `data.vocabulary()` entries: see
+    /// [`Vocabulary::len`].
+    pub fn vocabulary(&self) -> Option<&Vocabulary> {
+        self.inner.vocabulary.as_ref()
+    }
+
+    /// SHA-256 (hexadecimal) of the training part: shape, classes, bits of the features, labels.
+    /// For images in files: shape, scaling, classes, SHA-256 of each file's content, labels.
+    ///
+    /// Names the data in the privacy ledger (by way of [`origin`](Self::origin)), so it must never
+    /// change its meaning: the encoding starts with its version. Computed once, on first use.
+    pub fn hash(&self) -> &str {
+        self.inner.hash.get_or_init(|| hash::of(self.classes(), self.train()))
+    }
+
+    /// The name of the people in this data. That of the data set which this one was cut from by
+    /// [`split`](Self::split), [`limit`](Self::limit), [`normalized`](Self::normalized) or
+    /// [`in_memory`](Self::in_memory). For texts and for folders of images a hash of the raw texts
+    /// or files, whatever the settings they were read with. Else the data set's own
+    /// [`hash`](Self::hash).
+    ///
+    /// # Guarantee
+    /// The privacy ledger is kept by this name: what is spent on parts of a data set adds up with
+    /// what is spent on the whole, for the same people are in them; and so does what is spent on
+    /// the same texts or images read in another way.
+    pub fn origin(&self) -> &str {
+        self.inner.origin.as_deref().unwrap_or_else(|| self.hash())
+    }
+
+    fn with_parts(&self, source: String, train: Examples, test: Examples) -> Self {
+        let origin = self.origin().to_owned();
+        self.clone().changed(|inner| {
+            (inner.source, inner.train, inner.test) = (source, train, test);
+            inner.hash = OnceLock::new();
+            inner.origin = Some(origin);
+        })
+    }
+}
+
+/// `MNIST: 60,000 training and 10,000 test examples of shape 1x28x28, 10 classes`; texts say what
+/// their numbers are: `…, 8,192 word numbers by hashing`.
+impl fmt::Display for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} training and {} test examples of shape {}, {} classes",
+            self.name(),
+            count(self.train().len()),
+            if self.test().is_empty() { "no".into() } else { count(self.test().len()) },
+            shape_text(self.shape()),
+            self.classes()
+        )?;
+        self.vocabulary().map_or(Ok(()), |vocabulary| write!(f, ", {vocabulary}"))
+    }
+}
+
+/// The same text as `Display`: a cell that ends in a data set shows this.
+impl fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

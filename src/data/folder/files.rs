@@ -1,0 +1,105 @@
+//! Images that stay in their files until a batch needs them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use super::decode::{check_header, decode};
+use super::resize::{Form, fit};
+use crate::Result;
+use crate::data::digest::hex;
+use crate::data::unpack::{cannot_open, corrupt};
+
+/// Image files and the form they are brought to. Cheap to clone.
+#[derive(Clone)]
+pub(in crate::data) struct Files {
+    files: Arc<Vec<Arc<ImageFile>>>,
+    form: Form,
+}
+
+struct ImageFile {
+    path: PathBuf,
+    /// SHA-256 of its content when the folder was opened.
+    digest: [u8; 32],
+}
+
+impl Files {
+    /// Reads every file once: its hash, and whether it begins like an image.
+    pub(super) fn open(paths: Vec<PathBuf>, form: Form) -> Result<Self> {
+        let open = |path: PathBuf| {
+            let bytes = fs::read(&path).map_err(|e| cannot_open(&path, &e))?;
+            check_header(&path, &bytes)?;
+            let digest = Sha256::digest(&bytes).into();
+            Ok(Arc::new(ImageFile { path, digest }))
+        };
+        let files = paths.into_par_iter().map(open).collect::<Result<Vec<_>>>()?;
+        Ok(Self { files: Arc::new(files), form })
+    }
+
+    /// The shape of one example.
+    pub(in crate::data) fn shape(&self) -> [usize; 3] {
+        self.form.shape()
+    }
+
+    /// Mean and standard deviation of the scaling.
+    pub(in crate::data) fn scaling(&self) -> [f32; 2] {
+        [self.form.mean, self.form.std]
+    }
+
+    /// The SHA-256 of each file, in order.
+    pub(in crate::data) fn digests(&self) -> impl Iterator<Item = &[u8; 32]> {
+        self.files.iter().map(|file| &file.digest)
+    }
+
+    /// A hash of the contents that forgets names, order and form.
+    pub(super) fn origin(&self) -> String {
+        let mut digests: Vec<&[u8; 32]> = self.digests().collect();
+        digests.sort_unstable();
+        let mut sha = Sha256::new();
+        sha.update(b"epsilab images 1\n");
+        digests.into_iter().for_each(|digest| sha.update(digest));
+        hex(&sha.finalize())
+    }
+
+    /// The files at these positions.
+    pub(in crate::data) fn select(&self, positions: &[u32]) -> Self {
+        let files = positions.iter().map(|&i| self.files[i as usize].clone()).collect();
+        Self { files: Arc::new(files), form: self.form }
+    }
+
+    /// The same files with `(x - mean) / std` in place of every feature `x`.
+    pub(in crate::data) fn scaled(&self, mean: f32, std: f32) -> Self {
+        let Form { mean: inner, std: width, .. } = self.form;
+        let form = Form { mean: inner + width * mean, std: width * std, ..self.form };
+        Self { files: self.files.clone(), form }
+    }
+
+    /// Appends the features of these files, decoding on all threads.
+    pub(in crate::data) fn decode(&self, ids: &[u32], into: &mut Vec<f32>) -> Result<()> {
+        let (start, size) = (into.len(), self.shape().iter().product::<usize>());
+        into.resize(start + ids.len() * size, 0.0);
+        let read = (into[start..].par_chunks_mut(size).zip(ids))
+            .try_for_each(|(into, &id)| self.files[id as usize].read(&self.form, into));
+        if read.is_err() {
+            into.truncate(start);
+        }
+        read
+    }
+}
+
+impl ImageFile {
+    fn read(&self, form: &Form, into: &mut [f32]) -> Result<()> {
+        let bytes = fs::read(&self.path).map_err(|e| cannot_open(&self.path, &e))?;
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        if digest != self.digest {
+            let what = "its content has changed since the folder was opened";
+            return Err(corrupt(&self.path, what)
+                .fix("let files rest while they are used; open the folder again"));
+        }
+        fit(&decode(&self.path, &bytes)?, form, into);
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Which files a folder of images has. Looks exactly two levels deep, so a link that leads back
+//! up can't make it run in circles.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::data::digest::count;
+use crate::data::unpack::{cannot_open, cannot_read, corrupt};
+use crate::{Error, Result};
+
+/// One of `train/` and `test/`: its class folders and their images, both sorted by name.
+pub(super) struct Part {
+    folder: PathBuf,
+    pub(super) classes: Vec<OsString>,
+    /// For each class.
+    images: Vec<Vec<PathBuf>>,
+    /// Entries that are no images.
+    pub(super) left_out: usize,
+}
+
+/// The classes and images below this folder; each class has an image.
+pub(super) fn part(folder: &Path) -> Result<Part> {
+    let mut part =
+        Part { folder: folder.into(), classes: Vec::new(), images: Vec::new(), left_out: 0 };
+    for (name, class) in entries(folder)? {
+        if !is_folder(&class)? {
+            part.left_out += 1;
+            continue;
+        }
+        let mut images = Vec::new();
+        for (_, file) in entries(&class)? {
+            if is_image(&file) && !is_folder(&file)? {
+                images.push(file);
+            } else {
+                part.left_out += 1;
+            }
+        }
+        if images.is_empty() {
+            return Err(corrupt(&class, "this class has no PNG or JPEG image")
+                .fix("put images there, or remove the folder"));
+        }
+        part.classes.push(name);
+        part.images.push(images);
+    }
+    Ok(part)
+}
+
+impl Part {
+    /// All images in the order of the classes, and their labels in this list of classes.
+    pub(super) fn labelled(self, classes: &[OsString]) -> Result<(Vec<PathBuf>, Vec<u32>)> {
+        let (mut files, mut labels) = (Vec::new(), Vec::new());
+        for (class, images) in self.classes.iter().zip(self.images) {
+            let Ok(label) = classes.binary_search(class) else {
+                let what = format!("the class `{}` is not in train/", class.to_string_lossy());
+                return Err(corrupt(&self.folder, what)
+                    .fix("name the class folders as in train/, or remove this one"));
+            };
+            labels.extend(std::iter::repeat_n(label as u32, images.len()));
+            files.extend(images);
+        }
+        if u32::try_from(files.len()).is_err() {
+            let why = "positions of examples are 32-bit numbers";
+            return Err(Error::setting("images", count(files.len()), why).fix("give fewer"));
+        }
+        Ok((files, labels))
+    }
+}
+
+/// What lies in a folder, sorted by name, without hidden entries.
+fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|e| cannot_open(folder, &e))? {
+        let entry = entry.map_err(|e| cannot_read(folder, &e))?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            found.push((entry.file_name(), entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Follows links; one that leads nowhere, or only to itself, is an error.
+fn is_folder(path: &Path) -> Result<bool> {
+    Ok(fs::metadata(path).map_err(|e| cannot_open(path, &e))?.is_dir())
+}
+
+fn is_image(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ["png", "jpg", "jpeg"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+}

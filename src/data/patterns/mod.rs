@@ -1,0 +1,152 @@
+//! Colour images drawn by code, of the shape of CIFAR-10: always there, with no download.
+
+mod forms;
+
+use rand::Rng;
+use rayon::prelude::*;
+
+use super::dataset::Dataset;
+use super::drawn::{Part, below, between, check_counts, normal, stream};
+use super::examples::Examples;
+use crate::Result;
+use forms::{FORMS, Point};
+
+/// Pixels along each side.
+const SIDE: usize = 32;
+const PLANE: usize = SIDE * SIDE;
+const SIZE: usize = 3 * PLANE;
+
+type Colour = [f32; 3];
+
+/// Ten kinds of coloured shapes and textures drawn by code: 10,000 for training and 2,000 for
+/// testing, 3x32x32, the shape of CIFAR-10.
+///
+/// The class is the form (disc, ring, square, triangle, cross, stripes, checks, dots, zigzag,
+/// crescent). Colours, place, size, rotation, shading, stray blobs and noise are random and tell
+/// nothing of the class: a linear model stays near chance, a small CNN reaches 98 % (90 % with an
+/// epsilon of 8). Features are `(x / 255 - 0.5) / 0.5`, as those of [`cifar10`](super::cifar10); no
+/// person's data is in here.
+///
+/// # Errors
+/// None for these sizes; the signature is that of the other data sets.
+pub fn patterns() -> Result<Dataset> {
+    patterns_with(10_000, 2_000, 0)
+}
+
+/// As many [`patterns`] as asked for, and others for another seed.
+///
+/// The same seed gives the same bits on every machine and for any number of threads, and fewer
+/// are the first ones of more.
+///
+/// # Errors
+/// No training examples, or more in all than 32-bit positions can number.
+pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
+    check_counts(train, test, SIZE)?;
+    let source =
+        format!("Shapes drawn by code from seed {seed}: no download, nobody's private data.");
+    let names = FORMS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let (train, test) = (part(train, seed, Part::Train), part(test, seed, Part::Test));
+    Ok(Dataset::new("patterns", source, names, train, test))
+}
+
+fn part(len: usize, seed: u64, part: Part) -> Examples {
+    let mut features = vec![0.0; len * SIZE];
+    let labels = (features.par_chunks_mut(SIZE).enumerate())
+        .map(|(i, into)| {
+            let mut rng = stream(b"epsilab shapes 1", seed, part, i as u64);
+            let class = below(&mut rng, FORMS.len());
+            draw(&mut rng, class, into);
+            class as u32
+        })
+        .collect();
+    Examples::new(&[3, SIDE, SIDE], features, labels)
+}
+
+/// Where a form lies on the image. Only sums, products, quotients and square roots of `f32`, which
+/// are exactly the same on every machine.
+struct Pose {
+    centre: Point,
+    /// Cosine and sine of the rotation.
+    turn: Point,
+    radius: f32,
+}
+
+impl Pose {
+    /// From pixels to the form's own units.
+    fn local(&self, (x, y): Point) -> Point {
+        let (x, y) = ((x - self.centre.0) / self.radius, (y - self.centre.1) / self.radius);
+        (self.turn.0 * x + self.turn.1 * y, self.turn.0 * y - self.turn.1 * x)
+    }
+}
+
+fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {
+    // A rotation by its tangent: a square root instead of sine and cosine.
+    let tangent = between(rng, -0.6, 0.6);
+    let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
+    let middle = SIDE as f32 / 2.0;
+    Pose {
+        centre: (middle + between(rng, -room, room), middle + between(rng, -room, room)),
+        turn: (cos, tangent * cos),
+        radius: between(rng, smallest, largest),
+    }
+}
+
+fn draw(rng: &mut impl Rng, class: usize, into: &mut [f32]) {
+    let paper = colour(rng);
+    let ink = contrast(rng, paper);
+    // The paper's brightness changes along a random direction.
+    let slope = (between(rng, -0.012, 0.012), between(rng, -0.012, 0.012));
+    let noise = between(rng, 0.01, 0.07);
+    let mut image: [Colour; PLANE] = [paper; PLANE];
+    for _ in 0..below(rng, 4) {
+        let blob = pose(rng, 1.5, 3.5, 15.0);
+        let (stain, strength) = (colour(rng), between(rng, 0.3, 0.7));
+        paint(&mut image, &blob, FORMS[0].1, stain, strength);
+    }
+    let strength = between(rng, 0.75, 1.0);
+    paint(&mut image, &pose(rng, 8.0, 13.0, 4.5), FORMS[class].1, ink, strength);
+    for (i, colour) in image.iter().enumerate() {
+        let (x, y) = ((i % SIDE) as f32 - 15.5, (i / SIDE) as f32 - 15.5);
+        let light = slope.0 * x + slope.1 * y;
+        for (channel, &value) in colour.iter().enumerate() {
+            // `as` saturates: what is brighter than white is white.
+            let byte = (255.0 * (value + light + noise * normal(rng)) + 0.5) as u8;
+            into[channel * PLANE + i] = (f32::from(byte) / 255.0 - 0.5) / 0.5;
+        }
+    }
+}
+
+/// Lays a form of one colour over the image, with edges one pixel soft.
+fn paint(
+    image: &mut [Colour; PLANE],
+    pose: &Pose,
+    form: fn(Point) -> f32,
+    ink: Colour,
+    strength: f32,
+) {
+    for (i, pixel) in image.iter_mut().enumerate() {
+        // Pixels are measured at their middle.
+        let at = pose.local(((i % SIDE) as f32 + 0.5, (i / SIDE) as f32 + 0.5));
+        let cover = strength * (0.5 - form(at) * pose.radius).clamp(0.0, 1.0);
+        pixel.iter_mut().zip(ink).for_each(|(old, new)| *old += cover * (new - *old));
+    }
+}
+
+fn colour(rng: &mut impl Rng) -> Colour {
+    std::array::from_fn(|_| between(rng, 0.05, 0.95))
+}
+
+/// A colour that differs from another by 0.3 to 0.6 in each channel, brighter or darker.
+fn contrast(rng: &mut impl Rng, from: Colour) -> Colour {
+    from.map(|value| {
+        let step = between(rng, 0.3, 0.6);
+        let up = between(rng, 0.0, 1.0) < 0.5;
+        let moved = if up { value + step } else { value - step };
+        // Where there is no room on one side there is some on the other.
+        let moved = if (0.0..=1.0).contains(&moved) { moved } else { 2.0 * value - moved };
+        moved.clamp(0.0, 1.0)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! The words of the sentences. The list is the vocabulary: a new word goes to the end of nothing,
+//! it changes every number, so a change here needs a new name for the data set.
+
+/// Words of one kind.
+pub(super) type Kind = &'static [&'static str];
+
+/// What a topic speaks of.
+pub(super) struct Topic {
+    pub(super) name: &'static str,
+    pub(super) things: Kind,
+    pub(super) deeds: Kind,
+    pub(super) like: Kind,
+}
+
+#[rustfmt::skip]
+pub(super) const TOPICS: [Topic; 4] = [
+    Topic {
+        name: "weather",
+        things: &["rain", "storm", "snow", "wind", "fog", "thunder", "frost", "sunshine", "cloud", "hail", "breeze", "drizzle"],
+        deeds: &["fell", "blew", "froze", "melted", "cleared", "drifted", "howled", "flooded"],
+        like: &["icy", "stormy", "humid", "cloudy", "gusty", "mild", "frosty", "dry"],
+    },
+    Topic {
+        name: "kitchen",
+        things: &["soup", "bread", "recipe", "oven", "onion", "sauce", "cake", "spoon", "pepper", "dough", "salad", "kettle"],
+        deeds: &["simmered", "baked", "boiled", "burned", "tasted", "cooled", "thickened", "sizzled"],
+        like: &["salty", "crisp", "sweet", "spicy", "roasted", "raw", "buttery", "sour"],
+    },
+    Topic {
+        name: "music",
+        things: &["violin", "choir", "drum", "melody", "concert", "guitar", "song", "orchestra", "piano", "chorus", "rhythm", "flute"],
+        deeds: &["played", "sang", "echoed", "hummed", "rehearsed", "tuned", "swelled", "faded"],
+        like: &["loud", "tuneful", "acoustic", "rhythmic", "lively", "mellow", "famous", "offbeat"],
+    },
+    Topic {
+        name: "travel",
+        things: &["train", "passport", "suitcase", "airport", "ferry", "hotel", "map", "tourist", "bridge", "ticket", "harbour", "station"],
+        deeds: &["departed", "arrived", "crossed", "boarded", "waited", "landed", "returned", "wandered"],
+        like: &["distant", "crowded", "foreign", "delayed", "scenic", "remote", "packed", "coastal"],
+    },
+];
+
+#[rustfmt::skip]
+pub(super) const OPENINGS: Kind = &[
+    "yesterday", "people say that", "once again", "on monday", "we heard that", "in the evening",
+    "to our surprise", "as always", "last year", "my friend wrote that", "for an hour", "at noon",
+];
+
+#[rustfmt::skip]
+pub(super) const ENDS: Kind = &[
+    "as everyone expected", "without a word", "for the second time", "until late", "at last",
+    "so they say", "more than ever", "all day long", "and nobody knew why", "in the end",
+];
+
+/// Words of the templates that stand in none of the lists above.
+const GLUE: Kind = &[
+    "the a that some their our and while because before",
+    "not but it was never about how rather than mind",
+];
+
+/// All words, to be numbered in this order.
+pub(super) fn all() -> impl Iterator<Item = &'static str> {
+    let topical = TOPICS.iter().flat_map(|topic| [topic.things, topic.deeds, topic.like].concat());
+    GLUE.iter().chain(OPENINGS).chain(ENDS).copied().chain(topical)
+}

@@ -1,0 +1,98 @@
+//! AG News: the CSV files, complete or in part.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::TextOptions;
+use super::read::{Rows, dataset};
+use crate::Result;
+use crate::data::dataset::Dataset;
+use crate::data::digest::count;
+use crate::data::examples::Examples;
+use crate::data::find::{self, AG_NEWS, Found};
+use crate::data::table::{csv_error, empty};
+use crate::data::unpack::{cannot_open, corrupt};
+
+/// AG News: 120,000 + 7,600 short news articles (title and description) of 4 classes.
+///
+/// Looks for `train.csv` and `test.csv` in the subfolder `ag_news_csv` of `$EPSILAB_DATA`, then of
+/// `datasets/` in the current folder and those above. Without `train.csv`, the largest other
+/// `train….csv` is used; without `test.csv`, there is no test part. The name then says how many
+/// training rows there are, and [`Dataset::source`] what is missing.
+///
+/// # Guarantee
+/// As [`text_csv`](super::text_csv).
+///
+/// # Errors
+/// [`MissingData`](crate::ErrorKind::MissingData) says where it was looked for and how to get it;
+/// [`CorruptData`](crate::ErrorKind::CorruptData) names the line that is not
+/// `"class 1 to 4","title","description"`.
+pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
+    read_ag_news(AG_NEWS.find_parts(&find::roots())?, options)
+}
+
+/// AG News from this very folder. Else as [`ag_news`].
+///
+/// # Errors
+/// As [`ag_news`].
+pub fn ag_news_in(folder: impl AsRef<Path>, options: &TextOptions) -> Result<Dataset> {
+    read_ag_news(AG_NEWS.find_parts_in(&[folder.as_ref().to_path_buf()])?, options)
+}
+
+const TOPICS: [&str; 4] = ["World", "Sports", "Business", "Sci/Tech"];
+/// Rows of the complete training and test file.
+const AG_SIZES: (usize, usize) = (120_000, 7_600);
+
+fn read_ag_news(found: Found, options: &TextOptions) -> Result<Dataset> {
+    options.check()?;
+    let (train, origin) = ag_news_rows(&found.train[0], options)?;
+    let test = match found.rest.first() {
+        Some(path) => ag_news_rows(path, options)?.0,
+        None => empty(&[options.length]),
+    };
+    let mut name = AG_NEWS.name.to_owned();
+    let mut source = format!("Rows of {}", found.train[0].display());
+    found.rest.iter().for_each(|path| source += &format!(" and {}", path.display()));
+    source += &format!("; {options}.");
+    if (train.len(), test.len()) != AG_SIZES {
+        name += &format!(" ({} training rows)", count(train.len()));
+        source += " Only a part of AG News: results can't be compared with published ones";
+        if !found.missing.is_empty() {
+            source += &format!("; not there: {}", found.missing.join(", "));
+        }
+        source += ".";
+        if test.is_empty() {
+            source += " No test part: .split(0.8, 7) makes one.";
+        }
+    }
+    let names = TOPICS.map(String::from).to_vec();
+    Ok(dataset((name, source), names, (train, test), origin, options))
+}
+
+fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)> {
+    let file = File::open(path).map_err(|e| cannot_open(path, &e))?;
+    let mut reader =
+        ::csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(file);
+    let mut rows = Rows::new(options);
+    let mut labels = Vec::new();
+    let mut record = ::csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(|e| csv_error(path, &e))? {
+        let line = record.position().map_or(0, ::csv::Position::line);
+        if record.len() != 3 {
+            let what = format!("line {line}: {} cells, 3 expected", record.len());
+            return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
+        }
+        let Some(class) = record[0].parse().ok().filter(|class| (1..=TOPICS.len()).contains(class))
+        else {
+            let what = format!("line {line}: class `{}`, 1 to 4 expected", &record[0]);
+            return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
+        };
+        rows.add(&record[0], record.iter().skip(1));
+        labels.push(class as u32 - 1);
+    }
+    if labels.is_empty() {
+        return Err(corrupt(path, "it holds no rows"));
+    }
+    let (features, origin) = rows.done();
+    Ok((Examples::new(&[options.length], features, labels), origin))
+}

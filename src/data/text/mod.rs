@@ -1,0 +1,79 @@
+//! Texts: words become numbers, each text a row of the same length.
+
+mod ag_news;
+mod read;
+mod tokens;
+mod vocabulary;
+
+pub use ag_news::{ag_news, ag_news_in};
+pub use read::{from_texts, text_csv};
+pub use tokens::tokens;
+pub use vocabulary::Vocabulary;
+
+use crate::{Error, Result};
+
+/// How texts become features: the vocabulary, and how many words of each text are used.
+///
+/// A text is cut into [`tokens()`], each becomes its number in the [`Vocabulary`], and the row is cut
+/// or filled up with 0 at the end to the same length for all. Features are these numbers as `f32`
+/// (exact: they are below 2^24), of shape `[length]`.
+///
+/// ```
+/// use epsilab::data::{TextOptions, Vocabulary};
+/// let options = TextOptions::default();            // 8,192 numbers by hashing, 64 words a text
+/// let short = TextOptions::default().length(32).vocabulary(Vocabulary::hashed(4096)?);
+/// # assert_ne!(options.to_string(), short.to_string());
+/// # Ok::<(), epsilab::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TextOptions {
+    vocabulary: Vocabulary,
+    length: usize,
+}
+
+impl Default for TextOptions {
+    /// 8,192 numbers by hashing, 64 words a text.
+    fn default() -> Self {
+        Self { vocabulary: Vocabulary::default(), length: 64 }
+    }
+}
+
+impl TextOptions {
+    /// Another vocabulary.
+    pub fn vocabulary(self, vocabulary: Vocabulary) -> Self {
+        Self { vocabulary, ..self }
+    }
+
+    /// How many words of each text are used; shorter texts are filled up.
+    pub fn length(self, length: usize) -> Self {
+        Self { length, ..self }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        /// Beyond this a recurrent network would take minutes for one example.
+        const LONGEST: usize = 65_536;
+        if (1..=LONGEST).contains(&self.length) {
+            return Ok(());
+        }
+        let why = format!("texts are cut or filled up to 1 to {LONGEST} words");
+        Err(Error::setting("length", self.length, why).fix("for instance 64"))
+    }
+
+    /// Appends the row of one text, given in pieces.
+    pub(super) fn encode<'a>(&self, text: impl Iterator<Item = &'a str>, into: &mut Vec<f32>) {
+        let end = into.len() + self.length;
+        let ids = text.flat_map(tokens).map(|token| self.vocabulary.id_of(&token) as f32);
+        into.extend(ids.take(self.length));
+        into.resize(end, Vocabulary::PAD as f32);
+    }
+}
+
+/// `64 words a text, 8,192 word numbers by hashing`.
+impl std::fmt::Display for TextOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} words a text, {}", self.length, self.vocabulary)
+    }
+}
+
+#[cfg(test)]
+mod tests;

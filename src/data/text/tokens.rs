@@ -1,0 +1,14 @@
+//! Cutting a text into words.
+
+/// The words of a text: runs of letters and digits (as Unicode counts them), in lower case.
+/// Everything else only separates.
+///
+/// ```
+/// let words: Vec<String> = epsilab::data::tokens("It's 3.5%, NOT Ω!").collect();
+/// assert_eq!(words, ["it", "s", "3", "5", "not", "ω"]);
+/// ```
+pub fn tokens(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+}

@@ -1,0 +1,317 @@
+//! Folders of images. The JPEG files were drawn for these tests: 48x32 pixels, the left half red
+//! (220, 30, 30), the right half blue (30, 30, 220).
+
+use epsilab::data::ImageOptions;
+
+use super::*;
+
+const COLOUR: &[u8] = include_bytes!("images/colour.jpg");
+const PROGRESSIVE: &[u8] = include_bytes!("images/progressive.jpg");
+const GREY: &[u8] = include_bytes!("images/grey.jpg");
+const CMYK: &[u8] = include_bytes!("images/cmyk.jpg");
+
+/// A PNG image of these pixels.
+fn png(width: u32, kind: png::ColorType, depth: png::BitDepth, pixels: &[u8]) -> Vec<u8> {
+    let samples = kind.samples() * if depth == png::BitDepth::Sixteen { 2 } else { 1 };
+    let mut out = Vec::new();
+    let height = pixels.len() as u32 / width / samples as u32;
+    let mut encoder = png::Encoder::new(&mut out, width, height);
+    encoder.set_color(kind);
+    encoder.set_depth(depth);
+    encoder.write_header().unwrap().write_image_data(pixels).unwrap();
+    out
+}
+
+/// A grey image of one value.
+fn flat(value: u8) -> Vec<u8> {
+    png(4, png::ColorType::Grayscale, png::BitDepth::Eight, &[value; 16])
+}
+
+/// A folder of images, from the path of each inside it.
+fn tree(files: &[(&str, Vec<u8>)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = root.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    root
+}
+
+fn small() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("train/cat/2.png", flat(2)),
+        ("train/cat/1.png", flat(1)),
+        ("train/ant/3.PNG", flat(3)),
+        ("train/ant/notes.txt", b"?".to_vec()),
+        ("train/ant/.hidden.png", b"?".to_vec()),
+        ("test/cat/4.png", flat(4)),
+    ]
+}
+
+fn bytes() -> ImageOptions {
+    ImageOptions::size(2).grey().scaled(0.0, 1.0 / 255.0)
+}
+
+#[track_caller]
+fn near(found: &[f32], expected: &[f32], within: f32) {
+    let close = |(a, b): (&f32, &f32)| (a - b).abs() <= within;
+    let all = found.len() == expected.len() && found.iter().zip(expected).all(close);
+    assert!(all, "{found:?} is not {expected:?}");
+}
+
+fn all(part: &data::Examples) -> Vec<f32> {
+    let mut x = Vec::new();
+    part.gather(&(0..part.len() as u32).collect::<Vec<_>>(), &mut x).unwrap();
+    x
+}
+
+#[test]
+fn a_folder_becomes_classes_and_examples_in_order() {
+    let root = tree(&small());
+    let pets = data::image_folder(root.path(), &bytes()).unwrap();
+    let line = "3 training and 1 test examples of shape 1x2x2, 2 classes";
+    assert!(pets.to_string().ends_with(line), "{pets}");
+    assert_eq!(pets.class_names(), ["ant", "cat"]);
+    assert_eq!((pets.train().labels(), pets.test().labels()), (&[0, 1, 1][..], &[1][..]));
+    assert!(!pets.train().is_in_memory());
+    let firsts: Vec<f32> = all(pets.train()).chunks(4).map(|x| x[3].round()).collect();
+    assert_eq!(firsts, [3.0, 1.0, 2.0]);
+    for part in ["train/ and test/", "2x2 pixels", "1 entries that are no PNG or JPEG"] {
+        assert!(pets.source().contains(part), "`{part}` is not in: {}", pets.source());
+    }
+
+    let mut some = vec![7.0];
+    pets.train().gather(&[2, 0, 2], &mut some).unwrap();
+    near(&some, &[[7.0].as_slice(), &[2.0; 4], &[3.0; 4], &[2.0; 4]].concat(), 1e-4);
+    let error = pets.train().gather(&[0, 3], &mut some).unwrap_err();
+    assert!(error.to_string().starts_with("example number = 3"), "{error}");
+    assert_eq!(some.len(), 13);
+}
+
+#[test]
+fn parts_of_a_folder_behave_like_parts_in_memory() {
+    let root = tree(&small());
+    let lazy = data::image_folder(root.path(), &bytes()).unwrap();
+    let loaded = lazy.in_memory().unwrap();
+    assert_eq!(loaded.origin(), lazy.origin());
+    type Cut = fn(&Dataset) -> Dataset;
+    let cuts: [Cut; 4] = [
+        |data| data.clone(),
+        |data| data.split(0.5, 3).unwrap(),
+        |data| data.limit(2, 0),
+        |data| data.normalized(1.0, 2.0).unwrap().normalized(0.5, 0.25).unwrap(),
+    ];
+    for cut in cuts {
+        let (a, b) = (cut(&lazy), cut(&loaded));
+        for (a, b) in [(a.train(), b.train()), (a.test(), b.test())] {
+            assert_eq!(a.labels(), b.labels());
+            near(&all(a), b.features_flat(), 1e-3);
+        }
+        assert_eq!(a.origin(), lazy.origin());
+    }
+}
+
+#[test]
+fn names_and_options_do_not_change_the_ledger_but_the_contents_do() {
+    let root = tree(&small());
+    let open = |options: &ImageOptions| data::image_folder(root.path(), options).unwrap();
+    let first = open(&bytes());
+    let larger = open(&ImageOptions::size(3));
+    assert_eq!(first.origin(), larger.origin());
+    assert_ne!(first.hash(), larger.hash());
+    assert_ne!(first.hash(), first.normalized(0.0, 2.0).unwrap().hash());
+    assert_eq!(first.hash(), open(&bytes()).hash());
+
+    let train = root.path().join("train");
+    fs::rename(train.join("cat/1.png"), train.join("ant/0.png")).unwrap();
+    assert_eq!(open(&bytes()).origin(), first.origin());
+    assert_ne!(open(&bytes()).hash(), first.hash());
+    fs::write(train.join("ant/0.png"), flat(9)).unwrap();
+    assert_ne!(open(&bytes()).origin(), first.origin());
+
+    // The folder that was opened before no longer matches what its ledger names.
+    let error = first.in_memory().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MissingData, "{error}");
+    fs::write(train.join("cat/1.png"), flat(8)).unwrap();
+    refused(first.in_memory(), ErrorKind::CorruptData, &["1.png", "has changed"]);
+}
+
+/// Computed by another program: SHA-256 of `epsilab images 1`, a line feed, and the sorted SHA-256
+/// of the files. It names the ledger: it must never change.
+#[test]
+fn the_name_of_a_folders_ledger_is_fixed_for_ever() {
+    let files = [("train/a/1.jpg", GREY), ("train/b/2.jpg", CMYK), ("train/b/1.jpg", COLOUR)];
+    let root = tree(&files.map(|(name, bytes)| (name, bytes.to_vec())));
+    let data = data::image_folder(root.path(), &bytes()).unwrap();
+    assert_eq!(data.origin(), "895c591bc2143de74ab569c1bca952ab8fbb72828fb862be03cf72fc52b47dd4");
+}
+
+#[test]
+fn png_of_every_kind_is_read() {
+    use png::{BitDepth::Eight, BitDepth::Sixteen, ColorType};
+    let cases = [
+        (png(1, ColorType::Grayscale, Eight, &[50]), [50.0, 50.0, 50.0]),
+        (png(1, ColorType::Grayscale, Sixteen, &[50, 7]), [50.0, 50.0, 50.0]),
+        (png(1, ColorType::GrayscaleAlpha, Eight, &[50, 3]), [50.0, 50.0, 50.0]),
+        (png(1, ColorType::Rgb, Eight, &[10, 20, 30]), [10.0, 20.0, 30.0]),
+        (png(1, ColorType::Rgba, Eight, &[10, 20, 30, 99]), [10.0, 20.0, 30.0]),
+        (png(1, ColorType::Rgb, Sixteen, &[10, 1, 20, 2, 30, 3]), [10.0, 20.0, 30.0]),
+    ];
+    for (image, colour) in cases {
+        let root = tree(&[("train/a/0.png", image.clone()), ("train/b/0.png", image)]);
+        let options = ImageOptions::size(1).scaled(0.0, 1.0 / 255.0);
+        let read = data::image_folder(root.path(), &options).unwrap();
+        near(&all(read.train())[..3], &colour, 1e-3);
+        let grey = data::image_folder(root.path(), &options.grey()).unwrap();
+        let [r, g, b] = colour;
+        near(&all(grey.train())[..1], &[0.299 * r + 0.587 * g + 0.114 * b], 1e-3);
+    }
+}
+
+#[test]
+fn jpeg_of_every_kind_is_read_whatever_its_ending() {
+    for (image, red, blue) in [
+        (COLOUR, [220.0, 30.0, 30.0], [30.0, 30.0, 220.0]),
+        (PROGRESSIVE, [220.0, 30.0, 30.0], [30.0, 30.0, 220.0]),
+        (CMYK, [220.0, 30.0, 30.0], [30.0, 30.0, 220.0]),
+        (GREY, [87.0; 3], [52.0; 3]),
+    ] {
+        let root = tree(&[("train/a/0.jpeg", image.into()), ("train/b/0.png", image.into())]);
+        let options = ImageOptions::size(8).scaled(0.0, 1.0 / 255.0);
+        let x = all(data::image_folder(root.path(), &options).unwrap().train());
+        for channel in 0..3 {
+            // Row 3; columns well inside the halves.
+            let row = &x[channel * 64 + 24..][..8];
+            near(&[row[0], row[7]], &[red[channel], blue[channel]], 4.0);
+        }
+    }
+}
+
+#[test]
+fn the_middle_is_cut_out_and_shrunk_by_averaging() {
+    use png::{BitDepth::Eight, ColorType::Grayscale};
+    // Six columns of 4 rows: the middle four hold 100 and 200 in turn, the margins 0.
+    let row = [0, 100, 200, 100, 200, 0];
+    let wide = png(6, Grayscale, Eight, &row.repeat(4));
+    let tall: Vec<u8> = row.iter().flat_map(|&x| [x; 4]).collect();
+    let tall = png(4, Grayscale, Eight, &tall);
+    let root = tree(&[("train/a/0.png", wide), ("train/b/0.png", tall)]);
+    let read = |side| {
+        let options = ImageOptions::size(side).grey().scaled(0.0, 1.0 / 255.0);
+        all(data::image_folder(root.path(), &options).unwrap().train())
+    };
+    let same = read(4);
+    near(&same[..4], &[100.0, 200.0, 100.0, 200.0], 1e-3);
+    near(&same[16..], &[[100.0; 4], [200.0; 4], [100.0; 4], [200.0; 4]].concat(), 1e-3);
+    // Halved: triangles over four columns with weights 1/8, 3/8, 3/8, 1/8, margins included.
+    let half = [(0.0 + 300.0 + 600.0 + 100.0) / 8.0, (200.0 + 300.0 + 600.0 + 0.0) / 8.0];
+    let half = read(2)[..4].to_vec().into_iter().zip(half.repeat(2)).collect::<Vec<_>>();
+    half.iter().for_each(|(found, expected)| near(&[*found], &[*expected], 1e-3));
+    // Doubled: linear interpolation.
+    near(&read(8)[3..6], &[175.0, 125.0, 125.0], 1e-3);
+}
+
+#[test]
+fn a_folder_that_is_none_is_told_what_it_should_look_like() {
+    let missing = ErrorKind::MissingData;
+    let open = |root: &Path| data::image_folder(root, &bytes());
+    refused(open(Path::new("/nowhere")), missing, &["/nowhere is missing", "train/<class>/"]);
+    let flat_layout = tree(&[("cat/1.png", flat(1)), ("dog/1.png", flat(1))]);
+    refused(open(flat_layout.path()), missing, &["has no folder train/", "train/<class>/"]);
+
+    let corrupt = ErrorKind::CorruptData;
+    let one = tree(&[("train/cat/1.png", flat(1))]);
+    refused(open(one.path()), corrupt, &["1 class folders in train/"]);
+    let with = |name: &'static str, bytes: Vec<u8>| tree(&[small(), vec![(name, bytes)]].concat());
+    let empty = with("train/dog/readme.txt", Vec::new());
+    refused(open(empty.path()), corrupt, &["train/dog", "has no PNG or JPEG image"]);
+    let unknown = with("test/dog/1.png", flat(1));
+    refused(open(unknown.path()), corrupt, &["the class `dog` is not in train/"]);
+
+    for (options, text) in [
+        (ImageOptions::size(0), "size = 0"),
+        (ImageOptions::size(5000), "size = 5000"),
+        (ImageOptions::size(8).scaled(f32::NAN, 1.0), "mean = NaN"),
+        (ImageOptions::size(8).scaled(0.0, 0.0), "std = 0"),
+    ] {
+        let error = data::image_folder(one.path(), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Setting);
+        assert!(error.to_string().starts_with(text), "{error}");
+    }
+}
+
+#[test]
+fn a_broken_file_is_told_by_its_path() {
+    let corrupt = ErrorKind::CorruptData;
+    let good = flat(1);
+    let mut huge = Vec::new();
+    png::Encoder::new(&mut huge, 20_000, 30_000).write_header().unwrap();
+    let cases: [(&str, Vec<u8>, &[&str]); 6] = [
+        ("train/cat/x.png", b"GIF89a".to_vec(), &["neither a PNG nor a JPEG"]),
+        ("train/cat/x.png", Vec::new(), &["neither a PNG nor a JPEG"]),
+        ("train/cat/x.png", good[..20].to_vec(), &["damaged PNG"]),
+        ("train/cat/x.png", huge, &["an image of 20000x30000 pixels", "at most"]),
+        ("train/cat/x.jpg", COLOUR[..100].to_vec(), &["damaged JPEG"]),
+        ("test/cat/x.jpg", b"\xff\xd8\xff\xff".to_vec(), &["JPEG"]),
+    ];
+    for (name, bytes, parts) in cases {
+        let root = tree(&[small(), vec![(name, bytes)]].concat());
+        let opened = data::image_folder(root.path(), &self::bytes());
+        let error = refused(opened, corrupt, parts);
+        assert!(error.to_string().contains(&name[5..]), "{error}");
+    }
+    // Sound at the beginning: noticed when it is decoded, wherever it is cut off.
+    let cut = |image: &[u8], share: usize| image[..image.len() * share / 100].to_vec();
+    let mut noticed = 0;
+    for (name, image) in [("c.jpg", COLOUR), ("p.jpg", PROGRESSIVE), ("g.png", &good)] {
+        for share in [85, 95, 99] {
+            let name = format!("train/cat/{name}");
+            let root = tree(&[small(), vec![(name.as_str(), cut(image, share))]].concat());
+            let Ok(opened) = data::image_folder(root.path(), &self::bytes()) else { continue };
+            refused(opened.in_memory(), corrupt, &[&name, "replace or remove this file"]);
+            noticed += 1;
+        }
+    }
+    assert!(noticed >= 5, "{noticed}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_and_never_in_circles() {
+    use std::os::unix::fs::symlink;
+    let root = tree(&small());
+    let train = root.path().join("train");
+    symlink(train.join("cat/1.png"), train.join("ant/linked.png")).unwrap();
+    symlink(&train, train.join("cat/up")).unwrap();
+    let pets = data::image_folder(root.path(), &bytes()).unwrap();
+    assert_eq!(pets.train().labels(), [0, 0, 1, 1]);
+
+    symlink(train.join("ant/loop.png"), train.join("ant/loop.png")).unwrap();
+    refused(data::image_folder(root.path(), &bytes()), ErrorKind::Io, &["loop.png"]);
+    fs::remove_file(train.join("ant/loop.png")).unwrap();
+    symlink("/nowhere.png", train.join("ant/gone.png")).unwrap();
+    let text = ["gone.png is missing"];
+    refused(data::image_folder(root.path(), &bytes()), ErrorKind::MissingData, &text);
+}
+
+#[test]
+fn a_model_sees_files_and_memory_alike() {
+    use epsilab::nn::Model;
+    let dark: Vec<(String, Vec<u8>)> =
+        (0..40).map(|i| (format!("train/dark/{i}.png"), flat(10 + i))).collect();
+    let light = (0..40).map(|i| (format!("train/light/{i}.png"), flat(200 + i)));
+    let files: Vec<_> = dark.into_iter().chain(light).collect();
+    let files: Vec<(&str, Vec<u8>)> =
+        files.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
+    let root = tree(&files);
+    let data = data::image_folder(root.path(), &ImageOptions::size(4).grey()).unwrap();
+    let data = data.split(0.75, 1).unwrap();
+    let model: Model = epsilab::nn::models::mlp(&data, &[4]).seed(1).build().unwrap();
+    let before = model.accuracy(&data).unwrap();
+    let batch = epsilab::engine::Batch::of(data.train(), &[0, 59]).unwrap();
+    assert_eq!((batch.len(), batch.labels()), (2, &[0, 1][..]));
+    let loaded = data.in_memory().unwrap();
+    assert_eq!(before, model.accuracy(&loaded).unwrap());
+    assert_eq!(model.predict(&data).unwrap(), model.predict(&loaded).unwrap());
+}
