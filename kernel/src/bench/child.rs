@@ -126,7 +126,7 @@ fn cpu_time() -> Option<f64> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: writes into `time`, which outlives the call.
         let told = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } == 0;
-        told.then(|| time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+        told.then_some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
     }
     #[cfg(not(unix))]
     None
