@@ -2,7 +2,7 @@
 //! networks and reference values from PyTorch are in `per_example`.
 
 use epsilab::data::{self, Dataset};
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Gradients, Oracle, PerExample, Taps};
+use epsilab::engine::{Batch, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps};
 use epsilab::nn::{
     Conv2dSpec, EmbeddingSpec, GroupNormSpec, LayerSpec, LinearSpec, LstmSpec, Network,
     ResidualSpec, Standardisation, models,
@@ -78,7 +78,7 @@ fn the_loss_is_summed_and_never_averaged() {
     let model = models::mlp(&mnist_like(), &[8]).seed(1).build().unwrap();
     let batch = random_batch(&mut rng, 8, &[1, 28, 28], 10);
     let rule = ClipRule::unclipped();
-    for executor in [&Taps::default() as &dyn PerExample, &Oracle] {
+    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Oracle] {
         let together = executor.clipped_sum(model.network(), &batch, &rule).unwrap();
         for i in 0..8 {
             let one = Batch::new(batch.features(i).to_vec(), &[1, 28, 28], vec![batch.label(i)]);
@@ -141,7 +141,7 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     infinite[5] = f32::NEG_INFINITY;
     let huge: Vec<f32> = batch.features(0).iter().map(|v| v * 1e38).collect();
     let large: Vec<f32> = batch.features(0).iter().map(|v| v * 1e25).collect();
-    for executor in [&Taps::default().with_chunk(8) as &dyn PerExample, &Oracle] {
+    for executor in [&Taps::default().with_chunk(8) as &dyn PerExample, &Fused::default(), &Oracle] {
         let without = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
         assert_eq!(without.non_finite, 0);
         for guest in [&nan, &infinite, &huge, &large] {
@@ -175,7 +175,7 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
 fn an_empty_batch_gives_zeros() {
     let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
     let empty = Batch::new(Vec::new(), &[1, 28, 28], Vec::new()).unwrap();
-    for executor in [&Taps::default() as &dyn PerExample, &Oracle] {
+    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Oracle] {
         let got = executor.clipped_sum(model.network(), &empty, &ClipRule::flat(1.0)).unwrap();
         assert_eq!(got.sum, Gradients::zeros_like(model.network()));
         assert_eq!(got.sum.len(), 26_010);
@@ -209,7 +209,7 @@ fn what_does_not_suit_the_network_is_refused() {
         Batch::new(vec![0.0; shape.iter().product()], shape, vec![label]).unwrap()
     };
     let rule = ClipRule::flat(1.0);
-    for executor in [&Taps::default() as &dyn PerExample, &Oracle] {
+    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Oracle] {
         assert!(executor.clipped_sum(model.network(), &batch(&[784], 0), &rule).is_err());
         assert!(executor.clipped_sum(model.network(), &batch(&[1, 28, 28], 10), &rule).is_err());
         let fine = batch(&[1, 28, 28], 9);

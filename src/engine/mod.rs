@@ -8,6 +8,7 @@
 //! of any Burn optimizer.
 
 mod batch;
+mod best;
 mod clip;
 mod fused;
 mod gradients;
@@ -20,6 +21,7 @@ mod taps;
 mod weights;
 
 pub use batch::Batch;
+pub use best::Best;
 pub use clip::ClipRule;
 pub use fused::Fused;
 pub use gradients::{Gradient, Gradients};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Batch, ClipRule, Gradients, Oracle, PerExample, Taps};
+use super::{Batch, ClipRule, Gradients, Oracle, PerExample, Best};
 use crate::data::Dataset;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind, Result};
@@ -67,7 +67,7 @@ impl Model {
     /// If the data does not suit the model, is empty, or gives no finite gradient.
     pub fn prove(&self, data: &Dataset) -> Result<Proof> {
         let ids: Vec<u32> = (0..data.train().len().min(EXAMPLES) as u32).collect();
-        prove(&Taps::default(), self.network(), &Batch::of(data.train(), &ids)?)
+        prove(&Best::default(), self.network(), &Batch::of(data.train(), &ids)?)
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) fn belong_together(
     data: &Dataset,
     ledger: &Ledger,
 ) -> Result<()> {
+    model.validate()?;
     if plan.examples() != data.train().len() {
         return Err(Error::new(
             ErrorKind::Setting,

@@ -6,7 +6,7 @@ mod networks;
 mod own;
 mod random;
 
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Gradients, Oracle, PerExample, Taps, Weights};
+use epsilab::engine::{Batch, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps, Weights};
 use epsilab::nn::Network;
 
 /// The executors that training may use. A new one is held to all tests by one line here.
@@ -14,6 +14,8 @@ fn fast() -> Vec<(&'static str, Box<dyn PerExample>)> {
     vec![
         ("Taps", Box::new(Taps::default())),
         ("Taps in chunks", Box::new(Taps::default().with_chunk(3))),
+        ("Fused", Box::new(Fused::default())),
+        ("Fused in chunks", Box::new(Fused::default().with_chunk(3))),
     ]
 }
 

@@ -58,7 +58,7 @@ impl Fused {
 
     /// Whether this executor can take the network: one of the lab's layers, on the CPU.
     pub fn takes(network: &Network) -> bool {
-        network.device() == Device::flex()
+        !network.specs().is_empty() && network.device() == Device::flex()
     }
 
     fn run(

@@ -1,6 +1,6 @@
 use super::*;
 use crate::data;
-use crate::engine::{ClippedSum, Weights};
+use crate::engine::{ClippedSum, Taps, Weights};
 use crate::nn::models;
 
 /// Does what `spoil` does to the right answer.

@@ -1,7 +1,7 @@
 //! What one step of DP-SGD releases: the clipped sum, noised, over the expected batch size.
 
 use crate::Result;
-use crate::engine::{Batch, GaussianNoise, Gradients, PerExample, Taps};
+use crate::engine::{Batch, Best, GaussianNoise, Gradients, PerExample};
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::Network;
 
@@ -16,6 +16,7 @@ pub struct GaussianSum {
     privacy: Privacy,
     expected_batch_size: f64,
     noise: GaussianNoise,
+    executor: Best,
 }
 
 impl GaussianSum {
@@ -25,6 +26,7 @@ impl GaussianSum {
             privacy: privacy.clone(),
             expected_batch_size: expected_batch_size as f64,
             noise: GaussianNoise::new(noise_seed),
+            executor: Best::default(),
         }
     }
 
@@ -42,7 +44,7 @@ impl GaussianSum {
 
 impl Mechanism for GaussianSum {
     fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
-        let clipped = Taps::default().clipped_sum(network, batch, &self.privacy.clip)?;
+        let clipped = self.executor.clipped_sum(network, batch, &self.privacy.clip)?;
         let loss = clipped.mean_loss();
         Ok(Release { gradient: self.privatise(clipped.sum)?, loss })
     }

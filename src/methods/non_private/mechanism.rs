@@ -1,7 +1,7 @@
 //! What one step without privacy uses: the gradient as it is.
 
 use crate::Result;
-use crate::engine::{Batch, ClipRule, PerExample, Taps};
+use crate::engine::{Batch, Best, PerExample};
 use crate::methods::{Mechanism, Release};
 use crate::nn::Network;
 
@@ -11,18 +11,19 @@ use crate::nn::Network;
 /// None: no clipping, no noise.
 pub struct MeanGradient {
     expected_batch_size: f64,
+    executor: Best,
 }
 
 impl MeanGradient {
     /// For batches of this expected size.
     pub fn new(expected_batch_size: usize) -> Self {
-        Self { expected_batch_size: expected_batch_size as f64 }
+        Self { expected_batch_size: expected_batch_size as f64, executor: Best::default() }
     }
 }
 
 impl Mechanism for MeanGradient {
     fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
-        let all = Taps::default().clipped_sum(network, batch, &ClipRule::unclipped())?;
+        let all = self.executor.plain_sum(network, batch)?;
         let loss = all.mean_loss();
         let mut gradient = all.sum;
         gradient.scale(1.0 / self.expected_batch_size);

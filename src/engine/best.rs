@@ -1,0 +1,39 @@
+//! The executor that training uses: the fastest that takes the network.
+
+use super::{Batch, ClipRule, ClippedSum, Fused, PerExample, Taps, Weights};
+use crate::Result;
+use crate::nn::Network;
+
+/// [`Fused`] for the lab's own layers on the CPU, [`Taps`] for a module of one's own and for other
+/// devices. Keeps its buffers from step to step, so hold on to one for a whole training.
+#[derive(Debug, Default)]
+pub struct Best {
+    fused: Fused,
+    taps: Taps,
+}
+
+impl Best {
+    fn of(&self, network: &Network) -> &dyn PerExample {
+        if Fused::takes(network) { &self.fused } else { &self.taps }
+    }
+}
+
+impl PerExample for Best {
+    fn weighted_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        rule: &ClipRule,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        self.of(network).weighted_sum(network, batch, rule, weights)
+    }
+
+    fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
+        self.of(network).plain_sum(network, batch)
+    }
+
+    fn how(&self, network: &Network) -> Vec<&'static str> {
+        self.of(network).how(network)
+    }
+}
