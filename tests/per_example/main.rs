@@ -6,7 +6,7 @@ mod networks;
 mod own;
 mod random;
 
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps, Weights};
+use epsilab::engine::{Batch, Best, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps, Weights};
 use epsilab::nn::Network;
 
 /// The executors that training may use. A new one is held to all tests by one line here.
@@ -17,6 +17,13 @@ fn fast() -> Vec<(&'static str, Box<dyn PerExample>)> {
         ("Fused", Box::new(Fused::default())),
         ("Fused in chunks", Box::new(Fused::default().with_chunk(3))),
     ]
+}
+
+/// Those that take modules of the user's own.
+fn for_own() -> Vec<(&'static str, Box<dyn PerExample>)> {
+    let mut some: Vec<_> = fast().into_iter().filter(|(name, _)| name.starts_with("Taps")).collect();
+    some.push(("Best", Box::new(Best::default())));
+    some
 }
 
 /// These and the oracle.

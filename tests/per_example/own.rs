@@ -8,7 +8,7 @@ use epsilab::nn::{
     LstmSpec, MeanOverTime, Model, Tanh, Tape, Value,
 };
 
-use super::{apart, both, distance, fast};
+use super::{apart, both, distance, for_own};
 
 fn numbers(n: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect()
@@ -63,7 +63,7 @@ impl Forward for Texts {
 
 fn check(model: &Model, data: &Dataset, ghosts: usize) {
     let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
-    for (name, executor) in fast() {
+    for (name, executor) in for_own() {
         let (fast, slow) = both(&*executor, model.network(), &batch, None);
         let norms = distance(&fast.norms, &slow.norms, 0.0);
         assert!(norms < 1e-5, "{name}: norms are off by {norms:.1e}");
@@ -123,7 +123,7 @@ fn rows_that_belong_to_no_single_example_are_refused() {
     let batch = Batch::of(sequences.train(), &[0, 1, 2]).unwrap();
     let rule = ClipRule::flat(1.0);
     assert!(Oracle.clipped_sum(model.network(), &batch, &rule).is_ok());
-    for (name, executor) in fast() {
+    for (name, executor) in for_own() {
         let error = executor.clipped_sum(model.network(), &batch, &rule).unwrap_err().to_string();
         assert!(
             error.contains("one example") && error.contains("first dimension"),

@@ -142,6 +142,9 @@ impl Graph {
                 self.push(Lstm::new(sizes, spec.bidirectional, GATES), value, None)
             }
             LayerSpec::Dropout(spec) => {
+                // Masks come in Burn's order, which only for images is not ours.
+                let [positions, channels] =
+                    if shape.len() == 3 { [positions, channels] } else { [len, 1] };
                 self.push(Dropout { rate: spec.rate, positions, channels }, value, None)
             }
             LayerSpec::Flatten => match shape.len() {
