@@ -2,8 +2,9 @@
 
 pub use crate::data::{self, Dataset, Examples};
 pub use crate::lab;
+pub use crate::layers;
 pub use crate::methods::{DpSgd, NonPrivate, Optimizer, Plan};
-pub use crate::nn::{Activation, Model, models};
+pub use crate::nn::{self, Activation, Model, models};
 pub use crate::privacy::{
     self, Accountant, Delta, Epsilon, Event, Neighbouring, NoiseMultiplier, SamplingRate,
 };

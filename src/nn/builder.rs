@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::init::{Draws, Initialisation, fresh_seed};
 use super::{LayerSpec, Model, Network};
+use crate::data::Dataset;
 use crate::{Error, ErrorKind, Result};
 
 /// The activation between layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
-    /// Hyperbolic tangent: bounded, the usual choice for private training.
+    /// Hyperbolic tangent: bounded, the usual choice for private training of small networks.
     #[default]
     Tanh,
     /// max(0, x).
@@ -29,7 +30,7 @@ impl Activation {
     }
 
     /// What models with this activation start from unless they are told otherwise.
-    pub(super) fn initialisation(self) -> Initialisation {
+    fn initialisation(self) -> Initialisation {
         match self {
             Self::Tanh | Self::Relu => Initialisation::Uniform,
             Self::Selu => Initialisation::LecunNormal,
@@ -37,32 +38,80 @@ impl Activation {
     }
 }
 
-/// Which layers a model gets once its data and its activation are known.
-pub(super) type Recipe = fn(&ModelBuilder) -> Result<Vec<LayerSpec>>;
+/// What a recipe is told.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The shape of one example.
+    pub input_shape: Vec<usize>,
+    /// Classes to tell apart.
+    pub classes: usize,
+    /// The activation between layers.
+    pub activation: Activation,
+}
+
+/// A recipe: which layers a model of the family gets, once data and activation are known.
+pub trait Family: Clone {
+    /// The layers, from the examples to one number per class.
+    ///
+    /// # Errors
+    /// If the data does not suit the family.
+    fn layers(&self, frame: &Frame) -> Result<Vec<LayerSpec>>;
+}
+
+/// A recipe without options of its own.
+#[derive(Clone, Debug)]
+pub struct Plain {
+    recipe: fn(&Frame, &[usize]) -> Result<Vec<LayerSpec>>,
+    sizes: Vec<usize>,
+}
+
+impl Family for Plain {
+    fn layers(&self, frame: &Frame) -> Result<Vec<LayerSpec>> {
+        (self.recipe)(frame, &self.sizes)
+    }
+}
 
 /// A model about to be built. Made by the functions of [`models`](super::models).
 #[derive(Clone, Debug)]
-pub struct ModelBuilder {
-    pub(super) name: &'static str,
-    pub(super) recipe: Recipe,
-    pub(super) input_shape: Vec<usize>,
-    pub(super) classes: usize,
-    pub(super) hidden: Vec<usize>,
-    pub(super) activation: Activation,
-    pub(super) initialisation: Option<Initialisation>,
-    pub(super) seed: Option<u64>,
+pub struct ModelBuilder<F = Plain> {
+    name: String,
+    pub(super) family: F,
+    frame: Frame,
+    initialisation: Option<Initialisation>,
+    seed: Option<u64>,
 }
 
-impl ModelBuilder {
+impl ModelBuilder<Plain> {
+    /// A recipe that needs the data's shape and a few sizes.
+    pub(super) fn plain(
+        name: &str,
+        data: &Dataset,
+        sizes: &[usize],
+        recipe: fn(&Frame, &[usize]) -> Result<Vec<LayerSpec>>,
+    ) -> Self {
+        Self::new(name, data, Plain { recipe, sizes: sizes.to_vec() })
+    }
+}
+
+impl<F: Family> ModelBuilder<F> {
+    pub(super) fn new(name: &str, data: &Dataset, family: F) -> Self {
+        let frame = Frame {
+            input_shape: data.shape().to_vec(),
+            classes: data.classes(),
+            activation: Activation::default(),
+        };
+        Self { name: name.to_owned(), family, frame, initialisation: None, seed: None }
+    }
+
     /// The seed of the initial parameters; taken from the operating system if not given.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// The activation between layers; tanh if not given.
+    /// The activation between layers, instead of the family's own.
     pub fn activation(mut self, activation: Activation) -> Self {
-        self.activation = activation;
+        self.frame.activation = activation;
         self
     }
 
@@ -73,24 +122,39 @@ impl ModelBuilder {
         self
     }
 
+    /// The layers that [`build`](Self::build) will make.
+    ///
+    /// # Errors
+    /// If the data's shape does not suit the model.
+    pub fn layers(&self) -> Result<Vec<LayerSpec>> {
+        self.family.layers(&self.frame)
+    }
+
     /// Builds the model with fresh parameters; the same seed gives the same ones.
     ///
     /// # Errors
     /// If the data's shape does not suit the model, or the operating system gives no randomness.
     pub fn build(self) -> Result<Model> {
-        if self.classes < 2 {
-            let what = format!("classes = {}", self.classes);
+        let Frame { classes, ref input_shape, activation } = self.frame;
+        if classes < 2 {
+            let what = format!("classes = {classes}");
             return Err(Error::new(ErrorKind::Model, what, "a classifier needs at least two"));
         }
-        let specs = (self.recipe)(&self)?;
+        let specs = self.layers()?;
         let seed = match self.seed {
             Some(seed) => seed,
             None => fresh_seed()?,
         };
-        let how = self.initialisation.unwrap_or_else(|| self.activation.initialisation());
+        let how = self.initialisation.unwrap_or_else(|| activation.initialisation());
         let mut draws = Draws::new(seed, how);
-        let network = Network::build_by(&self.input_shape, &specs, &mut |spec| draws.of(spec))?;
-        let model = Model::new(self.name, self.classes, seed, network);
+        let network = Network::build_by(input_shape, &specs, &mut |spec| draws.of(spec))?;
+        if network.outputs() != classes {
+            let what = format!("{} with {} outputs", self.name, network.outputs());
+            let why = format!("the data has {classes} classes");
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix("end in a linear layer with one output per class"));
+        }
+        let model = Model::new(&self.name, classes, seed, network);
         Ok(if self.seed.is_some() { model } else { model.drawn_at_random() })
     }
 }

@@ -23,7 +23,7 @@ mod validate;
 mod value;
 pub(crate) mod workers;
 
-pub use builder::{Activation, ModelBuilder};
+pub use builder::{Activation, Family, Frame, ModelBuilder, Plain};
 pub use init::Initialisation;
 pub use kernels::Window;
 pub use layers::{

@@ -40,7 +40,8 @@ impl Model {
 
     /// A model of a module of one's own, for the examples and classes of `data`. It trains,
     /// predicts and is stored like the models that come with the lab; saved files hold its
-    /// parameters, which [`load_parameters`](Self::load_parameters) puts back.
+    /// parameters, which [`load_parameters`](Self::load_parameters) puts back. All its floating
+    /// point parameters are trained, frozen or not.
     ///
     /// # Errors
     /// If the module fails on such examples or can't be trained privately: see

@@ -100,6 +100,26 @@ impl Network {
         self.outputs
     }
 
+    /// Checks examples of a network that reads token ids: every number must be one.
+    ///
+    /// # Errors
+    /// If a finite number is not whole or not below the size of the vocabulary. Numbers that are
+    /// not finite are left to whoever leaves such examples out.
+    pub fn check_tokens(&self, features: &[f32]) -> Result<()> {
+        let Some(vocabulary) = vocabulary(&self.specs) else { return Ok(()) };
+        let stranger = |id: f32| {
+            id.is_finite() && (id < 0.0 || id.fract() != 0.0 || id as usize >= vocabulary)
+        };
+        match features.iter().find(|&&id| stranger(id)) {
+            None => Ok(()),
+            Some(id) => {
+                let why = format!("token ids are whole numbers from 0 to {}", vocabulary - 1);
+                Err(Error::new(ErrorKind::Model, format!("an example with the token {id}"), why)
+                    .fix("build the model for the vocabulary of the data's tokenizer"))
+            }
+        }
+    }
+
     /// Logits `[batch, classes]`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
         match &self.own {
@@ -171,6 +191,15 @@ impl Network {
     /// The same network with no parameter tracked: how models keep theirs.
     pub(crate) fn untracked(self) -> Self {
         parameters::untracked(self)
+    }
+}
+
+/// How many tokens there are, if the first layer is an embedding.
+fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
+    match specs.first()? {
+        LayerSpec::Embedding(spec) => Some(spec.vocabulary),
+        LayerSpec::Group(group) => vocabulary(&group.layers),
+        _ => None,
     }
 }
 

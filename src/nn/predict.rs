@@ -126,7 +126,7 @@ impl Model {
             let why = format!("it tells {} classes apart, counted from 0", self.classes());
             return Err(Error::new(ErrorKind::Model, what, why).fix("build a model for this data"));
         }
-        Ok(())
+        self.network().check_tokens(examples.features_flat())
     }
 }
 

@@ -54,6 +54,8 @@ impl Tape for NoTape {}
 /// Parameters go by Burn's id; one that occurs at two sites is tied, and the gradients of both
 /// sites add up before anything is clipped.
 #[derive(Clone, Debug)]
+// One is made per layer and pass, and soon taken apart: a box would only be in the way.
+#[allow(clippy::large_enum_variant)]
 pub enum Site {
     /// `y = x W + b` on plain features or at every step of a sequence.
     Linear {

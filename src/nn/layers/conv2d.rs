@@ -90,8 +90,8 @@ impl Conv2dSpec {
                 ("groups", self.groups),
             ],
         )?;
-        let Self { channels_in, channels_out, groups, .. } = self;
-        if channels_in % groups != 0 || channels_out % groups != 0 {
+        let Self { channels_in, channels_out, groups, .. } = *self;
+        if !channels_in.is_multiple_of(groups) || !channels_out.is_multiple_of(groups) {
             let what = format!("a Conv2d layer of {channels_in} to {channels_out} channels");
             let why = format!("they can't be split into {groups} equal groups");
             return Err(Error::new(ErrorKind::Model, what, why));

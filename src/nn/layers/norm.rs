@@ -42,7 +42,7 @@ fn affine(channels: usize) -> Vec<ParameterSpec> {
 impl GroupNormSpec {
     pub(super) fn check(&self) -> Result<()> {
         sizes("GroupNorm", &[("groups", self.groups), ("channels", self.channels)])?;
-        if self.channels % self.groups != 0 {
+        if !self.channels.is_multiple_of(self.groups) {
             let what = format!("a GroupNorm layer of {} channels", self.channels);
             let why = format!("they can't be split into {} equal groups", self.groups);
             return Err(Error::new(ErrorKind::Model, what, why));

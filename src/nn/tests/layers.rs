@@ -153,7 +153,7 @@ fn same_padding_is_taken_over_where_it_is_the_same_everywhere() {
 #[test]
 fn weight_standardisation_is_its_formula() {
     let raw = wave(2 * 3 * 2 * 2, 11);
-    let gain = [1.5, -0.25];
+    let gain = [1.5f64, -0.25];
     let weight =
         Tensor::<4>::from_data(TensorData::new(raw.clone(), [2, 3, 2, 2]), &Device::flex());
     let gains = Tensor::<1>::from_data(gain, &Device::flex());
@@ -169,10 +169,8 @@ fn weight_standardisation_is_its_formula() {
                 Guard::Add(e) => variance * 12.0 + e,
                 Guard::AtLeast(e) => (variance * 12.0).max(e),
             };
-            let want: Vec<f32> = w
-                .iter()
-                .map(|w| (f64::from(gain[channel]) * (w - mean) / guarded.sqrt()) as f32)
-                .collect();
+            let want: Vec<f32> =
+                w.iter().map(|w| (gain[channel] * (w - mean) / guarded.sqrt()) as f32).collect();
             assert_near(&got[channel * 12..(channel + 1) * 12], &want, 1e-6);
         }
     }

@@ -1,6 +1,7 @@
 mod layers;
 mod own;
 mod sites;
+mod zoo;
 
 use std::fs;
 
