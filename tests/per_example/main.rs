@@ -5,6 +5,7 @@ mod goldens;
 mod networks;
 mod own;
 mod random;
+mod zoo;
 
 use epsilab::engine::{Batch, ClipRule, ClippedSum, Gradients, Oracle, PerExample, Taps, Weights};
 use epsilab::nn::Network;
