@@ -3,10 +3,7 @@
 
 use epsilab::data::{self, Dataset};
 use epsilab::engine::{Batch, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps};
-use epsilab::nn::{
-    Conv2dSpec, EmbeddingSpec, GroupNormSpec, LayerSpec, LinearSpec, LstmSpec, Network,
-    ResidualSpec, Standardisation, models,
-};
+use epsilab::nn::{Network, models};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -248,50 +245,29 @@ fn how_long_a_clipped_sum_takes() {
     }
 }
 
-/// The same for a residual network on coloured images and a memory on tokens.
+/// The same for larger networks.
 #[test]
 #[ignore = "measures time; run alone on an idle machine"]
 fn how_long_larger_networks_take() {
-    let conv = |from, to, stride| {
-        let mut spec = Conv2dSpec::new(from, to, 3);
-        (spec.padding, spec.stride) = ([1, 1], [stride; 2]);
-        spec.standardised = Some(Standardisation::scaled());
-        LayerSpec::Conv2d(spec)
-    };
-    let norm =
-        |channels| LayerSpec::GroupNorm(GroupNormSpec { groups: 8, channels, epsilon: 1e-5 });
-    let linear = |inputs, outputs| LayerSpec::Linear(LinearSpec { inputs, outputs, bias: true });
-    let block = |n| {
-        let body = vec![norm(n), LayerSpec::Relu, conv(n, n, 1)];
-        LayerSpec::Residual(ResidualSpec { body, shortcut: Vec::new() })
-    };
-    let images = vec![
-        conv(3, 32, 1),
-        block(32),
-        conv(32, 64, 2),
-        block(64),
-        conv(64, 128, 2),
-        block(128),
-        LayerSpec::GlobalAvgPool,
-        linear(128, 10),
-    ];
-    let tokens = vec![
-        LayerSpec::Embedding(EmbeddingSpec { vocabulary: 10_000, features: 16 }),
-        LayerSpec::Lstm(LstmSpec { inputs: 16, hidden: 32, bidirectional: false }),
-        LayerSpec::MeanOverTime,
-        linear(32, 2),
-    ];
-    let fill = |_: &str, shape: &[usize], fan_in: usize| {
-        let n: usize = shape.iter().product();
-        let number = |i: usize| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0;
-        (0..n).map(|i| number(i) / (fan_in as f32).sqrt()).collect()
-    };
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let network = Network::build(&[3, 32, 32], &images, fill).unwrap();
-    let batch = random_batch(&mut rng, 64, &[3, 32, 32], 10);
-    println!("residual network, 64 images: {:.0?} ms", times(Taps::default(), &network, &batch));
-    let network = Network::build(&[128], &tokens, fill).unwrap();
-    let ids = (0..64 * 128).map(|_| (rng.next_u32() % 10_000) as f32).collect();
-    let batch = Batch::new(ids, &[128], (0..64).map(|i| i % 2).collect()).unwrap();
-    println!("memory, 64 texts of 128 tokens: {:.0?} ms", times(Taps::default(), &network, &batch));
+    let images = data::from_vecs(vec![0.0; 10 * 3072], &[3, 32, 32], (0..10).collect(), 10);
+    let images = images.unwrap();
+    let batch = random_batch(&mut rng, 32, &[3, 32, 32], 10);
+    for model in [
+        models::simple_vgg(&images, &[32, 64, 128], 2).seed(1).build(),
+        models::wide_resnet(&images, 16, 4).seed(1).build(),
+    ] {
+        let model = model.unwrap();
+        let times = times(Taps::default(), model.network(), &batch);
+        println!("{}, 32 images: {times:.0?} ms", model.name());
+    }
+    let tokens = |n: usize, rng: &mut ChaCha8Rng| -> Vec<f32> {
+        (0..n * 128).map(|_| (rng.next_u32() % 10_000) as f32).collect()
+    };
+    let labels = |n: u32| (0..n).map(|i| i % 2).collect();
+    let texts = data::from_vecs(tokens(4, &mut rng), &[128], labels(4), 2).unwrap();
+    let model = models::bilstm(&texts, 10_000, 64, 64).seed(1).build().unwrap();
+    let batch = Batch::new(tokens(64, &mut rng), &[128], labels(64)).unwrap();
+    let times = times(Taps::default(), model.network(), &batch);
+    println!("bilstm, 64 texts of 128 tokens: {times:.0?} ms");
 }

@@ -5,6 +5,7 @@ mod goldens;
 mod networks;
 mod own;
 mod random;
+mod zoo;
 
 use epsilab::engine::{Batch, Best, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps, Weights};
 use epsilab::nn::Network;
