@@ -7,10 +7,16 @@ use crate::nn::kernels::product::{Matrix, Store, dot, product};
 
 /// The cheaper way to a norm. Forming the gradient costs little more than the product the sum
 /// needs anyway, but two further passes over `inputs x outputs` numbers; without it, products of
-/// `positions²` numbers are needed. Memory is slower than arithmetic by about the factor here.
+/// `positions²` numbers are needed. How many multiplications a number in a pass is worth depends
+/// on where the gradient lies: in the first cache, the second, or beyond (measured roughly).
 pub(super) fn how(positions: usize, inputs: usize, outputs: usize) -> How {
-    const PASSES: usize = 30;
-    match positions * positions * (inputs + outputs) < PASSES * inputs * outputs {
+    let numbers = inputs * outputs;
+    let worth = match 4 * numbers {
+        ..0x10000 => 8,
+        ..0x80000 => 25,
+        _ => 60,
+    };
+    match positions * positions * (inputs + outputs) < worth * numbers {
         true => How::Ghost,
         false => How::Instance,
     }

@@ -28,33 +28,20 @@ impl Walk {
 
     /// Writes every patch of one image as a row of `[positions, patch]`.
     pub(super) fn gather(&self, image: &[f32], out: &mut [f32]) {
-        let patch = self.patch();
-        self.lines(|at, line, pixels| {
-            let out = &mut out[at.0 * patch + line.0..at.0 * patch + line.0 + line.1];
-            match pixels {
-                Some(from) => copy(&image[from..from + line.1], out),
-                None => out.fill(0.0),
-            }
-        });
+        self.runs(&mut Gather { image, out });
     }
 
     /// The way back: adds every row of `[positions, patch]` to the pixels it came from.
     pub(super) fn scatter(&self, patches: &[f32], image: &mut [f32]) {
-        let patch = self.patch();
-        self.lines(|at, line, pixels| {
-            let Some(from) = pixels else { return };
-            let row = &patches[at.0 * patch + line.0..at.0 * patch + line.0 + line.1];
-            image[from..from + line.1].iter_mut().zip(row).for_each(|(i, p)| *i += p);
-        });
+        self.runs(&mut Scatter { patches, image });
     }
 
-    /// Calls `line` for every run of numbers that are neighbours in the image and in a patch: the
-    /// position, the run's place in the patch and its length, where it begins in the image (`None`
-    /// outside).
-    #[inline(always)]
-    fn lines(&self, mut line: impl FnMut((usize,), (usize, usize), Option<usize>)) {
+    /// Visits every run of numbers that are neighbours in the image and in a patch. Rows of runs
+    /// that lie inside the image, nearly all, go by in one call.
+    fn runs(&self, visit: &mut impl Visit) {
         let [height, width] = self.size;
         let [kernel_height, kernel_width] = self.kernel;
+        let (columns, patch) = (self.output[1], self.patch());
         // Neighbouring pixels are neighbours in the patch too if all channels are taken.
         let whole = self.part == self.channels && self.dilation[1] == 1;
         let (taps, run) = if whole { (1, kernel_width) } else { (kernel_width, 1) };
@@ -64,30 +51,39 @@ impl Walk {
                     - self.padding[0] as isize;
                 let inside = top >= 0 && top < height as isize;
                 for tap in 0..taps {
-                    let place = (y * kernel_width + tap) * self.part;
-                    for column in 0..self.output[1] {
-                        let at = (row * self.output[1] + column,);
-                        let left = (column * self.stride[1] + tap * self.dilation[1]) as isize
-                            - self.padding[1] as isize;
-                        if !inside {
-                            line(at, (place, run * self.part), None);
-                            continue;
-                        }
+                    let place = row * columns * patch + (y * kernel_width + tap) * self.part;
+                    if !inside {
+                        visit.outside(place, run * self.part, columns, patch);
+                        continue;
+                    }
+                    let left = |column: usize| {
+                        (column * self.stride[1] + tap * self.dilation[1]) as isize
+                            - self.padding[1] as isize
+                    };
+                    let fits = |c: usize| left(c) >= 0 && left(c) + run as isize <= width as isize;
+                    let first = (0..columns).find(|&c| fits(c)).unwrap_or(columns);
+                    let end = (first..columns).find(|&c| !fits(c)).unwrap_or(columns);
+                    for column in (0..first).chain(end..columns) {
                         // The run's part inside the image, in pixels.
-                        let first = (-left).clamp(0, run as isize) as usize;
-                        let end = (width as isize - left).clamp(first as isize, run as isize) as usize;
-                        if first > 0 {
-                            line(at, (place, first * self.part), None);
+                        let left = left(column);
+                        let from = (-left).clamp(0, run as isize) as usize;
+                        let to = (width as isize - left).clamp(from as isize, run as isize) as usize;
+                        let place = place + column * patch;
+                        visit.outside(place, from * self.part, 1, patch);
+                        if to > from {
+                            let pixel = top as usize * width + (left + from as isize) as usize;
+                            let pixel = pixel * self.channels + self.first;
+                            let place = place + from * self.part;
+                            visit.inside(pixel, place, (to - from) * self.part, 1, (0, 0));
                         }
-                        if end > first {
-                            let pixel = top as usize * width + (left + first as isize) as usize;
-                            let from = pixel * self.channels + self.first;
-                            let place = place + first * self.part;
-                            line(at, (place, (end - first) * self.part), Some(from));
-                        }
-                        if end < run {
-                            line(at, (place + end * self.part, (run - end) * self.part), None);
-                        }
+                        visit.outside(place + to * self.part, (run - to) * self.part, 1, patch);
+                    }
+                    if end > first {
+                        let pixel = top as usize * width + left(first) as usize;
+                        let pixel = pixel * self.channels + self.first;
+                        let steps = (self.stride[1] * self.channels, patch);
+                        let place = place + first * patch;
+                        visit.inside(pixel, place, run * self.part, end - first, steps);
                     }
                 }
             }
@@ -95,21 +91,70 @@ impl Walk {
     }
 }
 
-/// Copies a short run. Below 64 numbers a call of `memcpy` costs more than the copying.
-#[inline(always)]
-fn copy(from: &[f32], to: &mut [f32]) {
-    match from.len() {
-        3 => fixed::<3>(from, to),
-        8 => fixed::<8>(from, to),
-        9 => fixed::<9>(from, to),
-        16 => fixed::<16>(from, to),
-        48 => fixed::<48>(from, to),
-        64 => fixed::<64>(from, to),
-        _ => to.copy_from_slice(from),
+/// What is done with `count` runs of `len` numbers, `steps` apart in the image and in the matrix.
+trait Visit {
+    /// They lie outside the image and begin at `place` in the matrix.
+    fn outside(&mut self, place: usize, len: usize, count: usize, step: usize);
+    /// They begin at `pixel` in the image and at `place` in the matrix.
+    fn inside(&mut self, pixel: usize, place: usize, len: usize, count: usize, steps: (usize, usize));
+}
+
+struct Gather<'a> {
+    image: &'a [f32],
+    out: &'a mut [f32],
+}
+
+impl Gather<'_> {
+    #[inline(always)]
+    fn copy<const N: usize>(&mut self, pixel: usize, place: usize, count: usize, steps: (usize, usize)) {
+        for i in 0..count {
+            let (from, to) = (pixel + i * steps.0, place + i * steps.1);
+            self.out[to..to + N].copy_from_slice(&self.image[from..from + N]);
+        }
     }
 }
 
-#[inline(always)]
-fn fixed<const N: usize>(from: &[f32], to: &mut [f32]) {
-    to[..N].copy_from_slice(&from[..N]);
+impl Visit for Gather<'_> {
+    fn outside(&mut self, place: usize, len: usize, count: usize, step: usize) {
+        for i in 0..count {
+            self.out[place + i * step..place + i * step + len].fill(0.0);
+        }
+    }
+
+    fn inside(&mut self, pixel: usize, place: usize, len: usize, count: usize, steps: (usize, usize)) {
+        // Known lengths go through registers: a call of `memcpy` for a few numbers costs more
+        // than the copying.
+        match len {
+            3 => self.copy::<3>(pixel, place, count, steps),
+            8 => self.copy::<8>(pixel, place, count, steps),
+            9 => self.copy::<9>(pixel, place, count, steps),
+            16 => self.copy::<16>(pixel, place, count, steps),
+            32 => self.copy::<32>(pixel, place, count, steps),
+            48 => self.copy::<48>(pixel, place, count, steps),
+            64 => self.copy::<64>(pixel, place, count, steps),
+            _ => {
+                for i in 0..count {
+                    let (from, to) = (pixel + i * steps.0, place + i * steps.1);
+                    self.out[to..to + len].copy_from_slice(&self.image[from..from + len]);
+                }
+            }
+        }
+    }
+}
+
+struct Scatter<'a> {
+    patches: &'a [f32],
+    image: &'a mut [f32],
+}
+
+impl Visit for Scatter<'_> {
+    fn outside(&mut self, _place: usize, _len: usize, _count: usize, _step: usize) {}
+
+    fn inside(&mut self, pixel: usize, place: usize, len: usize, count: usize, steps: (usize, usize)) {
+        for i in 0..count {
+            let (to, from) = (pixel + i * steps.0, place + i * steps.1);
+            let (to, from) = (&mut self.image[to..to + len], &self.patches[from..from + len]);
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        }
+    }
 }

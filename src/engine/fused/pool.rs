@@ -1,7 +1,6 @@
 //! Pooling, channels last.
 
-use super::op::{Chunk, Op, Rows, Scratch};
-use super::outer::add;
+use super::op::{Chunk, Op, Rows, Scratch, room};
 use crate::nn::kernels::product::Store;
 use crate::nn::kernels::vectorised;
 
@@ -20,18 +19,12 @@ impl Pool {
         self.size[0] * self.size[1] * self.channels
     }
 
-    fn share(&self) -> f32 {
-        1.0 / (self.kernel[0] * self.kernel[1]) as f32
-    }
-
-    /// Calls `at` for each place of the window in one image: where its corner and its output are.
-    fn places(&self, mut at: impl FnMut(usize, usize)) {
-        for row in 0..self.output[0] {
-            for column in 0..self.output[1] {
-                let pixel = row * self.stride[0] * self.size[1] + column * self.stride[1];
-                at(pixel * self.channels, (row * self.output[1] + column) * self.channels);
-            }
-        }
+    /// Where in an image the window's corner is, for each output.
+    fn corners(&self) -> Vec<usize> {
+        let [rows, columns] = self.output;
+        let all = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let pixel = |(row, column)| row * self.stride[0] * self.size[1] + column * self.stride[1];
+        all.map(|at| pixel(at) * self.channels).collect()
     }
 
     /// Pixels under the window relative to its corner.
@@ -48,53 +41,35 @@ impl Op for Pool {
     }
 
     fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        let (offsets, c) = (self.offsets(), self.channels);
+        let (corners, offsets) = (self.corners(), self.offsets());
         for (x, y) in x.chunks_exact(self.image()).zip(y.chunks_exact_mut(self.len())) {
-            self.places(|corner, out| {
-                let y = &mut y[out..out + c];
-                if let (true, [a, b, d, e]) = (self.largest, offsets[..].try_into().unwrap_or([0; 4])) {
-                    if offsets.len() == 4 {
-                        let at = |offset: usize| &x[corner + offset..corner + offset + c];
-                        largest_of_four(at(a), at(b), at(d), at(e), y);
-                        return;
-                    }
-                }
-                for (i, offset) in offsets.iter().enumerate() {
-                    let x = &x[corner + offset..corner + offset + c];
-                    match (i, self.largest) {
-                        (0, _) => y.copy_from_slice(x),
-                        (_, true) => larger(x, y),
-                        (_, false) => add(y, x),
-                    }
-                }
-                if !self.largest {
-                    y.iter_mut().for_each(|y| *y *= self.share());
-                }
-            });
+            match self.largest {
+                true => largest(x, &corners, &offsets, self.channels, y),
+                false => mean(x, &corners, &offsets, self.channels, y),
+            }
         }
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        _: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let Some((gx, store)) = gx else { return };
         if store == Store::Replace {
             gx.fill(0.0);
         }
-        let (offsets, c, share) = (self.offsets(), self.channels, self.share());
-        let mut left = vec![0.0; c];
+        let (corners, offsets) = (self.corners(), self.offsets());
+        let left = room(&mut scratch.second, self.channels);
         let images = gx.chunks_exact_mut(self.image()).zip(seen.x.chunks_exact(self.image()));
         let outputs = seen.y.chunks_exact(self.len()).zip(seen.g.chunks_exact(self.len()));
         for ((gx, x), (y, g)) in images.zip(outputs) {
-            self.places(|corner, out| {
-                let (y, g) = (&y[out..out + c], &g[out..out + c]);
-                left.copy_from_slice(g);
-                for offset in &offsets {
-                    let pixels = corner + offset..corner + offset + c;
-                    match self.largest {
-                        true => give(&x[pixels.clone()], y, &mut left, &mut gx[pixels]),
-                        false => gx[pixels].iter_mut().zip(g).for_each(|(o, g)| *o += share * g),
-                    }
-                }
-            });
+            match self.largest {
+                true => largest_back(x, y, g, &corners, &offsets, left, gx),
+                false => mean_back(g, &corners, &offsets, self.channels, gx),
+            }
         }
     }
 }
@@ -106,28 +81,69 @@ fn max(a: f32, b: f32) -> f32 {
 }
 
 vectorised! {
-    fn larger(x: &[f32], y: &mut [f32]) {
-        for (y, &x) in y.iter_mut().zip(x) {
-            *y = max(*y, x);
+    fn largest(x: &[f32], corners: &[usize], offsets: &[usize], c: usize, y: &mut [f32]) {
+        for (corner, y) in corners.iter().zip(y.chunks_exact_mut(c)) {
+            if let [a, b, d, e] = *offsets {
+                let at = |offset: usize| &x[corner + offset..corner + offset + c];
+                let (a, b, d, e) = (at(a), at(b), at(d), at(e));
+                for i in 0..c {
+                    y[i] = max(max(a[i], b[i]), max(d[i], e[i]));
+                }
+                continue;
+            }
+            y.copy_from_slice(&x[*corner..corner + c]);
+            for offset in &offsets[1..] {
+                for (y, &x) in y.iter_mut().zip(&x[corner + offset..corner + offset + c]) {
+                    *y = max(*y, x);
+                }
+            }
         }
     }
 }
 
 vectorised! {
-    fn largest_of_four(a: &[f32], b: &[f32], c: &[f32], d: &[f32], y: &mut [f32]) {
-        for ((((y, &a), &b), &c), &d) in y.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            *y = max(max(a, b), max(c, d));
+    /// Gives each gradient to the first pixel that holds the maximum.
+    fn largest_back(x: &[f32], y: &[f32], g: &[f32], corners: &[usize], offsets: &[usize], left: &mut [f32], gx: &mut [f32]) {
+        let c = left.len();
+        let outputs = y.chunks_exact(c).zip(g.chunks_exact(c));
+        for (corner, (y, g)) in corners.iter().zip(outputs) {
+            left.copy_from_slice(g);
+            for offset in offsets {
+                let (x, gx) = (&x[corner + offset..][..c], &mut gx[corner + offset..][..c]);
+                for i in 0..c {
+                    let given = if x[i] == y[i] { left[i] } else { 0.0 };
+                    gx[i] += given;
+                    left[i] -= given;
+                }
+            }
         }
     }
 }
 
 vectorised! {
-    /// Gives what is left of each gradient to the first pixel that holds the maximum.
-    fn give(x: &[f32], y: &[f32], left: &mut [f32], out: &mut [f32]) {
-        for (((out, left), &x), &y) in out.iter_mut().zip(left).zip(x).zip(y) {
-            let given = if x == y { *left } else { 0.0 };
-            *out += given;
-            *left -= given;
+    fn mean(x: &[f32], corners: &[usize], offsets: &[usize], c: usize, y: &mut [f32]) {
+        let share = 1.0 / offsets.len() as f32;
+        for (corner, y) in corners.iter().zip(y.chunks_exact_mut(c)) {
+            y.fill(0.0);
+            for offset in offsets {
+                for (y, x) in y.iter_mut().zip(&x[corner + offset..][..c]) {
+                    *y += x;
+                }
+            }
+            y.iter_mut().for_each(|y| *y *= share);
+        }
+    }
+}
+
+vectorised! {
+    fn mean_back(g: &[f32], corners: &[usize], offsets: &[usize], c: usize, gx: &mut [f32]) {
+        let share = 1.0 / offsets.len() as f32;
+        for (corner, g) in corners.iter().zip(g.chunks_exact(c)) {
+            for offset in offsets {
+                for (gx, g) in gx[corner + offset..][..c].iter_mut().zip(g) {
+                    *gx += share * g;
+                }
+            }
         }
     }
 }

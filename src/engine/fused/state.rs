@@ -2,17 +2,20 @@
 
 use std::sync::Mutex;
 
-use super::graph::Graph;
+use rayon::prelude::*;
+
+use super::graph::{Graph, Node};
 use super::op::{How, Sparse};
 use super::pass::{Ask, Own, Plan, Sums, Weighted, Workspace};
 use crate::Result;
 use crate::engine::{Batch, ClippedSum, Gradients, Weights};
+use crate::nn::host::Host;
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, workers};
 
 /// Numbers in the buffers of the examples that a worker has in hand: about what its share of the
 /// processor's caches holds.
-const IN_HAND: usize = 1 << 20;
+const IN_HAND: usize = 1 << 21;
 
 /// Parts of a batch whose sums are made one by one and added in order. More of them could be
 /// worked on at once; each costs one pass over all parameters.
@@ -24,8 +27,6 @@ pub(super) struct State {
     graph: Graph,
     workspaces: Mutex<Vec<Workspace>>,
     sums: Mutex<Vec<Sums>>,
-    small: Vec<f32>,
-    large: Vec<f32>,
 }
 
 impl State {
@@ -36,8 +37,6 @@ impl State {
             graph: Graph::of(network.input_shape(), network.specs()),
             workspaces: Mutex::default(),
             sums: Mutex::default(),
-            small: Vec::new(),
-            large: Vec::new(),
         }
     }
 
@@ -49,16 +48,28 @@ impl State {
     /// Takes over the network's parameters.
     pub(super) fn load(&mut self, network: &Network) {
         let hosts = network.hosts();
-        let mut hosts = hosts.iter();
-        for node in &mut self.graph.nodes {
-            self.small.resize(node.op.small(), 0.0);
-            self.large.resize(node.op.large(), 0.0);
-            for (part, host) in node.op.layout().iter().zip(&mut hosts) {
-                let own = if part.small { &mut self.small } else { &mut self.large };
-                part.take(host.slice(), own);
-            }
-            node.op.load(&self.small, &self.large);
-        }
+        let mut rest = hosts.as_slice();
+        let each: Vec<(&mut Node, &[Host])> = self
+            .graph
+            .nodes
+            .iter_mut()
+            .map(|node| {
+                let (own, others) = rest.split_at(node.op.layout().len());
+                rest = others;
+                (node, own)
+            })
+            .collect();
+        each.into_par_iter().for_each_init(
+            || (Vec::new(), Vec::new()),
+            |(small, large), (node, hosts)| {
+                small.resize(node.op.small(), 0.0);
+                large.resize(node.op.large(), 0.0);
+                for (part, host) in node.op.layout().iter().zip(hosts) {
+                    part.take(host.slice(), if part.small { &mut *small } else { &mut *large });
+                }
+                node.op.load(small, large);
+            },
+        );
     }
 
     /// Weights in the layers' own layouts.
@@ -105,7 +116,7 @@ impl State {
     ) -> Result<ClippedSum> {
         let weights = if let Ask::Clip { weights, .. } = ask { *weights } else { None };
         let plan = Plan::of(&self.graph, batch.copies(), weights);
-        let chunk = chunk.unwrap_or_else(|| (IN_HAND / (plan.row * batch.copies())).clamp(1, 64));
+        let chunk = chunk.unwrap_or_else(|| (IN_HAND / (plan.row * batch.copies())).clamp(2, 64));
         let mut ids = batch.finite();
         // An example with finite features can still have a gradient that overflows. It is then
         // taken out and all is done again, so that the others fall into the very chunks, and
@@ -128,7 +139,7 @@ impl State {
                 norms[id] = norm;
             }
         }
-        let sum = self.unload(&plan, network, sums, sparse);
+        let sum = self.unload(&plan, network, &sums, sparse);
         Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - ids.len() })
     }
 
@@ -141,8 +152,9 @@ impl State {
         ask: &Ask,
         chunk: usize,
     ) -> Result<(Sums, Vec<Vec<f32>>)> {
-        let segments: Vec<&[usize]> =
-            ids.chunks(ids.len().div_ceil(SEGMENTS).next_multiple_of(chunk.min(4)).max(1)).collect();
+        // At least eight examples in each, so that passes over all parameters stay rare.
+        let segment = ids.len().div_ceil(SEGMENTS).max(8).next_multiple_of(chunk.min(8));
+        let segments: Vec<&[usize]> = ids.chunks(segment).collect();
         let nodes = &self.graph.nodes;
         let mut all = Sums { dense: vec![0.0; plan.len], ..Sums::default() };
         let mut tables: Vec<Vec<f32>> = nodes
@@ -179,30 +191,41 @@ impl State {
         &self,
         plan: &Plan,
         network: &Network,
-        mut sums: Sums,
+        sums: &Sums,
         tables: Vec<Vec<f32>>,
     ) -> Gradients {
         let mut gradients = Gradients::zeros_like(network);
-        let (small, _) = sums.dense.split_at(self.graph.small);
-        let small = small.to_vec();
-        let mut entries = gradients.entries.iter_mut();
-        for (i, (node, mut table)) in self.graph.nodes.iter().zip(tables).enumerate() {
+        let mut rest = gradients.entries.as_mut_slice();
+        let each: Vec<_> = self
+            .graph
+            .nodes
+            .iter()
+            .zip(tables)
+            .enumerate()
+            .map(|(i, (node, table))| {
+                let (own, others) =
+                    std::mem::take(&mut rest).split_at_mut(node.op.layout().len());
+                rest = others;
+                (i, node, table, own)
+            })
+            .collect();
+        each.into_par_iter().for_each(|(i, node, mut large, entries)| {
             if plan.how[i].is_some() && !node.op.is_sparse() {
-                table.clear();
-                let sum = &mut sums.dense[plan.dense[i]..plan.dense[i] + node.op.instance_len()];
-                table.extend_from_slice(sum);
-                table.resize(node.op.large(), 0.0);
-                node.op.finish(&mut table);
+                let sum = &sums.dense[plan.dense[i]..plan.dense[i] + node.op.instance_len()];
+                large.extend_from_slice(sum);
+                large.resize(node.op.large(), 0.0);
+                node.op.finish(&mut large);
             }
-            let small = &small[node.small..node.small + node.op.small()];
-            for (part, entry) in node.op.layout().iter().zip(&mut entries) {
+            let small = &sums.dense[node.small..node.small + node.op.small()];
+            for (part, entry) in node.op.layout().iter().zip(entries) {
                 match part.small {
                     true => part.give(small, &mut entry.values),
-                    false if table.is_empty() => {}
-                    false => part.give(&table, &mut entry.values),
+                    // Nothing was computed: its weights are all zero.
+                    false if large.is_empty() => {}
+                    false => part.give(&large, &mut entry.values),
                 }
             }
-        }
+        });
         gradients
     }
 }
