@@ -5,6 +5,7 @@ use super::layout::{Map, Part};
 use super::op::{Chunk, How, Op, Rows, Scratch, Seen, room};
 use super::outer;
 use super::patches::Walk;
+use super::pixels::Pixels;
 use super::standardise::Standardise;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
@@ -26,6 +27,7 @@ pub(super) struct Conv {
     /// `[kernel, outputs] x [inputs]`, kernel turned by half a circle.
     turned: Vec<f32>,
     standardise: Option<Standardise>,
+    pixels: Option<Pixels>,
 }
 
 /// What a convolution is.
@@ -76,7 +78,8 @@ impl Conv {
         });
         let area = spec.kernel[0] * spec.kernel[1];
         let len = area * part * spec.out;
-        let map = Map::Kernel { groups: spec.groups, out: spec.out / spec.groups, input: part, area };
+        let map =
+            Map::Kernel { groups: spec.groups, out: spec.out / spec.groups, input: part, area };
         let mut parts = vec![Part::large(0, map)];
         if spec.bias {
             parts.push(Part::small(0, spec.out));
@@ -84,8 +87,10 @@ impl Conv {
         if standardise.as_ref().is_some_and(Standardise::has_gain) {
             parts.push(Part::large(len, Map::Plain { len: spec.out }));
         }
+        let pixels = Pixels::of(&walk, spec.groups);
         Self {
             walks,
+            pixels,
             out: spec.out,
             way_back,
             activation: spec.activation,
@@ -113,7 +118,10 @@ impl Conv {
     /// A convolution with a kernel of one pixel and steps of one: patches are the pixels.
     fn is_plain(&self) -> bool {
         let walk = &self.walks[0];
-        walk.kernel == [1, 1] && walk.stride == [1, 1] && walk.padding == [0, 0] && walk.part == walk.channels
+        walk.kernel == [1, 1]
+            && walk.stride == [1, 1]
+            && walk.padding == [0, 0]
+            && walk.part == walk.channels
     }
 
     /// The patches of some images, `[images, positions, patch]`.
@@ -193,7 +201,8 @@ impl Op for Conv {
 
     fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], scratch: &mut Scratch) {
         debug_assert_eq!(x.len(), rows.all() * self.image());
-        let blocks = x.chunks(self.block() * self.image()).zip(y.chunks_mut(self.block() * self.len()));
+        let blocks =
+            x.chunks(self.block() * self.image()).zip(y.chunks_mut(self.block() * self.len()));
         for (x, y) in blocks {
             let positions = y.len() / self.out;
             for (group, weight) in self.weight.chunks_exact(self.group_len()).enumerate() {
@@ -262,7 +271,12 @@ impl Op for Conv {
                 let positions = g.len() / outputs;
                 let patches = room(&mut scratch.patches, positions * self.patch());
                 let weight = Matrix::new(weight, self.patch(), outputs);
-                product(patches, Store::Replace, Matrix::new(g, positions, outputs), weight.transposed());
+                product(
+                    patches,
+                    Store::Replace,
+                    Matrix::new(g, positions, outputs),
+                    weight.transposed(),
+                );
                 let each = patches.chunks_exact(self.positions() * self.patch());
                 for (gx, patches) in gx.chunks_exact_mut(self.image()).zip(each) {
                     self.walks[group].scatter(patches, gx);
@@ -274,7 +288,8 @@ impl Op for Conv {
     fn how(&self, copies: usize, weighted: bool) -> How {
         let outputs = self.out / self.walks.len();
         // Ghost norms through a standardisation read the output of the product itself.
-        let bare = self.bias.is_none() && self.activation == Activation::None && self.walks.len() == 1;
+        let bare =
+            self.bias.is_none() && self.activation == Activation::None && self.walks.len() == 1;
         if weighted || self.standardise.is_some() && !bare {
             return How::Instance;
         }
@@ -283,19 +298,29 @@ impl Op for Conv {
 
     fn squares(&self, seen: Seen, _: Option<&[f32]>, squares: &mut [f64], scratch: &mut Scratch) {
         let outputs = self.out / self.walks.len();
+        let positions = seen.rows.copies * self.positions();
         let mut columns = vec![0.0; outputs];
         for (i, square) in squares.iter_mut().enumerate() {
             let seen = seen.example(i);
             let mut clear = outer::ordinary(seen.x) && outer::ordinary(seen.g);
             let mut found = 0.0;
             for group in 0..self.walks.len() {
-                let patches = self.patches(group, seen.x, &mut scratch.patches);
-                let g = self.share(group, seen.g, &mut scratch.fourth);
+                let Scratch { patches, second, third, fourth, fifth, .. } = &mut *scratch;
+                if let Some(pixels) = &self.pixels {
+                    pixels.gram(seen.x, second, third, (patches, fourth));
+                } else {
+                    let patches = self.patches(group, seen.x, patches);
+                    outer::gram(patches, positions, second);
+                    let sums = room(third, positions);
+                    let each = patches.chunks_exact(self.patch());
+                    sums.iter_mut().zip(each).for_each(|(sum, p)| *sum = outer::total(p));
+                }
+                let g = self.share(group, seen.g, fourth);
                 columns.fill(0.0);
-                let spare = (&mut scratch.second, &mut scratch.third);
-                clear &= outer::ghost_columns(patches, g, g.len() / outputs, &mut columns, spare);
+                let gram = &second[..positions * positions];
+                clear &= outer::ghost_columns(gram, g, &mut columns, fifth);
                 if let Some(standardise) = &self.standardise {
-                    let ghost = standardise.ghost(patches, g, seen.y, &columns);
+                    let ghost = standardise.ghost(&third[..positions], g, seen.y, &columns);
                     clear &= ghost.clear;
                     found += ghost.square;
                 } else {
@@ -335,7 +360,13 @@ impl Op for Conv {
         self.weight.len()
     }
 
-    fn weighted_sum(&self, seen: Seen, factors: Option<&[f32]>, sum: &mut [f32], scratch: &mut Scratch) {
+    fn weighted_sum(
+        &self,
+        seen: Seen,
+        factors: Option<&[f32]>,
+        sum: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let outputs = self.out / self.walks.len();
         let copies = seen.rows.copies;
         // Whole examples, so that each block has its own factors.
@@ -345,7 +376,9 @@ impl Op for Conv {
         for (at, (x, g)) in xs.zip(gs).enumerate() {
             let rows = g.len() / self.out;
             let factors = factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
-            for (group, sum) in sum[..self.weight.len()].chunks_exact_mut(self.group_len()).enumerate() {
+            for (group, sum) in
+                sum[..self.weight.len()].chunks_exact_mut(self.group_len()).enumerate()
+            {
                 let patches = self.patches(group, x, &mut scratch.patches);
                 let g = self.share(group, g, &mut scratch.second);
                 debug_assert_eq!(g.len(), rows * outputs);

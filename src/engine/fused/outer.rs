@@ -22,23 +22,28 @@ pub(super) fn how(positions: usize, inputs: usize, outputs: usize) -> How {
     }
 }
 
-/// `‖aᵀ g‖²` per output column: `Σₜ g[t,o] (a aᵀ g)[t,o]`, added to `columns`. Returns whether
+/// `a aᵀ`.
+pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'a [f32] {
+    let out = room(out, positions * positions);
+    let a = Matrix::new(a, positions, a.len() / positions);
+    product(out, Store::Replace, a, a.transposed());
+    out
+}
+
+/// `‖aᵀ g‖²` per output column from `gram = a aᵀ`: `Σₜ g[t,o] (gram g)[t,o]`, added to `columns`. Returns whether
 /// that means anything: terms of either sign can cancel, and then what is left is rounding, in
 /// which an example could hide a gradient far longer than its norm. With the sum at least 1/256 of
 /// what it would be if all terms pointed the same way, the norm is good to about 1e-4 in the
 /// worst case (and to 1e-6 in all that are not made up); else it has to be formed.
 pub(super) fn ghost_columns(
-    a: &[f32],
+    gram: &[f32],
     g: &[f32],
-    positions: usize,
     columns: &mut [f64],
-    scratch: (&mut Vec<f32>, &mut Vec<f32>),
+    scratch: &mut Vec<f32>,
 ) -> bool {
-    let (inputs, outputs) = (a.len() / positions, g.len() / positions);
-    let gram = room(scratch.0, positions * positions);
-    let a = Matrix::new(a, positions, inputs);
-    product(gram, Store::Replace, a, a.transposed());
-    let turned = room(scratch.1, positions * outputs);
+    let outputs = columns.len();
+    let positions = g.len() / outputs;
+    let turned = room(scratch, g.len());
     let matrix = Matrix::new(gram, positions, positions);
     product(turned, Store::Replace, matrix, Matrix::new(g, positions, outputs));
     let (mut all, mut aligned) = (0.0, 0.0);
@@ -151,5 +156,20 @@ crate::nn::kernels::vectorised! {
         for (o, x) in out.iter_mut().zip(x) {
             *o += x;
         }
+    }
+}
+
+crate::nn::kernels::vectorised! {
+    /// The sum.
+    pub(super) fn total(values: &[f32]) -> f32 {
+        let mut lanes = [0.0f32; 16];
+        let blocks = values.chunks_exact(16);
+        let tail: f32 = blocks.remainder().iter().sum();
+        for block in blocks {
+            for (lane, v) in lanes.iter_mut().zip(block) {
+                *lane += v;
+            }
+        }
+        lanes.iter().sum::<f32>() + tail
     }
 }

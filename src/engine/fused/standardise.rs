@@ -86,7 +86,8 @@ impl Standardise {
                 self.length[first + o] = if floor { 0.0 } else { (s / guarded) as f32 };
             }
             let unit = &mut self.unit[first * self.patch..(first + outputs) * self.patch];
-            for (row, unit) in weight.chunks_exact_mut(outputs).zip(unit.chunks_exact_mut(outputs)) {
+            for (row, unit) in weight.chunks_exact_mut(outputs).zip(unit.chunks_exact_mut(outputs))
+            {
                 for (o, (w, u)) in row.iter_mut().zip(unit).enumerate() {
                     *u = ((f64::from(*w) - mean[o]) * f64::from(self.inverse[first + o])) as f32;
                     *w = *u * self.gain[first + o];
@@ -96,14 +97,14 @@ impl Standardise {
     }
 
     /// The square of the norm of one example's gradient from the squares of the columns of `γ`,
-    /// without `γ`: its column sums come from those of the patches, and its products with `ŵ`
+    /// without `γ`: its column sums come from the patches' own, `totals`, and its products with `ŵ`
     /// from the convolution's own output `y`, for which no bias and no activation may follow.
-    pub(super) fn ghost(&self, patches: &[f32], g: &[f32], y: &[f32], columns: &[f64]) -> Ghost {
+    pub(super) fn ghost(&self, totals: &[f32], g: &[f32], y: &[f32], columns: &[f64]) -> Ghost {
         let outputs = columns.len();
         let (mut sums, mut dots) = (vec![0.0f32; outputs], vec![0.0f32; outputs]);
-        let rows = patches.chunks_exact(self.patch).zip(g.chunks_exact(outputs));
-        for ((patch, g), y) in rows.zip(y.chunks_exact(outputs)) {
-            add_products(total(patch), g, y, &mut sums, &mut dots);
+        let rows = totals.iter().zip(g.chunks_exact(outputs));
+        for ((total, g), y) in rows.zip(y.chunks_exact(outputs)) {
+            add_products(*total, g, y, &mut sums, &mut dots);
         }
         let (mut square, mut clear) = (0.0, true);
         for o in 0..outputs {
@@ -199,20 +200,6 @@ impl Standardise {
                 gain[first..].iter_mut().zip(dots).for_each(|(gain, dot)| *gain = dot as f32);
             }
         }
-    }
-}
-
-vectorised! {
-    fn total(values: &[f32]) -> f32 {
-        let mut lanes = [0.0f32; 16];
-        let blocks = values.chunks_exact(16);
-        let tail: f32 = blocks.remainder().iter().sum();
-        for block in blocks {
-            for (lane, v) in lanes.iter_mut().zip(block) {
-                *lane += v;
-            }
-        }
-        lanes.iter().sum::<f32>() + tail
     }
 }
 

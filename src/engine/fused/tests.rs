@@ -129,14 +129,81 @@ fn convolutions_of_every_kind() {
     }
 }
 
+/// Many channels on few pixels: norms come from Gram matrices, of patches and of pixels.
+#[test]
+fn wide_convolutions_by_gram_matrices() {
+    for guard in [None, Some(Guard::Add(1e-4))] {
+        let standardised =
+            guard.map(|guard| Standardisation { gain: guard == Guard::Add(1.0), guard });
+        let wide = |input, out, stride| {
+            let padding = [1, 1];
+            let stride = [stride; 2];
+            let bias = standardised.is_none();
+            LayerSpec::Conv2d(Conv2dSpec {
+                padding,
+                stride,
+                bias,
+                standardised,
+                ..conv(input, out, 3)
+            })
+        };
+        let layers = [wide(16, 64, 1), LayerSpec::Tanh, wide(64, 32, 1), wide(32, 40, 2)];
+        let end = [LayerSpec::Relu, LayerSpec::Flatten, linear(160, 3)];
+        let layers = [&layers[..], &end[..]].concat();
+        let how = Fused::default().how(&network(&[16, 3, 3], &layers, 1));
+        // Standardised ones only where no activation follows.
+        assert!(how.iter().filter(|&&how| how == "ghost").count() >= 2, "{how:?}");
+        agree("wide", &[16, 3, 3], &layers);
+    }
+}
+
+/// Two positions whose gradients cancel all but exactly: what is left of the Gram matrix is
+/// rounding, and the gradient must be formed to be clipped.
+#[test]
+fn an_example_cannot_hide_in_cancelling_terms() {
+    let layers = [
+        LayerSpec::Conv2d(Conv2dSpec { bias: false, ..conv(64, 64, 1) }),
+        LayerSpec::Flatten,
+        linear(128, 2),
+    ];
+    let network = Network::build(&[64, 1, 2], &layers, |path, shape, _| {
+        let n: usize = shape.iter().product();
+        // The two positions of a channel, neighbours in the flattened features, pull in opposite
+        // directions, so that gradients cancel where the inputs agree.
+        let number = |i: usize| match path {
+            "2.weight" => [0.1, -0.1][(i / 2 + i % 2) % 2] * (1.0 + (i / 4) as f32 / 64.0),
+            "0.weight" => ((i * 7919) % 13) as f32 / 130.0,
+            _ => 0.0,
+        };
+        (0..n).map(number).collect()
+    })
+    .unwrap();
+    for shift in [0.0, 1e-5, 1e-4, 1e-3, 1e-1] {
+        let features =
+            (0..128).map(|i| 20.0 + (i / 2 % 7) as f32 + if i % 2 == 0 { 0.0 } else { shift });
+        let one = Batch::new(features.collect(), &[64, 1, 2], vec![1]).unwrap();
+        let all = ClipRule::unclipped();
+        let right = Oracle.clipped_sum(&network, &one, &all).unwrap();
+        let clip = ClipRule::flat(f64::from(right.norms[0]) / 10.0);
+        let share = Fused::default().clipped_sum(&network, &one, &clip).unwrap();
+        let off = f64::from(share.norms[0] / right.norms[0]) - 1.0;
+        assert!(off.abs() < 2e-4, "shift {shift}: {off:e}");
+        let bound = f64::from(right.norms[0]) / 10.0;
+        assert!(share.sum.l2_norm() <= bound * (1.0 + 2e-4), "shift {shift}");
+    }
+}
+
 #[test]
 fn residuals_norms_and_pools() {
-    let norm = |channels, groups| {
-        LayerSpec::GroupNorm(GroupNormSpec { groups, channels, epsilon: 1e-5 })
+    let norm =
+        |channels, groups| LayerSpec::GroupNorm(GroupNormSpec { groups, channels, epsilon: 1e-5 });
+    let same = |input, out| {
+        LayerSpec::Conv2d(Conv2dSpec { padding: [1, 1], bias: false, ..conv(input, out, 3) })
     };
-    let same = |input, out| LayerSpec::Conv2d(Conv2dSpec { padding: [1, 1], bias: false, ..conv(input, out, 3) });
-    let body = vec![norm(4, 2), LayerSpec::Relu, same(4, 4), norm(4, 4), LayerSpec::Tanh, same(4, 4)];
-    let down = |out| LayerSpec::Conv2d(Conv2dSpec { stride: [2, 2], padding: [1, 1], ..conv(4, out, 3) });
+    let body =
+        vec![norm(4, 2), LayerSpec::Relu, same(4, 4), norm(4, 4), LayerSpec::Tanh, same(4, 4)];
+    let down =
+        |out| LayerSpec::Conv2d(Conv2dSpec { stride: [2, 2], padding: [1, 1], ..conv(4, out, 3) });
     let short = LayerSpec::Conv2d(Conv2dSpec { stride: [2, 2], ..conv(4, 6, 1) });
     let layers = vec![
         same(3, 4),
@@ -162,7 +229,8 @@ fn residuals_norms_and_pools() {
 #[test]
 fn text_and_plain_features() {
     let words = || LayerSpec::Embedding(EmbeddingSpec { vocabulary: 7, features: 5 });
-    let memory = |inputs, bidirectional| LayerSpec::Lstm(LstmSpec { inputs, hidden: 4, bidirectional });
+    let memory =
+        |inputs, bidirectional| LayerSpec::Lstm(LstmSpec { inputs, hidden: 4, bidirectional });
     let norm = |features| LayerSpec::LayerNorm(LayerNormSpec { features, epsilon: 1e-5 });
     let end = |inputs| [LayerSpec::MeanOverTime, linear(inputs, 3)].to_vec();
     agree("words", &[6], &[vec![words()], end(5)].concat());
