@@ -54,7 +54,9 @@ impl ClipRule {
     pub fn factor(&self, norm: f32) -> f32 {
         let Self::Flat { max_grad_norm } = *self;
         let norm = f64::from(norm);
-        if norm > max_grad_norm { (max_grad_norm / norm) as f32 } else { 1.0 }
+        let factor = if norm > max_grad_norm { (max_grad_norm / norm) as f32 } else { 1.0 };
+        // Below the normal numbers rounding alone could double it.
+        if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
     }
 
     /// How far, in L2 norm, the sum can be from that of a neighbouring data set.
@@ -102,6 +104,8 @@ mod tests {
             let clipped = f64::from(norm) * f64::from(rule.factor(norm));
             assert!(clipped <= 0.1 * (1.0 + 1e-6), "norm {norm} becomes {clipped}");
         }
+        let tiny = ClipRule::flat(2.4e-7);
+        assert!(f64::from(tiny.factor(3.4e38)) * 3.4e38 <= 2.4e-7 * (1.0 + 1e-6));
         assert_eq!(rule.factor(0.0), 1.0);
         assert_eq!(rule.factor(0.05), 1.0);
     }

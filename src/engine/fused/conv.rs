@@ -296,14 +296,20 @@ impl Op for Conv {
         outer::how(copies * self.positions(), self.patch(), outputs)
     }
 
-    fn squares(&self, seen: Seen, _: Option<&[f32]>, squares: &mut [f64], scratch: &mut Scratch) {
+    fn squares(
+        &self,
+        seen: Seen,
+        _: Option<&[f32]>,
+        squares: &mut [f64],
+        alone: &mut Vec<usize>,
+        scratch: &mut Scratch,
+    ) {
         let outputs = self.out / self.walks.len();
         let positions = seen.rows.copies * self.positions();
-        let mut columns = vec![0.0; outputs];
+        let (mut columns, mut aligned) = (vec![0.0; outputs], vec![0.0; outputs]);
         for (i, square) in squares.iter_mut().enumerate() {
             let seen = seen.example(i);
-            let mut clear = outer::ordinary(seen.x) && outer::ordinary(seen.g);
-            let mut found = 0.0;
+            let (mut found, mut most, mut sure) = (0.0, 0.0, true);
             for group in 0..self.walks.len() {
                 let Scratch { patches, second, third, fourth, fifth, .. } = &mut *scratch;
                 if let Some(pixels) = &self.pixels {
@@ -316,48 +322,41 @@ impl Op for Conv {
                     sums.iter_mut().zip(each).for_each(|(sum, p)| *sum = outer::total(p));
                 }
                 let g = self.share(group, seen.g, fourth);
-                columns.fill(0.0);
                 let gram = &second[..positions * positions];
-                clear &= outer::ghost_columns(gram, g, &mut columns, fifth);
+                outer::ghost_columns(gram, g, &mut columns, &mut aligned, fifth);
                 if let Some(standardise) = &self.standardise {
-                    let ghost = standardise.ghost(&third[..positions], g, seen.y, &columns);
-                    clear &= ghost.clear;
-                    found += ghost.square;
+                    let totals = &third[..positions];
+                    match standardise.ghost(totals, g, seen.y, &columns, &aligned) {
+                        Some(square) => found += square,
+                        None => sure = false,
+                    }
                 } else {
                     found += columns.iter().sum::<f64>();
+                    most += aligned.iter().sum::<f64>();
                 }
             }
-            if !clear {
-                let mut instance = std::mem::take(&mut scratch.instance);
-                let formed = room(&mut instance, self.weight.len());
-                self.instance(seen, formed, scratch);
-                found = self.square(formed, None);
-                scratch.instance = instance;
+            let ordinary = outer::ordinary(seen.x) && outer::ordinary(seen.g);
+            match sure && ordinary && outer::clear(found, most) {
+                true => *square += found,
+                false => alone.push(i),
             }
-            *square += found;
         }
     }
 
     fn instance(&self, seen: Seen, out: &mut [f32], scratch: &mut Scratch) {
         let positions = seen.rows.copies * self.positions();
         let outputs = self.out / self.walks.len();
-        for (group, out) in out.chunks_exact_mut(self.group_len()).enumerate() {
+        let (weight, gain) = out.split_at_mut(self.weight.len());
+        for (group, out) in weight.chunks_exact_mut(self.group_len()).enumerate() {
             let patches = self.patches(group, seen.x, &mut scratch.patches);
             let g = self.share(group, seen.g, &mut scratch.second);
             let patches = Matrix::new(patches, positions, self.patch());
-            product(out, Store::Replace, patches.transposed(), Matrix::new(g, positions, outputs));
+            let g = Matrix::new(g, positions, outputs);
+            product(out, Store::Replace, patches.transposed(), g);
         }
-    }
-
-    fn square(&self, instance: &[f32], weights: Option<&[f32]>) -> f64 {
-        match &self.standardise {
-            None => outer::weighted_squares(instance, weights),
-            Some(standardise) => standardise.square(instance, weights),
+        if let Some(standardise) = &self.standardise {
+            standardise.pull(weight, gain);
         }
-    }
-
-    fn instance_len(&self) -> usize {
-        self.weight.len()
     }
 
     fn weighted_sum(
@@ -387,10 +386,18 @@ impl Op for Conv {
         }
     }
 
-    fn finish(&self, large: &mut [f32]) {
+    /// Sums are by the weights that the convolution multiplies with.
+    fn indirect(&self) -> Option<usize> {
+        self.standardise.as_ref().map(|_| self.weight.len())
+    }
+
+    fn finish(&self, indirect: &[f32], large: &mut [f32]) {
         if let Some(standardise) = &self.standardise {
-            let (weight, gain) = large.split_at_mut(self.weight.len());
-            standardise.finish(weight, gain);
+            let mut pulled = indirect.to_vec();
+            pulled.resize(large.len(), 0.0);
+            let (weight, gain) = pulled.split_at_mut(self.weight.len());
+            standardise.pull(weight, gain);
+            outer::add(large, &pulled);
         }
     }
 }

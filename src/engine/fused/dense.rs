@@ -98,31 +98,28 @@ impl Op for Dense {
         seen: Seen,
         weights: Option<&[f32]>,
         squares: &mut [f64],
+        alone: &mut Vec<usize>,
         scratch: &mut Scratch,
     ) {
         let positions = seen.rows.copies * self.steps;
-        match weights {
-            Some(weights) => self.weighted_squares(seen, weights, squares, scratch),
-            None if positions == 1 => {
-                let each = seen.x.chunks_exact(self.inputs).zip(seen.g.chunks_exact(self.outputs));
-                for ((x, g), square) in each.zip(squares) {
-                    *square += outer::ghost_vector(x, g);
-                }
-            }
-            None => {
-                let mut columns = vec![0.0; self.outputs];
-                for (i, square) in squares.iter_mut().enumerate() {
-                    let seen = seen.example(i);
-                    columns.fill(0.0);
-                    let gram = outer::gram(seen.x, positions, &mut scratch.second);
-                    let clear = outer::ordinary(seen.x)
-                        && outer::ordinary(seen.g)
-                        && outer::ghost_columns(gram, seen.g, &mut columns, &mut scratch.third);
-                    *square += match clear {
-                        true => columns.iter().sum::<f64>(),
-                        false => self.formed(seen, None, scratch),
-                    };
-                }
+        if let (1, Some(weights)) = (positions, weights) {
+            return self.weighted_squares(seen, weights, squares, alone, scratch);
+        }
+        if positions == 1 {
+            let each = seen.x.chunks_exact(self.inputs).zip(seen.g.chunks_exact(self.outputs));
+            each.zip(squares).for_each(|((x, g), square)| *square += outer::ghost_vector(x, g));
+            return;
+        }
+        let (mut columns, mut aligned) = (vec![0.0; self.outputs], vec![0.0; self.outputs]);
+        for (i, square) in squares.iter_mut().enumerate() {
+            let seen = seen.example(i);
+            let gram = outer::gram(seen.x, positions, &mut scratch.second);
+            outer::ghost_columns(gram, seen.g, &mut columns, &mut aligned, &mut scratch.third);
+            let found = columns.iter().sum::<f64>();
+            let ordinary = outer::ordinary(seen.x) && outer::ordinary(seen.g);
+            match ordinary && outer::clear(found, aligned.iter().sum()) {
+                true => *square += found,
+                false => alone.push(i),
             }
         }
     }
@@ -131,10 +128,6 @@ impl Op for Dense {
         let positions = seen.rows.copies * self.steps;
         let x = Matrix::new(seen.x, positions, self.inputs);
         product(out, Store::Replace, x.transposed(), Matrix::new(seen.g, positions, self.outputs));
-    }
-
-    fn square(&self, instance: &[f32], weights: Option<&[f32]>) -> f64 {
-        outer::weighted_squares(instance, weights)
     }
 
     fn weighted_sum(
@@ -156,6 +149,7 @@ impl Dense {
         seen: Seen,
         weights: &[f32],
         squares: &mut [f64],
+        alone: &mut Vec<usize>,
         scratch: &mut Scratch,
     ) {
         let examples = squares.len();
@@ -164,25 +158,15 @@ impl Dense {
         let sums = room(&mut scratch.third, examples * self.outputs);
         let x = Matrix::new(x, examples, self.inputs);
         product(sums, Store::Replace, x, Matrix::new(weights, self.inputs, self.outputs));
-        let mut found = Vec::with_capacity(examples);
-        for (sums, g) in sums.chunks_exact(self.outputs).zip(seen.g.chunks_exact(self.outputs)) {
-            let each = sums.iter().zip(g).map(|(&s, &g)| f64::from(s) * f64::from(g).powi(2));
-            found.push(each.sum::<f64>());
-        }
-        for (i, square) in squares.iter_mut().enumerate() {
+        let rows = sums.chunks_exact(self.outputs).zip(seen.g.chunks_exact(self.outputs));
+        for (i, ((sums, g), square)) in rows.zip(squares).enumerate() {
             let seen = seen.example(i);
-            let clear = outer::ordinary(seen.x) && outer::ordinary(seen.g);
-            *square += if clear { found[i] } else { self.formed(seen, Some(weights), scratch) };
+            if outer::ordinary(seen.x) && outer::ordinary(seen.g) {
+                let each = sums.iter().zip(g).map(|(&s, &g)| f64::from(s) * f64::from(g).powi(2));
+                *square += each.sum::<f64>();
+            } else {
+                alone.push(i);
+            }
         }
-    }
-
-    /// The square by the gradient itself.
-    fn formed(&self, seen: Seen, weights: Option<&[f32]>, scratch: &mut Scratch) -> f64 {
-        let mut instance = std::mem::take(&mut scratch.instance);
-        let out = room(&mut instance, self.weight.len());
-        self.instance(seen, out, scratch);
-        let square = outer::weighted_squares(out, weights);
-        scratch.instance = instance;
-        square
     }
 }

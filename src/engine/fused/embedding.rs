@@ -48,7 +48,11 @@ impl Op for Embedding {
     }
 
     /// Tokens have no gradient.
-    fn backward(&self, _: Chunk, _: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {}
+    fn backward(&self, _: Chunk, gx: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {
+        if let Some((gx, Store::Replace)) = gx {
+            gx.fill(0.0);
+        }
+    }
 
     fn how(&self, _: usize, _: bool) -> How {
         How::Ghost
@@ -58,33 +62,47 @@ impl Op for Embedding {
         true
     }
 
-    /// Gradients of equal tokens add up before their squares do.
-    fn squares(&self, seen: Seen, weights: Option<&[f32]>, squares: &mut [f64], _: &mut Scratch) {
-        let mut total = vec![0.0f32; self.features];
-        let mut order: Vec<(usize, usize)> = Vec::new();
+    fn squares(
+        &self,
+        seen: Seen,
+        weights: Option<&[f32]>,
+        squares: &mut [f64],
+        _: &mut Vec<usize>,
+        _: &mut Scratch,
+    ) {
         for (i, square) in squares.iter_mut().enumerate() {
-            let seen = seen.example(i);
-            order.clear();
-            order.extend(seen.x.iter().enumerate().map(|(at, &token)| (self.row(token), at)));
-            order.sort_unstable();
-            for same in order.chunk_by(|a, b| a.0 == b.0) {
-                total.fill(0.0);
-                for &(_, at) in same {
-                    outer::add(&mut total, &seen.g[at * self.features..(at + 1) * self.features]);
-                }
-                let row = same[0].0 * self.features;
+            self.totals(seen.example(i), |row, total| {
                 let weights = weights.map(|w| &w[row..row + self.features]);
-                *square += outer::weighted_squares(&total, weights);
-            }
+                *square += outer::weighted_squares(total, weights);
+            });
         }
     }
 
     fn rows(&self, seen: Seen, factors: Option<&[f32]>, sum: &mut Sparse) {
-        let per = seen.rows.copies * self.steps;
-        for (at, (token, g)) in seen.x.iter().zip(seen.g.chunks_exact(self.features)).enumerate() {
-            let factor = factors.map_or(1.0, |f| f[at / per]);
-            sum.at.push(self.row(*token) * self.features);
-            sum.values.extend(g.iter().map(|g| factor * g));
+        for i in 0..seen.rows.examples {
+            let factor = factors.map_or(1.0, |f| f[i]);
+            self.totals(seen.example(i), |row, total| {
+                sum.at.push(row);
+                sum.values.extend(total.iter().map(|g| factor * g));
+            });
+        }
+    }
+}
+
+impl Embedding {
+    /// Calls `found` with every row of the table that one example's tokens read, and its gradient:
+    /// gradients of equal tokens add up, and what they add up to is measured and summed.
+    fn totals(&self, seen: Seen, mut found: impl FnMut(usize, &[f32])) {
+        let tokens = seen.x.iter().enumerate().map(|(at, &token)| (self.row(token), at));
+        let mut order: Vec<(usize, usize)> = tokens.collect();
+        order.sort_unstable();
+        let mut total = vec![0.0f32; self.features];
+        for same in order.chunk_by(|a, b| a.0 == b.0) {
+            total.fill(0.0);
+            for &(_, at) in same {
+                outer::add(&mut total, &seen.g[at * self.features..(at + 1) * self.features]);
+            }
+            found(same[0].0 * self.features, &total);
         }
     }
 }

@@ -261,10 +261,6 @@ impl Op for Lstm {
         }
     }
 
-    fn square(&self, instance: &[f32], weights: Option<&[f32]>) -> f64 {
-        outer::weighted_squares(instance, weights)
-    }
-
     fn weighted_sum(
         &self,
         seen: Seen,

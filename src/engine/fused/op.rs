@@ -25,7 +25,6 @@ pub(super) struct Scratch {
     pub(super) third: Vec<f32>,
     pub(super) fourth: Vec<f32>,
     pub(super) fifth: Vec<f32>,
-    pub(super) instance: Vec<f32>,
 }
 
 /// A buffer of exactly this length; what it holds is whatever was there.
@@ -138,30 +137,23 @@ pub(super) trait Op: Send + Sync {
         How::Instance
     }
 
-    /// Adds to each example's square of the norm that of the large parameters' gradients.
-    /// Only asked if [`how`](Self::how) says `Ghost`.
+    /// Adds to each example's square of the norm that of the large parameters' gradients. Only
+    /// asked if [`how`](Self::how) says `Ghost`. An example whose square is mostly rounding goes
+    /// to `alone` instead: its gradient is formed, measured and added by itself, for the terms
+    /// that cancel in it would not among those of other examples.
     fn squares(
         &self,
         _seen: Seen,
         _weights: Option<&[f32]>,
         _squares: &mut [f64],
+        _alone: &mut Vec<usize>,
         _scratch: &mut Scratch,
     ) {
     }
 
-    /// Numbers of an instance: [`large`](Self::large), unless the layer derives some of its
-    /// parameters' gradients from those of others.
-    fn instance_len(&self) -> usize {
-        self.large()
-    }
-
-    /// One example's gradient by the large parameters.
+    /// One example's gradient by the large parameters: the very numbers that are measured are
+    /// added to the sum.
     fn instance(&self, _seen: Seen, _out: &mut [f32], _scratch: &mut Scratch) {}
-
-    /// The square of the norm of an instance.
-    fn square(&self, _instance: &[f32], _weights: Option<&[f32]>) -> f64 {
-        0.0
-    }
 
     /// Adds the sum over the chunk's examples of factor times gradient by the large parameters;
     /// `None` for factors that are all one.
@@ -173,6 +165,15 @@ pub(super) trait Op: Send + Sync {
         _scratch: &mut Scratch,
     ) {
     }
+
+    /// Numbers in a weighted sum if it is not by the parameters themselves but by what is made
+    /// of them, with [`finish`](Self::finish) as the way back; it then has a place of its own.
+    fn indirect(&self) -> Option<usize> {
+        None
+    }
+
+    /// Adds to `large` the gradient by the parameters that follows from an indirect sum.
+    fn finish(&self, _indirect: &[f32], _large: &mut [f32]) {}
 
     /// Itself, if it is a dropout layer: the pass draws what is kept.
     fn dropout(&self) -> Option<&super::plain::Dropout> {
@@ -186,10 +187,6 @@ pub(super) trait Op: Send + Sync {
 
     /// As [`weighted_sum`](Self::weighted_sum), for layers whose examples touch few rows.
     fn rows(&self, _seen: Seen, _factors: Option<&[f32]>, _sum: &mut Sparse) {}
-
-    /// Turns the sum of what [`instance`](Self::instance) makes into gradients by the parameters:
-    /// for layers whose weights are made from the parameters by a formula.
-    fn finish(&self, _large: &mut [f32]) {}
 }
 
 /// What a layer is given for its backward pass.

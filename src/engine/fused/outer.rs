@@ -30,34 +30,37 @@ pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'
     out
 }
 
-/// `‖aᵀ g‖²` per output column from `gram = a aᵀ`: `Σₜ g[t,o] (gram g)[t,o]`, added to `columns`. Returns whether
-/// that means anything: terms of either sign can cancel, and then what is left is rounding, in
-/// which an example could hide a gradient far longer than its norm. With the sum at least 1/256 of
-/// what it would be if all terms pointed the same way, the norm is good to about 1e-4 in the
-/// worst case (and to 1e-6 in all that are not made up); else it has to be formed.
+/// `‖aᵀ g‖²` per output column from `gram = a aᵀ`: `Σₜ g[t,o] (gram g)[t,o]`; and what it would
+/// be if all terms pointed the same way, `(Σₜ |g[t,o]| ‖aₜ‖)²`, of which rounding is a share.
 pub(super) fn ghost_columns(
     gram: &[f32],
     g: &[f32],
     columns: &mut [f64],
+    aligned: &mut [f64],
     scratch: &mut Vec<f32>,
-) -> bool {
+) {
     let outputs = columns.len();
     let positions = g.len() / outputs;
     let turned = room(scratch, g.len());
     let matrix = Matrix::new(gram, positions, positions);
     product(turned, Store::Replace, matrix, Matrix::new(g, positions, outputs));
-    let (mut all, mut aligned) = (0.0, 0.0);
+    columns.fill(0.0);
+    aligned.fill(0.0);
     for (t, (g, turned)) in g.chunks_exact(outputs).zip(turned.chunks_exact(outputs)).enumerate() {
-        let mut length = 0.0;
-        for ((column, &g), &turned) in columns.iter_mut().zip(g).zip(turned) {
-            let (g, share) = (f64::from(g), f64::from(g) * f64::from(turned));
-            *column += share;
-            all += share;
-            length += g * g;
+        let length = f64::from(gram[t * positions + t]).sqrt();
+        for (o, (&g, &turned)) in g.iter().zip(turned).enumerate() {
+            columns[o] += f64::from(g) * f64::from(turned);
+            aligned[o] += f64::from(g).abs() * length;
         }
-        aligned += (length * f64::from(gram[t * positions + t])).sqrt();
     }
-    all * 256.0 >= aligned * aligned
+    aligned.iter_mut().for_each(|a| *a *= *a);
+}
+
+/// Whether a square found from terms of either sign means anything: where they cancel, what is
+/// left is rounding, in which an example could hide a gradient far longer than its norm. At
+/// least 1/256 of what it would be if none cancelled leaves the norm good to about 1e-4.
+pub(super) fn clear(square: f64, aligned: f64) -> bool {
+    square * 256.0 >= aligned
 }
 
 /// `‖aᵀ g‖²` of one position: the outer product of two vectors has the product of their norms.

@@ -47,20 +47,21 @@ pub(super) struct Plan {
     pub(super) how: Vec<Option<How>>,
     /// Per value: whether its gradient is needed.
     needed: Vec<bool>,
-    /// Per node: where its instance begins among those of an example.
-    instances: Vec<usize>,
+    /// Per node: where the gradients by its large parameters begin in the dense sum. Those of
+    /// instances come first after the small ones, in the order of an example's instances.
+    pub(super) direct: Vec<usize>,
+    /// Per node: where its weighted sums begin, which for indirect ones is elsewhere.
+    pub(super) merged: Vec<usize>,
     /// Numbers in an example's instances.
     instance: usize,
-    /// Per node: where the sum over its large parameters begins in the dense sum, after the small
-    /// ones; instances come first.
-    pub(super) dense: Vec<usize>,
     pub(super) len: usize,
     /// Numbers of one row in all buffers.
     pub(super) row: usize,
 }
 
 impl Plan {
-    pub(super) fn of(graph: &Graph, copies: usize, weights: Option<&Own>) -> Self {
+    /// `plain` if sums are without norms.
+    pub(super) fn of(graph: &Graph, copies: usize, plain: bool, weights: Option<&Own>) -> Self {
         let nodes = &graph.nodes;
         let mut needed = vec![false];
         let how: Vec<Option<How>> = nodes
@@ -82,21 +83,29 @@ impl Plan {
                 large.then(|| node.op.how(copies, Own::of(weights, i).is_some()))
             })
             .collect();
-        let (mut dense, mut instances) = (vec![0; nodes.len()], vec![0; nodes.len()]);
-        let (mut at, mut instance) = (0, 0);
+        let mut direct = vec![0; nodes.len()];
+        let (mut at, mut instance) = (graph.small, 0);
         for round in [How::Instance, How::Ghost] {
             for (i, node) in nodes.iter().enumerate() {
                 if how[i] == Some(round) && !node.op.is_sparse() {
-                    (dense[i], instances[i]) = (graph.small + at, at);
-                    at += node.op.instance_len();
+                    direct[i] = at;
+                    at += node.op.large();
                 }
             }
             if round == How::Instance {
-                instance = at;
+                instance = at - graph.small;
+            }
+        }
+        let mut merged = direct.clone();
+        for (i, node) in nodes.iter().enumerate() {
+            let merges = how[i] == Some(How::Ghost) || plain && how[i].is_some();
+            if let (true, Some(len)) = (merges, node.op.indirect()) {
+                merged[i] = at;
+                at += len;
             }
         }
         let row = graph.input + nodes.iter().map(|n| 2 * n.op.len() + n.op.kept()).sum::<usize>();
-        Self { how, needed, instances, instance, dense, len: graph.small + at, row }
+        Self { how, needed, direct, merged, instance, len: at, row }
     }
 }
 
@@ -139,7 +148,10 @@ impl Workspace {
         let Ask::Clip { rule, weights } = ask else {
             return self.add(graph, plan, rows, None, sums);
         };
-        let squares = self.squares(graph, plan, rows, *weights);
+        let (mut squares, alone) = self.squares(graph, plan, rows, *weights);
+        for &(node, example) in &alone {
+            squares[example] += self.alone(graph, rows, node, example, *weights);
+        }
         let mut factors = Vec::with_capacity(rows.examples);
         for (i, square) in squares.into_iter().enumerate() {
             let square = square + self.instances(graph, plan, rows, i, *weights);
@@ -151,7 +163,13 @@ impl Workspace {
             let sum = &mut sums.dense[graph.small..graph.small + plan.instance];
             add_scaled(sum, factor, &self.instance[..plan.instance]);
         }
-        self.add(graph, plan, rows, Some(&factors), sums);
+        for &(node, example) in &alone {
+            self.alone(graph, rows, node, example, *weights);
+            let len = graph.nodes[node].op.large();
+            let sum = &mut sums.dense[plan.direct[node]..plan.direct[node] + len];
+            add_scaled(sum, factors[example], &self.instance[..len]);
+        }
+        self.add(graph, plan, rows, Some((&factors, &alone)), sums);
     }
 
     fn forward(&mut self, graph: &Graph, rows: Rows, batch: &Batch, ids: &[usize]) {
@@ -274,27 +292,52 @@ impl Workspace {
         }
     }
 
-    /// The squares of the norms of all that is not instantiated.
+    /// The squares of the norms of all that is not instantiated, and the pairs of node and example
+    /// that have to be after all.
     fn squares(
         &mut self,
         graph: &Graph,
         plan: &Plan,
         rows: Rows,
         weights: Option<&Own>,
-    ) -> Vec<f64> {
+    ) -> (Vec<f64>, Vec<(usize, usize)>) {
         let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
         let mut squares: Vec<f64> =
             small.map(|own| outer::weighted_squares(own, weights.map(|w| &w.small[..]))).collect();
         squares.resize(rows.examples, 0.0);
+        let (mut alone, mut pairs) = (Vec::new(), Vec::new());
         let mut scratch = std::mem::take(&mut self.scratch);
         for (i, node) in graph.nodes.iter().enumerate() {
             if plan.how[i] == Some(How::Ghost) {
-                let weights = Own::of(weights, i);
-                node.op.squares(self.seen(graph, i, rows), weights, &mut squares, &mut scratch);
+                let (seen, weights) = (self.seen(graph, i, rows), Own::of(weights, i));
+                node.op.squares(seen, weights, &mut squares, &mut alone, &mut scratch);
+                pairs.extend(alone.drain(..).map(|example| (i, example)));
             }
         }
         self.scratch = scratch;
-        squares
+        (squares, pairs)
+    }
+
+    /// Forms one example's gradient by one node's large parameters; the square of its norm.
+    fn alone(
+        &mut self,
+        graph: &Graph,
+        rows: Rows,
+        node: usize,
+        example: usize,
+        weights: Option<&Own>,
+    ) -> f64 {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut instance = std::mem::take(&mut self.instance);
+        let out = room(&mut instance, graph.nodes[node].op.large());
+        graph.nodes[node].op.instance(
+            self.seen(graph, node, rows).example(example),
+            out,
+            &mut scratch,
+        );
+        let square = outer::weighted_squares(out, Own::of(weights, node));
+        (self.scratch, self.instance) = (scratch, instance);
+        square
     }
 
     /// Forms example `i`'s instances; the square of their norm.
@@ -312,42 +355,52 @@ impl Workspace {
         room(&mut instance, plan.instance);
         for (at, node) in graph.nodes.iter().enumerate() {
             if plan.how[at] == Some(How::Instance) {
-                let start = plan.instances[at];
-                let out = &mut instance[start..start + node.op.instance_len()];
+                let start = plan.direct[at] - graph.small;
+                let out = &mut instance[start..start + node.op.large()];
                 node.op.instance(self.seen(graph, at, rows).example(i), out, &mut scratch);
-                square += node.op.square(out, Own::of(weights, at));
+                // While it is in the cache.
+                square += outer::weighted_squares(out, Own::of(weights, at));
             }
         }
         (self.scratch, self.instance) = (scratch, instance);
         square
     }
 
-    /// Adds the sums of all that is not instantiated; without factors, of everything.
+    /// Adds the sums of all that is not instantiated: with factors those of the examples that are
+    /// not summed alone, without factors everything.
     fn add(
         &mut self,
         graph: &Graph,
         plan: &Plan,
         rows: Rows,
-        factors: Option<&[f32]>,
+        factors: Option<(&[f32], &[(usize, usize)])>,
         sums: &mut Sums,
     ) {
         let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
         for (i, own) in small.enumerate() {
-            add_scaled(&mut sums.dense[..graph.small], factors.map_or(1.0, |f| f[i]), own);
+            add_scaled(&mut sums.dense[..graph.small], factors.map_or(1.0, |(f, _)| f[i]), own);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
+        let mut others = Vec::new();
         for (i, node) in graph.nodes.iter().enumerate() {
             match plan.how[i] {
                 None => continue,
                 Some(How::Instance) if factors.is_some() => continue,
                 _ => {}
             }
+            let factors = factors.map(|(factors, alone)| {
+                others.clear();
+                others.extend_from_slice(factors);
+                alone.iter().filter(|pair| pair.0 == i).for_each(|pair| others[pair.1] = 0.0);
+                others.as_slice()
+            });
             let seen = self.seen(graph, i, rows);
             if node.op.is_sparse() {
                 node.op.rows(seen, factors, &mut sums.sparse[i]);
                 continue;
             }
-            let sum = &mut sums.dense[plan.dense[i]..plan.dense[i] + node.op.instance_len()];
+            let len = node.op.indirect().unwrap_or(node.op.large());
+            let sum = &mut sums.dense[plan.merged[i]..plan.merged[i] + len];
             node.op.weighted_sum(seen, factors, sum, &mut scratch);
         }
         self.scratch = scratch;

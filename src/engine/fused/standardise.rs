@@ -5,6 +5,7 @@
 //! `gain r (γ - mean(γ) - ŵ (γ·ŵ))`, linear in `γ`; without the last term where a floor under the
 //! variance is active. The gradient by the gain is `γ·ŵ`.
 
+use super::outer;
 use crate::nn::kernels::vectorised;
 
 /// What keeps the root from zero.
@@ -27,13 +28,6 @@ pub(super) struct Standardise {
     length: Vec<f32>,
     /// ŵ, without the gain.
     unit: Vec<f32>,
-}
-
-/// What ghost norms come to.
-pub(super) struct Ghost {
-    pub(super) square: f64,
-    /// Whether it is what is left of much larger numbers: then it is mostly rounding.
-    pub(super) clear: bool,
 }
 
 impl Standardise {
@@ -97,108 +91,63 @@ impl Standardise {
     }
 
     /// The square of the norm of one example's gradient from the squares of the columns of `γ`,
-    /// without `γ`: its column sums come from the patches' own, `totals`, and its products with `ŵ`
-    /// from the convolution's own output `y`, for which no bias and no activation may follow.
-    pub(super) fn ghost(&self, totals: &[f32], g: &[f32], y: &[f32], columns: &[f64]) -> Ghost {
+    /// without `γ`: its column sums come from the patches' own, `totals`, and its products with
+    /// `ŵ` from the convolution's own output `y`, for which no bias and no activation may follow.
+    /// `aligned` are the columns' squares if no terms cancelled. `None` if what is left after
+    /// the projections is mostly rounding.
+    pub(super) fn ghost(
+        &self,
+        totals: &[f32],
+        g: &[f32],
+        y: &[f32],
+        columns: &[f64],
+        aligned: &[f64],
+    ) -> Option<f64> {
         let outputs = columns.len();
         let (mut sums, mut dots) = (vec![0.0f32; outputs], vec![0.0f32; outputs]);
         let rows = totals.iter().zip(g.chunks_exact(outputs));
         for ((total, g), y) in rows.zip(y.chunks_exact(outputs)) {
             add_products(*total, g, y, &mut sums, &mut dots);
         }
-        let (mut square, mut clear) = (0.0, true);
+        let (mut square, mut most) = (0.0, 0.0);
         for o in 0..outputs {
+            if self.gain[o].abs() < 1e-6 {
+                return None;
+            }
             let dot = f64::from(dots[o]) / f64::from(self.gain[o]);
-            let (left, sure) = self.left(o, columns[o], sums[o].into(), dot);
-            square += left;
-            clear &= sure && self.gain[o].abs() > 1e-6;
+            let length = f64::from(self.length[o]);
+            let projected = if length > 0.0 { dot * dot * (2.0 - length) } else { 0.0 };
+            let mean = f64::from(sums[o]).powi(2) / self.patch as f64;
+            let scale = (f64::from(self.gain[o]) * f64::from(self.inverse[o])).powi(2);
+            let gain = if self.learns { dot * dot } else { 0.0 };
+            square += scale * (columns[o] - mean - projected) + gain;
+            most += scale * aligned[o] + gain;
         }
-        Ghost { square, clear }
+        outer::clear(square, most).then_some(square)
     }
 
-    /// One column's share of the square of the norm, and whether rounding leaves it meaning.
-    fn left(&self, o: usize, square: f64, sum: f64, dot: f64) -> (f64, bool) {
-        let length = f64::from(self.length[o]);
-        let projected = if length > 0.0 { dot * dot * (2.0 - length) } else { 0.0 };
-        let rest = square - sum * sum / self.patch as f64 - projected;
-        let sure = rest >= 1e-3 * square;
-        let scale = f64::from(self.gain[o]) * f64::from(self.inverse[o]);
-        let gain = if self.learns { dot * dot } else { 0.0 };
-        (scale * scale * rest.max(0.0) + gain, sure)
-    }
-
-    /// The square of the norm of the gradient by the parameters, from an instance of `γ`.
-    pub(super) fn square(&self, instance: &[f32], weights: Option<&[f32]>) -> f64 {
-        let outputs = self.outputs();
-        let len = self.patch * outputs;
-        let mut all = 0.0;
-        for (group, instance) in instance.chunks_exact(len).enumerate() {
-            let first = group * outputs;
-            let unit = &self.unit[first * self.patch..first * self.patch + len];
-            let mut stats = vec![0.0f32; 3 * outputs];
-            columns(instance, unit, &mut stats);
-            let (squares, rest) = stats.split_at(outputs);
-            let (sums, dots) = rest.split_at(outputs);
-            let found = (0..outputs)
-                .map(|o| self.left(first + o, squares[o].into(), sums[o].into(), dots[o].into()));
-            let (mut square, mut sure) = (0.0, weights.is_none());
-            for (left, clear) in found {
-                square += left;
-                sure &= clear;
-            }
-            if sure {
-                all += square;
-                continue;
-            }
-            // Formed: with weights, or where the differences above cancel.
-            let weight = |at: usize| weights.map_or(1.0, |w| f64::from(w[at]));
-            for (row, (g, u)) in
-                instance.chunks_exact(outputs).zip(unit.chunks_exact(outputs)).enumerate()
-            {
-                for o in 0..outputs {
-                    let place = first * self.patch + row * outputs + o;
-                    let g = self.pulled(first + o, g[o], u[o], sums[o].into(), dots[o].into());
-                    all += weight(place) * g.powi(2);
-                }
-            }
-            if self.learns {
-                for (o, dot) in dots.iter().enumerate() {
-                    all += weight(self.unit.len() + first + o) * f64::from(*dot).powi(2);
-                }
-            }
-        }
-        all
-    }
-
-    fn pulled(&self, o: usize, g: f32, unit: f32, sum: f64, dot: f64) -> f64 {
-        let projected = if self.length[o] > 0.0 { f64::from(unit) * dot } else { 0.0 };
-        let scale = f64::from(self.gain[o]) * f64::from(self.inverse[o]);
-        scale * (f64::from(g) - sum / self.patch as f64 - projected)
-    }
-
-    /// Turns a sum of `γ` into gradients by weights and gain, in place.
-    pub(super) fn finish(&self, weight: &mut [f32], gain: &mut [f32]) {
+    /// Turns `γ` into gradients by weights and gain, in place. Sums in f64: what they project
+    /// away can be far longer than what is left.
+    pub(super) fn pull(&self, weight: &mut [f32], gain: &mut [f32]) {
         let outputs = self.outputs();
         let len = self.patch * outputs;
         for (group, weight) in weight.chunks_exact_mut(len).enumerate() {
             let first = group * outputs;
             let unit = &self.unit[first * self.patch..first * self.patch + len];
             let (mut sums, mut dots) = (vec![0.0; outputs], vec![0.0; outputs]);
-            for (row, unit) in weight.chunks_exact(outputs).zip(unit.chunks_exact(outputs)) {
-                for (o, (&g, &u)) in row.iter().zip(unit).enumerate() {
-                    sums[o] += f64::from(g);
-                    dots[o] += f64::from(g) * f64::from(u);
-                }
-            }
-            let rows = weight.chunks_exact_mut(outputs).zip(unit.chunks_exact(outputs));
-            for (row, unit) in rows {
-                for (o, (g, u)) in row.iter_mut().zip(unit).enumerate() {
-                    *g = self.pulled(first + o, *g, *u, sums[o], dots[o]) as f32;
-                }
-            }
+            sums_and_dots(weight, unit, &mut sums, &mut dots);
             if self.learns {
-                gain[first..].iter_mut().zip(dots).for_each(|(gain, dot)| *gain = dot as f32);
+                let gain = gain[first..first + outputs].iter_mut();
+                gain.zip(&dots).for_each(|(gain, dot)| *gain = *dot as f32);
             }
+            let n = self.patch as f64;
+            let means: Vec<f32> = sums.iter().map(|sum| (sum / n) as f32).collect();
+            let projected =
+                |o: usize| if self.length[first + o] > 0.0 { dots[o] as f32 } else { 0.0 };
+            let projected: Vec<f32> = (0..outputs).map(projected).collect();
+            let scale = |o: usize| self.gain[first + o] * self.inverse[first + o];
+            let scales: Vec<f32> = (0..outputs).map(scale).collect();
+            project(weight, unit, &means, &projected, &scales);
         }
     }
 }
@@ -213,16 +162,33 @@ vectorised! {
 }
 
 vectorised! {
-    /// Per column: sum of squares, sum, product with `unit`; `stats` holds the three in turn.
-    fn columns(matrix: &[f32], unit: &[f32], stats: &mut [f32]) {
-        let outputs = stats.len() / 3;
-        let (squares, rest) = stats.split_at_mut(outputs);
-        let (sums, dots) = rest.split_at_mut(outputs);
-        for (row, unit) in matrix.chunks_exact(outputs).zip(unit.chunks_exact(outputs)) {
-            for o in 0..outputs {
-                squares[o] += row[o] * row[o];
-                sums[o] += row[o];
-                dots[o] += row[o] * unit[o];
+    /// Per column: the sum, and the product with `unit`. In f32 for a few rows at a time.
+    fn sums_and_dots(matrix: &[f32], unit: &[f32], sums: &mut [f64], dots: &mut [f64]) {
+        let n = sums.len();
+        let mut few = vec![0.0f32; 2 * n];
+        for (matrix, unit) in matrix.chunks(64 * n).zip(unit.chunks(64 * n)) {
+            few.fill(0.0);
+            let (few_sums, few_dots) = few.split_at_mut(n);
+            for (row, unit) in matrix.chunks_exact(n).zip(unit.chunks_exact(n)) {
+                for o in 0..n {
+                    few_sums[o] += row[o];
+                    few_dots[o] += row[o] * unit[o];
+                }
+            }
+            for o in 0..n {
+                sums[o] += f64::from(few_sums[o]);
+                dots[o] += f64::from(few_dots[o]);
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn project(matrix: &mut [f32], unit: &[f32], means: &[f32], projected: &[f32], scales: &[f32]) {
+        let n = means.len();
+        for (row, unit) in matrix.chunks_exact_mut(n).zip(unit.chunks_exact(n)) {
+            for o in 0..n {
+                row[o] = scales[o] * (row[o] - means[o] - unit[o] * projected[o]);
             }
         }
     }

@@ -96,7 +96,7 @@ impl State {
 
     /// How the norms of the parameters are found, in the network's order.
     pub(super) fn how(&self) -> Vec<&'static str> {
-        let plan = Plan::of(&self.graph, 1, None);
+        let plan = Plan::of(&self.graph, 1, false, None);
         let each = self.graph.nodes.iter().zip(plan.how).flat_map(|(node, how)| {
             node.op.layout().iter().map(move |part| match how {
                 Some(How::Ghost) if !part.small => "ghost",
@@ -115,7 +115,8 @@ impl State {
         chunk: Option<usize>,
     ) -> Result<ClippedSum> {
         let weights = if let Ask::Clip { weights, .. } = ask { *weights } else { None };
-        let plan = Plan::of(&self.graph, batch.copies(), weights);
+        let plain = matches!(ask, Ask::Sum);
+        let plan = Plan::of(&self.graph, batch.copies(), plain, weights);
         let chunk = chunk.unwrap_or_else(|| (IN_HAND / (plan.row * batch.copies())).clamp(2, 64));
         let mut ids = batch.finite();
         // An example with finite features can still have a gradient that overflows. It is then
@@ -210,10 +211,11 @@ impl State {
             .collect();
         each.into_par_iter().for_each(|(i, node, mut large, entries)| {
             if plan.how[i].is_some() && !node.op.is_sparse() {
-                let sum = &sums.dense[plan.dense[i]..plan.dense[i] + node.op.instance_len()];
-                large.extend_from_slice(sum);
-                large.resize(node.op.large(), 0.0);
-                node.op.finish(&mut large);
+                let (direct, merged) = (plan.direct[i], plan.merged[i]);
+                large.extend_from_slice(&sums.dense[direct..direct + node.op.large()]);
+                if let (true, Some(len)) = (merged != direct, node.op.indirect()) {
+                    node.op.finish(&sums.dense[merged..merged + len], &mut large);
+                }
             }
             let small = &sums.dense[node.small..node.small + node.op.small()];
             for (part, entry) in node.op.layout().iter().zip(entries) {

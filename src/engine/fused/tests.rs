@@ -193,6 +193,58 @@ fn an_example_cannot_hide_in_cancelling_terms() {
     }
 }
 
+/// How much one more example changes the sum, at most, whatever it holds: the attack is a guest
+/// whose terms are huge and cancel, beside honest examples in the same products.
+fn change_by(network: &Network, honest: &[f32], guest: &[f32], clip: f64) -> f64 {
+    let size: usize = network.input_shape().iter().product();
+    let sum = |features: &[f32]| {
+        let labels = (0..features.len() / size).map(|i| (i % network.outputs()) as u32).collect();
+        let batch = Batch::new(features.to_vec(), network.input_shape(), labels).unwrap();
+        Fused::default().clipped_sum(network, &batch, &ClipRule::flat(clip)).unwrap().sum
+    };
+    let (without, with) = (sum(honest), sum(&[honest, guest].concat()));
+    let pairs = with.entries.iter().zip(&without.entries);
+    let square = pairs.map(|(a, b)| distance(&a.values, &b.values).0.powi(2)).sum::<f64>();
+    square.sqrt()
+}
+
+#[test]
+fn huge_terms_that_cancel_do_not_wipe_out_the_shares_of_others() {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    // Two steps of opposite sign through the same map, whose mean is nothing.
+    let wide = [linear(200, 50), LayerSpec::MeanOverTime, linear(50, 2)];
+    let wide = network(&[2, 200], &wide, 3);
+    let honest: Vec<f32> = (0..12 * 400).map(|_| unit(&mut rng)).collect();
+    let pixels = [
+        LayerSpec::Conv2d(Conv2dSpec { bias: false, ..conv(100, 60, 1) }),
+        LayerSpec::GlobalAvgPool,
+        linear(60, 2),
+    ];
+    let pixels = network(&[100, 1, 2], &pixels, 3);
+    // A constant image: its gradient by a standardised weight is nothing but rounding.
+    let standardised = Some(Standardisation { gain: false, guard: Guard::Add(1e-4) });
+    let constant = [
+        LayerSpec::Conv2d(Conv2dSpec { bias: false, standardised, ..conv(20, 16, 3) }),
+        LayerSpec::GlobalAvgPool,
+        linear(16, 2),
+    ];
+    let constant = network(&[20, 3, 3], &constant, 3);
+    let images: Vec<f32> = (0..12 * 180).map(|_| unit(&mut rng)).collect();
+    for huge in [1e3f32, 1e5, 1e7, 1e8] {
+        let guest: Vec<f32> = (0..400)
+            .map(|i| huge * ((i % 200) as f32 / 100.0 - 0.9) * if i < 200 { 1.0 } else { -1.0 })
+            .collect();
+        let change = change_by(&wide, &honest, &guest, 0.1);
+        assert!(change < 0.1 * 1.01, "steps, {huge:e}: {change}");
+        let guest: Vec<f32> =
+            (0..200).map(|i| huge * ((i / 2) as f32 / 50.0 - 0.9) * [1.0, -1.0][i % 2]).collect();
+        let change = change_by(&pixels, &honest[..12 * 200], &guest, 0.1);
+        assert!(change < 0.1 * 1.01, "pixels, {huge:e}: {change}");
+        let change = change_by(&constant, &images, &vec![huge; 180], 0.1);
+        assert!(change < 0.1 * 1.01, "a constant image, {huge:e}: {change}");
+    }
+}
+
 #[test]
 fn residuals_norms_and_pools() {
     let norm =
