@@ -2,7 +2,10 @@
 //! networks and reference values from PyTorch are in `per_example`.
 
 use epsilab::data::{self, Dataset};
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps};
+use epsilab::engine::{
+    self, Batch, Best, ClipRule, ClippedSum, Fused, GaussianNoise, Gradients, Oracle, PerExample,
+    Taps,
+};
 use epsilab::nn::{Network, models};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -92,16 +95,108 @@ fn the_loss_is_summed_and_never_averaged() {
 fn every_clipped_share_stays_within_the_sensitivity() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let model = models::papernot_cnn(&mnist_like()).seed(2).build().unwrap();
-    for scale in [1e-3, 1.0, 1e3] {
-        let features = (0..784).map(|_| scale * uniform(&mut rng)).collect();
-        let one = Batch::new(features, &[1, 28, 28], vec![7]).unwrap();
-        let rule = ClipRule::flat(0.1);
-        let share = Taps::default().clipped_sum(model.network(), &one, &rule).unwrap().sum;
-        assert!(share.l2_norm() <= 0.1 * (1.0 + 1e-5), "{}", share.l2_norm());
-        let unclipped =
-            Taps::default().clipped_sum(model.network(), &one, &ClipRule::unclipped()).unwrap();
-        assert!(unclipped.sum.l2_norm() > 0.1, "without clipping it would be longer");
+    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Oracle] {
+        for scale in [1e-3, 1.0, 1e3] {
+            let features = (0..784).map(|_| scale * uniform(&mut rng)).collect();
+            let one = Batch::new(features, &[1, 28, 28], vec![7]).unwrap();
+            let share = |rule| executor.clipped_sum(model.network(), &one, &rule).unwrap().sum;
+            let length = share(ClipRule::flat(0.1)).l2_norm();
+            assert!(length <= 0.1 * (1.0 + 1e-5), "{length}");
+            let unclipped = share(ClipRule::unclipped()).l2_norm();
+            assert!(unclipped > 0.1, "without clipping it would be longer");
+        }
     }
+}
+
+#[test]
+fn the_plain_sum_is_that_of_unclipped_gradients() {
+    let mut rng = ChaCha8Rng::seed_from_u64(9);
+    let model = models::papernot_cnn(&mnist_like()).seed(2).build().unwrap();
+    let batch = random_batch(&mut rng, 9, &[1, 28, 28], 10);
+    let right = Oracle.clipped_sum(model.network(), &batch, &ClipRule::unclipped()).unwrap();
+    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Best::default()] {
+        let plain = executor.plain_sum(model.network(), &batch).unwrap();
+        for (a, b) in plain.sum.entries.iter().zip(&right.sum.entries) {
+            assert!(distance(&a.values, &b.values) < 1e-5, "{}", a.path);
+        }
+    }
+}
+
+/// The bits of a sum over more examples than one worker has in hand.
+fn fingerprint() -> u64 {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
+    let batch = random_batch(&mut rng, 333, &[1, 28, 28], 10);
+    let rule = ClipRule::flat(0.7);
+    let sum = Fused::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
+    let bits = sum.entries.iter().flat_map(|entry| &entry.values).map(|v| u64::from(v.to_bits()));
+    bits.fold(0, |hash, bits| (hash ^ bits).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Runs one of these tests alone in a process of its own and returns what it says after `word`.
+fn alone(test: &str, word: &str, threads: &str) -> String {
+    let out = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .env("RAYON_NUM_THREADS", threads)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let found = text.split(word).nth(1).and_then(|t| t.split_whitespace().next());
+    found.unwrap_or_else(|| panic!("no {word} in {text}")).to_owned()
+}
+
+const ALONE: &str = "EPSILAB_TEST_ALONE";
+
+/// Pools of threads are made once per process, so each number of threads needs its own.
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    if std::env::var_os(ALONE).is_some() {
+        return println!("fingerprint {}", fingerprint());
+    }
+    let with = |threads| alone("the_number_of_threads_changes_no_bit", "fingerprint", threads);
+    let one = with("1");
+    assert_eq!(one, with("2"));
+    assert_eq!(one, with("5"));
+}
+
+/// Resident memory in KiB.
+#[cfg(target_os = "linux")]
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ten_thousand_steps_do_not_grow_in_memory() {
+    if std::env::var_os(ALONE).is_none() {
+        let grown = alone("ten_thousand_steps_do_not_grow_in_memory", "grown", "2");
+        let grown: usize = grown.parse().unwrap();
+        // One gradient kept per step would be 25 MB.
+        assert!(grown < 6_000, "grew by {grown} KiB from step 1,000 to 10,000");
+        return;
+    }
+    let data =
+        data::from_vecs(vec![0.5; 12 * 9], &[1, 3, 3], vec![0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2], 3);
+    let data = data.unwrap();
+    let model = models::mlp(&data, &[64]).seed(1).build().unwrap();
+    let batch = Batch::of(data.train(), &(0..12).collect::<Vec<_>>()).unwrap();
+    let executor = Best::default();
+    let mut noise = GaussianNoise::new([1; 32]);
+    let mut optimizer = epsilab::burn::optim::SgdConfig::new().init();
+    let mut network = model.network().clone();
+    let mut early = 0;
+    for step in 0..10_000 {
+        let mut sum = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap().sum;
+        noise.add_to(&mut sum, 0.1).unwrap();
+        network = engine::step(&mut optimizer, 0.01, &network, &sum);
+        if step == 1_000 {
+            early = resident();
+        }
+    }
+    println!("grown {}", resident().saturating_sub(early));
 }
 
 /// `batch` with one more example, of these features, at `place`.
@@ -193,6 +288,13 @@ fn neither_chunks_nor_threads_change_the_sums() {
     let whole = sums(100);
     for chunk in [1, 7, 32, 64] {
         assert_agree(&sums(chunk), &whole, 1e-6);
+    }
+    let fused = |chunk: usize| {
+        Fused::default().with_chunk(chunk).clipped_sum(model.network(), &batch, &rule).unwrap()
+    };
+    for chunk in [1, 7, 32, 100] {
+        assert_agree(&fused(chunk), &whole, 1e-6);
+        assert_eq!(fused(chunk).sum, fused(chunk).sum);
     }
     // Chunks finish in any order and are summed in theirs.
     for _ in 0..3 {

@@ -128,8 +128,8 @@ pub(crate) fn check(
 
 /// One step of a Burn optimizer: the network it leads to.
 ///
-/// Burn's optimizers take tracked parameters only; models keep theirs untracked, so that nothing
-/// but an executor ever computes a gradient. This goes from the one to the other and back.
+/// Burn's optimizers take parameters on an autodiff device only; models keep theirs outside, so
+/// that nothing but an executor ever computes a gradient. This goes from the one to the other and back.
 pub fn step(
     optimizer: &mut ModuleOptimizer,
     learning_rate: f64,
@@ -137,5 +137,5 @@ pub fn step(
     gradients: &Gradients,
 ) -> Network {
     let gradients = gradients.to_params(&network.device());
-    optimizer.step(learning_rate, network.tracked(), gradients).untracked()
+    optimizer.step(learning_rate, network.lifted(), gradients).untracked()
 }

@@ -194,6 +194,11 @@ impl Network {
         parameters::tracked(self.clone())
     }
 
+    /// The same network as Burn's optimizers take it.
+    pub(crate) fn lifted(&self) -> Self {
+        parameters::lifted(self.clone())
+    }
+
     /// The same network with no parameter tracked: how models keep theirs.
     pub(crate) fn untracked(self) -> Self {
         parameters::untracked(self)

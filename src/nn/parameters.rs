@@ -86,6 +86,19 @@ pub(crate) fn tracked<M: Module>(module: M) -> M {
     module.map(&mut Track)
 }
 
+/// The same module as Burn's optimizers take it: on the autodiff device, but no leaf of a graph.
+/// Leaves are remembered until the next backward pass, which need not ever come.
+pub(crate) fn lifted<M: Module>(module: M) -> M {
+    struct Lift;
+    impl ModuleMapper for Lift {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let (id, tensor, _) = param.consume();
+            Param::initialized(id, tensor.inner().autodiff())
+        }
+    }
+    module.map(&mut Lift)
+}
+
 /// The same module with every parameter outside autodiff, under its old id.
 pub(crate) fn untracked<M: Module>(module: M) -> M {
     struct Untrack;

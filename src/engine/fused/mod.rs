@@ -4,7 +4,8 @@
 //! a few examples at a time through it, forward and back; norms come with the backward pass, large
 //! gradients either are never formed for one example ("ghost") or live in the processor's caches
 //! for as long as it takes to measure and add them. Memory: the activations of a few examples per
-//! worker, one example's gradients, and two sums; never batch x parameters.
+//! worker, one example's gradients, and a few sums (at most one per segment); never batch x
+//! parameters.
 
 mod activation;
 mod conv;
