@@ -66,8 +66,21 @@ pub(super) fn clear(square: f64, aligned: f64) -> bool {
 /// `‖aᵀ g‖²` of one position: the outer product of two vectors has the product of their norms.
 /// In f64: a large input times a small gradient must not vanish in the square of either.
 pub(super) fn ghost_vector(a: &[f32], g: &[f32]) -> f64 {
-    let squares = |v: &[f32]| v.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>();
-    squares(a) * squares(g)
+    exact_squares(a) * exact_squares(g)
+}
+
+crate::nn::kernels::vectorised! {
+    fn exact_squares(values: &[f32]) -> f64 {
+        let mut lanes = [0.0f64; 16];
+        let (blocks, tail) = values.as_chunks::<16>();
+        for block in blocks {
+            for (lane, &v) in lanes.iter_mut().zip(block) {
+                *lane += f64::from(v) * f64::from(v);
+            }
+        }
+        let tail: f64 = tail.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
+        lanes.iter().sum::<f64>() + tail
+    }
 }
 
 /// Whether squares of these numbers are far from the ends of f32: all zero, or the largest
