@@ -138,7 +138,8 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     infinite[5] = f32::NEG_INFINITY;
     let huge: Vec<f32> = batch.features(0).iter().map(|v| v * 1e38).collect();
     let large: Vec<f32> = batch.features(0).iter().map(|v| v * 1e25).collect();
-    for executor in [&Taps::default().with_chunk(8) as &dyn PerExample, &Fused::default(), &Oracle] {
+    for executor in [&Taps::default().with_chunk(8) as &dyn PerExample, &Fused::default(), &Oracle]
+    {
         let without = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
         assert_eq!(without.non_finite, 0);
         for guest in [&nan, &infinite, &huge, &large] {

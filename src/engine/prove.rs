@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Batch, ClipRule, Gradients, Oracle, PerExample, Best};
+use super::{Batch, Best, ClipRule, Gradients, Oracle, PerExample};
 use crate::data::Dataset;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind, Result};

@@ -7,7 +7,9 @@ mod own;
 mod random;
 mod zoo;
 
-use epsilab::engine::{Batch, Best, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps, Weights};
+use epsilab::engine::{
+    Batch, Best, ClipRule, ClippedSum, Fused, Gradients, Oracle, PerExample, Taps, Weights,
+};
 use epsilab::nn::Network;
 
 /// The executors that training may use. A new one is held to all tests by one line here.
@@ -22,7 +24,8 @@ fn fast() -> Vec<(&'static str, Box<dyn PerExample>)> {
 
 /// Those that take modules of the user's own.
 fn for_own() -> Vec<(&'static str, Box<dyn PerExample>)> {
-    let mut some: Vec<_> = fast().into_iter().filter(|(name, _)| name.starts_with("Taps")).collect();
+    let mut some: Vec<_> =
+        fast().into_iter().filter(|(name, _)| name.starts_with("Taps")).collect();
     some.push(("Best", Box::new(Best::default())));
     some
 }

@@ -76,7 +76,8 @@ impl Conv {
         });
         let area = spec.kernel[0] * spec.kernel[1];
         let len = area * part * spec.out;
-        let map = Map::Kernel { groups: spec.groups, out: spec.out / spec.groups, input: part, area };
+        let map =
+            Map::Kernel { groups: spec.groups, out: spec.out / spec.groups, input: part, area };
         let mut parts = vec![Part::large(0, map)];
         if spec.bias {
             parts.push(Part::small(0, spec.out));
@@ -113,7 +114,10 @@ impl Conv {
     /// A convolution with a kernel of one pixel and steps of one: patches are the pixels.
     fn is_plain(&self) -> bool {
         let walk = &self.walks[0];
-        walk.kernel == [1, 1] && walk.stride == [1, 1] && walk.padding == [0, 0] && walk.part == walk.channels
+        walk.kernel == [1, 1]
+            && walk.stride == [1, 1]
+            && walk.padding == [0, 0]
+            && walk.part == walk.channels
     }
 
     /// The patches of some images, `[images, positions, patch]`.
@@ -193,7 +197,8 @@ impl Op for Conv {
 
     fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], scratch: &mut Scratch) {
         debug_assert_eq!(x.len(), rows.all() * self.image());
-        let blocks = x.chunks(self.block() * self.image()).zip(y.chunks_mut(self.block() * self.len()));
+        let blocks =
+            x.chunks(self.block() * self.image()).zip(y.chunks_mut(self.block() * self.len()));
         for (x, y) in blocks {
             let positions = y.len() / self.out;
             for (group, weight) in self.weight.chunks_exact(self.group_len()).enumerate() {
@@ -262,7 +267,12 @@ impl Op for Conv {
                 let positions = g.len() / outputs;
                 let patches = room(&mut scratch.patches, positions * self.patch());
                 let weight = Matrix::new(weight, self.patch(), outputs);
-                product(patches, Store::Replace, Matrix::new(g, positions, outputs), weight.transposed());
+                product(
+                    patches,
+                    Store::Replace,
+                    Matrix::new(g, positions, outputs),
+                    weight.transposed(),
+                );
                 let each = patches.chunks_exact(self.positions() * self.patch());
                 for (gx, patches) in gx.chunks_exact_mut(self.image()).zip(each) {
                     self.walks[group].scatter(patches, gx);
@@ -274,7 +284,8 @@ impl Op for Conv {
     fn how(&self, copies: usize, weighted: bool) -> How {
         let outputs = self.out / self.walks.len();
         // Ghost norms through a standardisation read the output of the product itself.
-        let bare = self.bias.is_none() && self.activation == Activation::None && self.walks.len() == 1;
+        let bare =
+            self.bias.is_none() && self.activation == Activation::None && self.walks.len() == 1;
         if weighted || self.standardise.is_some() && !bare {
             return How::Instance;
         }
@@ -335,7 +346,13 @@ impl Op for Conv {
         self.weight.len()
     }
 
-    fn weighted_sum(&self, seen: Seen, factors: Option<&[f32]>, sum: &mut [f32], scratch: &mut Scratch) {
+    fn weighted_sum(
+        &self,
+        seen: Seen,
+        factors: Option<&[f32]>,
+        sum: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let outputs = self.out / self.walks.len();
         let copies = seen.rows.copies;
         // Whole examples, so that each block has its own factors.
@@ -345,7 +362,9 @@ impl Op for Conv {
         for (at, (x, g)) in xs.zip(gs).enumerate() {
             let rows = g.len() / self.out;
             let factors = factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
-            for (group, sum) in sum[..self.weight.len()].chunks_exact_mut(self.group_len()).enumerate() {
+            for (group, sum) in
+                sum[..self.weight.len()].chunks_exact_mut(self.group_len()).enumerate()
+            {
                 let patches = self.patches(group, x, &mut scratch.patches);
                 let g = self.share(group, g, &mut scratch.second);
                 debug_assert_eq!(g.len(), rows * outputs);

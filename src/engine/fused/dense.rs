@@ -29,7 +29,15 @@ impl Dense {
             parts.push(Part::small(0, outputs));
         }
         let bias = bias.then(|| vec![0.0; outputs]);
-        Self { inputs, outputs, steps, activation, parts, weight: vec![0.0; inputs * outputs], bias }
+        Self {
+            inputs,
+            outputs,
+            steps,
+            activation,
+            parts,
+            weight: vec![0.0; inputs * outputs],
+            bias,
+        }
     }
 }
 
@@ -56,7 +64,13 @@ impl Op for Dense {
         self.activation.apply(y, self.bias.as_deref());
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, small: &mut [f32], _: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        small: &mut [f32],
+        _: &mut Scratch,
+    ) {
         self.activation.back(seen.y, seen.g);
         if self.bias.is_some() {
             let each = small.chunks_exact_mut(self.outputs);
@@ -79,7 +93,13 @@ impl Op for Dense {
         }
     }
 
-    fn squares(&self, seen: Seen, weights: Option<&[f32]>, squares: &mut [f64], scratch: &mut Scratch) {
+    fn squares(
+        &self,
+        seen: Seen,
+        weights: Option<&[f32]>,
+        squares: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
         let positions = seen.rows.copies * self.steps;
         match weights {
             Some(weights) => self.weighted_squares(seen, weights, squares, scratch),
@@ -117,7 +137,13 @@ impl Op for Dense {
         outer::weighted_squares(instance, weights)
     }
 
-    fn weighted_sum(&self, seen: Seen, factors: Option<&[f32]>, sum: &mut [f32], scratch: &mut Scratch) {
+    fn weighted_sum(
+        &self,
+        seen: Seen,
+        factors: Option<&[f32]>,
+        sum: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let rows = seen.rows.all() * self.steps;
         outer::weighted(seen.x, seen.g, rows, factors, sum, &mut scratch.third);
     }
@@ -125,7 +151,13 @@ impl Op for Dense {
 
 impl Dense {
     /// `Σ w g² x²` for all examples by one product of squares; plain features only.
-    fn weighted_squares(&self, seen: Seen, weights: &[f32], squares: &mut [f64], scratch: &mut Scratch) {
+    fn weighted_squares(
+        &self,
+        seen: Seen,
+        weights: &[f32],
+        squares: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
         let examples = squares.len();
         let x = room(&mut scratch.second, examples * self.inputs);
         x.iter_mut().zip(seen.x).for_each(|(to, x)| *to = x * x);

@@ -118,11 +118,13 @@ impl Graph {
                 let size = [spec.inputs, spec.outputs];
                 self.push(Dense::new(size, positions, spec.bias, activation), value, None)
             }
-            LayerSpec::Conv2d(spec) => {
-                self.push(conv(spec, activation, &shape, &out), value, None)
+            LayerSpec::Conv2d(spec) => self.push(conv(spec, activation, &shape, &out), value, None),
+            LayerSpec::MaxPool2d(spec) => {
+                self.pool(true, spec.kernel, spec.stride, value, &shape, &out)
             }
-            LayerSpec::MaxPool2d(spec) => self.pool(true, spec.kernel, spec.stride, value, &shape, &out),
-            LayerSpec::AvgPool2d(spec) => self.pool(false, spec.kernel, spec.stride, value, &shape, &out),
+            LayerSpec::AvgPool2d(spec) => {
+                self.pool(false, spec.kernel, spec.stride, value, &shape, &out)
+            }
             LayerSpec::GlobalAvgPool | LayerSpec::MeanOverTime => {
                 self.push(Mean { positions, channels }, value, None)
             }

@@ -80,7 +80,14 @@ impl Lstm {
     }
 
     /// Adds one row's gradients by both matrices to `out`, `factor` times.
-    fn gradients(&self, seen: Seen, row: usize, factor: f32, out: &mut [f32], scaled: &mut Vec<f32>) {
+    fn gradients(
+        &self,
+        seen: Seen,
+        row: usize,
+        factor: f32,
+        out: &mut [f32],
+        scaled: &mut Vec<f32>,
+    ) {
         let (steps, width, hidden) = (self.steps, self.width(), self.hidden);
         let x = &seen.x[row * steps * self.inputs..(row + 1) * steps * self.inputs];
         let y = &seen.y[row * self.len()..(row + 1) * self.len()];
@@ -128,7 +135,8 @@ impl Op for Lstm {
 
     fn load(&mut self, small: &[f32], large: &[f32]) {
         let (width, inputs) = (4 * self.hidden, self.inputs);
-        let each = small.chunks_exact(2 * width).zip(large.chunks_exact((inputs + self.hidden) * width));
+        let each =
+            small.chunks_exact(2 * width).zip(large.chunks_exact((inputs + self.hidden) * width));
         for (direction, (small, large)) in self.directions.iter_mut().zip(each) {
             direction.input.copy_from_slice(&large[..inputs * width]);
             direction.recurrent.copy_from_slice(&large[inputs * width..]);
@@ -138,7 +146,14 @@ impl Op for Lstm {
         }
     }
 
-    fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], kept: &mut [f32], scratch: &mut Scratch) {
+    fn forward(
+        &self,
+        rows: Rows,
+        x: &[f32],
+        y: &mut [f32],
+        kept: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let (n, steps, hidden, width) = (rows.all(), self.steps, self.hidden, self.width());
         let (len, row) = (self.len(), self.kept());
         let before = room(&mut scratch.second, n * hidden);
@@ -174,7 +189,13 @@ impl Op for Lstm {
         }
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, small: &mut [f32], scratch: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        small: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let (n, steps, hidden, width) = (seen.rows.all(), self.steps, self.hidden, self.width());
         let (len, row) = (self.len(), self.kept());
         let dh = room(&mut scratch.second, n * hidden);
@@ -191,12 +212,22 @@ impl Op for Lstm {
                     let kept = &mut seen.kept[i * row..(i + 1) * row];
                     let (front, back) = kept.split_at_mut(cells);
                     let z = &mut front[gates + t * width..gates + (t + 1) * width];
-                    let before =
-                        if turn == 0 { &zeros[..] } else { &back[last * hidden..(last + 1) * hidden] };
+                    let before = if turn == 0 {
+                        &zeros[..]
+                    } else {
+                        &back[last * hidden..(last + 1) * hidden]
+                    };
                     let c = &back[t * hidden..(t + 1) * hidden];
                     let at = i * len + t * self.outputs() + d * hidden;
                     let own = i * hidden..(i + 1) * hidden;
-                    step_back(z, c, before, &seen.g[at..at + hidden], &dh[own.clone()], &mut dc[own]);
+                    step_back(
+                        z,
+                        c,
+                        before,
+                        &seen.g[at..at + hidden],
+                        &dh[own.clone()],
+                        &mut dc[own],
+                    );
                 }
                 let z = Matrix::strided(&seen.kept[gates + t * width..], n, width, row);
                 let recurrent = Matrix::new(&direction.recurrent, hidden, width);
@@ -234,7 +265,13 @@ impl Op for Lstm {
         outer::weighted_squares(instance, weights)
     }
 
-    fn weighted_sum(&self, seen: Seen, factors: Option<&[f32]>, sum: &mut [f32], scratch: &mut Scratch) {
+    fn weighted_sum(
+        &self,
+        seen: Seen,
+        factors: Option<&[f32]>,
+        sum: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         for row in 0..seen.rows.all() {
             let factor = factors.map_or(1.0, |f| f[row / seen.rows.copies]);
             self.gradients(seen, row, factor, sum, &mut scratch.second);

@@ -111,7 +111,11 @@ impl PerExample for Fused {
         let finite = plain.losses.iter().any(|loss| loss.is_finite())
             && plain.sum.entries.iter().flat_map(|entry| &entry.values).all(|v| v.is_finite());
         // A gradient overflowed; only norms tell whose.
-        if finite || batch.is_empty() { Ok(plain) } else { self.clipped_sum(network, batch, &ClipRule::unclipped()) }
+        if finite || batch.is_empty() {
+            Ok(plain)
+        } else {
+            self.clipped_sum(network, batch, &ClipRule::unclipped())
+        }
     }
 
     fn how(&self, network: &Network) -> Vec<&'static str> {

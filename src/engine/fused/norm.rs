@@ -91,7 +91,13 @@ impl Op for Norm {
         self.activation.apply(y, None);
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, small: &mut [f32], scratch: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        small: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         self.activation.back(seen.y, seen.g);
         let (c, n) = (self.channels, (self.block() / self.groups) as f32);
         let blocks = self.steps * seen.rows.copies;

@@ -112,7 +112,14 @@ pub(super) trait Op: Send + Sync {
     fn load(&mut self, _small: &[f32], _large: &[f32]) {}
 
     /// `y` from `x`.
-    fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], kept: &mut [f32], scratch: &mut Scratch);
+    fn forward(
+        &self,
+        rows: Rows,
+        x: &[f32],
+        y: &mut [f32],
+        kept: &mut [f32],
+        scratch: &mut Scratch,
+    );
 
     /// From the gradient `g` by the output: first that before the activation, in its place; then
     /// the small parameters' gradients, `small`, one row per example, which starts at zero; then
@@ -132,7 +139,14 @@ pub(super) trait Op: Send + Sync {
 
     /// Adds to each example's square of the norm that of the large parameters' gradients.
     /// Only asked if [`how`](Self::how) says `Ghost`.
-    fn squares(&self, _seen: Seen, _weights: Option<&[f32]>, _squares: &mut [f64], _scratch: &mut Scratch) {}
+    fn squares(
+        &self,
+        _seen: Seen,
+        _weights: Option<&[f32]>,
+        _squares: &mut [f64],
+        _scratch: &mut Scratch,
+    ) {
+    }
 
     /// Numbers of an instance: [`large`](Self::large), unless the layer derives some of its
     /// parameters' gradients from those of others.
@@ -150,7 +164,14 @@ pub(super) trait Op: Send + Sync {
 
     /// Adds the sum over the chunk's examples of factor times gradient by the large parameters;
     /// `None` for factors that are all one.
-    fn weighted_sum(&self, _seen: Seen, _factors: Option<&[f32]>, _sum: &mut [f32], _scratch: &mut Scratch) {}
+    fn weighted_sum(
+        &self,
+        _seen: Seen,
+        _factors: Option<&[f32]>,
+        _sum: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
+    }
 
     /// Itself, if it is a dropout layer: the pass draws what is kept.
     fn dropout(&self) -> Option<&super::plain::Dropout> {

@@ -211,7 +211,9 @@ impl Workspace {
             let label = batch.label(id) as usize;
             let mut loss = 0.0;
             for (z, g) in logits.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes)) {
-                let largest = z.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a || b.is_nan() { b } else { a });
+                let largest = z
+                    .iter()
+                    .fold(f32::NEG_INFINITY, |a, &b| if b > a || b.is_nan() { b } else { a });
                 let exps = z.iter().map(|z| f64::from(z - largest).exp());
                 let total: f64 = exps.sum();
                 for (g, z) in g.iter_mut().zip(z) {
@@ -265,13 +267,21 @@ impl Workspace {
             node.op.backward(chunk, gx, &mut line, &mut self.scratch);
             if own > 0 {
                 let each = small.chunks_exact_mut(graph.small).zip(line.chunks_exact(own));
-                each.for_each(|(row, own)| row[node.small..node.small + own.len()].copy_from_slice(own));
+                each.for_each(|(row, own)| {
+                    row[node.small..node.small + own.len()].copy_from_slice(own)
+                });
             }
         }
     }
 
     /// The squares of the norms of all that is not instantiated.
-    fn squares(&mut self, graph: &Graph, plan: &Plan, rows: Rows, weights: Option<&Own>) -> Vec<f64> {
+    fn squares(
+        &mut self,
+        graph: &Graph,
+        plan: &Plan,
+        rows: Rows,
+        weights: Option<&Own>,
+    ) -> Vec<f64> {
         let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
         let mut squares: Vec<f64> =
             small.map(|own| outer::weighted_squares(own, weights.map(|w| &w.small[..]))).collect();
@@ -288,7 +298,14 @@ impl Workspace {
     }
 
     /// Forms example `i`'s instances; the square of their norm.
-    fn instances(&mut self, graph: &Graph, plan: &Plan, rows: Rows, i: usize, weights: Option<&Own>) -> f64 {
+    fn instances(
+        &mut self,
+        graph: &Graph,
+        plan: &Plan,
+        rows: Rows,
+        i: usize,
+        weights: Option<&Own>,
+    ) -> f64 {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut instance = std::mem::take(&mut self.instance);
         let mut square = 0.0;
@@ -306,7 +323,14 @@ impl Workspace {
     }
 
     /// Adds the sums of all that is not instantiated; without factors, of everything.
-    fn add(&mut self, graph: &Graph, plan: &Plan, rows: Rows, factors: Option<&[f32]>, sums: &mut Sums) {
+    fn add(
+        &mut self,
+        graph: &Graph,
+        plan: &Plan,
+        rows: Rows,
+        factors: Option<&[f32]>,
+        sums: &mut Sums,
+    ) {
         let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
         for (i, own) in small.enumerate() {
             add_scaled(&mut sums.dense[..graph.small], factors.map_or(1.0, |f| f[i]), own);

@@ -67,7 +67,8 @@ impl Walk {
                         // The run's part inside the image, in pixels.
                         let left = left(column);
                         let from = (-left).clamp(0, run as isize) as usize;
-                        let to = (width as isize - left).clamp(from as isize, run as isize) as usize;
+                        let to =
+                            (width as isize - left).clamp(from as isize, run as isize) as usize;
                         let place = place + column * patch;
                         visit.outside(place, from * self.part, 1, patch);
                         if to > from {
@@ -96,7 +97,14 @@ trait Visit {
     /// They lie outside the image and begin at `place` in the matrix.
     fn outside(&mut self, place: usize, len: usize, count: usize, step: usize);
     /// They begin at `pixel` in the image and at `place` in the matrix.
-    fn inside(&mut self, pixel: usize, place: usize, len: usize, count: usize, steps: (usize, usize));
+    fn inside(
+        &mut self,
+        pixel: usize,
+        place: usize,
+        len: usize,
+        count: usize,
+        steps: (usize, usize),
+    );
 }
 
 struct Gather<'a> {
@@ -106,7 +114,13 @@ struct Gather<'a> {
 
 impl Gather<'_> {
     #[inline(always)]
-    fn copy<const N: usize>(&mut self, pixel: usize, place: usize, count: usize, steps: (usize, usize)) {
+    fn copy<const N: usize>(
+        &mut self,
+        pixel: usize,
+        place: usize,
+        count: usize,
+        steps: (usize, usize),
+    ) {
         for i in 0..count {
             let (from, to) = (pixel + i * steps.0, place + i * steps.1);
             self.out[to..to + N].copy_from_slice(&self.image[from..from + N]);
@@ -121,7 +135,14 @@ impl Visit for Gather<'_> {
         }
     }
 
-    fn inside(&mut self, pixel: usize, place: usize, len: usize, count: usize, steps: (usize, usize)) {
+    fn inside(
+        &mut self,
+        pixel: usize,
+        place: usize,
+        len: usize,
+        count: usize,
+        steps: (usize, usize),
+    ) {
         // Known lengths go through registers: a call of `memcpy` for a few numbers costs more
         // than the copying.
         match len {
@@ -150,7 +171,14 @@ struct Scatter<'a> {
 impl Visit for Scatter<'_> {
     fn outside(&mut self, _place: usize, _len: usize, _count: usize, _step: usize) {}
 
-    fn inside(&mut self, pixel: usize, place: usize, len: usize, count: usize, steps: (usize, usize)) {
+    fn inside(
+        &mut self,
+        pixel: usize,
+        place: usize,
+        len: usize,
+        count: usize,
+        steps: (usize, usize),
+    ) {
         for i in 0..count {
             let (to, from) = (pixel + i * steps.0, place + i * steps.1);
             let (to, from) = (&mut self.image[to..to + len], &self.patches[from..from + len]);

@@ -30,7 +30,13 @@ impl Op for Alone {
         self.activation.apply(y, None);
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        _: &mut [f32],
+        _: &mut Scratch,
+    ) {
         self.activation.back(seen.y, seen.g);
         put(gx, |i| seen.g[i]);
     }
@@ -53,7 +59,13 @@ impl Op for Flatten {
         }
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        _: &mut [f32],
+        _: &mut Scratch,
+    ) {
         let Some((gx, store)) = gx else { return };
         for (g, gx) in seen.g.chunks_exact(self.len()).zip(gx.chunks_exact_mut(self.len())) {
             match store {
@@ -86,7 +98,8 @@ impl Op for Mean {
     }
 
     fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        let each = x.chunks_exact(self.positions * self.channels).zip(y.chunks_exact_mut(self.channels));
+        let each =
+            x.chunks_exact(self.positions * self.channels).zip(y.chunks_exact_mut(self.channels));
         for (x, y) in each {
             y.fill(0.0);
             x.chunks_exact(self.channels).for_each(|row| add(y, row));
@@ -94,7 +107,13 @@ impl Op for Mean {
         }
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        _: &mut [f32],
+        _: &mut Scratch,
+    ) {
         let Some((gx, store)) = gx else { return };
         seen.g.iter_mut().for_each(|g| *g /= self.positions as f32);
         let rows = gx.chunks_exact_mut(self.positions * self.channels);
@@ -137,7 +156,13 @@ impl Op for Dropout {
         }
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        _: &mut [f32],
+        _: &mut Scratch,
+    ) {
         put(gx, |i| if seen.kept[i] == 0.0 { 0.0 } else { seen.g[i] * seen.kept[i] });
     }
 }
@@ -156,7 +181,13 @@ impl Op for Sum {
         y.copy_from_slice(x);
     }
 
-    fn backward(&self, seen: Chunk, gx: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {
+    fn backward(
+        &self,
+        seen: Chunk,
+        gx: Option<(&mut [f32], Store)>,
+        _: &mut [f32],
+        _: &mut Scratch,
+    ) {
         match gx {
             None => {}
             Some((gx, Store::Replace)) => gx.copy_from_slice(seen.g),

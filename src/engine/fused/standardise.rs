@@ -86,7 +86,8 @@ impl Standardise {
                 self.length[first + o] = if floor { 0.0 } else { (s / guarded) as f32 };
             }
             let unit = &mut self.unit[first * self.patch..(first + outputs) * self.patch];
-            for (row, unit) in weight.chunks_exact_mut(outputs).zip(unit.chunks_exact_mut(outputs)) {
+            for (row, unit) in weight.chunks_exact_mut(outputs).zip(unit.chunks_exact_mut(outputs))
+            {
                 for (o, (w, u)) in row.iter_mut().zip(unit).enumerate() {
                     *u = ((f64::from(*w) - mean[o]) * f64::from(self.inverse[first + o])) as f32;
                     *w = *u * self.gain[first + o];

@@ -203,8 +203,7 @@ impl State {
             .zip(tables)
             .enumerate()
             .map(|(i, (node, table))| {
-                let (own, others) =
-                    std::mem::take(&mut rest).split_at_mut(node.op.layout().len());
+                let (own, others) = std::mem::take(&mut rest).split_at_mut(node.op.layout().len());
                 rest = others;
                 (i, node, table, own)
             })

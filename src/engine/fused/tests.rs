@@ -131,12 +131,15 @@ fn convolutions_of_every_kind() {
 
 #[test]
 fn residuals_norms_and_pools() {
-    let norm = |channels, groups| {
-        LayerSpec::GroupNorm(GroupNormSpec { groups, channels, epsilon: 1e-5 })
+    let norm =
+        |channels, groups| LayerSpec::GroupNorm(GroupNormSpec { groups, channels, epsilon: 1e-5 });
+    let same = |input, out| {
+        LayerSpec::Conv2d(Conv2dSpec { padding: [1, 1], bias: false, ..conv(input, out, 3) })
     };
-    let same = |input, out| LayerSpec::Conv2d(Conv2dSpec { padding: [1, 1], bias: false, ..conv(input, out, 3) });
-    let body = vec![norm(4, 2), LayerSpec::Relu, same(4, 4), norm(4, 4), LayerSpec::Tanh, same(4, 4)];
-    let down = |out| LayerSpec::Conv2d(Conv2dSpec { stride: [2, 2], padding: [1, 1], ..conv(4, out, 3) });
+    let body =
+        vec![norm(4, 2), LayerSpec::Relu, same(4, 4), norm(4, 4), LayerSpec::Tanh, same(4, 4)];
+    let down =
+        |out| LayerSpec::Conv2d(Conv2dSpec { stride: [2, 2], padding: [1, 1], ..conv(4, out, 3) });
     let short = LayerSpec::Conv2d(Conv2dSpec { stride: [2, 2], ..conv(4, 6, 1) });
     let layers = vec![
         same(3, 4),
@@ -162,7 +165,8 @@ fn residuals_norms_and_pools() {
 #[test]
 fn text_and_plain_features() {
     let words = || LayerSpec::Embedding(EmbeddingSpec { vocabulary: 7, features: 5 });
-    let memory = |inputs, bidirectional| LayerSpec::Lstm(LstmSpec { inputs, hidden: 4, bidirectional });
+    let memory =
+        |inputs, bidirectional| LayerSpec::Lstm(LstmSpec { inputs, hidden: 4, bidirectional });
     let norm = |features| LayerSpec::LayerNorm(LayerNormSpec { features, epsilon: 1e-5 });
     let end = |inputs| [LayerSpec::MeanOverTime, linear(inputs, 3)].to_vec();
     agree("words", &[6], &[vec![words()], end(5)].concat());
