@@ -5,14 +5,8 @@
 //! `gain r (γ - mean(γ) - ŵ (γ·ŵ))`, linear in `γ`; without the last term where a floor under the
 //! variance is active. The gradient by the gain is `γ·ŵ`.
 
+use crate::nn::Guard;
 use crate::nn::kernels::vectorised;
-
-/// What keeps the root from zero.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Guard {
-    Add(f64),
-    AtLeast(f64),
-}
 
 /// Columns below are output channels; matrices are per group `[patch] x [outputs of the group]`.
 pub(super) struct Standardise {

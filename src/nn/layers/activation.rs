@@ -46,10 +46,9 @@ impl Selu {
 }
 
 fn selu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    const SCALE: f64 = 1.050_700_987_355_480_5;
-    const ALPHA: f64 = 1.673_263_242_354_377_3;
+    let [scale, alpha] = kernels::SELU;
     // The exponent is taken of negative numbers only: e^x of a large x would be infinite, and
     // its share of the derivative infinity times 0.
     let below = relu(x.clone().neg()).neg().exp() - 1.0;
-    relu(x) * SCALE + below * (SCALE * ALPHA)
+    relu(x) * scale + below * (scale * alpha)
 }

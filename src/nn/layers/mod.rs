@@ -193,21 +193,6 @@ impl LayerSpec {
         }
     }
 
-    /// How the norm of one example's gradient is found: `"ghost"` (from the sizes of input and
-    /// output gradient alone), `"instantiated"` (the gradient itself is formed, for one example
-    /// at a time), `"-"` without parameters of its own.
-    pub fn norms(&self) -> &'static str {
-        match self {
-            Self::Linear(_) => "ghost",
-            Self::Conv2d(_)
-            | Self::GroupNorm(_)
-            | Self::LayerNorm(_)
-            | Self::Embedding(_)
-            | Self::Lstm(_) => "instantiated",
-            _ => "-",
-        }
-    }
-
     /// What stands for layer number `index` of a list in paths: the number, or a group's name.
     pub(crate) fn place(&self, index: usize) -> String {
         match self {
