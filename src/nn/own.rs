@@ -19,10 +19,12 @@ use super::{Tape, Value};
 /// What a module of one's own has to say to be trained: how examples become logits.
 ///
 /// Implement it for any `#[derive(Module, Debug)]` struct made of the lab's layers, and hand the
-/// tape on to each of them; [`Model::custom`](super::Model::custom) does the rest.
+/// tape on to each of them; [`Model::custom`](super::Model::custom) does the rest. Layers are made
+/// from a specification and a seed, or of Burn's own by `.into()` (`.try_into()?` where Burn's have
+/// options that ours don't).
 ///
 /// ```
-/// use epsilab::burn::{self, module::Module, prelude::*};
+/// use epsilab::burn::{self, module::Module, nn::LinearConfig, prelude::*};
 /// use epsilab::nn::{Forward, Linear, LinearSpec, Model, Tanh, Tape, Value};
 ///
 /// #[derive(Module, Debug)]
@@ -43,7 +45,7 @@ use super::{Tape, Value};
 /// let module = TwoWays {
 ///     wide: Linear::new(LinearSpec::new(5, 3), 1)?,
 ///     deep: Linear::new(LinearSpec::new(5, 8), 2)?,
-///     head: Linear::new(LinearSpec::new(8, 3), 3)?,
+///     head: LinearConfig::new(8, 3).init(&Device::flex()).into(),
 /// };
 /// let data = epsilab::data::from_vecs(vec![0.5; 20], &[5], vec![0, 1, 2, 0], 3)?;
 /// let model = Model::custom("two_ways", module, &data)?;
