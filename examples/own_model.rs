@@ -64,7 +64,7 @@ fn main() -> Result<()> {
         .clip(0.5)
         .learning_rate(2.0)
         .batch_size(256)
-        .epochs(lab::by_profile(1.0, 4.0, 20.0))
+        .epochs(lab::by_profile(1.0, 15.0, 40.0))
         .train(&model, &data)?;
     println!("{run}\n\n{}", run.statement());
     Ok(())
