@@ -15,5 +15,10 @@ pub mod privacy;
 pub mod show;
 pub mod train;
 
+/// Compiles what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use burn;
 pub use error::{Error, ErrorKind, Result};

@@ -12,7 +12,10 @@ use crate::{Error, Result};
 ///
 /// Features are `f32`, row-major (`[channels, height, width]` for images); labels are class
 /// numbers from 0. Most data lies in memory; that of [`image_folder`](super::image_folder) lies in
-/// files, and [`gather`](Self::gather) reads either.
+/// files. [`gather`](Self::gather) reads either; [`features`](Self::features) and
+/// [`features_flat`](Self::features_flat) panic on files: call
+/// [`Dataset::in_memory`](super::Dataset::in_memory) first, or ask
+/// [`is_in_memory`](Self::is_in_memory).
 #[derive(Clone)]
 pub struct Examples {
     shape: Arc<[usize]>,

@@ -2,6 +2,7 @@
 //! comes by [`Dataset::split`].
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use super::dataset::Dataset;
 use super::digest::count;
 use super::examples::{Examples, shape_text};
 use super::idx::{Holds, Idx, check_pair};
-use super::unpack::{cannot_open, cannot_read, corrupt};
+use super::unpack::{self, cannot_read, corrupt};
 use crate::{Error, ErrorKind, Result};
 
 /// How many classes there may be: beyond that, something else than a class was given.
@@ -29,7 +30,7 @@ pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> R
     Ok(Dataset::new("table", "Vectors given by the program.", named, train, empty(shape)))
 }
 
-/// A data set from a CSV file with a header: the column `label` names the class, all others are
+/// A data set from a CSV file (plain or gzip) with a header: the column `label` names the class, all others are
 /// numeric features, taken as they are. The shape of an example is the number of these columns.
 ///
 /// Labels may be any text; classes are numbered in sorted order (as numbers if all are whole
@@ -42,7 +43,7 @@ pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> R
 /// column; [`ErrorKind::CorruptData`] names the line and the column that can't be used.
 pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     let path = path.as_ref();
-    let file = std::fs::File::open(path).map_err(|e| cannot_open(path, &e))?;
+    let file = unpack::open(path)?.from;
     let mut reader = ::csv::ReaderBuilder::new().trim(::csv::Trim::All).from_reader(file);
     let header = reader.headers().map_err(|e| csv_error(path, &e))?.clone();
     let columns: Vec<&str> =
@@ -244,6 +245,17 @@ pub(super) fn sorted_classes(texts: &[String]) -> Vec<String> {
 pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
     let line = e.position().map_or_else(String::new, |at| format!("line {}: ", at.line()));
     match e.kind() {
+        // Nothing else reads a file and finds it wrong.
+        ::csv::ErrorKind::Io(io)
+            if matches!(
+                io.kind(),
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::InvalidData
+            ) =>
+        {
+            corrupt(path, "the gzip stream is cut off or damaged")
+        }
         ::csv::ErrorKind::Io(io) => cannot_read(path, io),
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             let what = format!("{line}{len} cells, but the header has {expected_len}");
@@ -260,7 +272,9 @@ pub(super) fn empty(shape: &[usize]) -> Examples {
     Examples::new(shape, Vec::new(), Vec::new())
 }
 
-/// The file's name without folders and ending.
+/// The file's name without folders and ending; that of a packed file has two.
 pub(super) fn stem(path: &Path) -> String {
+    let packed = path.extension().is_some_and(|ending| ending == "gz");
+    let path = if packed { path.with_extension("") } else { path.to_path_buf() };
     path.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned())
 }

@@ -1,9 +1,10 @@
 //! Gradients of single examples, clipped and summed, and the noise on the sum.
 //!
-//! Several executors make the same [`ClippedSum`]: [`Taps`], by tensor operations on any device,
-//! and [`Oracle`], one backward pass per example and nothing clever, which the tests trust. Whether
-//! they agree on a model and its data, [`Model::prove`](crate::nn::Model::prove) says. A private
-//! step is
+//! Several executors make the same [`ClippedSum`]: [`Fused`], by kernels of its own for lists of
+//! the lab's layers on the CPU; [`Taps`], by tensor operations for any module on any device; and
+//! [`Oracle`], one backward pass per example and nothing clever, which the tests trust. Training
+//! uses [`Best`], which takes the first of these that can. Whether they agree on a model and its
+//! data, [`Model::prove`](crate::nn::Model::prove) says. A private step is
 //! `clipped_sum` → `GaussianNoise::add_to` → `Gradients::scale(1 / expected batch size)` → [`step`]
 //! of any Burn optimizer.
 

@@ -1,6 +1,7 @@
 //! How values look as the last line of a cell, and their `show()`.
 
 use crate::data::Dataset;
+use crate::engine::{Best, PerExample};
 use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement};
 use crate::nn::Model;
 use crate::privacy::{Event, Meaning, Spent, TradeOff};
@@ -60,18 +61,48 @@ fn trade_off_bundle(trade_off: &TradeOff) -> Bundle {
     bundle
 }
 
+/// The layers, and how training finds the norm of one example's gradient by each layer's largest
+/// parameter: the executor is asked, for it decides.
 fn model_bundle(model: &Model) -> Bundle {
+    let parameters = model.network().parameters();
+    let how = Best::default().how(model.network());
+    let norms = |layer: &str| {
+        let prefix = format!("{layer}.");
+        let own = parameters.iter().zip(&how).filter(|(p, _)| p.path.starts_with(&prefix));
+        own.max_by_key(|(p, _)| p.len()).map_or("-", |(_, how)| how)
+    };
     let mut table = Table::new(["layer", "kind", "output", "parameters", "per-example norms"])
         .caption(model.to_string());
     for layer in model.layers() {
+        let norms = if layer.parameters == 0 { "-" } else { norms(&layer.name) }.to_owned();
         let output = layer.output_shape.iter().map(ToString::to_string).collect::<Vec<_>>();
         table = table.row([
             layer.name,
             layer.kind.to_owned(),
             output.join("x"),
             if layer.parameters == 0 { "-".into() } else { format::count(layer.parameters) },
-            layer.norms.to_owned(),
+            norms,
         ]);
     }
     table.bundle()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::models;
+
+    #[test]
+    fn the_table_of_a_model_says_what_the_executor_does() {
+        let data = crate::data::glyphs_with(2, 0, 1).unwrap();
+        let model = models::papernot_cnn(&data).seed(1).build().unwrap();
+        let text = model_bundle(&model).text;
+        let line = |kind| text.lines().filter(move |line| line.contains(kind)).collect::<Vec<_>>();
+        let how = Best::default().how(model.network());
+        for (line, how) in line("Conv2d").iter().chain(&line("Linear")).zip(how.iter().step_by(2)) {
+            assert!(line.contains(how), "{how} is not in: {line}");
+        }
+        assert_eq!((line("Conv2d").len(), line("Linear").len(), how.len()), (2, 2, 8));
+        assert!(line("Tanh").iter().all(|line| line.contains('-')), "{text}");
+    }
 }

@@ -41,6 +41,10 @@ impl Model {
     /// Writes the model as a safetensors file: parameters under their paths, the architecture in
     /// the metadata. An existing file is replaced in one step, never left half-written.
     ///
+    /// A model of texts is stored WITHOUT its vocabulary, which belongs to the data: read the texts
+    /// with the same [`Vocabulary`](crate::data::Vocabulary) again (one by hashing needs only its
+    /// size, a list of words must be kept), or each word would be another one to the model.
+    ///
     /// # Errors
     /// If the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {

@@ -9,13 +9,11 @@ pub(crate) enum Host {
     /// The tensor's own memory, on the CPU backend.
     Flex(FlexTensor),
     /// A copy, from any other device.
-    #[allow(dead_code)] // For executors on the host.
     Copy(Vec<f32>),
 }
 
 impl Host {
     /// The tensor's numbers; shared with it where possible.
-    #[allow(dead_code)] // For executors on the host.
     pub(crate) fn of<const D: usize>(tensor: Tensor<D>) -> Self {
         match Self::shared(tensor.clone()) {
             Some(shared) => shared,

@@ -88,14 +88,6 @@ impl Network {
         &self.input_shape
     }
 
-    /// The shape of one example before each layer.
-    #[allow(dead_code)] // For executors that plan ahead.
-    pub(crate) fn input_shapes(&self) -> Vec<Vec<usize>> {
-        // Checked when the network was built.
-        let after = shapes(&self.input_shape, &self.specs).unwrap_or_default();
-        std::iter::once(self.input_shape.to_vec()).chain(after).take(self.layers.len()).collect()
-    }
-
     /// How many numbers the last layer gives per example.
     pub fn outputs(&self) -> usize {
         self.outputs

@@ -9,8 +9,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use burn::module::{
-    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
-    Param,
+    Content, Devices, Flag, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper,
+    ModuleVisitor, Param,
 };
 use burn::prelude::*;
 
@@ -19,10 +19,12 @@ use super::{Tape, Value};
 /// What a module of one's own has to say to be trained: how examples become logits.
 ///
 /// Implement it for any `#[derive(Module, Debug)]` struct made of the lab's layers, and hand the
-/// tape on to each of them; [`Model::custom`](super::Model::custom) does the rest.
+/// tape on to each of them; [`Model::custom`](super::Model::custom) does the rest. Layers are made
+/// from a specification and a seed, or of Burn's own by `.into()` (`.try_into()?` where Burn's have
+/// options that ours don't).
 ///
 /// ```
-/// use epsilab::burn::{self, module::Module, prelude::*};
+/// use epsilab::burn::{self, module::Module, nn::LinearConfig, prelude::*};
 /// use epsilab::nn::{Forward, Linear, LinearSpec, Model, Tanh, Tape, Value};
 ///
 /// #[derive(Module, Debug)]
@@ -43,7 +45,7 @@ use super::{Tape, Value};
 /// let module = TwoWays {
 ///     wide: Linear::new(LinearSpec::new(5, 3), 1)?,
 ///     deep: Linear::new(LinearSpec::new(5, 8), 2)?,
-///     head: Linear::new(LinearSpec::new(8, 3), 3)?,
+///     head: LinearConfig::new(8, 3).init(&Device::flex()).into(),
 /// };
 /// let data = epsilab::data::from_vecs(vec![0.5; 20], &[5], vec![0, 1, 2, 0], 3)?;
 /// let model = Model::custom("two_ways", module, &data)?;
@@ -53,8 +55,9 @@ use super::{Tape, Value};
 ///
 /// # Guarantee
 /// The share of an example is bounded if no example's logits depend on another example:
-/// [`Model::validate`](super::Model::validate) tries it out, and refuses batch normalisation and
-/// parameters that no layer reports to the tape. That a module passes is a check, not a proof.
+/// [`Model::validate`](super::Model::validate) tries it out, and refuses batch normalisation,
+/// randomness other than [`Dropout`](super::Dropout)'s, and parameters that no layer reports to the
+/// tape. That a module passes is a check, not a proof.
 pub trait Forward {
     /// Logits `[batch, classes]` of a batch of examples.
     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2>;
@@ -93,8 +96,18 @@ impl Ranked {
 /// A field on the way to a parameter: its name, and the type it is a field of.
 pub(super) type Field = (String, String);
 
-/// A parameter and where it is; `None` for ranks that no layer has.
-pub(super) type Found = (Vec<Field>, Option<Ranked>);
+/// What a field holds.
+#[derive(Clone, Debug)]
+pub(super) enum Held {
+    Parameter(Ranked),
+    /// A parameter of a rank that no layer has.
+    TooDeep,
+    /// What tells a layer of Burn's that it is being trained, so that it does something else then.
+    Flag,
+}
+
+/// Something held, and where it is.
+pub(super) type Found = (Vec<Field>, Held);
 
 /// What can be done to a whole module without knowing its type.
 #[derive(Clone, Debug)]
@@ -134,7 +147,11 @@ impl<M: Module + Forward + Sync + 'static> OwnModule for M {
                 self.path.pop();
             }
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                self.found.push((self.path.clone(), Ranked::of(param)));
+                let held = Ranked::of(param).map_or(Held::TooDeep, Held::Parameter);
+                self.found.push((self.path.clone(), held));
+            }
+            fn visit_flag(&mut self, _flag: &Param<Flag>) {
+                self.found.push((self.path.clone(), Held::Flag));
             }
         }
         let mut walk = Walk::default();
@@ -199,14 +216,14 @@ impl Module for Own {
     }
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
-        for (path, param) in self.0.found() {
+        for (path, held) in self.0.found() {
+            let Held::Parameter(param) = held else { continue };
             path.iter().for_each(|(name, container)| visitor.enter_module(name, container));
             match param {
-                Some(Ranked::One(param)) => visitor.visit_float(&param),
-                Some(Ranked::Two(param)) => visitor.visit_float(&param),
-                Some(Ranked::Three(param)) => visitor.visit_float(&param),
-                Some(Ranked::Four(param)) => visitor.visit_float(&param),
-                None => (),
+                Ranked::One(param) => visitor.visit_float(&param),
+                Ranked::Two(param) => visitor.visit_float(&param),
+                Ranked::Three(param) => visitor.visit_float(&param),
+                Ranked::Four(param) => visitor.visit_float(&param),
             }
             path.iter().rev().for_each(|(name, container)| visitor.exit_module(name, container));
         }

@@ -1,4 +1,5 @@
-//! The table of a model's layers.
+//! The table of a model's layers. How norms of single examples are found is the executor's affair,
+//! not the layer's: `model.prove(&data)` says it.
 
 use std::fmt;
 
@@ -16,8 +17,6 @@ pub struct LayerInfo {
     pub output_shape: Vec<usize>,
     /// How many numbers it learns itself; layers within it count for themselves.
     pub parameters: usize,
-    /// How norms of single examples are found: `"ghost"`, `"instantiated"` or `"-"`.
-    pub norms: &'static str,
 }
 
 impl LayerInfo {
@@ -49,7 +48,6 @@ impl LayerInfo {
                 kind: spec.kind(),
                 output_shape: shape.clone(),
                 parameters: own,
-                norms: spec.norms(),
             });
         }
         lines
@@ -79,14 +77,14 @@ impl fmt::Display for Summary {
         writeln!(f, "{}", self.title)?;
         let names = self.layers.iter().map(|layer| layer.name.len());
         let wide = names.max().unwrap_or(0).max("layer".len());
-        let head = ("layer", "kind", "output", "parameters", "norms");
-        write!(f, "{:<wide$}  {:<13}  {:<14}  {:>10}  {}", head.0, head.1, head.2, head.3, head.4)?;
+        let head = ("layer", "kind", "output", "parameters");
+        write!(f, "{:<wide$}  {:<13}  {:<14}  {:>10}", head.0, head.1, head.2, head.3)?;
         for layer in &self.layers {
             let output = format!("{:?}", layer.output_shape);
             write!(
                 f,
-                "\n{:<wide$}  {:<13}  {:<14}  {:>10}  {}",
-                layer.name, layer.kind, output, layer.parameters, layer.norms
+                "\n{:<wide$}  {:<13}  {:<14}  {:>10}",
+                layer.name, layer.kind, output, layer.parameters
             )?;
         }
         Ok(())

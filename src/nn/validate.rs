@@ -7,7 +7,7 @@ use burn::module::ParamId;
 use burn::prelude::*;
 
 use super::host::values;
-use super::own::Own;
+use super::own::{Held, Own};
 use super::parameters::{join, told, within_ours};
 use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
@@ -46,8 +46,9 @@ impl Model {
     /// # Errors
     /// Names everything that is in the way at once: batch normalisation (it mixes examples),
     /// Burn's own layers where the lab's are needed, parameters that no layer reports to the tape
-    /// (their gradients would be missing), parameters held twice, and logits of an example that
-    /// depend on another example.
+    /// (their gradients would be missing), parameters held twice, logits of an example that depend
+    /// on another example, and randomness that isn't the batch's own: Burn's `Dropout`,
+    /// `GaussianNoise` and `RRelu`, or logits that differ from one pass to the next.
     pub fn validate(&self) -> Result<()> {
         let network = self.network();
         match &network.own {
@@ -82,6 +83,15 @@ impl Tape for Roll {
     }
 }
 
+/// Tracks what comes out of every map, as the executors do: what acts while training acts here.
+struct Training;
+
+impl Tape for Training {
+    fn layer(&mut self, _site: Site, _input: &Value, output: Value) -> Value {
+        output.map(Tensor::autodiff, Tensor::autodiff, Tensor::autodiff)
+    }
+}
+
 /// Checks a module by looking at its parts and by trying it on made-up examples. Returns its
 /// layers, as far as the tape hears of them.
 pub(super) fn check(
@@ -98,13 +108,27 @@ pub(super) fn check(
         return Err(Error::new(ErrorKind::Model, what, why));
     }
     let mut problems = parts(own, &roll);
-    let mixed = run(own, &[0.0, 1.0], input_shape, device, &mut NoTape)?;
-    if values(zeros)[..classes] != values(mixed)[..classes] {
+    // The same examples twice. A few, so that what is random has more than one chance to show.
+    let trained = || -> Result<Vec<u32>> {
+        let logits = values(run(own, &[1.0; 4], input_shape, device, &mut Training)?);
+        Ok(logits.into_iter().map(f32::to_bits).collect())
+    };
+    if trained()? != trained()? {
         problems.push(
-            "the logits of an example change with the other examples of the batch: compute each \
-             row of the batch by itself"
+            "the logits of the same examples differ from one pass to the next while training: \
+             leave randomness to nn::Dropout, whose masks belong to the batch"
                 .to_owned(),
         );
+    } else {
+        // Only where equal examples give equal logits do others tell anything.
+        let mixed = run(own, &[0.0, 1.0], input_shape, device, &mut NoTape)?;
+        if values(zeros)[..classes] != values(mixed)[..classes] {
+            problems.push(
+                "the logits of an example change with the other examples of the batch: compute \
+                 each row of the batch by itself"
+                    .to_owned(),
+            );
+        }
     }
     if problems.is_empty() {
         return Ok(lines(own, &roll));
@@ -146,7 +170,7 @@ fn parts(own: &Own, roll: &Roll) -> Vec<String> {
     let heard: Vec<ParamId> = roll.heard.iter().flat_map(|(site, _)| site.parameters()).collect();
     let mut problems = BTreeMap::new();
     let mut seen: HashMap<ParamId, String> = HashMap::new();
-    for (index, (path, param)) in own.0.found().into_iter().enumerate() {
+    for (index, (path, held)) in own.0.found().into_iter().enumerate() {
         let fields: Vec<Option<String>> = path
             .iter()
             .map(|(name, container)| told(name, container).then(|| name.clone()))
@@ -161,9 +185,17 @@ fn parts(own: &Own, roll: &Roll) -> Vec<String> {
             tell(layer, "BatchNorm mixes the examples of a batch: use GroupNorm".to_owned());
             continue;
         }
-        let Some(param) = param else {
-            tell(whole, "a parameter of more than four dimensions has no gradient here".to_owned());
-            continue;
+        let param = match held {
+            Held::Parameter(param) => param,
+            Held::TooDeep => {
+                let problem = "a parameter of more than four dimensions has no gradient here";
+                tell(whole, problem.to_owned());
+                continue;
+            }
+            Held::Flag => {
+                tell(layer, random(types.last().copied().unwrap_or_default()));
+                continue;
+            }
         };
         let id = id_of(&param);
         if let Some(other) = seen.insert(id, whole.clone()) {
@@ -193,6 +225,16 @@ fn parts(own: &Own, roll: &Roll) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
+/// What is wrong with a layer that knows whether it is being trained.
+fn random(name: &str) -> String {
+    let drawn = "draws from Burn's generator while training, outside the batch's masks";
+    match name {
+        "Dropout" => format!("Burn's Dropout {drawn}: make it the lab's, nn::Dropout"),
+        "GaussianNoise" | "RRelu" => format!("Burn's {name} {drawn}: leave it out"),
+        _ => "it does something else while training than when predicting: leave it out".to_owned(),
+    }
+}
+
 fn id_of(param: &super::own::Ranked) -> ParamId {
     use super::own::Ranked;
     match param {
@@ -214,14 +256,14 @@ fn lines(own: &Own, roll: &Roll) -> Vec<LayerInfo> {
         let ids = site.parameters();
         let name = ids.first().and_then(|id| places.get(id)).map(|(layer, _)| layer.clone());
         let numbers = ids.iter().filter_map(|id| places.get(id)).map(|(_, len)| len).sum();
-        let (kind, norms) = match site {
-            Site::Linear { .. } => ("Linear", "ghost"),
-            Site::Conv2d { .. } => ("Conv2d", "instantiated"),
-            Site::Affine { .. } => ("Norm", "instantiated"),
-            Site::Embedding { .. } => ("Embedding", "instantiated"),
+        let kind = match site {
+            Site::Linear { .. } => "Linear",
+            Site::Conv2d { .. } => "Conv2d",
+            Site::Affine { .. } => "Norm",
+            Site::Embedding { .. } => "Embedding",
         };
         let name = name.unwrap_or_default();
-        LayerInfo { name, kind, output_shape: shape.clone(), parameters: numbers, norms }
+        LayerInfo { name, kind, output_shape: shape.clone(), parameters: numbers }
     };
     roll.heard.iter().map(line).collect()
 }

@@ -38,6 +38,9 @@ fn a_csv_table_is_read_with_its_classes_in_sorted_order() {
     let line = "flowers: 3 training and no test examples of shape 2, 2 classes";
     assert_eq!(flowers.to_string(), line);
     assert_eq!(flowers.class_names(), ["fern, tall", "rose"]);
+    let packed = folder(&[("flowers.csv.gz", gzip(text.as_bytes()))]);
+    let packed = data::csv(packed.path().join("flowers.csv.gz"), "kind").unwrap();
+    assert_eq!((packed.to_string(), packed.hash()), (flowers.to_string(), flowers.hash()));
     assert_eq!(flowers.train().labels(), [1, 0, 1]);
     assert_eq!(flowers.train().features_flat(), [1.5, -2.0, 0.0, 300.0, 7.0, 1.0]);
 

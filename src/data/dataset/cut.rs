@@ -86,7 +86,9 @@ impl Dataset {
 
     /// The same data set with all features in memory. A folder of images that fits there trains
     /// much faster so: each file is decoded once instead of once per use, and a broken one is found
-    /// now rather than in the middle of training. Others are unchanged.
+    /// now rather than in the middle of training. Others are unchanged. The numbers are the same,
+    /// so [`hash`](Self::hash) and ledger are too, and a run that was stored is found; parts cut
+    /// afterwards have other hashes than parts cut before.
     ///
     /// # Errors
     /// If a file can't be read or decoded, or has changed since the folder was opened.
@@ -95,7 +97,8 @@ impl Dataset {
             return Ok(self.clone());
         }
         let (train, test) = (self.train().in_memory()?, self.test().in_memory()?);
-        Ok(self.with_parts(self.source().to_owned(), train, test))
+        let hash = self.hash().to_owned();
+        Ok(self.with_parts(self.source().to_owned(), train, test).with_hash(hash))
     }
 }
 

@@ -71,6 +71,11 @@ impl Dataset {
         self.changed(|inner| inner.vocabulary = Some(vocabulary))
     }
 
+    /// The same data set under the hash it had when its numbers lay elsewhere.
+    fn with_hash(self, hash: String) -> Self {
+        self.changed(|inner| inner.hash = OnceLock::from(hash))
+    }
+
     fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         change(Arc::make_mut(&mut self.inner));
         self
@@ -121,7 +126,8 @@ impl Dataset {
     }
 
     /// SHA-256 (hexadecimal) of the training part: shape, classes, bits of the features, labels.
-    /// For images in files: shape, scaling, classes, SHA-256 of each file's content, labels.
+    /// For images in files: shape, scaling, classes, SHA-256 of each file's content, labels; they
+    /// keep it when [`in_memory`](Self::in_memory) brings them there.
     ///
     /// Names the data in the privacy ledger (by way of [`origin`](Self::origin)), so it must never
     /// change its meaning: the encoding starts with its version. Computed once, on first use.
@@ -131,8 +137,8 @@ impl Dataset {
 
     /// The name of the people in this data. That of the data set which this one was cut from by
     /// [`split`](Self::split), [`limit`](Self::limit), [`normalized`](Self::normalized) or
-    /// [`in_memory`](Self::in_memory). For texts and for folders of images a hash of the raw texts
-    /// or files, whatever the settings they were read with. Else the data set's own
+    /// [`in_memory`](Self::in_memory). For files of texts and folders of images a hash of the raw
+    /// cells or files, whatever the settings they were read with. Else the data set's own
     /// [`hash`](Self::hash).
     ///
     /// # Guarantee

@@ -23,6 +23,25 @@ fn parts_of_a_data_set_share_its_ledger() {
 }
 
 #[test]
+fn images_keep_their_hash_on_the_way_into_memory() {
+    let image = include_bytes!("../../../tests/data/images/grey.jpg");
+    let folder = tempfile::tempdir().unwrap();
+    for (class, copies) in [("a", 1), ("b", 2)] {
+        let class = folder.path().join("train").join(class);
+        std::fs::create_dir_all(&class).unwrap();
+        (0..copies).for_each(|i| std::fs::write(class.join(format!("{i}.jpg")), image).unwrap());
+    }
+    let options = crate::data::ImageOptions::size(4);
+    let files = crate::data::image_folder(folder.path(), &options).unwrap();
+    let loaded = files.in_memory().unwrap();
+    assert!(loaded.train().is_in_memory() && !files.train().is_in_memory());
+    assert_eq!((loaded.hash(), loaded.origin()), (files.hash(), files.origin()));
+    let part = loaded.limit(2, 0);
+    assert_ne!(part.hash(), loaded.hash());
+    assert_eq!(part.origin(), files.origin());
+}
+
+#[test]
 fn a_split_loses_nothing_and_keeps_labels_with_features() {
     let split = numbers(100).split(0.8, 7).unwrap();
     assert_eq!((split.train().len(), split.test().len()), (80, 20));

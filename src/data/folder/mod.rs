@@ -70,7 +70,8 @@ impl ImageOptions {
 }
 
 /// A data set from a folder of PNG and JPEG images, for sets larger than memory:
-/// `train/<class>/<file>` and, if there is one, `test/<class>/<file>` (or `val/`).
+/// `train/<class>/<file>` and, if there is one, `test/<class>/<file>` (else `val/`; where both are
+/// there, `val/` is not read, and [`Dataset::source`] says so).
 ///
 /// Classes are the names of the folders in `train/`, sorted. They and their number count as
 /// public. Each file is read once now (hashed, its header checked), and decoded again whenever a
@@ -122,6 +123,9 @@ pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Da
         ", the middle of each at {0}x{0} pixels, features (x / 255 - {1}) / {2}.",
         form.side, form.mean, form.std
     );
+    if path.join("test").is_dir() && path.join("val").is_dir() {
+        source += " The images of val/ were not read: test/ is the test part.";
+    }
     if left_out > 0 {
         source += &format!(" {} entries that are no PNG or JPEG were left out.", count(left_out));
     }

@@ -1,6 +1,5 @@
 //! AG News: the CSV files, complete or in part.
 
-use std::fs::File;
 use std::path::Path;
 
 use super::TextOptions;
@@ -11,17 +10,18 @@ use crate::data::digest::count;
 use crate::data::examples::Examples;
 use crate::data::find::{self, AG_NEWS, Found};
 use crate::data::table::{csv_error, empty};
-use crate::data::unpack::{cannot_open, corrupt};
+use crate::data::unpack::{self, corrupt};
 
 /// AG News: 120,000 + 7,600 short news articles (title and description) of 4 classes.
 ///
-/// Looks for `train.csv` and `test.csv` in the subfolder `ag_news_csv` of `$EPSILAB_DATA`, then of
-/// `datasets/` in the current folder and those above. Without `train.csv`, the largest other
-/// `train….csv` is used; without `test.csv`, there is no test part. The name then says how many
-/// training rows there are, and [`Dataset::source`] what is missing.
+/// Looks for `train.csv` and `test.csv` (with or without `.gz`) in the subfolder `ag_news_csv` of
+/// `$EPSILAB_DATA`, then of `datasets/` in the current folder and those above. Without
+/// `train.csv`, the largest other `train….csv` is used; without `test.csv`, there is no test part.
+/// The name then says how many training rows there are, and [`Dataset::source`] what is missing. A
+/// part has a ledger of its own.
 ///
 /// # Guarantee
-/// As [`text_csv`](super::text_csv).
+/// As [`text_csv`](super::text_csv); the same rows under a header, read by it, share the ledger.
 ///
 /// # Errors
 /// [`MissingData`](crate::ErrorKind::MissingData) says where it was looked for and how to get it;
@@ -70,7 +70,7 @@ fn read_ag_news(found: Found, options: &TextOptions) -> Result<Dataset> {
 }
 
 fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)> {
-    let file = File::open(path).map_err(|e| cannot_open(path, &e))?;
+    let file = unpack::open(path)?.from;
     let mut reader =
         ::csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(file);
     let mut rows = Rows::new(options);
@@ -87,7 +87,7 @@ fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)
             let what = format!("line {line}: class `{}`, 1 to 4 expected", &record[0]);
             return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
         };
-        rows.add(&record[0], record.iter().skip(1));
+        rows.add(record.iter(), record.iter().skip(1));
         labels.push(class as u32 - 1);
     }
     if labels.is_empty() {

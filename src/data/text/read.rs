@@ -1,7 +1,6 @@
 //! Texts of one's own: from CSV files and from memory.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -13,11 +12,11 @@ use crate::data::examples::Examples;
 use crate::data::table::{
     CLASSES, CLASSES_FIX, csv_error, empty, from_vecs, label_column, sorted_classes, stem,
 };
-use crate::data::unpack::{cannot_open, corrupt};
+use crate::data::unpack::{self, corrupt};
 use crate::{Error, Result};
 
-/// A text data set from a CSV file with a header: the column `label` names the class, the columns
-/// `text` hold the text, read one after another.
+/// A text data set from a CSV file (plain or gzip) with a header: the column `label` names the
+/// class, the columns `text` hold the text, read one after another.
 ///
 /// Labels may be any text, numbered in sorted order as by [`csv`](crate::data::csv). A text may be
 /// empty. All rows go into the training part; a test part comes by [`Dataset::split`]. What an
@@ -25,8 +24,9 @@ use crate::{Error, Result};
 ///
 /// # Guarantee
 /// With the default vocabulary each row depends on its own text only. [`Dataset::origin`], the
-/// name of the ledger, is made of the raw texts and labels: reading them with other options does
-/// not give a new ledger.
+/// name of the ledger, is made of all cells of all rows below the header, used or not: neither
+/// other options nor other columns, for the text or for the label, give a new ledger. A file with
+/// other rows or columns has one of its own.
 ///
 /// # Errors
 /// [`MissingData`](crate::ErrorKind::MissingData) if there is no such file;
@@ -40,7 +40,7 @@ pub fn text_csv(
 ) -> Result<Dataset> {
     options.check()?;
     let path = path.as_ref();
-    let file = File::open(path).map_err(|e| cannot_open(path, &e))?;
+    let file = unpack::open(path)?.from;
     let mut reader = ::csv::ReaderBuilder::new().from_reader(file);
     let header = reader.headers().map_err(|e| csv_error(path, &e))?.clone();
     let columns: Vec<&str> =
@@ -69,7 +69,7 @@ pub fn text_csv(
             let what = format!("line {line}, column `{column}`: the cell is empty");
             return Err(corrupt(path, what).fix("give each row a label, or leave it out"));
         }
-        rows.add(label, text_columns.iter().map(|&column| &record[column]));
+        rows.add(record.iter(), text_columns.iter().map(|&column| &record[column]));
         labels.push(label.to_owned());
     }
     let names = sorted_classes(&labels);
@@ -102,7 +102,9 @@ pub fn text_csv(
 /// ```
 ///
 /// # Guarantee
-/// As [`text_csv`].
+/// As [`text_csv`], but the program gives texts and labels, and nothing else is known of them: they
+/// name the ledger. Other options keep it; the same people's texts cut in another way, or with
+/// other labels, begin a new one.
 ///
 /// # Errors
 /// As [`from_vecs`](crate::data::from_vecs), and for options out of range.
@@ -119,7 +121,8 @@ pub fn from_texts(
     }
     let mut rows = Rows::new(options);
     for (text, label) in texts.iter().zip(&labels) {
-        rows.add(&label.to_string(), std::iter::once(text.as_ref()));
+        let (label, text) = (label.to_string(), text.as_ref());
+        rows.add([label.as_str(), text].into_iter(), std::iter::once(text));
     }
     let shape = [options.length];
     let (features, origin) = rows.done();
@@ -130,7 +133,7 @@ pub fn from_texts(
     Ok(dataset(("texts".into(), source), names, parts, origin, options))
 }
 
-/// Rows as they are read: their features, and the hash of what they were made of.
+/// Rows as they are read: their features, and the hash of everything they hold.
 pub(super) struct Rows<'a> {
     options: &'a TextOptions,
     features: Vec<f32>,
@@ -140,18 +143,22 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub(super) fn new(options: &'a TextOptions) -> Self {
         let mut origin = Sha256::new();
-        origin.update(b"epsilab texts 1\n");
+        origin.update(b"epsilab texts 2\n");
         Self { options, features: Vec::new(), origin }
     }
 
-    pub(super) fn add<'t>(&mut self, label: &str, texts: impl Iterator<Item = &'t str> + Clone) {
-        // Lengths go in as well, so that no two rows can read alike.
-        let mut piece = |text: &str| {
-            self.origin.update((text.len() as u64).to_le_bytes());
-            self.origin.update(text);
-        };
-        piece(label);
-        texts.clone().for_each(&mut piece);
+    /// One row: all its cells, and those that are the text.
+    pub(super) fn add<'t>(
+        &mut self,
+        cells: impl Iterator<Item = &'t str> + Clone,
+        texts: impl Iterator<Item = &'t str>,
+    ) {
+        // Counts and lengths go in as well, so that no two files can read alike.
+        self.origin.update((cells.clone().count() as u64).to_le_bytes());
+        for cell in cells {
+            self.origin.update((cell.len() as u64).to_le_bytes());
+            self.origin.update(cell);
+        }
         self.options.encode(texts, &mut self.features);
     }
 

@@ -1,7 +1,7 @@
 //! Activations, value by value, written over the values before them: each derivative can be had
 //! from the output alone.
 
-use crate::nn::kernels::{tanh, vectorised};
+use crate::nn::kernels::{SELU, tanh, vectorised};
 
 /// What is done with the output of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +12,8 @@ pub(super) enum Activation {
     Selu,
 }
 
-/// The constants of Klambauer et al. (2017), equation 14.
-const SCALE: f32 = 1.050_701;
-const ALPHA: f32 = 1.673_263_2;
+const SCALE: f32 = SELU[0] as f32;
+const ALPHA: f32 = SELU[1] as f32;
 
 impl Activation {
     /// `y = act(y + bias)`; rows of `y` have the width of the bias.

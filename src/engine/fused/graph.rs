@@ -9,8 +9,8 @@ use super::norm::Norm;
 use super::op::Op;
 use super::plain::{Alone, Dropout, Flatten, Mean, Sum};
 use super::pool::Pool;
-use super::standardise::{self, Standardise};
-use crate::nn::{Conv2dSpec, Guard, LayerSpec};
+use super::standardise::Standardise;
+use crate::nn::{Conv2dSpec, LayerSpec};
 
 /// Where Burn's gates are among ours: input, forget, cell, output.
 const GATES: [usize; 4] = [0, 1, 2, 3];
@@ -178,13 +178,10 @@ impl Graph {
 
 fn conv(spec: &Conv2dSpec, activation: Activation, shape: &[usize], out: &[usize]) -> Conv {
     let patch = spec.kernel[0] * spec.kernel[1] * spec.channels_in / spec.groups;
-    let standardise = spec.standardised.as_ref().map(|standardised| {
-        let guard = match standardised.guard {
-            Guard::Add(e) => standardise::Guard::Add(e),
-            Guard::AtLeast(e) => standardise::Guard::AtLeast(e),
-        };
-        Standardise::new(guard, standardised.gain, spec.groups, patch, spec.channels_out)
-    });
+    let standardise = spec
+        .standardised
+        .as_ref()
+        .map(|rule| Standardise::new(rule.guard, rule.gain, spec.groups, patch, spec.channels_out));
     let spec = ConvSpec {
         input: [shape[0], shape[1], shape[2]],
         out: spec.channels_out,

@@ -13,7 +13,7 @@ pub(super) fn how(positions: usize, inputs: usize, outputs: usize) -> How {
     let numbers = inputs * outputs;
     let worth = match 4 * numbers {
         ..0x10000 => 8,
-        ..0x80000 => 25,
+        0x10000..0x80000 => 25,
         _ => 60,
     };
     match positions * positions * (inputs + outputs) < worth * numbers {

@@ -3,9 +3,8 @@
 use super::graph::Graph;
 use super::op::{Chunk, How, Op, Rows, Scratch, Seen, Sparse, room};
 use super::outer;
-use super::plain::turn;
 use crate::engine::{Batch, ClipRule};
-use crate::nn::kernels::product::{Store, add_scaled};
+use crate::nn::kernels::product::{Store, add_scaled, turn};
 
 /// What is asked of a pass.
 pub(super) enum Ask<'a> {

@@ -3,7 +3,7 @@
 use super::activation::Activation;
 use super::op::{Chunk, Op, Rows, Scratch};
 use super::outer::add;
-use crate::nn::kernels::product::Store;
+use crate::nn::kernels::product::{Store, turn};
 
 /// Hands `gx = f(i)` or `gx += f(i)` to every place.
 fn put(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32) {
@@ -72,16 +72,6 @@ impl Op for Flatten {
                 Store::Replace => turn(g, self.channels, gx, |to, from| *to = from),
                 Store::Add => turn(g, self.channels, gx, |to, from| *to += from),
             }
-        }
-    }
-}
-
-/// The transpose of a matrix of so many rows.
-pub(super) fn turn(from: &[f32], rows: usize, to: &mut [f32], put: impl Fn(&mut f32, f32)) {
-    let columns = from.len() / rows;
-    for (column, to) in to.chunks_exact_mut(rows).enumerate() {
-        for (to, from) in to.iter_mut().zip(from[column..].iter().step_by(columns)) {
-            put(to, *from);
         }
     }
 }

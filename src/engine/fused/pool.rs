@@ -1,6 +1,7 @@
 //! Pooling, channels last.
 
 use super::op::{Chunk, Op, Rows, Scratch, room};
+use crate::nn::kernels::pool::max;
 use crate::nn::kernels::product::Store;
 use crate::nn::kernels::vectorised;
 
@@ -72,12 +73,6 @@ impl Op for Pool {
             }
         }
     }
-}
-
-/// NaN wins, as in Burn.
-#[inline(always)]
-fn max(a: f32, b: f32) -> f32 {
-    if b <= a || a.is_nan() { a } else { b }
 }
 
 vectorised! {

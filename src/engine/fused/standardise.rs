@@ -6,14 +6,8 @@
 //! variance is active. The gradient by the gain is `γ·ŵ`.
 
 use super::outer;
+use crate::nn::Guard;
 use crate::nn::kernels::vectorised;
-
-/// What keeps the root from zero.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Guard {
-    Add(f64),
-    AtLeast(f64),
-}
 
 /// Columns below are output channels; matrices are per group `[patch] x [outputs of the group]`.
 pub(super) struct Standardise {

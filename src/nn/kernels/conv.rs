@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Window;
-use super::product::{Matrix, Store, product};
+use super::product::{Matrix, Store, product, turn};
 
 /// Each example's output is patches · weightᵀ + bias, turned to `[channels, positions]`. The
 /// weight is `[channels, patch]`; there are as many channels as the bias has values.
@@ -18,7 +18,7 @@ pub(super) fn forward(
     // The product reads its operands best in this layout: turning the weight once and the small
     // output of each example costs less than the product's own repacking of every patch.
     let mut turned = vec![0.0; weight.len()];
-    turn(weight, channels, &mut turned);
+    turn(weight, channels, &mut turned, |to, from| *to = from);
     let turned = Matrix::new(&turned, patch, channels);
     out.par_chunks_exact_mut(channels * positions)
         .zip(images.par_chunks_exact(window.image()))
@@ -28,22 +28,12 @@ pub(super) fn forward(
                 window.columns(image, patches);
                 let patches = Matrix::new(patches, positions, patch);
                 product(product_of, Store::Replace, patches, turned);
-                turn(product_of, positions, out);
+                turn(product_of, positions, out, |to, from| *to = from);
                 for (channel, b) in out.chunks_exact_mut(positions).zip(bias) {
                     channel.iter_mut().for_each(|value| *value += b);
                 }
             },
         );
-}
-
-/// Writes the transpose of `from`, a row-major matrix of so many rows.
-fn turn(from: &[f32], rows: usize, to: &mut [f32]) {
-    let columns = from.len() / rows;
-    for (column, to) in to.chunks_exact_mut(rows).enumerate() {
-        for (to, from) in to.iter_mut().zip(from[column..].iter().step_by(columns)) {
-            *to = *from;
-        }
-    }
 }
 
 /// Each example's gradient by its image: the patches' gradients, gradientᵀ · weight, added up

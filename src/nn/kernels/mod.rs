@@ -4,13 +4,16 @@
 mod columns;
 mod conv;
 mod ops;
-mod pool;
+pub(crate) mod pool;
 pub(crate) mod product;
 pub(crate) mod tanh;
 
 pub use columns::Window;
 pub(super) use columns::ones;
 pub(super) use ops::{conv2d, max_pool, tanh};
+
+/// λ and α of SELU (Klambauer et al., 2017, equation 14).
+pub(crate) const SELU: [f64; 2] = [1.050_700_987_355_480_5, 1.673_263_242_354_377_3];
 
 /// Compiles a loop three times, for every machine and for those with AVX2 and AVX-512, and chooses
 /// when called. Rust never fuses or reorders floating-point operations, so all give the same bits.

@@ -68,8 +68,9 @@ fn offsets(window: &Window) -> impl Iterator<Item = usize> {
     (0..height).flat_map(move |y| (0..width).map(move |x| y * line + x))
 }
 
+/// The larger of two; NaN wins, as in Burn.
 #[inline(always)]
-fn max(a: f32, b: f32) -> f32 {
+pub(crate) fn max(a: f32, b: f32) -> f32 {
     if b <= a || a.is_nan() { a } else { b }
 }
 

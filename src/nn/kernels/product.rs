@@ -96,24 +96,34 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
     }
 }
 
-vectorised! {
-#[allow(dead_code)] // For executors on the host.
-/// The dot product, in sixteen lanes so that the compiler can use vector registers.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0.0f32; 16];
-    let (a_blocks, b_blocks) = (a.chunks_exact(16), b.chunks_exact(16));
-    let tail: f32 = a_blocks.remainder().iter().zip(b_blocks.remainder()).map(|(x, y)| x * y).sum();
-    for (x, y) in a_blocks.zip(b_blocks) {
-        for ((lane, x), y) in lanes.iter_mut().zip(x).zip(y) {
-            *lane += x * y;
+/// Hands every number of the transpose of `from`, a row-major matrix of so many rows, to its place
+/// in `to`.
+pub(crate) fn turn(from: &[f32], rows: usize, to: &mut [f32], put: impl Fn(&mut f32, f32)) {
+    let columns = from.len() / rows;
+    for (column, to) in to.chunks_exact_mut(rows).enumerate() {
+        for (to, from) in to.iter_mut().zip(from[column..].iter().step_by(columns)) {
+            put(to, *from);
         }
     }
-    lanes.iter().sum::<f32>() + tail
-}
 }
 
 vectorised! {
-    #[allow(dead_code)] // For executors on the host.
+    /// The dot product, in sixteen lanes so that the compiler can use vector registers.
+    pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+        let mut lanes = [0.0f32; 16];
+        let (a_blocks, b_blocks) = (a.chunks_exact(16), b.chunks_exact(16));
+        let tail = a_blocks.remainder().iter().zip(b_blocks.remainder());
+        let tail: f32 = tail.map(|(x, y)| x * y).sum();
+        for (x, y) in a_blocks.zip(b_blocks) {
+            for ((lane, x), y) in lanes.iter_mut().zip(x).zip(y) {
+                *lane += x * y;
+            }
+        }
+        lanes.iter().sum::<f32>() + tail
+    }
+}
+
+vectorised! {
     /// `out = out + factor x`
     pub(crate) fn add_scaled(out: &mut [f32], factor: f32, x: &[f32]) {
         for (o, v) in out.iter_mut().zip(x) {

@@ -46,10 +46,10 @@ impl Selu {
 }
 
 fn selu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    const SCALE: f64 = 1.050_700_987_355_480_5;
-    const ALPHA: f64 = 1.673_263_242_354_377_3;
-    // The exponent is taken of negative numbers only: e^x of a large x would be infinite, and
+    let [scale, alpha] = kernels::SELU;
+    // min(x, 0) as x - max(x, 0): its derivative at 0 is 1, so that of the whole is that from the
+    // left, as in PyTorch. The exponent is taken of negative numbers only: e^x of a large x would be infinite, and
     // its share of the derivative infinity times 0.
-    let below = relu(x.clone().neg()).neg().exp() - 1.0;
-    relu(x) * SCALE + below * (SCALE * ALPHA)
+    let below = (x.clone() - relu(x.clone())).exp() - 1.0;
+    relu(x) * scale + below * (scale * alpha)
 }

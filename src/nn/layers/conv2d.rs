@@ -21,7 +21,7 @@ pub struct Conv2dSpec {
     pub channels_out: usize,
     /// Height and width of the kernel, in pixels.
     pub kernel: [usize; 2],
-    /// Step of the kernel, in pixels.
+    /// Stride: the step of the kernel, in pixels.
     pub stride: [usize; 2],
     /// Zeros around the image, in pixels, on both sides.
     pub padding: [usize; 2],
@@ -146,7 +146,7 @@ impl Conv2dSpec {
     }
 }
 
-/// A convolution of images `[batch, channels, height, width]`.
+/// A convolution layer for images `[batch, channels, height, width]`.
 #[derive(Module, Debug)]
 pub struct Conv2d {
     /// Burn's layer: weight `[channels out, channels in / groups, kernel height, kernel width]`.

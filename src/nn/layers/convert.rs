@@ -1,6 +1,11 @@
 //! Burn's layers into ours, where ours can do what they do.
 //!
-//! The parameters keep their ids and numbers, so records of a Burn model still load.
+//! The drop-in way for a model written for Burn: `LinearConfig::new(5, 3).init(&device).into()`,
+//! `Conv2dConfig::new([1, 8], [3, 3]).init(&device).try_into()?`.
+//!
+//! Parameters keep their ids and numbers. Burn's layer becomes a field of ours, so a record of the
+//! Burn model has other paths (`fc.weight` where ours has `fc.inner.weight`): load it into the Burn
+//! model first, then make its layers ours.
 
 use burn::module::{Param, ParamId};
 use burn::nn::activation::Activation;

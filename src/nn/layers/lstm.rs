@@ -1,4 +1,4 @@
-//! Long short-term memory.
+//! Long short-term memory (LSTM), the recurrent layer.
 
 use burn::module::Module;
 use burn::nn::{self, GateController};
@@ -11,7 +11,7 @@ use super::source::{Init, ParameterSpec, Source, fits_memory, sequence, sizes};
 use crate::nn::{Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// A long short-term memory without its parameters.
+/// A long short-term memory (LSTM) without its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LstmSpec {
     /// Features that go in at every step.
@@ -112,8 +112,8 @@ pub enum Directions {
     Both(BothWays),
 }
 
-/// Long short-term memory (Hochreiter & Schmidhuber, 1997; forget gates by Gers et al., 2000):
-/// sequences `[batch, time, inputs]` to the memory's output at every step,
+/// Long short-term memory (LSTM; Hochreiter & Schmidhuber, 1997; forget gates by Gers et al.,
+/// 2000): sequences `[batch, time, inputs]` to the memory's output at every step,
 /// `[batch, time, hidden]`, or `[batch, time, 2 hidden]` when read both ways.
 ///
 /// With x the step's input and h the output one step before, all starting from 0, each gate is

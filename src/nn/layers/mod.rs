@@ -53,11 +53,11 @@ pub enum LayerSpec {
     Linear(LinearSpec),
     /// A convolution of images.
     Conv2d(Conv2dSpec),
-    /// The largest value under a window.
+    /// Max pooling: the largest value under a window.
     MaxPool2d(MaxPool2dSpec),
-    /// The mean under a window.
+    /// Average pooling: the mean under a window.
     AvgPool2d(AvgPool2dSpec),
-    /// The mean of each channel.
+    /// Global average pooling: the mean of each channel.
     GlobalAvgPool,
     /// Hyperbolic tangent, value by value.
     Tanh,
@@ -75,9 +75,9 @@ pub enum LayerSpec {
     LayerNorm(LayerNormSpec),
     /// Token ids to rows of a table.
     Embedding(EmbeddingSpec),
-    /// A memory that reads sequences.
+    /// Long short-term memory (LSTM), which reads sequences.
     Lstm(LstmSpec),
-    /// The mean of a sequence over its steps.
+    /// The mean of a sequence over time.
     MeanOverTime,
     /// Layers whose output is added to their input.
     Residual(ResidualSpec),
@@ -93,11 +93,11 @@ pub enum Layer {
     Linear(Linear),
     /// A convolution of images.
     Conv2d(Conv2d),
-    /// The largest value under a window.
+    /// Max pooling: the largest value under a window.
     MaxPool2d(MaxPool2d),
-    /// The mean under a window.
+    /// Average pooling: the mean under a window.
     AvgPool2d(AvgPool2d),
-    /// The mean of each channel.
+    /// Global average pooling: the mean of each channel.
     GlobalAvgPool(GlobalAvgPool),
     /// Hyperbolic tangent, value by value.
     Tanh(Tanh),
@@ -115,9 +115,9 @@ pub enum Layer {
     LayerNorm(LayerNorm),
     /// Token ids to rows of a table.
     Embedding(Embedding),
-    /// A memory that reads sequences.
+    /// Long short-term memory (LSTM), which reads sequences.
     Lstm(Lstm),
-    /// The mean of a sequence over its steps.
+    /// The mean of a sequence over time.
     MeanOverTime(MeanOverTime),
     /// Layers whose output is added to their input.
     Residual(Residual),
@@ -190,21 +190,6 @@ impl LayerSpec {
             Self::MeanOverTime => "MeanOverTime",
             Self::Residual(_) => "Residual",
             Self::Group(_) => "Group",
-        }
-    }
-
-    /// How the norm of one example's gradient is found: `"ghost"` (from the sizes of input and
-    /// output gradient alone), `"instantiated"` (the gradient itself is formed, for one example
-    /// at a time), `"-"` without parameters of its own.
-    pub fn norms(&self) -> &'static str {
-        match self {
-            Self::Linear(_) => "ghost",
-            Self::Conv2d(_)
-            | Self::GroupNorm(_)
-            | Self::LayerNorm(_)
-            | Self::Embedding(_)
-            | Self::Lstm(_) => "instantiated",
-            _ => "-",
         }
     }
 

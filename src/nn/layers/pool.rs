@@ -1,4 +1,4 @@
-//! Pooling.
+//! Pooling: maximum, average, global average.
 
 use burn::module::Module;
 use burn::nn::PaddingConfig2d;
@@ -10,21 +10,23 @@ use super::too_large;
 use crate::Result;
 use crate::nn::{Tape, Value, Window, kernels};
 
-/// Maximum pooling: the window and its step, in pixels, (vertical, horizontal).
+/// Max pooling: the window and its stride (step), in pixels, (vertical,
+/// horizontal).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaxPool2dSpec {
     /// Height and width of the window.
     pub kernel: [usize; 2],
-    /// Step of the window.
+    /// Stride: the step of the window.
     pub stride: [usize; 2],
 }
 
-/// Average pooling: the window and its step, in pixels, (vertical, horizontal).
+/// Average pooling: the window and its stride (step), in pixels, (vertical,
+/// horizontal).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AvgPool2dSpec {
     /// Height and width of the window.
     pub kernel: [usize; 2],
-    /// Step of the window.
+    /// Stride: the step of the window.
     pub stride: [usize; 2],
 }
 
@@ -92,7 +94,7 @@ fn pooled(
     }
 }
 
-/// The largest value under a window, per channel.
+/// Max pooling: the largest value under a window, per channel.
 #[derive(Module, Debug)]
 pub struct MaxPool2d {
     /// Burn's layer.
@@ -124,7 +126,7 @@ impl MaxPool2d {
     }
 }
 
-/// The mean under a window, per channel.
+/// Average pooling: the mean under a window, per channel.
 #[derive(Module, Debug)]
 pub struct AvgPool2d {
     /// Burn's layer.
@@ -138,7 +140,7 @@ impl AvgPool2d {
     }
 }
 
-/// The mean of each channel: images to plain features.
+/// Global average pooling, the mean of each channel: images to plain features.
 #[derive(Module, Debug)]
 pub struct GlobalAvgPool;
 

@@ -1,10 +1,11 @@
-//! Sequences to plain features.
+//! Sequences to plain features: the mean over time.
 
 use burn::module::Module;
 
 use crate::nn::Value;
 
-/// The mean over all steps: `[batch, time, features]` to `[batch, features]`.
+/// Mean over time (average pooling over all steps): `[batch, time, features]` to
+/// `[batch, features]`.
 #[derive(Module, Debug)]
 pub struct MeanOverTime;
 

@@ -64,7 +64,7 @@ impl LinearSpec {
 }
 
 impl Conv2dSpec {
-    /// The same with this step, in pixels, in both directions.
+    /// The same with this stride (step), in pixels, in both directions.
     pub fn stride(self, step: usize) -> Self {
         Self { stride: [step; 2], ..self }
     }
@@ -74,7 +74,7 @@ impl Conv2dSpec {
         Self { padding: [zeros; 2], ..self }
     }
 
-    /// The same with the kernel's pixels so far apart.
+    /// The same with this dilation: the kernel's pixels so far apart.
     pub fn dilation(self, distance: usize) -> Self {
         Self { dilation: [distance; 2], ..self }
     }
@@ -96,24 +96,24 @@ impl Conv2dSpec {
 }
 
 impl MaxPool2dSpec {
-    /// Square windows side by side.
+    /// Square windows side by side: the stride is the side.
     pub fn new(side: usize) -> Self {
         Self { kernel: [side; 2], stride: [side; 2] }
     }
 
-    /// The same with this step, in pixels, in both directions.
+    /// The same with this stride (step), in pixels, in both directions.
     pub fn stride(self, step: usize) -> Self {
         Self { stride: [step; 2], ..self }
     }
 }
 
 impl AvgPool2dSpec {
-    /// Square windows side by side.
+    /// Square windows side by side: the stride is the side.
     pub fn new(side: usize) -> Self {
         Self { kernel: [side; 2], stride: [side; 2] }
     }
 
-    /// The same with this step, in pixels, in both directions.
+    /// The same with this stride (step), in pixels, in both directions.
     pub fn stride(self, step: usize) -> Self {
         Self { stride: [step; 2], ..self }
     }
@@ -148,7 +148,7 @@ impl EmbeddingSpec {
 }
 
 impl LstmSpec {
-    /// A memory of so many features that reads forwards.
+    /// An LSTM of so many hidden features that reads forwards.
     pub fn new(inputs: usize, hidden: usize) -> Self {
         Self { inputs, hidden, bidirectional: false }
     }

@@ -35,13 +35,15 @@ pub fn papernot_cnn(data: &Dataset) -> ModelBuilder {
     })
 }
 
-/// Eight convolutions with kernels of 2 x 2 pixels, for small colour images: the kind of network
-/// that Stevens et al. (2022), "Backpropagation clipping for deep learning with differential
-/// privacy", train on CIFAR-10, with ReLU and without biases.
+/// A convolutional network after Stevens et al. (2022), "Backpropagation clipping for deep learning
+/// with differential privacy": eight convolutions of 2 x 2 pixels without biases, for small colour
+/// images. NOT the paper's exact network.
 ///
-/// The paper gives the number and the kernels of the convolutions. Widths and pools are those of
-/// the CIFAR-10 network of Papernot et al. (2020): 32, 32, mean, 64, 64, mean, 128, 128, mean,
-/// 256, classes, mean of each channel; one pixel of padding everywhere.
+/// All that the paper tells of its CIFAR-10 network is that it has eight such convolutions. Widths
+/// and pools follow the CIFAR-10 network of Papernot et al. (2020): 32, 32, mean, 64, 64, mean, 128,
+/// 128, mean, 256, classes, mean of each channel; ReLU is that of the paper's other networks. The padding, one pixel everywhere, is ours:
+/// without it, as the paper states its bounds, eight of them and three pools don't fit into 32 x 32
+/// pixels. Don't compare accuracies with the paper's to the digit.
 pub fn stevens_cifar_cnn(data: &Dataset) -> ModelBuilder {
     ModelBuilder::plain("stevens_cifar_cnn", data, &[], |frame, _| {
         let [channels, _, _] = images("stevens_cifar_cnn", frame)?;

@@ -248,6 +248,30 @@ fn pools_that_were_burns_keep_their_options() {
     assert_eq!(y, values(inner.forward(x)));
 }
 
+#[derive(Module, Debug)]
+struct Theirs {
+    fc: burns::Linear,
+}
+
+#[derive(Module, Debug)]
+struct Ours {
+    fc: Linear,
+}
+
+#[test]
+fn records_of_a_burn_model_are_loaded_before_its_layers_become_ours() {
+    let fresh = || Theirs { fc: burns::LinearConfig::new(5, 3).init(&Device::flex()) };
+    let stored = fresh();
+    let numbers = |layer: &burns::Linear| values(layer.weight.val());
+    let record = || stored.clone().into_record();
+    let loaded = fresh().load_record(record());
+    let ours = Ours { fc: loaded.fc.into() };
+    assert_eq!(numbers(&ours.fc.inner), numbers(&stored.fc));
+    assert_ne!(numbers(&fresh().fc), numbers(&stored.fc));
+    // Their paths are not ours.
+    assert!(Ours { fc: fresh().fc.into() }.try_load_record(record()).is_err());
+}
+
 #[test]
 fn options_of_burns_layers_that_are_not_here_are_named() {
     let device = Device::flex();

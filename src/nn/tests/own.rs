@@ -213,6 +213,65 @@ fn examples_that_see_each_other_are_found_out() {
     assert!(text.contains("change with the other examples"), "{text}");
 }
 
+/// Random in one of several ways, none of them with parameters.
+#[derive(Module, Debug)]
+struct Random {
+    body: Linear,
+    drop: Option<burns::Dropout>,
+    ours: Option<Dropout>,
+    noise: Vec<burns::GaussianNoise>,
+    own: bool,
+    head: Linear,
+}
+
+impl Forward for Random {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let mut x = self.body.forward(x, tape).flat();
+        if let Some(drop) = &self.drop {
+            x = drop.forward(x);
+        }
+        if let Some(drop) = &self.ours {
+            x = drop.forward(Value::Flat(x), tape).flat();
+        }
+        for noise in &self.noise {
+            x = noise.forward(x);
+        }
+        if self.own {
+            x = x.clone() + x.random_like(burn::tensor::Distribution::Normal(0.0, 1.0));
+        }
+        self.head.forward(Value::Flat(x), tape).flat()
+    }
+}
+
+#[test]
+fn randomness_outside_the_batchs_masks_is_refused() {
+    let module = || Random {
+        body: Linear::new(LinearSpec::new(25, 8), 1).unwrap(),
+        drop: None,
+        ours: None,
+        noise: Vec::new(),
+        own: false,
+        head: Linear::new(LinearSpec::new(8, 3), 2).unwrap(),
+    };
+    let refused = |module: Random| kind(Model::custom("random", module, &data())).1;
+    assert!(Model::custom("plain", module(), &data()).is_ok());
+    let ours = Random { ours: Some(Dropout::new(0.5).unwrap()), ..module() };
+    assert!(Model::custom("ours", ours, &data()).is_ok());
+
+    // So rarely that no trial would notice: found by what it is.
+    let drop = Some(burns::DropoutConfig::new(1e-9).init());
+    let text = refused(Random { drop, ..module() });
+    assert!(text.contains("one thing") && text.contains("drop: Burn's Dropout"), "{text}");
+    assert!(text.contains("nn::Dropout"), "{text}");
+    let text =
+        refused(Random { noise: vec![burns::GaussianNoiseConfig::new(0.1).init()], ..module() });
+    for part in ["2 things", "noise.0: Burn's GaussianNoise", "from one pass to the next"] {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+    let text = refused(Random { own: true, ..module() });
+    assert!(text.contains("one thing") && text.contains("from one pass to the next"), "{text}");
+}
+
 #[test]
 fn a_module_that_fails_or_has_the_wrong_size_is_an_error_and_no_panic() {
     let head = |inputs, outputs| Linear::new(LinearSpec::new(inputs, outputs), 1).unwrap();
