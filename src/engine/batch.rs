@@ -2,7 +2,7 @@
 
 use super::masks;
 use crate::data::Examples;
-use crate::nn::{LayerSpec, Network};
+use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
 /// Features and labels of some examples, each in one or several augmented copies.
@@ -11,6 +11,8 @@ pub struct Batch {
     features: Vec<f32>,
     shape: Vec<usize>,
     labels: Vec<u32>,
+    /// Each example's number in its data set.
+    ids: Vec<u32>,
     copies: usize,
     seed: u64,
 }
@@ -57,7 +59,8 @@ impl Batch {
                 format!("examples of shape {shape:?} have {size} features {each}"),
             ));
         }
-        Ok(Self { features, shape: shape.to_vec(), labels, copies, seed: 0 })
+        let ids = (0..labels.len() as u32).collect();
+        Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
     }
 
     /// The examples with these numbers, in this order.
@@ -68,17 +71,37 @@ impl Batch {
         let mut features = Vec::new();
         examples.gather(ids, &mut features)?;
         let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
-        Self::new(features, examples.shape(), labels)
+        Self::new(features, examples.shape(), labels)?.numbered(ids)
+    }
+
+    /// Each example's number in its data set, which its dropout masks go by; its place in the
+    /// batch if not given. [`Batch::of`] gives them.
+    ///
+    /// # Errors
+    /// If there are not as many numbers as examples.
+    pub fn numbered(self, ids: &[u32]) -> Result<Self> {
+        if ids.len() != self.len() {
+            let what = format!("{} numbers for a batch of {} examples", ids.len(), self.len());
+            return Err(Error::new(ErrorKind::Model, what, "each example has one number"));
+        }
+        Ok(Self { ids: ids.to_vec(), ..self })
     }
 
     /// The seed of the dropout masks; 0 if not given.
     ///
     /// # Guarantee
-    /// Masks depend on an example's place in the batch, and one example more moves the others to
-    /// other places. Privacy is not harmed if nobody knows the masks: take the seed from the same
-    /// secret source as the noise, anew for each step. Then every example has masks of the same
-    /// distribution whoever else is in the batch, and neighbouring data sets can be compared
-    /// under equal masks for the examples they share, where the sum differs by one clipped share.
+    /// A mask is a function of this seed, the example's own number, the copy and the layer. Who
+    /// else is in the batch, and where, does not matter: one example more adds its own clipped
+    /// share to the sum and leaves all other shares as they are. So for every choice of masks the
+    /// sensitivity is that of the clip rule.
+    ///
+    /// Neighbouring data sets may number their common examples differently (taking one out of the
+    /// middle moves those behind it). That is covered if the seed is drawn anew for each step from
+    /// a secret source: masks of different numbers are then alike and independent (as far as
+    /// ChaCha8 looks random), so the runs on both data sets can be paired such that common
+    /// examples have the same masks. Given the masks, both sums are those of a Gaussian mechanism
+    /// of sensitivity C; the divergence that accountants bound is jointly convex, so that of the
+    /// mixture over the masks is no larger. Assumption: seed and masks are never published.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
@@ -124,9 +147,11 @@ impl Batch {
     ///
     /// `row` is example x copies + copy; `layer` counts the dropout layers of the network from 0
     /// in the order in which they are called. Every executor draws its masks here, so that all
-    /// of them compute the same gradients.
+    /// of them compute the same gradients, and here a row becomes the example's own number: see
+    /// [`seed`](Self::seed).
     pub fn dropout_mask(&self, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
-        masks::draw(self.seed, row, layer, rate, mask);
+        let (id, copy) = (self.ids[row / self.copies], row % self.copies);
+        masks::draw(self.seed, id, copy as u32, layer, rate, mask);
     }
 
     /// Numbers in one example with all its copies.
@@ -168,25 +193,40 @@ impl Batch {
             let why = format!("the network has {classes} outputs, counted from 0");
             return Err(Error::setting("label", label, why));
         }
-        self.check_tokens(network.specs())
+        network.check_tokens(&self.features)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(batch: &Batch, row: usize) -> Vec<f32> {
+        let mut mask = vec![0.0; 64];
+        batch.dropout_mask(row, 0, 0.5, &mut mask);
+        mask
     }
 
-    /// Features that go into an embedding are token ids. What is not finite is no error here:
-    /// such examples are left out.
-    fn check_tokens(&self, specs: &[LayerSpec]) -> Result<()> {
-        let vocabulary = match specs.first() {
-            Some(LayerSpec::Embedding(spec)) => spec.vocabulary,
-            Some(LayerSpec::Group(group)) => return self.check_tokens(&group.layers),
-            _ => return Ok(()),
+    #[test]
+    fn masks_follow_the_example_and_not_its_place() {
+        let batch = |ids: &[u32]| {
+            let n = ids.len();
+            let batch = Batch::with_copies(vec![0.0; 2 * n], &[1], vec![0; n], 2).unwrap();
+            batch.numbered(ids).unwrap().seed(9)
         };
-        let token = |v: f32| v >= 0.0 && v < vocabulary as f32 && v.fract() == 0.0;
-        match self.features.iter().find(|v| v.is_finite() && !token(**v)) {
-            None => Ok(()),
-            Some(wrong) => {
-                let why = format!("the network knows token ids from 0 to {}", vocabulary - 1);
-                Err(Error::setting("token", wrong, why)
-                    .fix("give the model the vocabulary of the data's tokenizer"))
+        let (without, with) = (batch(&[3, 8]), batch(&[3, 5, 8]));
+        for (place, moved) in [(0, 0), (1, 2)] {
+            for copy in 0..2 {
+                assert_eq!(mask(&without, 2 * place + copy), mask(&with, 2 * moved + copy));
             }
         }
+        // By places, as if the batch knew no numbers, somebody's masks change.
+        let place = |n: usize| Batch::new(vec![0.0; n], &[1], vec![0; n]).unwrap().seed(9);
+        assert_ne!(mask(&place(2), 1), mask(&place(3), 2));
+        let rows: Vec<_> = (0..6).map(|row| mask(&with, row)).collect();
+        for (i, row) in rows.iter().enumerate() {
+            assert!(!rows[..i].contains(row), "each copy of each example has its own");
+        }
+        assert!(place(2).numbered(&[1]).is_err());
     }
 }

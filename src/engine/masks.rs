@@ -3,12 +3,14 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Fills `mask` with 0 (probability `rate`) and 1/(1 - `rate`). Each row of a batch and each
-/// dropout layer has a stream of its own, so that chunks and threads change nothing.
-pub(super) fn draw(seed: u64, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
+/// Fills `mask` with 0 (probability `rate`) and 1/(1 - `rate`). Each copy of each example (by its
+/// number in the data set) and each dropout layer has a stream of its own, so that neither chunks
+/// and threads nor the rest of the batch change anything.
+pub(super) fn draw(seed: u64, id: u32, copy: u32, layer: usize, rate: f64, mask: &mut [f32]) {
     let mut key = *b"........ dropout ......... masks";
     key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8..16].copy_from_slice(&(row as u64).to_le_bytes());
+    key[8..12].copy_from_slice(&id.to_le_bytes());
+    key[12..16].copy_from_slice(&copy.to_le_bytes());
     key[16..24].copy_from_slice(&(layer as u64).to_le_bytes());
     let mut rng = ChaCha8Rng::from_seed(key);
     let kept = (1.0 / (1.0 - rate)) as f32;
@@ -23,32 +25,32 @@ pub(super) fn draw(seed: u64, row: usize, layer: usize, rate: f64, mask: &mut [f
 mod tests {
     use super::*;
 
-    fn mask(seed: u64, row: usize, layer: usize, rate: f64) -> Vec<f32> {
+    fn mask(seed: u64, id: u32, copy: u32, layer: usize, rate: f64) -> Vec<f32> {
         let mut mask = vec![0.0; 10_000];
-        draw(seed, row, layer, rate, &mut mask);
+        draw(seed, id, copy, layer, rate, &mut mask);
         mask
     }
 
     #[test]
     fn the_right_share_is_dropped_and_the_mean_is_kept() {
         for rate in [0.1, 0.5, 0.9] {
-            let mask = mask(1, 2, 3, rate);
+            let mask = mask(1, 2, 0, 3, rate);
             let dropped = mask.iter().filter(|&&v| v == 0.0).count() as f64 / 10_000.0;
             let error = (rate * (1.0 - rate) / 10_000.0f64).sqrt();
             assert!((dropped - rate).abs() < 4.0 * error, "{dropped} of {rate}");
             let kept = (1.0 / (1.0 - rate)) as f32;
             assert!(mask.iter().all(|&v| v == 0.0 || v == kept));
         }
-        assert!(mask(1, 2, 3, 0.0).iter().all(|&v| v == 1.0));
+        assert!(mask(1, 2, 0, 3, 0.0).iter().all(|&v| v == 1.0));
     }
 
     #[test]
-    fn seeds_rows_and_layers_have_masks_of_their_own() {
-        let one = mask(1, 2, 3, 0.5);
-        assert_eq!(one, mask(1, 2, 3, 0.5));
-        for other in
-            [mask(2, 2, 3, 0.5), mask(1, 3, 3, 0.5), mask(1, 2, 4, 0.5), mask(1, 3, 2, 0.5)]
-        {
+    fn seeds_examples_copies_and_layers_have_masks_of_their_own() {
+        let one = mask(1, 2, 0, 3, 0.5);
+        assert_eq!(one, mask(1, 2, 0, 3, 0.5));
+        let others = [(2, 2, 0, 3), (1, 3, 0, 3), (1, 2, 1, 3), (1, 2, 0, 4), (1, 3, 0, 2)];
+        for (seed, id, copy, layer) in others {
+            let other = mask(seed, id, copy, layer, 0.5);
             let same = one.iter().zip(&other).filter(|(a, b)| a == b).count();
             assert!((4_700..5_300).contains(&same), "{same} of 10000 agree");
         }

@@ -37,6 +37,9 @@ impl Preview {
                 format!("{}, learning rate {}", plan.optimizer(), plan.learning_rate()),
             ),
         ];
+        if let Some(augment) = plan.augment() {
+            rows.push(("versions of each example".into(), augment.to_string()));
+        }
         let mut warnings = Vec::new();
         if let Some(privacy) = plan.privacy() {
             let spent = Headline::default().epsilon(&[plan.event()], privacy.delta)?;

@@ -1,5 +1,6 @@
 //! The plan: everything that decides the guarantee, fixed together and read by all.
 
+use crate::data::{Augment, Examples};
 use crate::engine::ClipRule;
 use crate::methods::Optimizer;
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
@@ -19,6 +20,10 @@ pub struct Settings {
     pub learning_rate: Option<f64>,
     /// The update rule.
     pub optimizer: Optimizer,
+    /// Random versions of each example, if it is not taken as it is.
+    // Left out of the text when there is none: runs of before keep their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub augment: Option<Augment>,
     /// A seed makes the run repeatable and stamps it "study mode"; `None` uses the operating
     /// system's randomness.
     pub seed: Option<u64>,
@@ -35,6 +40,7 @@ impl Default for Settings {
             steps: None,
             learning_rate: None,
             optimizer: Optimizer::default(),
+            augment: None,
             seed: None,
             fresh: false,
         }
@@ -72,6 +78,13 @@ macro_rules! shared_settings {
             /// The update rule; SGD with momentum 0.9 if not said.
             pub fn optimizer(mut self, optimizer: $crate::methods::Optimizer) -> Self {
                 self.settings.optimizer = optimizer;
+                self
+            }
+            /// Several random versions of each image in every step, whose gradients are averaged
+            /// before they are clipped: `.augment(data::Augment::default())`. Epsilon and noise
+            /// stay the same, a step costs as many times more as there are versions.
+            pub fn augment(mut self, augment: $crate::data::Augment) -> Self {
+                self.settings.augment = Some(augment);
                 self
             }
             /// Fixes all randomness of the run, for study: a seeded run is repeatable, so its
@@ -118,18 +131,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks the shared settings against the public size of the training part and fixes them.
+    /// Checks the shared settings against the training part (its public size and shape) and fixes
+    /// them.
     ///
     /// # Errors
     /// `Setting` for zero or non-finite epochs, zero steps, a batch of 0 or larger than the data,
-    /// a learning rate that is not positive, a momentum outside [0, 1).
+    /// a learning rate that is not positive, a momentum outside [0, 1), an augmentation that the
+    /// data's shape does not allow.
     pub(crate) fn new(
         method: &str,
         settings: &Settings,
-        examples: usize,
+        examples: &Examples,
         learning_rate: f64,
         privacy: Option<Privacy>,
     ) -> Result<Self> {
+        settings.augment.map_or(Ok(()), |augment| augment.check(examples.shape()))?;
+        let examples = examples.len();
         let steps = steps_of(settings, examples)?;
         if !(learning_rate.is_finite() && learning_rate > 0.0) {
             return Err(Error::setting(
@@ -190,6 +207,10 @@ impl Plan {
     /// The update rule.
     pub fn optimizer(&self) -> Optimizer {
         self.settings.optimizer
+    }
+    /// The random versions of each example, if it is not taken as it is.
+    pub fn augment(&self) -> Option<Augment> {
+        self.settings.augment
     }
     /// The seed, if the run is in study mode.
     pub fn seed(&self) -> Option<u64> {

@@ -93,13 +93,19 @@ impl Network {
         self.outputs
     }
 
+    /// How many tokens there are, if the first layer is an embedding. A module of the user's own
+    /// is not asked: its embeddings take what they don't know for the last token they know.
+    pub(crate) fn vocabulary(&self) -> Option<usize> {
+        vocabulary(&self.specs)
+    }
+
     /// Checks examples of a network that reads token ids: every number must be one.
     ///
     /// # Errors
     /// If a finite number is not whole or not below the size of the vocabulary. Numbers that are
     /// not finite are left to whoever leaves such examples out.
     pub fn check_tokens(&self, features: &[f32]) -> Result<()> {
-        let Some(vocabulary) = vocabulary(&self.specs) else { return Ok(()) };
+        let Some(vocabulary) = self.vocabulary() else { return Ok(()) };
         let stranger = |id: f32| {
             id.is_finite() && (id < 0.0 || id.fract() != 0.0 || id as usize >= vocabulary)
         };
@@ -197,7 +203,7 @@ impl Network {
     }
 }
 
-/// How many tokens there are, if the first layer is an embedding.
+/// The vocabulary of the first layer, within groups too.
 fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
     match specs.first()? {
         LayerSpec::Embedding(spec) => Some(spec.vocabulary),

@@ -99,6 +99,8 @@ impl Model {
                 let ids: Vec<u32> = chunk.clone().map(|id| id as u32).collect();
                 let mut features = Vec::new();
                 examples.gather(&ids, &mut features)?;
+                // Here and not for all at once: examples in files are never all in memory.
+                self.network().check_tokens(&features)?;
                 Ok(job(features, &labels[chunk]))
             },
             |_, result| match result {
@@ -132,7 +134,7 @@ impl Model {
             let why = format!("it tells {} classes apart, counted from 0", self.classes());
             return Err(Error::new(ErrorKind::Model, what, why).fix("build a model for this data"));
         }
-        self.network().check_tokens(examples.features_flat())
+        Ok(())
     }
 }
 

@@ -7,7 +7,8 @@ use crate::privacy::Ledger;
 use crate::{Error, ErrorKind, Result};
 
 /// Refuses to train with parts that were made for different data: the sampling rate, the divisor
-/// and the ledger would be another data set's.
+/// and the ledger would be another data set's. What would only be noticed in the middle of a run,
+/// when the whole plan is charged, is looked for here.
 pub(super) fn belong_together(
     plan: &Plan,
     model: &Model,
@@ -41,7 +42,8 @@ pub(super) fn belong_together(
     }
     let fits = model.input_shape() == data.shape() && model.classes() == data.classes();
     if fits {
-        return Ok(());
+        plan.augment().map_or(Ok(()), |augment| augment.check(data.shape()))?;
+        return tokens(model, data);
     }
     Err(Error::new(
         ErrorKind::Setting,
@@ -58,4 +60,20 @@ pub(super) fn belong_together(
         "they must agree to train",
     )
     .fix("build the model from the same data, e.g. models::papernot_cnn(&data)"))
+}
+
+/// A model that reads token ids must know all that the data can have: by their vocabulary, which
+/// says it whatever the texts are, and by the ids themselves.
+fn tokens(model: &Model, data: &Dataset) -> Result<()> {
+    let Some(known) = model.network().vocabulary() else { return Ok(()) };
+    if let Some(vocabulary) = data.vocabulary()
+        && vocabulary.len() > known
+    {
+        let what = format!("the model {} knows {known} tokens", model.name());
+        let why = format!("the vocabulary of {} has {}", data.name(), vocabulary.len());
+        return Err(Error::new(ErrorKind::Setting, what, why)
+            .fix("give the model data.vocabulary().unwrap().len() tokens"));
+    }
+    let parts = [data.train(), data.test()].into_iter().filter(|part| part.is_in_memory());
+    parts.map(|part| model.network().check_tokens(part.features_flat())).collect()
 }

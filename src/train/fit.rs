@@ -20,10 +20,15 @@ use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, check};
 /// event that no accountant accepts. Sampler, noise and ledger all read `plan`; the loop hands
 /// nothing but [`Mechanism::release`] to the optimizer.
 ///
+/// A run ends early, and keeps its model, where an example's file can no longer be read. All files
+/// were read when their folder was opened: the assumption is that what breaks later is the disk's
+/// doing and says nothing about the person in the file. The error that the observer is told names
+/// a file of that batch; it is for the owner of the data only.
+///
 /// # Errors
 /// `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
 /// be written (nothing is trained then); `Model` if the parameters stop being finite (the steps
-/// taken stay charged).
+/// taken stay charged); what reading the examples says if not even the first batch can be read.
 pub fn fit(
     id: &str,
     plan: &Plan,
@@ -61,14 +66,15 @@ pub fn fit(
         events: vec![plan.event_after(charged)],
         epsilon: plan.epsilon_after(charged)?,
         planned_epsilon: plan.epsilon_after(plan.steps())?,
-        test_accuracy: meter.curve.last_accuracy(),
+        // Of this very model: an earlier one's is no substitute where it could not be taken.
+        test_accuracy: meter.curve.points.last().and_then(|point| point.test_accuracy),
         seconds: meter.seconds(),
         curve: meter.curve,
     };
     let run = Run::new(record, model.with_network(network));
     observer.finished(&run);
-    if let Err(error) = closed {
-        observer.trouble(&error);
+    for error in closed.err().iter().chain(&meter.trouble) {
+        observer.trouble(error);
     }
     Ok(run)
 }
@@ -82,13 +88,22 @@ fn follow(
 ) -> Result<Network> {
     let plan = meter.plan;
     let seeds = Seeds::new(plan.seed(), id)?;
-    let mut batches = Batches::new(plan, meter.data.train(), seeds.sampling)?;
+    let mut batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
     let mut mechanism = mechanism(plan, &seeds);
     let mut optimizer = plan.optimizer().init();
     let mut network = meter.model.network().clone();
     observer.started(&meter.progress());
     while meter.steps < plan.steps() && !listening.stop() {
-        let release = mechanism.release(&network, &batches.draw()?)?;
+        let batch = match batches.draw() {
+            Ok(batch) => batch,
+            // Nothing of this step was released: the steps taken are kept.
+            Err(error) if meter.steps > 0 => {
+                meter.trouble = Some(error);
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        let release = mechanism.release(&network, &batch)?;
         network = engine::step(&mut optimizer, plan.learning_rate(), &network, &release.gradient);
         meter.after_step(release.loss, &network)?;
         observer.progressed(&meter.progress());

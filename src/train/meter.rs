@@ -20,6 +20,8 @@ pub(super) struct Meter<'a> {
     pub(super) curve: Curve,
     /// Steps whose result was used.
     pub(super) steps: u64,
+    /// What could not be read, and so left a gap in the curve or ended the run.
+    pub(super) trouble: Option<Error>,
     start: Instant,
     losses: (f64, u32),
 }
@@ -27,7 +29,7 @@ pub(super) struct Meter<'a> {
 impl<'a> Meter<'a> {
     pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
         let (curve, start) = (Curve::default(), Instant::now());
-        Self { plan, model, data, curve, steps: 0, start, losses: (0.0, 0) }
+        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses: (0.0, 0) }
     }
 
     pub(super) fn seconds(&self) -> f64 {
@@ -59,7 +61,7 @@ impl<'a> Meter<'a> {
         match self.curve.points.last() {
             Some(last) if last.step == step && last.test_accuracy.is_some() => Ok(()),
             Some(last) if last.step == step => {
-                let accuracy = self.accuracy(network)?;
+                let accuracy = self.accuracy(network);
                 if let Some(last) = self.curve.points.last_mut() {
                     last.test_accuracy = accuracy;
                 }
@@ -74,7 +76,7 @@ impl<'a> Meter<'a> {
         let test_accuracy = match evaluate {
             Some(network) => {
                 check_finite(self.steps, network)?;
-                self.accuracy(network)?
+                self.accuracy(network)
             }
             None => None,
         };
@@ -87,11 +89,18 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    fn accuracy(&self, network: &Network) -> Result<Option<f64>> {
+    /// What can't be read is no reason to throw a trained network away.
+    fn accuracy(&mut self, network: &Network) -> Option<f64> {
         if self.data.test().is_empty() {
-            return Ok(None);
+            return None;
         }
-        self.model.with_network(network.clone()).accuracy(self.data).map(Some)
+        match self.model.with_network(network.clone()).accuracy(self.data) {
+            Ok(accuracy) => Some(accuracy),
+            Err(error) => {
+                self.trouble.get_or_insert(error);
+                None
+            }
+        }
     }
 }
 

@@ -27,8 +27,8 @@ pub trait Observer {
     fn started(&mut self, _progress: &Progress<'_>) {}
     /// After a step.
     fn progressed(&mut self, _progress: &Progress<'_>) {}
-    /// Something went wrong that does not take the run away: it could not be stored or its ledger
-    /// entry could not be reduced.
+    /// Something went wrong that does not take the run away: it could not be stored, its ledger
+    /// entry could not be reduced, or examples could not be read any more.
     fn trouble(&mut self, _error: &Error) {}
     /// After the last step or the interrupt.
     fn finished(&mut self, _run: &Run) {}

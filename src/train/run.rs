@@ -15,7 +15,8 @@ use std::sync::Arc;
 pub enum Ending {
     /// All steps of the plan were taken.
     Finished,
-    /// It was interrupted at a step boundary; model and epsilon are those of the steps taken.
+    /// It ended at a step boundary, by an interrupt or where an example could no longer be read;
+    /// model and epsilon are those of the steps taken.
     Interrupted,
 }
 
@@ -52,7 +53,7 @@ pub struct RunRecord {
     pub epsilon: Option<f64>,
     /// Epsilon of the whole plan, at its delta; `None` without privacy.
     pub planned_epsilon: Option<f64>,
-    /// Accuracy on the test part after the last step, if there is a test part.
+    /// Accuracy on the test part after the last step, if there is a test part and it can be read.
     pub test_accuracy: Option<f64>,
     /// Wall-clock seconds of training.
     pub seconds: f64,

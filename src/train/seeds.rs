@@ -1,4 +1,4 @@
-//! Where a run's randomness comes from: separate streams for sampling and noise.
+//! Where a run's randomness comes from: separate streams for sampling, masks and noise.
 
 use crate::{Error, ErrorKind, Result};
 use rand::{TryRng, rngs::SysRng};
@@ -7,13 +7,15 @@ use sha2::{Digest, Sha256};
 /// Independent seeds for the streams of one run.
 ///
 /// # Guarantee
-/// The noise stream shares nothing with the sampling stream. Without a study seed both come from
-/// the operating system's generator; with one they are functions of it, and the guarantee only
-/// holds against someone who does not know it.
+/// The streams share nothing. Without a study seed all come from the operating system's generator;
+/// with one they are functions of it, and the guarantee only holds against someone who does not
+/// know it.
 #[derive(Clone)]
 pub struct Seeds {
     /// For the sampler.
     pub sampling: [u8; 32],
+    /// For dropout masks and the versions of augmented examples.
+    pub masks: [u8; 32],
     /// For the noise.
     pub noise: [u8; 32],
 }
@@ -27,12 +29,11 @@ impl Seeds {
     /// # Errors
     /// `Io` if the operating system gives no randomness.
     pub fn new(seed: Option<u64>, id: &str) -> Result<Self> {
-        Ok(match seed {
-            Some(seed) => {
-                Self { sampling: derive(seed, id, "sampling"), noise: derive(seed, id, "noise") }
-            }
-            None => Self { sampling: from_system()?, noise: from_system()? },
-        })
+        let stream = |name| match seed {
+            Some(seed) => Ok(derive(seed, id, name)),
+            None => from_system(),
+        };
+        Ok(Self { sampling: stream("sampling")?, masks: stream("masks")?, noise: stream("noise")? })
     }
 
     /// A short name that no other run has.
@@ -76,8 +77,9 @@ mod tests {
         let seeds = |seed, id| Seeds::new(Some(seed), id).unwrap();
         let (a, b) = (seeds(7, "run"), seeds(7, "run"));
         assert_eq!(a.noise, b.noise);
-        assert_eq!(a.sampling, b.sampling);
-        assert_ne!(a.noise, a.sampling);
+        assert_eq!((a.sampling, a.masks), (b.sampling, b.masks));
+        assert!(a.noise != a.sampling && a.noise != a.masks && a.sampling != a.masks);
+        assert_ne!(a.masks, seeds(7, "another run").masks);
         assert_ne!(a.noise, seeds(8, "run").noise);
         assert_ne!(a.noise, seeds(7, "another run").noise, "runs must not share their noise");
     }
@@ -85,7 +87,7 @@ mod tests {
     #[test]
     fn the_operating_system_never_repeats() {
         let (a, b) = (Seeds::new(None, "run").unwrap(), Seeds::new(None, "run").unwrap());
-        assert_ne!(a.noise, b.noise);
-        assert_ne!(a.noise, a.sampling);
+        assert!(a.noise != b.noise && a.sampling != b.sampling && a.masks != b.masks);
+        assert!(a.noise != a.sampling && a.noise != a.masks && a.sampling != a.masks);
     }
 }

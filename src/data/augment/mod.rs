@@ -28,8 +28,11 @@ use crate::{Error, ErrorKind, Result};
 /// copies before it clips once, so an example still moves the sum by the clip norm at most: the
 /// sensitivity is that of training without augmentation (De et al. 2022, arXiv:2204.13650, section
 /// on augmentation multiplicity).
-/// The seed need not be secret: for every fixed choice of versions this is a function of the
-/// example.
+/// Assumption: the seed is secret. For every fixed choice of versions the bound holds as it
+/// stands; but taking an example out of a data set gives those behind it other numbers, hence other
+/// versions. A secret seed makes that invisible, for versions are drawn alike for all numbers (the
+/// argument of [`Batch::seed`](crate::engine::Batch::seed)). Training draws the seed from a secret
+/// stream of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Augment {
     copies: usize,

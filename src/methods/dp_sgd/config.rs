@@ -91,7 +91,8 @@ impl DpSgd {
     /// Checks the settings against the data and fixes the plan, noise included.
     ///
     /// # Errors
-    /// `Setting` for values out of range; `Accounting` if no noise multiplier reaches the target.
+    /// `Setting` for values out of range or an augmentation that does not suit the data;
+    /// `Accounting` if no noise multiplier reaches the target.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let examples = data.train().len();
         let clip = self.checked_clip()?;
@@ -122,7 +123,7 @@ impl DpSgd {
         let learning_rate =
             self.settings.learning_rate.unwrap_or(LEARNING_RATE_TIMES_CLIP / self.clip);
         let privacy = Privacy { clip, noise_multiplier, delta, target };
-        Plan::new("DP-SGD", &self.settings, examples, learning_rate, Some(privacy))
+        Plan::new("DP-SGD", &self.settings, data.train(), learning_rate, Some(privacy))
     }
 
     fn checked_clip(&self) -> Result<ClipRule> {

@@ -140,7 +140,7 @@ fn sampler_noise_and_ledger_read_one_plan() -> Result<()> {
     let release = of(&noisy, noisy.privacy().unwrap(), SEED).release(model.network(), &empty)?;
     assert!(score(&flat(&release.gradient), noise_multiplier * clip / 10.0) < 4.0);
     assert!(score(&flat(&release.gradient), 0.9 * noise_multiplier * clip / 10.0) > 4.0);
-    let mut batches = Batches::new(&plan, data.train(), SEED)?;
+    let mut batches = Batches::new(&plan, data.train(), SEED, SEED)?;
     let drawn: usize = (0..2000).map(|_| batches.draw().unwrap().len()).sum();
     let (expected, spread) = (10.0 * 2000.0, (2000.0f64 * 40.0 * 0.25 * 0.75).sqrt());
     assert!((drawn as f64 - expected).abs() < 4.0 * spread);

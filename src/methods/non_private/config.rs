@@ -35,9 +35,9 @@ impl NonPrivate {
     /// Checks the settings against the data and fixes the plan.
     ///
     /// # Errors
-    /// `Setting` for values out of range.
+    /// `Setting` for values out of range or an augmentation that does not suit the data.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let learning_rate = self.settings.learning_rate.unwrap_or(DEFAULT_LEARNING_RATE);
-        Plan::new("non-private SGD", &self.settings, data.train().len(), learning_rate, None)
+        Plan::new("non-private SGD", &self.settings, data.train(), learning_rate, None)
     }
 }
