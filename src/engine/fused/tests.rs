@@ -295,3 +295,20 @@ fn text_and_plain_features() {
     let dropped = LayerSpec::Dropout(DropoutSpec { rate: 0.5 });
     agree("mlp", &[9], &[linear(9, 8), norm(8), LayerSpec::Selu, dropped, linear(8, 3)]);
 }
+
+/// At exactly 0 the derivative of SELU is that from the left, as in PyTorch: black pixels and
+/// biases that start at 0 make it matter.
+#[test]
+fn selu_at_zero_has_the_derivative_of_the_oracle() {
+    let layers = [linear(4, 5), LayerSpec::Selu, linear(5, 3)];
+    let network = Network::build(&[4], &layers, |path, shape, _| {
+        let n: usize = shape.iter().product();
+        (0..n).map(|i| if path == "2.weight" { i as f32 / 9.0 - 0.7 } else { 0.0 }).collect()
+    });
+    let network = network.unwrap();
+    let batch = Batch::new(vec![0.0; 8], &[4], vec![0, 0]).unwrap();
+    let off = apart(&network, &batch, None, 0.1);
+    assert!(off < 1e-6, "{off:e}");
+    let sum = Fused::default().plain_sum(&network, &batch).unwrap().sum;
+    assert!(sum.get("0.bias").unwrap().values.iter().any(|&v| v != 0.0));
+}
