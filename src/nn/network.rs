@@ -6,8 +6,8 @@ use std::sync::Arc;
 use burn::module::{Module, ParamId};
 use burn::prelude::*;
 
-use super::layers::{Init, ParameterSpec, Source, listed, run};
 use super::host::Host;
+use super::layers::{Init, ParameterSpec, Source, listed, run};
 use super::own::Own;
 use super::parameters::{self, Parameter};
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
