@@ -9,6 +9,8 @@
 mod batches;
 mod optimizer;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 pub mod dp_sgd;
 pub mod non_private;

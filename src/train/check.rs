@@ -74,6 +74,6 @@ fn tokens(model: &Model, data: &Dataset) -> Result<()> {
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("give the model data.vocabulary().unwrap().len() tokens"));
     }
-    let parts = [data.train(), data.test()].into_iter().filter(|part| part.is_in_memory());
-    parts.map(|part| model.network().check_tokens(part.features_flat())).collect()
+    let mut parts = [data.train(), data.test()].into_iter().filter(|part| part.is_in_memory());
+    parts.try_for_each(|part| model.network().check_tokens(part.features_flat()))
 }

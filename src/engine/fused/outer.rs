@@ -12,7 +12,7 @@ use crate::nn::kernels::product::{Matrix, Store, dot, product};
 pub(super) fn how(positions: usize, inputs: usize, outputs: usize) -> How {
     let numbers = inputs * outputs;
     let worth = match 4 * numbers {
-        ..0x10000 => 8,
+        0..0x10000 => 8,
         0x10000..0x80000 => 25,
         _ => 60,
     };

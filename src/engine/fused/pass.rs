@@ -108,6 +108,9 @@ impl Plan {
     }
 }
 
+/// A node and an example whose gradient has to be formed after all.
+type Alone = (usize, usize);
+
 /// The buffers of one worker.
 #[derive(Default)]
 pub(super) struct Workspace {
@@ -299,7 +302,7 @@ impl Workspace {
         plan: &Plan,
         rows: Rows,
         weights: Option<&Own>,
-    ) -> (Vec<f64>, Vec<(usize, usize)>) {
+    ) -> (Vec<f64>, Vec<Alone>) {
         let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
         let mut squares: Vec<f64> =
             small.map(|own| outer::weighted_squares(own, weights.map(|w| &w.small[..]))).collect();
@@ -372,7 +375,7 @@ impl Workspace {
         graph: &Graph,
         plan: &Plan,
         rows: Rows,
-        factors: Option<(&[f32], &[(usize, usize)])>,
+        factors: Option<(&[f32], &[Alone])>,
         sums: &mut Sums,
     ) {
         let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));

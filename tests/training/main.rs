@@ -1,5 +1,8 @@
 //! Training from settings to a stored run, on the built-in data.
 
+mod augmented;
+mod images;
+
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
 use epsilab::train::{Observer, Progress, Silent, fit};
@@ -29,7 +32,11 @@ fn ledger_file(test: &str, data: &Dataset) -> std::path::PathBuf {
 }
 
 fn weights(run: &Run) -> Vec<u32> {
-    let values = run.model().network().values();
+    bits(&run.model())
+}
+
+fn bits(model: &Model) -> Vec<u32> {
+    let values = model.network().values();
     values.iter().flat_map(|(_, v)| v.iter().map(|v| v.to_bits())).collect()
 }
 
@@ -171,6 +178,35 @@ fn a_model_for_other_data_is_refused() -> Result<()> {
     let model = models::linear(&other).seed(1).build()?;
     let error = settings().steps(1).train(&model, &data).expect_err("shapes differ");
     assert!(error.to_string().contains("[1, 28, 28]"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_vocabulary_that_is_too_small_is_refused_before_anything_is_charged() -> Result<()> {
+    home();
+    let text = data::sentences_with(100, 10, 25)?;
+    let words = text.vocabulary().expect("texts have one").len();
+    // Token ids from elsewhere, without a vocabulary; the largest, 7, is in the test part.
+    let ids = (0..80).map(|i| if i == 79 { 7.0 } else { 0.0 }).collect();
+    let ids = data::from_vecs(ids, &[2], (0..40).map(|i| i % 2).collect(), 2)?;
+    let splits = (0..100).map(|seed| ids.split(0.5, seed).expect("two parts"));
+    let ids = splits.into_iter().find(|d| d.test().features_flat().contains(&7.0));
+    let ids = ids.expect("half of all splits");
+    for (data, known) in [(&text, words), (&ids, 8)] {
+        let plan = settings().batch_size(5).steps(1).plan(data)?;
+        let train = |vocabulary| {
+            let model = models::bilstm(data, vocabulary, 2, 2).seed(1).build()?;
+            let ledger = Ledger::in_memory();
+            let trained = fit("x", &plan, &model, data, &ledger, &mut Silent);
+            Ok::<_, Error>((trained, ledger.entries()?.len()))
+        };
+        let (trained, charged) = train(known - 1)?;
+        let error = trained.expect_err("too small");
+        assert_eq!(charged, 0, "{error}");
+        assert!(error.advice().contains("vocabulary"), "{error}");
+        let (trained, charged) = train(known)?;
+        assert!(trained.is_ok() && charged > 0);
+    }
     Ok(())
 }
 

@@ -1,0 +1,122 @@
+//! Training on images that stay in their files, and what happens when one of them breaks.
+
+use super::*;
+use epsilab::data::ImageOptions;
+use std::fs;
+use std::path::Path;
+
+/// 60 dark and 60 light images for training, 10 and 10 for testing, 4x4 grey pixels each.
+fn folder() -> tempfile::TempDir {
+    home();
+    let root = tempfile::tempdir().expect("a temporary folder");
+    for (part, each) in [("train", 60), ("test", 10)] {
+        for (class, value) in [("dark", 10), ("light", 180)] {
+            let folder = root.path().join(part).join(class);
+            fs::create_dir_all(&folder).expect("a folder");
+            for i in 0..each {
+                fs::write(folder.join(format!("{i}.png")), flat(value + i)).expect("an image");
+            }
+        }
+    }
+    root
+}
+
+/// A PNG image of one grey.
+fn flat(value: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = png::Encoder::new(&mut out, 4, 4);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().expect("a header");
+    writer.write_image_data(&[value; 16]).expect("pixels");
+    drop(writer);
+    out
+}
+
+fn open(root: &Path, side: usize) -> Result<Dataset> {
+    data::image_folder(root, &ImageOptions::size(side).grey())
+}
+
+fn settings() -> DpSgd {
+    DpSgd::new().target(Epsilon(8.0), Delta(1e-3)).batch_size(60).steps(20)
+}
+
+/// Removes a part of the folder after three steps.
+struct Breaks<'a> {
+    part: &'a Path,
+    troubles: Vec<String>,
+}
+
+impl Observer for Breaks<'_> {
+    fn progressed(&mut self, progress: &Progress<'_>) {
+        if progress.step == 3 {
+            fs::remove_dir_all(self.part).expect("removed");
+        }
+    }
+    fn trouble(&mut self, error: &Error) {
+        self.troubles.push(error.to_string());
+    }
+}
+
+#[test]
+fn images_in_files_train_like_images_in_memory() -> Result<()> {
+    let root = folder();
+    let data = open(root.path(), 4)?;
+    let model = models::mlp(&data, &[8]).seed(1).build()?;
+    let run = settings().seed(1).train(&model, &data)?;
+    assert!(run.accuracy() > 0.9, "{run}");
+    let loaded = data.in_memory()?;
+    assert_eq!(run.accuracy(), run.model().accuracy(&loaded)?);
+    assert_eq!(run.model().predict(&data)?, run.model().predict(&loaded)?);
+    assert_eq!(run.model().loss(data.train())?, run.model().loss(loaded.train())?);
+
+    let versions = epsilab::data::Augment::new().copies(2).flip().crop(1);
+    let run = settings().augment(versions).train(&model, &data)?;
+    assert!(run.accuracy() > 0.9, "{run}");
+    Ok(())
+}
+
+#[test]
+fn a_training_image_that_breaks_ends_the_run_and_keeps_it() -> Result<()> {
+    let root = folder();
+    let data = open(root.path(), 5)?;
+    let model = models::mlp(&data, &[8]).seed(1).build()?;
+    let plan = settings().plan(&data)?;
+    let ledger = Ledger::in_memory();
+    let part = root.path().join("train/dark");
+    let mut observer = Breaks { part: &part, troubles: Vec::new() };
+    let run = fit("breaks", &plan, &model, &data, &ledger, &mut observer)?;
+    assert!(run.interrupted());
+    assert_eq!(run.record().steps, 3);
+    assert!(run.accuracy().is_finite());
+    assert_ne!(weights(&run), bits(&model), "the three steps are kept");
+    assert_eq!(run.epsilon(), privacy::epsilon(&[plan.event_after(3)], Delta(1e-3))?.epsilon);
+    assert_eq!(ledger.events()?, [plan.event_after(3)]);
+    let [told] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
+    assert!(told.contains("train/dark") && told.contains("missing"), "{told}");
+
+    // Nothing left to begin with: no run, and one step charged to be on the safe side.
+    let ledger = Ledger::in_memory();
+    let error = fit("breaks", &plan, &model, &data, &ledger, &mut Silent).expect_err("no images");
+    assert!(error.to_string().contains("train/dark"), "{error}");
+    assert_eq!(ledger.events()?, [plan.event_after(1)]);
+    Ok(())
+}
+
+#[test]
+fn a_test_image_that_breaks_leaves_a_gap_and_the_run_goes_on() -> Result<()> {
+    let root = folder();
+    let data = open(root.path(), 6)?;
+    let model = models::mlp(&data, &[8]).seed(1).build()?;
+    let part = root.path().join("test/light");
+    let mut observer = Breaks { part: &part, troubles: Vec::new() };
+    let plan = settings().plan(&data)?;
+    let run = fit("gap", &plan, &model, &data, &Ledger::in_memory(), &mut observer)?;
+    assert_eq!((run.interrupted(), run.record().steps), (false, 20));
+    // Taken at step 2, and not to be taken for that of the model after step 20.
+    assert!(run.curve().last_accuracy().is_some());
+    assert!(run.accuracy().is_nan());
+    let [told] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
+    assert!(told.contains("test/light"), "{told}");
+    Ok(())
+}
