@@ -21,6 +21,7 @@ mod pass;
 mod patches;
 mod pixels;
 mod plain;
+mod plan;
 mod pool;
 mod standardise;
 mod state;
@@ -31,7 +32,7 @@ use super::{Batch, ClipRule, ClippedSum, PerExample, Weights};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
-use pass::Ask;
+use plan::Ask;
 use state::State;
 
 /// Per-example gradients by fused kernels on the CPU, for networks made of the lab's own layers.

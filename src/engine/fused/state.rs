@@ -6,7 +6,8 @@ use rayon::prelude::*;
 
 use super::graph::{Graph, Node};
 use super::op::{How, Sparse};
-use super::pass::{Ask, Own, Plan, Sums, Weighted, Workspace};
+use super::pass::{Sums, Workspace};
+use super::plan::{Ask, Own, Plan, Weighted};
 use crate::Result;
 use crate::engine::{Batch, ClippedSum, Gradients, Weights};
 use crate::nn::host::Host;
@@ -25,16 +26,21 @@ pub(super) struct State {
     specs: Vec<LayerSpec>,
     input_shape: Vec<usize>,
     graph: Graph,
+    /// How many parameters there are.
+    numbers: usize,
     workspaces: Mutex<Vec<Workspace>>,
     sums: Mutex<Vec<Sums>>,
 }
 
 impl State {
     pub(super) fn of(network: &Network) -> Self {
+        let graph = Graph::of(network.input_shape(), network.specs());
+        let numbers = graph.nodes.iter().map(|node| node.op.small() + node.op.large()).sum();
         Self {
             specs: network.specs().to_vec(),
             input_shape: network.input_shape().to_vec(),
-            graph: Graph::of(network.input_shape(), network.specs()),
+            graph,
+            numbers,
             workspaces: Mutex::default(),
             sums: Mutex::default(),
         }
@@ -59,17 +65,13 @@ impl State {
                 (node, own)
             })
             .collect();
-        each.into_par_iter().for_each_init(
-            || (Vec::new(), Vec::new()),
-            |(small, large), (node, hosts)| {
-                small.resize(node.op.small(), 0.0);
-                large.resize(node.op.large(), 0.0);
-                for (part, host) in node.op.layout().iter().zip(hosts) {
-                    part.take(host.slice(), if part.small { &mut *small } else { &mut *large });
-                }
-                node.op.load(small, large);
-            },
-        );
+        for_each(each, self.numbers, |(node, hosts)| {
+            let (mut small, mut large) = (vec![0.0; node.op.small()], vec![0.0; node.op.large()]);
+            for (part, host) in node.op.layout().iter().zip(hosts) {
+                part.take(host.slice(), if part.small { &mut small } else { &mut large });
+            }
+            node.op.load(&small, &large);
+        });
     }
 
     /// Weights in the layers' own layouts.
@@ -209,7 +211,7 @@ impl State {
                 (i, node, table, own)
             })
             .collect();
-        each.into_par_iter().for_each(|(i, node, mut large, entries)| {
+        for_each(each, self.numbers, |(i, node, mut large, entries)| {
             if plan.how[i].is_some() && !node.op.is_sparse() {
                 let (direct, merged) = (plan.direct[i], plan.merged[i]);
                 large.extend_from_slice(&sums.dense[direct..direct + node.op.large()]);
@@ -253,6 +255,15 @@ impl Sparse {
         for (&at, row) in self.at.iter().zip(self.values.chunks_exact(width.max(1))) {
             add_scaled(&mut table[at..at + width], 1.0, row);
         }
+    }
+}
+
+/// Handles each item, on all cores if that is worth waking them: if there is much to copy.
+fn for_each<T: Send>(items: Vec<T>, numbers: usize, handle: impl Fn(T) + Sync + Send) {
+    const MUCH: usize = 1 << 17;
+    match numbers > MUCH {
+        true => items.into_par_iter().for_each(handle),
+        false => items.into_iter().for_each(handle),
     }
 }
 

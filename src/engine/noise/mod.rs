@@ -17,6 +17,9 @@ const CHUNK: usize = 2048;
 /// Random bytes that a piece takes.
 const BYTES: usize = CHUNK / BLOCK * BLOCK_BYTES;
 
+/// Pieces that are made on the calling thread: waking others would take longer.
+const FEW: usize = 24;
+
 /// Draws that are summed for one secure value: 2n with n = 2.
 const DRAWS: usize = 4;
 
@@ -128,7 +131,7 @@ impl GaussianNoise {
                 Error::setting("std", std, why).fix("clip gradients at a finite max_grad_norm")
             );
         }
-        let mut chunk = 0;
+        let (mut chunk, mut pieces) = (0, Vec::new());
         for (index, entry) in gradients.entries.iter_mut().enumerate() {
             // Passed over, but counted: the noise of a coordinate doesn't depend on the others.
             let first = chunk;
@@ -137,21 +140,32 @@ impl GaussianNoise {
                 continue;
             }
             let weights = weights.map(|weights| weights.entries()[index].values.as_slice());
-            entry.values.par_chunks_mut(CHUNK).enumerate().for_each(|(i, values)| {
-                let mut noise = [0.0; CHUNK];
-                self.fill(first + i as u64, values.len(), &mut noise);
-                if let Some(weights) = weights {
-                    for (z, weight) in noise.iter_mut().zip(&weights[i * CHUNK..]) {
-                        *z = if *weight == 0.0 { 0.0 } else { *z };
-                    }
-                }
-                for (value, z) in values.iter_mut().zip(noise) {
-                    *value = (f64::from(*value) + std * z) as f32;
-                }
-            });
+            for (i, values) in entry.values.chunks_mut(CHUNK).enumerate() {
+                let weights = weights.map(|weights| &weights[i * CHUNK..]);
+                pieces.push((first + i as u64, values, weights));
+            }
+        }
+        if pieces.len() > FEW {
+            pieces.into_par_iter().for_each(|piece| self.add_piece(std, piece));
+        } else {
+            pieces.into_iter().for_each(|piece| self.add_piece(std, piece));
         }
         self.step += 1;
         Ok(())
+    }
+
+    /// Adds the noise of one chunk to its values, where the weights, if any, are not zero.
+    fn add_piece(&self, std: f64, (chunk, values, weights): (u64, &mut [f32], Option<&[f32]>)) {
+        let mut noise = [0.0; CHUNK];
+        self.fill(chunk, values.len(), &mut noise);
+        if let Some(weights) = weights {
+            for (z, weight) in noise.iter_mut().zip(weights) {
+                *z = if *weight == 0.0 { 0.0 } else { *z };
+            }
+        }
+        for (value, z) in values.iter_mut().zip(noise) {
+            *value = (f64::from(*value) + std * z) as f32;
+        }
     }
 
     /// The first `len` standard normal values of one chunk of the current step, at least.
