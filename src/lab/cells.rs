@@ -1,7 +1,7 @@
 //! How values look as the last line of a cell, and their `show()`.
 
 use crate::data::Dataset;
-use crate::engine::{Best, PerExample};
+use crate::engine::{Best, PerExample, Proof};
 use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement};
 use crate::nn::Model;
 use crate::privacy::{Event, Meaning, Spent, TradeOff};
@@ -35,6 +35,7 @@ shown!(LedgerView, LedgerView::bundle);
 shown!(BudgetView, BudgetView::bundle);
 shown!(Dataset, |data| Bundle::text(format!("{data}\n{}", data.source())));
 shown!(Model, model_bundle);
+shown!(Proof, |proof| Bundle::text(proof.to_string()));
 shown!(Event, |event| Bundle::text(event.to_string()));
 shown!(Spent, |spent| Bundle::text(spent.to_string()));
 shown!(Meaning, |meaning| Bundle::text(meaning.to_string()));
