@@ -8,6 +8,7 @@ pub mod data;
 pub mod engine;
 mod error;
 pub mod lab;
+pub mod mask;
 pub mod methods;
 pub mod nn;
 pub mod prelude;

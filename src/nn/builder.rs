@@ -154,7 +154,6 @@ impl<F: Family> ModelBuilder<F> {
             return Err(Error::new(ErrorKind::Model, what, why)
                 .fix("end in a linear layer with one output per class"));
         }
-        let model = Model::new(&self.name, classes, seed, network);
-        Ok(if self.seed.is_some() { model } else { model.drawn_at_random() })
+        Ok(Model::new(&self.name, classes, seed, network).drawn(self.seed.is_some()))
     }
 }

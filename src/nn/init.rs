@@ -76,7 +76,7 @@ impl Draws {
     }
 }
 
-pub(super) fn fresh_seed() -> Result<u64> {
+pub(crate) fn fresh_seed() -> Result<u64> {
     SysRng.try_next_u64().map_err(|e| {
         Error::new(ErrorKind::Io, "the operating system gave no random seed", e.to_string())
             .fix("give one: .seed(1)")

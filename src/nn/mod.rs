@@ -25,6 +25,7 @@ pub(crate) mod workers;
 
 pub use builder::{Activation, Family, Frame, ModelBuilder, Plain};
 pub use init::Initialisation;
+pub(crate) use init::fresh_seed;
 pub use kernels::Window;
 pub use layers::{
     AvgPool2d, AvgPool2dSpec, BothWays, Conv2d, Conv2dSpec, Directions, Dropout, DropoutSpec,

@@ -18,8 +18,18 @@ use crate::{Error, ErrorKind, Result};
 pub struct Model {
     about: Arc<About>,
     network: Network,
-    /// The parameters are initial ones that nobody chose.
-    at_random: bool,
+    start: Start,
+}
+
+/// Where the parameters come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// Drawn by a seed that was given.
+    Seeded,
+    /// Drawn by a seed that nobody chose.
+    Unseeded,
+    /// From training, a file or the user.
+    Elsewhere,
 }
 
 #[derive(Debug)]
@@ -34,7 +44,7 @@ impl Model {
         Self {
             about: Arc::new(About { name: name.to_owned(), classes, seed }),
             network,
-            at_random: false,
+            start: Start::Elsewhere,
         }
     }
 
@@ -61,8 +71,9 @@ impl Model {
         Ok(Self::new(name, data.classes(), 0, network))
     }
 
-    pub(super) fn drawn_at_random(self) -> Self {
-        Self { at_random: true, ..self }
+    /// The parameters were just drawn, by a seed that was given or not.
+    pub(super) fn drawn(self, seeded: bool) -> Self {
+        Self { start: if seeded { Start::Seeded } else { Start::Unseeded }, ..self }
     }
 
     /// The name of the architecture.
@@ -83,6 +94,16 @@ impl Model {
     /// The seed of its initial parameters; 0 for a module of one's own, which comes with them.
     pub fn seed(&self) -> u64 {
         self.about.seed
+    }
+
+    /// Whether the parameters are initial ones, which no example has touched.
+    pub(crate) fn is_initial(&self) -> bool {
+        self.start != Start::Elsewhere
+    }
+
+    /// Whether they are initial ones that nobody chose.
+    pub(crate) fn is_at_random(&self) -> bool {
+        self.start == Start::Unseeded
     }
 
     /// How many numbers it learns.
@@ -112,7 +133,7 @@ impl Model {
 
     /// The same model with other parameters: what training returns.
     pub fn with_network(&self, network: Network) -> Self {
-        Self { about: Arc::clone(&self.about), network, at_random: false }
+        Self { about: Arc::clone(&self.about), network, start: Start::Elsewhere }
     }
 
     /// What makes two models the same to start a run from: the architecture and the parameters
@@ -133,7 +154,7 @@ impl Model {
                 hash.update(format!("{} {:?}", parameter.path, parameter.shape));
             }
         }
-        if !self.at_random {
+        if !self.is_at_random() {
             for (parameter, values) in self.network.values() {
                 hash.update(parameter.path);
                 values.iter().for_each(|value| hash.update(value.to_le_bytes()));

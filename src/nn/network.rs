@@ -181,7 +181,7 @@ impl Network {
 
     /// The same network with other numbers where `numbers` has some for a path; as many as the
     /// parameter holds.
-    pub(super) fn filled(&self, numbers: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
+    pub(crate) fn filled(&self, numbers: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
         let paths = self.parameters().into_iter().map(|p| (p.id, p.path));
         let paths: HashMap<ParamId, String> = paths.collect();
         parameters::filled(self.clone(), |id| paths.get(&id).and_then(|path| numbers(path)))

@@ -1,0 +1,143 @@
+//! Gradient dropping: which coordinates a step leaves out.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha20Rng;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+use super::random::drop_some;
+use super::rank;
+use super::rate::dropped_of;
+use super::{Mask, Rate};
+use crate::Result;
+use crate::engine::{Gradients, Weights};
+use crate::nn::Network;
+
+/// Which coordinates of each tensor a step leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DroppingRule {
+    /// A uniformly random part, new in every step.
+    Random,
+    /// Those of the smallest absolute value, ties broken by index.
+    Magnitude,
+}
+
+/// Gradient dropping (section 3.2 of the pre-pruning paper): in every step a share of each weight
+/// tensor's coordinates, of those that a mask keeps, is left out of norm, sum, noise and update.
+///
+/// # Guarantee
+/// The choice is a function of the step's parameters and of randomness that has nothing to do
+/// with the data, so each step is a Gaussian mechanism of the same sensitivity on the coordinates
+/// that are left: the accounting does not change (the paper's claim, which holds).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dropping {
+    /// How coordinates are chosen.
+    pub rule: DroppingRule,
+    /// The share of each tensor that is dropped.
+    pub rate: Rate,
+    /// Whether biases and the factors of normalisation are dropped too.
+    #[serde(default)]
+    pub include_1d: bool,
+}
+
+impl Dropping {
+    /// A random share, new in every step.
+    pub fn random(rate: impl Into<Rate>) -> Self {
+        Self { rule: DroppingRule::Random, rate: rate.into(), include_1d: false }
+    }
+
+    /// The share of the smallest absolute values.
+    pub fn magnitude(rate: impl Into<Rate>) -> Self {
+        Self { rule: DroppingRule::Magnitude, rate: rate.into(), include_1d: false }
+    }
+
+    /// Drops biases and the factors of normalisation too.
+    pub fn include_1d(self) -> Self {
+        Self { include_1d: true, ..self }
+    }
+}
+
+impl fmt::Display for Dropping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = match self.rule {
+            DroppingRule::Random => "random",
+            DroppingRule::Magnitude => "smallest",
+        };
+        write!(f, "{rule} coordinates, {} of each weight tensor", self.rate)
+    }
+}
+
+/// Chooses the coordinates of every step: those a mask keeps, less those that are dropped.
+pub struct Selector {
+    mask: Option<Mask>,
+    dropping: Option<Dropping>,
+    steps: u64,
+    rng: ChaCha20Rng,
+    step: u64,
+    kept: Option<Arc<Weights>>,
+}
+
+impl Selector {
+    /// For a run of `steps` steps. `seed` is for random dropping only.
+    pub fn new(
+        mask: Option<&Mask>,
+        dropping: Option<Dropping>,
+        steps: u64,
+        seed: [u8; 32],
+    ) -> Self {
+        let rng = ChaCha20Rng::from_seed(seed);
+        Self { mask: mask.cloned(), dropping, steps, rng, step: 0, kept: None }
+    }
+
+    /// The coordinates of the next step for a network that stands at these parameters: ones and
+    /// zeros. `None` selects everything.
+    ///
+    /// # Errors
+    /// Kind `Model` if the mask is not for this network, kind `Setting` for a rate out of range.
+    pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
+        let step = self.step;
+        self.step += 1;
+        let Some(dropping) = self.dropping else {
+            if self.kept.is_none() {
+                let kept = self.mask.as_ref().map(|mask| mask.weights(network)).transpose()?;
+                self.kept = kept.map(Arc::new);
+            }
+            return Ok(self.kept.clone());
+        };
+        dropping.rate.check()?;
+        let rate = dropping.rate.at(step, self.steps);
+        let mut selected = Gradients::zeros_like(network);
+        let values = match dropping.rule {
+            DroppingRule::Random => Vec::new(),
+            DroppingRule::Magnitude => network.values(),
+        };
+        for (index, entry) in selected.entries.iter_mut().enumerate() {
+            let masked = self.mask.as_ref().and_then(|mask| mask.get(&entry.path));
+            let mut kept =
+                masked.map_or_else(|| vec![true; entry.values.len()], |t| t.kept.clone());
+            if dropping.include_1d || entry.shape.len() >= 2 {
+                let count = kept.iter().filter(|&&kept| kept).count();
+                let drop = dropped_of(rate, count).min(count.saturating_sub(1));
+                match dropping.rule {
+                    DroppingRule::Random => drop_some(&mut kept, drop, &mut self.rng),
+                    DroppingRule::Magnitude => smallest(&mut kept, drop, &values[index].1),
+                }
+            }
+            entry.values = kept.into_iter().map(f32::from).collect();
+        }
+        Ok(Some(Arc::new(Weights::new(network, selected)?)))
+    }
+}
+
+/// Clears `drop` of the flags that are set, those of the smallest absolute values.
+fn smallest(kept: &mut [bool], drop: usize, values: &[f32]) {
+    let left: Vec<usize> = (0..kept.len()).filter(|&i| kept[i]).collect();
+    let scores: Vec<f64> = left.iter().map(|&i| f64::from(values[i]).abs()).collect();
+    let flags = rank::keep_largest(&[&scores], drop, None).pop().unwrap_or_default();
+    for (i, flag) in left.into_iter().zip(flags) {
+        kept[i] = flag;
+    }
+}

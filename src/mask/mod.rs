@@ -1,0 +1,34 @@
+//! Which coordinates are trained: masks made once, before training, and coordinates dropped in
+//! every step.
+//!
+//! A [`Mask`] freezes: coordinates it does not keep stay at their value, are used in the forward
+//! pass, and get no gradient, no noise and no optimizer state. Masks come from a [`RandomMask`],
+//! [`Synflow`], [`DpSnip`], [`Snip`], a [`MagnitudeMask`] or from you ([`Mask::of`]); each says
+//! what its choice has cost ([`Covered`]). [`Dropping`] chooses anew in every step, from the
+//! parameters and independent randomness, never from gradients. Pre-pruning and gradient dropping
+//! are those of "Pre-Pruning and Gradient-Dropping Improve Differentially Private Image
+//! Classification".
+
+mod bits;
+mod covered;
+mod dropping;
+mod file;
+mod magnitude;
+mod plan;
+mod random;
+mod rank;
+mod rate;
+mod saliency;
+mod snip;
+mod synflow;
+
+pub use bits::{Kept, Mask, Overlap};
+pub use covered::{Covered, Origin};
+pub use dropping::{Dropping, DroppingRule, Selector};
+pub use magnitude::MagnitudeMask;
+pub use plan::{PrePrune, Sparsity, StateOfDropped};
+pub use random::RandomMask;
+pub use rate::{Rate, dropped_of};
+pub use saliency::{Saliency, Scores};
+pub use snip::{DpSnip, Snip};
+pub use synflow::Synflow;

@@ -1,0 +1,84 @@
+//! Random masks: no data, no scores.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use serde::{Deserialize, Serialize};
+
+use super::covered::{Covered, Origin};
+use super::rate::{check_rate, dropped_of};
+use super::saliency::prunable;
+use super::{Kept, Mask};
+use crate::Result;
+use crate::nn::{Model, fresh_seed};
+
+/// Drops the same share of every weight tensor, uniformly at random (the paper's random
+/// pre-pruning).
+///
+/// # Guarantee
+/// Data-free: the mask costs nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RandomMask {
+    rate: f64,
+    #[serde(default)]
+    include_1d: bool,
+    seed: Option<u64>,
+}
+
+impl RandomMask {
+    /// Keeps this share of each weight tensor.
+    pub fn keep(share: f64) -> Self {
+        Self::prune(1.0 - share)
+    }
+
+    /// Drops this share of each weight tensor.
+    pub fn prune(rate: f64) -> Self {
+        Self { rate, include_1d: false, seed: None }
+    }
+
+    /// The seed of the choice; taken from the operating system if not given.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
+    }
+
+    /// Prunes biases and the factors of normalisation too.
+    pub fn include_1d(self) -> Self {
+        Self { include_1d: true, ..self }
+    }
+
+    /// The share that is dropped.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The mask for a model.
+    ///
+    /// # Errors
+    /// Kind `Setting` for a rate outside [0, 1); kind `Io` if the operating system gives no
+    /// randomness.
+    pub fn mask(&self, model: &Model) -> Result<Mask> {
+        let rate = check_rate("pruning rate", self.rate)?;
+        let seed = self.seed.map_or_else(fresh_seed, Ok)?;
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let tensors = prunable(model.network(), self.include_1d).into_iter().map(|parameter| {
+            let n = parameter.len();
+            let mut kept = vec![true; n];
+            let drop = dropped_of(rate, n).min(n - 1);
+            drop_some(&mut kept, drop, &mut rng);
+            Kept { path: parameter.path, shape: parameter.shape, kept }
+        });
+        let how = format!("random, {rate:.4} dropped");
+        let origin = Origin::new(how, Covered::DataFree).at_random(self.seed.is_none());
+        Mask::made(tensors.collect(), origin)
+    }
+}
+
+/// Clears `drop` of the flags that are set, each subset with the same probability.
+pub(super) fn drop_some(kept: &mut [bool], drop: usize, rng: &mut impl RngExt) {
+    let mut left: Vec<u32> = (0..kept.len() as u32).filter(|&i| kept[i as usize]).collect();
+    // The first steps of a Fisher-Yates shuffle.
+    for k in 0..drop.min(left.len()) {
+        let other = rng.random_range(k..left.len());
+        left.swap(k, other);
+        kept[left[k] as usize] = false;
+    }
+}
