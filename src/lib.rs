@@ -14,6 +14,7 @@ pub mod nn;
 pub mod prelude;
 pub mod privacy;
 pub mod show;
+mod store;
 pub mod train;
 
 /// Compiles what the README shows.

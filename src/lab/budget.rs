@@ -2,11 +2,11 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::lab::{home, store::Store};
 use crate::privacy::digits::{Rounded, RoundedDown};
 use crate::privacy::ledger::{Account, export::DELTA};
 use crate::privacy::{Budget, Delta, Epsilon, Spending, Spent};
 use crate::show::{Bundle, Table, format};
+use crate::store::{Store, home};
 use std::fmt;
 
 /// The limit of a data set, what is spent of it and what is left.

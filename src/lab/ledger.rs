@@ -1,11 +1,11 @@
 //! All that this project has spent on each data set.
 
 use crate::Result;
-use crate::lab::{home, store::Store};
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::ledger::export::{self, DataSet};
 use crate::privacy::{Ledger, Spending, Spent};
 use crate::show::{Bundle, Table, format};
+use crate::store::{Store, home};
 use std::fmt;
 use std::path::Path;
 

@@ -3,19 +3,17 @@
 mod budget;
 mod cells;
 mod check;
-mod evidence;
-mod home;
 mod ledger;
 mod preview;
 mod profile;
 mod statement;
-mod store;
 mod verbs;
 
 pub use budget::{BudgetView, budget, remaining};
 pub use check::{Checked, check};
-pub use home::home;
 pub use ledger::{LedgerView, ledger};
 pub use preview::Preview;
 pub use profile::{Profile, by_profile, profile};
 pub use statement::Statement;
+
+pub use crate::store::home;

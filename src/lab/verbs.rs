@@ -2,12 +2,11 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::lab::home;
 use crate::lab::preview::Preview;
-use crate::lab::store::{Store, run_id};
 use crate::methods::{DpSgd, NonPrivate, Plan};
 use crate::nn::Model;
 use crate::show::{self, LiveRun};
+use crate::store::{Store, home, run_id};
 use crate::train::{self, Observer, Run};
 
 /// Writes the verbs of a method: its checked settings make the plan, the rest is shared.

@@ -4,8 +4,12 @@
 //! figures; `ledger/<data hash>.jsonl` what was spent on each data set, with its `.head` beside it.
 //! A stored run that its ledger does not know is evidence of a lost ledger ([`evidence`]).
 
+mod evidence;
+mod home;
+
+pub use home::home;
+
 use crate::data::Dataset;
-use crate::lab::evidence;
 use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
