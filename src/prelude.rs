@@ -3,7 +3,11 @@
 pub use crate::data::{self, Dataset, Examples};
 pub use crate::lab;
 pub use crate::layers;
-pub use crate::methods::{DpSgd, NonPrivate, Optimizer, Plan};
+pub use crate::mask::{
+    DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Rate, Saliency, Snip, StateOfDropped,
+    Synflow,
+};
+pub use crate::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer, Plan};
 pub use crate::nn::{self, Activation, Model, models};
 pub use crate::privacy::{
     self, Accountant, Delta, Epsilon, Event, Neighbouring, NoiseMultiplier, SamplingRate,

@@ -52,7 +52,7 @@ impl Weights {
     }
 
     /// Puts exact zeros where the weights are zero.
-    pub(super) fn select(&self, sum: &mut Gradients) {
+    pub(crate) fn select(&self, sum: &mut Gradients) {
         for (entry, weights) in sum.entries.iter_mut().zip(self.entries()) {
             for (value, &weight) in entry.values.iter_mut().zip(&weights.values) {
                 if weight == 0.0 {

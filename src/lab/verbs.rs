@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::data::Dataset;
 use crate::lab::preview::Preview;
-use crate::methods::{DpSgd, NonPrivate, Plan};
+use crate::methods::{DpSgd, DpSsgd, NonPrivate, Plan};
 use crate::nn::Model;
 use crate::show::{self, LiveRun};
 use crate::store::{Store, home, run_id};
@@ -39,6 +39,7 @@ macro_rules! verbs {
 }
 
 verbs!(DpSgd);
+verbs!(DpSsgd);
 verbs!(NonPrivate);
 
 /// Looks at a plan and at what is on record about its data.

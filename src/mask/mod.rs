@@ -21,6 +21,7 @@ mod rate;
 mod saliency;
 mod snip;
 mod synflow;
+mod touched;
 
 pub use bits::{Kept, Mask, Overlap};
 pub use covered::{Covered, Origin};
@@ -32,3 +33,4 @@ pub use rate::{Rate, dropped_of};
 pub use saliency::{Saliency, Scores};
 pub use snip::{DpSnip, Snip};
 pub use synflow::Synflow;
+pub use touched::Touched;

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::covered::Origin;
+use super::covered::{Covered, Origin};
+use super::rate::check_rate;
 use super::{DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Synflow};
 use crate::Result;
-use crate::privacy::Event;
+use crate::privacy::{Delta, Epsilon, Event};
 
 /// How the mask of a run comes about: given, or made from the model when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,15 +57,19 @@ impl PrePrune {
         }
     }
 
-    /// What making the mask within the run releases.
-    ///
-    /// # Errors
-    /// If the noise of a [`DpSnip`] is not settled.
-    pub(crate) fn event(&self) -> Result<Option<Event>> {
+    /// The share of prunable coordinates that is dropped.
+    pub fn rate(&self) -> f64 {
         match self {
-            Self::DpSnip(recipe) => recipe.event().map(Some),
-            _ => Ok(None),
+            Self::Given(given) => 1.0 - given.kept as f64 / given.of as f64,
+            Self::Random(recipe) => recipe.rate(),
+            Self::Synflow(recipe) => recipe.rate(),
+            Self::Magnitude(recipe) => recipe.rate(),
+            Self::DpSnip(recipe) => recipe.rate(),
         }
+    }
+
+    fn covered(&self) -> &[Covered] {
+        self.origin().map_or(&[], |origin| &origin.covered)
     }
 }
 
@@ -138,4 +143,86 @@ pub struct Sparsity {
     /// The optimizer's memory of coordinates that are dropped in a step.
     #[serde(default)]
     pub state: StateOfDropped,
+}
+
+impl Sparsity {
+    /// Refuses rates out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(mask) = &self.pre_prune {
+            check_rate("pruning rate", mask.rate())?;
+        }
+        self.dropping.map_or(Ok(()), |dropping| dropping.rate.check())
+    }
+
+    /// The same with the noise of a mask that is released within the run settled.
+    pub(crate) fn settled(mut self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
+        if let Some(PrePrune::DpSnip(recipe)) = self.pre_prune {
+            self.pre_prune = Some(PrePrune::DpSnip(recipe.settled(total)?));
+        }
+        Ok(self)
+    }
+
+    /// What was released about these data when the mask was made, and is charged already.
+    pub(crate) fn released_before(&self, data_origin: &str) -> Vec<Event> {
+        let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
+        let events = covered.filter_map(|covered| match covered {
+            Covered::Released { event, data, .. } if data == data_origin => Some(event.clone()),
+            _ => None,
+        });
+        events.collect()
+    }
+
+    /// The ledger's names of the releases in [`released_before`](Self::released_before).
+    pub(crate) fn charged_before(&self, data_origin: &str) -> Vec<String> {
+        let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
+        let runs = covered.filter_map(|covered| match covered {
+            Covered::Released { data, run, .. } if data == data_origin => Some(run.clone()),
+            _ => None,
+        });
+        runs.collect()
+    }
+
+    /// What making the mask within the run releases, or what a mask that was made without noise
+    /// makes of it.
+    pub(crate) fn released_within(&self) -> Result<Option<Event>> {
+        if let Some(why) = self.not_private() {
+            return Ok(Some(Event::Unaccountable { why: format!("the mask: {why}") }));
+        }
+        match &self.pre_prune {
+            Some(PrePrune::DpSnip(recipe)) => recipe.event().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Why the mask voids the guarantee, if it does.
+    pub(crate) fn not_private(&self) -> Option<&str> {
+        let mut covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
+        covered.find_map(|covered| match covered {
+            Covered::NotPrivate(why) => Some(why.as_str()),
+            _ => None,
+        })
+    }
+
+    /// What has to hold for the mask to cost no more than is charged.
+    pub(crate) fn assumptions(&self) -> Vec<String> {
+        let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
+        let assumed = covered.filter_map(|covered| match covered {
+            Covered::Assumption(what) => Some(format!("of the mask: {what}")),
+            _ => None,
+        });
+        assumed.collect()
+    }
+}
+
+impl fmt::Display for Sparsity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.pre_prune, &self.dropping) {
+            (None, None) => f.write_str("every coordinate is trained"),
+            (Some(mask), None) => write!(f, "pre-pruned ({mask})"),
+            (None, Some(dropping)) => write!(f, "gradient dropping ({dropping})"),
+            (Some(mask), Some(dropping)) => {
+                write!(f, "pre-pruned ({mask}), gradient dropping ({dropping})")
+            }
+        }
+    }
 }

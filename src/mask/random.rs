@@ -45,6 +45,11 @@ impl RandomMask {
         Self { include_1d: true, ..self }
     }
 
+    /// The same with this seed, unless it has one.
+    pub(crate) fn or_seed(self, seed: u64) -> Self {
+        Self { seed: self.seed.or(Some(seed)), ..self }
+    }
+
     /// The share that is dropped.
     pub fn rate(&self) -> f64 {
         self.rate

@@ -9,20 +9,25 @@
 mod batches;
 mod optimizer;
 mod plan;
+mod private;
 #[cfg(test)]
 mod tests;
+mod update;
 
 pub mod dp_sgd;
+pub mod dp_ssgd;
 pub mod non_private;
 
 pub use batches::Batches;
 pub use dp_sgd::DpSgd;
+pub use dp_ssgd::{Coordinates, DpSsgd, MaskSeeds};
 pub use non_private::NonPrivate;
 pub use optimizer::Optimizer;
 pub use plan::{Plan, Privacy, Settings};
+pub(crate) use update::Update;
 
 use crate::Result;
-use crate::engine::{Batch, Gradients};
+use crate::engine::{Batch, Gradients, Weights};
 use crate::nn::Network;
 
 /// What one step hands to the optimizer.
@@ -39,8 +44,16 @@ pub struct Release {
 /// One step of a method: from a batch to a gradient that may be used.
 ///
 /// The loop calls [`release`](Mechanism::release) once per logical step, with the batch drawn by
-/// the plan's own sampler (it may be empty), and hands the result to the optimizer.
+/// the plan's own sampler (it may be empty) and the coordinates that this step is about, and hands
+/// the result to the optimizer.
 pub trait Mechanism {
-    /// Computes and, for a private method, privatises the gradient of one batch.
-    fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release>;
+    /// Computes and, for a private method, privatises the gradient of one batch. With `selected`
+    /// (zeros and ones, chosen without a look at the batch) the other coordinates count neither
+    /// for the norm nor in the sum, get no noise and are exactly zero.
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release>;
 }

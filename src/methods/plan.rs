@@ -1,7 +1,8 @@
 //! The plan: everything that decides the guarantee, fixed together and read by all.
 
-use crate::data::{Augment, Examples};
+use crate::data::{Augment, Dataset};
 use crate::engine::ClipRule;
+use crate::mask::Sparsity;
 use crate::methods::Optimizer;
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
 use crate::{Error, Result};
@@ -24,6 +25,9 @@ pub struct Settings {
     // Left out of the text when there is none: runs of before keep their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub augment: Option<Augment>,
+    /// Which coordinates are trained, if not all of them in every step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparsity: Option<Sparsity>,
     /// A seed makes the run repeatable and stamps it "study mode"; `None` uses the operating
     /// system's randomness.
     pub seed: Option<u64>,
@@ -41,6 +45,7 @@ impl Default for Settings {
             learning_rate: None,
             optimizer: Optimizer::default(),
             augment: None,
+            sparsity: None,
             seed: None,
             fresh: false,
         }
@@ -103,6 +108,37 @@ macro_rules! shared_settings {
 }
 pub(crate) use shared_settings;
 
+/// Writes the builder methods of a method that trains on selected coordinates.
+macro_rules! sparse_settings {
+    ($method:ty) => {
+        impl $method {
+            /// Trains only what a mask keeps: a [`Mask`](crate::mask::Mask), or a recipe that
+            /// makes one of the model when the run begins (`Synflow::keep(0.3)`, `RandomMask`,
+            /// `MagnitudeMask`, `DpSnip`).
+            pub fn pre_prune(mut self, mask: impl Into<$crate::mask::PrePrune>) -> Self {
+                self.sparsity_mut().pre_prune = Some(mask.into());
+                self
+            }
+            /// Leaves a part of the coordinates out of every step, of those that a mask keeps:
+            /// `Dropping::random(0.5)`, `Dropping::magnitude(0.5)`.
+            pub fn drop_gradients(mut self, dropping: $crate::mask::Dropping) -> Self {
+                self.sparsity_mut().dropping = Some(dropping);
+                self
+            }
+            /// What the optimizer makes of coordinates that are dropped in a step: leaves value
+            /// and momentum alone (`Lazy`, the default) or sees a gradient of zero (`Zeros`).
+            pub fn state_of_dropped(mut self, state: $crate::mask::StateOfDropped) -> Self {
+                self.sparsity_mut().state = state;
+                self
+            }
+            fn sparsity_mut(&mut self) -> &mut $crate::mask::Sparsity {
+                self.settings.sparsity.get_or_insert_default()
+            }
+        }
+    };
+}
+pub(crate) use sparse_settings;
+
 /// The private part of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Privacy {
@@ -128,11 +164,14 @@ pub struct Plan {
     learning_rate: f64,
     settings: Settings,
     privacy: Option<Privacy>,
+    /// What was released about the data when the mask was made, by earlier entries of the ledger.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    before: Vec<Event>,
 }
 
 impl Plan {
-    /// Checks the shared settings against the training part (its public size and shape) and fixes
-    /// them.
+    /// Checks the shared settings against the data (size and shape of the training part, which are
+    /// public) and fixes them.
     ///
     /// # Errors
     /// `Setting` for zero or non-finite epochs, zero steps, a batch of 0 or larger than the data,
@@ -141,12 +180,12 @@ impl Plan {
     pub(crate) fn new(
         method: &str,
         settings: &Settings,
-        examples: &Examples,
+        data: &Dataset,
         learning_rate: f64,
         privacy: Option<Privacy>,
     ) -> Result<Self> {
-        settings.augment.map_or(Ok(()), |augment| augment.check(examples.shape()))?;
-        let examples = examples.len();
+        settings.augment.map_or(Ok(()), |augment| augment.check(data.shape()))?;
+        let examples = data.train().len();
         let steps = steps_of(settings, examples)?;
         if !(learning_rate.is_finite() && learning_rate > 0.0) {
             return Err(Error::setting(
@@ -166,6 +205,12 @@ impl Plan {
             )
             .fix("choose a momentum in [0, 1), usually 0.9"));
         }
+        let mut before = Vec::new();
+        if let Some(sparsity) = &settings.sparsity {
+            sparsity.check()?;
+            sparsity.released_within()?;
+            before = sparsity.released_before(data.origin());
+        }
         Ok(Self {
             method: method.to_owned(),
             examples,
@@ -173,6 +218,7 @@ impl Plan {
             learning_rate,
             settings: settings.clone(),
             privacy,
+            before,
         })
     }
 
@@ -212,6 +258,10 @@ impl Plan {
     pub fn augment(&self) -> Option<Augment> {
         self.settings.augment
     }
+    /// Which coordinates are trained, if not all of them in every step.
+    pub fn sparsity(&self) -> Option<&Sparsity> {
+        self.settings.sparsity.as_ref()
+    }
     /// The seed, if the run is in study mode.
     pub fn seed(&self) -> Option<u64> {
         self.settings.seed
@@ -225,19 +275,26 @@ impl Plan {
         self.privacy.as_ref()
     }
 
-    /// The release that the whole plan makes.
+    /// Whether the plan has a guarantee: it adds noise, and no mask of it was made from private
+    /// examples without noise.
+    pub fn is_private(&self) -> bool {
+        self.privacy.is_some() && self.sparsity().is_none_or(|s| s.not_private().is_none())
+    }
+
+    /// The release that the whole plan makes: what the ledger is charged with.
     pub fn event(&self) -> Event {
         self.event_after(self.steps)
     }
 
-    /// The release made by the first `steps` steps of this plan.
+    /// The release made by the first `steps` steps of this plan, and by a mask that is made
+    /// within the run.
     ///
     /// # Guarantee
     /// Poisson sampling, add/remove-one neighbours: each step is a Poisson-subsampled Gaussian
-    /// whose noise multiplier is noise over the clip rule's own sensitivity. Without privacy the
-    /// event is one that every accountant refuses.
+    /// whose noise multiplier is noise over the clip rule's own sensitivity, on all coordinates or
+    /// on selected ones alike. Without privacy the event is one that every accountant refuses.
     pub fn event_after(&self, steps: u64) -> Event {
-        match &self.privacy {
+        let training = match &self.privacy {
             Some(privacy) => Event::PoissonGaussian {
                 sampling_rate: self.sampling_rate(),
                 noise_multiplier: privacy.noise_multiplier,
@@ -246,7 +303,20 @@ impl Plan {
             None => Event::Unaccountable {
                 why: format!("{} adds no noise: it releases raw gradients", self.method),
             },
+        };
+        // A plan is only made if this is no error.
+        let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());
+        match mask {
+            Some(mask) => Event::Composed { events: vec![mask, training] },
+            None => training,
         }
+    }
+
+    /// Everything that the result of the first `steps` steps depends on: what
+    /// [`event_after`](Self::event_after) says, after what was released about the same data when
+    /// a given mask was made. That has been charged already.
+    pub fn releases_after(&self, steps: u64) -> Vec<Event> {
+        self.before.iter().cloned().chain([self.event_after(steps)]).collect()
     }
 
     /// What the first `steps` steps cost at the plan's delta, by the headline accountant; `None`
@@ -256,9 +326,9 @@ impl Plan {
     /// `Accounting` if no finite epsilon covers them.
     pub fn spent_after(&self, steps: u64) -> Result<Option<Spent>> {
         let cost = |privacy: &Privacy| {
-            Headline::default().epsilon(&[self.event_after(steps)], privacy.delta)
+            Headline::default().epsilon(&self.releases_after(steps), privacy.delta)
         };
-        self.privacy.as_ref().map(cost).transpose()
+        self.privacy.as_ref().filter(|_| self.is_private()).map(cost).transpose()
     }
 
     /// The epsilon of [`spent_after`](Plan::spent_after).

@@ -1,7 +1,7 @@
 //! The run store: a finished run is shown again instead of trained again.
 //!
-//! `runs/<id>/` holds `settings.json`, `curve.json`, `result.json`, `model.safetensors` and the
-//! figures; `ledger/<data hash>.jsonl` what was spent on each data set, with its `.head` beside it.
+//! `runs/<id>/` holds `settings.json`, `curve.json`, `result.json`, `model.safetensors`, the
+//! figures and, of a sparse run, `mask.safetensors` and `touched.json`; `ledger/<data hash>.jsonl` what was spent on each data set, with its `.head` beside it.
 //! A stored run that its ledger does not know is evidence of a lost ledger ([`evidence`]).
 
 mod evidence;
@@ -10,11 +10,13 @@ mod home;
 pub use home::home;
 
 use crate::data::Dataset;
+use crate::mask::Mask;
 use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
 use crate::train::{Ending, Run, RunRecord};
 use crate::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -126,7 +128,11 @@ impl Store {
             return Ok(None);
         }
         let model = models::load(folder.join("model.safetensors"))?;
-        Ok(Some(Run::restored(record, model)))
+        let path = folder.join("mask.safetensors");
+        let mask = path.is_file().then(|| Mask::load(&path)).transpose()?;
+        let path = folder.join("touched.json");
+        let touched = path.is_file().then(|| read_json(&path)).transpose()?;
+        Ok(Some(Run::restored(record, model, mask, touched)))
     }
 
     /// Writes a run; an earlier one of the same name is kept beside it. An interrupted run never
@@ -143,6 +149,15 @@ impl Store {
             fs::write(writing.join(name), bytes).map_err(|e| failed(&e))?;
         }
         run.model().save(writing.join("model.safetensors"))?;
+        if let Some(mask) = run.mask() {
+            mask.save(writing.join("mask.safetensors"))?;
+        }
+        if let Some(touched) = run.touched() {
+            let text = serde_json::to_string(&touched).map_err(|e| {
+                Error::new(ErrorKind::Io, "what a run touched, as JSON", e.to_string())
+            })?;
+            fs::write(writing.join("touched.json"), text).map_err(|e| failed(&e))?;
+        }
         let beside = (1u64..)
             .map(|n| folder.with_extension(n.to_string()))
             .find(|path| !path.exists())
@@ -195,14 +210,15 @@ fn record_files(record: &RunRecord) -> Result<[(&'static str, String); 3]> {
 fn read_record(folder: &Path) -> Result<RunRecord> {
     let mut all = Map::new();
     for name in ["settings.json", "curve.json", "result.json"] {
-        let path = folder.join(name);
-        let text = fs::read_to_string(&path)
-            .map_err(|e| Error::io(format!("reading {}", path.display()), &e))?;
-        let part: Map<String, Value> =
-            serde_json::from_str(&text).map_err(|e| damaged(&path, e))?;
-        all.extend(part);
+        all.extend(read_json::<Map<String, Value>>(&folder.join(name))?);
     }
     serde_json::from_value(Value::Object(all)).map_err(|e| damaged(folder, e))
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(path)
+        .map_err(|e| Error::io(format!("reading {}", path.display()), &e))?;
+    serde_json::from_str(&text).map_err(|e| damaged(path, e))
 }
 
 fn damaged(path: &Path, error: serde_json::Error) -> Error {

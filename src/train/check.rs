@@ -40,6 +40,9 @@ pub(super) fn belong_together(
         )
         .fix("open the ledger named after data.origin()"));
     }
+    if ledger.path().is_some() {
+        mask_is_charged(plan, data, ledger)?;
+    }
     let fits = model.input_shape() == data.shape() && model.classes() == data.classes();
     if fits {
         plan.augment().map_or(Ok(()), |augment| augment.check(data.shape()))?;
@@ -60,6 +63,23 @@ pub(super) fn belong_together(
         "they must agree to train",
     )
     .fix("build the model from the same data, e.g. models::papernot_cnn(&data)"))
+}
+
+/// A given mask that was released about these data must be on record: a mask from another project's
+/// ledger, or from a file whose ledger was lost, would not be counted here.
+fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
+    let Some(sparsity) = plan.sparsity() else { return Ok(()) };
+    let charged = sparsity.charged_before(data.origin());
+    let known = if charged.is_empty() { Vec::new() } else { ledger.runs()? };
+    match charged.iter().find(|run| !known.iter().any(|(known, _)| known == *run)) {
+        None => Ok(()),
+        Some(run) => Err(Error::new(
+            ErrorKind::Ledger,
+            format!("the mask was released as {run}, which the ledger of {} lacks", data.name()),
+            "what the mask has cost would not be counted",
+        )
+        .fix("train in the project where the mask was made, or make the mask anew")),
+    }
 }
 
 /// A model that reads token ids must know all that the data can have: by their vocabulary, which

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::engine;
-use crate::methods::{Batches, Mechanism, Plan, dp_sgd, non_private};
+use crate::mask::{Mask, Touched};
+use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
 use crate::privacy::{Entry, Ledger};
 use crate::train::interrupt::Listening;
@@ -16,7 +16,7 @@ use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, check};
 /// reduced to the steps truly taken. A process that is killed leaves the whole plan charged.
 ///
 /// # Guarantee
-/// Every release is charged before it is used; training without privacy is charged too, as an
+/// Every release, that of a mask by DP-SNIP included, is charged before it is used; training without privacy is charged too, as an
 /// event that no accountant accepts. Sampler, noise and ledger all read `plan`; the loop hands
 /// nothing but [`Mechanism::release`] to the optimizer.
 ///
@@ -38,6 +38,8 @@ pub fn fit(
     observer: &mut dyn Observer,
 ) -> Result<Run> {
     check::belong_together(plan, model, data, ledger)?;
+    let seeds = Seeds::new(plan.seed(), id)?;
+    let mask = Coordinates::before_release(plan, model, seeds.of_coordinates().mask)?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
     let attempt = format!("{id}-{}", Seeds::nonce()?);
     let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());
@@ -45,12 +47,13 @@ pub fn fit(
 
     let listening = Listening::start();
     let mut meter = Meter::start(plan, model, data);
-    let trained = follow(id, &mut meter, &listening, observer);
+    let begin = Begin { mask, seeds, run: &attempt };
+    let trained = follow(begin, &mut meter, &listening, observer);
     let steps = meter.steps;
     // Charged even if the last step failed after its release.
     let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
     let closed = ledger.close(&attempt, &plan.event_after(spent));
-    let network = trained?;
+    let (network, mask, touched) = trained?;
     let charged = if closed.is_ok() { steps } else { plan.steps() };
     meter.at_end(&network)?;
     drop(listening);
@@ -63,7 +66,7 @@ pub fn fit(
         charged: Some(Charged { origin: data.origin().to_owned(), run: attempt }),
         ending: if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted },
         steps,
-        events: vec![plan.event_after(charged)],
+        events: plan.releases_after(charged),
         epsilon: plan.epsilon_after(charged)?,
         planned_epsilon: plan.epsilon_after(plan.steps())?,
         // Of this very model: an earlier one's is no substitute where it could not be taken.
@@ -71,7 +74,7 @@ pub fn fit(
         seconds: meter.seconds(),
         curve: meter.curve,
     };
-    let run = Run::new(record, model.with_network(network));
+    let run = Run::new(record, model.with_network(network), mask, touched);
     observer.finished(&run);
     for error in closed.err().iter().chain(&meter.trouble) {
         observer.trouble(error);
@@ -79,20 +82,31 @@ pub fn fit(
     Ok(run)
 }
 
+/// What the steps of a run begin with.
+struct Begin<'a> {
+    /// The mask, unless it is released first.
+    mask: Option<Mask>,
+    seeds: Seeds,
+    /// The run's name in the ledger.
+    run: &'a str,
+}
+
 /// The steps: sample, release, step, measure.
 fn follow(
-    id: &str,
+    begin: Begin<'_>,
     meter: &mut Meter<'_>,
     listening: &Listening,
     observer: &mut dyn Observer,
-) -> Result<Network> {
+) -> Result<(Network, Option<Mask>, Option<Touched>)> {
     let plan = meter.plan;
-    let seeds = Seeds::new(plan.seed(), id)?;
+    let Begin { mask, seeds, run } = begin;
     let mut batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
     let mut mechanism = mechanism(plan, &seeds);
-    let mut optimizer = plan.optimizer().init();
-    let mut network = meter.model.network().clone();
+    let mut update = Update::of(plan);
     observer.started(&meter.progress());
+    let seeds = seeds.of_coordinates();
+    let mut coordinates = Coordinates::begin(plan, meter.model, meter.data, mask, run, &seeds)?;
+    let mut network = coordinates.start(meter.model)?;
     while meter.steps < plan.steps() && !listening.stop() {
         let batch = match batches.draw() {
             Ok(batch) => batch,
@@ -103,12 +117,16 @@ fn follow(
             }
             Err(error) => return Err(error),
         };
-        let release = mechanism.release(&network, &batch)?;
-        network = engine::step(&mut optimizer, plan.learning_rate(), &network, &release.gradient);
+        let selected = coordinates.next(&network)?;
+        let selected = selected.as_deref();
+        let release = mechanism.release(&network, &batch, selected)?;
+        let (rate, trained) = (plan.learning_rate(), coordinates.trained());
+        network = update.step(rate, &network, &release.gradient, trained, selected);
         meter.after_step(release.loss, &network)?;
         observer.progressed(&meter.progress());
     }
-    Ok(network)
+    let (mask, touched) = coordinates.into_record();
+    Ok((network, mask, touched))
 }
 
 /// What a reader of the ledger wants to know beside the event.

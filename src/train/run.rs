@@ -1,5 +1,6 @@
 //! A run: what training gives back.
 
+use crate::mask::{Mask, Touched};
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::Rounded;
@@ -68,22 +69,42 @@ pub struct Run(Arc<Inner>);
 struct Inner {
     record: RunRecord,
     model: Model,
+    mask: Option<Mask>,
+    touched: Option<Touched>,
     restored: bool,
 }
 
 impl Run {
-    pub(crate) fn new(record: RunRecord, model: Model) -> Self {
-        Self(Arc::new(Inner { record, model, restored: false }))
+    pub(crate) fn new(
+        record: RunRecord,
+        model: Model,
+        mask: Option<Mask>,
+        touched: Option<Touched>,
+    ) -> Self {
+        Self(Arc::new(Inner { record, model, mask, touched, restored: false }))
     }
 
     /// The same run, read back from the store: it was not trained again and cost nothing.
-    pub(crate) fn restored(record: RunRecord, model: Model) -> Self {
-        Self(Arc::new(Inner { record, model, restored: true }))
+    pub(crate) fn restored(
+        record: RunRecord,
+        model: Model,
+        mask: Option<Mask>,
+        touched: Option<Touched>,
+    ) -> Self {
+        Self(Arc::new(Inner { record, model, mask, touched, restored: true }))
     }
 
     /// The trained model (after an interrupt: the model of the last step taken).
     pub fn model(&self) -> Model {
         self.0.model.clone()
+    }
+    /// The mask it was trained with, if there was one.
+    pub fn mask(&self) -> Option<Mask> {
+        self.0.mask.clone()
+    }
+    /// Which coordinates its steps were about, if gradients were dropped.
+    pub fn touched(&self) -> Option<Touched> {
+        self.0.touched.clone()
     }
     /// Everything else, as plain data.
     pub fn record(&self) -> &RunRecord {
@@ -120,6 +141,12 @@ impl Run {
             return Badge::None("training used raw gradients".into());
         }
         let mut assumptions = Vec::new();
+        if let Some(sparsity) = record.plan.sparsity() {
+            if let Some(why) = sparsity.not_private() {
+                return Badge::None(format!("the mask: {why}"));
+            }
+            assumptions.extend(sparsity.assumptions());
+        }
         if record.plan.seed().is_some() {
             assumptions.push(
                 "nobody who sees the results knows the seed of this run (study mode)".to_owned(),

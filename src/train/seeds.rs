@@ -1,7 +1,9 @@
 //! Where a run's randomness comes from: separate streams for sampling, masks and noise.
 
+use crate::methods::MaskSeeds;
 use crate::{Error, ErrorKind, Result};
-use rand::{TryRng, rngs::SysRng};
+use rand::{Rng, SeedableRng, TryRng, rngs::SysRng};
+use rand_chacha::ChaCha20Rng;
 use sha2::{Digest, Sha256};
 
 /// Independent seeds for the streams of one run.
@@ -18,6 +20,10 @@ pub struct Seeds {
     pub masks: [u8; 32],
     /// For the noise.
     pub noise: [u8; 32],
+    /// For the choice of coordinates: random masks and random dropping.
+    pub coordinates: [u8; 32],
+    /// For the noise of a mask that is released.
+    pub mask_noise: [u8; 32],
 }
 
 impl Seeds {
@@ -33,7 +39,28 @@ impl Seeds {
             Some(seed) => Ok(derive(seed, id, name)),
             None => from_system(),
         };
-        Ok(Self { sampling: stream("sampling")?, masks: stream("masks")?, noise: stream("noise")? })
+        Ok(Self {
+            sampling: stream("sampling")?,
+            masks: stream("masks")?,
+            noise: stream("noise")?,
+            coordinates: stream("coordinates")?,
+            mask_noise: stream("mask noise")?,
+        })
+    }
+
+    /// Those that decide which coordinates are trained.
+    pub(crate) fn of_coordinates(&self) -> MaskSeeds {
+        let number = |stream: u64| {
+            let mut rng = ChaCha20Rng::from_seed(self.coordinates);
+            rng.set_stream(stream);
+            rng.next_u64()
+        };
+        MaskSeeds {
+            mask: number(1),
+            dropping: self.coordinates,
+            noise: self.mask_noise,
+            dropout: number(2),
+        }
     }
 
     /// A short name that no other run has.
@@ -72,13 +99,19 @@ fn from_system() -> Result<[u8; 32]> {
 mod tests {
     use super::*;
 
+    fn all_differ(seeds: &Seeds) -> bool {
+        let Seeds { sampling, masks, noise, coordinates, mask_noise } = seeds;
+        let all = [sampling, masks, noise, coordinates, mask_noise];
+        (0..all.len()).all(|i| all[..i].iter().all(|other| *other != all[i]))
+    }
+
     #[test]
     fn a_study_seed_repeats_a_run_and_separates_streams_and_runs() {
         let seeds = |seed, id| Seeds::new(Some(seed), id).unwrap();
         let (a, b) = (seeds(7, "run"), seeds(7, "run"));
         assert_eq!(a.noise, b.noise);
         assert_eq!((a.sampling, a.masks), (b.sampling, b.masks));
-        assert!(a.noise != a.sampling && a.noise != a.masks && a.sampling != a.masks);
+        assert!(all_differ(&a));
         assert_ne!(a.masks, seeds(7, "another run").masks);
         assert_ne!(a.noise, seeds(8, "run").noise);
         assert_ne!(a.noise, seeds(7, "another run").noise, "runs must not share their noise");
@@ -88,6 +121,7 @@ mod tests {
     fn the_operating_system_never_repeats() {
         let (a, b) = (Seeds::new(None, "run").unwrap(), Seeds::new(None, "run").unwrap());
         assert!(a.noise != b.noise && a.sampling != b.sampling && a.masks != b.masks);
-        assert!(a.noise != a.sampling && a.noise != a.masks && a.sampling != a.masks);
+        assert!(all_differ(&a));
+        assert!(a.mask_noise != b.mask_noise && a.coordinates != b.coordinates);
     }
 }

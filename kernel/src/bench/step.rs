@@ -2,7 +2,7 @@
 
 use epsilab::Result;
 use epsilab::burn::optim::{ModuleOptimizer, SgdConfig};
-use epsilab::engine::{self, Batch, ClipRule, ClippedSum, PerExample, Taps};
+use epsilab::engine::{self, Batch, ClipRule, ClippedSum, PerExample, Taps, Weights};
 use epsilab::methods::dp_sgd::GaussianSum;
 use epsilab::methods::non_private::MeanGradient;
 use epsilab::methods::{Mechanism, Privacy, Release};
@@ -78,13 +78,18 @@ struct By<E> {
 }
 
 impl<E: PerExample> Mechanism for By<E> {
-    fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
         let rule = if self.sum.is_some() { ClipRule::flat(CLIP) } else { ClipRule::unclipped() };
-        let clipped: ClippedSum = self.executor.clipped_sum(network, batch, &rule)?;
+        let clipped: ClippedSum = self.executor.weighted_sum(network, batch, &rule, selected)?;
         let loss = clipped.mean_loss();
         let mut gradient = clipped.sum;
         match &mut self.sum {
-            Some(sum) => gradient = sum.privatise(gradient)?,
+            Some(sum) => gradient = sum.privatise(gradient, selected)?,
             None => gradient.scale(1.0 / self.batch as f64),
         }
         Ok(Release { gradient, loss })
@@ -106,7 +111,7 @@ impl Training {
 
     /// Norms, clipping, sum, noise and update: the loss of the batch before it.
     pub fn step(&mut self, batch: &Batch) -> Result<Option<f64>> {
-        let release = self.mechanism.release(&self.network, batch)?;
+        let release = self.mechanism.release(&self.network, batch, None)?;
         self.network =
             engine::step(&mut self.optimizer, LEARNING_RATE, &self.network, &release.gradient);
         Ok(release.loss)

@@ -1,13 +1,11 @@
 //! Settings of DP-SGD, checked into a plan.
 
+use crate::Result;
 use crate::data::Dataset;
-use crate::engine::ClipRule;
-use crate::methods::plan::{shared_settings, steps_of};
-use crate::methods::{Plan, Privacy, Settings};
-use crate::privacy::{
-    Delta, Epsilon, Headline, NoiseMultiplier, SamplingRate, noise_multiplier_for,
-};
-use crate::{Error, Result};
+use crate::mask::{Dropping, PrePrune};
+use crate::methods::plan::shared_settings;
+use crate::methods::private::{Private, private_settings};
+use crate::methods::{DpSsgd, Plan, Settings};
 
 /// Differentially private stochastic gradient descent (Abadi et al., 2016).
 ///
@@ -27,25 +25,8 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, PartialEq)]
 pub struct DpSgd {
     pub(crate) settings: Settings,
-    clip: f64,
-    noise: Noise,
-    delta: Option<Delta>,
+    pub(in crate::methods) private: Private,
 }
-
-/// How the noise is chosen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Noise {
-    /// Neither a target nor a multiplier was given.
-    Unset,
-    Target(Epsilon),
-    Multiplier(NoiseMultiplier),
-}
-
-/// What the reported epsilon holds for when only a noise multiplier is given.
-const DEFAULT_DELTA: Delta = Delta(1e-5);
-/// Learning rate times clip norm: what decides the length of a step when most examples are
-/// clipped. Used when no learning rate is given.
-const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
 
 impl Default for DpSgd {
     fn default() -> Self {
@@ -54,38 +35,23 @@ impl Default for DpSgd {
 }
 
 shared_settings!(DpSgd);
+private_settings!(DpSgd);
 
 impl DpSgd {
     /// DP-SGD with clip norm 1, batches of 256 and 5 epochs; give it a [`target`](Self::target)
     /// or a [`noise_multiplier`](Self::noise_multiplier).
     pub fn new() -> Self {
-        Self { settings: Settings::default(), clip: 1.0, noise: Noise::Unset, delta: None }
+        Self { settings: Settings::default(), private: Private::NEW }
     }
 
-    /// The guarantee to reach: the noise multiplier is the smallest that the accountant proves.
-    pub fn target(mut self, epsilon: Epsilon, delta: Delta) -> Self {
-        self.noise = Noise::Target(epsilon);
-        self.delta = Some(delta);
-        self
+    /// DP-SSGD: the same with a mask, as [`DpSsgd::pre_prune`].
+    pub fn pre_prune(self, mask: impl Into<PrePrune>) -> DpSsgd {
+        DpSsgd::from(self).pre_prune(mask)
     }
 
-    /// The noise on the sum, as a multiple of the clip norm, instead of a target. Epsilon is then
-    /// reported at delta = 1e-5 unless [`delta`](Self::delta) says otherwise.
-    pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
-        self.noise = Noise::Multiplier(NoiseMultiplier(noise_multiplier));
-        self
-    }
-
-    /// The delta that epsilon is reported at.
-    pub fn delta(mut self, delta: Delta) -> Self {
-        self.delta = Some(delta);
-        self
-    }
-
-    /// Clip norm: the L2 length that one example's gradient is cut to (`max_grad_norm`).
-    pub fn clip(mut self, max_grad_norm: f64) -> Self {
-        self.clip = max_grad_norm;
-        self
+    /// DP-SSGD: the same with gradient dropping, as [`DpSsgd::drop_gradients`].
+    pub fn drop_gradients(self, dropping: Dropping) -> DpSsgd {
+        DpSsgd::from(self).drop_gradients(dropping)
     }
 
     /// Checks the settings against the data and fixes the plan, noise included.
@@ -94,43 +60,8 @@ impl DpSgd {
     /// `Setting` for values out of range or an augmentation that does not suit the data;
     /// `Accounting` if no noise multiplier reaches the target.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
-        let examples = data.train().len();
-        let clip = self.checked_clip()?;
-        let steps = steps_of(&self.settings, examples)?;
-        let sampling_rate = self.settings.expected_batch_size as f64 / examples as f64;
-        let delta = self.delta.unwrap_or(DEFAULT_DELTA).check()?;
-        let (noise_multiplier, target) = match self.noise {
-            Noise::Unset => {
-                return Err(Error::new(
-                    crate::ErrorKind::Setting,
-                    "DpSgd has neither a target nor a noise multiplier",
-                    "the amount of noise decides the guarantee and has no safe default",
-                )
-                .fix("add .target(Epsilon(3.0), Delta(1e-5)) or .noise_multiplier(1.1)"));
-            }
-            Noise::Target(epsilon) => {
-                let found = noise_multiplier_for(
-                    epsilon,
-                    delta,
-                    SamplingRate(sampling_rate),
-                    steps,
-                    &Headline::default(),
-                )?;
-                (found.noise_multiplier.0, Some(epsilon))
-            }
-            Noise::Multiplier(noise_multiplier) => (noise_multiplier.check()?.0, None),
-        };
-        let learning_rate =
-            self.settings.learning_rate.unwrap_or(LEARNING_RATE_TIMES_CLIP / self.clip);
-        let privacy = Privacy { clip, noise_multiplier, delta, target };
-        Plan::new("DP-SGD", &self.settings, data.train(), learning_rate, Some(privacy))
-    }
-
-    fn checked_clip(&self) -> Result<ClipRule> {
-        if self.clip.is_finite() && self.clip > 0.0 {
-            return Ok(ClipRule::flat(self.clip));
-        }
-        Err(Error::setting("clip", self.clip, "the clip norm bounds one example's influence")
-            .fix("choose a positive number, usually between 0.1 and 10"))
+        let privacy = self.private.settle("DpSgd", &self.settings, data, &[])?;
+        let learning_rate = self.private.learning_rate(&self.settings);
+        Plan::new("DP-SGD", &self.settings, data, learning_rate, Some(privacy))
     }
 }

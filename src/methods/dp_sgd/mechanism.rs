@@ -1,7 +1,7 @@
 //! What one step of DP-SGD releases: the clipped sum, noised, over the expected batch size.
 
 use crate::Result;
-use crate::engine::{Batch, Best, GaussianNoise, Gradients, PerExample};
+use crate::engine::{Batch, Best, GaussianNoise, Gradients, PerExample, Weights};
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::Network;
 
@@ -11,7 +11,8 @@ use crate::nn::Network;
 /// Neighbours: add or remove one example. The sum changes by at most the clip rule's sensitivity
 /// in L2 norm; independent noise of `noise_multiplier * sensitivity` is added to every coordinate
 /// of the SUM; only then is it divided by the EXPECTED batch size, a public number. An empty
-/// batch is released like any other: noise only.
+/// batch is released like any other: noise only. With selected coordinates the same holds for
+/// them: norm, clip, sum and noise are theirs alone, and the others are zero whatever the batch.
 pub struct GaussianSum {
     privacy: Privacy,
     expected_batch_size: f64,
@@ -33,20 +34,34 @@ impl GaussianSum {
     /// Noises a clipped sum and divides it by the expected batch size.
     ///
     /// # Errors
-    /// `Setting` if the noise is not a finite number.
-    pub fn privatise(&mut self, mut sum: Gradients) -> Result<Gradients> {
+    /// `Setting` if the noise is not a finite number; as [`GaussianNoise::add_to_selected`] if the
+    /// sum was not made with the same selection.
+    pub fn privatise(
+        &mut self,
+        mut sum: Gradients,
+        selected: Option<&Weights>,
+    ) -> Result<Gradients> {
         let std = self.privacy.clip.noise_std(self.privacy.noise_multiplier);
-        self.noise.add_to(&mut sum, std)?;
+        match selected {
+            Some(selected) => self.noise.add_to_selected(&mut sum, std, selected)?,
+            None => self.noise.add_to(&mut sum, std)?,
+        }
         sum.scale(1.0 / self.expected_batch_size);
         Ok(sum)
     }
 }
 
 impl Mechanism for GaussianSum {
-    fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
-        let clipped = self.executor.clipped_sum(network, batch, &self.privacy.clip)?;
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
+        let clip = &self.privacy.clip;
+        let clipped = self.executor.weighted_sum(network, batch, clip, selected)?;
         let loss = clipped.mean_loss();
-        Ok(Release { gradient: self.privatise(clipped.sum)?, loss })
+        Ok(Release { gradient: self.privatise(clipped.sum, selected)?, loss })
     }
 }
 

@@ -43,7 +43,8 @@ fn noise_is_the_multiplier_times_the_clip_over_the_expected_batch_and_nothing_el
     let model = network(&small());
     let (clip, multiplier, batch) = (0.5, 2.0, 16);
     let mut mechanism = GaussianSum::new(&privacy(clip, multiplier), batch, SEED);
-    let released = flat(&mechanism.privatise(Gradients::zeros_like(model.network())).unwrap());
+    let released =
+        flat(&mechanism.privatise(Gradients::zeros_like(model.network()), None).unwrap());
     let right = multiplier * clip / batch as f64;
     assert!(released.len() > 4000);
     assert!(score(&released, right) < 4.0);
@@ -66,7 +67,7 @@ fn noise_is_new_in_every_step() {
     let zeros = || Gradients::zeros_like(model.network());
     let mut mechanism = GaussianSum::new(&privacy(1.0, 1.0), 8, SEED);
     let (first, second) =
-        (mechanism.privatise(zeros()).unwrap(), mechanism.privatise(zeros()).unwrap());
+        (mechanism.privatise(zeros(), None).unwrap(), mechanism.privatise(zeros(), None).unwrap());
     assert_ne!(flat(&first), flat(&second));
     let correlation: f64 = flat(&first).iter().zip(flat(&second)).map(|(a, b)| a * b).sum();
     assert!((correlation * 64.0 / (flat(&first).len() as f64).sqrt()).abs() < 4.0);
@@ -80,7 +81,7 @@ fn the_sum_is_divided_by_the_expected_batch_size_not_by_the_drawn_one() {
     let batch = all(&data);
     let sum = Taps::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
     let mut mechanism = GaussianSum::new(&privacy(1.0, 1e-9), 10, SEED);
-    let released = mechanism.release(model.network(), &batch).unwrap().gradient;
+    let released = mechanism.release(model.network(), &batch, None).unwrap().gradient;
     let close =
         |by: f64| flat(&sum).iter().zip(flat(&released)).all(|(s, r)| (s / by - r).abs() < 1e-6);
     assert!(close(10.0));
@@ -93,7 +94,7 @@ fn an_empty_batch_releases_noise_alone() {
     let model = network(&data);
     let mut mechanism = GaussianSum::new(&privacy(1.0, 1.0), 8, SEED);
     let empty = Batch::of(data.train(), &[]).unwrap();
-    let release = mechanism.release(model.network(), &empty).unwrap();
+    let release = mechanism.release(model.network(), &empty, None).unwrap();
     assert_eq!(release.loss, None);
     assert!(score(&flat(&release.gradient), 1.0 / 8.0) < 4.0);
 }
@@ -137,7 +138,8 @@ fn sampler_noise_and_ledger_read_one_plan() -> Result<()> {
     let noisy = DpSgd::new().noise_multiplier(3.0).clip(clip).batch_size(10).plan(&data)?;
     let Event::PoissonGaussian { noise_multiplier, .. } = noisy.event() else { panic!() };
     let empty = Batch::of(data.train(), &[])?;
-    let release = of(&noisy, noisy.privacy().unwrap(), SEED).release(model.network(), &empty)?;
+    let release =
+        of(&noisy, noisy.privacy().unwrap(), SEED).release(model.network(), &empty, None)?;
     assert!(score(&flat(&release.gradient), noise_multiplier * clip / 10.0) < 4.0);
     assert!(score(&flat(&release.gradient), 0.9 * noise_multiplier * clip / 10.0) > 4.0);
     let mut batches = Batches::new(&plan, data.train(), SEED, SEED)?;

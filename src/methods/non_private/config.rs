@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::methods::plan::shared_settings;
+use crate::methods::plan::{shared_settings, sparse_settings};
 use crate::methods::{Plan, Settings};
 
 /// Plain stochastic gradient descent on the same sampler and optimizer as the private methods,
@@ -25,6 +25,7 @@ impl Default for NonPrivate {
 }
 
 shared_settings!(NonPrivate);
+sparse_settings!(NonPrivate);
 
 impl NonPrivate {
     /// Batches of 256, 5 epochs, SGD with momentum 0.9 and learning rate 0.1.
@@ -38,6 +39,8 @@ impl NonPrivate {
     /// `Setting` for values out of range or an augmentation that does not suit the data.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let learning_rate = self.settings.learning_rate.unwrap_or(DEFAULT_LEARNING_RATE);
-        Plan::new("non-private SGD", &self.settings, data.train(), learning_rate, None)
+        let mut settings = self.settings.clone();
+        settings.sparsity = settings.sparsity.map(|s| s.settled(None)).transpose()?;
+        Plan::new("non-private SGD", &settings, data, learning_rate, None)
     }
 }

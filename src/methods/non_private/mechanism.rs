@@ -1,7 +1,7 @@
 //! What one step without privacy uses: the gradient as it is.
 
 use crate::Result;
-use crate::engine::{Batch, Best, PerExample};
+use crate::engine::{Batch, Best, PerExample, Weights};
 use crate::methods::{Mechanism, Release};
 use crate::nn::Network;
 
@@ -22,10 +22,18 @@ impl MeanGradient {
 }
 
 impl Mechanism for MeanGradient {
-    fn release(&mut self, network: &Network, batch: &Batch) -> Result<Release> {
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
         let all = self.executor.plain_sum(network, batch)?;
         let loss = all.mean_loss();
         let mut gradient = all.sum;
+        if let Some(selected) = selected {
+            selected.select(&mut gradient);
+        }
         gradient.scale(1.0 / self.expected_batch_size);
         Ok(Release { gradient, loss })
     }

@@ -1,0 +1,80 @@
+//! Settings of DP-SSGD, checked into a plan.
+
+use crate::Result;
+use crate::data::Dataset;
+use crate::methods::plan::{shared_settings, sparse_settings};
+use crate::methods::private::{Private, private_settings};
+use crate::methods::{DpSgd, Plan, Settings};
+
+/// Differentially private sparse stochastic gradient descent ("Pre-Pruning and Gradient-Dropping
+/// Improve Differentially Private Image Classification", Algorithm 1 with the per-example clipping
+/// of eq. 3 and 4): DP-SGD on the coordinates that a mask keeps, less those that each step drops.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let method = DpSsgd::new()
+///     .target(Epsilon(3.0), Delta(1e-5))
+///     .pre_prune(Synflow::keep(0.5))
+///     .drop_gradients(Dropping::random(0.5))
+///     .batch_size(256)
+///     .epochs(5);
+/// ```
+///
+/// # Guarantee
+/// (epsilon, delta)-differential privacy of everything a run releases: the mask, and the model
+/// after every step. Neighbours: one training example added or removed. Each step has sensitivity
+/// `clip` on its selected coordinates; which those are is a function of earlier releases and of
+/// randomness independent of the data, so pre-pruning without data and gradient dropping leave
+/// the accounting as it is. A mask by [`DpSnip`](crate::mask::DpSnip) is one more release: it is
+/// in the same ledger entry, and a target is for both together. A mask made from private data
+/// without noise makes the guarantee void, which the badge says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DpSsgd {
+    pub(crate) settings: Settings,
+    pub(in crate::methods) private: Private,
+}
+
+impl Default for DpSsgd {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl From<DpSgd> for DpSsgd {
+    fn from(DpSgd { settings, private }: DpSgd) -> Self {
+        Self { settings, private }
+    }
+}
+
+shared_settings!(DpSsgd);
+private_settings!(DpSsgd);
+sparse_settings!(DpSsgd);
+
+impl DpSsgd {
+    /// With the defaults of [`DpSgd`] and nothing pruned or dropped yet.
+    pub fn new() -> Self {
+        DpSgd::new().into()
+    }
+
+    /// Checks the settings against the data and fixes the plan, noise included.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range; `Accounting` if no noise multiplier reaches the target,
+    /// for example because the mask alone has spent it.
+    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+        let mut settings = self.settings.clone();
+        let mut beside = Vec::new();
+        if let Some(sparsity) = settings.sparsity.take() {
+            let sparsity = sparsity.settled(self.private.total()?)?;
+            // Noise can't mend a mask that was made without any: training alone is calibrated.
+            if sparsity.not_private().is_none() {
+                beside = sparsity.released_before(data.origin());
+                beside.extend(sparsity.released_within()?);
+            }
+            settings.sparsity = Some(sparsity);
+        }
+        let privacy = self.private.settle("DpSsgd", &settings, data, &beside)?;
+        let learning_rate = self.private.learning_rate(&settings);
+        Plan::new("DP-SSGD", &settings, data, learning_rate, Some(privacy))
+    }
+}
