@@ -1,7 +1,8 @@
 //! What a plan would do, before it does it.
 
+use crate::mask::Sparsity;
 use crate::methods::Plan;
-use crate::privacy::{Accountant, Headline, Ledger, Neighbouring, compare};
+use crate::privacy::{Delta, Ledger, Neighbouring, Spent, compare};
 use crate::show::{Bundle, Table, format};
 use crate::{ErrorKind, Result};
 use std::fmt;
@@ -41,8 +42,10 @@ impl Preview {
             rows.push(("versions of each example".into(), augment.to_string()));
         }
         let mut warnings = Vec::new();
+        if let Some(sparsity) = plan.sparsity() {
+            coordinates(sparsity, plan, &mut rows, &mut warnings)?;
+        }
         if let Some(privacy) = plan.privacy() {
-            let spent = Headline::default().epsilon(&[plan.event()], privacy.delta)?;
             let delta = privacy.delta.0;
             let noise = privacy.clip.noise_std(privacy.noise_multiplier);
             rows.push(("clip".into(), format!("{}", privacy.clip)));
@@ -58,26 +61,17 @@ impl Preview {
                     noise / plan.expected_batch_size() as f64
                 ),
             ));
-            rows.push((
-                format!("epsilon at delta {}", format::delta(delta)),
-                format!("{} ({})", format::eps(spent.epsilon), spent.accountant),
-            ));
-            let others = compare(&[plan.event()], privacy.delta, Neighbouring::AddOrRemoveOne);
-            let others = others.iter().filter(|answer| answer.accountant != spent.accountant);
-            let told = others.filter_map(|answer| {
-                let epsilon = format::eps(answer.spent.as_ref().ok()?.epsilon);
-                let name = &answer.accountant;
-                let doubt = if answer.approximate { " (approximate)" } else { "" };
-                Some(format!("{name} {epsilon}{doubt}"))
-            });
-            let told = told.collect::<Vec<_>>().join(", ");
-            rows.push(("by other accountants".into(), told));
-            if spent.epsilon > 10.0 {
-                warnings.push(format!(
-                    "epsilon {} promises little: an attacker's odds may grow by a factor of \
-                     e^epsilon",
-                    format::eps(spent.epsilon)
-                ));
+            if let Some(spent) = plan.spent_after(plan.steps())? {
+                epsilon_rows(plan, &spent, privacy.delta, &mut rows);
+                if spent.epsilon > 10.0 {
+                    warnings.push(format!(
+                        "epsilon {} promises little: an attacker's odds may grow by a factor of \
+                         e^epsilon",
+                        format::eps(spent.epsilon)
+                    ));
+                }
+            } else {
+                rows.push(("epsilon".into(), "infinite: the mask was made without noise".into()));
             }
             if delta * plan.examples() as f64 >= 1.0 {
                 warnings.push(format!(
@@ -137,6 +131,49 @@ impl Preview {
         }
         table.bundle()
     }
+}
+
+/// What is said of the coordinates: the mask, what it releases, and what steps leave out.
+fn coordinates(
+    sparsity: &Sparsity,
+    plan: &Plan,
+    rows: &mut Vec<(String, String)>,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    if let Some(mask) = &sparsity.pre_prune {
+        rows.push(("pre-pruning".into(), mask.to_string()));
+    }
+    if let Some(event) = sparsity.released_within()? {
+        rows.push(("the mask releases".into(), event.to_string()));
+    }
+    if let Some(dropping) = sparsity.dropping {
+        rows.push(("gradient dropping".into(), dropping.to_string()));
+    }
+    if sparsity.pre_prune.is_none() && sparsity.dropping.is_none() {
+        warnings.push("nothing is pruned and nothing dropped: this is plain training".into());
+    }
+    if plan.privacy().is_some() && !plan.is_private() {
+        warnings.push("a mask made from private data without noise voids the guarantee".into());
+    }
+    Ok(())
+}
+
+/// Epsilon by the headline accountant and by the others.
+fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Vec<(String, String)>) {
+    rows.push((
+        format!("epsilon at delta {}", format::delta(delta.0)),
+        format!("{} ({})", format::eps(spent.epsilon), spent.accountant),
+    ));
+    let releases = plan.releases_after(plan.steps());
+    let others = compare(&releases, delta, Neighbouring::AddOrRemoveOne);
+    let others = others.iter().filter(|answer| answer.accountant != spent.accountant);
+    let told = others.filter_map(|answer| {
+        let epsilon = format::eps(answer.spent.as_ref().ok()?.epsilon);
+        let name = &answer.accountant;
+        let doubt = if answer.approximate { " (approximate)" } else { "" };
+        Some(format!("{name} {epsilon}{doubt}"))
+    });
+    rows.push(("by other accountants".into(), told.collect::<Vec<_>>().join(", ")));
 }
 
 impl fmt::Display for Preview {

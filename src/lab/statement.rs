@@ -26,6 +26,7 @@ impl Run {
             ));
         };
         let spent = spent(self.epsilon(), &record.events, privacy.delta);
+        let (mask, training) = parts(&record.events);
         Statement(statement(&GuaranteeFacts {
             epsilon: self.epsilon(),
             lower: spent.lower,
@@ -33,13 +34,49 @@ impl Run {
             accountant: spent.accountant,
             neighbouring: Neighbouring::AddOrRemoveOne,
             unit: "one training example".into(),
-            events: record.events.clone(),
+            events: training,
+            coordinates: self.coordinates_in_words(&mask),
             clip: privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne),
             examples: plan.examples(),
             study_mode: plan.seed().is_some(),
             badge: self.badge(),
             not_covered: GuaranteeFacts::usual_gaps(),
         }))
+    }
+
+    /// Which coordinates were trained, and what choosing them has released.
+    fn coordinates_in_words(&self, released: &[Event]) -> Option<String> {
+        let sparsity = self.plan().sparsity()?;
+        let mut said = String::from("Coordinates: ");
+        match self.mask() {
+            None => said.push_str("all are trained"),
+            Some(mask) => {
+                let (kept, all) = (format::count(mask.kept()), format::count(mask.len()));
+                let others = if mask.is_zeroing() { "set to zero" } else { "left as they were" };
+                let how = &mask.origin().how;
+                said +=
+                    &format!("{kept} of {all} weights are trained, the others {others} ({how})");
+            }
+        }
+        if let Some(dropping) = sparsity.dropping {
+            said += &format!("; every step leaves out {dropping}");
+        }
+        said.push('.');
+        if !released.is_empty() {
+            let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
+            said += &format!(
+                " Choosing the mask was a release of its own on all training examples, counted in \
+                 epsilon: {events}."
+            );
+        }
+        if sparsity.not_private().is_none() {
+            said.push_str(
+                " Norm, clip and noise are those of the selected coordinates. Which these are \
+                 follows from earlier releases and from randomness apart from the data, so it \
+                 changes nothing in the accounting of the steps.",
+            );
+        }
+        Some(said)
     }
 
     /// What everything this run released means for one training example: how well the best
@@ -52,6 +89,17 @@ impl Run {
         let delta = self.plan().privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
         Meaning::under(Neighbouring::AddOrRemoveOne, &self.record().events, delta)
     }
+}
+
+/// What was released to choose a mask, and what training released: the last part.
+fn parts(events: &[Event]) -> (Vec<Event>, Vec<Event>) {
+    let parts = events.iter().flat_map(|event| match event {
+        Event::Composed { events } => events.clone(),
+        one => vec![one.clone()],
+    });
+    let mut parts: Vec<Event> = parts.collect();
+    let training = parts.pop();
+    (parts, training.into_iter().collect())
 }
 
 /// The answer that the recorded epsilon came from: a run of an older lab may have been recorded

@@ -42,9 +42,12 @@ pub struct GuaranteeFacts {
     pub neighbouring: Neighbouring,
     /// What one record is: `one training example`.
     pub unit: String,
-    /// What was truly released: sampler, noise and steps are told from the very events that the
-    /// accountant and the ledger read.
+    /// What training truly released: sampler, noise and steps are told from the very events that
+    /// the accountant and the ledger read.
     pub events: Vec<Event>,
+    /// Which coordinates the steps were about, and what choosing them has released, in sentences;
+    /// none if all of them in every step.
+    pub coordinates: Option<String>,
     /// The L2 norm to which each example's gradient is clipped.
     pub clip: f64,
     /// The number of training examples, declared public.
@@ -113,6 +116,7 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
         ),
         None => format!("{} Accountant: {accountant}.", how(facts)),
     });
+    lines.extend(facts.coordinates.clone());
     lines.push(format!(
         "Treated as public: the data-set size ({} examples), the model's architecture and all \
          settings.",

@@ -71,6 +71,6 @@ fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {
         epsilon: curve.series(|p| p.epsilon),
         target_epsilon: plan.privacy().and_then(|privacy| privacy.target).map(|e| e.0),
         total_steps: plan.steps() as f64,
-        private: plan.privacy().is_some(),
+        private: plan.is_private(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod augmented;
 mod images;
+mod sparse;
 
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;

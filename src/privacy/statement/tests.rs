@@ -13,6 +13,7 @@ fn facts() -> GuaranteeFacts {
         neighbouring: Neighbouring::AddOrRemoveOne,
         unit: "one training example".into(),
         events: vec![poisson(1.72, 879)],
+        coordinates: None,
         clip: 0.1,
         examples: 60_000,
         study_mode: false,

@@ -1,0 +1,181 @@
+//! DP-SSGD from settings to a stored run.
+
+use super::{bits, glyphs, home, ledger_file};
+use epsilab::mask::Kept;
+use epsilab::prelude::*;
+use epsilab::privacy::Ledger;
+use epsilab::train::{Silent, fit};
+
+fn settings() -> DpSsgd {
+    DpSsgd::new().target(Epsilon(8.0), Delta(1e-4)).clip(0.1).learning_rate(4.0).batch_size(250)
+}
+
+/// The flags of a mask over all parameters of a model: true where it says nothing.
+fn trained(mask: &Mask, model: &Model) -> Vec<bool> {
+    let parameters = model.network().parameters();
+    let flags = parameters.iter().flat_map(|p| match mask.get(&p.path) {
+        Some(tensor) => tensor.kept.clone(),
+        None => vec![true; p.shape.iter().product()],
+    });
+    flags.collect()
+}
+
+#[test]
+fn pruned_coordinates_keep_their_bits_with_every_optimizer_rule_and_mode() -> Result<()> {
+    let data = glyphs(70);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let mask = RandomMask::keep(0.4).seed(3).mask(&model)?;
+    let before = bits(&model);
+    let trained = trained(&mask, &model);
+    let optimizers =
+        [Optimizer::Sgd { momentum: 0.0 }, Optimizer::Sgd { momentum: 0.9 }, Optimizer::Adam];
+    let droppings = [Dropping::random(0.5), Dropping::magnitude(Rate::linear(0.1, 0.8))];
+    for optimizer in optimizers {
+        for dropping in droppings {
+            for state in [StateOfDropped::Lazy, StateOfDropped::Zeros] {
+                let rate = if optimizer == Optimizer::Adam { 0.01 } else { 1.0 };
+                let method = settings().steps(3).optimizer(optimizer).learning_rate(rate).seed(1);
+                let method = method.pre_prune(&mask).drop_gradients(dropping);
+                let run = method.state_of_dropped(state).train(&model, &data)?;
+                let after = bits(&run.model());
+                let moved = |i: usize| before[i] != after[i];
+                assert!((0..after.len()).all(|i| trained[i] || !moved(i)), "{optimizer} {state:?}");
+                let share = (0..after.len()).filter(|&i| moved(i)).count() as f64
+                    / trained.iter().filter(|&&t| t).count() as f64;
+                assert!(share > 0.5 && share <= 1.0, "{optimizer} {dropping}: {share}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_sparse_run_learns_is_stored_with_its_mask_and_shown_again() -> Result<()> {
+    let data = glyphs(71);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let method = settings().epochs(4).pre_prune(Synflow::keep(0.5));
+    let method = method.drop_gradients(Dropping::random(0.3));
+    let before = model.accuracy(&data)?;
+    let run = method.train(&model, &data)?;
+    assert!(run.accuracy() > before + 0.3, "{before} -> {run}");
+    assert_eq!(run.badge().to_string(), "proved");
+    assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
+    let mask = run.mask().expect("a mask");
+    assert_eq!(mask, Synflow::keep(0.5).mask(&model)?);
+    let said = run.statement().to_string();
+    assert!(said.contains("weights are trained") && said.contains("Synflow"), "{said}");
+    assert!(said.contains("every step leaves out random coordinates"), "{said}");
+
+    let again = method.train(&model, &data)?;
+    assert!(again.is_restored());
+    assert_eq!(again.mask(), Some(mask));
+    assert_eq!(again.touched(), run.touched());
+    let folder = home().join("runs").join(&run.record().id);
+    assert!(folder.join("mask.safetensors").is_file() && folder.join("touched.json").is_file());
+    // Another mask is another run.
+    let other = settings().epochs(4).pre_prune(Synflow::keep(0.4));
+    let other = other.drop_gradients(Dropping::random(0.3)).train(&model, &data)?;
+    assert!(!other.is_restored());
+    Ok(())
+}
+
+#[test]
+fn a_zeroing_mask_trains_what_is_left_of_a_network_with_zeros() -> Result<()> {
+    let data = glyphs(72);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let mask = MagnitudeMask::keep(0.5).mask(&model)?.zeroing();
+    let run = settings().steps(3).pre_prune(&mask).train(&model, &data)?;
+    let values = run.model().network().values();
+    for (parameter, values) in values {
+        let Some(tensor) = mask.get(&parameter.path) else { continue };
+        assert!(tensor.kept.iter().zip(&values).all(|(&kept, &v)| kept || v == 0.0));
+        assert!(tensor.kept.iter().zip(&values).any(|(&kept, &v)| kept && v != 0.0));
+    }
+    assert_ne!(run.mask().unwrap(), MagnitudeMask::keep(0.5).mask(&model)?);
+    Ok(())
+}
+
+#[test]
+fn a_mask_for_another_model_costs_nothing() -> Result<()> {
+    let data = glyphs(73);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let mlp = models::mlp(&data, &[32]).seed(1).build()?;
+    let unknown =
+        Mask::of(vec![Kept { path: "9.weight".into(), shape: vec![2], kept: vec![true, false] }])?;
+    for mask in [RandomMask::keep(0.5).mask(&mlp)?, unknown] {
+        let error = settings().steps(2).pre_prune(&mask).train(&model, &data).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Model, "{error}");
+        assert!(error.to_string().contains("a mask for"), "{error}");
+    }
+    assert!(lab::ledger()?.epsilon(data.origin()).is_none_or(|spent| spent == 0.0));
+    Ok(())
+}
+
+#[test]
+fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
+    let data = glyphs(74);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let method = settings().steps(4).pre_prune(DpSnip::keep(0.5));
+    let plan = method.plan(&data)?;
+    let ledger = Ledger::open(&ledger_file("dp_snip", &data))?;
+    let run = fit("snip", &plan, &model, &data, &ledger, &mut Silent)?;
+    assert_eq!(ledger.events()?, vec![plan.event()]);
+    assert!(matches!(plan.event(), Event::Composed { .. }));
+    assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
+    let said = run.statement().to_string();
+    assert!(said.contains("Choosing the mask was a release of its own"), "{said}");
+    assert_eq!(run.badge().to_string(), "proved");
+    let (kept, all) = (run.mask().unwrap().kept(), run.mask().unwrap().len());
+    assert_eq!(kept, all - all / 2);
+    Ok(())
+}
+
+#[test]
+fn a_mask_made_before_counts_towards_the_target_and_must_be_on_record() -> Result<()> {
+    let data = glyphs(75);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let mask = DpSnip::keep(0.5).noise_multiplier(20.0).mask(&model, &data)?;
+    let plan = settings().steps(4).pre_prune(&mask).plan(&data)?;
+    assert!(matches!(plan.event(), Event::PoissonGaussian { .. }), "charged once, not again");
+    assert_eq!(plan.releases_after(4).len(), 2);
+    let run = settings().steps(4).pre_prune(&mask).train(&model, &data)?;
+    assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
+    assert_eq!(run.record().events, plan.releases_after(4));
+    let all = lab::ledger()?.epsilon(data.origin()).unwrap();
+    assert!(all <= 8.0 && all > 7.0, "mask and run together: {all}");
+    // In a ledger that does not know the mask it would not be counted.
+    let stranger = Ledger::open(&ledger_file("stranger", &data))?;
+    let error = fit("x", &plan, &model, &data, &stranger, &mut Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
+    assert!(stranger.events()?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_mask_from_private_data_without_noise_voids_the_guarantee() -> Result<()> {
+    let data = glyphs(76);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let mask = Snip::keep(0.5).mask(&model, &data)?;
+    let method = settings().steps(2).pre_prune(&mask);
+    assert!(method.preview(&data)?.to_string().contains("voids the guarantee"));
+    let run = method.train(&model, &data)?;
+    assert_eq!(run.epsilon(), f64::INFINITY);
+    assert!(run.badge().to_string().starts_with("none"), "{}", run.badge());
+    let said = run.statement().to_string();
+    assert!(said.starts_with("Nothing is guaranteed: the mask"), "{said}");
+    assert!(privacy::epsilon(&run.record().events, Delta(1e-5)).is_err());
+    Ok(())
+}
+
+#[test]
+fn sparse_training_without_privacy_shows_what_masks_alone_do() -> Result<()> {
+    let data = glyphs(77);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let method = NonPrivate::new().batch_size(250).epochs(4).pre_prune(Synflow::keep(0.3));
+    let run = method.drop_gradients(Dropping::magnitude(0.3)).train(&model, &data)?;
+    assert!(run.accuracy() > 0.9, "{run}");
+    let (before, after) = (bits(&model), bits(&run.model()));
+    let trained = trained(&run.mask().unwrap(), &model);
+    assert!((0..after.len()).all(|i| trained[i] || before[i] == after[i]));
+    Ok(())
+}
