@@ -41,7 +41,8 @@ pub mod zcdp;
 pub use accountant::{Accountant, Spent};
 pub use calibrate::{
     Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Length, batch_size_for,
-    delta_for, epsilon_for, noise_multiplier_for, noise_multiplier_for_schedule, steps_for,
+    delta_for, epsilon_for, noise_multiplier_beside, noise_multiplier_for,
+    noise_multiplier_for_schedule, steps_for,
 };
 pub use event::Event;
 pub use gdp::{Gdp, GdpClt};
