@@ -4,6 +4,7 @@ mod budget;
 mod cells;
 mod check;
 mod ledger;
+mod masks;
 mod preview;
 mod profile;
 mod statement;

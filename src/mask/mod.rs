@@ -31,6 +31,7 @@ pub use plan::{PrePrune, Sparsity, StateOfDropped};
 pub use random::RandomMask;
 pub use rate::{Rate, dropped_of};
 pub use saliency::{Saliency, Scores};
+pub(crate) use snip::check as snip_check;
 pub use snip::{DpSnip, Snip};
 pub use synflow::Synflow;
 pub use touched::Touched;

@@ -77,17 +77,18 @@ impl Model {
         let metadata = HashMap::from([(KEY.to_owned(), text)]);
         let bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-        write_in_one_step(path, &bytes)
+        write_in_one_step(path, &bytes, "model")
     }
 }
 
-/// Writes beside the target and renames: a crash leaves the old file or the new one.
-fn write_in_one_step(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes beside the target and renames: a crash leaves the old file or the new one. `what` it is
+/// goes into the error.
+pub(crate) fn write_in_one_step(path: &Path, bytes: &[u8], what: &str) -> Result<()> {
     let beside = PathBuf::from(format!("{}.{}.tmp", path.display(), std::process::id()));
     fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(|e| {
         // Nothing more can be done about the half-written file; the error is what counts.
         let _ = fs::remove_file(&beside);
-        Error::io(format!("writing the model to {}", path.display()), &e)
+        Error::io(format!("writing the {what} to {}", path.display()), &e)
             .fix("check that the folder exists and can be written")
     })
 }

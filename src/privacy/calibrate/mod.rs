@@ -3,6 +3,7 @@
 //! | looked for | by | the answer is |
 //! |---|---|---|
 //! | noise multiplier | [`noise_multiplier_for`], [`noise_multiplier_for_schedule`] | the smallest |
+//! | the same beside other releases | [`noise_multiplier_beside`] | the smallest |
 //! | steps | [`steps_for`] | the most |
 //! | batch size | [`batch_size_for`] | the largest |
 //! | delta | [`delta_for`] | the smallest |
@@ -23,6 +24,7 @@ use super::{
 use crate::{Error, Result};
 
 mod batch_size;
+mod beside;
 mod delta;
 mod search;
 mod steps;
@@ -30,6 +32,7 @@ mod steps;
 mod tests;
 
 pub use batch_size::{CalibratedBatchSize, batch_size_for};
+pub use beside::noise_multiplier_beside;
 pub use delta::{CalibratedDelta, delta_for};
 use search::{Outcome, Question, Setting, out_of_reach};
 pub use steps::{CalibratedSteps, Length, steps_for};

@@ -1,0 +1,63 @@
+//! Masks that look at private examples, as a cell makes them: charged first, then released.
+
+use sha2::{Digest, Sha256};
+
+use crate::Result;
+use crate::data::Dataset;
+use crate::mask::{DpSnip, Mask, snip_check};
+use crate::nn::Model;
+use crate::privacy::Entry;
+use crate::store::{Store, home};
+use crate::train::Seeds;
+
+impl DpSnip {
+    /// A mask for a model by one noisy release on the training part of `data`, with noise by
+    /// [`epsilon_delta`](Self::epsilon_delta) or [`noise_multiplier`](Self::noise_multiplier).
+    ///
+    /// The release is charged to the data's ledger before it is made. Each call is a new release
+    /// and a new charge, also in study mode; `mask.saliency().unwrap().keep(0.5)` cuts masks of
+    /// other sizes from the same release for nothing.
+    ///
+    /// # Guarantee
+    /// That of the recipe, at the noise multiplier of [`event`](Self::event): what a run with this
+    /// mask costs is added to it in the ledger. Without a seed the noise comes from the operating
+    /// system.
+    ///
+    /// # Errors
+    /// Kind `Setting` for numbers out of range, a share (which needs a run), an epsilon without a
+    /// delta, or a model that does not fit; kind `Ledger` if the data's budget does not allow it
+    /// or the ledger can't be trusted: nothing is released then. What reading the examples says
+    /// comes after the charge, which stays.
+    pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Mask> {
+        mask_in(&Store::at(home()), self, model, data)
+    }
+}
+
+fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Result<Mask> {
+    let recipe = recipe.settled(None)?;
+    snip_check(model, data.train())?;
+    let seeds = Seeds::new(recipe.study_seed(), &release_id(&recipe, model, data))?;
+    let run = format!("dp-snip-{}", Seeds::nonce()?);
+    let study = if recipe.study_seed().is_some() { ", study mode" } else { "" };
+    let note = format!("DP-SNIP mask on {}{study}", data.name());
+    store
+        .ledger(data)?
+        .record(&Entry::planned(&run, data.origin(), &recipe.event()?).note(note))?;
+    let mut dropout = [0; 8];
+    dropout.copy_from_slice(&seeds.masks[..8]);
+    let seeds = (seeds.noise, u64::from_le_bytes(dropout));
+    recipe.release(model, data.train(), seeds, data.origin(), &run)
+}
+
+/// What makes two releases the same, all that goes into the sum and its noise: in study mode only
+/// the same release again may have the same noise.
+fn release_id(recipe: &DpSnip, model: &Model, data: &Dataset) -> String {
+    let mut hash = Sha256::new();
+    hash.update(format!("{recipe:?} {} {}", model.fingerprint(), data.hash()));
+    // The fingerprint of initial parameters that nobody chose says nothing of their values.
+    for (parameter, values) in model.network().values() {
+        hash.update(parameter.path);
+        values.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

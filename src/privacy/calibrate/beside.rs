@@ -1,0 +1,62 @@
+//! The noise of a training run that shares its budget with other releases.
+
+use super::{Calibrated, at_least_one, smallest_noise, training};
+use crate::privacy::digits::Rounded;
+use crate::privacy::{Accountant, Delta, Epsilon, Event, SamplingRate};
+use crate::{Error, ErrorKind, Result};
+
+/// The smallest noise multiplier with which `steps` Poisson-sampled Gaussian steps *and*
+/// everything in `prior`, released on the same data, together stay within (`target`, `delta`).
+///
+/// # Errors
+/// As [`noise_multiplier_for`](super::noise_multiplier_for); kind `Accounting` also if `prior`
+/// alone costs as much as the target, or the accountant refuses it.
+///
+/// # Guarantee
+/// The result errs on the safe side: the epsilon of all releases together was evaluated by the
+/// same accountant and is at most `target`. Neighbouring relation and assumptions are the
+/// accountant's. `prior` and the number of steps are settled without a look at the data.
+///
+/// ```
+/// use epsilab::privacy::{Delta, Epsilon, Event, Rdp, SamplingRate, noise_multiplier_beside};
+/// let mask = Event::gaussian(8.0);
+/// let (target, delta, rate) = (Epsilon(3.0), Delta(1e-5), SamplingRate(2048.0 / 60_000.0));
+/// let accountant = Rdp::default();
+/// let beside = noise_multiplier_beside(&[mask], target, delta, rate, 879, &accountant)?;
+/// let alone = noise_multiplier_beside(&[], target, delta, rate, 879, &accountant)?;
+/// assert!(beside.epsilon <= 3.0 && beside.noise_multiplier.0 > alone.noise_multiplier.0);
+/// # Ok::<(), epsilab::Error>(())
+/// ```
+pub fn noise_multiplier_beside(
+    prior: &[Event],
+    target: Epsilon,
+    delta: Delta,
+    sampling_rate: SamplingRate,
+    steps: u64,
+    accountant: &dyn Accountant,
+) -> Result<Calibrated> {
+    let (target, delta) = (target.check()?, delta.check()?);
+    let sampling_rate = sampling_rate.check()?;
+    at_least_one("steps", steps)?;
+    if !prior.is_empty() {
+        let spent = accountant.epsilon(prior, delta)?;
+        if spent.epsilon >= target.0 {
+            let cost = Rounded(spent.epsilon);
+            let what = format!(
+                "what is released beside the training costs epsilon {cost} ({})",
+                spent.accountant
+            );
+            let why = format!(
+                "everything together may cost {target} at delta {delta}: nothing is left to train"
+            );
+            return Err(Error::new(ErrorKind::Accounting, what, why)
+                .fix("give it more noise, or ask for a larger epsilon"));
+        }
+    }
+    let events = |noise_multiplier| {
+        let mut all = prior.to_vec();
+        all.push(training(sampling_rate, noise_multiplier, steps));
+        Ok(all)
+    };
+    smallest_noise(target, delta, &events, accountant)
+}
