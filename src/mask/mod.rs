@@ -19,8 +19,10 @@ mod random;
 mod rank;
 mod rate;
 mod saliency;
+mod signal;
 mod snip;
 mod synflow;
+mod touched;
 
 pub use bits::{Kept, Mask, Overlap};
 pub use covered::{Covered, Origin};
@@ -30,5 +32,7 @@ pub use plan::{PrePrune, Sparsity, StateOfDropped};
 pub use random::RandomMask;
 pub use rate::{Rate, dropped_of};
 pub use saliency::{Saliency, Scores};
+pub use signal::{SignalNoise, SignalPoint, SignalSettings};
 pub use snip::{DpSnip, Snip};
 pub use synflow::Synflow;
+pub use touched::{Touched, TouchedTensor};
