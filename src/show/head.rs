@@ -94,7 +94,7 @@ impl<'a> PanelPlan<'a> {
 }
 
 /// Draws a badge centred at height `y` and gives its width.
-fn badge_box(scene: &mut Scene, badge: &str, left: f64, y: f64, room: f64) -> f64 {
+pub(super) fn badge_box(scene: &mut Scene, badge: &str, left: f64, y: f64, room: f64) -> f64 {
     let size = SMALL - 1.0;
     let text = font::fit(badge, size, false, room - 12.0);
     let width = font::width(&text, size, false) + 12.0;

@@ -9,9 +9,9 @@ use super::palette::{self, Rgb};
 use super::plot;
 use super::scene::{Align, Area, Letters, Scene};
 
-const MARGIN: f64 = 18.0;
+pub(super) const MARGIN: f64 = 18.0;
 const GAP: f64 = 28.0;
-const TITLE: f64 = 15.0;
+pub(super) const TITLE: f64 = 15.0;
 pub(super) const SMALL: f64 = 11.0;
 
 pub(super) fn letters(size: f64, bold: bool, colour: Rgb, align: Align) -> Letters {
@@ -121,7 +121,7 @@ fn x_range(chart: &Chart) -> (f64, f64) {
 }
 
 /// As many round ticks as fit with air between their labels.
-fn x_ticks((low, high): (f64, f64), log: bool, width: f64) -> Axis {
+pub(super) fn x_ticks((low, high): (f64, f64), log: bool, width: f64) -> Axis {
     let axis = |count| match log {
         true => Axis::log_within(low, high, count),
         false => Axis::linear(low, high, count, Unit::Plain),

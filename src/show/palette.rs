@@ -33,6 +33,11 @@ pub const BADGE: Rgb = (0xff, 0xf3, 0xe0);
 /// Edge of a badge.
 pub const BADGE_EDGE: Rgb = (0xe0, 0xb0, 0x72);
 
+/// What is kept, in figures of masks.
+pub const KEPT: Rgb = SERIES[0];
+/// What is dropped, where it is drawn beside what is kept.
+pub const DROPPED: Rgb = AXIS;
+
 /// Series colours: Okabe and Ito's blue, vermillion, bluish green, reddish purple, black.
 pub const SERIES: [Rgb; 5] = [
     (0x00, 0x72, 0xb2),
@@ -53,6 +58,17 @@ pub fn tint(colour: Rgb, share: f64) -> Rgb {
         (f64::from(c) * share + f64::from(card) * (1.0 - share)).round().clamp(0.0, 255.0) as u8
     };
     (mix(colour.0, CARD.0), mix(colour.1, CARD.1), mix(colour.2, CARD.2))
+}
+
+/// Shades of one blue: hardly any for 0, all of it for 1. Numbers that are not are 0.
+pub fn shade(share: f64) -> Rgb {
+    let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
+    tint(SERIES[0], 0.06 + 0.94 * share)
+}
+
+/// The ink that reads better on this ground: the figures' own, or the card's colour.
+pub fn ink_on(ground: Rgb) -> Rgb {
+    if contrast(INK, ground) >= contrast(CARD, ground) { INK } else { CARD }
 }
 
 /// Contrast ratio of two colours, 1 to 21 (WCAG 2.2, definition of contrast ratio).
@@ -95,6 +111,19 @@ mod tests {
         }
         let orange = (0xe6, 0x9f, 0x00);
         assert!(contrast(orange, CARD) < 3.0, "the check would let orange pass");
+    }
+
+    #[test]
+    fn numbers_read_on_every_shade_and_shades_only_darken() {
+        let mut last = 0.0;
+        for share in (0..=20).map(|i| f64::from(i) / 20.0) {
+            let ground = shade(share);
+            assert!(contrast(ink_on(ground), ground) >= 4.5, "{share}");
+            assert!(contrast(CARD, ground) > last, "{share}");
+            last = contrast(CARD, ground);
+        }
+        assert!(contrast(DROPPED, CARD) >= 3.0 && contrast(KEPT, CARD) >= 3.0);
+        assert_eq!(shade(f64::NAN), shade(0.0));
     }
 
     /// Red-green blindness, complete: matrices of Machado, Oliveira and Fernandes (2009), table 1,

@@ -2,7 +2,7 @@
 
 use super::font;
 use super::palette::Rgb;
-use super::scene::{Align, Mark, Point, Scene};
+use super::scene::{Align, Area, Mark, Point, Scene};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
@@ -24,25 +24,59 @@ const DENSITY: u32 = 7559;
 /// The scene as an SVG document: no style sheet, no script, no link; text stays text. `label`
 /// is what a screen reader says.
 pub(super) fn svg(scene: &Scene, label: &str) -> String {
-    let mut drawn = String::new();
     let size = |v: f64| (v * SVG_SCALE).round() as u32;
-    let mut backend = SVGBackend::with_string(&mut drawn, (size(scene.width), size(scene.height)));
-    let mut brush = Brush { scale: SVG_SCALE, on: &mut backend, pixels: false };
-    let done = brush.scene(scene).is_some();
-    debug_assert!(done, "writing to memory");
-    let _ = backend.present();
-    drop(backend);
-    // The head is ours: page size beside the finer view box, round joints for every line.
-    let body = drawn.split_once(">\n").map_or("", |(_, body)| body);
+    let page = (size(scene.width), size(scene.height));
+    // Plotters knows no path: boxes of one colour are written by us, between what it writes.
+    let mut body = String::new();
+    for marks in scene.marks.chunk_by(|a, b| !is_cells(a) && !is_cells(b)) {
+        match marks {
+            [Mark::Cells { areas, colour }] => cells_path(&mut body, areas, *colour),
+            others => body.push_str(&svg_body(others, page)),
+        }
+    }
+    // The head is ours too: page size beside the finer view box, round joints for every line.
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" \
-         role=\"img\" aria-label=\"{}\" stroke-linejoin=\"round\">\n{body}",
+         role=\"img\" aria-label=\"{}\" stroke-linejoin=\"round\">\n{body}</svg>\n",
         scene.width.round(),
         scene.height.round(),
         size(scene.width),
         size(scene.height),
         super::format::html_escape(label),
     )
+}
+
+fn is_cells(mark: &Mark) -> bool {
+    matches!(mark, Mark::Cells { .. })
+}
+
+/// What plotters writes for these marks, without the element around them.
+fn svg_body(marks: &[Mark], page: (u32, u32)) -> String {
+    let mut drawn = String::new();
+    let mut backend = SVGBackend::with_string(&mut drawn, page);
+    let mut brush = Brush { scale: SVG_SCALE, on: &mut backend, pixels: false };
+    let done = brush.marks(marks).is_some();
+    debug_assert!(done, "writing to memory");
+    let _ = backend.present();
+    drop(backend);
+    let inner = drawn.split_once(">\n").map_or("", |(_, body)| body);
+    inner.trim_end().trim_end_matches("</svg>").to_owned()
+}
+
+/// Boxes as one path, in whole tenths of a page unit. Each begins where the one before began,
+/// counted relatively: fewer digits.
+fn cells_path(out: &mut String, areas: &[Area], (r, g, b): Rgb) {
+    let tenths = |v: f64| (v * SVG_SCALE).round() as i64;
+    out.push_str("<path d=\"");
+    let mut last = (0, 0);
+    for area in areas {
+        let (x, y) = (tenths(area.left), tenths(area.top));
+        let (wide, high) = (tenths(area.right) - x, tenths(area.bottom) - y);
+        // Closing a box leads back to its corner, from where the next one is reached.
+        out.push_str(&format!("m{} {}h{wide}v{high}h{}z", x - last.0, y - last.1, -wide));
+        last = (x, y);
+    }
+    out.push_str(&format!("\" fill=\"#{r:02X}{g:02X}{b:02X}\"/>\n"));
 }
 
 /// The scene as a PNG file, two pixels per page unit.
@@ -56,7 +90,7 @@ pub(super) fn png(scene: &Scene) -> Vec<u8> {
         let mut backend = BitMapBackend::with_buffer(&mut buffer, (wide as u32, high as u32));
         let scale = (PNG_SCALE * samples) as f64;
         let mut brush = Brush { scale, on: &mut backend, pixels: true };
-        let done = brush.scene(scene).is_some();
+        let done = brush.marks(&scene.marks).is_some();
         debug_assert!(done, "drawing to memory");
         let _ = backend.present();
     }
@@ -117,8 +151,16 @@ struct Brush<'a, B> {
 type Drawn = Option<()>;
 
 impl<B: DrawingBackend> Brush<'_, B> {
-    fn scene(&mut self, scene: &Scene) -> Drawn {
-        scene.marks.iter().try_for_each(|mark| self.mark(mark))
+    fn marks(&mut self, marks: &[Mark]) -> Drawn {
+        marks.iter().try_for_each(|mark| self.mark(mark))
+    }
+
+    fn cell(&mut self, area: &Area, colour: Rgb) -> Drawn {
+        let (a, b) = (self.at((area.left, area.top)), self.at((area.right, area.bottom)));
+        // Plotters' pixels take in the right and the lower edge: neighbours would lie on each
+        // other by one sample, which shows where boxes are many and small.
+        let edge = i32::from(self.pixels && b.0 - a.0 > 1 && b.1 - a.1 > 1);
+        self.on.draw_rect(a, (b.0 - edge, b.1 - edge), &filled(colour), true).ok()
     }
 
     fn mark(&mut self, mark: &Mark) -> Drawn {
@@ -126,6 +168,9 @@ impl<B: DrawingBackend> Brush<'_, B> {
             Mark::Fill { area, colour } => {
                 let (a, b) = (self.at((area.left, area.top)), self.at((area.right, area.bottom)));
                 self.on.draw_rect(a, b, &filled(*colour), true).ok()
+            }
+            Mark::Cells { areas, colour } => {
+                areas.iter().try_for_each(|area| self.cell(area, *colour))
             }
             Mark::Stroke { points, colour, width } if self.pixels => {
                 self.pixel_stroke(points, *colour, *width)

@@ -66,6 +66,8 @@ pub(super) enum Align {
 #[derive(Clone, Debug)]
 pub(super) enum Mark {
     Fill { area: Area, colour: Rgb },
+    /// Many boxes of one colour; in an SVG they are one path, which is what keeps it small.
+    Cells { areas: Vec<Area>, colour: Rgb },
     Stroke { points: Vec<Point>, colour: Rgb, width: f64 },
     Polygon { points: Vec<Point>, colour: Rgb },
     Dot { at: Point, radius: f64, colour: Rgb },
@@ -96,6 +98,12 @@ impl Scene {
 
     pub(super) fn fill(&mut self, area: Area, colour: Rgb) {
         self.marks.push(Mark::Fill { area, colour });
+    }
+
+    pub(super) fn cells(&mut self, areas: Vec<Area>, colour: Rgb) {
+        if !areas.is_empty() {
+            self.marks.push(Mark::Cells { areas, colour });
+        }
     }
 
     /// A box with an edge of one unit inside it.

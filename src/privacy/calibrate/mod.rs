@@ -99,25 +99,6 @@ pub fn noise_multiplier_for(
     smallest_noise(target, delta, &events, accountant)
 }
 
-/// stub
-pub fn noise_multiplier_beside(
-    prior: &[Event],
-    target: Epsilon,
-    delta: Delta,
-    sampling_rate: SamplingRate,
-    steps: u64,
-    accountant: &dyn Accountant,
-) -> Result<Calibrated> {
-    let sampling_rate = sampling_rate.check()?;
-    let events = |noise_multiplier| {
-        let mut all = prior.to_vec();
-        all.push(training(sampling_rate, noise_multiplier, steps));
-        Ok(all)
-    };
-    at_least_one("steps", steps)?;
-    smallest_noise(target, delta, &events, accountant)
-}
-
 /// The smallest multiplier to begin with so that `epochs` epochs of `schedule` stay within
 /// (`target`, `delta`).
 ///

@@ -1,0 +1,194 @@
+//! A card with a head (title, notes, badge, key of colours) and room below for a drawing.
+
+use super::font;
+use super::format::one_line;
+use super::head::badge_box;
+use super::layout::{MARGIN, SMALL, TITLE, letters};
+use super::palette::{self, Rgb};
+use super::scene::{Align, Area, Scene};
+use super::{Figure, NOT_COVERED};
+
+const LINE: f64 = 16.0;
+const SWATCH: f64 = 11.0;
+
+/// What stands above a drawing, and what the text form begins with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Head {
+    title: String,
+    notes: Vec<String>,
+    not_covered: bool,
+    key: Vec<(Rgb, String)>,
+}
+
+impl Head {
+    pub(super) fn new(title: impl Into<String>) -> Self {
+        Self { title: one_line(&title.into()), ..Self::default() }
+    }
+
+    /// A remark; empty ones are left out.
+    pub(super) fn note(mut self, note: impl Into<String>) -> Self {
+        let note = one_line(&note.into());
+        self.notes.extend([note].into_iter().filter(|note| !note.is_empty()));
+        self
+    }
+
+    /// The badge of figures from private data outside the ledger, where it applies.
+    pub(super) fn not_covered(mut self, applies: bool) -> Self {
+        self.not_covered = applies;
+        self
+    }
+
+    /// What a colour means.
+    pub(super) fn key(mut self, colour: Rgb, meaning: impl Into<String>) -> Self {
+        self.key.push((colour, meaning.into()));
+        self
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        let badge = self.not_covered.then(|| format!("[{NOT_COVERED}]"));
+        std::iter::once(self.title.clone()).chain(badge).chain(self.notes.clone())
+    }
+}
+
+/// A card that is being drawn.
+pub(super) struct Page {
+    pub(super) scene: Scene,
+    /// Where the drawing may begin.
+    pub(super) top: f64,
+    head: Head,
+}
+
+impl Page {
+    /// A card of this width with its head drawn; its height comes last.
+    pub(super) fn new(width: f64, head: Head) -> Self {
+        let mut page = Self { scene: Scene::new(width, 0.0), top: MARGIN + 6.0, head };
+        page.draw_head();
+        page
+    }
+
+    /// The room between the margins.
+    pub(super) fn room(&self) -> f64 {
+        self.scene.width - 2.0 * MARGIN
+    }
+
+    fn draw_head(&mut self) {
+        let room = self.room();
+        let title = font::fit(&self.head.title, TITLE, true, room);
+        let bold = letters(TITLE, true, palette::INK, Align::Left);
+        self.scene.text((MARGIN, self.top), title, bold);
+        self.top += 21.0;
+        let muted = letters(SMALL, false, palette::MUTED, Align::Left);
+        for note in self.head.notes.iter().flat_map(|note| wrapped(note, room)) {
+            self.scene.text((MARGIN, self.top), note, muted);
+            self.top += LINE;
+        }
+        if self.head.not_covered {
+            self.top += 3.0;
+            badge_box(&mut self.scene, NOT_COVERED, MARGIN, self.top, room);
+            self.top += LINE + 4.0;
+        }
+        let mut x = MARGIN;
+        for (i, (colour, meaning)) in self.head.key.iter().enumerate() {
+            let wide = SWATCH + 6.0 + font::width(meaning, SMALL, false);
+            if i > 0 && x + wide > MARGIN + room {
+                (x, self.top) = (MARGIN, self.top + LINE);
+            }
+            let (top, y) = ((self.top - SWATCH / 2.0).round(), self.top);
+            let area = Area { left: x, top, right: x + SWATCH, bottom: top + SWATCH };
+            self.scene.framed(area, *colour, palette::AXIS);
+            let ink = letters(SMALL, false, palette::INK, Align::Left);
+            self.scene.text((x + SWATCH + 6.0, y), meaning, ink);
+            x += wide + 18.0;
+        }
+        self.top += if self.head.key.is_empty() { 0.0 } else { LINE };
+    }
+
+    /// The card, cut below `bottom`; `table` is what the text form says after the head.
+    pub(super) fn finish(self, bottom: f64, table: &str) -> Figure {
+        let Self { mut scene, head, .. } = self;
+        scene.height = (bottom + MARGIN - 4.0).round();
+        let mut card = Scene::new(scene.width, scene.height);
+        let whole = Area { left: 0.0, top: 0.0, right: scene.width, bottom: scene.height };
+        card.framed(whole, palette::CARD, palette::BORDER);
+        scene.marks.splice(0..0, card.marks);
+        let spoken = head.lines().collect::<Vec<_>>().join(". ");
+        let text = head.lines().chain([table.to_owned()]).filter(|line| !line.is_empty());
+        Figure::new(head.title.clone(), text.collect::<Vec<_>>().join("\n"), spoken, scene)
+    }
+}
+
+/// Boxes for `heights.len()` panels, in rows of `columns`: all of a row have its largest height.
+/// Gives the boxes and where the last row ends.
+pub(super) fn panels(
+    (left, top): (f64, f64),
+    room: f64,
+    columns: usize,
+    heights: &[f64],
+) -> (Vec<Area>, f64) {
+    const ACROSS: f64 = 24.0;
+    const BETWEEN: f64 = 16.0;
+    let columns = columns.max(1);
+    let wide = ((room - ACROSS * (columns as f64 - 1.0)) / columns as f64).floor();
+    let (mut areas, mut y) = (Vec::new(), top);
+    for row in heights.chunks(columns) {
+        let high = row.iter().copied().fold(0.0, f64::max);
+        for column in 0..row.len() {
+            let left = left + column as f64 * (wide + ACROSS);
+            areas.push(Area { left, top: y, right: left + wide, bottom: y + high });
+        }
+        y += high + BETWEEN;
+    }
+    (areas, if heights.is_empty() { y } else { y - BETWEEN })
+}
+
+/// A text in lines no wider than the room, broken between words.
+fn wrapped(text: &str, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let longer = match lines.last() {
+            Some(line) if !line.is_empty() => format!("{line} {word}"),
+            _ => word.to_owned(),
+        };
+        if font::width(&longer, SMALL, false) <= room || longer == word {
+            lines.pop();
+            lines.push(font::fit(&longer, SMALL, false, room));
+        } else {
+            lines.push(font::fit(word, SMALL, false, room));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_notes_are_broken_between_words_and_nothing_is_lost() {
+        let text = "a note that goes on and on until it does not fit into any single line";
+        let lines = wrapped(text, 120.0);
+        assert!(lines.len() > 2 && lines.iter().all(|l| font::width(l, SMALL, false) <= 120.0));
+        assert_eq!(lines.join(" "), text);
+        assert_eq!(wrapped("short", 120.0), ["short"]);
+        assert_eq!(wrapped("", 120.0), [""]);
+    }
+
+    #[test]
+    fn panels_fill_rows_from_left_to_right() {
+        let (areas, end) = panels((10.0, 20.0), 324.0, 2, &[50.0, 70.0, 30.0]);
+        assert_eq!((areas[0].top, areas[1].top, areas[2].top), (20.0, 20.0, 106.0));
+        assert_eq!((areas[0].left, areas[1].left, areas[0].right), (10.0, 184.0, 160.0));
+        assert_eq!((areas[0].bottom, end), (90.0, 136.0));
+    }
+
+    #[test]
+    fn the_badge_is_in_drawing_and_text_only_where_it_applies() {
+        for applies in [true, false] {
+            let head = Head::new("t").note("n").not_covered(applies).key(palette::KEPT, "kept");
+            let figure = Page::new(400.0, head).finish(90.0, "table");
+            assert_eq!(figure.svg().contains(&format!("\n{NOT_COVERED}\n")), applies);
+            let text = if applies { format!("t\n[{NOT_COVERED}]\nn\ntable") } else { "t\nn\ntable".into() };
+            assert_eq!(figure.text(), text);
+        }
+    }
+}
