@@ -146,6 +146,13 @@ impl Mask {
         self.tensors().iter().map(Kept::count).sum()
     }
 
+    /// The tensors that are down to a single coordinate, by their paths: what chose the mask would
+    /// have dropped that one too, most likely, but for the rule that something must be trained.
+    pub fn collapsed(&self) -> Vec<&str> {
+        let few = self.tensors().iter().filter(|t| t.kept.len() > 1 && t.count() == 1);
+        few.map(|tensor| tensor.path.as_str()).collect()
+    }
+
     /// The share that it does not keep.
     pub fn rate(&self) -> f64 {
         1.0 - self.kept() as f64 / self.len() as f64
