@@ -39,7 +39,7 @@ pub fn fit(
 ) -> Result<Run> {
     check::belong_together(plan, model, data, ledger)?;
     let seeds = Seeds::new(plan.seed(), id)?;
-    let mask = Coordinates::before_release(plan, model, seeds.of_coordinates().mask)?;
+    let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
     let attempt = format!("{id}-{}", Seeds::nonce()?);
     let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());

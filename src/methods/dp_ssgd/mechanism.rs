@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Result;
 use crate::data::Dataset;
 use crate::engine::Weights;
-use crate::mask::{Mask, PrePrune, Selector, Touched};
+use crate::mask::{Mask, PrePrune, Selector, Touched, snip_check};
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
@@ -39,11 +39,17 @@ pub struct Coordinates {
 }
 
 impl Coordinates {
-    /// What can be settled without the examples: a mask that is given or made from the model.
+    /// What can be settled before anything is charged: a mask that is given or made from the
+    /// model, and whether one can be made by DP-SNIP.
     ///
     /// # Errors
     /// If the mask is not for this model, or can't be made from it.
-    pub fn before_release(plan: &Plan, model: &Model, seed: u64) -> Result<Option<Mask>> {
+    pub fn before_release(
+        plan: &Plan,
+        model: &Model,
+        data: &Dataset,
+        seed: u64,
+    ) -> Result<Option<Mask>> {
         let Some(recipe) = plan.sparsity().and_then(|sparsity| sparsity.pre_prune.as_ref()) else {
             return Ok(None);
         };
@@ -56,7 +62,10 @@ impl Coordinates {
             PrePrune::Random(recipe) => recipe.or_seed(seed).mask(model)?,
             PrePrune::Synflow(recipe) => recipe.mask(model)?,
             PrePrune::Magnitude(recipe) => recipe.mask(model)?,
-            PrePrune::DpSnip(_) => return Ok(None),
+            PrePrune::DpSnip(_) => {
+                snip_check(model, data.train())?;
+                return Ok(None);
+            }
         };
         mask.check(model.network())?;
         Ok(Some(mask))
