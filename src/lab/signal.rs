@@ -1,0 +1,45 @@
+//! Signal and noise of a method's steps, as a cell asks for them.
+
+use crate::data::Dataset;
+use crate::mask::{PrePrune, SignalNoise, SignalSettings};
+use crate::methods::{Coordinates, DpSsgd};
+use crate::nn::Model;
+use crate::{Error, ErrorKind, Result};
+
+/// Batches that are looked at.
+const BATCHES: u64 = 8;
+
+impl DpSsgd {
+    /// How long the clipped sum of a few batches is beside its noise, on all coordinates and on
+    /// those that this method selects, at the model's present parameters.
+    ///
+    /// # Guarantee
+    /// None: norms of private gradients without noise, for your own eyes.
+    ///
+    /// # Errors
+    /// As making the plan and the mask; kind `Setting` for a mask by DP-SNIP, which would have to
+    /// be released for this.
+    pub fn signal_and_noise(&self, model: &Model, data: &Dataset) -> Result<SignalNoise> {
+        let plan = self.plan(data)?;
+        let sparsity = plan.sparsity();
+        if let Some(PrePrune::DpSnip(_)) = sparsity.and_then(|s| s.pre_prune.as_ref()) {
+            let why = "looking at signal and noise would release a mask, and charge for it";
+            return Err(Error::new(ErrorKind::Setting, "a mask by DP-SNIP", why)
+                .fix("make the mask first: .pre_prune(&recipe.mask(&model, &data)?)"));
+        }
+        let privacy = plan.privacy().ok_or_else(|| {
+            Error::new(ErrorKind::Setting, "a plan without noise", "there is nothing to compare")
+        })?;
+        let seed = plan.seed().unwrap_or(0);
+        let mask = Coordinates::before_release(&plan, model, data, seed)?;
+        let settings = SignalSettings {
+            clip: privacy.clip.noise_std(1.0),
+            noise_multiplier: privacy.noise_multiplier,
+            expected_batch_size: plan.expected_batch_size(),
+            batches: BATCHES,
+            seed,
+        };
+        let dropping = sparsity.and_then(|sparsity| sparsity.dropping);
+        SignalNoise::measure(model, data, settings, mask.as_ref(), dropping)
+    }
+}
