@@ -15,7 +15,7 @@ use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
 /// What one example's sensitivities are clipped to unless told otherwise.
-const DEFAULT_CLIP: f64 = 1.0;
+const DEFAULT_CLIP: f64 = 0.2;
 
 /// The share of a run's budget that the mask may cost unless told otherwise (the paper's 5 %).
 const DEFAULT_SHARE: f64 = 0.05;
