@@ -7,7 +7,7 @@ use crate::privacy::Event;
 
 /// Whether looking at a mask (or at saliencies) reveals anything about a data set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Covered {
     /// Made without any example: from shapes, randomness and initial parameters.
     DataFree,
