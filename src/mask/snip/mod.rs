@@ -14,3 +14,6 @@ mod sensitivities;
 pub use plain::Snip;
 pub use private::DpSnip;
 pub(crate) use sensitivities::check;
+
+#[cfg(test)]
+mod tests;

@@ -14,8 +14,10 @@ use crate::nn::Model;
 use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
-/// What one example's sensitivities are clipped to unless told otherwise.
-const DEFAULT_CLIP: f64 = 1.0;
+/// What one example's sensitivities are clipped to unless told otherwise: just above the typical
+/// norm. Measured with fresh parameters: 0.14 to 0.26 (median 0.18) for `papernot_cnn`, on the
+/// drawn glyphs as on MNIST; 0.26 to 0.6 (median 0.36) for an `mlp` with 64 hidden units.
+const DEFAULT_CLIP: f64 = 0.2;
 
 /// The share of a run's budget that the mask may cost unless told otherwise (the paper's 5 %).
 const DEFAULT_SHARE: f64 = 0.05;
@@ -61,7 +63,10 @@ impl DpSnip {
         Self { rate, clip: DEFAULT_CLIP, asked, settled: None, seed: None }
     }
 
-    /// The L2 norm that one example's sensitivities are cut to, all layers jointly.
+    /// The L2 norm that one example's sensitivities are cut to, all layers jointly; 0.2 unless told
+    /// otherwise, which suits small networks with fresh parameters. A smaller one changes the
+    /// scores themselves, a larger one only adds noise: five times too large costs as much as an
+    /// epsilon five times smaller.
     pub fn clip(self, max_norm: f64) -> Self {
         Self { clip: max_norm, ..self }
     }

@@ -251,3 +251,60 @@ fn another_conversion_gives_another_answer() {
     let improved = find(3.0, 1e-5, 0.01, 1000, &Rdp::default()).unwrap();
     assert!(improved.noise_multiplier.0 < 0.98 * direct.noise_multiplier.0);
 }
+
+fn beside(prior: &[Event], epsilon: f64, q: f64, steps: u64, by: &dyn Accountant) -> Result<f64> {
+    let (target, rate) = (Epsilon(epsilon), SamplingRate(q));
+    let found = noise_multiplier_beside(prior, target, DELTA, rate, steps, by)?;
+    let sigma = found.noise_multiplier;
+    let mut all = prior.to_vec();
+    all.push(training(rate, sigma, steps));
+    let together = by.epsilon(&all, DELTA)?.epsilon;
+    assert_eq!(found.epsilon, together, "the epsilon is of everything together");
+    assert!(together <= epsilon, "{found}");
+    all.pop();
+    all.push(training(rate, NoiseMultiplier(sigma.0 * (1.0 - 2.0 * TOLERANCE)), steps));
+    assert!(by.epsilon(&all, DELTA)?.epsilon > epsilon, "not the smallest: {found}");
+    Ok(sigma.0)
+}
+
+#[test]
+fn training_beside_a_mask_finds_the_noise_of_a_known_joint_ledger() {
+    // dp_accounting 0.6.0: with a release of multiplier 8 and 300 steps of (0.02, 1.5), 500 steps
+    // of (0.01, 1.0) cost this epsilon, to 0.3 %.
+    let prior = [Event::gaussian(8.0), Event::poisson(0.02, 1.5, 300)];
+    let epsilon = 1.752_831_612_984_079_3;
+    let pld = crate::privacy::Pld::default();
+    let sigma = beside(&prior, epsilon, 0.01, 500, &pld).unwrap();
+    assert!((sigma - 1.0).abs() < 0.005, "{sigma}");
+    // Whoever forgets the mask trains with too little noise.
+    let forgotten = beside(&prior[1..], epsilon, 0.01, 500, &pld).unwrap();
+    assert!(forgotten < sigma - 0.005, "{forgotten}");
+}
+
+#[test]
+fn more_beside_the_training_takes_more_noise_in_it_until_nothing_is_left() {
+    let rdp = Rdp::default();
+    let (epsilon, q, steps) = (3.0, 2048.0 / 6e4, 879);
+    let alone = find(epsilon, 1e-5, q, steps, &rdp).unwrap().noise_multiplier.0;
+    assert_eq!(beside(&[], epsilon, q, steps, &rdp).unwrap(), alone);
+    let mut last = alone;
+    for release in [50.0, 8.0, 4.0, 2.0, 1.6] {
+        let sigma = beside(&[Event::gaussian(release)], epsilon, q, steps, &rdp).unwrap();
+        assert!(sigma > last, "{release}: {sigma}");
+        last = sigma;
+    }
+    let error = beside(&[Event::gaussian(1.0)], epsilon, q, steps, &rdp).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Accounting);
+    for part in ["costs epsilon 4.7", "may cost 3", "nothing is left"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    // Exactly at the target nothing is left either, and just above it a little is.
+    let prior = [Event::gaussian(2.0)];
+    let cost = rdp.epsilon(&prior, DELTA).unwrap().epsilon;
+    assert!(beside(&prior, cost, q, steps, &rdp).is_err());
+    assert!(beside(&prior, cost * 1.001, q, steps, &rdp).unwrap() > 10.0);
+    let open = [Event::Unaccountable { why: "raw".into() }];
+    assert_eq!(beside(&open, 3.0, q, 1, &rdp).unwrap_err().kind(), ErrorKind::Accounting);
+    assert_eq!(beside(&prior, 3.0, q, 0, &rdp).unwrap_err().kind(), ErrorKind::Setting);
+    assert_eq!(beside(&prior, 3.0, 0.0, 9, &rdp).unwrap_err().kind(), ErrorKind::Setting);
+}

@@ -1,0 +1,39 @@
+//! Masks from end to end: how they are made, charged and stored.
+
+mod files;
+mod snip;
+
+use epsilab::data;
+use epsilab::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// One project folder for this test program; the environment is set before anything reads it.
+fn home() -> &'static Path {
+    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
+    HOME.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // SAFETY: every test calls this first, and OnceLock lets only one of them in here.
+        unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
+        folder
+    })
+    .path()
+}
+
+/// Each test has its own data, hence its own ledger: they run at the same time.
+fn glyphs(examples: usize, seed: u64) -> Dataset {
+    home();
+    data::glyphs_with(examples, 10, seed).expect("glyphs")
+}
+
+/// The real data in the shared folder, if there are any.
+fn shared(folder: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("EPSILAB_SHARED")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
+    let path = root.join(folder);
+    if !path.exists() {
+        println!("skipped: there is no {}; set EPSILAB_SHARED", path.display());
+    }
+    path.exists().then_some(path)
+}
