@@ -162,24 +162,17 @@ impl Sparsity {
         Ok(self)
     }
 
-    /// What was released about these data when the mask was made, and is charged already.
-    pub(crate) fn released_before(&self, data_origin: &str) -> Vec<Event> {
+    /// What was released about these data when the mask was made and is charged already: the
+    /// ledger's name of each release, and the release.
+    pub(crate) fn released_before(&self, data_origin: &str) -> Vec<(String, Event)> {
         let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
-        let events = covered.filter_map(|covered| match covered {
-            Covered::Released { event, data, .. } if data == data_origin => Some(event.clone()),
+        let releases = covered.filter_map(|covered| match covered {
+            Covered::Released { event, data, run } if data == data_origin => {
+                Some((run.clone(), event.clone()))
+            }
             _ => None,
         });
-        events.collect()
-    }
-
-    /// The ledger's names of the releases in [`released_before`](Self::released_before).
-    pub(crate) fn charged_before(&self, data_origin: &str) -> Vec<String> {
-        let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
-        let runs = covered.filter_map(|covered| match covered {
-            Covered::Released { data, run, .. } if data == data_origin => Some(run.clone()),
-            _ => None,
-        });
-        runs.collect()
+        releases.collect()
     }
 
     /// What making the mask within the run releases, or what a mask that was made without noise

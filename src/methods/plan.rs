@@ -209,7 +209,8 @@ impl Plan {
         if let Some(sparsity) = &settings.sparsity {
             sparsity.check()?;
             sparsity.released_within()?;
-            before = sparsity.released_before(data.origin());
+            let released = sparsity.released_before(data.origin());
+            before = released.into_iter().map(|(_, event)| event).collect();
         }
         Ok(Self {
             method: method.to_owned(),

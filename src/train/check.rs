@@ -69,13 +69,17 @@ pub(super) fn belong_together(
 /// ledger, or from a file whose ledger was lost, would not be counted here.
 fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
     let Some(sparsity) = plan.sparsity() else { return Ok(()) };
-    let charged = sparsity.charged_before(data.origin());
-    let known = if charged.is_empty() { Vec::new() } else { ledger.runs()? };
-    match charged.iter().find(|run| !known.iter().any(|(known, _)| known == *run)) {
+    let released = sparsity.released_before(data.origin());
+    let known = if released.is_empty() { Vec::new() } else { ledger.runs()? };
+    // The event too: who edits a mask's file must not make it cheaper.
+    match released.iter().find(|release| !known.contains(release)) {
         None => Ok(()),
-        Some(run) => Err(Error::new(
+        Some((run, event)) => Err(Error::new(
             ErrorKind::Ledger,
-            format!("the mask was released as {run}, which the ledger of {} lacks", data.name()),
+            format!(
+                "the mask was released as {run} ({event}), which the ledger of {} lacks",
+                data.name()
+            ),
             "what the mask has cost would not be counted",
         )
         .fix("train in the project where the mask was made, or make the mask anew")),
