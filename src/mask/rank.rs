@@ -1,5 +1,7 @@
 //! Dropping the smallest of many scores: exact counts, ties by index, one survivor per tensor.
 
+use rayon::prelude::*;
+
 /// Flags for each tensor: all kept but the `drop` smallest scores over all tensors. Coordinates
 /// that `before` has dropped already count as smaller than any score; ties go by index (tensors
 /// one after the other). The last coordinate of a tensor is never dropped: it is passed over, and
@@ -13,11 +15,8 @@ pub(super) fn keep_largest(
     drop: usize,
     before: Option<&[Vec<bool>]>,
 ) -> Vec<Vec<bool>> {
-    let tensors: Vec<Tensor> = scores
-        .iter()
-        .enumerate()
-        .map(|(t, scores)| Tensor::new(scores, before.map(|kept| kept[t].as_slice())))
-        .collect();
+    let one = |t: usize| Tensor::new(scores[t], before.map(|kept| kept[t].as_slice()));
+    let tensors: Vec<Tensor> = (0..scores.len()).into_par_iter().map(one).collect();
     let free: usize = tensors.iter().map(Tensor::free).sum();
     let drop = drop.min(free);
     if drop == 0 {
@@ -44,46 +43,36 @@ pub(super) fn keep_largest(
 const FIRST: i64 = i64::MIN;
 
 /// One tensor's part of the order.
-struct Tensor<'a> {
-    scores: &'a [f64],
-    before: Option<&'a [bool]>,
+struct Tensor {
+    keys: Vec<i64>,
     /// The coordinate that would go last, the only one that can be passed over.
-    last: Option<usize>,
+    last: usize,
 }
 
-impl<'a> Tensor<'a> {
-    fn new(scores: &'a [f64], before: Option<&'a [bool]>) -> Self {
-        let mut tensor = Self { scores, before, last: None };
-        let largest = tensor.keys().fold(FIRST, i64::max);
-        tensor.last = (0..scores.len()).rfind(|&i| tensor.key(i) == largest);
-        tensor
+impl Tensor {
+    fn new(scores: &[f64], before: Option<&[bool]>) -> Self {
+        let mut keys: Vec<i64> = scores.iter().map(|&score| key(score)).collect();
+        for (key, &kept) in keys.iter_mut().zip(before.unwrap_or_default()) {
+            *key = if kept { *key } else { FIRST };
+        }
+        let largest = keys.iter().fold(FIRST, |a, &b| a.max(b));
+        let last = keys.iter().rposition(|&key| key == largest).unwrap_or(0);
+        Self { keys, last }
     }
 
     /// How many coordinates may be dropped.
     fn free(&self) -> usize {
-        self.scores.len().saturating_sub(1)
-    }
-
-    fn key(&self, i: usize) -> i64 {
-        let stayed = self.before.is_none_or(|kept| kept[i]);
-        if stayed { key(self.scores[i]) } else { FIRST }
-    }
-
-    fn keys(&self) -> impl Iterator<Item = i64> {
-        (0..self.scores.len()).map(|i| self.key(i))
+        self.keys.len().saturating_sub(1)
     }
 
     /// Writes the keys above `FIRST` that may be dropped; returns how many.
     fn fill(&self, keys: &mut [i64]) -> usize {
-        let Some(last) = self.last else { return 0 };
         let mut at = 0;
-        for part in [0..last, last + 1..self.scores.len()] {
-            for i in part {
-                let key = self.key(i);
+        let (before, after) = self.keys.split_at(self.last);
+        for part in [before, after.get(1..).unwrap_or_default()] {
+            for &key in part {
                 // The next one overwrites what doesn't count.
-                if let Some(place) = keys.get_mut(at) {
-                    *place = key;
-                }
+                keys[at] = key;
                 at += usize::from(key > FIRST);
             }
         }
@@ -92,15 +81,15 @@ impl<'a> Tensor<'a> {
 
     /// Keeps what lies above the cut, and of what lies on it all but the first `ties`.
     fn cut(&self, cut: i64, ties: &mut usize) -> Vec<bool> {
-        let mut kept: Vec<bool> = self.keys().map(|key| key > cut).collect();
-        for (i, key) in self.keys().enumerate() {
-            if key == cut && Some(i) != self.last {
+        let mut kept: Vec<bool> = self.keys.iter().map(|&key| key > cut).collect();
+        for (i, &key) in self.keys.iter().enumerate() {
+            if key == cut && i != self.last {
                 kept[i] = *ties == 0;
                 *ties -= usize::from(*ties > 0);
             }
         }
-        if let Some(last) = self.last {
-            kept[last] = true;
+        if let Some(last) = kept.get_mut(self.last) {
+            *last = true;
         }
         kept
     }
