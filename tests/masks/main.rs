@@ -1,0 +1,3 @@
+//! Masks that are made before training.
+
+mod synflow;
