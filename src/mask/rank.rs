@@ -1,67 +1,98 @@
 //! Dropping the smallest of many scores: exact counts, ties by index, one survivor per tensor.
 
+use rayon::prelude::*;
+
 /// Flags for each tensor: all kept but the `drop` smallest scores over all tensors. Coordinates
-/// that `before` has dropped already go first; then by score, then by index (tensors one after
-/// the other). The last coordinate of a tensor is never dropped: it is passed over, and the next
-/// smallest score goes instead, as long as there is one. Scores that are not numbers count as the
-/// smallest.
+/// that `before` has dropped already count as smaller than any score; ties go by index (tensors
+/// one after the other). The last coordinate of a tensor is never dropped: it is passed over, and
+/// the next smallest score goes instead, as long as there is one. Scores that are not numbers
+/// count as the smallest.
+///
+/// Linear in the number of scores: there may be many millions, a hundred times over. Loops over
+/// them avoid branches, which no processor could foresee.
 pub(super) fn keep_largest(
     scores: &[&[f64]],
     drop: usize,
     before: Option<&[Vec<bool>]>,
 ) -> Vec<Vec<bool>> {
-    let stayed = |t: usize, i: usize| before.is_none_or(|kept| kept[t][i]);
-    // Only the very last coordinate of a tensor in this order can be passed over.
-    let last: Vec<Option<usize>> = scores
-        .iter()
-        .enumerate()
-        .map(|(t, scores)| (0..scores.len()).max_by_key(|&i| (stayed(t, i), key(scores[i]), i)))
-        .collect();
-    let mut kept: Vec<Vec<bool>> = scores.iter().map(|scores| vec![true; scores.len()]).collect();
-    let mut left = drop;
-    for class in [false, true] {
-        let among = |t: usize, i: usize| stayed(t, i) == class && last[t] != Some(i);
-        left -= drop_smallest(&mut kept, scores, left, among);
+    let one = |t: usize| Tensor::new(scores[t], before.map(|kept| kept[t].as_slice()));
+    let tensors: Vec<Tensor> = (0..scores.len()).into_par_iter().map(one).collect();
+    let free: usize = tensors.iter().map(Tensor::free).sum();
+    let drop = drop.min(free);
+    if drop == 0 {
+        return scores.iter().map(|scores| vec![true; scores.len()]).collect();
     }
-    kept
+    // The keys alone say where to cut. Those that go first need not be looked at.
+    let mut keys = vec![0; free];
+    let filled = tensors.iter().fold(0, |at, tensor| at + tensor.fill(&mut keys[at..]));
+    let first = free - filled;
+    let cut = match drop.checked_sub(first + 1) {
+        Some(nth) => *keys[..filled].select_nth_unstable(nth).1,
+        None => FIRST,
+    };
+    let below = match cut {
+        FIRST => 0,
+        // Everything before the cut's place is no larger than it.
+        _ => first + keys[..drop - first].iter().filter(|&&key| key < cut).count(),
+    };
+    let mut ties = drop - below;
+    tensors.iter().map(|tensor| tensor.cut(cut, &mut ties)).collect()
 }
 
-/// Drops up to `drop` of the coordinates that `among` names: the smallest scores, then the first
-/// indices. Returns how many.
-fn drop_smallest(
-    kept: &mut [Vec<bool>],
-    scores: &[&[f64]],
-    drop: usize,
-    among: impl Fn(usize, usize) -> bool,
-) -> usize {
-    // The keys alone say where to cut, in linear time: masks are made of many millions.
-    let mut keys = Vec::new();
-    for (t, scores) in scores.iter().enumerate() {
-        let named = scores.iter().enumerate().filter(|&(i, _)| among(t, i));
-        keys.extend(named.map(|(_, &score)| key(score)));
-    }
-    let drop = drop.min(keys.len());
-    if drop == 0 {
-        return 0;
-    }
-    let cut = *keys.select_nth_unstable(drop - 1).1;
-    let mut ties = drop - keys[..drop].iter().filter(|&&key| key < cut).count();
-    for (t, scores) in scores.iter().enumerate() {
-        for (i, &score) in scores.iter().enumerate() {
-            let key = key(score);
-            if key > cut || !among(t, i) {
-                continue;
-            }
-            if key == cut {
-                if ties == 0 {
-                    continue;
-                }
-                ties -= 1;
-            }
-            kept[t][i] = false;
+/// What was dropped before: below the key of any score.
+const FIRST: i64 = i64::MIN;
+
+/// One tensor's part of the order.
+struct Tensor {
+    keys: Vec<i64>,
+    /// The coordinate that would go last, the only one that can be passed over.
+    last: usize,
+}
+
+impl Tensor {
+    fn new(scores: &[f64], before: Option<&[bool]>) -> Self {
+        let mut keys: Vec<i64> = scores.iter().map(|&score| key(score)).collect();
+        for (key, &kept) in keys.iter_mut().zip(before.unwrap_or_default()) {
+            *key = if kept { *key } else { FIRST };
         }
+        let largest = keys.iter().fold(FIRST, |a, &b| a.max(b));
+        let last = keys.iter().rposition(|&key| key == largest).unwrap_or(0);
+        Self { keys, last }
     }
-    drop
+
+    /// How many coordinates may be dropped.
+    fn free(&self) -> usize {
+        self.keys.len().saturating_sub(1)
+    }
+
+    /// Writes the keys above `FIRST` that may be dropped; returns how many.
+    fn fill(&self, keys: &mut [i64]) -> usize {
+        let mut at = 0;
+        let (before, after) = self.keys.split_at(self.last);
+        for part in [before, after.get(1..).unwrap_or_default()] {
+            for &key in part {
+                // The next one overwrites what doesn't count.
+                keys[at] = key;
+                at += usize::from(key > FIRST);
+            }
+        }
+        at
+    }
+
+    /// Keeps what lies above the cut, and of what lies on it all but the first `ties`.
+    fn cut(&self, cut: i64, ties: &mut usize) -> Vec<bool> {
+        let mut kept: Vec<bool> = self.keys.iter().map(|&key| key > cut).collect();
+        for (i, &key) in self.keys.iter().enumerate() {
+            if key == cut && i != self.last {
+                kept[i] = *ties == 0;
+                *ties -= usize::from(*ties > 0);
+            }
+        }
+        if let Some(last) = kept.get_mut(self.last) {
+            *last = true;
+        }
+        kept
+    }
 }
 
 /// Whole numbers in the order of the scores, which compare faster and never fail to.
@@ -111,8 +142,9 @@ mod tests {
         let mut order = Vec::new();
         for (t, scores) in scores.iter().enumerate() {
             for (i, &score) in scores.iter().enumerate() {
-                let score = if score.is_nan() { f64::NEG_INFINITY } else { score };
-                order.push((before.is_none_or(|kept| kept[t][i]), score, t, i));
+                let stayed = before.is_none_or(|kept| kept[t][i]);
+                let known = if score.is_nan() { f64::NEG_INFINITY } else { score };
+                order.push((stayed, if stayed { known } else { 0.0 }, t, i));
             }
         }
         // Stable, so that ties stay in the order of the indices.

@@ -1,7 +1,9 @@
 //! Masks from end to end: how they are made, charged and stored.
 
+mod dropping;
 mod files;
 mod snip;
+mod synflow;
 
 use epsilab::data;
 use epsilab::prelude::*;

@@ -60,10 +60,14 @@ impl Convolution {
                 continue;
             }
             product(room, weights, gradient);
+            let step = self.window.stride[1];
             self.each_run(|place, pixel, len| {
-                let pixels = back[pixel..].iter_mut().step_by(self.window.stride[1]);
-                let patches = &room[place..place + len];
-                pixels.zip(patches).for_each(|(pixel, patch)| *pixel += patch);
+                let (from, to) = (&room[place..place + len], &mut back[pixel..]);
+                match step {
+                    // The usual case, in a form that the compiler can put into vectors.
+                    1 => to[..len].iter_mut().zip(from).for_each(|(to, from)| *to += from),
+                    _ => (0..len).for_each(|i| to[i * step] += from[i]),
+                }
             });
         }
         back
@@ -77,9 +81,13 @@ impl Convolution {
         // Places outside the image are zeros, and no run comes by.
         room.clear();
         room.resize(self.window.patch() * self.positions(), 0.0);
+        let step = self.window.stride[1];
         self.each_run(|place, pixel, len| {
-            let pixels = x[pixel..].iter().step_by(self.window.stride[1]);
-            room[place..place + len].iter_mut().zip(pixels).for_each(|(to, from)| *to = *from);
+            let (from, to) = (&x[pixel..], &mut room[place..place + len]);
+            match step {
+                1 => to.copy_from_slice(&from[..len]),
+                _ => (0..len).for_each(|i| to[i] = from[i * step]),
+            }
         });
         room
     }

@@ -82,8 +82,8 @@ impl Flow {
     /// Sets the weights that are not kept to 0.
     pub(super) fn keep(&mut self, kept: &[Vec<bool>]) {
         for (tensor, kept) in self.tensors.iter_mut().zip(kept) {
-            let dropped = tensor.weights.iter_mut().zip(kept).filter(|(_, kept)| !**kept);
-            dropped.for_each(|(weight, _)| *weight = 0.0);
+            let pairs = tensor.weights.iter_mut().zip(kept);
+            pairs.for_each(|(weight, &kept)| *weight = if kept { *weight } else { 0.0 });
         }
     }
 

@@ -71,7 +71,7 @@ impl Synflow {
     pub fn saliency(model: &Model) -> Result<Saliency> {
         let mut flow = read(model)?;
         match flow.score() {
-            total if flows(total) => Ok(saliency(model, "Synflow", flow)),
+            total if flows(total) => Ok(saliency(model, flow)),
             total => Err(no_flow(model, total)),
         }
     }
@@ -108,9 +108,10 @@ impl Synflow {
         if !flow.unscored.is_empty() {
             how += &format!("; weights of {} not scored, all kept", flow.unscored.join(" and "));
         }
-        saliency(model, "Synflow", flow).mask(kept, how)
+        saliency(model, flow).mask(kept, how)
     }
 
+    /// The rounds.
     fn search(&self, model: &Model, rate: f64) -> Result<Found> {
         let mut flow = read(model)?;
         let cuts = cuts(rate, self.rounds, flow.len());
@@ -180,8 +181,8 @@ fn flows(total: f64) -> bool {
     total > 0.0 && total.is_finite()
 }
 
-fn saliency(model: &Model, how: &str, flow: Flow) -> Saliency {
-    Saliency::new(how, of_parameters(model), model.is_at_random(), flow.into_scores())
+fn saliency(model: &Model, flow: Flow) -> Saliency {
+    Saliency::new("Synflow", of_parameters(model), model.is_at_random(), flow.into_scores())
 }
 
 /// The linear map of a model that has one, with something to prune.

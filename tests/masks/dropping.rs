@@ -1,0 +1,159 @@
+//! Gradient dropping: which coordinates, how many, and how often.
+
+use super::shared;
+use epsilab::data;
+use epsilab::engine::{Gradients, Weights};
+use epsilab::mask::{DroppingRule, Selector};
+use epsilab::nn::{LayerSpec, LinearSpec, Network};
+use epsilab::prelude::*;
+use serde_json::Value;
+
+fn model(seed: u64) -> Model {
+    let data = data::from_vecs(vec![0.5; 70], &[7], (0..10).map(|i| i % 2).collect(), 2).unwrap();
+    models::mlp(&data, &[11, 5]).seed(seed).build().unwrap()
+}
+
+fn flags(selected: &Weights, entry: usize) -> Vec<bool> {
+    selected.entries()[entry].values.iter().map(|&w| w == 1.0).collect()
+}
+
+fn count(flags: &[bool]) -> usize {
+    flags.iter().filter(|&&flag| flag).count()
+}
+
+/// A matrix of a file, turned: `[outputs, inputs]` there, `[inputs, outputs]` here.
+fn turned(value: &Value, shape: &[usize]) -> Vec<f32> {
+    let number = |value: &Value| value.as_f64().unwrap() as f32;
+    match *shape {
+        [inputs, outputs] => {
+            (0..inputs * outputs).map(|k| number(&value[k % outputs][k / outputs])).collect()
+        }
+        _ => value.as_array().unwrap().iter().map(number).collect(),
+    }
+}
+
+#[test]
+fn the_smallest_values_are_dropped_as_in_the_reference() -> Result<()> {
+    let Some(path) = shared("goldens/per_example_grads.json") else { return Ok(()) };
+    let text = std::fs::read_to_string(path).expect("readable");
+    let golden: Value = serde_json::from_str(&text).expect("JSON");
+    let known = &golden["gradient_drop_magnitude"];
+    let cases = &golden["cases"];
+    let case = cases.as_array().unwrap().iter().find(|case| case["name"] == known["uses"]).unwrap();
+    let params = &case["params"];
+    let linear = |inputs, outputs| LayerSpec::Linear(LinearSpec::new(inputs, outputs));
+    let specs =
+        [linear(5, 6), LayerSpec::Tanh, linear(6, 4), LayerSpec::Tanh, linear(4, 3)];
+    let network = Network::build(&[5], &specs, |path, shape, _| turned(&params[path], shape))?;
+    let rule = Dropping::magnitude(known["rate"].as_f64().unwrap()).include_1d();
+    let selected = Selector::new(None, Some(rule), 1, [0; 32]).next(&network)?.unwrap();
+    for entry in selected.entries() {
+        assert_eq!(entry.values, turned(&known["mask"][&entry.path], &entry.shape), "{}", entry.path);
+    }
+    Ok(())
+}
+
+#[test]
+fn every_tensor_drops_exactly_its_share_of_what_the_mask_keeps() -> Result<()> {
+    let model = model(1);
+    let mask = RandomMask::keep(0.6).seed(4).mask(&model)?;
+    for rule in [DroppingRule::Random, DroppingRule::Magnitude] {
+        for rate in [0.0, 0.3, 0.5, 0.99] {
+            let dropping = Dropping { rule, rate: rate.into(), include_1d: false };
+            let mut selector = Selector::new(Some(&mask), Some(dropping), 5, [3; 32]);
+            for _ in 0..5 {
+                let selected = selector.next(model.network())?.unwrap();
+                for (index, entry) in selected.entries().iter().enumerate() {
+                    let flags = flags(&selected, index);
+                    let Some(kept) = mask.get(&entry.path) else {
+                        assert_eq!(count(&flags), flags.len(), "biases are left alone");
+                        continue;
+                    };
+                    let all = kept.count();
+                    let dropped = ((rate * all as f64 + 1e-9) as usize).min(all - 1);
+                    assert_eq!(count(&flags), all - dropped, "{rule:?} {rate} {}", entry.path);
+                    assert!(flags.iter().zip(&kept.kept).all(|(&s, &kept)| kept || !s));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn random_dropping_is_uniform_over_coordinates_and_new_in_every_step() -> Result<()> {
+    let model = model(1);
+    let steps = 4000;
+    let mut selector = Selector::new(None, Some(Dropping::random(0.3)), steps, [5; 32]);
+    let entry = 0;
+    let n = model.network().parameters()[entry].len();
+    let mut times = vec![0u32; n];
+    let mut together = 0u32;
+    let mut last = Vec::new();
+    for step in 0..steps {
+        let flags = flags(&*selector.next(model.network())?.unwrap(), entry);
+        assert!(step == 0 || flags != last, "step {step} selects what the one before did");
+        flags.iter().zip(&mut times).filter(|(flag, _)| **flag).for_each(|(_, t)| *t += 1);
+        together += u32::from(flags[0] && flags[1]);
+        last = flags;
+    }
+    let kept = (n - (0.3 * n as f64 + 1e-9) as usize) as f64;
+    let share = kept / n as f64;
+    let expected = share * steps as f64;
+    // Variances of a coordinate's count; the counts of a step are tied, by a factor (n-1)/n.
+    let variance = steps as f64 * share * (1.0 - share) * n as f64 / (n - 1) as f64;
+    let chi_square: f64 =
+        times.iter().map(|&t| (f64::from(t) - expected).powi(2)).sum::<f64>() / variance;
+    let freedom = (n - 1) as f64;
+    assert!((chi_square - freedom).abs() < 4.5 * (2.0 * freedom).sqrt(), "{chi_square}");
+    // Pairs: kept (kept - 1) / n (n - 1) of the steps, as a uniform subset has it.
+    let pair = kept * (kept - 1.0) / (n as f64 * (n - 1) as f64);
+    let spread = (steps as f64 * pair * (1.0 - pair)).sqrt();
+    assert!((f64::from(together) - steps as f64 * pair).abs() < 4.0 * spread);
+    // What a lazy sampler does, dropping blocks of neighbours, is told from that.
+    assert!((steps as f64 * share - steps as f64 * pair).abs() > 4.0 * spread);
+    Ok(())
+}
+
+#[test]
+fn rates_follow_their_schedule_and_seeds_repeat_a_selection() -> Result<()> {
+    let model = model(1);
+    let dropping = Dropping::random(Rate::linear(0.0, 0.8));
+    let select = |seed: u8| -> Result<Vec<Vec<bool>>> {
+        let mut selector = Selector::new(None, Some(dropping), 9, [seed; 32]);
+        (0..9).map(|_| Ok(flags(&*selector.next(model.network())?.unwrap(), 0))).collect()
+    };
+    let (first, again, other) = (select(1)?, select(1)?, select(2)?);
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    let n = first[0].len();
+    for (step, flags) in first.iter().enumerate() {
+        let dropped = (0.1 * step as f64 * n as f64 + 1e-9) as usize;
+        assert_eq!(count(flags), n - dropped, "step {step}");
+    }
+    Ok(())
+}
+
+#[test]
+fn magnitude_follows_the_parameters_and_ties_go_by_index() -> Result<()> {
+    let model = model(1);
+    let select = |values: &dyn Fn(usize) -> f32| -> Result<Vec<bool>> {
+        let specs = [LayerSpec::Linear(LinearSpec::new(4, 2))];
+        let network = Network::build(&[4], &specs, |_, shape, _| {
+            (0..shape.iter().product()).map(values).collect()
+        })?;
+        let rule = Some(Dropping::magnitude(0.5));
+        Ok(flags(&*Selector::new(None, rule, 1, [0; 32]).next(&network)?.unwrap(), 0))
+    };
+    assert_eq!(select(&|_| -1.0)?, [false, false, false, false, true, true, true, true]);
+    let mixed = [0.5, -3.0, 0.0, 2.0, -0.1, 0.2, -9.0, 1.0];
+    assert_eq!(select(&|i| mixed[i])?, [false, true, false, true, false, false, true, true]);
+    // Without mask and rule everything is selected, and nothing is made.
+    assert!(Selector::new(None, None, 1, [0; 32]).next(model.network())?.is_none());
+    let mask = RandomMask::keep(0.5).seed(1).mask(&model)?;
+    let mut always = Selector::new(Some(&mask), None, 2, [0; 32]);
+    let (a, b) = (always.next(model.network())?.unwrap(), always.next(model.network())?.unwrap());
+    assert_eq!(a.entries(), b.entries());
+    assert_eq!(a.entries().len(), Gradients::zeros_like(model.network()).entries.len());
+    Ok(())
+}
