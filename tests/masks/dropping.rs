@@ -42,13 +42,17 @@ fn the_smallest_values_are_dropped_as_in_the_reference() -> Result<()> {
     let case = cases.as_array().unwrap().iter().find(|case| case["name"] == known["uses"]).unwrap();
     let params = &case["params"];
     let linear = |inputs, outputs| LayerSpec::Linear(LinearSpec::new(inputs, outputs));
-    let specs =
-        [linear(5, 6), LayerSpec::Tanh, linear(6, 4), LayerSpec::Tanh, linear(4, 3)];
+    let specs = [linear(5, 6), LayerSpec::Tanh, linear(6, 4), LayerSpec::Tanh, linear(4, 3)];
     let network = Network::build(&[5], &specs, |path, shape, _| turned(&params[path], shape))?;
     let rule = Dropping::magnitude(known["rate"].as_f64().unwrap()).include_1d();
     let selected = Selector::new(None, Some(rule), 1, [0; 32]).next(&network)?.unwrap();
     for entry in selected.entries() {
-        assert_eq!(entry.values, turned(&known["mask"][&entry.path], &entry.shape), "{}", entry.path);
+        assert_eq!(
+            entry.values,
+            turned(&known["mask"][&entry.path], &entry.shape),
+            "{}",
+            entry.path
+        );
     }
     Ok(())
 }
