@@ -8,6 +8,7 @@ use super::head::PanelPlan;
 use super::palette::{self, Rgb};
 use super::plot;
 use super::scene::{Align, Area, Letters, Scene};
+use super::series::Series;
 
 pub(super) const MARGIN: f64 = 18.0;
 const GAP: f64 = 28.0;
@@ -154,6 +155,11 @@ fn y_axis(panel: &Panel) -> Axis {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for (_, y) in panel.points() {
         (low, high) = (low.min(y), high.max(y));
+    }
+    for ((_, y), error) in panel.series.iter().flat_map(Series::bars) {
+        let bottom = y - error;
+        low = if panel.log && bottom <= 0.0 { low } else { low.min(bottom) };
+        high = high.max(y + error);
     }
     for level in panel.references.iter().map(|r| r.level).filter(|level| !panel.log || *level > 0.0)
     {

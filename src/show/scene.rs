@@ -65,13 +65,37 @@ pub(super) enum Align {
 
 #[derive(Clone, Debug)]
 pub(super) enum Mark {
-    Fill { area: Area, colour: Rgb },
+    Fill {
+        area: Area,
+        colour: Rgb,
+    },
     /// Many boxes of one colour; in an SVG they are one path, which is what keeps it small.
-    Cells { areas: Vec<Area>, colour: Rgb },
-    Stroke { points: Vec<Point>, colour: Rgb, width: f64 },
-    Polygon { points: Vec<Point>, colour: Rgb },
-    Dot { at: Point, radius: f64, colour: Rgb },
-    Text { at: Point, text: String, size: f64, bold: bool, colour: Rgb, align: Align },
+    Cells {
+        areas: Vec<Area>,
+        colour: Rgb,
+    },
+    Stroke {
+        points: Vec<Point>,
+        colour: Rgb,
+        width: f64,
+    },
+    Polygon {
+        points: Vec<Point>,
+        colour: Rgb,
+    },
+    Dot {
+        at: Point,
+        radius: f64,
+        colour: Rgb,
+    },
+    Text {
+        at: Point,
+        text: String,
+        size: f64,
+        bold: bool,
+        colour: Rgb,
+        align: Align,
+    },
 }
 
 /// All marks of a figure, in the order they are drawn.
