@@ -9,8 +9,10 @@ use super::scene::{Align, Area, Scene};
 
 const MAIN: f64 = 12.5;
 const TICK: f64 = 11.0;
+/// Room for the sign of a cell.
+const SIGN: f64 = 11.0;
 /// The darkest ground is not the full colour: numbers stay in front.
-const DARKEST: f64 = 0.8;
+const DARKEST: f64 = 0.74;
 
 /// Whether a cell is set off from the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,9 +46,11 @@ pub(super) struct Heat {
 impl Heat {
     fn cell(&self) -> (f64, f64) {
         let all = || self.cells.iter().flatten();
-        let main = all().map(|cell| font::width(&cell.main, MAIN, false)).fold(0.0, f64::max);
+        let main = all().map(|cell| font::width(&cell.main, MAIN, true)).fold(0.0, f64::max);
+        // On both sides, so that the number stays in the middle.
+        let signs = if all().any(|cell| cell.sign != Sign::None) { 2.0 * SIGN } else { 0.0 };
         let sub = all().map(|cell| font::width(&cell.sub, SMALL - 1.0, false)).fold(0.0, f64::max);
-        let wide = (main.max(sub) + 16.0).clamp(46.0, 110.0).round();
+        let wide = ((main + signs).max(sub) + 16.0).clamp(46.0, 120.0).round();
         (wide, if sub > 0.0 { 42.0 } else { 32.0 })
     }
 
@@ -116,7 +120,7 @@ fn draw_cell(scene: &mut Scene, (x, y): (f64, f64), (wide, high): (f64, f64), ce
     let middle = x + wide / 2.0;
     let second = if cell.sub.is_empty() { 0.0 } else { 8.0 };
     let bold = cell.sign != Sign::None;
-    let size = fitting(&cell.main, MAIN, bold, wide - 18.0);
+    let size = fitting(&cell.main, MAIN, bold, wide - 12.0);
     let at = (middle, y + high / 2.0 - second);
     scene.text(at, &cell.main, letters(size, bold, ink, Align::Middle));
     let size = fitting(&cell.sub, SMALL - 1.0, false, wide - 8.0);
@@ -128,7 +132,7 @@ fn draw_cell(scene: &mut Scene, (x, y): (f64, f64), (wide, high): (f64, f64), ce
         Sign::Above => (-3.5, 3.0),
         Sign::Below => (3.5, -3.0),
     };
-    let (cx, cy) = (area.right - 9.0, area.top + 9.0);
+    let (cx, cy) = (area.right - 9.0, area.top + 10.0);
     scene.polygon(vec![(cx, cy + tip), (cx + 4.0, cy + base), (cx - 4.0, cy + base)], ink);
 }
 

@@ -74,7 +74,7 @@ impl Histogram {
             let at = (area.left + x.place(*value) * area.width()).round();
             scene.fill(under(at, at + 1.0, 4.0), palette::AXIS);
             let half = font::width(label, SMALL - 1.0, false) / 2.0;
-            let at = at.min(area.right + 8.0 - half);
+            let at = at.min(area.right + 8.0 - half).max(area.left - 8.0 + half);
             let style = letters(SMALL - 1.0, false, palette::MUTED, Align::Middle);
             scene.text((at, base + 12.0), label, style);
         }

@@ -64,7 +64,8 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         } else if panel.series.len() > 1 {
             markers(scene, &ends, &map, stands_for, (i, panel.series.len()), colour);
         }
-        if let Some(at) = stands_for {
+        // A ring would take the neighbour's marker away, and this one is marked already.
+        if let Some(at) = stands_for.filter(|_| !series.marked) {
             end_mark(scene, at, &map, if panel.series.len() > 1 { i } else { 0 }, colour);
         }
         lines.push(ends);

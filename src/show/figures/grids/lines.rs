@@ -13,7 +13,7 @@ use crate::show::{Chart, Panel, Series, Table, format};
 pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
     grid.check()?;
     let prune = grid.rates(|cell| cell.pre_prune);
-    let mut panel = Panel::new("test accuracy").percent();
+    let mut panel = Panel::new("test accuracy ± standard deviation over seeds").percent();
     let mut table = Table::new(["dropping", "pre-pruning", "accuracy", "seeds"]);
     for drop in grid.rates(|cell| cell.drop) {
         let (mut points, mut errors) = (Vec::new(), Vec::new());
@@ -39,7 +39,9 @@ pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
     if !grid.note.is_empty() {
         chart = chart.note(&grid.note);
     }
-    Ok(chart.details(table.text()))
+    let last = prune.last().map_or(0.0, |rate| 100.0 * rate);
+    // Room for series that stand beside one another at the ends.
+    Ok(chart.x_range(-0.03 * last, 1.03 * last).details(table.text()))
 }
 
 fn two(share: f64) -> String {

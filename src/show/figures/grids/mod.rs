@@ -7,6 +7,8 @@
 mod heat_map;
 mod lines;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 pub use heat_map::accuracy_heat_map;
 pub use lines::accuracy_lines;

@@ -1,6 +1,6 @@
 //! What is kept of each tensor, as bars.
 
-use super::{is_collapsed, is_not_covered, kept_in_all, largest, left_out, shape};
+use super::{is_collapsed, is_not_covered, kept_in_all, largest, left_out, percent, shape};
 use crate::mask::{Kept, Mask};
 use crate::show::layout::{MARGIN, SMALL, letters};
 use crate::show::page::{Head, Page};
@@ -10,7 +10,7 @@ use crate::show::{Figure, Table, font, format, palette};
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 19.0;
 /// Most rows that are drawn.
-const MOST_ROWS: usize = 64;
+const MOST_ROWS: usize = 32;
 /// Most tensors that are named in a note.
 const MOST_NAMES: usize = 5;
 
@@ -24,8 +24,8 @@ pub fn kept(mask: &Mask) -> Figure {
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
     let shown = largest(&sizes, MOST_ROWS);
     let head = Head::new(format!("Kept in each tensor: {}", mask.origin().how))
-        .note(format!("{}; dashed: all tensors together.", kept_in_all(mask)))
-        .note(format!("{}.", covers(mask)))
+        .note(kept_in_all(mask))
+        .note("Dashed: all tensors together.")
         .note(collapsed(mask))
         .note(left_out(shown.len(), sizes.len()))
         .not_covered(is_not_covered(mask));
@@ -47,14 +47,14 @@ pub fn kept(mask: &Mask) -> Figure {
     };
     grid(&mut page.scene, plot);
     let mut bars = Vec::new();
-    for (r, (tensor, (percent, count))) in rows.iter().zip(&texts).enumerate() {
+    for (r, (tensor, (share, count))) in rows.iter().zip(&texts).enumerate() {
         let y = top + (r as f64 + 0.5) * ROW;
         let text = |colour, align| letters(SMALL, false, colour, align);
         let name = font::fit(&tensor.path, SMALL, false, names);
         page.scene.text((plot.left - 8.0, y), name, text(palette::INK, Align::Right));
         page.scene.text((right, y), count, text(palette::MUTED, Align::Right));
         let at = (right - numbers - 14.0, y);
-        page.scene.text(at, percent, text(palette::INK, Align::Right));
+        page.scene.text(at, share, text(palette::INK, Align::Right));
         // A thousandth is still to be seen.
         let long = (tensor.share() * plot.width()).max(1.5);
         bars.push(Area {
@@ -78,12 +78,7 @@ pub fn kept(mask: &Mask) -> Figure {
 fn counts(tensor: &Kept) -> (String, String) {
     let count =
         format!("{} of {}", format::count(tensor.count()), format::count(tensor.kept.len()));
-    (format::percent(tensor.share()), count)
-}
-
-fn covers(mask: &Mask) -> String {
-    let covers: Vec<String> = mask.origin().covered.iter().map(ToString::to_string).collect();
-    covers.join("; ")
+    (percent(tensor.share()), count)
 }
 
 /// Names the tensors that collapsed.
@@ -118,7 +113,7 @@ pub(in crate::show) fn table(mask: &Mask) -> Table {
             shape(&tensor.shape),
             format::count(tensor.count()),
             format::count(tensor.kept.len()),
-            format::percent(tensor.share()),
+            percent(tensor.share()),
         ]);
     }
     table

@@ -8,6 +8,8 @@ mod kept;
 mod overlap;
 mod saliency;
 mod signal;
+#[cfg(test)]
+mod tests;
 mod tiles;
 mod touched;
 
@@ -30,7 +32,7 @@ const MOST_PANELS: usize = 12;
 fn columns(panels: usize) -> (f64, usize) {
     match panels {
         0 | 1 => (480.0, 1),
-        2 => (640.0, 2),
+        2 | 4 => (640.0, 2),
         _ => (WIDE, 3),
     }
 }
@@ -68,12 +70,29 @@ fn is_not_covered(mask: &Mask) -> bool {
     own || mask.saliency().is_some_and(|saliency| !saliency.covered().is_covered())
 }
 
-/// `312 of 1,024 coordinates kept (30.5 %)`.
+/// `312 of 1,024 coordinates kept (30.5 %). Data-free: costs nothing.`
 fn kept_in_all(mask: &Mask) -> String {
+    let covers: Vec<String> = mask.origin().covered.iter().map(ToString::to_string).collect();
     format!(
-        "{} of {} coordinates kept ({})",
+        "{} of {} coordinates kept ({}). {}",
         format::count(mask.kept()),
         format::count(mask.len()),
-        format::percent(1.0 - mask.rate())
+        percent(1.0 - mask.rate()),
+        sentence(&covers.join("; "))
     )
+}
+
+/// A share as percent; one that is hardly there still has a digit: `0.006 %`.
+fn percent(share: f64) -> String {
+    match share > 0.0 && share < 0.001 {
+        true => format!("{} %", format::significant(100.0 * share, 1)),
+        false => format::percent(share),
+    }
+}
+
+/// With a capital at the beginning and a full stop at the end.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
 }

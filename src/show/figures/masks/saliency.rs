@@ -1,6 +1,8 @@
 //! Scores as histograms.
 
-use super::{MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, shape};
+use super::{
+    MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, percent, sentence, shape,
+};
 use crate::mask::{Kept, Mask, Saliency, Scores};
 use crate::show::histogram::Histogram;
 use crate::show::layout::{MARGIN, SMALL, letters, x_ticks};
@@ -82,8 +84,7 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     let cut = threshold.map(|t| format!("Dashed: the largest score dropped, {}.", short(t)));
     let scaled = "Logarithmic axis; each tensor's bars are scaled to its tallest.";
     let mut head = Head::new(title)
-        .note(mask.map_or(String::new(), |mask| format!("{}.", kept_in_all(mask))))
-        .note(format!("{}.", saliency.covered()))
+        .note(mask.map_or_else(|| sentence(&saliency.covered().to_string()), kept_in_all))
         .note(format!("{scaled} {}", cut.unwrap_or_default()))
         .note(left_out(shown.len(), parts.len()))
         .not_covered(!saliency.covered().is_covered() || mask.is_some_and(is_not_covered));
@@ -138,7 +139,7 @@ impl<'a> Part<'a> {
     }
 
     fn share(&self, count: usize) -> String {
-        format::percent(count as f64 / self.scores.values.len().max(1) as f64)
+        percent(count as f64 / self.scores.values.len().max(1) as f64)
     }
 
     /// Kept share, zeros and odd scores, in a line.

@@ -12,7 +12,9 @@ use crate::show::{Chart, NOT_COVERED, Panel, Series, Table, format};
 pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
     let line = |name: &str, colour: usize, of: fn(&SignalPoint) -> f64| {
         let points = signal.points.iter().map(|p| (p.step as f64, of(p)));
-        Series::line(name, points.collect::<Vec<_>>()).colour(colour)
+        let line = Series::line(name, points.collect::<Vec<_>>()).colour(colour);
+        // A few steps are points, many are a line.
+        if signal.points.len() <= 20 { line.marked() } else { line }
     };
     let norms = Panel::new("L2 norm")
         .log()
@@ -37,7 +39,7 @@ pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
         table = table.row([name.to_owned(), three(signal), three(noise), three(ratio)]);
     }
     let chart = Chart::new("Signal and noise of a step, with the selection and without")
-        .note(format!("{signal}."))
+        .note(super::sentence(&signal.to_string()))
         .panel(badge(norms))
         .panel(badge(ratios))
         .x_label("step");

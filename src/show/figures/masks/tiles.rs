@@ -1,6 +1,6 @@
 //! Masks coordinate by coordinate.
 
-use super::{MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, shape};
+use super::{MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, percent, shape};
 use crate::Result;
 use crate::mask::{Kept, Mask};
 use crate::nn::Model;
@@ -50,7 +50,7 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
     let shown = largest(&sizes, MOST_PANELS);
     let mut head = Head::new(format!("Coordinate by coordinate: {}", mask.origin().how))
-        .note(format!("{}.", kept_in_all(mask)))
+        .note(kept_in_all(mask))
         .note(
             "Matrices: inputs downwards, outputs to the right. Convolutions: outputs downwards, \
              inputs to the right, a small tile for each pair.",
@@ -167,7 +167,7 @@ fn panel(scene: &mut Scene, area: Area, laid: &Laid, tensor: &Kept, values: Opti
         true => format!(", first {down} x {across} of {} x {}", laid.groups[1], laid.groups[0]),
         false => String::new(),
     };
-    let remark = format!("{} kept{cut}", format::percent(tensor.share()));
+    let remark = format!("{} kept{cut}", percent(tensor.share()));
     let remark = font::fit(&remark, SMALL - 1.0, false, area.width());
     let muted = letters(SMALL - 1.0, false, palette::MUTED, Align::Left);
     scene.text((area.left, y + 15.0), remark, muted);
@@ -209,7 +209,7 @@ fn table<'a>(mask: &Mask, values: impl Fn(&Kept) -> Option<&'a [f32]>) -> Table 
         table = table.row([
             tensor.path.clone(),
             shape(&tensor.shape),
-            format::percent(tensor.share()),
+            percent(tensor.share()),
             mean(tensor, true),
             mean(tensor, false),
         ]);

@@ -1,6 +1,6 @@
 //! Which coordinates gradient dropping touched over time.
 
-use super::{MOST_PANELS, columns, largest, left_out};
+use super::{MOST_PANELS, columns, largest, left_out, sentence};
 use crate::mask::{Touched, TouchedTensor};
 use crate::show::layout::{MARGIN, SMALL, letters};
 use crate::show::page::{Head, Page, panels};
@@ -33,7 +33,7 @@ pub fn touched(touched: &Touched) -> Figure {
     let sizes: Vec<usize> = interesting.iter().map(|t| t.coordinates).collect();
     let shown = largest(&sizes, MOST_PANELS);
     let mut head = Head::new("Coordinates touched over time")
-        .note(format!("{touched}."))
+        .note(sentence(&touched.to_string()))
         .note("Time to the right, coordinates in their order downwards.")
         .note(left_out(shown.len(), tensors.len()))
         .key(palette::GRID, "never");
