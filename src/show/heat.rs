@@ -47,16 +47,18 @@ impl Heat {
     fn cell(&self) -> (f64, f64) {
         let all = || self.cells.iter().flatten();
         let main = all().map(|cell| font::width(&cell.main, MAIN, true)).fold(0.0, f64::max);
+        let names = self.columns.iter().map(|name| font::width(name, SMALL, false));
+        let names = names.fold(0.0, f64::max) - 8.0;
         // On both sides, so that the number stays in the middle.
         let signs = if all().any(|cell| cell.sign != Sign::None) { 2.0 * SIGN } else { 0.0 };
         let sub = all().map(|cell| font::width(&cell.sub, SMALL - 1.0, false)).fold(0.0, f64::max);
-        let wide = ((main + signs).max(sub) + 16.0).clamp(46.0, 120.0).round();
+        let wide = ((main + signs).max(sub).max(names) + 16.0).clamp(46.0, 120.0).round();
         (wide, if sub > 0.0 { 42.0 } else { 32.0 })
     }
 
     fn names_room(&self) -> f64 {
         let widest = self.rows.iter().map(|name| font::width(name, SMALL, false));
-        widest.fold(20.0, f64::max).min(220.0).round()
+        widest.fold(20.0, f64::max).min(220.0).ceil()
     }
 
     /// Width of a card that holds it.

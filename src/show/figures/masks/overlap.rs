@@ -69,15 +69,15 @@ pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
         cells,
     };
     // Names that don't fit above a cell are numbered.
-    if names.iter().any(|name| font::width(name, layout::SMALL, false) > 76.0) {
+    if names.iter().any(|name| font::width(name, layout::SMALL, false) > 100.0) {
         heat.columns = (1..=names.len()).map(|n| n.to_string()).collect();
         heat.rows =
-            names.iter().enumerate().map(|(i, name)| format!("{name}  {}", i + 1)).collect();
+            names.iter().enumerate().map(|(i, name)| format!("{}  {name}", i + 1)).collect();
     }
     let private = masks.iter().any(|(_, mask)| is_not_covered(mask));
     let head = Head::new("Overlap of masks (Jaccard)")
         .note("Coordinates that both keep over those that at least one keeps.")
-        .note("chance: two independent random masks that keep as many.")
+        .note("Chance: two independent random masks that keep as many.")
         .note(format!("{}.", shares.join(", ")))
         .not_covered(private);
     let mut page = Page::new(heat.width(), head);

@@ -144,7 +144,7 @@ fn what_is_not_covered_says_so_and_nothing_else_does() {
     assert!(!says(&tiles(&free_mask, None).unwrap()));
     assert!(!says(&overlap(&named(&[("a", &free_mask), ("b", &free_mask)])).unwrap()));
     let own = Mask::of(free_mask.tensors().to_vec()).unwrap();
-    assert!(!says(&mask(&own)) && mask(&own).text().contains("costs nothing if it was chosen"));
+    assert!(!says(&mask(&own)) && mask(&own).text().contains("Costs nothing if it was chosen"));
     let chart = overlap_over_epsilon(&[(1.0, 0.3)], 0.2);
     assert!(chart.svg().contains(NOT_COVERED) && chart.text().contains(NOT_COVERED));
 }

@@ -16,16 +16,17 @@ const MOST_TILES: usize = 7000;
 /// Sides of a tile.
 const SIDES: [f64; 7] = [10.0, 8.0, 6.0, 5.0, 4.0, 3.5, 3.0];
 const GAP: f64 = 2.0;
-const HEAD: f64 = 36.0;
+const HEAD: f64 = 52.0;
+/// A tall figure is no better than one that is cut.
+const TALLEST: f64 = 200.0;
 /// Shades of a weight's size.
 const LEVELS: u8 = 5;
 const DROPPED: Rgb = palette::GRID;
 
 /// A tile for each coordinate: blue where it is kept. With a model, the darker the larger the
-/// weight is beside the largest of its tensor. Linear weights have their inputs downwards and
-/// outputs to the right; convolutions outputs downwards and inputs to the right, a small tile of
-/// kernel height x width for each pair. The twelve largest tensors are drawn; of those that are too
-/// large, the first rows and columns.
+/// weight is beside the largest of its tensor. The longer of inputs and outputs goes to the right;
+/// convolutions have a small tile of kernel height x width for each pair. The twelve largest
+/// tensors are drawn; of those that are too large, the first inputs and outputs.
 ///
 /// # Guarantee
 /// It reveals what the mask reveals, and the weights of the model, if one is given; a mask that
@@ -51,10 +52,7 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
     let shown = largest(&sizes, MOST_PANELS);
     let mut head = Head::new(format!("Coordinate by coordinate: {}", mask.origin().how))
         .note(kept_in_all(mask))
-        .note(
-            "Matrices: inputs downwards, outputs to the right. Convolutions: outputs downwards, \
-             inputs to the right, a small tile for each pair.",
-        )
+        .note("Convolutions: a small tile, kernel height x width, for each output and input.")
         .note(left_out(shown.len(), sizes.len()))
         .not_covered(is_not_covered(mask))
         .key(DROPPED, "dropped");
@@ -85,32 +83,38 @@ fn colour(level: u8) -> Rgb {
 }
 
 /// A tensor as groups of tiles, across and down: how many there are, how many are drawn, and how
-/// many tiles each group has.
+/// many tiles each group has. The longer side goes across.
 struct Laid {
     groups: [usize; 2],
     drawn: [usize; 2],
     each: [usize; 2],
     side: f64,
     gap: f64,
+    /// What is across is the tensor's first dimension, not its second.
+    turned: bool,
+    /// What its first and second dimension are.
+    names: [&'static str; 2],
 }
 
 impl Laid {
     fn new(shape: &[usize], room: f64, budget: usize) -> Self {
         let rest = |from: usize| shape[from.min(shape.len())..].iter().product::<usize>();
-        let matrix = |down: usize, across: usize| ([across, down], [1, 1], 0.0);
-        let (groups, each, gap) = match *shape {
+        let ([first, second], each, gap, names) = match *shape {
             // One kernel at least has to fit.
-            [out, input, high, wide] if (high * wide).min(wide * wide) <= budget.min(900) => {
-                ([input, out], [wide, high], GAP)
+            [out, input, high, wide] if (high * wide).max(wide * wide) <= budget.min(900) => {
+                ([out, input], [wide, high], GAP, ["outputs", "inputs"])
             }
-            [] | [_] => matrix(1, rest(0)),
-            [first, ..] => matrix(first, rest(1)),
+            [inputs, outputs] => ([inputs, outputs], [1, 1], 0.0, ["inputs", "outputs"]),
+            [] | [_] => ([1, rest(0)], [1, 1], 0.0, ["row", "columns"]),
+            [first, ..] => ([first, rest(1)], [1, 1], 0.0, ["rows", "columns"]),
         };
-        let mut laid = Self { groups, drawn: groups, each, side: SIDES[0], gap };
+        let turned = first > second;
+        let groups = if turned { [first, second] } else { [second, first] };
+        let mut laid = Self { groups, drawn: groups, each, side: SIDES[0], gap, turned, names };
         let smallest = SIDES[SIDES.len() - 1];
-        laid.side =
-            SIDES.into_iter().find(|&side| laid.fits(side, room, budget)).unwrap_or(smallest);
-        for axis in 0..2 {
+        let rooms = [room, room.min(TALLEST)];
+        laid.side = SIDES.into_iter().find(|&s| laid.fits(s, rooms, budget)).unwrap_or(smallest);
+        for (axis, room) in rooms.into_iter().enumerate() {
             let group = laid.each[axis] as f64 * laid.side + gap;
             let most = ((room + gap) / group) as usize;
             laid.drawn[axis] = laid.drawn[axis].min(most).max(1);
@@ -123,10 +127,9 @@ impl Laid {
         laid
     }
 
-    fn fits(&self, side: f64, room: f64, budget: usize) -> bool {
+    fn fits(&self, side: f64, rooms: [f64; 2], budget: usize) -> bool {
         let whole = Self { drawn: self.groups, side, ..*self };
-        // A tall figure is no better than one that is cut.
-        whole.size(0) <= room && whole.size(1) <= room && whole.tiles() <= budget
+        (0..2).all(|axis| whole.size(axis) <= rooms[axis]) && whole.tiles() <= budget
     }
 
     fn tiles(&self) -> usize {
@@ -139,15 +142,28 @@ impl Laid {
         groups * self.each[axis] as f64 * self.side + (groups - 1.0) * self.gap
     }
 
-    fn is_cut(&self) -> bool {
-        self.drawn != self.groups
+    /// `→ 45 of 512 outputs, ↓ 3 inputs`.
+    fn said(&self) -> String {
+        let part = |axis: usize| match (self.drawn[axis], self.groups[axis]) {
+            (drawn, all) if drawn == all => all.to_string(),
+            (drawn, all) => format!("{drawn} of {all}"),
+        };
+        let [first, second] = self.names;
+        let (across, down) = if self.turned { (first, second) } else { (second, first) };
+        format!("→ {} {across}, ↓ {} {down}", part(0), part(1))
     }
 
     /// Where the tile in this row and column lies in the tensor.
     fn index(&self, row: usize, column: usize) -> usize {
         let [wide, high] = self.each;
-        let (group, inner) = ((row / high, column / wide), (row % high, column % wide));
-        ((group.0 * self.groups[0] + group.1) * high + inner.0) * wide + inner.1
+        let (inner_row, inner_column) = (row % high, column % wide);
+        let (group_down, group_across) = (row / high, column / wide);
+        let [across, down] = self.groups;
+        let group = match self.turned {
+            true => group_across * down + group_down,
+            false => group_down * across + group_across,
+        };
+        (group * high + inner_row) * wide + inner_column
     }
 
     fn stretches(&self, axis: usize, start: f64) -> Vec<Stretch> {
@@ -162,15 +178,12 @@ fn panel(scene: &mut Scene, area: Area, laid: &Laid, tensor: &Kept, values: Opti
     let name = font::fit(&tensor.path, SMALL + 0.5, true, room);
     scene.text((area.left, y), name, letters(SMALL + 0.5, true, palette::INK, Align::Left));
     scene.text((area.right, y), shape, letters(SMALL, false, palette::MUTED, Align::Right));
-    let [across, down] = laid.drawn;
-    let cut = match laid.is_cut() {
-        true => format!(", first {down} x {across} of {} x {}", laid.groups[1], laid.groups[0]),
-        false => String::new(),
-    };
-    let remark = format!("{} kept{cut}", percent(tensor.share()));
-    let remark = font::fit(&remark, SMALL - 1.0, false, area.width());
     let muted = letters(SMALL - 1.0, false, palette::MUTED, Align::Left);
-    scene.text((area.left, y + 15.0), remark, muted);
+    for (i, remark) in [format!("{} kept", percent(tensor.share())), laid.said()].iter().enumerate()
+    {
+        let remark = font::fit(remark, SMALL - 1.0, false, area.width());
+        scene.text((area.left, y + 15.0 * (i + 1) as f64), remark, muted);
+    }
     let across = laid.stretches(0, area.left.round());
     let down = laid.stretches(1, (area.top + HEAD - 4.0).round());
     let largest = values.map(|values| {
@@ -224,7 +237,7 @@ mod tests {
     #[test]
     fn tiles_of_a_convolution_are_its_coordinates() {
         let laid = Laid::new(&[2, 3, 2, 4], 300.0, 1000);
-        assert_eq!((laid.groups, laid.each), ([3, 2], [4, 2]));
+        assert_eq!((laid.groups, laid.each, laid.turned), ([3, 2], [4, 2], false));
         let mut seen: Vec<usize> = (0..4)
             .flat_map(|row| (0..12).map(move |c| (row, c)))
             .map(|(r, c)| laid.index(r, c))
@@ -235,6 +248,17 @@ mod tests {
         assert_eq!(laid.index(1, 4), 12);
         seen.sort_unstable();
         assert_eq!(seen, (0..48).collect::<Vec<_>>());
+        assert_eq!(laid.said(), "→ 3 inputs, ↓ 2 outputs");
+    }
+
+    #[test]
+    fn the_longer_side_goes_across() {
+        let laid = Laid::new(&[3, 2, 2, 2], 300.0, 1000);
+        assert_eq!((laid.groups, laid.turned), ([3, 2], true));
+        // Output 1, input 0, kernel row 1, kernel column 0; then output 0, input 1.
+        assert_eq!((laid.index(1, 2), laid.index(2, 0)), (10, 4));
+        let linear = Laid::new(&[4, 2], 300.0, 1000);
+        assert_eq!((linear.said().as_str(), linear.index(1, 3)), ("→ 4 inputs, ↓ 2 outputs", 7));
     }
 
     #[test]
@@ -243,12 +267,12 @@ mod tests {
         {
             let laid = Laid::new(shape, 238.0, 583);
             assert!(laid.tiles() <= 583 && laid.tiles() > 0, "{shape:?}: {}", laid.tiles());
-            assert!(laid.size(0) <= 238.0 && laid.size(1) <= 238.0, "{shape:?}");
+            assert!(laid.size(0) <= 238.0 && laid.size(1) <= TALLEST, "{shape:?}");
             let last =
                 laid.index(laid.drawn[1] * laid.each[1] - 1, laid.drawn[0] * laid.each[0] - 1);
             assert!(last < shape.iter().product::<usize>(), "{shape:?}");
         }
-        assert!(!Laid::new(&[16, 10], 238.0, 583).is_cut());
-        assert!(Laid::new(&[512, 512, 3, 3], 238.0, 583).is_cut());
+        assert!(!Laid::new(&[16, 10], 238.0, 583).said().contains("of"));
+        assert!(Laid::new(&[512, 512, 3, 3], 238.0, 583).said().contains("of 512"));
     }
 }

@@ -14,6 +14,8 @@ const MOST_TILES: usize = 8192;
 const HEAD: f64 = 36.0;
 /// Shades of a share; the first is for what was never touched.
 const LEVELS: u8 = 11;
+/// The shade of a time without a recorded step.
+const NOT_RECORDED: u8 = LEVELS;
 
 /// For each weight tensor, how often its coordinates were selected: time to the right, the
 /// coordinates in their order downwards, the darker the more often. Random dropping looks like
@@ -36,7 +38,10 @@ pub fn touched(touched: &Touched) -> Figure {
         .note(sentence(&touched.to_string()))
         .note("Time to the right, coordinates in their order downwards.")
         .note(left_out(shown.len(), tensors.len()))
-        .key(palette::GRID, "never");
+        .key(palette::CARD, "never");
+    if touched.recorded.contains(&0) {
+        head = head.key(palette::GRID, "not recorded");
+    }
     for share in [0.1, 0.5, 1.0] {
         head = head.key(colour(level(share as f32)), format!("{} %", share * 100.0));
     }
@@ -72,8 +77,7 @@ fn map(tensor: &TouchedTensor, touched: &Touched, budget: usize) -> Vec<Vec<u8>>
         part.iter().sum::<f32>() / part.len().max(1) as f32
     };
     let was = |t: usize| touched.recorded.get(t).is_some_and(|&steps| steps > 0);
-    // Blank where no step was recorded: a level without a colour.
-    let shade = |t: usize, r: usize| if was(t) { level(mean(t, r)) } else { u8::MAX };
+    let shade = |t: usize, r: usize| if was(t) { level(mean(t, r)) } else { NOT_RECORDED };
     (0..rows).map(|r| (0..times).map(|t| shade(t, r)).collect()).collect()
 }
 
@@ -117,16 +121,16 @@ fn panel(
     let (mean, low, most) = numbers(tensor, recorded);
     let percent = format::percent;
     let remark =
-        format!("{} of all, {} to {} by place", percent(mean), percent(low), percent(most));
+        format!("{} selected; by place {} to {}", percent(mean), percent(low), percent(most));
     let remark = font::fit(&remark, SMALL - 1.0, false, area.width());
     let muted = letters(SMALL - 1.0, false, palette::MUTED, Align::Left);
     scene.text((area.left, y + 15.0), remark, muted);
     let times = map.first().map_or(1, Vec::len);
     // Whole units: tiles that touch leave no seam.
-    let wide = (room / times as f64).floor().clamp(1.0, 40.0);
+    let wide = (room / times as f64).floor().clamp(1.0, 150.0);
     let across = stretches(area.left.round(), wide, times, 1, 0.0);
     let down = stretches((area.top + HEAD - 4.0).round(), high(map), map.len(), 1, 0.0);
-    let colours: Vec<Rgb> = (0..LEVELS).map(colour).collect();
+    let colours: Vec<Rgb> = (0..LEVELS).map(colour).chain([palette::GRID]).collect();
     draw(scene, map, &colours, &across, &down);
 }
 
