@@ -104,7 +104,10 @@ fn colour(panel: &Panel, i: usize) -> Rgb {
 /// How far series `i` stands beside its place: series at the same places would hide one another.
 fn beside(i: usize, panel: &Panel) -> f64 {
     const APART: f64 = 3.5;
-    APART * (i as f64 - (panel.series.len() as f64 - 1.0) / 2.0)
+    /// However many there are, they stay within reach of their place.
+    const SPREAD: f64 = 14.0;
+    let gaps = panel.series.len() as f64 - 1.0;
+    APART.min(SPREAD / gaps.max(1.0)) * (i as f64 - gaps / 2.0)
 }
 
 /// Upright lines with caps, behind the series they belong to.

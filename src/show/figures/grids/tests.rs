@@ -76,12 +76,6 @@ fn figures_of_grids_are_whole_small_and_the_same_each_time() {
     ];
     for (name, grid) in grids {
         let (map, lines) = (accuracy_heat_map(&grid).unwrap(), accuracy_lines(&grid).unwrap());
-        if let Ok(folder) = std::env::var("FIGURE_DUMP") {
-            std::fs::write(format!("{folder}/{name}_map.png"), map.png()).unwrap();
-            std::fs::write(format!("{folder}/{name}_map.txt"), map.text()).unwrap();
-            std::fs::write(format!("{folder}/{name}_lines.png"), lines.png()).unwrap();
-            std::fs::write(format!("{folder}/{name}_lines.txt"), lines.text()).unwrap();
-        }
         let found = collisions(map.scene());
         assert!(found.is_empty(), "{name}: {found:?}");
         assert_eq!(map.svg(), accuracy_heat_map(&grid).unwrap().svg());

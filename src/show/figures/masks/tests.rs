@@ -101,11 +101,6 @@ fn all_figures() -> Vec<(&'static str, Figure)> {
 #[test]
 fn no_text_of_a_figure_lies_on_another_and_every_form_is_there() {
     for (name, figure) in all_figures() {
-        if let Ok(folder) = std::env::var("FIGURE_DUMP") {
-            std::fs::write(format!("{folder}/{name}.png"), figure.png()).unwrap();
-            std::fs::write(format!("{folder}/{name}.svg"), figure.svg()).unwrap();
-            std::fs::write(format!("{folder}/{name}.txt"), figure.text()).unwrap();
-        }
         let found = collisions(figure.scene());
         assert!(found.is_empty(), "{name}: {found:?}");
         let (svg, png, text) = (figure.svg(), figure.png(), figure.text());
@@ -287,13 +282,6 @@ fn signal_and_noise_are_not_covered_unless_said() {
     };
     let mut signal = SignalNoise { points: (0..5).map(point).collect(), private: true };
     let chart = signal_and_noise(&signal);
-    if let Ok(folder) = std::env::var("FIGURE_DUMP") {
-        std::fs::write(format!("{folder}/signal.png"), chart.png()).unwrap();
-        let points = [(0.1, 0.19), (0.3, 0.2), (1.0, 0.24), (3.0, 0.31), (10.0, 0.42)];
-        let chart = overlap_over_epsilon(&points, 0.18);
-        std::fs::write(format!("{folder}/overlap_epsilon.png"), chart.png()).unwrap();
-        std::fs::write(format!("{folder}/signal.txt"), signal_and_noise(&signal).text()).unwrap();
-    }
     assert_eq!(chart.svg().matches(&format!("\n{NOT_COVERED}\n")).count(), 2);
     assert!(chart.text().contains("Signal over noise 0.0520 on the selected"), "{chart}");
     assert!(chart.text().contains("0.0400"), "{chart}");

@@ -105,7 +105,7 @@ impl Laid {
                 ([out, input], [wide, high], GAP, ["outputs", "inputs"])
             }
             [inputs, outputs] => ([inputs, outputs], [1, 1], 0.0, ["inputs", "outputs"]),
-            [] | [_] => ([1, rest(0)], [1, 1], 0.0, ["row", "columns"]),
+            [] | [_] => ([1, rest(0)], [1, 1], 0.0, ["rows", "columns"]),
             [first, ..] => ([first, rest(1)], [1, 1], 0.0, ["rows", "columns"]),
         };
         let turned = first > second;
@@ -150,7 +150,11 @@ impl Laid {
         };
         let [first, second] = self.names;
         let (across, down) = if self.turned { (first, second) } else { (second, first) };
-        format!("→ {} {across}, ↓ {} {down}", part(0), part(1))
+        let word = |axis: usize, name: &'static str| match self.groups[axis] {
+            1 => name.trim_end_matches('s'),
+            _ => name,
+        };
+        format!("→ {} {}, ↓ {} {}", part(0), word(0, across), part(1), word(1, down))
     }
 
     /// Where the tile in this row and column lies in the tensor.

@@ -87,10 +87,9 @@ fn level(share: f32) -> u8 {
 }
 
 fn colour(level: u8) -> Rgb {
-    if level == 0 {
-        palette::GRID
-    } else {
-        palette::shade(f64::from(level) / f64::from(LEVELS - 1))
+    match level {
+        0 => palette::CARD,
+        level => palette::shade(f64::from(level) / f64::from(LEVELS - 1)),
     }
 }
 
