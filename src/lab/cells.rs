@@ -3,9 +3,10 @@
 use crate::data::Dataset;
 use crate::engine::{Best, PerExample, Proof};
 use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement};
+use crate::mask::{Mask, Overlap, Saliency, SignalNoise, Touched};
 use crate::nn::Model;
 use crate::privacy::{Event, Meaning, Spent, TradeOff};
-use crate::show::{self, Bundle, Chart, Table, figures, format};
+use crate::show::{self, Bundle, Chart, Figure, Table, figures, format};
 use crate::train::Run;
 
 /// Gives a type `show()` and the display of a cell's last line, both through the sink.
@@ -40,6 +41,11 @@ shown!(Event, |event| Bundle::text(event.to_string()));
 shown!(Spent, |spent| Bundle::text(spent.to_string()));
 shown!(Meaning, |meaning| Bundle::text(meaning.to_string()));
 shown!(TradeOff, trade_off_bundle);
+shown!(Mask, |mask| with_text(figures::mask(mask), mask.to_string()));
+shown!(Saliency, |saliency| figures::of_saliency(saliency).bundle());
+shown!(Overlap, |overlap| Bundle::text(overlap.to_string()));
+shown!(Touched, |touched| figures::touched(touched).bundle());
+shown!(SignalNoise, |signal| figures::signal_and_noise(signal).bundle());
 
 /// The display of a cell's last line for types that have a `show()` of their own.
 macro_rules! shown_last {
@@ -54,7 +60,14 @@ macro_rules! shown_last {
     )*};
 }
 
-shown_last!(Chart, Table, Bundle);
+shown_last!(Chart, Figure, Table, Bundle);
+
+/// A figure whose text begins with what the value says of itself.
+fn with_text(figure: Figure, first: String) -> Bundle {
+    let mut bundle = figure.bundle();
+    bundle.text = format!("{first}\n{}", bundle.text);
+    bundle
+}
 
 fn trade_off_bundle(trade_off: &TradeOff) -> Bundle {
     let mut bundle = figures::of_trade_off(trade_off).bundle();

@@ -29,7 +29,9 @@ impl TouchedTensor {
         let places = self.share.first().map_or(0, Vec::len);
         let mean = |c: usize| {
             let times = self.share.iter().zip(recorded);
-            times.map(|(row, &steps)| f64::from(row[c]) * steps as f64).sum::<f64>()
+            times
+                .map(|(row, &steps)| f64::from(row.get(c).copied().unwrap_or(0.0)) * steps as f64)
+                .sum::<f64>()
                 / steps.max(1) as f64
         };
         (0..places).map(mean).collect()

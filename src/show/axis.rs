@@ -121,7 +121,8 @@ impl Axis {
     pub(super) fn place(&self, value: f64) -> f64 {
         if self.log {
             let value = if value > 0.0 { value } else { self.low };
-            (value / self.low).ln() / (self.high / self.low).ln()
+            // Not the logarithm of a ratio, which may be more than a float can hold.
+            (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
         } else {
             (value - self.low) / (self.high - self.low)
         }

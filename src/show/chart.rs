@@ -19,6 +19,7 @@ pub struct Chart {
     pub(super) x_log: bool,
     pub(super) stacked: bool,
     pub(super) panels: Vec<Panel>,
+    pub(super) details: String,
 }
 
 impl Chart {
@@ -32,6 +33,7 @@ impl Chart {
             x_log: false,
             stacked: false,
             panels: Vec::new(),
+            details: String::new(),
         }
     }
 
@@ -73,6 +75,12 @@ impl Chart {
         self
     }
 
+    /// Lines that the text form ends with, such as a table of the numbers drawn.
+    pub fn details(mut self, text: impl Into<String>) -> Self {
+        self.details = text.into();
+        self
+    }
+
     /// Its panels, in their order: the numbers behind the figure.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
@@ -96,7 +104,10 @@ impl Chart {
 
     /// The chart as text: for each series a small curve of block characters and its last value.
     pub fn text(&self) -> String {
-        spark::text(self)
+        match self.details.as_str() {
+            "" => spark::text(self),
+            details => format!("{}\n{details}", spark::text(self)),
+        }
     }
 
     /// All forms: text, SVG and PNG.

@@ -8,6 +8,7 @@ use super::head::PanelPlan;
 use super::palette::{self, Rgb};
 use super::plot;
 use super::scene::{Align, Area, Letters, Scene};
+use super::series::Series;
 
 pub(super) const MARGIN: f64 = 18.0;
 const GAP: f64 = 28.0;
@@ -127,8 +128,14 @@ pub(super) fn x_ticks((low, high): (f64, f64), log: bool, width: f64) -> Axis {
         false => Axis::linear(low, high, count, Unit::Plain),
     };
     let most = if log { 12 } else { 8 };
+    // Half a step is none: an axis that may well count things is ticked at whole numbers.
+    let is_whole = |v: f64| (v - v.round()).abs() < 1e-9;
+    let counts = !log && is_whole(low) && is_whole(high) && (2.0..=8.0).contains(&(high - low));
     for count in (2..=most).rev() {
         let axis = axis(count);
+        if counts && !axis.ticks.iter().all(|(t, _)| is_whole(*t)) {
+            continue;
+        }
         let widest = widest(&axis);
         if axis.ticks.len() as f64 * (widest + 18.0) <= width + widest {
             return axis;
@@ -154,6 +161,11 @@ fn y_axis(panel: &Panel) -> Axis {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for (_, y) in panel.points() {
         (low, high) = (low.min(y), high.max(y));
+    }
+    for ((_, y), error) in panel.series.iter().flat_map(Series::bars) {
+        let bottom = y - error;
+        low = if panel.log && bottom <= 0.0 { low } else { low.min(bottom) };
+        high = high.max(y + error);
     }
     for level in panel.references.iter().map(|r| r.level).filter(|level| !panel.log || *level > 0.0)
     {
@@ -186,7 +198,7 @@ fn y_axis(panel: &Panel) -> Axis {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::head::shown_last;
     use super::super::scene::Mark;
     use super::super::{NOT_COVERED, RunCurve, Series, run_chart};
@@ -210,7 +222,7 @@ mod tests {
         boxes
     }
 
-    fn collisions(scene: &Scene) -> Vec<String> {
+    pub(in crate::show) fn collisions(scene: &Scene) -> Vec<String> {
         let texts = texts(scene);
         let mut found = Vec::new();
         for (i, (a, at)) in texts.iter().enumerate() {

@@ -187,7 +187,11 @@ mod tests {
             let head = Head::new("t").note("n").not_covered(applies).key(palette::KEPT, "kept");
             let figure = Page::new(400.0, head).finish(90.0, "table");
             assert_eq!(figure.svg().contains(&format!("\n{NOT_COVERED}\n")), applies);
-            let text = if applies { format!("t\n[{NOT_COVERED}]\nn\ntable") } else { "t\nn\ntable".into() };
+            let text = if applies {
+                format!("t\n[{NOT_COVERED}]\nn\ntable")
+            } else {
+                "t\nn\ntable".into()
+            };
             assert_eq!(figure.text(), text);
         }
     }

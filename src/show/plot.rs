@@ -8,7 +8,7 @@ use super::head::marked_point;
 use super::layout::{SMALL, letters};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Point, Scene};
-use super::series::{running_mean, thin};
+use super::series::{Series, running_mean, thin};
 
 /// Most points that a series keeps, over all its runs.
 const MOST_POINTS: usize = 400;
@@ -33,6 +33,8 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
     for (i, series) in panel.series.iter().enumerate() {
         let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && x.can_show(p.0);
         let colour = colour(panel, i);
+        let map = map.beside(if series.errors.is_empty() { 0.0 } else { beside(i, panel) });
+        error_bars(scene, series, &map, panel.log, colour);
         let runs: Vec<Vec<(f64, f64)>> = series
             .runs()
             .iter()
@@ -57,10 +59,13 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
             Some(_) => marked_point(panel, series).map(|p| map.at(p)).filter(|p| inside(&area, *p)),
             None => ends.last().copied(),
         };
-        if panel.series.len() > 1 {
+        if series.marked {
+            ends.iter().for_each(|&at| marker(scene, at, i, colour));
+        } else if panel.series.len() > 1 {
             markers(scene, &ends, &map, stands_for, (i, panel.series.len()), colour);
         }
-        if let Some(at) = stands_for {
+        // A ring would take the neighbour's marker away, and this one is marked already.
+        if let Some(at) = stands_for.filter(|_| !series.marked) {
             end_mark(scene, at, &map, if panel.series.len() > 1 { i } else { 0 }, colour);
         }
         lines.push(ends);
@@ -96,6 +101,32 @@ fn colour(panel: &Panel, i: usize) -> Rgb {
     palette::series(panel.series[i].colour.unwrap_or(i))
 }
 
+/// How far series `i` stands beside its place: series at the same places would hide one another.
+fn beside(i: usize, panel: &Panel) -> f64 {
+    const APART: f64 = 3.5;
+    /// However many there are, they stay within reach of their place.
+    const SPREAD: f64 = 14.0;
+    let gaps = panel.series.len() as f64 - 1.0;
+    APART.min(SPREAD / gaps.max(1.0)) * (i as f64 - gaps / 2.0)
+}
+
+/// Upright lines with caps, behind the series they belong to.
+fn error_bars(scene: &mut Scene, series: &Series, map: &Map<'_>, log: bool, colour: Rgb) {
+    const CAP: f64 = 3.0;
+    let colour = palette::tint(colour, 0.6);
+    for ((x, y), error) in series.bars().take(MOST_POINTS).filter(|(p, _)| map.x.can_show(p.0)) {
+        // A bar that goes below a logarithmic axis ends at its foot.
+        let low = if log && y <= error { f64::MIN_POSITIVE } else { y - error };
+        let (from, to) = (map.at((x, low)), map.at((x, y + error)));
+        let Some((from, to)) = map.area.clip(from, to) else { continue };
+        scene.stroke(vec![from, to], colour, FINE + 0.25);
+        for (x, y) in [from, to] {
+            scene.stroke(vec![(x - CAP, y), (x + CAP, y)], colour, FINE + 0.25);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
 struct Map<'a> {
     area: Area,
     x: &'a Axis,
@@ -103,6 +134,12 @@ struct Map<'a> {
 }
 
 impl Map<'_> {
+    /// The same, moved to the right.
+    fn beside(self, by: f64) -> Self {
+        let area = Area { left: self.area.left + by, right: self.area.right + by, ..self.area };
+        Self { area, ..self }
+    }
+
     /// The place on the page, held within reach of it: numbers far off the axes must not
     /// overflow what draws them.
     fn at(&self, (x, y): (f64, f64)) -> Point {

@@ -155,22 +155,16 @@ impl<B: DrawingBackend> Brush<'_, B> {
         marks.iter().try_for_each(|mark| self.mark(mark))
     }
 
-    fn cell(&mut self, area: &Area, colour: Rgb) -> Drawn {
+    fn fill(&mut self, area: &Area, colour: Rgb) -> Drawn {
         let (a, b) = (self.at((area.left, area.top)), self.at((area.right, area.bottom)));
-        // Plotters' pixels take in the right and the lower edge: neighbours would lie on each
-        // other by one sample, which shows where boxes are many and small.
-        let edge = i32::from(self.pixels && b.0 - a.0 > 1 && b.1 - a.1 > 1);
-        self.on.draw_rect(a, (b.0 - edge, b.1 - edge), &filled(colour), true).ok()
+        self.on.draw_rect(a, b, &filled(colour), true).ok()
     }
 
     fn mark(&mut self, mark: &Mark) -> Drawn {
         match mark {
-            Mark::Fill { area, colour } => {
-                let (a, b) = (self.at((area.left, area.top)), self.at((area.right, area.bottom)));
-                self.on.draw_rect(a, b, &filled(*colour), true).ok()
-            }
+            Mark::Fill { area, colour } => self.fill(area, *colour),
             Mark::Cells { areas, colour } => {
-                areas.iter().try_for_each(|area| self.cell(area, *colour))
+                areas.iter().try_for_each(|area| self.fill(area, *colour))
             }
             Mark::Stroke { points, colour, width } if self.pixels => {
                 self.pixel_stroke(points, *colour, *width)

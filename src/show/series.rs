@@ -10,6 +10,9 @@ pub struct Series {
     pub(super) approximate: bool,
     pub(super) smooth: bool,
     pub(super) colour: Option<usize>,
+    pub(super) marked: bool,
+    /// Half the height of each point's error bar; empty without.
+    pub(super) errors: Arc<[f64]>,
 }
 
 impl Series {
@@ -21,7 +24,23 @@ impl Series {
             approximate: false,
             smooth: false,
             colour: None,
+            marked: false,
+            errors: Arc::default(),
         }
+    }
+
+    /// A marker at every point, for series of few points that were measured one by one.
+    pub fn marked(mut self) -> Self {
+        self.marked = true;
+        self
+    }
+
+    /// Error bars: how far each point's goes up and down, in the order of the points; points
+    /// without a positive one have none. Every point is marked, and series of one panel stand a
+    /// little beside one another, so that bars at the same place can be told apart.
+    pub fn errors(mut self, errors: impl Into<Vec<f64>>) -> Self {
+        self.errors = errors.into().into();
+        self.marked()
     }
 
     /// Drawn dashed: an estimate, a bound, a claim that is not proved.
@@ -67,6 +86,12 @@ impl Series {
     /// All points that can be drawn.
     pub(super) fn finite(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.points.iter().copied().filter(is_finite)
+    }
+
+    /// The points that have an error bar, with it.
+    pub(super) fn bars(&self) -> impl Iterator<Item = ((f64, f64), f64)> + '_ {
+        let all = self.points.iter().copied().zip(self.errors.iter().copied());
+        all.filter(|(point, error)| is_finite(point) && *error > 0.0 && is_drawable(*error))
     }
 
     /// Runs of points without a gap.

@@ -1,7 +1,10 @@
-//! Figures about privacy, drawn from events and settings alone: nothing is trained, no data is
-//! read, so looking at them costs no privacy.
+//! Figures about privacy, masks and grids of runs. Nothing is trained here and no data is read.
 //!
-//! Every curve is an accountant's answer at some 30 points; an accountant that refuses a point
+//! Those about privacy are drawn from events and settings alone, so looking at them costs no
+//! privacy. Those of masks reveal what the mask reveals, those of grids the accuracies they are
+//! given; what comes from private data outside the ledger says so.
+//!
+//! Every privacy curve is an accountant's answer at some 30 points; an accountant that refuses a point
 //! leaves a gap, one that refuses all is not drawn and named. Solid lines are proved upper bounds,
 //! dashed ones estimates. Neighbours differ by one added or removed example.
 //!
@@ -15,12 +18,19 @@
 //! ```
 
 mod compare;
+mod grids;
+mod masks;
 mod settings;
 mod steps;
 mod sweep;
 mod trade_off;
 
 pub use compare::{epsilon_vs_delta, why_they_differ};
+pub use grids::{GridCell, GridFigure, accuracy_heat_map, accuracy_lines};
+pub use masks::{
+    Scored, chance_overlap, kept, mask, of_saliency, overlap, overlap_over_epsilon, saliency,
+    signal_and_noise, tiles, touched,
+};
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise, scaling_law};
 pub use steps::epsilon_over_steps;
 pub use trade_off::{of_trade_off, trade_off};

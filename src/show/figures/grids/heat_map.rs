@@ -1,0 +1,142 @@
+//! A grid of accuracies as a heat map.
+
+use super::stats::{Seeds, above, pooled};
+use super::{GridCell, GridFigure};
+use crate::Result;
+use crate::show::heat::{Heat, HeatCell, Sign};
+use crate::show::page::{Head, Page};
+use crate::show::{Figure, Table, format};
+
+/// How many standard errors a difference must have to be marked.
+const MARKED: f64 = 2.0;
+
+/// Mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning rate (to the
+/// right) and dropping rate (upwards from none at the bottom), as in Figure 3 (left) of the
+/// pre-pruning paper.
+///
+/// The best cell is not crowned: cells are marked, with a frame and a triangle, where their mean
+/// differs from that of the cell without sparsity by more than twice the pooled standard error.
+/// Nothing is marked if that cell is missing, or there is one seed only.
+///
+/// # Errors
+/// Kind `Setting` without cells, for a rate outside [0, 1), an accuracy outside [0, 1], or two
+/// cells of the same rates.
+pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
+    grid.check()?;
+    let prune = grid.rates(|cell| cell.pre_prune);
+    let mut drop = grid.rates(|cell| cell.drop);
+    drop.reverse();
+    let all: Vec<Seeds> = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect();
+    let base = grid.cell(0.0, 0.0).map(|cell| Seeds::of(&cell.accuracy));
+    let scale = Scale::new(&all);
+    let mut table = Table::new(["pre-pruning", "dropping", "accuracy", "seeds", "from (0, 0)"]);
+    let mut compared = 0;
+    let mut cells = Vec::new();
+    for &drop in &drop {
+        let mut row = Vec::new();
+        for &prune in &prune {
+            let Some(cell) = grid.cell(prune, drop) else {
+                row.push(HeatCell::default());
+                continue;
+            };
+            let seeds = Seeds::of(&cell.accuracy);
+            let is_base = prune == 0.0 && drop == 0.0;
+            let errors = base.as_ref().filter(|_| !is_base);
+            let errors = errors.and_then(|base| above(&seeds, base, &all));
+            compared += usize::from(errors.is_some());
+            let sign = match errors {
+                Some(errors) if errors > MARKED => Sign::Above,
+                Some(errors) if errors < -MARKED => Sign::Below,
+                _ => Sign::None,
+            };
+            table = table.row(line(cell, &seeds, errors));
+            row.push(heat_cell(&seeds, &scale, sign));
+        }
+        cells.push(row);
+    }
+    let percent = |rates: &[f64]| rates.iter().map(|&rate| super::percent(rate)).collect();
+    let heat = Heat {
+        rows: percent(&drop),
+        columns: percent(&prune),
+        row_name: "gradient-dropping rate".into(),
+        column_name: "pre-pruning rate".into(),
+        cells,
+    };
+    let head = Head::new(if grid.title.is_empty() { "Accuracy" } else { &grid.title })
+        .note(&grid.note)
+        .note("Mean test accuracy ± standard deviation over seeds, in percent.")
+        .note(marks(compared));
+    let mut page = Page::new(heat.width(), head);
+    let bottom = heat.draw(&mut page);
+    Ok(page.finish(bottom, &table.text()))
+}
+
+/// What the marks mean, and how many to expect if nothing differs.
+fn marks(compared: usize) -> String {
+    match compared {
+        0 => "Nothing is marked: that takes several seeds and a cell without sparsity.".into(),
+        n => format!(
+            "Framed: more than 2 pooled standard errors from no sparsity; of {n} cells about {} \
+             would be by chance alone.",
+            format::fixed(0.0455 * n as f64, 1)
+        ),
+    }
+}
+
+/// What the shades go by: the range of the means, but never less than the noise of seeds, so that
+/// noise does not look like a landscape.
+struct Scale {
+    low: f64,
+    range: f64,
+}
+
+impl Scale {
+    fn new(all: &[Seeds]) -> Self {
+        let means = || all.iter().filter(|seeds| seeds.count > 0).map(|seeds| seeds.mean);
+        let low = means().fold(f64::INFINITY, f64::min);
+        let high = means().fold(f64::NEG_INFINITY, f64::max);
+        let noise = pooled(all).map_or(0.0, f64::sqrt);
+        let range = (high - low).max(6.0 * noise).max(1e-3);
+        // Around the middle of what there is.
+        Self { low: (low + high - range) / 2.0, range }
+    }
+
+    fn shade(&self, mean: f64) -> f64 {
+        (mean - self.low) / self.range
+    }
+}
+
+fn heat_cell(seeds: &Seeds, scale: &Scale, sign: Sign) -> HeatCell {
+    if seeds.count == 0 {
+        return HeatCell { main: "-".into(), ..HeatCell::default() };
+    }
+    HeatCell {
+        shade: Some(scale.shade(seeds.mean)),
+        main: two(seeds.mean),
+        sub: seeds.deviation().map_or(String::new(), |deviation| format!("± {}", two(deviation))),
+        sign,
+    }
+}
+
+fn line(cell: &GridCell, seeds: &Seeds, errors: Option<f64>) -> [String; 5] {
+    let accuracy = match (seeds.count, seeds.deviation()) {
+        (0, _) => "-".into(),
+        (_, None) => two(seeds.mean),
+        (_, Some(deviation)) => format!("{} ± {}", two(seeds.mean), two(deviation)),
+    };
+    let from = errors.map_or("-".into(), |errors| {
+        let mark = if errors.abs() > MARKED { ", marked" } else { "" };
+        if errors.is_finite() {
+            format!("{} standard errors{mark}", format::fixed(errors, 1))
+        } else {
+            format!("no spread{mark}")
+        }
+    });
+    let [prune, drop] = [cell.pre_prune, cell.drop].map(super::percent);
+    [prune, drop, accuracy, format::count(seeds.count), from]
+}
+
+/// Percent with two digits, without the sign.
+fn two(share: f64) -> String {
+    format::fixed(100.0 * share, 2)
+}

@@ -1,0 +1,49 @@
+//! A grid of accuracies as lines.
+
+use super::GridFigure;
+use super::stats::Seeds;
+use crate::Result;
+use crate::show::{Chart, Panel, Series, Table, format};
+
+/// Mean test accuracy against the pre-pruning rate, one line per dropping rate; bars are one
+/// standard deviation over seeds up and down. As in Figure 3 (top) of the pre-pruning paper.
+///
+/// # Errors
+/// As [`accuracy_heat_map`](super::accuracy_heat_map).
+pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
+    grid.check()?;
+    let prune = grid.rates(|cell| cell.pre_prune);
+    let mut panel = Panel::new("test accuracy ± standard deviation over seeds").percent();
+    let mut table = Table::new(["dropping", "pre-pruning", "accuracy", "seeds"]);
+    for drop in grid.rates(|cell| cell.drop) {
+        let (mut points, mut errors) = (Vec::new(), Vec::new());
+        for &rate in &prune {
+            let seeds = grid.cell(rate, drop).map(|cell| Seeds::of(&cell.accuracy));
+            let Some(seeds) = seeds.filter(|seeds| seeds.count > 0) else { continue };
+            let deviation = seeds.deviation();
+            points.push((100.0 * rate, seeds.mean));
+            errors.push(deviation.unwrap_or(0.0));
+            let spread = deviation.map_or(String::new(), |d| format!(" ± {}", two(d)));
+            let accuracy = format!("{}{spread}", two(seeds.mean));
+            let row = [super::percent(drop), super::percent(rate), accuracy];
+            table = table.row(row.into_iter().chain([format::count(seeds.count)]));
+        }
+        let name = format!("{} dropped", super::percent(drop));
+        panel = panel.series(Series::line(name, points).errors(errors));
+    }
+    if let Some(&last) = prune.last().filter(|_| prune.len() > 1) {
+        panel = panel.values_at(100.0 * last, format!("{} pre-pruned", super::percent(last)));
+    }
+    let title = if grid.title.is_empty() { "Accuracy" } else { &grid.title };
+    let mut chart = Chart::new(title).panel(panel).x_label("pre-pruning rate (%)");
+    if !grid.note.is_empty() {
+        chart = chart.note(&grid.note);
+    }
+    let last = prune.last().map_or(0.0, |rate| 100.0 * rate);
+    // Room for series that stand beside one another at the ends.
+    Ok(chart.x_range(-0.03 * last, 1.03 * last).details(table.text()))
+}
+
+fn two(share: f64) -> String {
+    format::fixed(100.0 * share, 2)
+}

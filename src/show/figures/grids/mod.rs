@@ -1,0 +1,95 @@
+//! Figures of a grid of runs: pre-pruning rate x dropping rate, several seeds each.
+//!
+//! They take plain numbers. Accuracies are of the test part, which the guarantee of the runs does
+//! not cover either way: it protects the training part. Choosing the best cell by them is a choice
+//! by test data, so no cell is crowned; see [`accuracy_heat_map`].
+
+mod heat_map;
+mod lines;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+pub use heat_map::accuracy_heat_map;
+pub use lines::accuracy_lines;
+
+use crate::{Error, Result};
+
+/// The runs of one setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GridCell {
+    /// The share of coordinates that a mask drops before training.
+    pub pre_prune: f64,
+    /// The share of the others that each step drops.
+    pub drop: f64,
+    /// One test accuracy per seed, as shares of one. Those that are not numbers are left out.
+    pub accuracy: Vec<f64>,
+}
+
+/// What the figures of a grid draw.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GridFigure {
+    /// What it is about.
+    pub title: String,
+    /// A remark under the title: model, data, epsilon, seeds, what was spent on the whole grid.
+    pub note: String,
+    /// One cell per setting, in any order; not every pair of rates needs one.
+    pub cells: Vec<GridCell>,
+}
+
+impl GridFigure {
+    /// Refuses what can't be a grid of accuracies.
+    ///
+    /// # Errors
+    /// Kind `Setting` without cells, for a rate outside [0, 1), an accuracy outside [0, 1], or two
+    /// cells of the same rates.
+    fn check(&self) -> Result<()> {
+        if self.cells.is_empty() {
+            let why = "there is nothing to draw";
+            return Err(Error::setting("cells of a grid", 0, why));
+        }
+        for (i, cell) in self.cells.iter().enumerate() {
+            for (name, rate) in [("pre_prune", cell.pre_prune), ("drop", cell.drop)] {
+                if !(0.0..1.0).contains(&rate) {
+                    let why = "a rate is the share that is left out, from 0 to below 1";
+                    return Err(Error::setting(name, rate, why));
+                }
+            }
+            if let Some(bad) = cell.accuracy.iter().find(|a| **a < 0.0 || **a > 1.0) {
+                let why = "an accuracy is a share of one";
+                return Err(Error::setting("accuracy", bad, why).fix("divide percent by 100"));
+            }
+            let same =
+                |other: &GridCell| other.pre_prune == cell.pre_prune && other.drop == cell.drop;
+            if self.cells[..i].iter().any(same) {
+                let what = format!("({}, {})", cell.pre_prune, cell.drop);
+                return Err(Error::setting("cell of a grid", what, "it is there twice")
+                    .fix("put the accuracies of all seeds into one cell"));
+            }
+        }
+        Ok(())
+    }
+
+    fn cell(&self, pre_prune: f64, drop: f64) -> Option<&GridCell> {
+        self.cells.iter().find(|cell| cell.pre_prune == pre_prune && cell.drop == drop)
+    }
+
+    /// The rates that occur, in order.
+    fn rates(&self, of: fn(&GridCell) -> f64) -> Vec<f64> {
+        // Plus zero: -0 and 0 are the same rate.
+        let mut rates: Vec<f64> = self.cells.iter().map(|cell| of(cell) + 0.0).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        rates
+    }
+}
+
+/// A rate as percent, with as few digits as it has: `30 %`.
+fn percent(rate: f64) -> String {
+    let text = crate::show::format::significant(100.0 * rate, 4);
+    let short = match text.contains('.') && !text.contains('e') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    format!("{short} %")
+}

@@ -1,0 +1,80 @@
+//! Means, their spread over seeds, and whether two of them differ.
+
+/// What the seeds of one setting say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Seeds {
+    pub count: usize,
+    pub mean: f64,
+    /// Σ (x - mean)².
+    squares: f64,
+}
+
+impl Seeds {
+    pub(super) fn of(values: &[f64]) -> Self {
+        let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let squares = values.iter().map(|v| (v - mean).powi(2)).sum();
+        Self { count: values.len(), mean, squares }
+    }
+
+    /// The standard deviation over seeds (n - 1 in the denominator); needs two.
+    pub(super) fn deviation(&self) -> Option<f64> {
+        (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
+    }
+}
+
+/// The variance of one seed, pooled: Σ squares over Σ (n - 1).
+pub(super) fn pooled<'a>(cells: impl IntoIterator<Item = &'a Seeds>) -> Option<f64> {
+    let (mut squares, mut freedom) = (0.0, 0);
+    for cell in cells.into_iter().filter(|cell| cell.count > 1) {
+        squares += cell.squares;
+        freedom += cell.count - 1;
+    }
+    (freedom > 0).then(|| squares / freedom as f64)
+}
+
+/// How many standard errors the mean of `cell` lies above that of `base`. The variance of a seed
+/// is that of the whole grid or that of these two cells, whichever is larger: three seeds alone
+/// often agree by luck, and a cell where training breaks down spreads more than the others.
+pub(super) fn above(cell: &Seeds, base: &Seeds, all: &[Seeds]) -> Option<f64> {
+    if cell.count == 0 || base.count == 0 {
+        return None;
+    }
+    let variance = pooled(all)?.max(pooled([cell, base]).unwrap_or(0.0));
+    let error = (variance * (1.0 / cell.count as f64 + 1.0 / base.count as f64)).sqrt();
+    let difference = cell.mean - base.mean;
+    match error > 0.0 {
+        true => Some(difference / error),
+        // Without any spread every difference counts.
+        false if difference == 0.0 => Some(0.0),
+        false => Some(difference.signum() * f64::INFINITY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_and_deviations_are_those_of_the_seeds() {
+        let seeds = Seeds::of(&[0.9, 0.92, 0.94, f64::NAN]);
+        assert_eq!(seeds.count, 3);
+        assert!((seeds.mean - 0.92).abs() < 1e-12);
+        assert!((seeds.deviation().unwrap() - 0.02).abs() < 1e-12);
+        assert_eq!((Seeds::of(&[0.5]).deviation(), Seeds::of(&[]).count), (None, 0));
+    }
+
+    #[test]
+    fn a_difference_is_measured_in_standard_errors() {
+        let base = Seeds::of(&[0.90, 0.92, 0.94]);
+        let cell = Seeds::of(&[0.96, 0.98, 1.00]);
+        // Standard error 0.02 √(2/3).
+        let expected = 0.06 / (0.02 * (2.0f64 / 3.0).sqrt());
+        assert!((above(&cell, &base, &[base, cell]).unwrap() - expected).abs() < 1e-9);
+        // Two cells that agree by luck are not believed: the grid says how seeds vary.
+        let (lucky, other) = (Seeds::of(&[0.5, 0.5]), Seeds::of(&[0.51, 0.51]));
+        assert!(above(&other, &lucky, &[lucky, other, base, cell]).unwrap() < 1.0);
+        assert_eq!(above(&other, &lucky, &[lucky, other]), Some(f64::INFINITY));
+        assert_eq!(above(&Seeds::of(&[0.5]), &Seeds::of(&[0.6]), &[]), None, "nothing to go by");
+    }
+}

@@ -1,0 +1,239 @@
+//! Scores as histograms.
+
+use super::{
+    MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, percent, sentence, shape,
+};
+use crate::mask::{Kept, Mask, Saliency, Scores};
+use crate::show::histogram::Histogram;
+use crate::show::layout::{MARGIN, SMALL, letters, x_ticks};
+use crate::show::page::{Head, Page, panels};
+use crate::show::scene::{Align, Area, Scene};
+use crate::show::{Figure, Table, font, format, palette};
+use crate::{Error, ErrorKind, Result};
+
+/// Scores, alone or with the mask that was made of them: what [`saliency`] draws.
+#[derive(Clone, Debug)]
+pub struct Scored {
+    saliency: Option<Saliency>,
+    mask: Option<Mask>,
+}
+
+impl From<&Saliency> for Scored {
+    fn from(saliency: &Saliency) -> Self {
+        Self { saliency: Some(saliency.clone()), mask: None }
+    }
+}
+
+impl From<&Mask> for Scored {
+    fn from(mask: &Mask) -> Self {
+        Self { saliency: mask.saliency().cloned(), mask: Some(mask.clone()) }
+    }
+}
+
+/// One histogram of scores per tensor (the twelve largest, on one logarithmic axis), of a
+/// `&Saliency` or of a `&Mask` that was made by scores: what it keeps and drops is coloured, and
+/// where one score divides them it is a dashed line. Scores that are exactly zero have no place on
+/// the axis; their share is written.
+///
+/// # Guarantee
+/// It reveals what the scores reveal; those of private examples without noise carry
+/// [`NOT_COVERED`](crate::show::NOT_COVERED).
+///
+/// # Errors
+/// Kind `Model` for a mask that was not made by scores (or was read from a file, which has none).
+pub fn saliency(of: impl Into<Scored>) -> Result<Figure> {
+    let Scored { saliency, mask } = of.into();
+    let Some(saliency) = saliency else {
+        let why = "it was not made by scores, or comes from a file";
+        return Err(Error::new(ErrorKind::Model, "the saliencies of a mask", why)
+            .fix("draw figures::kept(&mask)"));
+    };
+    Ok(histograms(&saliency, mask.as_ref()))
+}
+
+/// The scores alone, as [`saliency`].
+pub fn of_saliency(saliency: &Saliency) -> Figure {
+    histograms(saliency, None)
+}
+
+/// The figure of a mask: its scores, coloured by what is kept, if it was made by scores; else what
+/// it keeps of each tensor.
+///
+/// # Guarantee
+/// As [`saliency`] and [`kept`](super::kept()).
+pub fn mask(mask: &Mask) -> Figure {
+    match mask.saliency() {
+        Some(saliency) => histograms(saliency, Some(mask)),
+        None => super::kept(mask),
+    }
+}
+
+fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
+    let parts: Vec<Part<'_>> = saliency
+        .tensors()
+        .iter()
+        .map(|scores| Part::new(scores, mask.and_then(|mask| mask.get(&scores.path))))
+        .collect();
+    let threshold = mask.and_then(|_| threshold(&parts));
+    let sizes: Vec<usize> = parts.iter().map(|part| part.scores.values.len()).collect();
+    let shown = largest(&sizes, MOST_PANELS);
+    let title = match mask {
+        Some(mask) => format!("Saliencies and what is kept: {}", mask.origin().how),
+        None => format!("Saliencies: {}", saliency.how()),
+    };
+    let cut = threshold.map(|t| format!("Dashed: the largest score dropped, {}.", short(t)));
+    let scaled = "Logarithmic axis; each tensor's bars are scaled to its tallest.";
+    let mut head = Head::new(title)
+        .note(mask.map_or_else(|| sentence(&saliency.covered().to_string()), kept_in_all))
+        .note(format!("{scaled} {}", cut.unwrap_or_default()))
+        .note(left_out(shown.len(), parts.len()))
+        .not_covered(!saliency.covered().is_covered() || mask.is_some_and(is_not_covered));
+    if mask.is_some() {
+        head = head.key(palette::KEPT, "kept").key(palette::DROPPED, "dropped");
+    }
+    let (width, columns) = columns(shown.len());
+    let mut page = Page::new(width, head);
+    const HEIGHT: f64 = 118.0;
+    let heights = vec![HEIGHT; shown.len()];
+    let (areas, bottom) = panels((MARGIN, page.top), page.room(), columns, &heights);
+    let range = range(shown.iter().map(|&i| &parts[i]));
+    for (area, &i) in areas.into_iter().zip(&shown) {
+        panel(&mut page.scene, area, &parts[i], range, threshold);
+    }
+    page.finish(bottom, &table(&parts).text())
+}
+
+/// One tensor's scores with what is to be said about them.
+struct Part<'a> {
+    scores: &'a Scores,
+    /// Flags, where a mask has as many as there are scores.
+    kept: Option<&'a Kept>,
+    zeros: usize,
+    /// Not a number, infinite or negative: not on the axis either.
+    odd: usize,
+    /// The 1 % quantile of those on the axis, and the largest.
+    ends: Option<(f64, f64)>,
+    median: f64,
+}
+
+impl<'a> Part<'a> {
+    fn new(scores: &'a Scores, kept: Option<&'a Kept>) -> Self {
+        let values = &scores.values;
+        let zeros = values.iter().filter(|&&v| v == 0.0).count();
+        let mut on_axis: Vec<f64> = values.iter().copied().filter(|v| is_on_axis(*v)).collect();
+        let odd = values.len() - zeros - on_axis.len();
+        let mut at = |share: f64| {
+            let place = ((on_axis.len().max(1) - 1) as f64 * share) as usize;
+            let found = !on_axis.is_empty();
+            found.then(|| *on_axis.select_nth_unstable_by(place, f64::total_cmp).1)
+        };
+        let ends = at(0.01).zip(at(1.0));
+        let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        let middle = finite.len() / 2;
+        let median = match finite.is_empty() {
+            true => f64::NAN,
+            false => *finite.select_nth_unstable_by(middle, f64::total_cmp).1,
+        };
+        let kept = kept.filter(|kept| kept.kept.len() == values.len());
+        Self { scores, kept, zeros, odd, ends, median }
+    }
+
+    fn share(&self, count: usize) -> String {
+        percent(count as f64 / self.scores.values.len().max(1) as f64)
+    }
+
+    /// Kept share, zeros and odd scores, in a line.
+    fn remark(&self) -> String {
+        let kept = self.kept.map(|kept| format!("{} kept", self.share(kept.count())));
+        let zeros = (self.zeros > 0).then(|| format!("{} exactly zero", self.share(self.zeros)));
+        let odd = (self.odd > 0).then(|| format!("{} off the axis", self.share(self.odd)));
+        let said: Vec<String> = [kept, zeros, odd].into_iter().flatten().collect();
+        said.join(", ")
+    }
+}
+
+fn is_on_axis(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
+fn short(value: f64) -> String {
+    format::significant(value, 3)
+}
+
+/// The largest score that is dropped, if all that is kept scores at least as much; the last
+/// coordinate of a tensor, which is never dropped, aside.
+fn threshold(parts: &[Part<'_>]) -> Option<f64> {
+    let (mut dropped, mut least_kept) = (f64::NEG_INFINITY, f64::INFINITY);
+    for part in parts {
+        let kept = part.kept?;
+        let last = kept.count() == 1;
+        for (&score, &kept) in part.scores.values.iter().zip(&kept.kept) {
+            match kept {
+                false => dropped = dropped.max(score),
+                true if !last => least_kept = least_kept.min(score),
+                true => {}
+            }
+        }
+    }
+    (is_on_axis(dropped) && dropped <= least_kept).then_some(dropped)
+}
+
+/// From the lowest 1 % of any tensor to the largest score of all; a few smaller ones are counted
+/// in the first bar, for they would squeeze all others.
+fn range<'a>(parts: impl Iterator<Item = &'a Part<'a>>) -> (f64, f64) {
+    let ends: Vec<(f64, f64)> = parts.filter_map(|part| part.ends).collect();
+    let low = ends.iter().map(|e| e.0).fold(f64::INFINITY, f64::min).max(1e-300);
+    let high = ends.iter().map(|e| e.1).fold(0.0, f64::max).min(1e300);
+    if ends.is_empty() {
+        return (1e-3, 1.0);
+    }
+    if high > low * 1.01 { (low, high) } else { (low / 3.0, low * 3.0) }
+}
+
+fn panel(
+    scene: &mut Scene,
+    area: Area,
+    part: &Part<'_>,
+    range: (f64, f64),
+    threshold: Option<f64>,
+) {
+    let count = format::count(part.scores.values.len());
+    let y = area.top + 7.0;
+    let room = area.width() - font::width(&count, SMALL, false) - 10.0;
+    let name = font::fit(&part.scores.path, SMALL + 0.5, true, room);
+    scene.text((area.left, y), name, letters(SMALL + 0.5, true, palette::INK, Align::Left));
+    scene.text((area.right, y), count, letters(SMALL, false, palette::MUTED, Align::Right));
+    let remark = font::fit(&part.remark(), SMALL - 1.0, false, area.width());
+    let muted = letters(SMALL - 1.0, false, palette::MUTED, Align::Left);
+    scene.text((area.left, y + 15.0), remark, muted);
+    let plot = Area { top: area.top + 36.0, bottom: area.bottom - 20.0, ..area };
+    let x = x_ticks(range, true, plot.width());
+    let mut histogram = Histogram::new(range.0, range.1);
+    for (i, &score) in part.scores.values.iter().enumerate().filter(|(_, v)| is_on_axis(**v)) {
+        histogram.count(score, part.kept.is_none_or(|kept| kept.kept[i]));
+    }
+    histogram.draw(scene, plot, &x, (palette::KEPT, palette::DROPPED), threshold);
+    if part.ends.is_none() {
+        let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
+        let style = letters(SMALL, false, palette::MUTED, Align::Middle);
+        scene.text(middle, "no score above zero", style);
+    }
+}
+
+fn table(parts: &[Part<'_>]) -> Table {
+    let mut table =
+        Table::new(["tensor", "shape", "scores", "median", "largest", "exactly zero", "kept"]);
+    for part in parts {
+        let largest = part.ends.map_or("-".into(), |ends| short(ends.1));
+        table = table.row([
+            part.scores.path.clone(),
+            shape(&part.scores.shape),
+            format::count(part.scores.values.len()),
+            if part.median.is_nan() { "-".into() } else { short(part.median) },
+            largest,
+            part.share(part.zeros),
+            part.kept.map_or("-".into(), |kept| part.share(kept.count())),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,145 @@
+//! Heat maps with numbers in their cells.
+
+use super::font;
+use super::format::one_line;
+use super::layout::{MARGIN, SMALL, letters};
+use super::page::Page;
+use super::palette;
+use super::scene::{Align, Area, Scene};
+
+const MAIN: f64 = 12.5;
+const TICK: f64 = 11.0;
+/// Room for the sign of a cell.
+const SIGN: f64 = 11.0;
+/// The darkest ground is not the full colour: numbers stay in front.
+const DARKEST: f64 = 0.74;
+
+/// Whether a cell is set off from the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Sign {
+    #[default]
+    None,
+    Above,
+    Below,
+}
+
+/// One cell: how dark it is (0 to 1; blank without), its number, a smaller remark below.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HeatCell {
+    pub shade: Option<f64>,
+    pub main: String,
+    pub sub: String,
+    pub sign: Sign,
+}
+
+/// A matrix of cells with names at its left and below it.
+#[derive(Clone, Debug)]
+pub(super) struct Heat {
+    pub rows: Vec<String>,
+    pub columns: Vec<String>,
+    pub row_name: String,
+    pub column_name: String,
+    /// `cells[row][column]`.
+    pub cells: Vec<Vec<HeatCell>>,
+}
+
+impl Heat {
+    fn cell(&self) -> (f64, f64) {
+        let all = || self.cells.iter().flatten();
+        let main = all().map(|cell| font::width(&cell.main, MAIN, true)).fold(0.0, f64::max);
+        let names = self.columns.iter().map(|name| font::width(name, SMALL, false));
+        let names = names.fold(0.0, f64::max) - 8.0;
+        // On both sides, so that the number stays in the middle.
+        let signs = if all().any(|cell| cell.sign != Sign::None) { 2.0 * SIGN } else { 0.0 };
+        let sub = all().map(|cell| font::width(&cell.sub, SMALL - 1.0, false)).fold(0.0, f64::max);
+        let wide = ((main + signs).max(sub).max(names) + 16.0).clamp(46.0, 120.0).round();
+        (wide, if sub > 0.0 { 42.0 } else { 32.0 })
+    }
+
+    fn names_room(&self) -> f64 {
+        let widest = self.rows.iter().map(|name| font::width(name, SMALL, false));
+        widest.fold(20.0, f64::max).min(220.0).ceil()
+    }
+
+    /// Width of a card that holds it.
+    pub(super) fn width(&self) -> f64 {
+        let cells = self.columns.len() as f64 * self.cell().0;
+        (2.0 * MARGIN + self.names_room() + TICK + cells + 4.0).max(520.0)
+    }
+
+    /// Draws it below the head of a page and gives where it ends.
+    pub(super) fn draw(&self, page: &mut Page) -> f64 {
+        let (wide, high) = self.cell();
+        let muted = |align| letters(SMALL, false, palette::MUTED, align);
+        let mut top = page.top + 2.0;
+        if !self.row_name.is_empty() {
+            page.scene.text((MARGIN, top + 6.0), one_line(&self.row_name), muted(Align::Left));
+            top += 20.0;
+        }
+        let left = (MARGIN + self.names_room() + TICK).round();
+        let corner = |r: usize, c: usize| (left + c as f64 * wide, top + r as f64 * high);
+        for (r, (name, cells)) in self.rows.iter().zip(&self.cells).enumerate() {
+            let name = font::fit(&one_line(name), SMALL, false, self.names_room());
+            let at = (left - TICK, corner(r, 0).1 + high / 2.0);
+            page.scene.text(at, name, letters(SMALL, false, palette::INK, Align::Right));
+            for (c, cell) in cells.iter().enumerate() {
+                draw_cell(&mut page.scene, corner(r, c), (wide, high), cell);
+            }
+        }
+        let bottom = corner(self.rows.len(), 0).1;
+        for (c, name) in self.columns.iter().enumerate() {
+            let name = font::fit(&one_line(name), SMALL, false, wide - 4.0);
+            let at = (corner(0, c).0 + wide / 2.0, bottom + 12.0);
+            page.scene.text(at, name, letters(SMALL, false, palette::INK, Align::Middle));
+        }
+        let name = one_line(&self.column_name);
+        let right = corner(0, self.columns.len()).0;
+        // Under the columns, unless it is longer than they are wide.
+        let half = font::width(&name, SMALL, false) / 2.0;
+        let middle = ((left + right) / 2.0).min(page.scene.width - MARGIN - half);
+        page.scene.text((middle, bottom + 30.0), &name, muted(Align::Middle));
+        bottom + if name.is_empty() { 20.0 } else { 38.0 }
+    }
+}
+
+fn draw_cell(scene: &mut Scene, (x, y): (f64, f64), (wide, high): (f64, f64), cell: &HeatCell) {
+    let area = Area { left: x + 1.0, top: y + 1.0, right: x + wide - 1.0, bottom: y + high - 1.0 };
+    let ground = cell.shade.map_or(palette::GRID, |share| palette::shade(share * DARKEST));
+    match cell.sign {
+        Sign::None => scene.fill(area, ground),
+        _ => {
+            scene.fill(area, palette::INK);
+            let inner = Area {
+                left: area.left + 2.0,
+                top: area.top + 2.0,
+                right: area.right - 2.0,
+                bottom: area.bottom - 2.0,
+            };
+            scene.fill(inner, ground);
+        }
+    }
+    let ink = palette::ink_on(ground);
+    let middle = x + wide / 2.0;
+    let second = if cell.sub.is_empty() { 0.0 } else { 8.0 };
+    let bold = cell.sign != Sign::None;
+    let size = fitting(&cell.main, MAIN, bold, wide - 12.0);
+    let at = (middle, y + high / 2.0 - second);
+    scene.text(at, &cell.main, letters(size, bold, ink, Align::Middle));
+    let size = fitting(&cell.sub, SMALL - 1.0, false, wide - 8.0);
+    let at = (middle, y + high / 2.0 + second);
+    scene.text(at, &cell.sub, letters(size, false, ink, Align::Middle));
+    // A triangle, for not every viewer's font has an arrow.
+    let (tip, base) = match cell.sign {
+        Sign::None => return,
+        Sign::Above => (-3.5, 3.0),
+        Sign::Below => (3.5, -3.0),
+    };
+    let (cx, cy) = (area.right - 9.0, area.top + 10.0);
+    scene.polygon(vec![(cx, cy + tip), (cx + 4.0, cy + base), (cx - 4.0, cy + base)], ink);
+}
+
+/// The size at which a text fits, not below 7.
+fn fitting(text: &str, size: f64, bold: bool, room: f64) -> f64 {
+    let wide = font::width(text, size, bold);
+    if wide <= room { size } else { (size * room / wide).max(7.0) }
+}

@@ -1,0 +1,119 @@
+//! Small histograms on a logarithmic axis.
+
+use super::axis::Axis;
+use super::font;
+use super::layout::{SMALL, letters};
+use super::palette::{self, Rgb};
+use super::scene::{Align, Area, Scene};
+
+pub(super) const BINS: usize = 28;
+
+/// How many values fall into each stretch of a logarithmic axis, in two sorts that are stacked.
+#[derive(Clone, Debug)]
+pub(super) struct Histogram {
+    low: f64,
+    high: f64,
+    bins: [(usize, usize); BINS],
+}
+
+impl Histogram {
+    /// An empty one over this range of positive numbers.
+    pub(super) fn new(low: f64, high: f64) -> Self {
+        Self { low, high, bins: [(0, 0); BINS] }
+    }
+
+    /// Counts a positive number; those outside count at the ends.
+    pub(super) fn count(&mut self, value: f64, first_sort: bool) {
+        // In logarithms: the ratio of both ends may be more than a float can hold.
+        let share = (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln());
+        let bin = ((share * BINS as f64) as usize).min(BINS - 1);
+        let (first, second) = &mut self.bins[bin];
+        *if first_sort { first } else { second } += 1;
+    }
+
+    fn tallest(&self) -> usize {
+        self.bins.iter().map(|(a, b)| a + b).max().unwrap_or(0)
+    }
+
+    /// Draws bars, axis and, at `line`, a dashed line. The first sort stands below the second;
+    /// the tallest bar takes the whole height.
+    pub(super) fn draw(
+        &self,
+        scene: &mut Scene,
+        area: Area,
+        x: &Axis,
+        colours: (Rgb, Rgb),
+        line: Option<f64>,
+    ) {
+        let tallest = self.tallest();
+        let wide = area.width() / BINS as f64;
+        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        for (i, &(a, b)) in self.bins.iter().enumerate().filter(|(_, (a, b))| a + b > 0) {
+            let left = area.left + i as f64 * wide;
+            let box_of = |from: f64, to: f64| Area {
+                left: left + 0.5,
+                top: area.bottom - to,
+                right: left + wide - 0.5,
+                bottom: area.bottom - from,
+            };
+            // Something is never drawn as nothing.
+            let up = |n: usize| match n {
+                0 => 0.0,
+                n => (n as f64 / tallest as f64 * area.height()).max(1.0),
+            };
+            lower.extend((a > 0).then(|| box_of(0.0, up(a))));
+            upper.extend((b > 0).then(|| box_of(up(a), up(a) + up(b))));
+        }
+        scene.cells(lower, colours.0);
+        scene.cells(upper, colours.1);
+        let base = area.bottom.round();
+        let under =
+            |left: f64, right: f64, high: f64| Area { left, top: base, right, bottom: base + high };
+        scene.fill(under(area.left.round(), area.right.round(), 1.0), palette::AXIS);
+        for (value, label) in &x.ticks {
+            let at = (area.left + x.place(*value) * area.width()).round();
+            scene.fill(under(at, at + 1.0, 4.0), palette::AXIS);
+            let half = font::width(label, SMALL - 1.0, false) / 2.0;
+            let at = at.min(area.right + 8.0 - half).max(area.left - 8.0 + half);
+            let style = letters(SMALL - 1.0, false, palette::MUTED, Align::Middle);
+            scene.text((at, base + 12.0), label, style);
+        }
+        let place = line.filter(|line| *line > 0.0).map(|line| x.place(line));
+        if let Some(place) = place.filter(|place| (0.0..=1.0).contains(place)) {
+            let at = area.left + place * area.width();
+            let ends = [(at, area.bottom), (at, area.top - 4.0)];
+            scene.dashed(&ends, palette::INK, 1.25, (4.0, 3.0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_fall_into_their_stretch_and_those_outside_to_the_ends() {
+        let mut histogram = Histogram::new(1e-300, 1e300);
+        for (value, first) in [(1e-300, true), (5e-324, true), (1.0, false), (1e300, false)] {
+            histogram.count(value, first);
+        }
+        assert_eq!(histogram.bins[0], (2, 0));
+        assert_eq!((histogram.bins[BINS / 2], histogram.bins[BINS - 1]), ((0, 1), (0, 1)));
+        assert_eq!(histogram.tallest(), 2);
+    }
+
+    #[test]
+    fn nothing_counted_draws_an_axis_and_no_bar() {
+        let mut scene = Scene::new(100.0, 50.0);
+        let area = Area { left: 5.0, top: 5.0, right: 95.0, bottom: 30.0 };
+        let x = Axis::log_within(1.0, 10.0, 4);
+        Histogram::new(1.0, 10.0).draw(
+            &mut scene,
+            area,
+            &x,
+            (palette::KEPT, palette::DROPPED),
+            None,
+        );
+        assert!(!scene.marks.iter().any(|m| matches!(m, super::super::scene::Mark::Cells { .. })));
+    }
+}
