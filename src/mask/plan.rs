@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::covered::{Covered, Origin};
-use super::rate::check_rate;
+use super::rate::{check_rate, in_percent};
 use super::{DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Synflow};
 use crate::Result;
 use crate::privacy::{Delta, Epsilon, Event};
@@ -111,10 +111,10 @@ impl fmt::Display for PrePrune {
             Self::Given(given) => {
                 write!(f, "{} of {} kept: {}", given.kept, given.of, given.origin)
             }
-            Self::Random(recipe) => write!(f, "random, {} dropped", recipe.rate()),
-            Self::Synflow(recipe) => write!(f, "Synflow, {} dropped", recipe.rate()),
-            Self::Magnitude(recipe) => write!(f, "magnitude, {} dropped", recipe.rate()),
-            Self::DpSnip(recipe) => write!(f, "DP-SNIP, {} dropped", recipe.rate()),
+            Self::Random(recipe) => write!(f, "random, {} dropped", in_percent(recipe.rate())),
+            Self::Synflow(recipe) => write!(f, "Synflow, {} dropped", in_percent(recipe.rate())),
+            Self::Magnitude(recipe) => write!(f, "magnitude, {} dropped", in_percent(recipe.rate())),
+            Self::DpSnip(recipe) => write!(f, "{recipe}"),
         }
     }
 }

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
 use super::covered::{Covered, Origin};
-use super::rate::{check_rate, dropped_of};
+use super::rate::{check_rate, dropped_of, in_percent};
 use super::saliency::prunable;
 use super::{Kept, Mask};
 use crate::Result;
@@ -71,7 +71,7 @@ impl RandomMask {
             drop_some(&mut kept, drop, &mut rng);
             Kept { path: parameter.path, shape: parameter.shape, kept }
         });
-        let how = format!("random, {rate:.4} dropped");
+        let how = format!("random, {} dropped", in_percent(rate));
         let origin = Origin::new(how, Covered::DataFree).at_random(self.seed.is_none());
         Mask::made(tensors.collect(), origin)
     }

@@ -11,6 +11,11 @@ pub fn dropped_of(rate: f64, n: usize) -> usize {
     ((rate * n as f64 + 1e-9).floor() as usize).min(n)
 }
 
+/// A rate in words: `70 %`.
+pub(crate) fn in_percent(rate: f64) -> String {
+    format!("{} %", (rate * 1e6).round() / 1e4)
+}
+
 /// Refuses a share of coordinates to drop that is not in [0, 1).
 pub(crate) fn check_rate(name: &str, rate: f64) -> Result<f64> {
     if (0.0..1.0).contains(&rate) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::covered::{Covered, Origin};
 use super::rank;
-use super::rate::{check_rate, dropped_of};
+use super::rate::{check_rate, dropped_of, in_percent};
 use super::{Kept, Mask};
 use crate::Result;
 use crate::nn::{Network, Parameter};
@@ -68,7 +68,7 @@ impl Saliency {
         let scores: Vec<&[f64]> = self.tensors.iter().map(|t| t.values.as_slice()).collect();
         let count = scores.iter().map(|scores| scores.len()).sum();
         let kept = rank::keep_largest(&scores, dropped_of(rate, count), None);
-        let how = format!("{}, {:.4} dropped", self.how, rate);
+        let how = format!("{}, {} dropped", self.how, in_percent(rate));
         self.mask(kept, how)
     }
 

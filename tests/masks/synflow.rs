@@ -571,7 +571,7 @@ fn the_mask_is_data_free_for_fresh_parameters_only() {
     let mask = Synflow::keep(0.5).mask(&fresh).unwrap();
     assert_eq!(mask.origin().covered, [Covered::DataFree]);
     assert!(!mask.origin().at_random);
-    assert_eq!(mask.origin().how, "Synflow, 0.5000 dropped");
+    assert_eq!(mask.origin().how, "Synflow, 50 % dropped");
     assert_eq!(mask.fingerprint(), Synflow::keep(0.5).mask(&fresh).unwrap().fingerprint());
     let drawn = models::mlp(&data, &[9]).build().unwrap();
     assert!(Synflow::keep(0.5).mask(&drawn).unwrap().origin().at_random);

@@ -8,7 +8,7 @@ use super::noise::Noise;
 use super::sensitivities::{CHUNK, Sensitivities};
 use crate::data::Examples;
 use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
-use crate::mask::rate::check_rate;
+use crate::mask::rate::{check_rate, in_percent};
 use crate::mask::{Covered, Mask, Saliency};
 use crate::nn::Model;
 use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier};
@@ -209,7 +209,7 @@ pub(super) fn own_stream(seed: [u8; 32]) -> [u8; 32] {
 
 impl fmt::Display for DpSnip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DP-SNIP, {} dropped, {}", self.rate, self.asked)?;
+        write!(f, "DP-SNIP, {} dropped, {}", in_percent(self.rate), self.asked)?;
         match (self.settled, self.asked) {
             (Some(_), Noise::Multiplier(_)) | (None, _) => {}
             (Some(sigma), _) => write!(f, " (noise multiplier {sigma})")?,

@@ -8,7 +8,7 @@ mod product;
 use serde::{Deserialize, Serialize};
 
 use super::magnitude::of_parameters;
-use super::rate::{check_rate, dropped_of};
+use super::rate::{check_rate, dropped_of, in_percent};
 use super::{Mask, Saliency, rank};
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
@@ -104,7 +104,7 @@ impl Synflow {
         if self.rounds != ROUNDS {
             how += &format!(" in {} round{}", self.rounds, if self.rounds == 1 { "" } else { "s" });
         }
-        how += &format!(", {rate:.4} dropped{note}");
+        how += &format!(", {} dropped{note}", in_percent(rate));
         if !flow.unscored.is_empty() {
             how += &format!("; weights of {} not scored, all kept", flow.unscored.join(" and "));
         }
