@@ -128,7 +128,7 @@ fn die_with_parent() {
 }
 
 /// Seconds of computing by all threads of this process so far.
-fn cpu_time() -> Option<f64> {
+pub(super) fn cpu_time() -> Option<f64> {
     #[cfg(unix)]
     {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

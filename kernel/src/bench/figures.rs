@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Case;
 use super::child::Measured;
-use super::masked::Steps;
+use super::masked::{Spent, Steps};
 
 /// The figures of one model. Times are seconds per step, memory is in MiB.
 #[derive(Clone, Debug, Serialize)]
@@ -42,32 +42,42 @@ pub struct Figures {
 }
 
 /// Medians of steps on a part of the coordinates. Ratios are to the private step on all of them
-/// in the same process, `full_s`.
+/// in the same process, `full_s`; by the clock, and by the CPU time of all threads.
 #[derive(Clone, Debug, Serialize)]
 struct Masked {
     masked_rate: f64,
     full_s: f64,
     masked_s: f64,
     masked_ratio: f64,
+    masked_cpu_ratio: Option<f64>,
     drop_random_s: f64,
     drop_random_ratio: f64,
+    drop_random_cpu_ratio: Option<f64>,
     drop_smallest_s: f64,
     drop_smallest_ratio: f64,
+    drop_smallest_cpu_ratio: Option<f64>,
 }
 
 impl Masked {
     fn new(rate: f64, steps: &Steps) -> Self {
-        let [full_s, masked_s, drop_random_s, drop_smallest_s] =
-            [&steps.full, &steps.masked, &steps.random, &steps.smallest].map(|s| median(s));
+        let cpu = |spent: &Spent| {
+            let (full, all) = (&steps.full.cpu_seconds, &spent.cpu_seconds);
+            (!full.is_empty() && !all.is_empty()).then(|| median(all) / median(full))
+        };
+        let seconds = |spent: &Spent| median(&spent.seconds);
+        let Steps { full, masked, random, smallest } = steps;
         Self {
             masked_rate: rate,
-            full_s,
-            masked_s,
-            masked_ratio: masked_s / full_s,
-            drop_random_s,
-            drop_random_ratio: drop_random_s / full_s,
-            drop_smallest_s,
-            drop_smallest_ratio: drop_smallest_s / full_s,
+            full_s: seconds(full),
+            masked_s: seconds(masked),
+            masked_ratio: seconds(masked) / seconds(full),
+            masked_cpu_ratio: cpu(masked),
+            drop_random_s: seconds(random),
+            drop_random_ratio: seconds(random) / seconds(full),
+            drop_random_cpu_ratio: cpu(random),
+            drop_smallest_s: seconds(smallest),
+            drop_smallest_ratio: seconds(smallest) / seconds(full),
+            drop_smallest_cpu_ratio: cpu(smallest),
         }
     }
 }

@@ -10,20 +10,30 @@ use epsilab::nn::Network;
 use epsilab::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use super::child::cpu_time;
 use super::step::{CLIP, Executor, LEARNING_RATE, NOISE_MULTIPLIER};
 use super::{Case, data};
 
-/// Seconds of each step, by what it left out. A choice that is made anew belongs to its step.
+/// Steps by what they left out. A choice that is made anew belongs to its step.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Steps {
     /// Nothing.
-    pub full: Vec<f64>,
+    pub full: Spent,
     /// What a mask leaves out, the same in every step.
-    pub masked: Vec<f64>,
+    pub masked: Spent,
     /// A random part, new in every step.
-    pub random: Vec<f64>,
+    pub random: Spent,
     /// The smallest parameters, looked for in every step.
-    pub smallest: Vec<f64>,
+    pub smallest: Spent,
+}
+
+/// What each step took.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Spent {
+    /// Seconds by the clock.
+    pub seconds: Vec<f64>,
+    /// Seconds of all threads together; none where the system doesn't tell.
+    pub cpu_seconds: Vec<f64>,
 }
 
 /// A training under way on the coordinates that are chosen.
@@ -88,12 +98,15 @@ pub fn measure(case: &Case, rate: f64) -> Result<Steps> {
         // Each follows each of the others equally often.
         for turn in 0..each.len() {
             let which = (round + turn) % each.len();
-            let clock = Instant::now();
+            let (clock, cpu) = (Instant::now(), cpu_time());
             each[which].step(batch)?;
-            let seconds = clock.elapsed().as_secs_f64();
+            let (seconds, cpu_after) = (clock.elapsed().as_secs_f64(), cpu_time());
             let Steps { full, masked, random, smallest } = &mut steps;
             if round >= case.warmup {
-                [full, masked, random, smallest][which].push(seconds);
+                let spent = [full, masked, random, smallest].into_iter().nth(which);
+                let Some(spent) = spent else { continue };
+                spent.seconds.push(seconds);
+                spent.cpu_seconds.extend(cpu_after.zip(cpu).map(|(after, before)| after - before));
             }
         }
     }

@@ -119,12 +119,12 @@ pub(super) fn weighted_squares(values: &[f32], weights: Option<&[f32]>) -> f64 {
 }
 
 crate::nn::kernels::vectorised! {
+    /// In as many lanes as four vector registers have: each waits for its own last sum only.
     fn dot3(v: &[f32], w: &[f32]) -> f32 {
-        let mut lanes = [0.0f32; 16];
-        let (v_blocks, w_blocks) = (v.chunks_exact(16), w.chunks_exact(16));
-        let tail = v_blocks.remainder().iter().zip(w_blocks.remainder());
-        let tail: f32 = tail.map(|(v, w)| v * v * w).sum();
-        for (v, w) in v_blocks.zip(w_blocks) {
+        let mut lanes = [0.0f32; 64];
+        let ((v_blocks, v_tail), (w_blocks, w_tail)) = (v.as_chunks::<64>(), w.as_chunks::<64>());
+        let tail: f32 = v_tail.iter().zip(w_tail).map(|(v, w)| v * v * w).sum();
+        for (v, w) in v_blocks.iter().zip(w_blocks) {
             for ((lane, v), w) in lanes.iter_mut().zip(v).zip(w) {
                 *lane += v * v * w;
             }
