@@ -66,17 +66,23 @@ fn keep(bytes: &[u8], below: u16, kept: &mut [f32]) -> usize {
 /// bin have to be put in order.
 pub(super) fn largest(values: &[f32], drop: usize) -> Vec<f32> {
     let drop = drop.min(values.len());
-    let mut counts = vec![0u32; BINS];
-    values.iter().for_each(|&value| counts[bin(size(value))] += 1);
+    // Two in turn: neighbours that fall into one bin needn't wait for each other.
+    let (mut counts, mut others) = (vec![0u32; BINS], vec![0u32; BINS]);
+    let (pairs, last) = values.as_chunks::<2>();
+    for [a, b] in pairs {
+        counts[bin(size(*a))] += 1;
+        others[bin(size(*b))] += 1;
+    }
+    last.iter().for_each(|&value| counts[bin(size(value))] += 1);
+    counts.iter_mut().zip(others).for_each(|(count, other)| *count += other);
     let (mut line, mut rest) = (0, drop);
     while rest > 0 && rest > counts[line] as usize {
         rest -= counts[line] as usize;
         line += 1;
     }
-    let mut kept = vec![0.0; values.len()];
-    for (kept, &value) in kept.iter_mut().zip(values) {
-        *kept = if bin(size(value)) < line { 0.0 } else { 1.0 };
-    }
+    let smallest = (line as u32) << BITS;
+    let mut kept: Vec<f32> =
+        values.iter().map(|&value| if size(value) < smallest { 0.0 } else { 1.0 }).collect();
     if rest > 0 {
         let on_the_line = values.iter().enumerate().filter(|(_, v)| bin(size(**v)) == line);
         let mut some: Vec<(u32, usize)> = on_the_line.map(|(i, &v)| (size(v), i)).collect();
@@ -86,7 +92,9 @@ pub(super) fn largest(values: &[f32], drop: usize) -> Vec<f32> {
     kept
 }
 
-const BINS: usize = 1 << 15;
+/// Bits that a bin doesn't look at, and the number of bins.
+const BITS: u32 = 16;
+const BINS: usize = 1 << (31 - BITS);
 
 /// A number that grows with the absolute value; 0 for what is not a number.
 fn size(value: f32) -> u32 {
@@ -94,7 +102,7 @@ fn size(value: f32) -> u32 {
 }
 
 fn bin(size: u32) -> usize {
-    (size >> 16) as usize
+    (size >> BITS) as usize
 }
 
 #[cfg(test)]
