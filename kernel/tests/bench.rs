@@ -27,6 +27,7 @@ fn figures_as_json_hold_together() {
     assert_eq!(figures["model"], "papernot_cnn");
     assert_eq!(figures["device"], "cpu");
     assert_eq!((number("batch"), number("threads"), number("steps")), (8.0, 1.0, 3.0));
+    assert!(figures.get("masked_s").is_none(), "only if asked for: {figures}");
     assert_eq!(number("parameters"), 26_010.0);
     for mode in ["private", "nonprivate"] {
         let [min, median, max] =
@@ -47,11 +48,27 @@ fn figures_as_json_hold_together() {
 }
 
 #[test]
+fn masked_steps_stand_beside_full_ones() {
+    let output = bench(&[&SMALL[..], &["--threads", "1", "--masked", "0.5", "--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let number = |name: &str| all[0][name].as_f64().unwrap_or_else(|| panic!("{name}: {all}"));
+    assert_eq!(number("masked_rate"), 0.5);
+    for what in ["masked", "drop_random", "drop_smallest"] {
+        let ratio = number(&format!("{what}_s")) / number("full_s");
+        assert!(ratio > 0.0 && (number(&format!("{what}_ratio")) - ratio).abs() < 1e-9, "{all}");
+    }
+}
+
+#[test]
 fn people_get_a_table() {
-    let output = bench(&[&SMALL[..], &["--executor", "taps"]].concat());
+    let output = bench(&[&SMALL[..], &["--executor", "taps", "--masked", "0.25"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let out = text(&output.stdout);
     let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[0].split_whitespace().last(), Some("smallest"), "{out}");
+    assert_eq!(lines[0].len(), lines[1].len(), "{out}");
+    assert!(out.contains("25 % of each weight tensor left out"), "{out}");
     assert!(lines[0].starts_with("model") && lines[0].contains("private ms"), "{out}");
     assert!(lines[1].starts_with("papernot_cnn") && lines[1].contains(" 8 "), "{out}");
     assert!(out.contains("Medians of 3 steps after 1"), "{out}");
@@ -67,6 +84,8 @@ fn what_cannot_be_measured_is_refused_at_once() {
         (&["--batch", "0"], "--batch = 0"),
         (&["--batch", "9999999999"], "--batch = 9999999999"),
         (&["--steps", "0"], "--steps = 0"),
+        (&["--masked", "1"], "--masked = 1"),
+        (&["--masked", "nan"], "--masked = NaN"),
     ] {
         let output = bench(args);
         let err = text(&output.stderr);

@@ -1,8 +1,13 @@
 //! Weights of coordinates: which ones count, and how much, in an example's norm.
 
+use rayon::prelude::*;
+
 use super::{Gradient, Gradients};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
+
+/// Numbers that are worth handing to another thread.
+const MANY: usize = 1 << 16;
 
 /// One number per coordinate of the parameters, not negative. The norm of an example's gradient
 /// is √Σ wⱼ gⱼ²; coordinates of weight 0 are left out of the sum too. Zeros and ones make a mask,
@@ -27,7 +32,12 @@ impl Weights {
     pub fn new(network: &Network, values: Gradients) -> Result<Self> {
         suits(&values, network)?;
         for entry in &values.entries {
-            if let Some(weight) = entry.values.iter().find(|w| !w.is_finite() || **w < 0.0) {
+            let proper = |w: &f32| (0.0..=f32::MAX).contains(w);
+            // Counted without a way out in between: several at a time.
+            if entry.values.iter().map(|w| u32::from(!proper(w))).sum::<u32>() == 0 {
+                continue;
+            }
+            if let Some(weight) = entry.values.iter().find(|w| !proper(w)) {
                 let why = format!("weights are at least zero and finite (in {})", entry.path);
                 return Err(Error::setting("weight", weight, why));
             }
@@ -53,11 +63,16 @@ impl Weights {
 
     /// Puts exact zeros where the weights are zero.
     pub(crate) fn select(&self, sum: &mut Gradients) {
+        let select = |(values, weights): (&mut [f32], &[f32])| {
+            for (value, &weight) in values.iter_mut().zip(weights) {
+                *value = if weight == 0.0 { 0.0 } else { *value };
+            }
+        };
         for (entry, weights) in sum.entries.iter_mut().zip(self.entries()) {
-            for (value, &weight) in entry.values.iter_mut().zip(&weights.values) {
-                if weight == 0.0 {
-                    *value = 0.0;
-                }
+            let (values, weights) = (&mut entry.values[..], &weights.values[..]);
+            match values.len() > MANY {
+                true => values.par_chunks_mut(MANY).zip(weights.par_chunks(MANY)).for_each(select),
+                false => select((values, weights)),
             }
         }
     }

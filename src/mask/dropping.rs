@@ -1,15 +1,14 @@
 //! Gradient dropping: which coordinates a step leaves out.
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::random::drop_some;
-use super::rank;
+use super::choose;
 use super::rate::dropped_of;
-use super::{Mask, Rate};
+use super::{Kept, Mask, Rate};
 use crate::Result;
 use crate::engine::{Gradients, Weights};
 use crate::nn::Network;
@@ -78,6 +77,9 @@ pub struct Selector {
     rng: ChaCha20Rng,
     step: u64,
     kept: Option<Arc<Weights>>,
+    /// Where the coordinates lie that the mask keeps, in the order of its tensors, if they are
+    /// chosen among.
+    left: Vec<Vec<usize>>,
 }
 
 impl Selector {
@@ -89,7 +91,10 @@ impl Selector {
         seed: [u8; 32],
     ) -> Self {
         let rng = ChaCha20Rng::from_seed(seed);
-        Self { mask: mask.cloned(), dropping, steps, rng, step: 0, kept: None }
+        let tensors = mask.filter(|_| dropping.is_some()).map_or(&[][..], Mask::tensors);
+        let left = |tensor: &Kept| (0..tensor.kept.len()).filter(|&i| tensor.kept[i]).collect();
+        let left = tensors.iter().map(left).collect();
+        Self { mask: mask.cloned(), dropping, steps, rng, step: 0, kept: None, left }
     }
 
     /// The coordinates of the next step for a network that stands at these parameters: ones and
@@ -108,36 +113,44 @@ impl Selector {
             return Ok(self.kept.clone());
         };
         dropping.rate.check()?;
+        if let Some(mask) = &self.mask {
+            mask.check(network)?;
+        }
         let rate = dropping.rate.at(step, self.steps);
-        let mut selected = Gradients::zeros_like(network);
-        let values = match dropping.rule {
+        let hosts = match dropping.rule {
             DroppingRule::Random => Vec::new(),
-            DroppingRule::Magnitude => network.values(),
+            DroppingRule::Magnitude => network.hosts(),
         };
+        let mut selected = Gradients::zeros_like(network);
         for (index, entry) in selected.entries.iter_mut().enumerate() {
-            let masked = self.mask.as_ref().and_then(|mask| mask.get(&entry.path));
-            let mut kept =
-                masked.map_or_else(|| vec![true; entry.values.len()], |t| t.kept.clone());
-            if dropping.include_1d || entry.shape.len() >= 2 {
-                let count = kept.iter().filter(|&&kept| kept).count();
-                let drop = dropped_of(rate, count).min(count.saturating_sub(1));
-                match dropping.rule {
-                    DroppingRule::Random => drop_some(&mut kept, drop, &mut self.rng),
-                    DroppingRule::Magnitude => smallest(&mut kept, drop, &values[index].1),
+            let tensors = self.mask.as_ref().map_or(&[][..], Mask::tensors);
+            let masked = tensors.iter().position(|tensor| tensor.path == entry.path);
+            let left = masked.map(|tensor| &self.left[tensor]);
+            let count = left.map_or(entry.values.len(), Vec::len);
+            let drops = dropping.include_1d || entry.shape.len() >= 2;
+            let rate = if drops { rate } else { 0.0 };
+            let drop = dropped_of(rate, count).min(count.saturating_sub(1));
+            let kept = match dropping.rule {
+                _ if drop == 0 => vec![1.0; count],
+                DroppingRule::Random => choose::at_random(count, drop, self.rng.random()),
+                DroppingRule::Magnitude => {
+                    let all = hosts[index].slice();
+                    match left {
+                        None => choose::largest(all, drop),
+                        Some(left) => {
+                            let some: Vec<f32> = left.iter().map(|&i| all[i]).collect();
+                            choose::largest(&some, drop)
+                        }
+                    }
+                }
+            };
+            match left {
+                None => entry.values = kept,
+                Some(left) => {
+                    left.iter().zip(kept).for_each(|(&i, kept)| entry.values[i] = kept);
                 }
             }
-            entry.values = kept.into_iter().map(f32::from).collect();
         }
         Ok(Some(Arc::new(Weights::new(network, selected)?)))
-    }
-}
-
-/// Clears `drop` of the flags that are set, those of the smallest absolute values.
-fn smallest(kept: &mut [bool], drop: usize, values: &[f32]) {
-    let left: Vec<usize> = (0..kept.len()).filter(|&i| kept[i]).collect();
-    let scores: Vec<f64> = left.iter().map(|&i| f64::from(values[i]).abs()).collect();
-    let flags = rank::keep_largest(&[&scores], drop, None).pop().unwrap_or_default();
-    for (i, flag) in left.into_iter().zip(flags) {
-        kept[i] = flag;
     }
 }

@@ -10,6 +10,7 @@
 //! Classification".
 
 mod bits;
+mod choose;
 mod covered;
 mod dropping;
 mod file;

@@ -113,7 +113,9 @@ impl fmt::Display for PrePrune {
             }
             Self::Random(recipe) => write!(f, "random, {} dropped", in_percent(recipe.rate())),
             Self::Synflow(recipe) => write!(f, "Synflow, {} dropped", in_percent(recipe.rate())),
-            Self::Magnitude(recipe) => write!(f, "magnitude, {} dropped", in_percent(recipe.rate())),
+            Self::Magnitude(recipe) => {
+                write!(f, "magnitude, {} dropped", in_percent(recipe.rate()))
+            }
             Self::DpSnip(recipe) => write!(f, "{recipe}"),
         }
     }

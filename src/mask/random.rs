@@ -4,6 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
+use super::choose;
 use super::covered::{Covered, Origin};
 use super::rate::{check_rate, dropped_of, in_percent};
 use super::saliency::prunable;
@@ -66,24 +67,13 @@ impl RandomMask {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let tensors = prunable(model.network(), self.include_1d).into_iter().map(|parameter| {
             let n = parameter.len();
-            let mut kept = vec![true; n];
             let drop = dropped_of(rate, n).min(n - 1);
-            drop_some(&mut kept, drop, &mut rng);
+            let kept = choose::at_random(n, drop, rng.random());
+            let kept = kept.into_iter().map(|kept| kept != 0.0).collect();
             Kept { path: parameter.path, shape: parameter.shape, kept }
         });
         let how = format!("random, {} dropped", in_percent(rate));
         let origin = Origin::new(how, Covered::DataFree).at_random(self.seed.is_none());
         Mask::made(tensors.collect(), origin)
-    }
-}
-
-/// Clears `drop` of the flags that are set, each subset with the same probability.
-pub(super) fn drop_some(kept: &mut [bool], drop: usize, rng: &mut impl RngExt) {
-    let mut left: Vec<u32> = (0..kept.len() as u32).filter(|&i| kept[i as usize]).collect();
-    // The first steps of a Fisher-Yates shuffle.
-    for k in 0..drop.min(left.len()) {
-        let other = rng.random_range(k..left.len());
-        left.swap(k, other);
-        kept[left[k] as usize] = false;
     }
 }

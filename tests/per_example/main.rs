@@ -2,6 +2,7 @@
 //! against the oracle on random networks.
 
 mod goldens;
+mod known;
 mod networks;
 mod own;
 mod random;

@@ -1,12 +1,17 @@
 //! Modules of the user's own.
 
-use epsilab::burn::{self, module::Module, prelude::*};
+use epsilab::burn::module::{Module, ModuleMapper, Param};
+use epsilab::burn::{self, prelude::*};
 use epsilab::data::{self, Dataset};
 use epsilab::engine::{Batch, ClipRule, Oracle, PerExample};
 use epsilab::nn::{
     Conv2d, Conv2dSpec, Embedding, EmbeddingSpec, Forward, GlobalAvgPool, Linear, LinearSpec, Lstm,
     LstmSpec, MeanOverTime, Model, Tanh, Tape, Value,
 };
+
+use epsilab::prelude::{Delta, DpSgd, Epsilon};
+use epsilab::privacy::Ledger;
+use epsilab::train::{Silent, fit};
 
 use super::{apart, both, distance, for_own};
 
@@ -130,4 +135,46 @@ fn rows_that_belong_to_no_single_example_are_refused() {
             "{name}: {error}"
         );
     }
+}
+
+/// Adds the mean over the batch to every example; with a last layer of zeros nobody sees it.
+#[derive(Module, Debug)]
+struct Mixing {
+    head: Linear,
+}
+
+impl Forward for Mixing {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = x.flat();
+        let mean = x.clone().mean_dim(0);
+        self.head.forward(Value::Flat(x + mean), tape).flat()
+    }
+}
+
+/// Fills every parameter with one number.
+struct Fill(f32);
+
+impl ModuleMapper for Fill {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.map(|tensor| tensor.zeros_like() + self.0)
+    }
+}
+
+/// A module is looked at with the parameters it has; what they hide at first is seen before
+/// anything is spent on it.
+#[test]
+fn a_module_is_looked_at_again_before_anything_is_spent() {
+    let data = data(&[4], |x| x);
+    let module = Mixing { head: linear(4, 3, 1) };
+    assert!(Model::custom("mixing", module.clone(), &data).is_err());
+    let hidden = Model::custom("mixing", module.map(&mut Fill(0.0)), &data).unwrap();
+    let network = hidden.network().clone().map(&mut Fill(0.5));
+    let seen = hidden.with_network(network);
+    let plan = DpSgd::new().target(Epsilon(8.0), Delta(1e-3)).batch_size(2).epochs(1);
+    let plan = plan.plan(&data).unwrap();
+    let ledger = Ledger::in_memory();
+    let error = fit("mixing", &plan, &seen, &data, &ledger, &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("change with the other examples"), "{error}");
+    assert!(ledger.entries().unwrap().is_empty(), "nothing is charged");
+    assert!(fit("mixing", &plan, &hidden, &data, &ledger, &mut Silent).is_ok());
 }

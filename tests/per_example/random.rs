@@ -91,6 +91,50 @@ fn one_bad_copy_takes_the_whole_example_out() {
 }
 
 #[test]
+fn under_a_mask_a_bad_example_adds_nothing_and_what_is_dropped_stays_zero() {
+    use epsilab::nn::{Conv2dSpec, LinearSpec};
+    let specs = [
+        LayerSpec::Conv2d(Conv2dSpec::new(1, 3, 2)),
+        LayerSpec::Tanh,
+        LayerSpec::Flatten,
+        LayerSpec::Linear(LinearSpec { inputs: 12, outputs: 3, bias: true }),
+    ];
+    let mut draw = Draw::new(4);
+    let network = network(&mut draw, &[1, 3, 3], &specs);
+    let mut mask = Gradients::zeros_like(&network);
+    for entry in &mut mask.entries {
+        let step = if entry.shape.len() > 1 { 2 } else { 1 };
+        entry.values.iter_mut().step_by(step).for_each(|w| *w = 1.0);
+    }
+    let mask = Weights::new(&network, mask).unwrap();
+    let rule = ClipRule::flat(0.05);
+    let clean = batch(&mut draw, &[1, 3, 3], false, 5, 1);
+    let of = |ids: &[usize], poison: Option<f32>| {
+        let mut features: Vec<f32> = ids.iter().flat_map(|&i| clean.features(i).to_vec()).collect();
+        poison.into_iter().for_each(|poison| features[2 * 9 + 4] = poison);
+        let labels = ids.iter().map(|&i| clean.label(i)).collect();
+        Batch::new(features, &[1, 3, 3], labels).unwrap()
+    };
+    for (name, executor) in super::all() {
+        let sum =
+            |batch: &Batch| executor.weighted_sum(&network, batch, &rule, Some(&mask)).unwrap();
+        let without = sum(&of(&[0, 1, 3, 4], None)).sum;
+        for poison in [f32::NAN, f32::INFINITY] {
+            let with = sum(&of(&[0, 1, 2, 3, 4], Some(poison)));
+            assert_eq!((with.non_finite, with.norms[2].is_nan()), (1, true), "{name}");
+            for ((a, b), w) in with.sum.entries.iter().zip(&without.entries).zip(mask.entries()) {
+                assert_eq!(a.values, b.values, "{name}");
+                for (value, weight) in a.values.iter().zip(&w.values) {
+                    assert_eq!(*value == 0.0, *weight == 0.0, "{name}: {value} in {}", a.path);
+                }
+            }
+        }
+        let all = sum(&of(&[0, 1, 2, 3, 4], None)).sum;
+        assert_ne!(all.entries[0].values, without.entries[0].values, "{name}: it counts otherwise");
+    }
+}
+
+#[test]
 fn equal_tokens_add_up_before_the_norm() {
     use epsilab::nn::{EmbeddingSpec, LinearSpec, LstmSpec};
     let specs = [

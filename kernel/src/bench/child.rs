@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use epsilab::burn::prelude::Device;
 use epsilab::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::step::{Mode, Training};
-use super::{Case, data, memory};
+use super::{Case, data, masked, memory};
 use crate::stdout;
 
 /// What the process found out.
@@ -31,18 +32,23 @@ pub struct Measured {
 /// In the child: measures and prints one line.
 pub fn serve(case: &Case, mode: Mode) -> Result<()> {
     die_with_parent();
-    let measured = measure(case, mode)?;
-    let line = serde_json::to_string(&measured)
-        .map_err(|e| Error::new(ErrorKind::Io, "the figures as JSON", e.to_string()))?;
+    let line = match (mode, case.masked) {
+        (Mode::Private, _) => serde_json::to_string(&measure(case, true)?),
+        (Mode::NonPrivate, _) => serde_json::to_string(&measure(case, false)?),
+        (Mode::Masked, rate) => {
+            serde_json::to_string(&masked::measure(case, rate.unwrap_or_default())?)
+        }
+    };
+    let line = line.map_err(|e| Error::new(ErrorKind::Io, "the figures as JSON", e.to_string()))?;
     stdout::print(&line)
 }
 
-fn measure(case: &Case, mode: Mode) -> Result<Measured> {
+fn measure(case: &Case, private: bool) -> Result<Measured> {
     let model = case.entry.model()?;
     let pool = data::pool(case.entry, case.batch)?;
     let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
     let device = model.network().device();
-    let mut training = Training::new(model.network(), case.executor, mode, case.batch);
+    let mut training = Training::new(model.network(), case.executor, private, case.batch);
     memory::settle();
     let before = memory::resident();
     let (mut seconds, mut cpu_seconds) = (Vec::new(), Vec::new());
@@ -74,7 +80,7 @@ fn measure(case: &Case, mode: Mode) -> Result<Measured> {
 ///
 /// # Errors
 /// What the child said, or how it ended.
-pub fn ask(case: &Case, mode: Mode) -> Result<Measured> {
+pub fn ask<T: DeserializeOwned>(case: &Case, mode: Mode) -> Result<T> {
     let program = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
     let setting =
         |name: &str, value: &dyn std::fmt::Display| [format!("--{name}"), value.to_string()];
@@ -87,9 +93,11 @@ pub fn ask(case: &Case, mode: Mode) -> Result<Measured> {
         setting("executor", &case.executor.name()),
         setting("measure", &mode.name()),
     ];
+    let rate = case.masked.map(|rate| setting("masked", &rate));
     let output = Command::new(program)
         .arg("bench")
         .args(settings.as_flattened())
+        .args(rate.iter().flatten())
         .env("RAYON_NUM_THREADS", case.threads.to_string())
         .stdin(Stdio::null())
         .output()
@@ -120,7 +128,7 @@ fn die_with_parent() {
 }
 
 /// Seconds of computing by all threads of this process so far.
-fn cpu_time() -> Option<f64> {
+pub(super) fn cpu_time() -> Option<f64> {
     #[cfg(unix)]
     {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

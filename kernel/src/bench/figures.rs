@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Case;
 use super::child::Measured;
+use super::masked::{Spent, Steps};
 
 /// The figures of one model. Times are seconds per step, memory is in MiB.
 #[derive(Clone, Debug, Serialize)]
@@ -36,10 +37,53 @@ pub struct Figures {
     /// Of the last batch, before its step.
     loss: f64,
     nonprivate_loss: f64,
+    #[serde(flatten)]
+    masked: Option<Masked>,
+}
+
+/// Medians of steps on a part of the coordinates. Ratios are to the private step on all of them
+/// in the same process, `full_s`; by the clock, and by the CPU time of all threads.
+#[derive(Clone, Debug, Serialize)]
+struct Masked {
+    masked_rate: f64,
+    full_s: f64,
+    masked_s: f64,
+    masked_ratio: f64,
+    masked_cpu_ratio: Option<f64>,
+    drop_random_s: f64,
+    drop_random_ratio: f64,
+    drop_random_cpu_ratio: Option<f64>,
+    drop_smallest_s: f64,
+    drop_smallest_ratio: f64,
+    drop_smallest_cpu_ratio: Option<f64>,
+}
+
+impl Masked {
+    fn new(rate: f64, steps: &Steps) -> Self {
+        let cpu = |spent: &Spent| {
+            let (full, all) = (&steps.full.cpu_seconds, &spent.cpu_seconds);
+            (!full.is_empty() && !all.is_empty()).then(|| median(all) / median(full))
+        };
+        let seconds = |spent: &Spent| median(&spent.seconds);
+        let Steps { full, masked, random, smallest } = steps;
+        Self {
+            masked_rate: rate,
+            full_s: seconds(full),
+            masked_s: seconds(masked),
+            masked_ratio: seconds(masked) / seconds(full),
+            masked_cpu_ratio: cpu(masked),
+            drop_random_s: seconds(random),
+            drop_random_ratio: seconds(random) / seconds(full),
+            drop_random_cpu_ratio: cpu(random),
+            drop_smallest_s: seconds(smallest),
+            drop_smallest_ratio: seconds(smallest) / seconds(full),
+            drop_smallest_cpu_ratio: cpu(smallest),
+        }
+    }
 }
 
 impl Figures {
-    pub fn new(case: &Case, without: &Measured, with: &Measured) -> Self {
+    pub fn new(case: &Case, without: &Measured, with: &Measured, masked: Option<&Steps>) -> Self {
         let (plain, private) = (Spread::of(&without.seconds), Spread::of(&with.seconds));
         let cpu = |m: &Measured| (!m.cpu_seconds.is_empty()).then(|| median(&m.cpu_seconds));
         Self {
@@ -66,13 +110,14 @@ impl Figures {
             held_mb: with.held_mb,
             loss: with.loss,
             nonprivate_loss: without.loss,
+            masked: case.masked.zip(masked).map(|(rate, steps)| Masked::new(rate, steps)),
         }
     }
 
     /// One line of the table.
     pub fn row(&self, cases: &[Case]) -> String {
         let memory = self.peak_mb.map_or("unknown".into(), |mb| format!("{mb:.0}"));
-        format!(
+        let row = format!(
             "{:<width$}  {:>6}  {:>7}  {:>14}  {:>10}  {:>5.2}  {:>10.0}  {:>7}",
             self.model,
             self.batch,
@@ -83,13 +128,21 @@ impl Figures {
             self.examples_per_s,
             memory,
             width = width(cases),
+        );
+        let Some(masked) = &self.masked else { return row };
+        format!(
+            "{row}  {:>9}  {:>6.2}  {:>6.2}  {:>8.2}",
+            milliseconds(masked.masked_s),
+            masked.masked_ratio,
+            masked.drop_random_ratio,
+            masked.drop_smallest_ratio,
         )
     }
 }
 
 /// The first line of the table.
 pub fn heading(cases: &[Case]) -> String {
-    format!(
+    let heading = format!(
         "{:<width$}  {:>6}  {:>7}  {:>14}  {:>10}  {:>5}  {:>10}  {:>7}",
         "model",
         "batch",
@@ -100,14 +153,31 @@ pub fn heading(cases: &[Case]) -> String {
         "examples/s",
         "MiB",
         width = width(cases),
-    )
+    );
+    match cases[0].masked {
+        None => heading,
+        Some(_) => {
+            format!(
+                "{heading}  {:>9}  {:>6}  {:>6}  {:>8}",
+                "masked ms", "ratio", "random", "smallest"
+            )
+        }
+    }
 }
 
 /// What the columns mean.
 pub fn legend(cases: &[Case]) -> String {
     let case = &cases[0];
+    let masked = case.masked.map_or(String::new(), |rate| {
+        format!(
+            "Masked: {:.0} % of each weight tensor left out, by a mask (ms and ratio), anew in every step \
+             at random,\nor those of the smallest parameters. Ratios to the private step on all \
+             coordinates, measured in turn\nwith them in one process.\n",
+            100.0 * rate
+        )
+    });
     format!(
-        "Medians of {} steps after {} to warm up; examples/s and MiB are those of private steps, \
+        "{masked}Medians of {} steps after {} to warm up; examples/s and MiB are those of private steps, \
          MiB the peak over\ndata and parameters. Data are made up. How it is measured: \
          docs/performance.md",
         case.steps, case.warmup
@@ -174,6 +244,7 @@ mod tests {
             steps: 3,
             warmup: 0,
             executor: Executor::Best,
+            masked: None,
         };
         let measured = |seconds: [f64; 3], mb| Measured {
             seconds: seconds.to_vec(),
@@ -186,7 +257,7 @@ mod tests {
         };
         let plain = measured([0.020, 0.010, 0.090], Some(9.0));
         let private = measured([0.030, 0.025, 0.9], None);
-        let figures = Figures::new(&case, &plain, &private);
+        let figures = Figures::new(&case, &plain, &private, None);
         assert!((figures.ratio - 1.5).abs() < 1e-12);
         assert_eq!((figures.nonprivate_min_s, figures.nonprivate_max_s), (0.010, 0.090));
         assert!((figures.examples_per_s - 256.0 / 0.030).abs() < 1e-6);

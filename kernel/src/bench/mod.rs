@@ -7,6 +7,7 @@
 mod child;
 mod data;
 mod figures;
+mod masked;
 mod memory;
 mod step;
 mod zoo;
@@ -40,6 +41,9 @@ pub struct BenchArgs {
     /// Steps before them that are not
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub warmup: usize,
+    /// Also measure private steps that leave out this share of each weight tensor
+    #[arg(long, value_name = "RATE")]
+    pub masked: Option<f64>,
     /// Print a JSON list on stdout and nothing else
     #[arg(long)]
     pub json: bool,
@@ -60,6 +64,7 @@ struct Case {
     steps: usize,
     warmup: usize,
     executor: Executor,
+    masked: Option<f64>,
 }
 
 /// Runs `bench`.
@@ -77,8 +82,10 @@ pub fn bench(args: &BenchArgs) -> Result<()> {
         stdout::print(&figures::heading(&cases))?;
     }
     for case in &cases {
-        let [without, with] = [Mode::NonPrivate, Mode::Private].map(|mode| child::ask(case, mode));
-        let figures = Figures::new(case, &without?, &with?);
+        let (without, with) =
+            (child::ask(case, Mode::NonPrivate)?, child::ask(case, Mode::Private)?);
+        let masked = case.masked.map(|_| child::ask(case, Mode::Masked)).transpose()?;
+        let figures = Figures::new(case, &without, &with, masked.as_ref());
         if !args.json {
             // At once: who interrupts keeps what is measured.
             stdout::print(&figures.row(&cases))?;
@@ -103,6 +110,12 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
     if let Some(batch) = args.batch {
         whole("--batch", batch, 1, LARGEST_BATCH)?;
     }
+    if let Some(rate) = args.masked
+        && !(0.0..1.0).contains(&rate)
+    {
+        let why = "it is the share of coordinates that is left out: from 0 to below 1";
+        return Err(Error::setting("--masked", rate, why));
+    }
     let entries: Vec<&Entry> = match args.models.as_slice() {
         [] => ZOO.iter().collect(),
         names => names.iter().map(|name| zoo::find(name)).collect::<Result<_>>()?,
@@ -114,6 +127,7 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
         steps: args.steps,
         warmup: args.warmup,
         executor: args.executor,
+        masked: args.masked,
     };
     Ok(entries.into_iter().map(case).collect())
 }

@@ -9,9 +9,9 @@ use epsilab::methods::{Mechanism, Privacy, Release};
 use epsilab::nn::Network;
 use epsilab::privacy::Delta;
 
-const LEARNING_RATE: f64 = 0.05;
-const CLIP: f64 = 1.0;
-const NOISE_MULTIPLIER: f64 = 1.0;
+pub const LEARNING_RATE: f64 = 0.05;
+pub const CLIP: f64 = 1.0;
+pub const NOISE_MULTIPLIER: f64 = 1.0;
 
 /// With or without privacy.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Mode {
     Private,
     /// The plain gradient.
     NonPrivate,
+    /// Private steps on all coordinates and on some, in turn.
+    Masked,
 }
 
 impl Mode {
@@ -28,6 +30,7 @@ impl Mode {
         match self {
             Self::Private => "private",
             Self::NonPrivate => "non-private",
+            Self::Masked => "masked",
         }
     }
 }
@@ -51,19 +54,17 @@ impl Executor {
         }
     }
 
-    fn mechanism(self, mode: Mode, batch: usize) -> Box<dyn Mechanism> {
+    fn mechanism(self, private: bool, batch: usize) -> Box<dyn Mechanism> {
         let delta = Delta(1e-5);
         let clip = ClipRule::flat(CLIP);
         let privacy = Privacy { clip, noise_multiplier: NOISE_MULTIPLIER, delta, target: None };
         let sum = GaussianSum::new(&privacy, batch, [7; 32]);
-        match (self, mode) {
-            (Self::Best, Mode::Private) => Box::new(sum),
-            (Self::Best, Mode::NonPrivate) => Box::new(MeanGradient::new(batch)),
-            (Self::Taps, Mode::Private) => {
-                Box::new(By { executor: Taps::default(), sum: Some(sum), batch })
-            }
-            (Self::Taps, Mode::NonPrivate) => {
-                Box::new(By { executor: Taps::default(), sum: None, batch })
+        match (self, private) {
+            (Self::Best, true) => Box::new(sum),
+            (Self::Best, false) => Box::new(MeanGradient::new(batch)),
+            (Self::Taps, _) => {
+                let sum = private.then_some(sum);
+                Box::new(By { executor: Taps::default(), sum, batch })
             }
         }
     }
@@ -104,8 +105,8 @@ pub struct Training {
 }
 
 impl Training {
-    pub fn new(network: &Network, executor: Executor, mode: Mode, batch: usize) -> Self {
-        let mechanism = executor.mechanism(mode, batch);
+    pub fn new(network: &Network, executor: Executor, private: bool, batch: usize) -> Self {
+        let mechanism = executor.mechanism(private, batch);
         Self { network: network.clone(), mechanism, optimizer: SgdConfig::new().init() }
     }
 
@@ -127,8 +128,8 @@ mod tests {
     fn a_private_step_differs_from_a_plain_one_and_both_executors_agree_on_it() {
         let entry = zoo::find("papernot_cnn").unwrap();
         let (model, pool) = (entry.model().unwrap(), data::pool(entry, 16).unwrap());
-        let after = |executor, mode| {
-            let mut training = Training::new(model.network(), executor, mode, 16);
+        let after = |executor, private| {
+            let mut training = Training::new(model.network(), executor, private, 16);
             let loss = training.step(&pool[0]).unwrap().unwrap();
             assert!((1.5..3.5).contains(&loss), "{loss}");
             let values = training.network.values();
@@ -136,12 +137,11 @@ mod tests {
         };
         let far =
             |a: &[f32], b: &[f32]| a.iter().zip(b).fold(0f32, |m, (x, y)| m.max((x - y).abs()));
-        for mode in [Mode::Private, Mode::NonPrivate] {
-            let (best, taps) = (after(Executor::Best, mode), after(Executor::Taps, mode));
-            assert!(far(&best, &taps) < 1e-5, "{mode:?}");
+        for private in [true, false] {
+            let (best, taps) = (after(Executor::Best, private), after(Executor::Taps, private));
+            assert!(far(&best, &taps) < 1e-5, "private: {private}");
         }
-        let apart =
-            far(&after(Executor::Best, Mode::Private), &after(Executor::Best, Mode::NonPrivate));
+        let apart = far(&after(Executor::Best, true), &after(Executor::Best, false));
         // Noise of 1 on the sum, over 16, times 0.05: at least three of its standard deviations.
         assert!(apart > 3.0 * 0.05 / 16.0, "{apart}");
     }

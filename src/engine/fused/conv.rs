@@ -1,5 +1,7 @@
 //! Convolutions: patches as rows of a matrix, one product per block of images.
 
+mod norms;
+
 use super::activation::Activation;
 use super::layout::{Map, Part};
 use super::op::{Chunk, How, Op, Rows, Scratch, Seen, room};
@@ -122,6 +124,11 @@ impl Conv {
             && walk.stride == [1, 1]
             && walk.padding == [0, 0]
             && walk.part == walk.channels
+    }
+
+    /// Nothing follows but the next layer: the output is that of the product itself.
+    fn is_bare(&self) -> bool {
+        self.bias.is_none() && self.activation == Activation::None && self.walks.len() == 1
     }
 
     /// The patches of some images, `[images, positions, patch]`.
@@ -287,10 +294,7 @@ impl Op for Conv {
 
     fn how(&self, copies: usize, weighted: bool) -> How {
         let outputs = self.out / self.walks.len();
-        // Ghost norms through a standardisation read the output of the product itself.
-        let bare =
-            self.bias.is_none() && self.activation == Activation::None && self.walks.len() == 1;
-        if weighted || self.standardise.is_some() && !bare {
+        if weighted || self.standardise.is_some() && !self.is_bare() {
             return How::Instance;
         }
         outer::how(copies * self.positions(), self.patch(), outputs)
@@ -304,59 +308,22 @@ impl Op for Conv {
         alone: &mut Vec<usize>,
         scratch: &mut Scratch,
     ) {
-        let outputs = self.out / self.walks.len();
-        let positions = seen.rows.copies * self.positions();
-        let (mut columns, mut aligned) = (vec![0.0; outputs], vec![0.0; outputs]);
         for (i, square) in squares.iter_mut().enumerate() {
-            let seen = seen.example(i);
-            let (mut found, mut most, mut sure) = (0.0, 0.0, true);
-            for group in 0..self.walks.len() {
-                let Scratch { patches, second, third, fourth, fifth, .. } = &mut *scratch;
-                if let Some(pixels) = &self.pixels {
-                    pixels.gram(seen.x, second, third, (patches, fourth));
-                } else {
-                    let patches = self.patches(group, seen.x, patches);
-                    outer::gram(patches, positions, second);
-                    let sums = room(third, positions);
-                    let each = patches.chunks_exact(self.patch());
-                    sums.iter_mut().zip(each).for_each(|(sum, p)| *sum = outer::total(p));
-                }
-                let g = self.share(group, seen.g, fourth);
-                let gram = &second[..positions * positions];
-                outer::ghost_columns(gram, g, &mut columns, &mut aligned, fifth);
-                if let Some(standardise) = &self.standardise {
-                    let totals = &third[..positions];
-                    match standardise.ghost(totals, g, seen.y, &columns, &aligned) {
-                        Some(square) => found += square,
-                        None => sure = false,
-                    }
-                } else {
-                    found += columns.iter().sum::<f64>();
-                    most += aligned.iter().sum::<f64>();
-                }
-            }
-            let ordinary = outer::ordinary(seen.x) && outer::ordinary(seen.g);
-            match sure && ordinary && outer::clear(found, most) {
-                true => *square += found,
-                false => alone.push(i),
+            match self.ghost(seen.example(i), scratch) {
+                Some(found) => *square += found,
+                None => alone.push(i),
             }
         }
     }
 
-    fn instance(&self, seen: Seen, out: &mut [f32], scratch: &mut Scratch) {
-        let positions = seen.rows.copies * self.positions();
-        let outputs = self.out / self.walks.len();
-        let (weight, gain) = out.split_at_mut(self.weight.len());
-        for (group, out) in weight.chunks_exact_mut(self.group_len()).enumerate() {
-            let patches = self.patches(group, seen.x, &mut scratch.patches);
-            let g = self.share(group, seen.g, &mut scratch.second);
-            let patches = Matrix::new(patches, positions, self.patch());
-            let g = Matrix::new(g, positions, outputs);
-            product(out, Store::Replace, patches.transposed(), g);
-        }
-        if let Some(standardise) = &self.standardise {
-            standardise.pull(weight, gain);
-        }
+    fn instance(
+        &self,
+        seen: Seen,
+        weights: Option<&[f32]>,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> f64 {
+        self.formed(seen, weights, out, scratch)
     }
 
     fn weighted_sum(

@@ -124,10 +124,17 @@ impl Op for Dense {
         }
     }
 
-    fn instance(&self, seen: Seen, out: &mut [f32], _: &mut Scratch) {
+    fn instance(
+        &self,
+        seen: Seen,
+        weights: Option<&[f32]>,
+        out: &mut [f32],
+        _: &mut Scratch,
+    ) -> f64 {
         let positions = seen.rows.copies * self.steps;
         let x = Matrix::new(seen.x, positions, self.inputs);
         product(out, Store::Replace, x.transposed(), Matrix::new(seen.g, positions, self.outputs));
+        outer::weighted_squares(out, weights)
     }
 
     fn weighted_sum(

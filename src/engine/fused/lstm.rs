@@ -254,11 +254,18 @@ impl Op for Lstm {
         }
     }
 
-    fn instance(&self, seen: Seen, out: &mut [f32], scratch: &mut Scratch) {
+    fn instance(
+        &self,
+        seen: Seen,
+        weights: Option<&[f32]>,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> f64 {
         out.fill(0.0);
         for row in 0..seen.rows.copies {
             self.gradients(seen, row, 1.0, out, &mut scratch.second);
         }
+        outer::weighted_squares(out, weights)
     }
 
     fn weighted_sum(

@@ -151,9 +151,17 @@ pub(super) trait Op: Send + Sync {
     ) {
     }
 
-    /// One example's gradient by the large parameters: the very numbers that are measured are
-    /// added to the sum.
-    fn instance(&self, _seen: Seen, _out: &mut [f32], _scratch: &mut Scratch) {}
+    /// One example's gradient by the large parameters, and the square of its weighted norm: the
+    /// very numbers that are measured are added to the sum.
+    fn instance(
+        &self,
+        _seen: Seen,
+        _weights: Option<&[f32]>,
+        _out: &mut [f32],
+        _scratch: &mut Scratch,
+    ) -> f64 {
+        0.0
+    }
 
     /// Adds the sum over the chunk's examples of factor times gradient by the large parameters;
     /// `None` for factors that are all one.

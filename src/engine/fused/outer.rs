@@ -3,7 +3,7 @@
 //! `aᵀ g`, its norm, and sums of it.
 
 use super::op::{How, room};
-use crate::nn::kernels::product::{Matrix, Store, dot, product};
+use crate::nn::kernels::product::{LANES, Matrix, Store, dot, folded, product};
 
 /// The cheaper way to a norm. Forming the gradient costs little more than the product the sum
 /// needs anyway, but two further passes over `inputs x outputs` numbers; without it, products of
@@ -120,16 +120,16 @@ pub(super) fn weighted_squares(values: &[f32], weights: Option<&[f32]>) -> f64 {
 
 crate::nn::kernels::vectorised! {
     fn dot3(v: &[f32], w: &[f32]) -> f32 {
-        let mut lanes = [0.0f32; 16];
-        let (v_blocks, w_blocks) = (v.chunks_exact(16), w.chunks_exact(16));
-        let tail = v_blocks.remainder().iter().zip(w_blocks.remainder());
-        let tail: f32 = tail.map(|(v, w)| v * v * w).sum();
-        for (v, w) in v_blocks.zip(w_blocks) {
+        let mut lanes = [0.0f32; LANES];
+        let (v_blocks, v_tail) = v.as_chunks::<LANES>();
+        let (w_blocks, w_tail) = w.as_chunks::<LANES>();
+        for (v, w) in v_blocks.iter().zip(w_blocks) {
             for ((lane, v), w) in lanes.iter_mut().zip(v).zip(w) {
                 *lane += v * v * w;
             }
         }
-        lanes.iter().sum::<f32>() + tail
+        let tail: f32 = v_tail.iter().zip(w_tail).map(|(v, w)| v * v * w).sum();
+        folded(lanes) + tail
     }
 }
 

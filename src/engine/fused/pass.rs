@@ -231,12 +231,9 @@ impl Workspace {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut instance = std::mem::take(&mut self.instance);
         let out = room(&mut instance, graph.nodes[node].op.large());
-        graph.nodes[node].op.instance(
-            self.seen(graph, node, rows).example(example),
-            out,
-            &mut scratch,
-        );
-        let square = outer::weighted_squares(out, Own::of(weights, node));
+        let seen = self.seen(graph, node, rows).example(example);
+        let op = &graph.nodes[node].op;
+        let square = op.instance(seen, Own::of(weights, node), out, &mut scratch);
         (self.scratch, self.instance) = (scratch, instance);
         square
     }
@@ -258,9 +255,8 @@ impl Workspace {
             if plan.how[at] == Some(How::Instance) {
                 let start = plan.direct[at] - graph.small;
                 let out = &mut instance[start..start + node.op.large()];
-                node.op.instance(self.seen(graph, at, rows).example(i), out, &mut scratch);
-                // While it is in the cache.
-                square += outer::weighted_squares(out, Own::of(weights, at));
+                let seen = self.seen(graph, at, rows).example(i);
+                square += node.op.instance(seen, Own::of(weights, at), out, &mut scratch);
             }
         }
         (self.scratch, self.instance) = (scratch, instance);

@@ -9,6 +9,14 @@ use super::outer;
 use crate::nn::Guard;
 use crate::nn::kernels::vectorised;
 
+/// What is taken off the columns of one `γ` on the way back, and what they are multiplied with.
+pub(super) struct Back {
+    dots: Vec<f64>,
+    means: Vec<f32>,
+    projected: Vec<f32>,
+    scales: Vec<f32>,
+}
+
 /// Columns below are output channels; matrices are per group `[patch] x [outputs of the group]`.
 pub(super) struct Standardise {
     guard: Guard,
@@ -98,20 +106,13 @@ impl Standardise {
         aligned: &[f64],
     ) -> Option<f64> {
         let outputs = columns.len();
-        let (mut sums, mut dots) = (vec![0.0f32; outputs], vec![0.0f32; outputs]);
-        let rows = totals.iter().zip(g.chunks_exact(outputs));
-        for ((total, g), y) in rows.zip(y.chunks_exact(outputs)) {
-            add_products(*total, g, y, &mut sums, &mut dots);
-        }
+        let (sums, dots) = self.seen(totals, g, y)?;
         let (mut square, mut most) = (0.0, 0.0);
         for o in 0..outputs {
-            if self.gain[o].abs() < 1e-6 {
-                return None;
-            }
-            let dot = f64::from(dots[o]) / f64::from(self.gain[o]);
+            let dot = dots[o];
             let length = f64::from(self.length[o]);
             let projected = if length > 0.0 { dot * dot * (2.0 - length) } else { 0.0 };
-            let mean = f64::from(sums[o]).powi(2) / self.patch as f64;
+            let mean = sums[o].powi(2) / self.patch as f64;
             let scale = (f64::from(self.gain[o]) * f64::from(self.inverse[o])).powi(2);
             let gain = if self.learns { dot * dot } else { 0.0 };
             square += scale * (columns[o] - mean - projected) + gain;
@@ -120,37 +121,76 @@ impl Standardise {
         outer::clear(square, most).then_some(square)
     }
 
+    /// The sums of the columns of `γ`, and their products with `ŵ`, as [`ghost`](Self::ghost)
+    /// finds them; one group. `None` where a gain of nothing hides the products.
+    fn seen(&self, totals: &[f32], g: &[f32], y: &[f32]) -> Option<(Vec<f64>, Vec<f64>)> {
+        let outputs = self.outputs();
+        let (mut sums, mut dots) = (vec![0.0; outputs], vec![0.0; outputs]);
+        let rows = totals.iter().zip(g.chunks_exact(outputs));
+        for ((total, g), y) in rows.zip(y.chunks_exact(outputs)) {
+            add_products(*total, g, y, &mut sums, &mut dots);
+        }
+        if self.gain.iter().any(|gain| gain.abs() < 1e-6) {
+            return None;
+        }
+        dots.iter_mut().zip(&self.gain).for_each(|(dot, &gain)| *dot /= f64::from(gain));
+        Some((sums, dots))
+    }
+
+    /// The way back for one example before its `γ` is formed, from what [`ghost`](Self::ghost)
+    /// is given.
+    pub(super) fn foreseen(&self, totals: &[f32], g: &[f32], y: &[f32]) -> Option<Back> {
+        let (sums, dots) = self.seen(totals, g, y)?;
+        Some(self.back(0, &sums, dots))
+    }
+
+    /// The way back from the columns' sums and products with `ŵ`, from channel `first` on.
+    fn back(&self, first: usize, sums: &[f64], dots: Vec<f64>) -> Back {
+        let means = sums.iter().map(|sum| (sum / self.patch as f64) as f32).collect();
+        let each = dots.iter().zip(&self.length[first..]);
+        let projected = each.map(|(&dot, &l)| if l > 0.0 { dot as f32 } else { 0.0 }).collect();
+        let each = self.gain[first..].iter().zip(&self.inverse[first..]).take(sums.len());
+        let scales = each.map(|(gain, inverse)| gain * inverse).collect();
+        Back { dots, means, projected, scales }
+    }
+
+    /// The gradients by the gains that learn; one group, or `gain` from its first channel on.
+    pub(super) fn gains(&self, back: &Back, gain: &mut [f32]) {
+        if self.learns {
+            gain.iter_mut().zip(&back.dots).for_each(|(gain, dot)| *gain = *dot as f32);
+        }
+    }
+
+    /// Turns whole rows of `γ` into gradients by weights, in place: those that begin at number
+    /// `at` of all groups.
+    pub(super) fn pull_part(&self, back: &Back, at: usize, part: &mut [f32]) {
+        let unit = &self.unit[at..at + part.len()];
+        project(part, unit, &back.means, &back.projected, &back.scales);
+    }
+
     /// Turns `γ` into gradients by weights and gain, in place. Sums in f64: what they project
     /// away can be far longer than what is left.
     pub(super) fn pull(&self, weight: &mut [f32], gain: &mut [f32]) {
         let outputs = self.outputs();
         let len = self.patch * outputs;
         for (group, weight) in weight.chunks_exact_mut(len).enumerate() {
-            let first = group * outputs;
-            let unit = &self.unit[first * self.patch..first * self.patch + len];
+            let unit = &self.unit[group * len..(group + 1) * len];
             let (mut sums, mut dots) = (vec![0.0; outputs], vec![0.0; outputs]);
             sums_and_dots(weight, unit, &mut sums, &mut dots);
+            let back = self.back(group * outputs, &sums, dots);
             if self.learns {
-                let gain = gain[first..first + outputs].iter_mut();
-                gain.zip(&dots).for_each(|(gain, dot)| *gain = *dot as f32);
+                self.gains(&back, &mut gain[group * outputs..]);
             }
-            let n = self.patch as f64;
-            let means: Vec<f32> = sums.iter().map(|sum| (sum / n) as f32).collect();
-            let projected =
-                |o: usize| if self.length[first + o] > 0.0 { dots[o] as f32 } else { 0.0 };
-            let projected: Vec<f32> = (0..outputs).map(projected).collect();
-            let scale = |o: usize| self.gain[first + o] * self.inverse[first + o];
-            let scales: Vec<f32> = (0..outputs).map(scale).collect();
-            project(weight, unit, &means, &projected, &scales);
+            self.pull_part(&back, group * len, weight);
         }
     }
 }
 
 vectorised! {
-    fn add_products(factor: f32, g: &[f32], y: &[f32], sums: &mut [f32], dots: &mut [f32]) {
+    fn add_products(factor: f32, g: &[f32], y: &[f32], sums: &mut [f64], dots: &mut [f64]) {
         for (((s, d), g), y) in sums.iter_mut().zip(dots).zip(g).zip(y) {
-            *s += factor * g;
-            *d += g * y;
+            *s += f64::from(factor * g);
+            *d += f64::from(g * y);
         }
     }
 }

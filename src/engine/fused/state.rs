@@ -77,22 +77,33 @@ impl State {
     /// Weights in the layers' own layouts.
     pub(super) fn own(&self, weights: &Weights) -> Own {
         let mut small = vec![0.0; self.graph.small];
-        let mut entries = weights.entries().iter();
-        let large = self.graph.nodes.iter().map(|node| {
-            let mut large = vec![0.0; node.op.large()];
-            let small = &mut small[node.small..node.small + node.op.small()];
-            for (part, entry) in node.op.layout().iter().zip(&mut entries) {
-                part.take(&entry.values, if part.small { &mut *small } else { &mut large });
+        let mut large: Vec<Weighted> = self.graph.nodes.iter().map(|_| Weighted::Ones).collect();
+        let (mut left, mut entries) = (small.as_mut_slice(), weights.entries());
+        let each: Vec<_> = self
+            .graph
+            .nodes
+            .iter()
+            .zip(&mut large)
+            .map(|(node, large)| {
+                let (small, others) = std::mem::take(&mut left).split_at_mut(node.op.small());
+                let (own, rest) = entries.split_at(node.op.layout().len());
+                (left, entries) = (others, rest);
+                (node, small, large, own)
+            })
+            .collect();
+        for_each(each, self.numbers, |(node, small, large, entries)| {
+            let mut own = vec![0.0; node.op.large()];
+            for (part, entry) in node.op.layout().iter().zip(entries) {
+                part.take(&entry.values, if part.small { &mut *small } else { &mut own });
             }
-            if large.iter().all(|&w| w == 1.0) {
+            *large = if own.iter().all(|&w| w == 1.0) {
                 Weighted::Ones
-            } else if large.iter().all(|&w| w == 0.0) {
+            } else if own.iter().all(|&w| w == 0.0) {
                 Weighted::Zeros
             } else {
-                Weighted::Each(large)
-            }
+                Weighted::Each(own)
+            };
         });
-        let large = large.collect();
         Own { small, large }
     }
 

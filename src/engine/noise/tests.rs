@@ -77,7 +77,7 @@ fn neighbouring_values_steps_and_tensors_are_uncorrelated() {
     let (a, b) = (&first.entries[0].values, &first.entries[1].values);
     let c = &second.entries[0].values;
     // The two values of one pair lie 16 places apart.
-    for shifted in [&a[1..], &a[16..], b, c] {
+    for shifted in [&a[1..], &a[16..], &a[CHUNK..], b, c] {
         let z = correlation(&a[..shifted.len()], shifted);
         assert!(z.abs() < 4.0, "correlation of {z} standard errors");
     }
@@ -87,7 +87,52 @@ fn neighbouring_values_steps_and_tensors_are_uncorrelated() {
 #[test]
 fn the_noise_does_not_depend_on_the_number_of_threads() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    assert_eq!(pool.install(|| sample(20_000, 1.0)), sample(20_000, 1.0));
+    let n = (FEW + 10) * CHUNK;
+    assert_eq!(pool.install(|| sample(n, 1.0)), sample(n, 1.0));
+}
+
+/// How many neighbours occur together that did before, anywhere and in whatever tensor. Two
+/// values of 24 bits each that are drawn anew hardly ever do.
+fn repeats(gradients: &Gradients) -> usize {
+    let mut seen = std::collections::HashSet::new();
+    let each = gradients.entries.iter().flat_map(|entry| entry.values.windows(2));
+    each.filter(|pair| !seen.insert([pair[0].to_bits(), pair[1].to_bits()])).count()
+}
+
+/// Tensors of few pieces, which the calling thread makes, and of many, which all threads do.
+#[test]
+fn every_piece_of_every_tensor_has_noise_of_its_own_on_one_thread_and_on_many() {
+    let few = [3 * CHUNK, CHUNK, 7, CHUNK + 5, 2 * CHUNK];
+    let many = [&few[..], &[2 * FEW * CHUNK, 9, CHUNK]].concat();
+    for secure in [false, true] {
+        let noise = GaussianNoise::new(SEED);
+        let noise = if secure { noise.secure() } else { noise };
+        let drawn = |sizes: &[usize]| {
+            let mut gradients = zeros(sizes);
+            noise.clone().add_to(&mut gradients, 1.0).unwrap();
+            gradients
+        };
+        let (serial, parallel) = (drawn(&few), drawn(&many));
+        for (a, b) in serial.entries.iter().zip(&parallel.entries) {
+            assert_eq!(a.values, b.values, "few pieces are drawn like many");
+        }
+        // Piece after piece, counted through all tensors.
+        let mut place = 0;
+        for entry in &parallel.entries {
+            for values in entry.values.chunks(CHUNK) {
+                let mut own = [0.0; CHUNK];
+                noise.fill(place, values.len(), &mut own);
+                let same = values.iter().zip(own).all(|(&v, z)| v == z as f32);
+                assert!(same, "piece {place} has the noise of another place");
+                place += 1;
+            }
+        }
+        assert_eq!(repeats(&serial) + repeats(&parallel), 0, "noise that repeats itself");
+        let mut twice = parallel;
+        let first = twice.entries[0].values[..CHUNK].to_vec();
+        twice.entries[5].values[3..3 + CHUNK].copy_from_slice(&first);
+        assert_eq!(repeats(&twice), CHUNK - 1, "a shared piece must be noticed");
+    }
 }
 
 #[test]
@@ -156,7 +201,7 @@ fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
 fn secure_neighbours_are_uncorrelated() {
     let n = 100_000;
     let values = secure_sample(2 * n);
-    for shift in [1, 8, 16, 24, n] {
+    for shift in [1, 8, 16, 24, CHUNK - 8, CHUNK, CHUNK + 8, n] {
         let pairs = values.iter().zip(&values[shift..]);
         let count = pairs.len() as f64;
         let sum: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();

@@ -7,7 +7,7 @@ use super::sensitivities::{CHUNK, Sensitivities};
 use crate::Result;
 use crate::data::{Dataset, Examples};
 use crate::engine::ClipRule;
-use crate::mask::rate::check_rate;
+use crate::mask::rate::{check_rate, in_percent};
 use crate::mask::{Covered, Mask, Saliency};
 use crate::nn::Model;
 
@@ -65,6 +65,6 @@ impl Snip {
 
 impl fmt::Display for Snip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SNIP, {} dropped, not private", self.rate)
+        write!(f, "SNIP, {} dropped, not private", in_percent(self.rate))
     }
 }
