@@ -1,0 +1,1 @@
+//! Grids in small: counting, resuming, arithmetic, refusals.
