@@ -74,7 +74,7 @@ pub(super) fn run(
                     if run.plan().is_private() {
                         private.push((run.record().charged.clone(), run.plan().event()));
                     }
-                    going.cells[at].runs.push(summary(seed, run));
+                    going.cells[at].runs.push(summary(seed, run, data.test().len()));
                 }
                 Err(error) => going.cells[at].errors.push(format!("seed {seed}: {error}")),
             }
@@ -133,12 +133,14 @@ fn finished(run: Run) -> Result<Run> {
         .fix("restore the file and run the grid again"))
 }
 
-fn summary(seed: u64, run: &Run) -> CellRun {
+fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
     let record = run.record();
+    // A share of so many examples, whatever its last bit went through on the disk.
+    let exact = |share: f64| (share * test_examples as f64).round() / test_examples as f64;
     CellRun {
         seed,
         id: record.id.clone(),
-        accuracy: record.test_accuracy,
+        accuracy: record.test_accuracy.map(exact),
         epsilon: record.epsilon,
         seconds: record.seconds,
         restored: run.is_restored(),
