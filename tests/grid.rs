@@ -86,7 +86,7 @@ fn every_cell_and_seed_is_one_run_and_the_same_again_trains_nothing() -> Result<
     assert_eq!(ledger(&data), charged, "nothing was spent");
     assert_eq!(again.rows(), first.rows());
     assert_eq!(again.to_string(), first.to_string());
-    assert_eq!(epsilab::grid::csv(&[again])?, epsilab::grid::csv(&[first.clone()])?);
+    assert_eq!(epsilab::grid::csv(&[again])?, epsilab::grid::csv(std::slice::from_ref(&first))?);
 
     // Each cell is what it says: other rates, other seeds, other epsilons are other runs.
     let mut ids: Vec<String> = first.rows().into_iter().flat_map(|row| row.run_ids).collect();
@@ -163,7 +163,7 @@ fn a_cell_that_fails_takes_no_other_away() -> Result<()> {
     let mut counts = Counts::default();
     let build = |seed| models::linear(&data).seed(seed).build();
     let result = grid.run_watched(&build, &data, &mut counts)?;
-    let [unreachable, fine, broken] = &result.cells()[..] else { panic!("three cells") };
+    let [unreachable, fine, broken] = result.cells() else { panic!("three cells") };
     assert_eq!((fine.runs.len(), fine.errors.len()), (2, 0));
     // A target out of reach is known before, and once; a run that diverges is one error each.
     assert_eq!((unreachable.runs.len(), unreachable.errors.len()), (0, 1));

@@ -30,7 +30,7 @@ pub(super) fn run(
     let plans: Vec<Result<Plan>> =
         points.iter().map(|point| plan(grid, point, &first, data)).collect();
     if plans.iter().all(Result::is_err)
-        && let Some(Err(error)) = plans.iter().next()
+        && let Some(Err(error)) = plans.first()
     {
         return Err(error.clone());
     }
