@@ -60,6 +60,7 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
         .iter()
         .map(|name| names::data(name).map(|data| plan.cut(&data)))
         .collect::<Result<_>>()?;
+    data.iter().try_for_each(|data| plan.check_for(data))?;
     // All of them before anything is trained: one that does not suit its data ends the command.
     for (data, name) in data.iter().flat_map(|data| names.iter().map(move |name| (data, name))) {
         names::model(name, data, activation, 0)?;
@@ -86,8 +87,8 @@ fn one(
     data: &Dataset,
     build: &dyn Fn(u64) -> Result<epsilab::nn::Model>,
 ) -> Result<GridResult> {
-    eprintln!("{grid}: {name} on {}", data.name());
-    grid.run_watched(build, data, &mut ToStderr::default())
+    let heading = format!("{grid}: {name} on {}", data.name());
+    grid.run_watched(build, data, &mut ToStderr::new(heading))
 }
 
 /// Shows and writes what there is.

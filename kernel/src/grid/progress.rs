@@ -10,14 +10,27 @@ use epsilab::grid::{CellRun, GridObserver, GridProgress};
 const PACE: Duration = Duration::from_millis(500);
 
 /// Tells stderr.
-#[derive(Default)]
 pub struct ToStderr {
+    /// Said before the first line: a plan that is refused gets an error and no heading.
+    heading: Option<String>,
     shown: Option<Instant>,
 }
 
 impl ToStderr {
+    /// Under this heading.
+    pub fn new(heading: String) -> Self {
+        Self { heading: Some(heading), shown: None }
+    }
+
+    fn head(&mut self) {
+        if let Some(heading) = self.heading.take() {
+            eprintln!("{heading}");
+        }
+    }
+
     /// A line that stays.
     fn say(&mut self, line: &str) {
+        self.head();
         let clear = if self.shown.take().is_some() { "\r\x1b[K" } else { "" };
         eprintln!("{clear}{line}");
     }
@@ -25,6 +38,7 @@ impl ToStderr {
 
 impl GridObserver for ToStderr {
     fn progressed(&mut self, progress: &GridProgress<'_>) {
+        self.head();
         let rested = self.shown.is_none_or(|shown| shown.elapsed() >= PACE);
         if rested && std::io::stderr().is_terminal() {
             let GridProgress { step, steps, .. } = progress;
