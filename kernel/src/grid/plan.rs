@@ -19,7 +19,7 @@ const EPOCHS: f64 = 8.0;
 const EPSILON: f64 = 3.0;
 const SEEDS: u64 = 3;
 /// What Adam steps with unless told otherwise; its steps don't depend on the clip norm.
-const ADAM_RATE: f64 = 0.005;
+const ADAM_RATE: f64 = 0.01;
 
 /// Everything that a plan can say. Lists are separated by commas on the command line.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -78,7 +78,7 @@ pub struct Plan {
     #[arg(long, value_name = "C", allow_hyphen_values = true)]
     clip: Option<f64>,
     /// Learning rate of all methods [default: with sgd 0.4 / clip, without privacy 0.1; with adam
-    /// 0.005]
+    /// 0.01]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     lr: Option<f64>,
     /// sgd (momentum 0.9), adam [default: sgd]
