@@ -7,6 +7,7 @@
 pub mod data;
 pub mod engine;
 mod error;
+pub mod grid;
 pub mod lab;
 pub mod mask;
 pub mod methods;

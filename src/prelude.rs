@@ -1,8 +1,10 @@
 //! Everything a notebook needs: `use epsilab::prelude::*;`
 
 pub use crate::data::{self, Dataset, Examples};
+pub use crate::grid::{Grid, MaskKind};
 pub use crate::lab;
 pub use crate::layers;
+pub use crate::mask::DroppingRule;
 pub use crate::mask::{
     DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Rate, Saliency, Snip, StateOfDropped,
     Synflow,

@@ -9,6 +9,7 @@ use epsilab::Result;
 use crate::accounting::{self, EpsilonArgs, SigmaArgs};
 use crate::bench::{self, BenchArgs};
 use crate::doctor::{self, DoctorArgs};
+use crate::grid::{self, GridArgs};
 use crate::install::{self, InstallArgs, ListArgs};
 use crate::jupyter::{self, JupyterArgs};
 use crate::kernel;
@@ -67,6 +68,39 @@ Each step is a whole training step on made-up data: per-example norms, clipping 
 multiplier 1, an SGD update; without privacy the plain gradient and the update. Measure on an idle
 machine. Ctrl-C keeps the lines that are printed.";
 
+const GRID_EXAMPLES: &str = "\
+Examples:
+  cargo lab grid --pre-prune 0,0.3,0.6,0.9 --drop 0,0.3,0.6,0.9 --epsilon 1,3 --seeds 3
+  cargo lab grid --method dp-sgd,non-private --data glyphs --epochs 2 --out results
+  cargo lab grid --plan plan.json --json > grid.json
+
+A plan file is JSON; its keys are the names of the options above from --data to --device (with _
+or -), its values what the option takes: a name, a number, or a list of them. All keys may be left
+out, others are refused. Options on the command line replace what the file says, key by key.
+
+  {
+    \"data\": [\"glyphs\", \"mnist\"],
+    \"method\": \"dp-ssgd\",
+    \"mask\": \"random\",
+    \"pre_prune\": [0, 0.5, 0.9],
+    \"drop\": [0, 0.5],
+    \"epsilon\": [1, 3],
+    \"seeds\": 3,
+    \"epochs\": 5
+  }
+
+Every run is kept in the project's run store and charged to its ledger: the same command again
+trains nothing and prints the same, and one that was stopped or killed goes on where it was. A cell
+with both rates 0 is plain DP-SGD, dp-sgd alone has no rates, and non-private has no epsilon. A cell
+that can't be made (a target out of its reach, say) is told in `errors` and the others go on.
+
+With --json stdout is one list with an object per cell: data, model, method, mask, drop_rule,
+pre_prune, drop, epsilon, delta, epsilon_spent, accuracy_mean, accuracy_std, accuracies, runs,
+run_ids, errors. Shares are fractions; accuracy_std is null for one seed. Progress goes to stderr.
+
+The exit code is 0, 1 for a plan that can't be run (nothing is trained then) or if no run could be
+made, and 130 after Ctrl-C: finished runs are kept, --json prints nothing then.";
+
 /// Private, sparse learning in a notebook.
 ///
 /// Without a command: opens JupyterLab on the notebooks (see also --no-browser; what follows `--`
@@ -98,6 +132,8 @@ enum Command {
     Sigma(SigmaArgs),
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
+    #[command(after_help = GRID_EXAMPLES)]
+    Grid(Box<GridArgs>),
     Kernel(KernelArgs),
 }
 
@@ -132,6 +168,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Epsilon(args)) => accounting::epsilon(args).map(done),
         Some(Command::Sigma(args)) => accounting::sigma(args).map(done),
         Some(Command::Bench(args)) => bench::bench(&args).map(done),
+        Some(Command::Grid(args)) => grid::grid(&args),
         Some(Command::Kernel(args)) => kernel::serve(&args.connection_file).map(done),
     }
 }

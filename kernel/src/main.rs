@@ -4,6 +4,7 @@ mod accounting;
 mod bench;
 mod cli;
 mod doctor;
+mod grid;
 mod html;
 mod install;
 mod jupyter;

@@ -2,6 +2,7 @@
 
 use crate::data::Dataset;
 use crate::engine::{Best, PerExample, Proof};
+use crate::grid::{Grid, GridResult};
 use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement};
 use crate::mask::{Mask, Overlap, Saliency, SignalNoise, Touched};
 use crate::nn::Model;
@@ -29,6 +30,8 @@ macro_rules! shown {
 }
 
 shown!(Run, show::run_figure);
+shown!(Grid, |grid| Bundle::text(grid.to_string()));
+shown!(GridResult, GridResult::bundle);
 shown!(Preview, Preview::bundle);
 shown!(Statement, Statement::bundle);
 shown!(Checked, Checked::bundle);

@@ -7,7 +7,7 @@ use crate::methods::{DpSgd, DpSsgd, NonPrivate, Plan};
 use crate::nn::Model;
 use crate::show::{self, LiveRun};
 use crate::store::{Store, home, run_id};
-use crate::train::{self, Observer, Run};
+use crate::train::Run;
 
 /// Writes the verbs of a method: its checked settings make the plan, the rest is shared.
 macro_rules! verbs {
@@ -52,18 +52,10 @@ fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     let store = Store::at(home());
     let id = run_id(plan, model, data)?;
     if !plan.is_fresh()
-        && let Some(run) = store.finished(&id)?
+        && let Some(run) = store.known_run(&id, data)?
     {
-        // What is shown must be charged somewhere: without its ledger the data looks untouched.
-        store.known_ledger(data)?;
         show::display(&show::run_figure(&run));
         return Ok(run);
     }
-    let mut live = LiveRun::new();
-    let run = train::fit(&id, plan, model, data, &store.ledger(data)?, &mut live)?;
-    // The run is trained and paid for: a full disk must not take it away.
-    if let Err(error) = store.save(&run, &show::run_files(&run)) {
-        live.trouble(&error);
-    }
-    Ok(run)
+    store.train(&id, plan, model, data, show::run_files, &mut LiveRun::new())
 }

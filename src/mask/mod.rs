@@ -31,6 +31,7 @@ pub use dropping::{Dropping, DroppingRule, Selector};
 pub use magnitude::MagnitudeMask;
 pub use plan::{PrePrune, Sparsity, StateOfDropped};
 pub use random::RandomMask;
+pub(crate) use rate::check_rate;
 pub use rate::{Rate, dropped_of};
 pub use saliency::{Saliency, Scores};
 pub use signal::{SignalNoise, SignalPoint, SignalSettings};

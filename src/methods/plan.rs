@@ -267,6 +267,12 @@ impl Plan {
     pub fn seed(&self) -> Option<u64> {
         self.settings.seed
     }
+    /// The same plan in study mode with this seed, which decides nothing else of it.
+    pub(crate) fn with_seed(&self, seed: u64) -> Self {
+        let mut plan = self.clone();
+        plan.settings.seed = Some(seed);
+        plan
+    }
     /// Whether a stored run must not be shown again.
     pub fn is_fresh(&self) -> bool {
         self.settings.fresh

@@ -6,6 +6,7 @@
 
 mod evidence;
 mod home;
+mod obtain;
 
 pub use home::home;
 

@@ -1,8 +1,10 @@
 //! Interrupts while a run is going: the first stops it at the next step, with everything kept.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 static STOP: AtomicBool = AtomicBool::new(false);
+/// How many listen: a run within a grid of runs listens inside its grid.
+static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Listens for the interrupt signal as long as it lives, then restores what was there before.
 ///
@@ -14,9 +16,12 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Starts to listen; an earlier interrupt is forgotten.
+    /// Starts to listen; an earlier interrupt is forgotten, unless somebody listens already and
+    /// has heard it.
     pub(crate) fn start() -> Self {
-        STOP.store(false, Ordering::SeqCst);
+        if LISTENERS.fetch_add(1, Ordering::SeqCst) == 0 {
+            STOP.store(false, Ordering::SeqCst);
+        }
         Self {
             #[cfg(unix)]
             previous: install(),
@@ -50,9 +55,10 @@ fn install() -> libc::sigaction {
     }
 }
 
-#[cfg(unix)]
 impl Drop for Listening {
     fn drop(&mut self) {
+        LISTENERS.fetch_sub(1, Ordering::SeqCst);
+        #[cfg(unix)]
         // SAFETY: restores the action that `install` was given by the system.
         unsafe {
             libc::sigaction(libc::SIGINT, &self.previous, std::ptr::null_mut());
@@ -71,6 +77,7 @@ mod tests {
         // SAFETY: raises the signal that is being listened for in this very process.
         unsafe { libc::raise(libc::SIGINT) };
         assert!(listening.stop());
+        assert!(Listening::start().stop(), "who listens inside hears it too");
         drop(listening);
         assert!(!Listening::start().stop());
     }

@@ -14,6 +14,7 @@ mod seeds;
 
 pub use curve::{Curve, Point};
 pub use fit::fit;
+pub(crate) use interrupt::Listening;
 pub use observe::{Observer, Progress, Silent};
 pub use run::{Charged, Ending, Run, RunRecord};
 pub use seeds::Seeds;

@@ -94,6 +94,12 @@ impl Run {
         Self(Arc::new(Inner { record, model, mask, touched, restored: true }))
     }
 
+    /// The same run, said to be trained just now: read back for its numbers as they are stored.
+    pub(crate) fn as_trained(&self) -> Self {
+        let Inner { record, model, mask, touched, .. } = &*self.0;
+        Self::new(record.clone(), model.clone(), mask.clone(), touched.clone())
+    }
+
     /// The trained model (after an interrupt: the model of the last step taken).
     pub fn model(&self) -> Model {
         self.0.model.clone()

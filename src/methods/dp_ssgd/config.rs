@@ -56,6 +56,12 @@ impl DpSsgd {
         DpSgd::new().into()
     }
 
+    /// The same without mask and dropping.
+    pub(crate) fn dense(mut self) -> DpSgd {
+        self.settings.sparsity = None;
+        DpSgd { settings: self.settings, private: self.private }
+    }
+
     /// Checks the settings against the data and fixes the plan, noise included.
     ///
     /// # Errors

@@ -1,0 +1,125 @@
+//! `grid`: accuracies over pruning rates, dropping rates, epsilons and seeds.
+//!
+//! The command only asks and shows: every run is made by the library's grids and kept in the
+//! project's run store, so the same command again trains nothing.
+
+mod names;
+mod out;
+mod plan;
+mod progress;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use epsilab::data::Dataset;
+use epsilab::grid::{Grid, GridResult, Row};
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::stdout;
+use plan::Plan;
+use progress::ToStderr;
+
+/// Train over pruning rates, dropping rates, epsilons and seeds, and tabulate the accuracies.
+#[derive(clap::Args, Clone, Debug)]
+pub struct GridArgs {
+    #[command(flatten)]
+    pub plan: Plan,
+    /// Read the plan from a JSON file; options given here replace what it says
+    #[arg(long = "plan", value_name = "FILE", id = "plan_file")]
+    pub file: Option<PathBuf>,
+    /// Write grid.json, grid.csv, grid.md and the figures to this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print a JSON list with one object per cell on stdout and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs `grid`: exit code 0, 1 if no run at all could be made, 130 after Ctrl-C.
+///
+/// # Errors
+/// Kind `Setting` for a plan that can't be run, before anything is trained; whatever reading the
+/// data or writing the results says.
+pub fn grid(args: &GridArgs) -> Result<ExitCode> {
+    let plan = match &args.file {
+        Some(file) => args.plan.clone().over(Plan::read(file)?),
+        None => args.plan.clone(),
+    };
+    let grid = plan.grid()?;
+    grid.check()?;
+    let (names, activation) = (plan.models(), plan.activation()?);
+    names.iter().try_for_each(|name| names::model_name(name).map(|_| ()))?;
+    names::distinct("--model", &names)?;
+    let data = plan.data();
+    data.iter().try_for_each(|name| names::data_name(name).map(|_| ()))?;
+    names::distinct("--data", &data)?;
+    if let Some(out) = &args.out {
+        out::can_write(out)?;
+    }
+    let data: Vec<Dataset> = data
+        .iter()
+        .map(|name| names::data(name).map(|data| plan.cut(&data)))
+        .collect::<Result<_>>()?;
+    data.iter().try_for_each(|data| plan.check_for(data))?;
+    // All of them before anything is trained: one that does not suit its data ends the command.
+    for (data, name) in data.iter().flat_map(|data| names.iter().map(move |name| (data, name))) {
+        names::model(name, data, activation, 0)?;
+    }
+    let mut results = Vec::new();
+    'all: for data in &data {
+        for name in &names {
+            let result =
+                one(&grid, name, data, &|seed| names::model(name, data, activation, seed))?;
+            let interrupted = result.is_interrupted();
+            results.push(result);
+            if interrupted {
+                break 'all;
+            }
+        }
+    }
+    finish(args, &results)
+}
+
+/// One data set and model.
+fn one(
+    grid: &Grid,
+    name: &str,
+    data: &Dataset,
+    build: &dyn Fn(u64) -> Result<epsilab::nn::Model>,
+) -> Result<GridResult> {
+    let heading = format!("{grid}: {name} on {}", data.name());
+    grid.run_watched(build, data, &mut ToStderr::new(heading))
+}
+
+/// Shows and writes what there is.
+fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
+    let interrupted = results.iter().any(GridResult::is_interrupted);
+    let rows: Vec<Row> = results.iter().flat_map(GridResult::rows).collect();
+    let json = serde_json::to_string(&rows)
+        .map_err(|e| Error::new(ErrorKind::Io, "the results as JSON", e.to_string()))?;
+    let words: Vec<String> = results.iter().map(ToString::to_string).collect();
+    if interrupted {
+        let done: usize = results.iter().map(GridResult::runs).sum();
+        eprintln!(
+            "stopped after {done} finished runs, which are kept; the same command goes on from \
+             there"
+        );
+    } else if let Some(out) = &args.out {
+        out::write(out, &json, results)?;
+    }
+    match args.json {
+        // A script must not take half a list for the whole.
+        true if interrupted => {}
+        true => stdout::print(&json)?,
+        false => stdout::print(&words.join("\n\n"))?,
+    }
+    let any = rows.iter().any(|row| row.runs > 0);
+    for error in rows.iter().flat_map(|row| &row.errors) {
+        eprintln!("not made: {}", error.replace('\n', " "));
+    }
+    Ok(match (interrupted, any) {
+        (true, _) => ExitCode::from(130),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,331 @@
+//! The plan of a grid: options of the command, keys of a file, and what holds if neither says it.
+
+use std::path::Path;
+
+use clap::Args;
+use epsilab::data::Dataset;
+use epsilab::grid::{Grid, GridMethod, MaskKind};
+use epsilab::mask::DroppingRule;
+use epsilab::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer};
+use epsilab::nn::Activation;
+use epsilab::{Error, ErrorKind, Result};
+use serde::{Deserialize, Deserializer};
+
+/// The defaults, which train papernot_cnn on the built-in glyphs well: with clip 0.1 the learning
+/// rate of SGD is 4.
+const BATCH: usize = 1024;
+const CLIP: f64 = 0.1;
+const EPOCHS: f64 = 8.0;
+const EPSILON: f64 = 3.0;
+const SEEDS: u64 = 3;
+/// What Adam steps with unless told otherwise; its steps don't depend on the clip norm.
+const ADAM_RATE: f64 = 0.01;
+
+/// Everything that a plan can say. Lists are separated by commas on the command line.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// glyphs, patterns, sentences, mnist, fashion_mnist, cifar10, cifar100, ag_news
+    /// [default: glyphs]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[serde(deserialize_with = "one_or_many")]
+    data: Option<Vec<String>>,
+    /// papernot_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18, resnet50, bilstm,
+    /// mlp (one hidden layer of 64), linear [default: papernot_cnn]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[serde(deserialize_with = "one_or_many")]
+    model: Option<Vec<String>>,
+    /// dp-ssgd, dp-sgd, non-private [default: dp-ssgd]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[serde(deserialize_with = "one_or_many")]
+    method: Option<Vec<String>>,
+    /// How masks are made: random, synflow, dp-snip, snip (not private), magnitude
+    /// [default: synflow]
+    #[arg(long, value_name = "KIND")]
+    mask: Option<String>,
+    /// Pruning rates: shares of the weights that are not trained, 0 for none [default: 0]
+    #[arg(long, value_name = "RATES", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(alias = "pre-prune", deserialize_with = "one_or_many")]
+    pre_prune: Option<Vec<f64>>,
+    /// Dropping rates: shares of each tensor that a step leaves out, 0 for none [default: 0]
+    #[arg(long, value_name = "RATES", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    drop: Option<Vec<f64>>,
+    /// Which coordinates are dropped: random, magnitude (the smallest) [default: random]
+    #[arg(long, value_name = "RULE")]
+    #[serde(alias = "drop-rule")]
+    drop_rule: Option<String>,
+    /// Epsilons of the private runs [default: 3]
+    #[arg(long, value_name = "EPSILONS", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    epsilon: Option<Vec<f64>>,
+    /// Their delta [default: 1e-5]
+    #[arg(long, allow_hyphen_values = true)]
+    delta: Option<f64>,
+    /// How many seeds each cell is trained with: 0, 1, … [default: 3]
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Passes over the data [default: 8]
+    #[arg(long, value_name = "N", conflicts_with = "steps", allow_hyphen_values = true)]
+    epochs: Option<f64>,
+    /// Steps, instead of epochs
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+    /// Expected number of examples in a batch [default: 1024]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Clip norm of the private methods [default: 0.1]
+    #[arg(long, value_name = "C", allow_hyphen_values = true)]
+    clip: Option<f64>,
+    /// Learning rate of all methods [default: with sgd 0.4 / clip, without privacy 0.1; with adam
+    /// 0.01]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    lr: Option<f64>,
+    /// sgd (momentum 0.9), adam [default: sgd]
+    #[arg(long, value_name = "NAME")]
+    optimizer: Option<String>,
+    /// Activation of the model: tanh, relu, selu [default: the model's own]
+    #[arg(long, value_name = "NAME")]
+    activation: Option<String>,
+    /// Use only the first N training examples
+    #[arg(long, value_name = "N")]
+    train: Option<usize>,
+    /// Use only the first N test examples
+    #[arg(long, value_name = "N")]
+    test: Option<usize>,
+    /// Where to compute: only cpu today [default: cpu]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+}
+
+impl Plan {
+    /// Reads a plan from a file.
+    ///
+    /// # Errors
+    /// Kind `Io` if it can't be read; kind `Setting` if it is not the JSON of a plan: a key that no
+    /// option has is named.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::io(format!("reading the plan {}", path.display()), &e))?;
+        serde_json::from_str(&text).map_err(|e| {
+            Error::new(
+                ErrorKind::Setting,
+                format!("the plan {}", path.display()),
+                format!("is not one: {e}"),
+            )
+            .fix("see the example in `cargo lab grid --help`: keys are the names of the options")
+        })
+    }
+
+    /// This plan, and what it doesn't say as the other says it.
+    pub fn over(self, file: Self) -> Self {
+        // Epochs and steps are two words for one thing.
+        let said = self.epochs.is_some() || self.steps.is_some();
+        let (epochs, steps) =
+            if said { (self.epochs, self.steps) } else { (file.epochs, file.steps) };
+        Self {
+            data: self.data.or(file.data),
+            model: self.model.or(file.model),
+            method: self.method.or(file.method),
+            mask: self.mask.or(file.mask),
+            pre_prune: self.pre_prune.or(file.pre_prune),
+            drop: self.drop.or(file.drop),
+            drop_rule: self.drop_rule.or(file.drop_rule),
+            epsilon: self.epsilon.or(file.epsilon),
+            delta: self.delta.or(file.delta),
+            seeds: self.seeds.or(file.seeds),
+            epochs,
+            steps,
+            batch: self.batch.or(file.batch),
+            clip: self.clip.or(file.clip),
+            lr: self.lr.or(file.lr),
+            optimizer: self.optimizer.or(file.optimizer),
+            activation: self.activation.or(file.activation),
+            train: self.train.or(file.train),
+            test: self.test.or(file.test),
+            device: self.device.or(file.device),
+        }
+    }
+
+    /// Names of the data sets.
+    pub fn data(&self) -> Vec<String> {
+        self.data.clone().unwrap_or_else(|| vec!["glyphs".into()])
+    }
+
+    /// Names of the models.
+    pub fn models(&self) -> Vec<String> {
+        self.model.clone().unwrap_or_else(|| vec!["papernot_cnn".into()])
+    }
+
+    /// The activation, if one is asked for.
+    pub fn activation(&self) -> Result<Option<Activation>> {
+        let Some(name) = self.activation.as_deref() else { return Ok(None) };
+        let known =
+            [("tanh", Activation::Tanh), ("relu", Activation::Relu), ("selu", Activation::Selu)];
+        choose("--activation", name, &known).map(Some)
+    }
+
+    /// The part of the data that is used.
+    pub fn cut(&self, data: &Dataset) -> Dataset {
+        let train = self.train.unwrap_or(data.train().len());
+        data.limit(train, self.test.unwrap_or(data.test().len()))
+    }
+
+    /// The grid: everything but data and models.
+    pub fn grid(&self) -> Result<Grid> {
+        let device = self.device.as_deref().unwrap_or("cpu");
+        if device != "cpu" {
+            return Err(Error::setting("--device", device, "only the cpu trains privately today")
+                .fix("leave it out, or say cpu"));
+        }
+        for (name, examples) in [("--train", self.train), ("--test", self.test)] {
+            if examples == Some(0) {
+                return Err(Error::setting(name, 0, "an accuracy needs examples of both parts")
+                    .fix("use one or more"));
+            }
+        }
+        if let (Some(epochs), Some(_)) = (self.epochs, self.steps) {
+            return Err(Error::setting("epochs", epochs, "the plan says steps as well")
+                .fix("leave out one of the two"));
+        }
+        let names = self.method.clone().unwrap_or_else(|| vec!["dp-ssgd".into()]);
+        let methods: Vec<GridMethod> =
+            names.iter().map(|name| self.method(name)).collect::<Result<_>>()?;
+        let mut methods = methods.into_iter();
+        let Some(first) = methods.next() else {
+            return Err(Error::setting("--method", "[]", "a grid without values has no runs")
+                .fix("name a method, such as dp-ssgd"));
+        };
+        let mut grid = methods.fold(Grid::new(first), Grid::beside);
+        let rule = self.drop_rule.as_deref().unwrap_or("random");
+        let rules = [("random", DroppingRule::Random), ("magnitude", DroppingRule::Magnitude)];
+        let drop = self.drop.clone().unwrap_or_else(|| vec![0.0]);
+        grid = grid
+            .masks(self.mask.as_deref().unwrap_or("synflow").parse::<MaskKind>()?)
+            .pre_prune(self.pre_prune.clone().unwrap_or_else(|| vec![0.0]))
+            .drop_gradients(choose("--drop-rule", rule, &rules)?, drop)
+            .epsilon(self.epsilon.clone().unwrap_or_else(|| vec![EPSILON]))
+            .seeds(self.seeds.unwrap_or(SEEDS));
+        Ok(match self.delta {
+            Some(delta) => grid.delta(delta),
+            None => grid,
+        })
+    }
+
+    /// Refuses batches, epochs, steps and learning rates that these data don't allow, whatever the
+    /// method: of several data sets none is trained on then.
+    pub fn check_for(&self, data: &Dataset) -> Result<()> {
+        match self.method("non-private")? {
+            GridMethod::NonPrivate(method) => method.plan(data).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    fn method(&self, name: &str) -> Result<GridMethod> {
+        let optimizers = [("sgd", Optimizer::Sgd { momentum: 0.9 }), ("adam", Optimizer::Adam)];
+        let optimizer =
+            choose("--optimizer", self.optimizer.as_deref().unwrap_or("sgd"), &optimizers)?;
+        let rate = self.lr.or((optimizer == Optimizer::Adam).then_some(ADAM_RATE));
+        /// What all methods share.
+        macro_rules! with_settings {
+            ($method:expr) => {{
+                let mut method = $method
+                    .batch_size(self.batch.unwrap_or(BATCH))
+                    .epochs(self.epochs.unwrap_or(EPOCHS))
+                    .optimizer(optimizer);
+                if let Some(steps) = self.steps {
+                    method = method.steps(steps);
+                }
+                if let Some(rate) = rate {
+                    method = method.learning_rate(rate);
+                }
+                method
+            }};
+        }
+        let clip = self.clip.unwrap_or(CLIP);
+        match name {
+            "dp-sgd" => Ok(with_settings!(DpSgd::new().clip(clip)).into()),
+            "dp-ssgd" => Ok(with_settings!(DpSsgd::new().clip(clip)).into()),
+            "non-private" => Ok(with_settings!(NonPrivate::new()).into()),
+            _ => Err(Error::setting("--method", name, "there is no method of this name")
+                .fix("choose from dp-ssgd, dp-sgd, non-private")),
+        }
+    }
+}
+
+/// The value of this name.
+fn choose<T: Copy>(option: &str, name: &str, known: &[(&str, T)]) -> Result<T> {
+    known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        Error::setting(option, name, "there is no such choice")
+            .fix(format!("choose from {}", names.join(", ")))
+    })
+}
+
+/// `0.5` as well as `[0, 0.5]`.
+fn one_or_many<'de, D, T>(deserializer: D) -> std::result::Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Values<T> {
+        Many(Vec<T>),
+        One(T),
+    }
+    Ok(Some(match Values::deserialize(deserializer)? {
+        Values::Many(values) => values,
+        Values::One(value) => vec![value],
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        serde_json::from_str(text).expect(text)
+    }
+
+    #[test]
+    fn options_replace_what_the_file_says_key_by_key() {
+        let file = plan(r#"{"pre_prune": [0, 0.5], "drop": 0.3, "steps": 7, "seeds": 2}"#);
+        let flags = Plan { seeds: Some(5), epochs: Some(1.0), ..Plan::default() };
+        let both = flags.over(file);
+        assert_eq!((both.seeds, both.steps, both.epochs), (Some(5), None, Some(1.0)));
+        assert_eq!(
+            (both.pre_prune.as_deref(), both.drop.as_deref()),
+            (Some(&[0.0, 0.5][..]), Some(&[0.3][..]))
+        );
+        let grid = both.grid().expect("a grid");
+        assert_eq!(grid.len(), 10);
+        grid.check().expect("fine");
+    }
+
+    #[test]
+    fn a_key_that_no_option_has_is_named() {
+        let error = serde_json::from_str::<Plan>(r#"{"prune": [0.5]}"#).unwrap_err().to_string();
+        assert!(error.contains("`prune`") && error.contains("`pre_prune`"), "{error}");
+        assert!(serde_json::from_str::<Plan>(r#"{"seeds": "three"}"#).is_err());
+        assert!(plan(r#"{"pre_prune": []}"#).grid().expect("made").check().is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused() {
+        for (text, words) in [
+            (r#"{"device": "cuda"}"#, "only the cpu"),
+            (r#"{"mask": "snap"}"#, "synflow"),
+            (r#"{"method": "sgd"}"#, "dp-ssgd"),
+            (r#"{"method": []}"#, "no runs"),
+            (r#"{"drop_rule": "all"}"#, "random"),
+            (r#"{"optimizer": "lion"}"#, "adam"),
+            (r#"{"steps": 3, "epochs": 1}"#, "steps as well"),
+            (r#"{"test": 0}"#, "both parts"),
+        ] {
+            let error = plan(text).grid().expect_err(text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        assert!(plan(r#"{"activation": "gelu"}"#).activation().is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! How far a grid is, on stderr: one line per run, and on a terminal one that moves.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use epsilab::Error;
+use epsilab::grid::{CellRun, GridObserver, GridProgress};
+
+/// How often the moving line moves.
+const PACE: Duration = Duration::from_millis(500);
+
+/// Tells stderr.
+pub struct ToStderr {
+    /// Said before the first line: a plan that is refused gets an error and no heading.
+    heading: Option<String>,
+    shown: Option<Instant>,
+}
+
+impl ToStderr {
+    /// Under this heading.
+    pub fn new(heading: String) -> Self {
+        Self { heading: Some(heading), shown: None }
+    }
+
+    fn head(&mut self) {
+        if let Some(heading) = self.heading.take() {
+            eprintln!("{heading}");
+        }
+    }
+
+    /// A line that stays.
+    fn say(&mut self, line: &str) {
+        self.head();
+        let clear = if self.shown.take().is_some() { "\r\x1b[K" } else { "" };
+        eprintln!("{clear}{line}");
+    }
+}
+
+impl GridObserver for ToStderr {
+    fn progressed(&mut self, progress: &GridProgress<'_>) {
+        self.head();
+        let rested = self.shown.is_none_or(|shown| shown.elapsed() >= PACE);
+        if rested && std::io::stderr().is_terminal() {
+            let GridProgress { step, steps, .. } = progress;
+            let _ =
+                write!(std::io::stderr(), "\r\x1b[K{}; step {step}/{steps}", progress.how_far());
+            self.shown = Some(Instant::now());
+        }
+    }
+
+    fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
+        self.say(&progress.ended_line(run));
+    }
+
+    fn trouble(&mut self, error: &Error) {
+        self.say(&format!("the run is kept, but: {error}"));
+    }
+}

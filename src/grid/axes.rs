@@ -1,0 +1,255 @@
+//! What a grid is made of, checked before anything is trained.
+
+use std::fmt;
+
+use super::{GridMethod, GridObserver, GridResult, MaskKind, live::LiveGrid, run};
+use crate::data::Dataset;
+use crate::mask::{Dropping, DroppingRule};
+use crate::nn::{Family, Model, ModelBuilder};
+use crate::privacy::{Delta, Epsilon};
+use crate::store::{Store, home};
+use crate::{Error, ErrorKind, Result};
+
+/// What epsilons hold for unless said otherwise.
+const DEFAULT_DELTA: f64 = 1e-5;
+
+/// The axes of an accuracy grid: methods, epsilons, pruning rates, dropping rates, seeds.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let grid = Grid::new(DpSsgd::new().clip(0.1).batch_size(1024).epochs(5))
+///     .masks(MaskKind::Synflow)
+///     .pre_prune([0.0, 0.3, 0.6, 0.9])
+///     .drop_gradients(DroppingRule::Random, [0.0, 0.3, 0.6, 0.9])
+///     .epsilon([1.0, 3.0])
+///     .seeds(3);
+/// assert_eq!(grid.len(), 96);
+/// ```
+///
+/// # Guarantee
+/// Each run has its own (see its method) and is charged like any other run. Seeds are 0 to n-1,
+/// study mode: against somebody who knows them, and they are written here, the noise of these runs
+/// protects nothing. Looking at many runs costs what they cost together, which the result says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    pub(super) methods: Vec<GridMethod>,
+    pub(super) masks: MaskKind,
+    pub(super) pre_prune: Vec<f64>,
+    pub(super) rule: DroppingRule,
+    pub(super) drop: Vec<f64>,
+    epsilon: Option<Vec<f64>>,
+    delta: f64,
+    pub(super) seeds: u64,
+}
+
+/// One cell: what is trained with every seed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    /// Which of the grid's methods.
+    pub(super) method: usize,
+    /// What its runs are to spend; `None` without privacy, or where the method says it itself.
+    pub(super) epsilon: Option<f64>,
+    pub(super) pre_prune: f64,
+    pub(super) drop: f64,
+}
+
+impl Grid {
+    /// A grid of one cell and one seed: a method as it is, until axes are given.
+    pub fn new(method: impl Into<GridMethod>) -> Self {
+        Self {
+            methods: vec![method.into()],
+            masks: MaskKind::default(),
+            pre_prune: vec![0.0],
+            rule: DroppingRule::Random,
+            drop: vec![0.0],
+            epsilon: None,
+            delta: DEFAULT_DELTA,
+            seeds: 1,
+        }
+    }
+
+    /// One more method, compared under the same axes as far as they concern it.
+    pub fn beside(mut self, method: impl Into<GridMethod>) -> Self {
+        self.methods.push(method.into());
+        self
+    }
+
+    /// How masks are made; Synflow if not said.
+    pub fn masks(self, masks: MaskKind) -> Self {
+        Self { masks, ..self }
+    }
+
+    /// The pruning rates: shares of the weights that are not trained at all. 0 is no mask.
+    pub fn pre_prune(self, rates: impl IntoIterator<Item = f64>) -> Self {
+        Self { pre_prune: rates.into_iter().collect(), ..self }
+    }
+
+    /// The dropping rates: shares of each tensor's coordinates that a step leaves out, chosen by
+    /// this rule. 0 is no dropping.
+    pub fn drop_gradients(self, rule: DroppingRule, rates: impl IntoIterator<Item = f64>) -> Self {
+        Self { rule, drop: rates.into_iter().collect(), ..self }
+    }
+
+    /// The epsilons that private runs are calibrated to, in place of the method's own target.
+    pub fn epsilon(self, epsilons: impl IntoIterator<Item = f64>) -> Self {
+        Self { epsilon: Some(epsilons.into_iter().collect()), ..self }
+    }
+
+    /// The delta of these epsilons; 1e-5 if not said.
+    pub fn delta(self, delta: f64) -> Self {
+        Self { delta, ..self }
+    }
+
+    /// How many seeds each cell is trained with, from 0 on; 1 if not said. A seed decides the
+    /// initial model, batches, noise and random masks.
+    pub fn seeds(self, seeds: u64) -> Self {
+        Self { seeds, ..self }
+    }
+
+    /// How many runs these axes are.
+    pub fn len(&self) -> usize {
+        self.points().len().saturating_mul(usize::try_from(self.seeds).unwrap_or(usize::MAX))
+    }
+
+    /// Whether an axis is empty, so that there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Refuses axes that no run can be made of.
+    ///
+    /// # Errors
+    /// Kind `Setting`: an axis that is empty or names a value twice, no seeds, a rate outside
+    /// [0, 1), an epsilon or delta out of range, a method that says what the grid is to say, rates
+    /// for methods that have none.
+    pub fn check(&self) -> Result<()> {
+        self.methods.iter().try_for_each(GridMethod::check)?;
+        let names: Vec<&str> = self.methods.iter().map(GridMethod::name).collect();
+        distinct("method", &names)?;
+        let none = Vec::new();
+        let epsilons = self.epsilon.as_ref();
+        for (name, axis) in [
+            ("pre_prune", &self.pre_prune),
+            ("drop_gradients", &self.drop),
+            ("epsilon", epsilons.unwrap_or(&none)),
+        ] {
+            if axis.is_empty() && !(name == "epsilon" && epsilons.is_none()) {
+                return Err(Error::setting(name, "[]", "a grid without values has no runs")
+                    .fix("give at least one value, such as 0 for a rate"));
+            }
+            if name == "epsilon" {
+                axis.iter().try_for_each(|&epsilon| Epsilon(epsilon).check().map(|_| ()))?;
+            } else {
+                axis.iter()
+                    .try_for_each(|&rate| crate::mask::check_rate(name, rate).map(|_| ()))?;
+            }
+            distinct(name, axis)?;
+        }
+        Delta(self.delta).check()?;
+        if self.seeds == 0 {
+            return Err(Error::setting("seeds", 0, "a grid without seeds has no runs")
+                .fix("use at least 3 to tell effects from the noise of seeds"));
+        }
+        if self.seeds > 10_000 {
+            return Err(Error::setting("seeds", self.seeds, "a cell has at most 10,000 runs")
+                .fix("use 3 to 10"));
+        }
+        let rates = self.pre_prune.iter().chain(&self.drop);
+        if rates.clone().any(|&rate| rate > 0.0) && !self.methods.iter().any(|m| m.is_sparse()) {
+            return Err(Error::new(
+                ErrorKind::Setting,
+                "pruning or dropping rates in a grid of DP-SGD alone",
+                "DP-SGD trains every coordinate in every step",
+            )
+            .fix("use DpSsgd (dp-ssgd): with both rates at 0 it is DP-SGD"));
+        }
+        Ok(())
+    }
+
+    /// The cells, in the order they are shown.
+    pub(super) fn points(&self) -> Vec<Point> {
+        let mut points = Vec::new();
+        for (method, which) in self.methods.iter().enumerate() {
+            let epsilons: Vec<Option<f64>> = match &self.epsilon {
+                Some(epsilons) if which.is_private() => {
+                    epsilons.iter().copied().map(Some).collect()
+                }
+                _ => vec![None],
+            };
+            let (pruned, dropped) = match which.is_sparse() {
+                true => (self.pre_prune.as_slice(), self.drop.as_slice()),
+                false => (&[0.0][..], &[0.0][..]),
+            };
+            for &epsilon in &epsilons {
+                for &pre_prune in pruned {
+                    for &drop in dropped {
+                        points.push(Point { method, epsilon, pre_prune, drop });
+                    }
+                }
+            }
+        }
+        points
+    }
+
+    /// The target of a point's runs, if it is the grid that gives it.
+    pub(super) fn target(&self, point: &Point) -> Option<(Epsilon, Delta)> {
+        point.epsilon.map(|epsilon| (Epsilon(epsilon), Delta(self.delta)))
+    }
+
+    /// What is dropped in each step of a point's runs.
+    pub(super) fn dropping(&self, point: &Point) -> Option<Dropping> {
+        let dropping = match self.rule {
+            DroppingRule::Random => Dropping::random(point.drop),
+            DroppingRule::Magnitude => Dropping::magnitude(point.drop),
+        };
+        (point.drop > 0.0).then_some(dropping)
+    }
+
+    /// Makes every run that is not stored yet, each seed from an initial model of its own, and
+    /// shows live how far it is. An interrupt stops after the step that is being taken; what is
+    /// finished stays, and running the grid again goes on from there.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); if no model can be built for the data, or none of the cells can
+    /// be planned (a batch larger than the data, say): nothing is trained then. What concerns
+    /// only some cells, such as a target out of their reach, is in the result.
+    pub fn run<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<GridResult> {
+        let mut live = LiveGrid::default();
+        let build = |seed| model.clone().seed(seed).build();
+        let result = self.run_watched(&build, data, &mut live)?;
+        live.finish(&result);
+        Ok(result)
+    }
+
+    /// [`run`](Self::run) with a model for each seed from wherever you like, telling an observer
+    /// instead of showing anything. The model of a seed must be the same every time.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_watched(
+        &self,
+        build: &dyn Fn(u64) -> Result<Model>,
+        data: &Dataset,
+        observer: &mut dyn GridObserver,
+    ) -> Result<GridResult> {
+        run::run(self, build, data, &Store::at(home()), observer)
+    }
+}
+
+fn distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Result<()> {
+    let again = |(i, value): &(usize, &T)| values[..*i].contains(value);
+    match values.iter().enumerate().find(again) {
+        None => Ok(()),
+        Some((_, value)) => {
+            Err(Error::setting(name, value, "the grid names it twice").fix("name each value once"))
+        }
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.methods.iter().map(GridMethod::name).collect();
+        let (cells, seeds) = (self.points().len(), self.seeds);
+        write!(f, "grid of {}: {cells} cells, {seeds} seeds, {} runs", names.join(", "), self.len())
+    }
+}

@@ -1,0 +1,77 @@
+//! A grid, watched: one live display with what there is so far.
+
+use super::result::{CellResult, CellRun, GridResult};
+use super::table::{point, table};
+use super::{GridObserver, GridProgress};
+use crate::Error;
+use crate::show::{Bundle, LiveDisplay, display, format};
+
+/// Shows a grid while it goes, in one place of the notebook.
+#[derive(Default)]
+pub(super) struct LiveGrid {
+    display: LiveDisplay,
+}
+
+impl LiveGrid {
+    /// The last frame: the result.
+    pub(super) fn finish(&self, result: &GridResult) {
+        self.display.finish(&result.bundle());
+    }
+
+    fn draw(&self, line: impl FnOnce() -> String, cells: &[CellResult]) {
+        if !self.display.is_due() {
+            return;
+        }
+        let line = line();
+        let seeds = cells.iter().map(|cell| cell.runs.len()).max().unwrap_or(0).max(1);
+        let table = table(cells, seeds as u64);
+        let html = format!("<p>{}</p>\n{}", format::html_escape(&line), table.html());
+        self.display.update(&Bundle::text(format!("{line}\n\n{}", table.text())).with_html(html));
+    }
+}
+
+impl GridObserver for LiveGrid {
+    fn progressed(&mut self, progress: &GridProgress<'_>) {
+        let line = || {
+            let GridProgress { step, steps, seed, .. } = progress;
+            let cell = point(progress.cell);
+            format!("{}; now {cell}, seed {seed}: step {step}/{steps}", progress.how_far())
+        };
+        self.draw(line, progress.cells);
+    }
+
+    fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
+        self.draw(|| progress.ended_line(run), progress.cells);
+    }
+
+    fn trouble(&mut self, error: &Error) {
+        display(&Bundle::text(format!("the run is kept, but: {error}")));
+    }
+}
+
+impl GridProgress<'_> {
+    /// How far the grid is: `run 5 of 12, 42 s, about 1 min 10 s left`.
+    pub fn how_far(&self) -> String {
+        let left = match self.seconds_left {
+            Some(left) if self.done < self.all => {
+                format!(", about {} left", format::seconds(left))
+            }
+            _ => String::new(),
+        };
+        let (done, all) = (self.done, self.all);
+        format!("{done} of {all} runs, {}{left}", format::seconds(self.seconds))
+    }
+
+    /// One line about a run that has ended.
+    pub fn ended_line(&self, run: Result<&CellRun, &Error>) -> String {
+        let outcome = match run {
+            Ok(run) => {
+                let accuracy = run.accuracy.map_or("no test part".into(), super::table::percent);
+                let how = if run.restored { "shown again" } else { "trained" };
+                format!("{accuracy} ({how}, {})", format::seconds(run.seconds))
+            }
+            Err(error) => format!("failed: {}", error.to_string().replace('\n', " ")),
+        };
+        format!("{}; {}, seed {}: {outcome}", self.how_far(), point(self.cell), self.seed)
+    }
+}

@@ -1,0 +1,79 @@
+//! How the masks of a grid are made.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::Dataset;
+use crate::mask::{DpSnip, MagnitudeMask, PrePrune, RandomMask, Snip, Synflow};
+use crate::nn::Model;
+use crate::{Error, Result};
+
+/// How the masks of a grid are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum MaskKind {
+    /// [`RandomMask`]: data-free.
+    Random,
+    /// [`Synflow`]: data-free.
+    #[default]
+    Synflow,
+    /// [`DpSnip`]: one noisy release, paid for out of each run's epsilon.
+    DpSnip,
+    /// [`Snip`]: made from private examples without noise, so no epsilon covers the run.
+    Snip,
+    /// [`MagnitudeMask`] of the initial parameters: data-free.
+    Magnitude,
+}
+
+impl MaskKind {
+    const ALL: [Self; 5] = [Self::Random, Self::Synflow, Self::DpSnip, Self::Snip, Self::Magnitude];
+
+    /// The name, as on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Synflow => "synflow",
+            Self::DpSnip => "dp-snip",
+            Self::Snip => "snip",
+            Self::Magnitude => "magnitude",
+        }
+    }
+
+    /// Whether the recipe looks at the model before the plan is made, so that each seed needs a
+    /// plan of its own.
+    pub(super) fn is_made_before(self) -> bool {
+        self == Self::Snip
+    }
+
+    /// What a plan is told for this rate.
+    pub(super) fn recipe(self, rate: f64, model: &Model, data: &Dataset) -> Result<PrePrune> {
+        Ok(match self {
+            // Its seed follows from the run's.
+            Self::Random => RandomMask::prune(rate).into(),
+            Self::Synflow => Synflow::prune(rate).into(),
+            Self::DpSnip => DpSnip::prune(rate).into(),
+            Self::Snip => Snip::prune(rate).mask(model, data.train())?.into(),
+            Self::Magnitude => MagnitudeMask::prune(rate).into(),
+        })
+    }
+}
+
+impl FromStr for MaskKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            Error::setting("mask", name, "there is no mask of this name")
+                .fix(format!("choose from {}", Self::ALL.map(Self::name).join(", ")))
+        })
+    }
+}
+
+impl fmt::Display for MaskKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,247 @@
+//! The loop over all runs of a grid.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::axes::Point;
+use super::footer::Together;
+use super::result::{CellResult, CellRun, GridResult, Inner};
+use super::{Grid, GridObserver, GridProgress};
+use crate::data::Dataset;
+use crate::methods::Plan;
+use crate::nn::Model;
+use crate::privacy::Delta;
+use crate::store::{Store, run_id};
+use crate::train::{Listening, Observer, Progress, Run};
+use crate::{Error, ErrorKind, Result, show};
+
+/// Makes every run that the store does not hold yet.
+pub(super) fn run(
+    grid: &Grid,
+    build: &dyn Fn(u64) -> Result<Model>,
+    data: &Dataset,
+    store: &Store,
+    observer: &mut dyn GridObserver,
+) -> Result<GridResult> {
+    grid.check()?;
+    let listening = Listening::start();
+    let first = build(0)?;
+    let points = grid.points();
+    let plans: Vec<Result<Plan>> =
+        points.iter().map(|point| plan(grid, point, &first, data)).collect();
+    if plans.iter().all(Result::is_err)
+        && let Some(Err(error)) = plans.first()
+    {
+        return Err(error.clone());
+    }
+    let possible = plans.iter().filter(|plan| plan.is_ok()).count();
+    let mut going = Going {
+        cells: points.iter().zip(&plans).map(|(point, plan)| cell(grid, point, plan)).collect(),
+        done: 0,
+        all: possible * grid.seeds as usize,
+        began: Instant::now(),
+        trained: (0, 0.0),
+    };
+    let mut private = Vec::new();
+    let mut interrupted = false;
+    // Seeds outside: the whole map is there early, and gets finer.
+    'all: for seed in 0..grid.seeds {
+        let model = build(seed)?;
+        for (at, (point, planned)) in points.iter().zip(&plans).enumerate() {
+            let Ok(planned) = planned else { continue };
+            if listening.stop() {
+                interrupted = true;
+                break 'all;
+            }
+            let work = Work { seed, at, store, model: &model, data };
+            let plan = match grid.masks.is_made_before() && point.pre_prune > 0.0 && seed > 0 {
+                true => plan(grid, point, &model, data),
+                false => Ok(planned.clone()),
+            };
+            let outcome =
+                plan.and_then(|plan| work.run(&plan.with_seed(seed), &mut going, observer));
+            if let Ok(run) = &outcome
+                && run.interrupted()
+                && listening.stop()
+            {
+                interrupted = true;
+                break 'all;
+            }
+            let outcome = outcome.and_then(finished);
+            going.done += 1;
+            match &outcome {
+                Ok(run) => {
+                    if run.plan().is_private() {
+                        private.push((run.record().charged.clone(), run.plan().event()));
+                    }
+                    going.cells[at].runs.push(summary(seed, run, data.test().len()));
+                }
+                Err(error) => going.cells[at].errors.push(format!("seed {seed}: {error}")),
+            }
+            let told = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
+            going.tell_ended(&work, observer, told.as_ref().err());
+        }
+    }
+    let together = Together::of(store, data, private, going.delta())?;
+    Ok(GridResult(Arc::new(Inner {
+        data: data.name().to_owned(),
+        model: first.name().to_owned(),
+        test_examples: data.test().len(),
+        cells: going.cells,
+        seeds: grid.seeds,
+        all: points.len() * grid.seeds as usize,
+        interrupted,
+        together,
+    })))
+}
+
+/// The plan of a point, without its seed.
+fn plan(grid: &Grid, point: &Point, model: &Model, data: &Dataset) -> Result<Plan> {
+    let mask = match point.pre_prune > 0.0 {
+        true => Some(grid.masks.recipe(point.pre_prune, model, data)?),
+        false => None,
+    };
+    let method = &grid.methods[point.method];
+    method.plan(grid.target(point), mask, grid.dropping(point), data)
+}
+
+/// A cell without runs.
+fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
+    let privacy = plan.as_ref().ok().and_then(Plan::privacy);
+    let target = grid.target(point);
+    CellResult {
+        method: grid.methods[point.method].name(),
+        mask: (point.pre_prune > 0.0).then_some(grid.masks),
+        drop_rule: (point.drop > 0.0).then_some(grid.rule),
+        pre_prune: point.pre_prune,
+        drop: point.drop,
+        epsilon: point.epsilon.or_else(|| privacy.and_then(|p| p.target).map(|e| e.0)),
+        delta: target.map(|(_, delta)| delta.0).or_else(|| privacy.map(|p| p.delta.0)),
+        runs: Vec::new(),
+        errors: plan.as_ref().err().map(ToString::to_string).into_iter().collect(),
+    }
+}
+
+/// A run that ended at its last step; one that ended by itself before is no result.
+fn finished(run: Run) -> Result<Run> {
+    if !run.interrupted() {
+        return Ok(run);
+    }
+    let what =
+        format!("the run ended after {} of {} steps", run.record().steps, run.plan().steps());
+    Err(Error::new(ErrorKind::Io, what, "an example's file could not be read any more")
+        .fix("restore the file and run the grid again"))
+}
+
+fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
+    let record = run.record();
+    // A share of so many examples, whatever its last bit went through on the disk.
+    let exact = |share: f64| (share * test_examples as f64).round() / test_examples as f64;
+    CellRun {
+        seed,
+        id: record.id.clone(),
+        accuracy: record.test_accuracy.map(exact),
+        epsilon: record.epsilon,
+        seconds: record.seconds,
+        restored: run.is_restored(),
+        charged: record.charged.clone(),
+    }
+}
+
+/// How far the grid is.
+struct Going {
+    cells: Vec<CellResult>,
+    done: usize,
+    all: usize,
+    began: Instant,
+    /// Runs that were trained just now, and the seconds they took.
+    trained: (usize, f64),
+}
+
+impl Going {
+    fn progress(&self, work: &Work<'_>, step: u64, steps: u64) -> GridProgress<'_> {
+        let (runs, seconds) = self.trained;
+        let each = seconds / runs as f64;
+        GridProgress {
+            done: self.done,
+            all: self.all,
+            cell: &self.cells[work.at],
+            seed: work.seed,
+            step,
+            steps,
+            seconds: self.began.elapsed().as_secs_f64(),
+            seconds_left: (runs > 0).then(|| each * (self.all - self.done) as f64),
+            cells: &self.cells,
+        }
+    }
+
+    fn tell_ended(&self, work: &Work<'_>, observer: &mut dyn GridObserver, error: Option<&Error>) {
+        let outcome = match (error, self.cells[work.at].runs.last()) {
+            (Some(error), _) => Err(error),
+            (None, Some(run)) => Ok(run),
+            (None, None) => return,
+        };
+        observer.ended(&self.progress(work, 0, 0), outcome);
+    }
+
+    /// The delta that the costs are added up at: that of the first private cell.
+    fn delta(&self) -> Option<Delta> {
+        self.cells.iter().find_map(|cell| cell.delta).map(Delta)
+    }
+}
+
+/// One run.
+struct Work<'a> {
+    seed: u64,
+    /// Which cell.
+    at: usize,
+    store: &'a Store,
+    model: &'a Model,
+    data: &'a Dataset,
+}
+
+impl Work<'_> {
+    fn run(&self, plan: &Plan, going: &mut Going, observer: &mut dyn GridObserver) -> Result<Run> {
+        let Self { store, model, data, .. } = *self;
+        let id = run_id(plan, model, data)?;
+        if let Some(run) = store.known_run(&id, data)? {
+            return Ok(run);
+        }
+        let began = Instant::now();
+        let mut relay = Relay { work: self, going, observer };
+        let run = store.train(&id, plan, model, data, show::run_files, &mut relay)?;
+        going.trained = (going.trained.0 + 1, going.trained.1 + began.elapsed().as_secs_f64());
+        // As it is read back: numbers may change in their last bit on the way to the disk and
+        // back, and who runs the grid again must see the same ones.
+        match store.finished(&id) {
+            Ok(Some(stored)) => Ok(stored.as_trained()),
+            _ => Ok(run),
+        }
+    }
+}
+
+/// Passes a run's steps on.
+struct Relay<'a> {
+    work: &'a Work<'a>,
+    going: &'a Going,
+    observer: &'a mut dyn GridObserver,
+}
+
+impl Relay<'_> {
+    fn pass(&mut self, progress: &Progress<'_>) {
+        let (step, steps) = (progress.step, progress.plan.steps());
+        self.observer.progressed(&self.going.progress(self.work, step, steps));
+    }
+}
+
+impl Observer for Relay<'_> {
+    fn started(&mut self, progress: &Progress<'_>) {
+        self.pass(progress);
+    }
+    fn progressed(&mut self, progress: &Progress<'_>) {
+        self.pass(progress);
+    }
+    fn trouble(&mut self, error: &Error) {
+        self.observer.trouble(error);
+    }
+}

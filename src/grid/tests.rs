@@ -1,0 +1,161 @@
+//! What the lines under a grid's table say, from numbers made up here.
+
+use std::sync::Arc;
+
+use super::footer::Together;
+use super::result::{CellResult, CellRun, GridResult, Inner};
+use super::{csv, markdown};
+use crate::mask::DroppingRule;
+use crate::privacy::{Delta, Spent};
+use crate::{Error, ErrorKind};
+
+fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
+    CellRun {
+        seed,
+        id: format!("run{seed}"),
+        accuracy: Some(accuracy),
+        epsilon,
+        seconds: 1.5,
+        restored: false,
+        charged: None,
+    }
+}
+
+fn cell(drop: f64, epsilon: Option<f64>, accuracies: &[f64]) -> CellResult {
+    let runs = accuracies.iter().enumerate().map(|(i, &a)| run(i as u64, a, epsilon));
+    CellResult {
+        method: if epsilon.is_some() { "dp-ssgd" } else { "non-private" },
+        mask: None,
+        drop_rule: (drop > 0.0).then_some(DroppingRule::Random),
+        pre_prune: 0.0,
+        drop,
+        epsilon: epsilon.map(|_| 3.0),
+        delta: epsilon.map(|_| 1e-5),
+        runs: runs.collect(),
+        errors: Vec::new(),
+    }
+}
+
+fn spent(epsilon: f64) -> Spent {
+    Spent::new(epsilon, "pld")
+}
+
+fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
+    let own = cells.iter().flat_map(|c| &c.runs).filter(|run| run.epsilon.is_some()).count();
+    Inner {
+        data: "toys".into(),
+        model: "linear".into(),
+        test_examples: 1000,
+        all: cells.len() * seeds as usize,
+        cells,
+        seeds,
+        interrupted: false,
+        together: Together {
+            delta: Delta(1e-5),
+            own,
+            spent: Ok(spent(5.25)),
+            others: 0,
+            all: Ok(spent(5.25)),
+        },
+    }
+}
+
+fn two_cells() -> Inner {
+    // Variances 2e-4 and 0, one degree of freedom each: pooled 1e-4.
+    result(vec![cell(0.0, Some(2.9), &[0.90, 0.92]), cell(0.5, Some(3.0), &[0.8, 0.8])], 2)
+}
+
+fn of(inner: Inner) -> GridResult {
+    GridResult(Arc::new(inner))
+}
+
+#[test]
+fn cells_say_mean_spread_and_the_largest_epsilon() {
+    let result = of(two_cells());
+    let first = &result.cells()[0];
+    assert!((first.mean().unwrap() - 0.91).abs() < 1e-12);
+    assert!((first.std().unwrap() - 0.02f64 / 2f64.sqrt()).abs() < 1e-12);
+    assert_eq!(first.epsilon_spent(), Some(2.9));
+    let open = cell(0.0, None, &[0.9]);
+    assert_eq!((open.std(), open.epsilon_spent()), (None, None));
+    let json = serde_json::to_value(of(result_of_one()).rows()).unwrap();
+    assert!(json[0]["accuracy_std"].is_null(), "{json}");
+    assert_eq!(json[0]["accuracy_mean"], 0.5);
+    assert_eq!(json[0]["runs"], 1);
+}
+
+fn result_of_one() -> Inner {
+    result(vec![cell(0.0, Some(3.0), &[0.5])], 1)
+}
+
+#[test]
+fn the_size_of_noise_is_two_standard_errors_of_a_difference() {
+    let result = of(two_cells());
+    let threshold = result.noise_threshold().unwrap();
+    assert!((threshold - 2.0 * 0.01 * 1.0).abs() < 1e-12, "{threshold}");
+    let notes = result.notes().join("\n");
+    assert!(notes.contains("Differences below 2.0 points"), "{notes}");
+    assert!(notes.contains("2 degrees of freedom") && notes.contains("rough"), "{notes}");
+    let notes = of(result_of_one()).notes().join("\n");
+    assert!(notes.contains("One seed says nothing about noise"), "{notes}");
+    assert!(!notes.contains("Differences below"), "{notes}");
+}
+
+#[test]
+fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
+    let notes = of(two_cells()).notes().join("\n");
+    for words in
+        ["Private runs: 4 on toys", "epsilon 5.25 at delta", "is not covered", "study mode"]
+    {
+        assert!(notes.to_lowercase().contains(&words.to_lowercase()), "{words}: {notes}");
+    }
+    assert!(!notes.contains("other private runs"));
+    let mut more = two_cells();
+    more.together.others = 2;
+    more.together.all = Ok(spent(7.5));
+    let refusal = Error::new(ErrorKind::Accounting, "epsilon", "too much of it");
+    let notes = of(more.clone()).notes().join("\n");
+    assert!(notes.contains("With the 2 other private runs on record: epsilon 7.50"), "{notes}");
+    more.together.spent = Err(refusal);
+    let notes = of(more).notes().join("\n");
+    assert!(notes.contains("what no accountant can say") && notes.contains("too much"), "{notes}");
+    // One run chooses nothing; a run without privacy is no private run, and said to be none.
+    let notes = of(result_of_one()).notes().join("\n");
+    assert!(notes.contains("Private runs: 1 on") && !notes.contains("Choosing"), "{notes}");
+    let notes = of(result(vec![cell(0.0, None, &[0.9, 0.91])], 2)).notes().join("\n");
+    assert!(notes.contains("No epsilon covers 2") && !notes.contains("Private runs"), "{notes}");
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let mut inner = two_cells();
+    inner.cells[1].runs.pop();
+    inner.cells[1].errors.push("seed 1: the disk\n  what to do: look".into());
+    inner.interrupted = true;
+    let result = of(inner);
+    let notes = result.notes();
+    let line = notes.iter().find(|note| note.starts_with("Not made")).unwrap();
+    assert_eq!(line.lines().count(), 1);
+    assert!(line.contains("dropped 0.5") && line.contains("the disk"), "{line}");
+    let stopped = notes.last().unwrap();
+    assert!(stopped.contains("Stopped after 3 of 4 runs"), "{stopped}");
+    assert!(result.table().text().contains("1 of 2"));
+    assert!(markdown(&[result]).contains("80.00 (1 of 2 runs)"));
+}
+
+#[test]
+fn files_hold_every_run_and_every_cell() {
+    let results = [of(two_cells()), of(result(vec![cell(0.0, None, &[0.25])], 1))];
+    let text = csv(&results).unwrap();
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    assert_eq!(reader.headers().unwrap().len(), 13);
+    let lines: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(lines.len(), 5);
+    assert_eq!(&lines[2][4], "random");
+    assert_eq!((&lines[3][8], &lines[3][9], &lines[3][12]), ("1", "0.8", "run1"));
+    assert_eq!((&lines[4][2], &lines[4][7], &lines[4][10]), ("non-private", "", ""));
+    let text = markdown(&results);
+    assert!(text.contains("| pre-pruned | dropped 0 | dropped 0.5 |"), "{text}");
+    assert!(text.contains("| 0 | 91.00 ± 1.41 | 80.00 ± 0.00 |"), "{text}");
+    assert!(text.contains("## non-private\n"), "{text}");
+}

@@ -1,0 +1,121 @@
+//! Results as files for others: CSV, one line per run; Markdown, one table per method and epsilon.
+
+use super::draw::groups;
+use super::result::{CellResult, GridResult};
+use super::table::{axes, percent, points, rule_name};
+use crate::{Error, ErrorKind, Result};
+
+const COLUMNS: [&str; 13] = [
+    "data",
+    "model",
+    "method",
+    "mask",
+    "drop_rule",
+    "pre_prune",
+    "drop",
+    "epsilon",
+    "seed",
+    "accuracy",
+    "epsilon_spent",
+    "seconds",
+    "run",
+];
+
+/// The finished runs of several results as CSV, one line each under one head. What a run does not
+/// have (a mask, an epsilon) is left empty.
+///
+/// # Errors
+/// None that is known: the text is made in memory.
+pub fn csv(results: &[GridResult]) -> Result<String> {
+    let failed = |e: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::Io, "the runs of a grid, as CSV", e.to_string())
+    };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(COLUMNS).map_err(|e| failed(&e))?;
+    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for result in results {
+        for cell in result.cells() {
+            for run in &cell.runs {
+                let line = [
+                    result.data().to_owned(),
+                    result.model().to_owned(),
+                    cell.method.to_owned(),
+                    cell.mask.map(|mask| mask.to_string()).unwrap_or_default(),
+                    cell.drop_rule.map(rule_name).unwrap_or_default().to_owned(),
+                    cell.pre_prune.to_string(),
+                    cell.drop.to_string(),
+                    number(cell.epsilon),
+                    run.seed.to_string(),
+                    number(run.accuracy),
+                    number(run.epsilon),
+                    run.seconds.to_string(),
+                    run.id.clone(),
+                ];
+                writer.write_record(line).map_err(|e| failed(&e))?;
+            }
+        }
+    }
+    let bytes = writer.into_inner().map_err(|e| failed(&e))?;
+    String::from_utf8(bytes).map_err(|e| failed(&e))
+}
+
+/// Several results as Markdown: for each method and epsilon a table of mean ± standard deviation
+/// in percent, pruning rates down and dropping rates across, then the notes.
+pub fn markdown(results: &[GridResult]) -> String {
+    results.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+fn one(result: &GridResult) -> String {
+    let mut text = format!("# {} on {}\n", result.model(), result.data());
+    for group in groups(result.cells()) {
+        let first = &group[0];
+        let epsilon = first.epsilon.map(|epsilon| format!(", epsilon {epsilon}"));
+        text.push_str(&format!("\n## {}{}\n\n", first.method, epsilon.unwrap_or_default()));
+        text.push_str(&format!("Mean ± standard deviation in percent: {}.\n\n", axes(group)));
+        text.push_str(&map(group, result.0.seeds));
+    }
+    text.push('\n');
+    for note in result.notes() {
+        text.push_str(&format!("- {}\n", note.replace('|', "\\|")));
+    }
+    text
+}
+
+/// Pruning rates down, dropping rates across.
+fn map(cells: &[CellResult], seeds: u64) -> String {
+    let values = |of: fn(&CellResult) -> f64| {
+        let mut values = Vec::new();
+        cells.iter().map(of).for_each(|value| {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        });
+        values
+    };
+    let (rows, columns) = (values(|cell| cell.pre_prune), values(|cell| cell.drop));
+    let heads: String = columns.iter().map(|drop| format!(" dropped {drop} |")).collect();
+    let mut text = format!("| pre-pruned |{heads}\n|---:|{}\n", "---:|".repeat(columns.len()));
+    for row in rows {
+        let line: String = columns
+            .iter()
+            .map(|&drop| {
+                let found = cells.iter().find(|cell| (cell.pre_prune, cell.drop) == (row, drop));
+                format!(" {} |", found.map_or("-".to_owned(), |cell| entry(cell, seeds)))
+            })
+            .collect();
+        text.push_str(&format!("| {row} |{line}\n"));
+    }
+    text
+}
+
+fn entry(cell: &CellResult, seeds: u64) -> String {
+    let Some(mean) = cell.mean() else { return "-".into() };
+    let mut text = percent(mean).replace(" %", "");
+    if let Some(std) = cell.std() {
+        text.push_str(&format!(" ± {}", points(std)));
+    }
+    if cell.runs.len() as u64 != seeds {
+        text.push_str(&format!(" ({} of {seeds} runs)", cell.runs.len()));
+    }
+    text
+}

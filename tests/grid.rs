@@ -1,0 +1,244 @@
+//! Accuracy grids on small data, in a project of their own.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use epsilab::grid::{CellRun, GridObserver, GridProgress, GridResult, Quiet};
+use epsilab::nn::Model;
+use epsilab::prelude::*;
+
+/// One project folder for all tests of this program; each has data of its own.
+fn home() -> &'static PathBuf {
+    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let folder = HOME.get_or_init(|| tempfile::tempdir().expect("a temporary folder"));
+        // SAFETY: once, before anything in this program asks for the project's folder.
+        unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
+        folder.path().to_owned()
+    })
+}
+
+fn glyphs(seed: u64) -> Dataset {
+    home();
+    data::glyphs_with(300, 60, seed).expect("glyphs")
+}
+
+fn method() -> DpSsgd {
+    DpSsgd::new().clip(0.5).batch_size(50).steps(3)
+}
+
+fn made(grid: &Grid, data: &Dataset) -> Result<GridResult> {
+    grid.run_watched(&|seed| models::linear(data).seed(seed).build(), data, &mut Quiet)
+}
+
+fn ledger(data: &Dataset) -> String {
+    let path = home().join(format!("ledger/{}.jsonl", data.origin()));
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Counts what was trained and what was shown again.
+#[derive(Default)]
+struct Counts {
+    steps: usize,
+    trained: usize,
+    restored: usize,
+    failed: usize,
+}
+
+impl GridObserver for Counts {
+    fn progressed(&mut self, progress: &GridProgress<'_>) {
+        assert!(progress.done < progress.all && progress.step <= progress.steps);
+        self.steps += usize::from(progress.step > 0);
+    }
+    fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
+        assert!(progress.done <= progress.all);
+        match run {
+            Ok(run) if run.restored => self.restored += 1,
+            Ok(_) => self.trained += 1,
+            Err(_) => self.failed += 1,
+        }
+    }
+}
+
+#[test]
+fn every_cell_and_seed_is_one_run_and_the_same_again_trains_nothing() -> Result<()> {
+    let data = glyphs(1);
+    let grid = Grid::new(method())
+        .masks(MaskKind::Random)
+        .pre_prune([0.0, 0.5])
+        .drop_gradients(DroppingRule::Random, [0.0, 0.9])
+        .epsilon([2.0, 8.0])
+        .delta(1e-3)
+        .seeds(2);
+    let build = |seed| models::linear(&data).seed(seed).build();
+    let mut counts = Counts::default();
+    let first = grid.run_watched(&build, &data, &mut counts)?;
+    assert_eq!((grid.len(), first.cells().len(), first.runs()), (16, 8, 16));
+    assert_eq!((counts.trained, counts.restored, counts.failed), (16, 0, 0));
+    assert_eq!(counts.steps, 16 * 3);
+    let charged = ledger(&data);
+    assert_eq!(charged.lines().count(), 32, "a plan and its correction for each run");
+
+    let mut counts = Counts::default();
+    let again = grid.run_watched(&build, &data, &mut counts)?;
+    assert_eq!((counts.trained, counts.restored, counts.steps), (0, 16, 0));
+    assert_eq!(ledger(&data), charged, "nothing was spent");
+    assert_eq!(again.rows(), first.rows());
+    assert_eq!(again.to_string(), first.to_string());
+    assert_eq!(epsilab::grid::csv(&[again])?, epsilab::grid::csv(std::slice::from_ref(&first))?);
+
+    // Each cell is what it says: other rates, other seeds, other epsilons are other runs.
+    let mut ids: Vec<String> = first.rows().into_iter().flat_map(|row| row.run_ids).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 16);
+    for row in first.rows() {
+        let spent = row.epsilon_spent.expect("private");
+        let target = row.epsilon.expect("a target");
+        assert!(spent <= target && spent > 0.9 * target, "{spent} of {target}");
+        assert_eq!(
+            (row.mask.is_some(), row.drop_rule.is_some()),
+            (row.pre_prune > 0.0, row.drop > 0.0)
+        );
+        assert_eq!((row.delta, row.accuracies.len()), (Some(1e-3), 2));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cell_without_rates_is_plain_dp_sgd_and_shares_its_runs() -> Result<()> {
+    let data = glyphs(2);
+    let dense = DpSgd::new().clip(0.5).batch_size(50).steps(3);
+    let by_hand = dense
+        .clone()
+        .target(Epsilon(4.0), Delta(1e-5))
+        .seed(0)
+        .train(&models::linear(&data).seed(0).build()?, &data)?;
+    let grid = Grid::new(method())
+        .beside(dense)
+        .drop_gradients(DroppingRule::Magnitude, [0.0, 0.5])
+        .epsilon([4.0]);
+    let result = made(&grid, &data)?;
+    let rows = result.rows();
+    assert_eq!(
+        rows.iter().map(|row| row.method).collect::<Vec<_>>(),
+        ["dp-ssgd", "dp-ssgd", "dp-sgd"]
+    );
+    assert_eq!(rows[0].run_ids, [by_hand.record().id.clone()]);
+    assert_eq!(rows[0].run_ids, rows[2].run_ids);
+    assert_ne!(rows[0].run_ids, rows[1].run_ids);
+    assert_eq!(rows[0].accuracies, [by_hand.accuracy()]);
+    // Three cells, two private runs: the shared one costs once.
+    let notes = result.notes().join("\n");
+    assert!(notes.contains("Private runs: 2 on"), "{notes}");
+    let steps = by_hand.plan().event();
+    let both = privacy::epsilon(&[steps.clone(), steps], Delta(1e-5))?.epsilon;
+    let said = format!("epsilon {}", epsilab::show::format::eps(both));
+    assert!(notes.contains(&said), "{said} is not in {notes}");
+    Ok(())
+}
+
+#[test]
+fn other_runs_on_the_same_data_are_counted_beside_the_grid() -> Result<()> {
+    let data = glyphs(3);
+    let model = models::linear(&data).seed(9).build()?;
+    let other = DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(40).train(&model, &data)?;
+    let result = made(&Grid::new(method()).epsilon([2.0]).seeds(3), &data)?;
+    let notes = result.notes().join("\n");
+    assert!(notes.contains("Private runs: 3 on"), "{notes}");
+    assert!(notes.contains("With the 1 other private runs on record"), "{notes}");
+    let all = lab::ledger()?.epsilon(data.origin());
+    assert!(all > other.epsilon());
+    let said = format!("on record: epsilon {}", epsilab::show::format::eps(all));
+    assert!(notes.contains(&said), "{said} is not in {notes}");
+    Ok(())
+}
+
+#[test]
+fn a_cell_that_fails_takes_no_other_away() -> Result<()> {
+    let data = glyphs(4);
+    let diverging = NonPrivate::new().batch_size(50).steps(12).learning_rate(1e300);
+    let grid = Grid::new(method()).beside(diverging).epsilon([1e-6, 3.0]).delta(1e-30).seeds(2);
+    let mut counts = Counts::default();
+    let build = |seed| models::linear(&data).seed(seed).build();
+    let result = grid.run_watched(&build, &data, &mut counts)?;
+    let [unreachable, fine, broken] = result.cells() else { panic!("three cells") };
+    assert_eq!((fine.runs.len(), fine.errors.len()), (2, 0));
+    // A target out of reach is known before, and once; a run that diverges is one error each.
+    assert_eq!((unreachable.runs.len(), unreachable.errors.len()), (0, 1));
+    assert_eq!((broken.runs.len(), broken.errors.len()), (0, 2));
+    assert!(broken.errors[1].starts_with("seed 1: ") && broken.errors[1].contains("not finite"));
+    assert_eq!((counts.trained, counts.failed), (2, 2));
+    assert_eq!(unreachable.mean(), None);
+    let text = result.to_string();
+    assert_eq!(text.matches("Not made").count(), 3, "{text}");
+    let alone = made(&Grid::new(method()).epsilon([1e-6]).delta(1e-30), &data).unwrap_err();
+    assert!(unreachable.errors[0].starts_with(alone.to_string().lines().next().unwrap()));
+    Ok(())
+}
+
+#[test]
+fn axes_that_no_run_can_be_made_of_are_refused_before_anything_is_trained() {
+    let data = glyphs(5);
+    let grid = || Grid::new(method()).epsilon([2.0]);
+    let random = DroppingRule::Random;
+    let cases = [
+        ("pre_prune = 1", grid().pre_prune([0.0, 1.0])),
+        ("pre_prune = -0.1", grid().pre_prune([-0.1])),
+        ("pre_prune = NaN", grid().pre_prune([f64::NAN])),
+        ("pre_prune = []", grid().pre_prune([])),
+        ("drop_gradients = 1.5", grid().drop_gradients(random, [1.5])),
+        ("drop_gradients = 0.3", grid().drop_gradients(random, [0.3, 0.5, 0.3])),
+        ("epsilon = 0", grid().epsilon([0.0])),
+        ("epsilon = []", grid().epsilon([])),
+        ("epsilon = 2", grid().epsilon([2.0, 2.0])),
+        ("delta = 1", grid().delta(1.0)),
+        ("seeds = 0", grid().seeds(0)),
+        ("seeds = 18446744073709551615", grid().seeds(u64::MAX)),
+        ("method = dp-ssgd", grid().beside(method().clip(1.0))),
+        (".seed", Grid::new(method().seed(1)).epsilon([2.0])),
+        (".fresh", Grid::new(method().fresh()).epsilon([2.0])),
+        (".pre_prune", Grid::new(method().pre_prune(RandomMask::prune(0.5))).epsilon([2.0])),
+        ("DP-SGD alone", Grid::new(DpSgd::new()).epsilon([2.0]).pre_prune([0.5])),
+        ("batch_size = 301", Grid::new(method().batch_size(301)).epsilon([2.0, 3.0])),
+        ("neither a target", Grid::new(method())),
+    ];
+    for (words, grid) in cases {
+        let error = made(&grid, &data).expect_err(words);
+        assert_eq!(error.kind(), ErrorKind::Setting, "{words}: {error}");
+        assert!(error.to_string().contains(words), "{words}: {error}");
+    }
+    assert_eq!(ledger(&data), "", "nothing was charged");
+    let flat = |_| -> Result<Model> { models::papernot_cnn(&glyphs(5).limit(1, 0)).build() };
+    assert!(
+        Grid::new(method()).epsilon([2.0]).seeds(0).run_watched(&flat, &data, &mut Quiet).is_err()
+    );
+}
+
+#[test]
+fn the_builder_shows_the_grid_live_and_the_files_are_written() -> Result<()> {
+    let data = glyphs(6);
+    let grid = Grid::new(NonPrivate::new().batch_size(50).steps(2))
+        .drop_gradients(DroppingRule::Random, [0.0, 0.5])
+        .seeds(2);
+    let mut result = None;
+    let shown = epsilab::show::with_capture(|| {
+        result = Some(grid.run(&models::mlp(&data, &[8]), &data));
+    });
+    let result = result.expect("it ran")?;
+    let last = shown.last().expect("a last frame");
+    assert!(last.text.contains("4 of 4") || last.text.contains("2 of 2"), "{}", last.text);
+    assert_eq!(last.text, result.to_string());
+    assert!(last.html.as_ref().is_some_and(|html| html.contains("<table")));
+    let rows = result.rows();
+    assert!(rows.iter().all(|row| row.epsilon.is_none() && row.epsilon_spent.is_none()));
+    assert!(result.notes().join("\n").contains("No epsilon covers 4 of the runs"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    result.save_csv(folder.path().join("grid.csv"))?;
+    result.save_markdown(folder.path().join("grid.md"))?;
+    let csv = std::fs::read_to_string(folder.path().join("grid.csv")).expect("the csv");
+    assert_eq!(csv.lines().count(), 5);
+    assert!(result.save_csv(folder.path().join("no/such/folder.csv")).is_err());
+    Ok(())
+}
