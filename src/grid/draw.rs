@@ -1,7 +1,8 @@
 //! A grid as figures: heat maps and lines, made in the room of figures.
 
 use super::result::{CellResult, GridResult};
-use crate::show::Bundle;
+use crate::show::figures::{self, GridCell, GridFigure};
+use crate::show::{Bundle, format};
 
 /// The figures of a result, by name: for each method and epsilon one heat map and one of lines.
 pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
@@ -9,7 +10,7 @@ pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
     for group in groups(result.cells()) {
         let map: Vec<&CellResult> = group.iter().filter(|cell| cell.mean().is_some()).collect();
         if map.len() > 1 {
-            all.extend(drawn(&map));
+            all.extend(drawn(result, &map));
         }
     }
     all
@@ -20,21 +21,38 @@ pub(super) fn groups(cells: &[CellResult]) -> impl Iterator<Item = &[CellResult]
     cells.chunk_by(|a, b| (a.method, a.epsilon) == (b.method, b.epsilon))
 }
 
-/// The one place where figures are drawn.
-fn drawn(_cells: &[&CellResult]) -> Vec<(String, Bundle)> {
-    Vec::new()
+/// The heat map, and lines where more than one pruning rate was tried.
+fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
+    let [first, ..] = cells else { return Vec::new() };
+    let at = first.epsilon.map(|e| format!(", epsilon {}", format::eps(e))).unwrap_or_default();
+    let figure = GridFigure {
+        title: format!("{} of {} on {}{at}", first.method, result.model(), result.data()),
+        note: format!("Mean and standard deviation over {} seeds.", result.seeds()),
+        cells: cells.iter().map(|cell| cell_of(cell)).collect(),
+    };
+    let name = |kind: &str| match first.epsilon {
+        Some(epsilon) => format!("{kind}_{}_eps_{epsilon}", first.method),
+        None => format!("{kind}_{}", first.method),
+    };
+    let mut drawn = Vec::new();
+    // Cells that can't be drawn are in the table all the same.
+    if let Ok(map) = figures::accuracy_heat_map(&figure) {
+        drawn.push((name("heat_map"), map.bundle()));
+    }
+    if let Ok(lines) = figures::accuracy_lines(&figure) {
+        drawn.push((name("lines"), lines.bundle()));
+    }
+    drawn
 }
 
-/// Table, notes, and the figures one under the other.
+fn cell_of(cell: &CellResult) -> GridCell {
+    GridCell { pre_prune: cell.pre_prune, drop: cell.drop, accuracy: cell.accuracies() }
+}
+
+/// Table and notes.
 pub(super) fn bundle(result: &GridResult) -> Bundle {
-    let notes: Vec<String> = result
-        .notes()
-        .iter()
-        .map(|note| format!("<p>{}</p>", crate::show::format::html_escape(note)))
-        .collect();
-    let mut html = format!("{}\n{}", result.table().html(), notes.join("\n"));
-    for (_, figure) in figures(result) {
-        html.push_str(figure.svg.as_deref().unwrap_or_default());
-    }
+    let notes = result.notes();
+    let notes = notes.iter().map(|note| format!("<p>{}</p>", format::html_escape(note)));
+    let html = format!("{}\n{}", result.table().html(), notes.collect::<Vec<_>>().join("\n"));
     Bundle::text(result.to_string()).with_html(html)
 }

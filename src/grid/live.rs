@@ -13,9 +13,16 @@ pub(super) struct LiveGrid {
 }
 
 impl LiveGrid {
-    /// The last frame: the result.
+    /// The last frame: how many runs there are. The result shows itself.
     pub(super) fn finish(&self, result: &GridResult) {
-        self.display.finish(&result.bundle());
+        let (done, all) = (result.runs(), result.planned_runs());
+        let stopped = if result.is_interrupted() {
+            ": stopped; run this again to go on from there"
+        } else {
+            ""
+        };
+        let line = format!("{done} of {all} runs are finished{stopped}");
+        self.display.finish(&Bundle::text(line));
     }
 
     fn draw(&self, line: impl FnOnce() -> String, cells: &[CellResult]) {

@@ -55,7 +55,7 @@ impl MaskKind {
             Self::Random => RandomMask::prune(rate).into(),
             Self::Synflow => Synflow::prune(rate).into(),
             Self::DpSnip => DpSnip::prune(rate).into(),
-            Self::Snip => Snip::prune(rate).mask(model, data.train())?.into(),
+            Self::Snip => Snip::prune(rate).mask(model, data)?.into(),
             Self::Magnitude => MagnitudeMask::prune(rate).into(),
         })
     }

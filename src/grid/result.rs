@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::footer::Together;
 use super::{MaskKind, footer, statistics, table, write};
 use crate::mask::DroppingRule;
-use crate::show::{Bundle, Table};
+use crate::show::{self, Bundle, Table};
 use crate::train::Charged;
 use crate::{Error, Result};
 
@@ -154,6 +154,11 @@ impl GridResult {
         self.cells().iter().map(|cell| cell.runs.len()).sum()
     }
 
+    /// How many seeds each cell was to be trained with.
+    pub fn seeds(&self) -> u64 {
+        self.0.seeds
+    }
+
     /// How many runs it was to be.
     pub fn planned_runs(&self) -> usize {
         self.0.all
@@ -232,9 +237,15 @@ impl GridResult {
         super::draw::figures(self)
     }
 
-    /// Table, notes and figures.
+    /// Table and notes.
     pub fn bundle(&self) -> Bundle {
         super::draw::bundle(self)
+    }
+
+    /// Shows table and notes, then the figures.
+    pub fn show(&self) {
+        show::display(&self.bundle());
+        self.figures().iter().for_each(|(_, figure)| show::display(figure));
     }
 }
 

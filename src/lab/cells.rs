@@ -31,7 +31,6 @@ macro_rules! shown {
 
 shown!(Run, show::run_figure);
 shown!(Grid, |grid| Bundle::text(grid.to_string()));
-shown!(GridResult, GridResult::bundle);
 shown!(Preview, Preview::bundle);
 shown!(Statement, Statement::bundle);
 shown!(Checked, Checked::bundle);
@@ -63,7 +62,7 @@ macro_rules! shown_last {
     )*};
 }
 
-shown_last!(Chart, Figure, Table, Bundle);
+shown_last!(Chart, Figure, Table, Bundle, GridResult);
 
 /// A figure whose text begins with what the value says of itself.
 fn with_text(figure: Figure, first: String) -> Bundle {

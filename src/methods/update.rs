@@ -118,7 +118,7 @@ impl State {
     ) {
         let coordinates = (0..values.len()).filter(|&i| touches(i));
         match optimizer {
-            Optimizer::Sgd { momentum } if momentum == 0.0 => {
+            Optimizer::Sgd { momentum: 0.0 } => {
                 for i in coordinates {
                     values[i] -= learning_rate as f32 * gradient[i];
                 }
