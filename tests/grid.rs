@@ -228,9 +228,12 @@ fn the_builder_shows_the_grid_live_and_the_files_are_written() -> Result<()> {
     });
     let result = result.expect("it ran")?;
     let last = shown.last().expect("a last frame");
-    assert!(last.text.contains("4 of 4") || last.text.contains("2 of 2"), "{}", last.text);
-    assert_eq!(last.text, result.to_string());
-    assert!(last.html.as_ref().is_some_and(|html| html.contains("<table")));
+    assert_eq!(last.text, "4 of 4 runs are finished");
+    let shown = epsilab::show::with_capture(|| result.show());
+    assert_eq!(shown[0].text, result.to_string());
+    assert!(shown[0].html.as_ref().is_some_and(|html| html.contains("<table")));
+    assert!(shown.len() > 1, "no figures");
+    assert!(shown[1..].iter().all(|figure| figure.svg.is_some() && figure.png.is_some()));
     let rows = result.rows();
     assert!(rows.iter().all(|row| row.epsilon.is_none() && row.epsilon_spent.is_none()));
     assert!(result.notes().join("\n").contains("No epsilon covers 4 of the runs"));

@@ -95,7 +95,7 @@ fn random_dropping_is_uniform_over_coordinates_and_new_in_every_step() -> Result
     let mut together = 0u32;
     let mut last = Vec::new();
     for step in 0..steps {
-        let flags = flags(&*selector.next(model.network())?.unwrap(), entry);
+        let flags = flags(&selector.next(model.network())?.unwrap(), entry);
         assert!(step == 0 || flags != last, "step {step} selects what the one before did");
         flags.iter().zip(&mut times).filter(|(flag, _)| **flag).for_each(|(_, t)| *t += 1);
         together += u32::from(flags[0] && flags[1]);
@@ -125,7 +125,7 @@ fn rates_follow_their_schedule_and_seeds_repeat_a_selection() -> Result<()> {
     let dropping = Dropping::random(Rate::linear(0.0, 0.8));
     let select = |seed: u8| -> Result<Vec<Vec<bool>>> {
         let mut selector = Selector::new(None, Some(dropping), 9, [seed; 32]);
-        (0..9).map(|_| Ok(flags(&*selector.next(model.network())?.unwrap(), 0))).collect()
+        (0..9).map(|_| Ok(flags(&selector.next(model.network())?.unwrap(), 0))).collect()
     };
     let (first, again, other) = (select(1)?, select(1)?, select(2)?);
     assert_eq!(first, again);
@@ -147,7 +147,7 @@ fn magnitude_follows_the_parameters_and_ties_go_by_index() -> Result<()> {
             (0..shape.iter().product()).map(values).collect()
         })?;
         let rule = Some(Dropping::magnitude(0.5));
-        Ok(flags(&*Selector::new(None, rule, 1, [0; 32]).next(&network)?.unwrap(), 0))
+        Ok(flags(&Selector::new(None, rule, 1, [0; 32]).next(&network)?.unwrap(), 0))
     };
     assert_eq!(select(&|_| -1.0)?, [false, false, false, false, true, true, true, true]);
     let mixed = [0.5, -3.0, 0.0, 2.0, -0.1, 0.2, -9.0, 1.0];
