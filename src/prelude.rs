@@ -4,10 +4,9 @@ pub use crate::data::{self, Dataset, Examples};
 pub use crate::grid::{Grid, MaskKind};
 pub use crate::lab;
 pub use crate::layers;
-pub use crate::mask::DroppingRule;
 pub use crate::mask::{
-    DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Rate, Saliency, Snip, StateOfDropped,
-    Synflow,
+    self, DpSnip, Dropping, DroppingRule, MagnitudeMask, Mask, RandomMask, Rate, Saliency, Snip,
+    StateOfDropped, Synflow,
 };
 pub use crate::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer, Plan};
 pub use crate::nn::{self, Activation, Model, models};

@@ -27,7 +27,7 @@ fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
     let at = first.epsilon.map(|e| format!(", epsilon {}", format::eps(e))).unwrap_or_default();
     let figure = GridFigure {
         title: format!("{} of {} on {}{at}", first.method, result.model(), result.data()),
-        note: format!("Mean and standard deviation over {} seeds.", result.seeds()),
+        note: format!("Seeds 0 to {}, study mode.", result.seeds() - 1),
         cells: cells.iter().map(|cell| cell_of(cell)).collect(),
     };
     let name = |kind: &str| match first.epsilon {
