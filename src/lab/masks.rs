@@ -6,7 +6,7 @@ use crate::Result;
 use crate::data::Dataset;
 use crate::mask::{DpSnip, Mask, snip_check};
 use crate::nn::Model;
-use crate::privacy::Entry;
+use crate::privacy::{Entry, Event};
 use crate::store::{Store, home};
 use crate::train::Seeds;
 
@@ -15,7 +15,8 @@ impl DpSnip {
     /// [`epsilon_delta`](Self::epsilon_delta) or [`noise_multiplier`](Self::noise_multiplier).
     ///
     /// The release is charged to the data's ledger before it is made. Each call is a new release
-    /// and a new charge, also in study mode; `mask.saliency().unwrap().keep(0.5)` cuts masks of
+    /// and a new charge (save the mask to use it again), but in study mode, where the same call
+    /// gives the same mask again and is charged once; `mask.saliency().unwrap().keep(0.5)` cuts masks of
     /// other sizes from the same release for nothing.
     ///
     /// # Guarantee
@@ -36,13 +37,20 @@ impl DpSnip {
 fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Result<Mask> {
     let recipe = recipe.settled(None)?;
     snip_check(model, data.train())?;
-    let seeds = Seeds::new(recipe.study_seed(), &release_id(&recipe, model, data))?;
-    let run = format!("dp-snip-{}", Seeds::nonce()?);
-    let study = if recipe.study_seed().is_some() { ", study mode" } else { "" };
-    let note = format!("DP-SNIP mask on {}{study}", data.name());
-    store
-        .ledger(data)?
-        .record(&Entry::planned(&run, data.origin(), &recipe.event()?).note(note))?;
+    let id = release_id(&recipe, model, data);
+    let seeds = Seeds::new(recipe.study_seed(), &id)?;
+    let (run, study) = match recipe.study_seed() {
+        Some(_) => (format!("dp-snip-{}", &id[..16]), ", study mode"),
+        None => (format!("dp-snip-{}", Seeds::nonce()?), ""),
+    };
+    let (ledger, event) = (store.ledger(data)?, recipe.event()?);
+    // In study mode the same lines give the same mask to the bit: nothing new is released.
+    let known =
+        |(name, charged): &(String, Event)| *name == run && charged.reduced_to(&event).is_ok();
+    if !ledger.runs()?.iter().any(known) {
+        let note = format!("DP-SNIP mask on {}{study}", data.name());
+        ledger.record(&Entry::planned(&run, data.origin(), &event).note(note))?;
+    }
     let mut dropout = [0; 8];
     dropout.copy_from_slice(&seeds.masks[..8]);
     let seeds = (seeds.noise, u64::from_le_bytes(dropout));

@@ -62,7 +62,7 @@ impl Run {
             said += &format!("; every step leaves out {dropping}");
         }
         said.push('.');
-        if !released.is_empty() {
+        if !released.is_empty() && sparsity.not_private().is_none() {
             let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
             said += &format!(
                 " Choosing the mask was a release of its own on all training examples, counted in \
@@ -71,8 +71,8 @@ impl Run {
         }
         if sparsity.not_private().is_none() {
             said.push_str(
-                " Norm, clip and noise are those of the selected coordinates. Which these are \
-                 follows from earlier releases and from randomness apart from the data, so it \
+                " Norm, clip and noise are those of the selected coordinates. Which these are must \
+                 not depend on the data but through what is counted (see the badge); then it \
                  changes nothing in the accounting of the steps.",
             );
         }

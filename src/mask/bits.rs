@@ -220,17 +220,14 @@ impl Mask {
         Ok(model.with_network(model.network().filled(|path| zeroed.get(path).cloned())))
     }
 
-    /// What makes two masks the same to start a run from. Masks that go back to randomness nobody
-    /// chose count as the same if they were made in the same way, as models do.
+    /// What makes two masks the same to start a run from: the flags, whatever made them.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
-        let Inner { origin, zeroing, tensors, .. } = &*self.0;
-        hash.update(format!("{} {zeroing}", if origin.at_random { &origin.how } else { "" }));
+        let Inner { zeroing, tensors, .. } = &*self.0;
+        hash.update(format!("{zeroing}"));
         for tensor in tensors {
             hash.update(format!("{} {:?}", tensor.path, tensor.shape));
-            if !origin.at_random {
-                hash.update(tensor.kept.iter().map(|&kept| u8::from(kept)).collect::<Vec<_>>());
-            }
+            hash.update(tensor.kept.iter().map(|&kept| u8::from(kept)).collect::<Vec<_>>());
         }
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -238,7 +235,8 @@ impl Mask {
     /// The coordinates that both keep.
     ///
     /// # Errors
-    /// Kind `Model` if they are about different parameters, or nothing would be left of one.
+    /// Kind `Model` if they are about different parameters, nothing would be left of one, or one
+    /// freezes where the other sets to zero.
     pub fn intersect(&self, other: &Mask) -> Result<Mask> {
         self.combined(other, "and", |a, b| a && b)
     }
@@ -253,6 +251,11 @@ impl Mask {
 
     fn combined(&self, other: &Mask, word: &str, keep: fn(bool, bool) -> bool) -> Result<Mask> {
         self.same_tensors(other)?;
+        if self.is_zeroing() != other.is_zeroing() {
+            let what = "a mask that freezes and one that sets to zero";
+            let why = "it would not be clear what becomes of coordinates that are not kept";
+            return Err(Error::new(ErrorKind::Model, what, why).fix("say .zeroing() on both"));
+        }
         let pairs = self.tensors().iter().zip(other.tensors());
         let tensors = pairs.map(|(a, b)| Kept {
             kept: a.kept.iter().zip(&b.kept).map(|(&a, &b)| keep(a, b)).collect(),
@@ -262,9 +265,9 @@ impl Mask {
         let origin = Origin {
             how: format!("{} {word} {}", a.how, b.how),
             covered: both(&a.covered, &b.covered),
-            at_random: a.at_random || b.at_random,
         };
-        Self::made(tensors.collect(), origin)
+        let mask = Self::made(tensors.collect(), origin)?;
+        Ok(if self.is_zeroing() { mask.zeroing() } else { mask })
     }
 
     /// How two masks differ.

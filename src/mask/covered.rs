@@ -19,6 +19,9 @@ pub enum Covered {
         data: String,
         /// Its name in that data's ledger.
         run: String,
+        /// What has to hold beside: nobody knows the seed of its noise, say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        assumed: Option<String>,
     },
     /// Nothing is revealed if this holds.
     Assumption(String),
@@ -48,7 +51,12 @@ impl fmt::Display for Covered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DataFree => f.write_str("data-free: costs nothing"),
-            Self::Released { event, .. } => write!(f, "released privately ({event})"),
+            Self::Released { event, assumed: None, .. } => {
+                write!(f, "released privately ({event})")
+            }
+            Self::Released { event, assumed: Some(what), .. } => {
+                write!(f, "released privately ({event}) if {what}")
+            }
             Self::Assumption(what) => write!(f, "costs nothing if {what}"),
             Self::NotPrivate(why) => write!(f, "not private: {why}"),
         }
@@ -62,21 +70,12 @@ pub struct Origin {
     pub how: String,
     /// What the choice reveals; several where masks were combined.
     pub covered: Vec<Covered>,
-    /// The choice goes back to randomness that nobody chose (no seed), so that another time
-    /// another mask comes out of the same lines.
-    #[serde(default)]
-    pub at_random: bool,
 }
 
 impl Origin {
     /// An origin with one cover.
     pub fn new(how: impl Into<String>, covered: Covered) -> Self {
-        Self { how: how.into(), covered: vec![covered], at_random: false }
-    }
-
-    /// The same, of randomness that nobody chose.
-    pub fn at_random(self, at_random: bool) -> Self {
-        Self { at_random, ..self }
+        Self { how: how.into(), covered: vec![covered] }
     }
 }
 

@@ -51,7 +51,7 @@ impl MagnitudeMask {
             shape: p.shape,
             values: values.into_iter().map(|v| f64::from(v).abs()).collect(),
         });
-        Saliency::new("magnitude", of_parameters(model), model.is_at_random(), scores.collect())
+        Saliency::new("magnitude", of_parameters(model), scores.collect())
     }
 
     /// The mask for a model.
@@ -64,7 +64,7 @@ impl MagnitudeMask {
 }
 
 /// What a function of the model's parameters reveals.
-pub(super) fn of_parameters(model: &Model) -> Covered {
+pub(in crate::mask) fn of_parameters(model: &Model) -> Covered {
     if model.is_initial() {
         return Covered::DataFree;
     }

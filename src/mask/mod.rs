@@ -29,6 +29,7 @@ pub use bits::{Kept, Mask, Overlap};
 pub use covered::{Covered, Origin};
 pub use dropping::{Dropping, DroppingRule, Selector};
 pub use magnitude::MagnitudeMask;
+pub(crate) use plan::assumptions;
 pub use plan::{PrePrune, Sparsity, StateOfDropped};
 pub use random::RandomMask;
 pub(crate) use rate::check_rate;

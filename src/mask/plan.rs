@@ -169,7 +169,7 @@ impl Sparsity {
     pub(crate) fn released_before(&self, data_origin: &str) -> Vec<(String, Event)> {
         let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
         let releases = covered.filter_map(|covered| match covered {
-            Covered::Released { event, data, run } if data == data_origin => {
+            Covered::Released { event, data, run, .. } if data == data_origin => {
                 Some((run.clone(), event.clone()))
             }
             _ => None,
@@ -197,16 +197,21 @@ impl Sparsity {
             _ => None,
         })
     }
+}
 
-    /// What has to hold for the mask to cost no more than is charged.
-    pub(crate) fn assumptions(&self) -> Vec<String> {
-        let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
-        let assumed = covered.filter_map(|covered| match covered {
-            Covered::Assumption(what) => Some(format!("of the mask: {what}")),
-            _ => None,
-        });
-        assumed.collect()
-    }
+/// What has to hold for a mask to cost no more than is charged, in a run on the data of this
+/// origin.
+pub(crate) fn assumptions(covered: &[Covered], data_origin: Option<&str>) -> Vec<String> {
+    let of = |covered: &Covered| match covered {
+        Covered::Assumption(what) => vec![what.clone()],
+        Covered::Released { data, assumed, .. } => {
+            let elsewhere = data_origin.is_some_and(|origin| origin != data);
+            let apart = "nobody is in both these data and those it was released on";
+            assumed.iter().cloned().chain(elsewhere.then(|| apart.to_owned())).collect()
+        }
+        _ => Vec::new(),
+    };
+    covered.iter().flat_map(of).map(|what| format!("of the mask: {what}")).collect()
 }
 
 impl fmt::Display for Sparsity {

@@ -73,7 +73,7 @@ impl RandomMask {
             Kept { path: parameter.path, shape: parameter.shape, kept }
         });
         let how = format!("random, {} dropped", in_percent(rate));
-        let origin = Origin::new(how, Covered::DataFree).at_random(self.seed.is_none());
+        let origin = Origin::new(how, Covered::DataFree);
         Mask::made(tensors.collect(), origin)
     }
 }

@@ -25,13 +25,12 @@ pub struct Scores {
 pub struct Saliency {
     how: String,
     covered: Covered,
-    at_random: bool,
     tensors: Arc<[Scores]>,
 }
 
 impl Saliency {
-    pub(crate) fn new(how: &str, covered: Covered, at_random: bool, tensors: Vec<Scores>) -> Self {
-        Self { how: how.to_owned(), covered, at_random, tensors: tensors.into() }
+    pub(crate) fn new(how: &str, covered: Covered, tensors: Vec<Scores>) -> Self {
+        Self { how: how.to_owned(), covered, tensors: tensors.into() }
     }
 
     /// The rule, in words.
@@ -79,7 +78,7 @@ impl Saliency {
             shape: scores.shape.clone(),
             kept,
         });
-        let origin = Origin::new(how, self.covered.clone()).at_random(self.at_random);
+        let origin = Origin::new(how, self.covered.clone());
         Ok(Mask::made(tensors.collect(), origin)?.with_saliency(self.clone()))
     }
 }

@@ -20,7 +20,8 @@ pub mod non_private;
 
 pub use batches::Batches;
 pub use dp_sgd::DpSgd;
-pub use dp_ssgd::{Coordinates, DpSsgd, MaskSeeds};
+pub use dp_ssgd::DpSsgd;
+pub(crate) use dp_ssgd::{Coordinates, MaskSeeds};
 pub use non_private::NonPrivate;
 pub use optimizer::Optimizer;
 pub use plan::{Plan, Privacy, Settings};

@@ -5,7 +5,7 @@ use crate::engine::ClipRule;
 use crate::mask::Sparsity;
 use crate::methods::Optimizer;
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 /// The settings that every method shares. Each method's builder fills them in.
@@ -324,6 +324,18 @@ impl Plan {
     /// a given mask was made. That has been charged already.
     pub fn releases_after(&self, steps: u64) -> Vec<Event> {
         self.before.iter().cloned().chain([self.event_after(steps)]).collect()
+    }
+
+    /// Refuses other data than those whose releases the plan counts.
+    pub(crate) fn check_releases_before(&self, data: &Dataset) -> Result<()> {
+        let released = self.sparsity().map(|s| s.released_before(data.origin()));
+        let released = released.unwrap_or_default();
+        if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {
+            return Ok(());
+        }
+        let why = format!("the mask has cost something else on {}", data.name());
+        Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
+            .fix("make the plan from the data that it is followed on"))
     }
 
     /// What the first `steps` steps cost at the plan's delta, by the headline accountant; `None`

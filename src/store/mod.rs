@@ -130,7 +130,8 @@ impl Store {
         }
         let model = models::load(folder.join("model.safetensors"))?;
         let path = folder.join("mask.safetensors");
-        let mask = path.is_file().then(|| Mask::load(&path)).transpose()?;
+        let pruned = record.plan.sparsity().is_some_and(|sparsity| sparsity.pre_prune.is_some());
+        let mask = (pruned || path.is_file()).then(|| Mask::load(&path)).transpose()?;
         let path = folder.join("touched.json");
         let touched = path.is_file().then(|| read_json(&path)).transpose()?;
         Ok(Some(Run::restored(record, model, mask, touched)))

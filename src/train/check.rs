@@ -3,7 +3,7 @@
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
-use crate::privacy::Ledger;
+use crate::privacy::{Event, Ledger};
 use crate::{Error, ErrorKind, Result};
 
 /// Refuses to train with parts that were made for different data: the sampling rate, the divisor
@@ -43,6 +43,7 @@ pub(super) fn belong_together(
     if ledger.path().is_some() {
         mask_is_charged(plan, data, ledger)?;
     }
+    plan.check_releases_before(data)?;
     let fits = model.input_shape() == data.shape() && model.classes() == data.classes();
     if fits {
         plan.augment().map_or(Ok(()), |augment| augment.check(data.shape()))?;
@@ -71,8 +72,16 @@ fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
     let Some(sparsity) = plan.sparsity() else { return Ok(()) };
     let released = sparsity.released_before(data.origin());
     let known = if released.is_empty() { Vec::new() } else { ledger.runs()? };
-    // The event too: who edits a mask's file must not make it cheaper.
-    match released.iter().find(|release| !known.contains(release)) {
+    // The event too: who edits a mask's file must not make it cheaper. A mask that was made within
+    // a run is charged as a part of it.
+    let charges = |charged: &Event, event: &Event| match charged {
+        Event::Composed { events } => events.iter().any(|part| part.reduced_to(event).is_ok()),
+        one => one.reduced_to(event).is_ok(),
+    };
+    let is_known = |(run, event): &(String, Event)| {
+        known.iter().any(|(name, charged)| name == run && charges(charged, event))
+    };
+    match released.iter().find(|release| !is_known(release)) {
         None => Ok(()),
         Some((run, event)) => Err(Error::new(
             ErrorKind::Ledger,

@@ -18,7 +18,8 @@ use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, check};
 /// # Guarantee
 /// Every release, that of a mask by DP-SNIP included, is charged before it is used; training without privacy is charged too, as an
 /// event that no accountant accepts. Sampler, noise and ledger all read `plan`; the loop hands
-/// nothing but [`Mechanism::release`] to the optimizer.
+/// nothing but [`Mechanism::release`] to the optimizer. In study mode, `id` must be another one for
+/// every other plan, mask, model or data: runs of the same name and seed have the same noise.
 ///
 /// A run ends early, and keeps its model, where an example's file can no longer be read. All files
 /// were read when their folder was opened: the assumption is that what breaks later is the disk's
@@ -38,7 +39,7 @@ pub fn fit(
     observer: &mut dyn Observer,
 ) -> Result<Run> {
     check::belong_together(plan, model, data, ledger)?;
-    let seeds = Seeds::new(plan.seed(), id)?;
+    let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
     let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
     let attempt = format!("{id}-{}", Seeds::nonce()?);
@@ -63,6 +64,7 @@ pub fn fit(
         plan: plan.clone(),
         data: data.name().to_owned(),
         data_hash: data.hash().to_owned(),
+        warm_start: !model.is_initial(),
         charged: Some(Charged { origin: data.origin().to_owned(), run: attempt }),
         ending: if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted },
         steps,
@@ -80,6 +82,15 @@ pub fn fit(
         observer.trouble(error);
     }
     Ok(run)
+}
+
+/// What a study seed's streams go by: the run's name and, where that does not say it, the values of
+/// initial parameters that nobody chose. Runs from other parameters must not share their noise.
+fn stream(id: &str, model: &Model) -> String {
+    match model.is_at_random() {
+        true => format!("{id} {}", model.with_network(model.network().clone()).fingerprint()),
+        false => id.to_owned(),
+    }
 }
 
 /// What the steps of a run begin with.

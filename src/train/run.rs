@@ -1,6 +1,6 @@
 //! A run: what training gives back.
 
-use crate::mask::{Mask, Touched};
+use crate::mask::{self, Mask, Touched};
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::Rounded;
@@ -44,6 +44,10 @@ pub struct RunRecord {
     /// Where it is charged; unknown for runs stored before this was recorded.
     #[serde(default)]
     pub charged: Option<Charged>,
+    /// Training started from parameters that were not just drawn: trained before, read from a
+    /// file, or those of a module of the user's own.
+    #[serde(default)]
+    pub warm_start: bool,
     /// How it ended.
     pub ending: Ending,
     /// Steps taken.
@@ -151,7 +155,17 @@ impl Run {
             if let Some(why) = sparsity.not_private() {
                 return Badge::None(format!("the mask: {why}"));
             }
-            assumptions.extend(sparsity.assumptions());
+        }
+        if let Some(mask) = self.mask() {
+            let origin = record.charged.as_ref().map(|charged| charged.origin.as_str());
+            assumptions.extend(mask::assumptions(&mask.origin().covered, origin));
+        }
+        if record.warm_start {
+            assumptions.push(
+                "the parameters that training started from do not come from these data, or from \
+                 private runs that are counted too"
+                    .to_owned(),
+            );
         }
         if record.plan.seed().is_some() {
             assumptions.push(

@@ -24,7 +24,9 @@ fn a_mask_is_charged_and_says_where() -> Result<()> {
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let recipe = DpSnip::keep(0.3).epsilon_delta(Epsilon(0.5), DELTA);
     let mask = recipe.mask(&model, &data)?;
-    let [Covered::Released { event, data: origin, run }] = &mask.origin().covered[..] else {
+    let [Covered::Released { event, data: origin, run, assumed: None }] =
+        &mask.origin().covered[..]
+    else {
         panic!("{mask}")
     };
     assert_eq!(origin, data.origin());

@@ -570,11 +570,8 @@ fn the_mask_is_data_free_for_fresh_parameters_only() {
     let fresh = models::mlp(&data, &[9]).seed(3).build().unwrap();
     let mask = Synflow::keep(0.5).mask(&fresh).unwrap();
     assert_eq!(mask.origin().covered, [Covered::DataFree]);
-    assert!(!mask.origin().at_random);
     assert_eq!(mask.origin().how, "Synflow, 50 % dropped");
     assert_eq!(mask.fingerprint(), Synflow::keep(0.5).mask(&fresh).unwrap().fingerprint());
-    let drawn = models::mlp(&data, &[9]).build().unwrap();
-    assert!(Synflow::keep(0.5).mask(&drawn).unwrap().origin().at_random);
     let trained = fresh.with_network(fresh.network().clone());
     let mask = Synflow::keep(0.5).mask(&trained).unwrap();
     assert!(matches!(mask.origin().covered[..], [Covered::Assumption(_)]));

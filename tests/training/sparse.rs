@@ -152,6 +152,78 @@ fn a_mask_made_before_counts_towards_the_target_and_must_be_on_record() -> Resul
 }
 
 #[test]
+fn a_start_that_is_not_fresh_and_a_study_mask_are_assumptions() -> Result<()> {
+    let data = glyphs(78);
+    let fresh = models::papernot_cnn(&data).seed(1).build()?;
+    let raw = NonPrivate::new().batch_size(250).steps(2).train(&fresh, &data)?.model();
+    let starts: [DpSsgd; 3] = [
+        settings().steps(2).pre_prune(MagnitudeMask::keep(0.1)),
+        settings().steps(2).pre_prune(RandomMask::keep(0.01)),
+        DpSsgd::from(settings().steps(2)),
+    ];
+    for method in starts {
+        let badge = method.train(&raw, &data)?.badge().to_string();
+        assert!(badge.contains("started from do not come from these data"), "{badge}");
+        assert_eq!(method.train(&fresh, &data)?.badge().to_string(), "proved");
+    }
+    let by_size = settings().steps(2).pre_prune(MagnitudeMask::keep(0.1)).train(&raw, &data)?;
+    assert!(by_size.badge().to_string().contains("of the mask: the model it was made from"));
+
+    let recipe = DpSnip::keep(0.5).noise_multiplier(20.0).seed(1);
+    let mask = recipe.mask(&fresh, &data)?;
+    let run = settings().steps(2).pre_prune(&mask).train(&fresh, &data)?;
+    assert!(run.badge().to_string().contains("study mode"), "{}", run.badge());
+    // The same lines again: the same mask, charged once, and the run is found.
+    let spent = lab::ledger()?.epsilon(data.origin());
+    let again = recipe.mask(&fresh, &data)?;
+    assert_eq!(again, mask);
+    assert!(settings().steps(2).pre_prune(&again).train(&fresh, &data)?.is_restored());
+    assert_eq!(lab::ledger()?.epsilon(data.origin()), spent);
+    Ok(())
+}
+
+#[test]
+fn the_mask_of_a_run_serves_another_run_and_is_counted_there() -> Result<()> {
+    let data = glyphs(79);
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let first = settings().steps(2).pre_prune(DpSnip::keep(0.5)).train(&model, &data)?;
+    let mask = first.mask().expect("a mask");
+    let second = settings().steps(3).pre_prune(&mask).train(&model, &data)?;
+    assert_eq!(second.record().events.len(), 2);
+    assert!(second.epsilon() <= 8.0 && second.epsilon() > 7.8, "{second}");
+    Ok(())
+}
+
+#[test]
+fn a_plan_is_followed_on_the_data_whose_releases_it_counts() -> Result<()> {
+    let (data, others) = (glyphs(80), glyphs(81));
+    let model = models::papernot_cnn(&data).seed(1).build()?;
+    let mask = DpSnip::keep(0.5).noise_multiplier(20.0).mask(&model, &data)?;
+    let plan = settings().steps(2).pre_prune(&mask).plan(&others)?;
+    let ledger = home().join("ledger").join(format!("{}.jsonl", data.origin()));
+    let error = fit("elsewhere", &plan, &model, &data, &Ledger::open(&ledger)?, &mut Silent);
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("a plan for other data"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn what_steps_leave_out_does_not_depend_on_the_data() -> Result<()> {
+    let run = |data: Dataset, dropping| {
+        let model = models::papernot_cnn(&data).seed(1).build()?;
+        let plan = settings().steps(4).seed(3).drop_gradients(dropping).plan(&data)?;
+        let ledger = Ledger::in_memory();
+        Ok::<_, Error>(fit("the same", &plan, &model, &data, &ledger, &mut Silent)?.touched())
+    };
+    let random = || Dropping::random(0.5);
+    assert!(run(glyphs(82), random())? == run(glyphs(83), random())?);
+    // Magnitudes follow the parameters, which earlier, noisy steps have moved.
+    let magnitude = || Dropping::magnitude(0.5);
+    assert!(run(glyphs(82), magnitude())? != run(glyphs(83), magnitude())?);
+    Ok(())
+}
+
+#[test]
 fn a_mask_from_private_data_without_noise_voids_the_guarantee() -> Result<()> {
     let data = glyphs(76);
     let model = models::papernot_cnn(&data).seed(1).build()?;

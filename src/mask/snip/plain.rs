@@ -50,7 +50,7 @@ impl Snip {
         let scores = Sensitivities::scores(&sum, &prunable, examples.len());
         let why = "SNIP looked at the training examples without noise";
         let covered = Covered::NotPrivate(why.to_owned());
-        Ok(Saliency::new("SNIP", covered, model.is_at_random(), scores))
+        Ok(Saliency::new("SNIP", covered, scores))
     }
 
     /// The mask for a model on the training part of `data`.

@@ -8,6 +8,7 @@ use super::noise::Noise;
 use super::sensitivities::{CHUNK, Sensitivities};
 use crate::data::Examples;
 use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
+use crate::mask::magnitude::of_parameters;
 use crate::mask::rate::{check_rate, in_percent};
 use crate::mask::{Covered, Mask, Saliency};
 use crate::nn::Model;
@@ -179,9 +180,25 @@ impl DpSnip {
         let (sum, prunable) = self.noisy_sum(model, examples, seeds)?;
         let scores = Sensitivities::scores(&sum, &prunable, examples.len());
         let how = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
-        let covered = Covered::Released { event, data: data.to_owned(), run: run.to_owned() };
-        let at_random = self.seed.is_none() || model.is_at_random();
-        Saliency::new(&how, covered, at_random, scores).prune(rate)
+        let (data, run) = (data.to_owned(), run.to_owned());
+        let covered = Covered::Released { event, data, run, assumed: self.assumed(model) };
+        Saliency::new(&how, covered, scores).prune(rate)
+    }
+
+    /// What has to hold beside the release.
+    fn assumed(&self, model: &Model) -> Option<String> {
+        let known = "nobody who sees the mask knows the seed of its noise (study mode)";
+        let mut all: Vec<String> = self.seed.iter().map(|_| known.to_owned()).collect();
+        // Clipped sensitivities are of the parameters too: neighbours must agree on these.
+        if let Covered::Assumption(what) = of_parameters(model) {
+            all.push(what);
+        }
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// The recipe as part of a run, whose seed counts.
+    pub(crate) fn within_a_run(self) -> Self {
+        Self { seed: None, ..self }
     }
 
     /// Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) with noise on all weights that can be pruned, which the second part

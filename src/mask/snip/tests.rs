@@ -107,7 +107,7 @@ fn the_reference_values_of_sum_scores_and_mask_come_out() -> Result<()> {
     let shares: Vec<f64> = got.iter().map(|v| v / total).collect();
     assert!(distance(&shares, &ours(&numbers(&case["scores"]))) < 1e-6);
     let kappa = case["kappa"].as_u64().unwrap() as f64;
-    let mask = Saliency::new("golden", Covered::DataFree, false, scores).keep(kappa / 48.0)?;
+    let mask = Saliency::new("golden", Covered::DataFree, scores).keep(kappa / 48.0)?;
     let flags: Vec<f64> = mask
         .tensors()
         .iter()
@@ -226,7 +226,7 @@ fn the_noise_on_the_sum_is_sigma_times_the_clip_and_nothing_less() -> Result<()>
         let mut sum = clean.sum.clone();
         GaussianNoise::new([1; 32]).add_to_selected(&mut sum, std, &clean.prunable)?;
         let scores = Sensitivities::scores(&sum, &clean.prunable, n);
-        Ok(Saliency::new("wrong", Covered::DataFree, true, scores))
+        Ok(Saliency::new("wrong", Covered::DataFree, scores))
     };
     assert!(right(&with(sigma * clip)?));
     for (wrong, std) in [
@@ -243,7 +243,8 @@ fn the_noise_on_the_sum_is_sigma_times_the_clip_and_nothing_less() -> Result<()>
     assert!(scores.tensors().iter().all(|tensor| tensor.shape.len() >= 2));
     assert_eq!(mask.kept(), mask.len() - crate::mask::dropped_of(0.7, mask.len()));
     let event = Event::gaussian(sigma);
-    let covered = Covered::Released { event, data: "data".into(), run: "run".into() };
+    let covered =
+        Covered::Released { event, data: "data".into(), run: "run".into(), assumed: None };
     assert_eq!(mask.origin().covered, [covered]);
     Ok(())
 }

@@ -182,7 +182,7 @@ fn flows(total: f64) -> bool {
 }
 
 fn saliency(model: &Model, flow: Flow) -> Saliency {
-    Saliency::new("Synflow", of_parameters(model), model.is_at_random(), flow.into_scores())
+    Saliency::new("Synflow", of_parameters(model), flow.into_scores())
 }
 
 /// The linear map of a model that has one, with something to prune.

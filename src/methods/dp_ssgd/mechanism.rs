@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind};
 
 /// Randomness of the coordinates of one run. Only the noise has to be secret.
 #[derive(Clone, Copy, Debug)]
-pub struct MaskSeeds {
+pub(crate) struct MaskSeeds {
     /// For the choice of a random mask.
     pub mask: u64,
     /// For random dropping.
@@ -30,7 +30,7 @@ pub struct MaskSeeds {
 /// one noisy release on the examples, which is part of the plan's event. The selection of a step
 /// is a function of the mask, the step's parameters (released before) and a stream of randomness
 /// of its own; no gradient comes near it.
-pub struct Coordinates {
+pub(crate) struct Coordinates {
     mask: Option<Mask>,
     trained: Option<Weights>,
     selector: Selector,
@@ -88,7 +88,13 @@ impl Coordinates {
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) => {
                 let seeds = (seeds.noise, seeds.dropout);
-                Some(recipe.release(model, data.train(), seeds, data.origin(), run)?)
+                Some(recipe.within_a_run().release(
+                    model,
+                    data.train(),
+                    seeds,
+                    data.origin(),
+                    run,
+                )?)
             }
             _ => mask,
         };

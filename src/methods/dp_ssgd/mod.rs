@@ -6,4 +6,4 @@ mod mechanism;
 mod tests;
 
 pub use config::DpSsgd;
-pub use mechanism::{Coordinates, MaskSeeds};
+pub(crate) use mechanism::{Coordinates, MaskSeeds};

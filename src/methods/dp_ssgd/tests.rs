@@ -1,7 +1,9 @@
 use super::*;
 use crate::data::{self, Dataset};
 use crate::engine::{Batch, ClipRule, Gradients, PerExample, Taps, Weights};
-use crate::mask::{Dropping, Kept, MagnitudeMask, Mask, RandomMask, Selector};
+use crate::mask::{
+    Covered, Dropping, Kept, MagnitudeMask, Mask, RandomMask, Selector, assumptions,
+};
 use crate::methods::dp_sgd::GaussianSum;
 use crate::methods::{DpSgd, Mechanism, Privacy};
 use crate::nn::{Model, models};
@@ -161,17 +163,25 @@ fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
         shape: vec![6, 64],
         kept: (0..384).map(|i| i % 2 == 0).collect(),
     }])?;
-    let plan = settings().pre_prune(&mine).plan(&data)?;
-    assert!(plan.is_private());
-    let assumed = plan.sparsity().unwrap().assumptions();
-    assert!(assumed[0].contains("without looking at private data"), "{assumed:?}");
+    assert!(settings().pre_prune(&mine).plan(&data)?.is_private());
+    let assumed = |mask: &Mask| assumptions(&mask.origin().covered, Some(data.origin()));
+    assert!(assumed(&mine)[0].contains("without looking at private data"), "{:?}", assumed(&mine));
     // Magnitudes of parameters that training has moved are no longer data-free.
     let trained = model.with_network(model.network().clone());
     let mask = MagnitudeMask::keep(0.5).mask(&trained)?;
-    let assumed = settings().pre_prune(&mask).plan(&data)?.sparsity().unwrap().assumptions();
-    assert!(assumed[0].contains("was trained privately"), "{assumed:?}");
+    assert!(assumed(&mask)[0].contains("was trained privately"), "{:?}", assumed(&mask));
     let fresh = MagnitudeMask::keep(0.5).mask(&model)?;
-    assert!(settings().pre_prune(&fresh).plan(&data)?.sparsity().unwrap().assumptions().is_empty());
+    assert!(assumed(&fresh).is_empty());
+    // Released on other data: free here only if nobody is in both.
+    let released = Covered::Released {
+        event: Event::gaussian(3.0),
+        data: "elsewhere".into(),
+        run: "r".into(),
+        assumed: Some("nobody knows the seed".into()),
+    };
+    let both = assumptions(&[released.clone()], Some(data.origin()));
+    assert!(both.len() == 2 && both[1].contains("in both"), "{both:?}");
+    assert_eq!(assumptions(&[released], Some("elsewhere")).len(), 1);
     Ok(())
 }
 

@@ -20,7 +20,7 @@ fn scores(path: &str, shape: &[usize], scale: f64) -> Scores {
 }
 
 fn saliency_of(covered: Covered, tensors: Vec<Scores>) -> Saliency {
-    Saliency::new("scores of a test", covered, false, tensors)
+    Saliency::new("scores of a test", covered, tensors)
 }
 
 fn four(covered: Covered) -> Saliency {
