@@ -245,3 +245,26 @@ fn the_builder_shows_the_grid_live_and_the_files_are_written() -> Result<()> {
     assert!(result.save_csv(folder.path().join("no/such/folder.csv")).is_err());
     Ok(())
 }
+
+#[test]
+fn every_kind_of_mask_makes_its_cells_and_plain_snip_has_no_epsilon() -> Result<()> {
+    let data = glyphs(7);
+    for kind in [MaskKind::Synflow, MaskKind::Magnitude, MaskKind::DpSnip, MaskKind::Snip] {
+        let grid = Grid::new(method()).masks(kind).pre_prune([0.0, 0.5]).epsilon([4.0]).seeds(2);
+        let result = made(&grid, &data)?;
+        let [plain, pruned] = result.cells() else { panic!("{result}") };
+        assert_eq!((plain.runs.len(), pruned.runs.len()), (2, 2), "{result}");
+        assert!(plain.epsilon_spent().is_some_and(|epsilon| epsilon <= 4.0));
+        // Each seed has its own model, hence its own mask and run.
+        assert_ne!(pruned.runs[0].id, pruned.runs[1].id);
+        let private = kind != MaskKind::Snip;
+        assert_eq!(pruned.epsilon_spent().is_some(), private, "{kind}");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        result.save_markdown(folder.path().join("grid.md"))?;
+        let text = std::fs::read_to_string(folder.path().join("grid.md")).expect("the file");
+        for said in result.figures().iter().map(|(_, figure)| &figure.text).chain([&text]) {
+            assert_eq!(said.contains("not covered by epsilon"), !private, "{kind}: {said}");
+        }
+    }
+    Ok(())
+}

@@ -1,8 +1,9 @@
 //! A grid as figures: heat maps and lines, made in the room of figures.
 
+use super::MaskKind;
 use super::result::{CellResult, GridResult};
 use crate::show::figures::{self, GridCell, GridFigure};
-use crate::show::{Bundle, format};
+use crate::show::{Bundle, NOT_COVERED, format};
 
 /// The figures of a result, by name: for each method and epsilon one heat map and one of lines.
 pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
@@ -24,13 +25,16 @@ pub(super) fn groups(cells: &[CellResult]) -> impl Iterator<Item = &[CellResult]
 /// The heat map, and lines where more than one pruning rate was tried.
 fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
     let [first, ..] = cells else { return Vec::new() };
-    let at = first.epsilon.map(|e| format!(", epsilon {}", format::eps(e))).unwrap_or_default();
+    let at = at_epsilon(cells.iter().copied());
     let figure = GridFigure {
         title: format!("{} of {} on {}{at}", first.method, result.model(), result.data()),
         note: format!("Seeds 0 to {}, study mode.", result.seeds() - 1),
         cells: cells.iter().map(|cell| cell_of(cell)).collect(),
     };
     let name = |kind: &str| match first.epsilon {
+        Some(_) if !covered(cells.iter().copied()) => {
+            format!("{kind}_{}_snip_not_private", first.method)
+        }
         Some(epsilon) => format!("{kind}_{}_eps_{epsilon}", first.method),
         None => format!("{kind}_{}", first.method),
     };
@@ -43,6 +47,23 @@ fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
         drawn.push((name("lines"), lines.bundle()));
     }
     drawn
+}
+
+/// Whether an epsilon covers all of the cells that have one: it covers no mask by plain SNIP.
+fn covered<'a>(mut cells: impl Iterator<Item = &'a CellResult>) -> bool {
+    cells.all(|cell| cell.mask != Some(MaskKind::Snip))
+}
+
+/// What a heading says of epsilon.
+pub(super) fn at_epsilon<'a>(mut cells: impl Iterator<Item = &'a CellResult> + Clone) -> String {
+    let covered = covered(cells.clone());
+    match cells.next().and_then(|cell| cell.epsilon).map(format::eps) {
+        None => String::new(),
+        Some(epsilon) if covered => format!(", epsilon {epsilon}"),
+        Some(epsilon) => {
+            format!(", noise as for epsilon {epsilon}; SNIP masks: {NOT_COVERED}")
+        }
+    }
 }
 
 fn cell_of(cell: &CellResult) -> GridCell {

@@ -1,6 +1,6 @@
 //! Results as files for others: CSV, one line per run; Markdown, one table per method and epsilon.
 
-use super::draw::groups;
+use super::draw::{at_epsilon, groups};
 use super::result::{CellResult, GridResult};
 use super::table::{axes, percent, points, rule_name};
 use crate::{Error, ErrorKind, Result};
@@ -69,8 +69,7 @@ fn one(result: &GridResult) -> String {
     let mut text = format!("# {} on {}\n", result.model(), result.data());
     for group in groups(result.cells()) {
         let first = &group[0];
-        let epsilon = first.epsilon.map(|epsilon| format!(", epsilon {epsilon}"));
-        text.push_str(&format!("\n## {}{}\n\n", first.method, epsilon.unwrap_or_default()));
+        text.push_str(&format!("\n## {}{}\n\n", first.method, at_epsilon(group.iter())));
         text.push_str(&format!("Mean ± standard deviation in percent: {}.\n\n", axes(group)));
         text.push_str(&map(group, result.0.seeds));
     }

@@ -215,9 +215,10 @@ fn an_example_cannot_hide_in_cancelling_terms() {
         let clip = ClipRule::flat(bound.max(1e-9));
         let share = Fused::default().weighted_sum(&network, &one, &clip, only).unwrap();
         let (found, right) = (share.norms[0], right.norms[0]);
-        // What is left of numbers that cancel has few digits, in the oracle too.
+        // What is left of numbers that cancel has few digits, in the oracle too; but what is added
+        // is what was measured.
         assert!((found - right).abs() <= 5e-3 * right, "shift {shift}: {found:e} for {right:e}");
-        assert!(share.sum.l2_norm() <= bound * (1.0 + 5e-3), "shift {shift}");
+        assert!(share.sum.l2_norm() <= bound * (1.0 + 2e-4), "shift {shift}");
     }
 }
 
