@@ -1,6 +1,8 @@
 //! How much of SNIP's mask a private release finds, against the epsilon it costs.
 //!
 //! `cargo run --example mask_quality -- OUT.svg` on MNIST if its files are here, else on glyphs.
+//! It makes 30 noisy releases, charged to the ledger of the data like any other: for a look around
+//! set `EPSILAB_HOME` to an empty folder first.
 
 use epsilab::prelude::*;
 

@@ -18,9 +18,9 @@ pub fn chance_overlap(a: f64, b: f64) -> f64 {
 }
 
 /// The Jaccard overlap of each pair of masks (both keep over at least one keeps: 1 for equal
-/// masks) as a matrix, with what independent random masks of the same kept shares would have. The
-/// text form also says what is left to explain if both also had their own kept share in each
-/// tensor: masks of one rule often agree in nothing but that.
+/// masks) as a matrix, with what independent random masks of the same kept shares in each tensor
+/// would have: masks of one rule often agree in nothing but these. The text form also says the
+/// chance for the same kept shares over all.
 ///
 /// # Guarantee
 /// It reveals no more than the masks; if one of them was chosen on private examples without
@@ -42,7 +42,8 @@ pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
         for (j, (second, b)) in masks.iter().enumerate() {
             let jaccard = a.jaccard(b)?;
             let chance = chance_overlap(1.0 - a.rate(), 1.0 - b.rate());
-            let sub = if i == j { String::new() } else { format!("chance {}", two(chance)) };
+            let fair = by_tensor(a, b);
+            let sub = if i == j { String::new() } else { format!("chance {}", two(fair)) };
             row.push(HeatCell {
                 shade: Some(jaccard),
                 main: two(jaccard),
@@ -51,7 +52,7 @@ pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
             });
             if i < j {
                 let name = format!("{first} / {second}");
-                pairs = pairs.row([name, three(jaccard), three(chance), three(by_tensor(a, b))]);
+                pairs = pairs.row([name, three(jaccard), three(chance), three(fair)]);
             }
         }
         cells.push(row);
@@ -77,7 +78,7 @@ pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
     let private = masks.iter().any(|(_, mask)| is_not_covered(mask));
     let head = Head::new("Overlap of masks (Jaccard)")
         .note("Coordinates that both keep over those that at least one keeps.")
-        .note("Chance: two independent random masks that keep as many.")
+        .note("Chance: two independent random masks that keep as many in each tensor.")
         .note(format!("{}.", shares.join(", ")))
         .not_covered(private);
     let mut page = Page::new(heat.width(), head);
