@@ -179,9 +179,16 @@ impl GridResult {
     }
 
     /// What has to be known beside the table: what the runs cost together, what choosing a cell
-    /// costs, which differences are noise, and what is missing.
+    /// costs, which differences are noise, and what is missing. The first call adds up what the
+    /// runs cost, which takes a while for hundreds of them.
     pub fn notes(&self) -> Vec<String> {
         footer::notes(&self.0)
+    }
+
+    /// What all private runs on record for these data cost, if there are others than this grid's
+    /// own. It grows with every run made elsewhere, so files and notes don't hold it.
+    pub fn on_record(&self) -> Option<String> {
+        footer::on_record(&self.0)
     }
 
     /// The cells as a table.
@@ -242,9 +249,10 @@ impl GridResult {
         super::draw::bundle(self)
     }
 
-    /// Shows table and notes, then the figures.
+    /// Shows table and notes, what else is on record, then the figures.
     pub fn show(&self) {
         show::display(&self.bundle());
+        self.on_record().iter().for_each(|line| show::display(&Bundle::text(line)));
         self.figures().iter().for_each(|(_, figure)| show::display(figure));
     }
 }
