@@ -66,7 +66,7 @@ pub(super) fn at_epsilon<'a>(mut cells: impl Iterator<Item = &'a CellResult> + C
     }
 }
 
-fn cell_of(cell: &CellResult) -> GridCell {
+pub(super) fn cell_of(cell: &CellResult) -> GridCell {
     GridCell { pre_prune: cell.pre_prune, drop: cell.drop, accuracy: cell.accuracies() }
 }
 

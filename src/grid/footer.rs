@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use super::result::{CellResult, Inner};
-use super::statistics;
+use super::noise;
+use super::result::Inner;
 use super::table::point;
 use crate::Result;
 use crate::data::Dataset;
@@ -89,7 +89,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
     let mut notes = vec![accuracies(result)];
     notes.extend(together(result));
     notes.extend(uncovered(result));
-    notes.push(noise(result));
+    notes.extend(noise::notes(result));
     notes.extend(missing(result));
     notes
 }
@@ -164,29 +164,6 @@ fn uncovered(result: &Inner) -> Option<String> {
              made from private examples without noise."
         )
     })
-}
-
-fn noise(result: &Inner) -> String {
-    let accuracies: Vec<Vec<f64>> = result.cells.iter().map(CellResult::accuracies).collect();
-    let Some((pooled, freedom)) = statistics::pooled_std(&accuracies) else {
-        return "One seed says nothing about noise: use several before you compare cells.".into();
-    };
-    let points = |share: f64| format!("{} points", format::significant(100.0 * share, 2));
-    let seeds = result.seeds;
-    let mut text = format!(
-        "Differences below {} are within seed noise: 2 x pooled standard deviation x sqrt(2 / {seeds} \
-         seeds), about two standard errors of a difference of two cells. The pooled deviation, {}, \
-         has {freedom} degrees of freedom.",
-        points(statistics::threshold(pooled, seeds)),
-        points(pooled),
-    );
-    if seeds < 5 {
-        text.push_str(" With so few seeds this is rough.");
-    }
-    if accuracies.len() > 2 {
-        text.push_str(" Among many cells some differ by more by chance alone.");
-    }
-    text
 }
 
 fn missing(result: &Inner) -> Vec<String> {

@@ -97,9 +97,40 @@ fn the_size_of_noise_is_two_standard_errors_of_a_difference() {
     let notes = result.notes().join("\n");
     assert!(notes.contains("Differences below 2.0 points"), "{notes}");
     assert!(notes.contains("2 degrees of freedom") && notes.contains("rough"), "{notes}");
+    let odd =
+        of(Inner { cells: vec![cell(0.0, None, &[0.9, 0.92])], ..two_cells() }).notes().join("\n");
+    assert!(odd.contains("1 degree of freedom)"), "{odd}");
     let notes = of(result_of_one()).notes().join("\n");
     assert!(notes.contains("One seed says nothing about noise"), "{notes}");
     assert!(!notes.contains("Differences below"), "{notes}");
+}
+
+#[test]
+fn each_method_and_epsilon_has_its_own_noise_and_shared_runs_count_once() {
+    let named = |mut cell: CellResult, method: &'static str, name: &str| {
+        cell.method = method;
+        cell.runs.iter_mut().for_each(|run| run.id = format!("{name}{}", run.seed));
+        cell
+    };
+    let dense = |method| named(cell(0.0, Some(3.0), &[0.90, 0.92]), method, "dense");
+    let sparse = named(cell(0.5, Some(3.0), &[0.8, 0.8]), "dp-ssgd", "sparse");
+    // Whichever comes first: the dense cell counts in the map that it is the corner of.
+    for cells in [
+        vec![dense("dp-ssgd"), sparse.clone(), dense("dp-sgd")],
+        vec![dense("dp-sgd"), dense("dp-ssgd"), sparse.clone()],
+    ] {
+        let result = of(result(cells, 2));
+        assert!((result.noise_threshold().unwrap() - 0.02).abs() < 1e-12);
+        let notes = result.notes().join("\n");
+        assert!(notes.contains("Differences below 2.0 points") && notes.contains("(pooled"));
+        assert!(notes.contains("2 degrees of freedom"), "{notes}");
+    }
+    let open = named(cell(0.0, None, &[0.5, 0.6]), "non-private", "open");
+    let several = of(result(vec![dense("dp-ssgd"), sparse, open], 2));
+    let notes = several.notes().join("\n");
+    assert!(notes.contains("dp-ssgd, epsilon 3.00: differences below 2.0 points"), "{notes}");
+    assert!(notes.contains("non-private: differences below 14 points"), "{notes}");
+    assert!((several.noise_threshold().unwrap() - 0.02 * 50f64.sqrt()).abs() < 1e-12);
 }
 
 #[test]
