@@ -279,7 +279,7 @@ impl Plan {
 fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>> {
     let whole = |value| {
         N::try_from(value).map_err(|_| {
-            Error::setting(option, value, "it counts something")
+            Error::setting(option, value, "a count is never negative")
                 .fix("use a whole number, 1 or more")
         })
     };
