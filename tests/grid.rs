@@ -147,11 +147,14 @@ fn other_runs_on_the_same_data_are_counted_beside_the_grid() -> Result<()> {
     let result = made(&Grid::new(method()).epsilon([2.0]).seeds(3), &data)?;
     let notes = result.notes().join("\n");
     assert!(notes.contains("Private runs: 3 on"), "{notes}");
-    assert!(notes.contains("With the 1 other private runs on record"), "{notes}");
+    let record = result.on_record().expect("another run is on record");
+    assert!(record.contains("With the 1 other private run on record"), "{record}");
     let all = lab::ledger()?.epsilon(data.origin());
     assert!(all > other.epsilon());
-    let said = format!("on record: epsilon {}", epsilab::show::format::eps(all));
-    assert!(notes.contains(&said), "{said} is not in {notes}");
+    let said = format!("epsilon {}", epsilab::show::format::eps(all));
+    assert!(record.contains(&said) && !notes.contains("on record"), "{said}: {record} {notes}");
+    let shown = epsilab::show::with_capture(|| result.show());
+    assert_eq!(shown[1].text, record);
     Ok(())
 }
 

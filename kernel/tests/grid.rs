@@ -92,11 +92,20 @@ fn a_grid_as_json_holds_together_and_the_same_again_trains_nothing() {
     assert_eq!(text(&again.stderr).matches("shown again").count(), 8);
     assert_eq!(ledgers(home.path()), before, "nothing was spent");
     // For people: a table, what it costs, what is noise.
-    let words = text(&grid(home.path(), &args[..8]).stdout);
+    let in_words = || grid(home.path(), &[&args[..8], &["--out", &out_path]].concat());
+    let words = in_words();
     for part in ["pre-pruned", "Private runs: 8 on", "not covered", "Differences below"] {
-        assert!(words.contains(part), "{part}: {words}");
+        assert!(text(&words.stdout).contains(part), "{part}: {}", text(&words.stdout));
     }
     assert_eq!(ledgers(home.path()), before);
+    // Another run on record is told on stderr: what the grid prints and writes stays as it is.
+    let note = file("grid.md");
+    list(&grid(home.path(), &["--drop", "0.5", "--json"]));
+    let again = in_words();
+    assert_eq!((again.stdout, file("grid.md")), (words.stdout, note));
+    assert!(!text(&words.stderr).contains("on record"), "{}", text(&words.stderr));
+    let err = text(&again.stderr);
+    assert!(err.contains("the 2 other private runs on record"), "{err}");
 }
 
 /// Runs that take a moment each, so that there is something to stop.
@@ -181,7 +190,9 @@ fn what_cannot_be_run_is_refused_and_nothing_is_trained() {
         (&["--activation", "gelu"], "relu"),
         (&["--device", "cuda"], "only the cpu"),
         (&["--clip", "-1"], "clip = -1"),
-        (&["--plan", "/no/such/plan.json"], "no/such/plan"),
+        (&["--plan", "/no/such/plan.json"], "--plan FILE"),
+        (&["--plan", "/"], "--plan FILE"),
+        (&["--out", "/dev/null/folder"], "--out DIR"),
     ] {
         let output = grid(home.path(), args);
         let err = text(&output.stderr);
@@ -196,6 +207,11 @@ fn what_cannot_be_run_is_refused_and_nothing_is_trained() {
         (&["--model", "bilstm"], "sentences"),
         (&["--data", "sentences"], "bilstm"),
         (&["--seeds", "0"], "seeds = 0"),
+        (&["--batch", "-5"], "--batch = -5"),
+        (&["--steps", "-1"], "--steps = -1"),
+        (&["--seeds", "-1"], "--seeds = -1"),
+        (&["--train", "-400"], "--train = -400"),
+        (&["--test", "-1"], "--test = -1"),
         (&["--train", "50"], "batch_size = 1024"),
         (&["--data", "glyphs,sentences"], "bilstm"),
     ] {
@@ -242,10 +258,12 @@ fn a_plan_file_says_what_options_say_and_options_replace_it() {
     assert!(one[0]["accuracy_std"].is_null() && one[0]["runs"] == 1, "{}", one[0]);
     assert_eq!(one[0]["accuracies"][0], cells[2]["accuracies"][0]);
 
-    write(&json!({"prune": [0.5]}));
-    let output = lab(home.path(), &["--plan", &file]).output().expect("it starts");
-    let err = text(&output.stderr);
-    assert!(output.status.code() == Some(1) && err.contains("`prune`"), "{err}");
+    for (plan, words) in [(json!({"prune": [0.5]}), "`prune`"), (json!([]), "no object")] {
+        write(&plan);
+        let output = lab(home.path(), &["--plan", &file]).output().expect("it starts");
+        let err = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && err.contains(words), "{err}");
+    }
 }
 
 #[test]

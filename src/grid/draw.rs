@@ -32,8 +32,8 @@ fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
         cells: cells.iter().map(|cell| cell_of(cell)).collect(),
     };
     let name = |kind: &str| match first.epsilon {
-        Some(_) if !covered(cells.iter().copied()) => {
-            format!("{kind}_{}_snip_not_private", first.method)
+        Some(epsilon) if !covered(cells.iter().copied()) => {
+            format!("{kind}_{}_eps_{epsilon}_snip_not_private", first.method)
         }
         Some(epsilon) => format!("{kind}_{}_eps_{epsilon}", first.method),
         None => format!("{kind}_{}", first.method),
@@ -66,7 +66,7 @@ pub(super) fn at_epsilon<'a>(mut cells: impl Iterator<Item = &'a CellResult> + C
     }
 }
 
-fn cell_of(cell: &CellResult) -> GridCell {
+pub(super) fn cell_of(cell: &CellResult) -> GridCell {
     GridCell { pre_prune: cell.pre_prune, drop: cell.drop, accuracy: cell.accuracies() }
 }
 

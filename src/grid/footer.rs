@@ -1,30 +1,35 @@
 //! What has to be known beside a grid's table.
 
-use super::result::{CellResult, Inner};
-use super::statistics;
+use std::sync::OnceLock;
+
+use super::noise;
+use super::result::Inner;
 use super::table::point;
 use crate::Result;
 use crate::data::Dataset;
-use crate::privacy::{Accountant, Delta, Event, Headline, Spent};
+use crate::privacy::{Accountant, Delta, Event, Headline, Spent, ledger::Account};
 use crate::show::format;
 use crate::store::Store;
 use crate::train::Charged;
 
 /// What the private runs of a grid cost together, and with all else on record.
+///
+/// Adding up hundreds of runs takes an accountant a while, so that is done when it is asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Together {
     pub(super) delta: Delta,
-    /// Private runs of this grid; cells may share one.
-    pub(super) own: usize,
-    pub(super) spent: Result<Spent>,
+    /// What is charged for each private run of this grid; cells may share one.
+    pub(super) own: Vec<Event>,
+    pub(super) spent: OnceLock<Result<Spent>>,
     /// Other private runs that the data's ledger holds.
     pub(super) others: usize,
-    /// What the ledger says of all of them.
-    pub(super) all: Result<Spent>,
+    /// The ledger's account of all of them, as it was when the grid ended.
+    pub(super) account: Account,
+    pub(super) all: OnceLock<Result<Spent>>,
 }
 
 impl Together {
-    /// Adds up what is charged for these runs, by the [`Headline`] accountant.
+    /// Collects what is charged for these runs, for the [`Headline`] accountant to add up.
     ///
     /// # Guarantee
     /// Neighbours: one training example added or removed. All settings were fixed before the first
@@ -45,19 +50,37 @@ impl Together {
             }
         }
         let account = store.known_ledger(data)?.map(|ledger| ledger.account()).transpose()?;
-        let charges = account.as_ref().map_or(&[][..], |account| account.runs());
+        let account = account.unwrap_or_default();
         for (name, event) in &mut events {
-            let charge = charges.iter().find(|charge| Some(&charge.run) == name.as_ref());
+            let charge = account.runs().iter().find(|charge| Some(&charge.run) == name.as_ref());
             *event = charge.map_or(event.clone(), |charge| charge.event.clone());
         }
         let own: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
-        let private = account.as_ref().map_or(0, |a| a.runs().len() - a.without_privacy());
-        let spent = Headline::default().epsilon(&own, delta);
-        let all = match &account {
-            Some(account) if private > own.len() => account.private_total(delta),
-            _ => spent.clone(),
-        };
-        Ok(Self { delta, own: own.len(), spent, others: private.saturating_sub(own.len()), all })
+        let private = account.runs().len() - account.without_privacy();
+        let others = private.saturating_sub(own.len());
+        let (spent, all) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { delta, own, spent, others, account, all })
+    }
+
+    /// What the grid's own private runs cost.
+    fn spent(&self) -> &Result<Spent> {
+        self.spent.get_or_init(|| Headline::default().epsilon(&self.own, self.delta))
+    }
+
+    /// What all private runs on record cost.
+    fn all(&self) -> &Result<Spent> {
+        self.all.get_or_init(|| self.account.private_total(self.delta))
+    }
+
+    /// A cost in words.
+    fn words(&self, spent: &Result<Spent>) -> String {
+        match spent {
+            Ok(spent) => {
+                let (epsilon, delta) = (format::eps(spent.epsilon), self.delta);
+                format!("epsilon {epsilon} at delta {delta} ({})", spent.accountant)
+            }
+            Err(error) => format!("what no accountant can say ({error})"),
+        }
     }
 }
 
@@ -66,7 +89,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
     let mut notes = vec![accuracies(result)];
     notes.extend(together(result));
     notes.extend(uncovered(result));
-    notes.push(noise(result));
+    notes.extend(noise::notes(result));
     notes.extend(missing(result));
     notes
 }
@@ -92,35 +115,20 @@ fn accuracies(result: &Inner) -> String {
 
 /// What the private runs cost, and what choosing one of them does.
 fn together(result: &Inner) -> Vec<String> {
-    let Together { delta, own, others, .. } = &result.together;
-    if *own == 0 {
+    let together = &result.together;
+    let own = together.own.len();
+    let data = &result.data;
+    if own == 0 {
         return Vec::new();
     }
-    let epsilon = |spent: &Result<Spent>| match spent {
-        Ok(spent) => {
-            format!(
-                "epsilon {} at delta {delta} ({})",
-                format::eps(spent.epsilon),
-                spent.accountant
-            )
-        }
-        Err(error) => format!("what no accountant can say ({error})"),
-    };
-    let mut cost = match own {
-        1 => format!("Private runs: 1 on {}. It costs ", result.data),
-        _ => format!("Private runs: {own} on {}. Together they cost ", result.data),
-    };
-    cost.push_str(&epsilon(&result.together.spent));
-    cost.push_str(", added up from the ledger; no cell's own epsilon is that.");
-    if *others > 0 {
-        cost.push_str(&format!(
-            " With the {others} other private runs on record: {}.",
-            epsilon(&result.together.all)
-        ));
+    let costs = together.words(together.spent());
+    if own == 1 {
+        return vec![format!("Private runs: 1 on {data}. It costs {costs}, as the ledger says.")];
     }
-    if *own == 1 {
-        return vec![cost];
-    }
+    let cost = format!(
+        "Private runs: {own} on {data}. Together they cost {costs}, added up from the ledger; no \
+         cell's own epsilon is that."
+    );
     let choice = format!(
         "Choosing a cell by looking at the accuracies is not covered by that cell's epsilon. \
          Releasing only the best of these {own} runs, however it is chosen from them, costs at most \
@@ -129,6 +137,22 @@ fn together(result: &Inner) -> Vec<String> {
          arXiv:2110.03620); here it is fixed. And the best of many looks better than it is."
     );
     vec![cost, choice]
+}
+
+/// What everything private on record costs, if there is more than this grid. Not a note: it changes
+/// with every run that is made elsewhere, and the same grid again is to say the same.
+pub(super) fn on_record(result: &Inner) -> Option<String> {
+    let together = &result.together;
+    let others = match together.others {
+        0 => return None,
+        1 => "the 1 other private run".to_owned(),
+        n => format!("the {n} other private runs"),
+    };
+    let costs = together.words(together.all());
+    let data = &result.data;
+    Some(format!(
+        "With {others} on record for {data} (of other grids, or attempts that were stopped): {costs}."
+    ))
 }
 
 fn uncovered(result: &Inner) -> Option<String> {
@@ -140,29 +164,6 @@ fn uncovered(result: &Inner) -> Option<String> {
              made from private examples without noise."
         )
     })
-}
-
-fn noise(result: &Inner) -> String {
-    let accuracies: Vec<Vec<f64>> = result.cells.iter().map(CellResult::accuracies).collect();
-    let Some((pooled, freedom)) = statistics::pooled_std(&accuracies) else {
-        return "One seed says nothing about noise: use several before you compare cells.".into();
-    };
-    let points = |share: f64| format!("{} points", format::significant(100.0 * share, 2));
-    let seeds = result.seeds;
-    let mut text = format!(
-        "Differences below {} are within seed noise: 2 x pooled standard deviation x sqrt(2 / {seeds} \
-         seeds), about two standard errors of a difference of two cells. The pooled deviation, {}, \
-         has {freedom} degrees of freedom.",
-        points(statistics::threshold(pooled, seeds)),
-        points(pooled),
-    );
-    if seeds < 5 {
-        text.push_str(" With so few seeds this is rough.");
-    }
-    if accuracies.len() > 2 {
-        text.push_str(" Among many cells some differ by more by chance alone.");
-    }
-    text
 }
 
 fn missing(result: &Inner) -> Vec<String> {

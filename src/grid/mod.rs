@@ -15,10 +15,10 @@ mod footer;
 mod live;
 mod mask_kind;
 mod method;
+mod noise;
 mod observe;
 mod result;
 mod run;
-mod statistics;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::footer::Together;
-use super::{MaskKind, footer, statistics, table, write};
+use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
 use crate::show::{self, Bundle, Table};
 use crate::train::Charged;
@@ -63,12 +63,12 @@ impl CellResult {
 
     /// Their mean; `None` without any.
     pub fn mean(&self) -> Option<f64> {
-        statistics::mean(&self.accuracies())
+        draw::cell_of(self).mean()
     }
 
     /// Their sample standard deviation (divisor n - 1); `None` for fewer than two.
     pub fn std(&self) -> Option<f64> {
-        statistics::std(&self.accuracies())
+        draw::cell_of(self).deviation()
     }
 
     /// The largest epsilon that one of its runs has truly spent; `None` if there is no run or no
@@ -170,18 +170,24 @@ impl GridResult {
     }
 
     /// Differences of two cells' means below this are within the noise of the seeds: 2 x pooled
-    /// standard deviation x sqrt(2 / seeds), about two standard errors of such a difference.
-    /// `None` for one seed.
+    /// standard deviation x sqrt(2 / seeds), about two standard errors of such a difference. Pooled
+    /// are the cells of one method and epsilon; if there are several, this is the largest number,
+    /// and the notes hold each. `None` for one seed.
     pub fn noise_threshold(&self) -> Option<f64> {
-        let accuracies: Vec<Vec<f64>> = self.cells().iter().map(CellResult::accuracies).collect();
-        let (pooled, _) = statistics::pooled_std(&accuracies)?;
-        Some(statistics::threshold(pooled, self.0.seeds))
+        noise::of(&self.0).iter().map(|group| group.threshold).reduce(f64::max)
     }
 
     /// What has to be known beside the table: what the runs cost together, what choosing a cell
-    /// costs, which differences are noise, and what is missing.
+    /// costs, which differences are noise, and what is missing. The first call adds up what the
+    /// runs cost, which takes a while for hundreds of them.
     pub fn notes(&self) -> Vec<String> {
         footer::notes(&self.0)
+    }
+
+    /// What all private runs on record for these data cost, if there are others than this grid's
+    /// own. It grows with every run made elsewhere, so files and notes don't hold it.
+    pub fn on_record(&self) -> Option<String> {
+        footer::on_record(&self.0)
     }
 
     /// The cells as a table.
@@ -234,17 +240,18 @@ impl GridResult {
 
     /// The figures by name, one set per method and epsilon: `heat_map_dp-ssgd_eps_3`.
     pub fn figures(&self) -> Vec<(String, Bundle)> {
-        super::draw::figures(self)
+        draw::figures(self)
     }
 
     /// Table and notes.
     pub fn bundle(&self) -> Bundle {
-        super::draw::bundle(self)
+        draw::bundle(self)
     }
 
-    /// Shows table and notes, then the figures.
+    /// Shows table and notes, what else is on record, then the figures.
     pub fn show(&self) {
         show::display(&self.bundle());
+        self.on_record().iter().for_each(|line| show::display(&Bundle::text(line)));
         self.figures().iter().for_each(|(_, figure)| show::display(figure));
     }
 }

@@ -82,6 +82,8 @@ pub(super) fn run(
             going.tell_ended(&work, observer, told.as_ref().err());
         }
     }
+    // From here on nobody asks whether to stop: an interrupt is to end the process again.
+    drop(listening);
     let together = Together::of(store, data, private, going.delta())?;
     Ok(GridResult(Arc::new(Inner {
         data: data.name().to_owned(),

@@ -1,12 +1,12 @@
 //! What the lines under a grid's table say, from numbers made up here.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::footer::Together;
 use super::result::{CellResult, CellRun, GridResult, Inner};
 use super::{csv, markdown};
 use crate::mask::DroppingRule;
-use crate::privacy::{Delta, Spent};
+use crate::privacy::{Delta, Event, Spent, ledger::Account};
 use crate::{Error, ErrorKind};
 
 fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
@@ -52,10 +52,11 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
         interrupted: false,
         together: Together {
             delta: Delta(1e-5),
-            own,
-            spent: Ok(spent(5.25)),
+            own: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; own],
+            spent: OnceLock::from(Ok(spent(5.25))),
             others: 0,
-            all: Ok(spent(5.25)),
+            account: Account::default(),
+            all: OnceLock::from(Ok(spent(7.5))),
         },
     }
 }
@@ -96,9 +97,40 @@ fn the_size_of_noise_is_two_standard_errors_of_a_difference() {
     let notes = result.notes().join("\n");
     assert!(notes.contains("Differences below 2.0 points"), "{notes}");
     assert!(notes.contains("2 degrees of freedom") && notes.contains("rough"), "{notes}");
+    let odd =
+        of(Inner { cells: vec![cell(0.0, None, &[0.9, 0.92])], ..two_cells() }).notes().join("\n");
+    assert!(odd.contains("1 degree of freedom)"), "{odd}");
     let notes = of(result_of_one()).notes().join("\n");
     assert!(notes.contains("One seed says nothing about noise"), "{notes}");
     assert!(!notes.contains("Differences below"), "{notes}");
+}
+
+#[test]
+fn each_method_and_epsilon_has_its_own_noise_and_shared_runs_count_once() {
+    let named = |mut cell: CellResult, method: &'static str, name: &str| {
+        cell.method = method;
+        cell.runs.iter_mut().for_each(|run| run.id = format!("{name}{}", run.seed));
+        cell
+    };
+    let dense = |method| named(cell(0.0, Some(3.0), &[0.90, 0.92]), method, "dense");
+    let sparse = named(cell(0.5, Some(3.0), &[0.8, 0.8]), "dp-ssgd", "sparse");
+    // Whichever comes first: the dense cell counts in the map that it is the corner of.
+    for cells in [
+        vec![dense("dp-ssgd"), sparse.clone(), dense("dp-sgd")],
+        vec![dense("dp-sgd"), dense("dp-ssgd"), sparse.clone()],
+    ] {
+        let result = of(result(cells, 2));
+        assert!((result.noise_threshold().unwrap() - 0.02).abs() < 1e-12);
+        let notes = result.notes().join("\n");
+        assert!(notes.contains("Differences below 2.0 points") && notes.contains("(pooled"));
+        assert!(notes.contains("2 degrees of freedom"), "{notes}");
+    }
+    let open = named(cell(0.0, None, &[0.5, 0.6]), "non-private", "open");
+    let several = of(result(vec![dense("dp-ssgd"), sparse, open], 2));
+    let notes = several.notes().join("\n");
+    assert!(notes.contains("dp-ssgd, epsilon 3.00: differences below 2.0 points"), "{notes}");
+    assert!(notes.contains("non-private: differences below 14 points"), "{notes}");
+    assert!((several.noise_threshold().unwrap() - 0.02 * 50f64.sqrt()).abs() < 1e-12);
 }
 
 #[test]
@@ -109,19 +141,24 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     {
         assert!(notes.to_lowercase().contains(&words.to_lowercase()), "{words}: {notes}");
     }
-    assert!(!notes.contains("other private runs"));
+    assert!(notes.contains("no cell's own epsilon is that"), "{notes}");
+    assert_eq!(of(two_cells()).on_record(), None);
+    // What else is on record changes, and the same grid again is to say the same.
     let mut more = two_cells();
-    more.together.others = 2;
-    more.together.all = Ok(spent(7.5));
+    for (others, words) in [(1, "the 1 other private run on"), (2, "the 2 other private runs on")] {
+        more.together.others = others;
+        let said = of(more.clone()).on_record().unwrap();
+        assert!(said.contains(words) && said.contains("epsilon 7.50"), "{said}");
+        assert_eq!(of(more.clone()).to_string(), of(two_cells()).to_string());
+    }
     let refusal = Error::new(ErrorKind::Accounting, "epsilon", "too much of it");
-    let notes = of(more.clone()).notes().join("\n");
-    assert!(notes.contains("With the 2 other private runs on record: epsilon 7.50"), "{notes}");
-    more.together.spent = Err(refusal);
+    more.together.spent = OnceLock::from(Err(refusal));
     let notes = of(more).notes().join("\n");
     assert!(notes.contains("what no accountant can say") && notes.contains("too much"), "{notes}");
     // One run chooses nothing; a run without privacy is no private run, and said to be none.
     let notes = of(result_of_one()).notes().join("\n");
     assert!(notes.contains("Private runs: 1 on") && !notes.contains("Choosing"), "{notes}");
+    assert!(!notes.contains("own epsilon is that"), "one cell's epsilon is: {notes}");
     let notes = of(result(vec![cell(0.0, None, &[0.9, 0.91])], 2)).notes().join("\n");
     assert!(notes.contains("No epsilon covers 2") && !notes.contains("Private runs"), "{notes}");
 }

@@ -47,29 +47,26 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     };
     let grid = plan.grid()?;
     grid.check()?;
-    let (names, activation) = (plan.models(), plan.activation()?);
-    names.iter().try_for_each(|name| names::model_name(name).map(|_| ()))?;
-    names::distinct("--model", &names)?;
-    let data = plan.data();
-    data.iter().try_for_each(|name| names::data_name(name).map(|_| ()))?;
-    names::distinct("--data", &data)?;
+    let activation = plan.activation()?;
+    let models = names::choose_all("--model", &plan.models(), &names::MODELS)?;
+    let data = names::choose_all("--data", &plan.data(), &names::DATA)?;
     if let Some(out) = &args.out {
         out::can_write(out)?;
     }
-    let data: Vec<Dataset> = data
-        .iter()
-        .map(|name| names::data(name).map(|data| plan.cut(&data)))
-        .collect::<Result<_>>()?;
+    let data: Vec<Dataset> =
+        data.iter().map(|(_, read)| plan.cut(&read()?)).collect::<Result<_>>()?;
     data.iter().try_for_each(|data| plan.check_for(data))?;
     // All of them before anything is trained: one that does not suit its data ends the command.
-    for (data, name) in data.iter().flat_map(|data| names.iter().map(move |name| (data, name))) {
-        names::model(name, data, activation, 0)?;
+    for data in &data {
+        models
+            .iter()
+            .try_for_each(|&named| names::model(named, data, (activation, 0)).map(drop))?;
     }
     let mut results = Vec::new();
     'all: for data in &data {
-        for name in &names {
-            let result =
-                one(&grid, name, data, &|seed| names::model(name, data, activation, seed))?;
+        for &named in &models {
+            let build = |seed| names::model(named, data, (activation, seed));
+            let result = one(&grid, named.0, data, &build)?;
             let interrupted = result.is_interrupted();
             results.push(result);
             if interrupted {
@@ -97,21 +94,31 @@ fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
     let rows: Vec<Row> = results.iter().flat_map(GridResult::rows).collect();
     let json = serde_json::to_string(&rows)
         .map_err(|e| Error::new(ErrorKind::Io, "the results as JSON", e.to_string()))?;
-    let words: Vec<String> = results.iter().map(ToString::to_string).collect();
+    let out = args.out.as_ref().filter(|_| !interrupted);
     if interrupted {
         let done: usize = results.iter().map(GridResult::runs).sum();
         eprintln!(
             "stopped after {done} finished runs, which are kept; the same command goes on from \
              there"
         );
-    } else if let Some(out) = &args.out {
+    } else if let Some(out) = out {
         out::write(out, &json, results)?;
     }
-    match args.json {
-        // A script must not take half a list for the whole.
-        true if interrupted => {}
-        true => stdout::print(&json)?,
-        false => stdout::print(&words.join("\n\n"))?,
+    // A script must not take half a list for the whole.
+    if args.json && !interrupted {
+        stdout::print(&json)?;
+    }
+    // All that needs what the runs cost together comes last: adding that up takes a while.
+    if let Some(out) = out {
+        out::write_notes(out, results)?;
+    }
+    if !args.json {
+        let words: Vec<String> = results.iter().map(ToString::to_string).collect();
+        stdout::print(&words.join("\n\n"))?;
+    }
+    if !args.json || out.is_some() {
+        // Not on stdout: the same command again prints the same, and this grows elsewhere.
+        results.iter().filter_map(GridResult::on_record).for_each(|line| eprintln!("{line}"));
     }
     let any = rows.iter().any(|row| row.runs > 0);
     for error in rows.iter().flat_map(|row| &row.errors) {

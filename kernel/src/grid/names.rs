@@ -4,107 +4,101 @@ use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::nn::{Activation, Family, Model, ModelBuilder, models};
 use epsilab::{Error, ErrorKind, Result};
 
-const DATA: [&str; 8] =
-    ["glyphs", "patterns", "sentences", "mnist", "fashion_mnist", "cifar10", "cifar100", "ag_news"];
+/// What a model is made with: the activation, if one is asked for, and the seed.
+type With = (Option<Activation>, u64);
+/// Reads a data set.
+pub type Read = fn() -> Result<Dataset>;
+/// Makes a model for data, with its initial parameters.
+pub type Make = fn(&Dataset, With) -> Result<Model>;
 
-const MODELS: [&str; 9] = [
-    "papernot_cnn",
-    "stevens_cifar_cnn",
-    "simple_vgg",
-    "wide_resnet_16_4",
-    "resnet18",
-    "resnet50",
-    "bilstm",
-    "mlp",
-    "linear",
+/// Every data set that the command knows.
+pub const DATA: [(&str, Read); 8] = [
+    ("glyphs", data::glyphs),
+    ("patterns", data::patterns),
+    ("sentences", data::sentences),
+    ("mnist", data::mnist),
+    ("fashion_mnist", data::fashion_mnist),
+    ("cifar10", data::cifar10),
+    ("cifar100", data::cifar100),
+    ("ag_news", || data::ag_news(&TextOptions::default())),
 ];
 
-/// Refuses a data set that nobody knows.
-pub fn data_name(name: &str) -> Result<&'static str> {
-    known("--data", name, &DATA)
+/// The one model that reads texts.
+const OF_TEXTS: &str = "bilstm";
+
+/// Every model that the command knows.
+pub const MODELS: [(&str, Make); 9] = [
+    ("papernot_cnn", |data, with| built(models::papernot_cnn(data), with)),
+    ("stevens_cifar_cnn", |data, with| built(models::stevens_cifar_cnn(data), with)),
+    ("simple_vgg", |data, with| built(models::simple_vgg(data, &[32, 64, 128], 2), with)),
+    ("wide_resnet_16_4", |data, with| built(models::wide_resnet(data, 16, 4), with)),
+    ("resnet18", |data, with| built(models::resnet18(data), with)),
+    ("resnet50", |data, with| built(models::resnet50(data), with)),
+    (OF_TEXTS, |data, with| {
+        let words = data.vocabulary().map_or(0, data::Vocabulary::len);
+        built(models::bilstm(data, words, 64, 64), with)
+    }),
+    ("mlp", |data, with| built(models::mlp(data, &[64]), with)),
+    ("linear", |data, with| built(models::linear(data), with)),
+];
+
+/// The value of this name.
+///
+/// # Errors
+/// Kind `Setting` for a name that is not in the table, with those that are.
+pub fn choose<T: Copy>(option: &str, name: &str, table: &[(&'static str, T)]) -> Result<T> {
+    found(option, name, table).map(|(_, value)| value)
 }
 
-/// Refuses a model that nobody knows.
-pub fn model_name(name: &str) -> Result<&'static str> {
-    known("--model", name, &MODELS)
-}
-
-/// Refuses a list that is empty or names something twice.
-pub fn distinct(option: &str, names: &[String]) -> Result<()> {
+/// The entries of these names.
+///
+/// # Errors
+/// As [`choose`]; kind `Setting` also for no names, or the same one twice.
+pub fn choose_all<T: Copy>(
+    option: &str,
+    names: &[String],
+    table: &[(&'static str, T)],
+) -> Result<Vec<(&'static str, T)>> {
     if names.is_empty() {
         return Err(Error::setting(option, "[]", "a grid without values has no runs")
             .fix("name at least one, or leave the option out"));
     }
-    match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
-        None => Ok(()),
-        Some((_, name)) => {
-            Err(Error::setting(option, name, "it is named twice").fix("name each once"))
-        }
+    if let Some((_, name)) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+        return Err(Error::setting(option, name, "it is named twice").fix("name each once"));
     }
+    names.iter().map(|name| found(option, name, table)).collect()
 }
 
-fn known(option: &str, name: &str, all: &[&'static str]) -> Result<&'static str> {
-    all.iter().find(|known| **known == name).copied().ok_or_else(|| {
+fn found<T: Copy>(
+    option: &str,
+    name: &str,
+    table: &[(&'static str, T)],
+) -> Result<(&'static str, T)> {
+    table.iter().find(|(known, _)| *known == name).copied().ok_or_else(|| {
+        let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
         Error::setting(option, name, "there is none of this name")
-            .fix(format!("choose from {}", all.join(", ")))
+            .fix(format!("choose from {}", names.join(", ")))
     })
 }
 
-/// The data set of this name.
-///
-/// # Errors
-/// As reading it.
-pub fn data(name: &str) -> Result<Dataset> {
-    match data_name(name)? {
-        "patterns" => data::patterns(),
-        "sentences" => data::sentences(),
-        "mnist" => data::mnist(),
-        "fashion_mnist" => data::fashion_mnist(),
-        "cifar10" => data::cifar10(),
-        "cifar100" => data::cifar100(),
-        "ag_news" => data::ag_news(&TextOptions::default()),
-        _ => data::glyphs(),
-    }
-}
-
-/// The model of this name for these data, with the initial parameters of this seed.
+/// The model for these data, with the initial parameters of this seed.
 ///
 /// # Errors
 /// Kind `Model` if it does not suit the data.
-pub fn model(
-    name: &str,
-    data: &Dataset,
-    activation: Option<Activation>,
-    seed: u64,
-) -> Result<Model> {
-    let name = model_name(name)?;
-    let words = data.vocabulary().map(data::Vocabulary::len);
-    if words.is_some() != (name == "bilstm") {
+pub fn model((name, make): (&str, Make), data: &Dataset, with: With) -> Result<Model> {
+    let texts = data.vocabulary().is_some();
+    if texts != (name == OF_TEXTS) {
         let what = format!("the model {name} on {}", data.name());
-        let (why, fix) = match words {
-            Some(_) => ("the data are texts", "use --model bilstm"),
-            None => ("it reads texts", "use --data sentences or ag_news"),
+        let (why, fix) = match texts {
+            true => ("the data are texts", "use --model bilstm"),
+            false => ("it reads texts", "use --data sentences or ag_news"),
         };
         return Err(Error::new(ErrorKind::Model, what, why).fix(fix));
     }
-    let with = (activation, seed);
-    match name {
-        "stevens_cifar_cnn" => built(models::stevens_cifar_cnn(data), with),
-        "simple_vgg" => built(models::simple_vgg(data, &[32, 64, 128], 2), with),
-        "wide_resnet_16_4" => built(models::wide_resnet(data, 16, 4), with),
-        "resnet18" => built(models::resnet18(data), with),
-        "resnet50" => built(models::resnet50(data), with),
-        "bilstm" => built(models::bilstm(data, words.unwrap_or(0), 64, 64), with),
-        "mlp" => built(models::mlp(data, &[64]), with),
-        "linear" => built(models::linear(data), with),
-        _ => built(models::papernot_cnn(data), with),
-    }
+    make(data, with)
 }
 
-fn built<F: Family>(
-    builder: ModelBuilder<F>,
-    (activation, seed): (Option<Activation>, u64),
-) -> Result<Model> {
+fn built<F: Family>(builder: ModelBuilder<F>, (activation, seed): With) -> Result<Model> {
     let builder = match activation {
         Some(activation) => builder.activation(activation),
         None => builder,
@@ -120,26 +114,32 @@ mod tests {
     fn every_model_is_built_for_data_it_suits_and_refused_for_others() {
         let images = data::from_vecs(vec![0.0; 3 * 32 * 32], &[3, 32, 32], vec![0], 10).unwrap();
         let texts = data::sentences_with(4, 0, 1).unwrap();
-        for name in MODELS {
-            let (suits, other) = match name {
-                "bilstm" => (&texts, &images),
+        for entry in MODELS {
+            let (suits, other) = match entry.0 {
+                OF_TEXTS => (&texts, &images),
                 _ => (&images, &texts),
             };
-            assert!(model(name, suits, None, 1).is_ok(), "{name}");
-            let refused = model(name, other, None, 1).unwrap_err();
+            assert!(model(entry, suits, (None, 1)).is_ok(), "{}", entry.0);
+            let refused = model(entry, other, (None, 1)).unwrap_err();
             assert!(refused.kind() == ErrorKind::Model && !refused.advice().is_empty());
         }
         let flat = data::from_vecs(vec![0.0; 6], &[6], vec![0], 2).unwrap();
-        assert!(model("papernot_cnn", &flat, None, 1).is_err());
-        assert!(model("mlp", &flat, Some(Activation::Relu), 1).is_ok());
+        let named = |name| found("--model", name, &MODELS).unwrap();
+        assert!(model(named("papernot_cnn"), &flat, (None, 1)).is_err());
+        assert!(model(named("mlp"), &flat, (Some(Activation::Relu), 1)).is_ok());
     }
 
     #[test]
     fn names_nobody_knows_are_refused_with_those_there_are() {
-        assert!(data("glyph").unwrap_err().advice().contains("glyphs, patterns"));
-        assert!(model_name("").unwrap_err().advice().contains("papernot_cnn"));
-        let twice = ["mlp".to_owned(), "mlp".to_owned()];
-        assert!(distinct("--model", &twice).is_err() && distinct("--model", &[]).is_err());
-        assert!(distinct("--model", &twice[..1]).is_ok());
+        let refused = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            choose_all("--model", &names, &MODELS).map(|_| ()).unwrap_err().advice().to_owned()
+        };
+        assert!(
+            choose("--data", "glyph", &DATA).unwrap_err().advice().contains("glyphs, patterns")
+        );
+        assert!(refused(&["mlp", ""]).contains("papernot_cnn"));
+        assert!(refused(&["mlp", "mlp"]).contains("once") && refused(&[]).contains("at least one"));
+        assert_eq!(choose_all("--model", &["mlp".to_owned()], &MODELS).unwrap()[0].0, "mlp");
     }
 }

@@ -11,27 +11,21 @@ use epsilab::{Error, Result};
 /// Kind `Io` if not.
 pub fn can_write(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)
-        .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
-    tempfile::tempfile_in(folder).map(|_| ()).map_err(|e| {
-        Error::io(format!("writing to {}", folder.display()), &e)
-            .fix("name a folder of yours with `--out DIR`")
-    })
+        .map_err(|e| failed(format!("making the folder {}", folder.display()), &e))?;
+    tempfile::tempfile_in(folder)
+        .map(|_| ())
+        .map_err(|e| failed(format!("writing to {}", folder.display()), &e))
 }
 
-/// Writes `grid.json`, `grid.csv`, `grid.md` and, per data set, model, method and epsilon, the
-/// figures as SVG and PNG.
+/// Writes `grid.json`, `grid.csv` and, per data set, model, method and epsilon, the figures as SVG
+/// and PNG.
 ///
 /// # Errors
 /// Kind `Io` for the first file that can't be written.
 pub fn write(folder: &Path, json: &str, results: &[GridResult]) -> Result<()> {
-    let write = |name: &str, bytes: &[u8]| {
-        let path = folder.join(name);
-        std::fs::write(&path, bytes)
-            .map_err(|e| Error::io(format!("writing {}", path.display()), &e))
-    };
+    let write = |name: &str, bytes: &[u8]| save(folder, name, bytes);
     write("grid.json", format!("{json}\n").as_bytes())?;
     write("grid.csv", grid::csv(results)?.as_bytes())?;
-    write("grid.md", grid::markdown(results).as_bytes())?;
     for result in results {
         for (figure, bundle) in result.figures() {
             let stem = file_name(&format!("{figure}_{}_{}", result.data(), result.model()));
@@ -43,8 +37,26 @@ pub fn write(folder: &Path, json: &str, results: &[GridResult]) -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+/// Writes `grid.md`, whose notes say what the runs cost together.
+///
+/// # Errors
+/// Kind `Io` if it can't be written.
+pub fn write_notes(folder: &Path, results: &[GridResult]) -> Result<()> {
+    save(folder, "grid.md", grid::markdown(results).as_bytes())?;
     eprintln!("wrote {}", folder.display());
     Ok(())
+}
+
+fn save(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).map_err(|e| failed(format!("writing {}", path.display()), &e))
+}
+
+fn failed(doing: String, error: &std::io::Error) -> Error {
+    Error::io(doing, error).fix("name a folder of yours with `--out DIR`; it needs room for files")
 }
 
 /// Letters, digits, dots, dashes and underscores; everything else becomes an underscore.
@@ -66,6 +78,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         can_write(&folder.path().join("a/b")).unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
-        assert!(can_write(&folder.path().join("file")).is_err());
+        let refused = can_write(&folder.path().join("file")).unwrap_err();
+        assert!(refused.advice().contains("--out"), "{refused}");
     }
 }

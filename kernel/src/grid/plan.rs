@@ -10,6 +10,9 @@ use epsilab::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer};
 use epsilab::nn::Activation;
 use epsilab::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::names::choose;
 
 /// The defaults, which train papernot_cnn on the built-in glyphs well: with clip 0.1 the learning
 /// rate of SGD is 4.
@@ -21,7 +24,8 @@ const SEEDS: u64 = 3;
 /// What Adam steps with unless told otherwise; its steps don't depend on the clip norm.
 const ADAM_RATE: f64 = 0.01;
 
-/// Everything that a plan can say. Lists are separated by commas on the command line.
+/// Everything that a plan can say. Lists are separated by commas on the command line. Counts are
+/// signed so that a negative one is refused by name, like every other value that can't be.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
@@ -63,17 +67,17 @@ pub struct Plan {
     #[arg(long, allow_hyphen_values = true)]
     delta: Option<f64>,
     /// How many seeds each cell is trained with: 0, 1, … [default: 3]
-    #[arg(long, value_name = "N")]
-    seeds: Option<u64>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seeds: Option<i64>,
     /// Passes over the data [default: 8]
     #[arg(long, value_name = "N", conflicts_with = "steps", allow_hyphen_values = true)]
     epochs: Option<f64>,
     /// Steps, instead of epochs
-    #[arg(long, value_name = "N")]
-    steps: Option<u64>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    steps: Option<i64>,
     /// Expected number of examples in a batch [default: 1024]
-    #[arg(long, value_name = "N")]
-    batch: Option<usize>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    batch: Option<i64>,
     /// Clip norm of the private methods [default: 0.1]
     #[arg(long, value_name = "C", allow_hyphen_values = true)]
     clip: Option<f64>,
@@ -88,11 +92,11 @@ pub struct Plan {
     #[arg(long, value_name = "NAME")]
     activation: Option<String>,
     /// Use only the first N training examples
-    #[arg(long, value_name = "N")]
-    train: Option<usize>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    train: Option<i64>,
     /// Use only the first N test examples
-    #[arg(long, value_name = "N")]
-    test: Option<usize>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    test: Option<i64>,
     /// Where to compute: only cpu today [default: cpu]
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -103,18 +107,33 @@ impl Plan {
     ///
     /// # Errors
     /// Kind `Io` if it can't be read; kind `Setting` if it is not the JSON of a plan: a key that no
-    /// option has is named.
+    /// option has is named, and that of a value which is none.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::io(format!("reading the plan {}", path.display()), &e))?;
-        serde_json::from_str(&text).map_err(|e| {
-            Error::new(
-                ErrorKind::Setting,
-                format!("the plan {}", path.display()),
-                format!("is not one: {e}"),
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            Error::io(format!("reading the plan {}", path.display()), &e)
+                .fix("name a JSON file with `--plan FILE`; `cargo lab grid --help` has an example")
+        })?;
+        Self::parse(&text).map_err(|why| {
+            let what = format!("the plan {}", path.display());
+            Error::new(ErrorKind::Setting, what, format!("is not one: {why}")).fix(
+                "see the example in `cargo lab grid --help`: keys are the names of the options",
             )
-            .fix("see the example in `cargo lab grid --help`: keys are the names of the options")
         })
+    }
+
+    /// A plan from JSON, or why it is none.
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        // A list would be taken for the fields in their order, and an empty one for no wishes.
+        let Value::Object(entries) = serde_json::from_str(text).map_err(|e| e.to_string())? else {
+            return Err("it is no object, `{…}`".into());
+        };
+        // One by one: what is said of a value does not say where it stands.
+        for (key, value) in entries {
+            let one = Map::from_iter([(key.clone(), value)]);
+            Self::deserialize(Value::Object(one)).map_err(|e| format!("`{key}`: {e}"))?;
+        }
+        // All of it, for keys that are there twice.
+        serde_json::from_str(text).map_err(|e| e.to_string())
     }
 
     /// This plan, and what it doesn't say as the other says it.
@@ -166,9 +185,10 @@ impl Plan {
     }
 
     /// The part of the data that is used.
-    pub fn cut(&self, data: &Dataset) -> Dataset {
-        let train = self.train.unwrap_or(data.train().len());
-        data.limit(train, self.test.unwrap_or(data.test().len()))
+    pub fn cut(&self, data: &Dataset) -> Result<Dataset> {
+        let train = count("--train", self.train)?.unwrap_or(data.train().len());
+        let test = count("--test", self.test)?.unwrap_or(data.test().len());
+        Ok(data.limit(train, test))
     }
 
     /// The grid: everything but data and models.
@@ -179,7 +199,7 @@ impl Plan {
                 .fix("leave it out, or say cpu"));
         }
         for (name, examples) in [("--train", self.train), ("--test", self.test)] {
-            if examples == Some(0) {
+            if count::<usize>(name, examples)? == Some(0) {
                 return Err(Error::setting(name, 0, "an accuracy needs examples of both parts")
                     .fix("use one or more"));
             }
@@ -205,7 +225,7 @@ impl Plan {
             .pre_prune(self.pre_prune.clone().unwrap_or_else(|| vec![0.0]))
             .drop_gradients(choose("--drop-rule", rule, &rules)?, drop)
             .epsilon(self.epsilon.clone().unwrap_or_else(|| vec![EPSILON]))
-            .seeds(self.seeds.unwrap_or(SEEDS));
+            .seeds(count("--seeds", self.seeds)?.unwrap_or(SEEDS));
         Ok(match self.delta {
             Some(delta) => grid.delta(delta),
             None => grid,
@@ -226,14 +246,16 @@ impl Plan {
         let optimizer =
             choose("--optimizer", self.optimizer.as_deref().unwrap_or("sgd"), &optimizers)?;
         let rate = self.lr.or((optimizer == Optimizer::Adam).then_some(ADAM_RATE));
+        let batch = count("--batch", self.batch)?.unwrap_or(BATCH);
+        let steps = count("--steps", self.steps)?;
         /// What all methods share.
         macro_rules! with_settings {
             ($method:expr) => {{
                 let mut method = $method
-                    .batch_size(self.batch.unwrap_or(BATCH))
+                    .batch_size(batch)
                     .epochs(self.epochs.unwrap_or(EPOCHS))
                     .optimizer(optimizer);
-                if let Some(steps) = self.steps {
+                if let Some(steps) = steps {
                     method = method.steps(steps);
                 }
                 if let Some(rate) = rate {
@@ -253,13 +275,15 @@ impl Plan {
     }
 }
 
-/// The value of this name.
-fn choose<T: Copy>(option: &str, name: &str, known: &[(&str, T)]) -> Result<T> {
-    known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        Error::setting(option, name, "there is no such choice")
-            .fix(format!("choose from {}", names.join(", ")))
-    })
+/// A number of things.
+fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>> {
+    let whole = |value| {
+        N::try_from(value).map_err(|_| {
+            Error::setting(option, value, "a count is never negative")
+                .fix("use a whole number, 1 or more")
+        })
+    };
+    value.map(whole).transpose()
 }
 
 /// `0.5` as well as `[0, 0.5]`.
@@ -269,7 +293,10 @@ where
     T: Deserialize<'de>,
 {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(
+        untagged,
+        expecting = "a value of the wrong sort: it takes one value or a list of them"
+    )]
     enum Values<T> {
         Many(Vec<T>),
         One(T),
@@ -285,7 +312,7 @@ mod tests {
     use super::*;
 
     fn plan(text: &str) -> Plan {
-        serde_json::from_str(text).expect(text)
+        Plan::parse(text).expect(text)
     }
 
     #[test]
@@ -305,9 +332,20 @@ mod tests {
 
     #[test]
     fn a_key_that_no_option_has_is_named() {
-        let error = serde_json::from_str::<Plan>(r#"{"prune": [0.5]}"#).unwrap_err().to_string();
+        let error = Plan::parse(r#"{"prune": [0.5]}"#).unwrap_err();
         assert!(error.contains("`prune`") && error.contains("`pre_prune`"), "{error}");
-        assert!(serde_json::from_str::<Plan>(r#"{"seeds": "three"}"#).is_err());
+        for (text, words) in [
+            ("[]", "no object"),
+            (r#"["glyphs"]"#, "no object"),
+            ("3", "no object"),
+            ("{", "EOF"),
+            (r#"{"seeds": "three"}"#, "`seeds`"),
+            (r#"{"drop": [0, "half"]}"#, "`drop`: a value of the wrong sort"),
+            (r#"{"drop": 0, "drop": 0.5}"#, "duplicate"),
+        ] {
+            let error = Plan::parse(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
         assert!(plan(r#"{"pre_prune": []}"#).grid().expect("made").check().is_err());
     }
 
@@ -322,6 +360,9 @@ mod tests {
             (r#"{"optimizer": "lion"}"#, "adam"),
             (r#"{"steps": 3, "epochs": 1}"#, "steps as well"),
             (r#"{"test": 0}"#, "both parts"),
+            (r#"{"train": -5}"#, "--train = -5"),
+            (r#"{"seeds": -1}"#, "--seeds = -1"),
+            (r#"{"steps": -1}"#, "--steps = -1"),
         ] {
             let error = plan(text).grid().expect_err(text).to_string();
             assert!(error.contains(words), "{text}: {error}");

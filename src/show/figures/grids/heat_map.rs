@@ -1,22 +1,19 @@
 //! A grid of accuracies as a heat map.
 
-use super::stats::{Seeds, above, pooled};
+use super::stats::{MARKED, Seeds, above, pooled};
 use super::{GridCell, GridFigure};
 use crate::Result;
 use crate::show::heat::{Heat, HeatCell, Sign};
 use crate::show::page::{Head, Page};
 use crate::show::{Figure, Table, format};
 
-/// How many standard errors a difference must have to be marked.
-const MARKED: f64 = 2.0;
-
 /// Mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning rate (to the
 /// right) and dropping rate (upwards from none at the bottom), as in Figure 3 (left) of the
 /// pre-pruning paper.
 ///
 /// The best cell is not crowned: cells are marked, with a frame and a triangle, where their mean
-/// differs from that of the cell without sparsity by more than twice the pooled standard error.
-/// Nothing is marked if that cell is missing, or there is one seed only.
+/// differs from that of the cell without sparsity by more than twice the standard error: that of
+/// seeds pooled over the map, or over the two cells if they spread more. Nothing is marked if that cell is missing, or there is one seed only.
 ///
 /// # Errors
 /// Kind `Setting` without cells, for a rate outside [0, 1), an accuracy outside [0, 1], or two
@@ -71,14 +68,14 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     Ok(page.finish(bottom, &table.text()))
 }
 
-/// What the marks mean, and how many to expect if nothing differs.
+/// What the marks mean. How many to expect if nothing differs is not said: with few degrees of
+/// freedom, and all compared to the same cell, that is more than the tail of a normal one.
 fn marks(compared: usize) -> String {
     match compared {
         0 => "Nothing is marked: that takes several seeds and a cell without sparsity.".into(),
         n => format!(
-            "Framed: more than 2 pooled standard errors from no sparsity; of {n} cells about {} \
-             would be by chance alone.",
-            format::fixed(0.0455 * n as f64, 1)
+            "Framed: more than {MARKED} pooled standard errors from no sparsity; of {n} cells some \
+             may be framed by chance alone."
         ),
     }
 }
@@ -95,7 +92,7 @@ impl Scale {
         let means = || all.iter().filter(|seeds| seeds.count > 0).map(|seeds| seeds.mean);
         let low = means().fold(f64::INFINITY, f64::min);
         let high = means().fold(f64::NEG_INFINITY, f64::max);
-        let noise = pooled(all).map_or(0.0, f64::sqrt);
+        let noise = pooled(all).map_or(0.0, |noise| noise.deviation());
         let range = (high - low).max(6.0 * noise).max(1e-3);
         // Around the middle of what there is.
         Self { low: (low + high - range) / 2.0, range }

@@ -26,6 +26,19 @@ pub struct GridCell {
     pub accuracy: Vec<f64>,
 }
 
+impl GridCell {
+    /// The mean accuracy; `None` without runs.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        let seeds = stats::Seeds::of(&self.accuracy);
+        (seeds.count > 0).then_some(seeds.mean)
+    }
+
+    /// The sample standard deviation (divisor n - 1); `None` for fewer than two runs.
+    pub(crate) fn deviation(&self) -> Option<f64> {
+        stats::Seeds::of(&self.accuracy).deviation()
+    }
+}
+
 /// What the figures of a grid draw.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GridFigure {
@@ -68,6 +81,13 @@ impl GridFigure {
             }
         }
         Ok(())
+    }
+
+    /// The noise of seeds that marks go by; `None` if no cell has two runs.
+    pub(crate) fn noise(&self) -> Option<stats::Noise> {
+        let seeds: Vec<_> =
+            self.cells.iter().map(|cell| stats::Seeds::of(&cell.accuracy)).collect();
+        stats::pooled(&seeds)
     }
 
     fn cell(&self, pre_prune: f64, drop: f64) -> Option<&GridCell> {

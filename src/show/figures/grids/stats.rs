@@ -1,5 +1,8 @@
 //! Means, their spread over seeds, and whether two of them differ.
 
+/// How many standard errors a difference must have to count.
+pub(super) const MARKED: f64 = 2.0;
+
 /// What the seeds of one setting say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Seeds {
@@ -23,14 +26,35 @@ impl Seeds {
     }
 }
 
+/// How much one seed varies, as the cells of one map say together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Noise {
+    variance: f64,
+    /// Degrees of freedom: one less than seeds, for each cell.
+    pub(crate) freedom: usize,
+}
+
+impl Noise {
+    /// The standard deviation that the cells are taken to share.
+    pub(crate) fn deviation(&self) -> f64 {
+        self.variance.sqrt()
+    }
+
+    /// What a difference of two means of so many seeds must exceed to be marked: it may have to be
+    /// larger, see [`above`], but never smaller.
+    pub(crate) fn threshold(&self, seeds: u64) -> f64 {
+        MARKED * self.deviation() * (2.0 / seeds as f64).sqrt()
+    }
+}
+
 /// The variance of one seed, pooled: Σ squares over Σ (n - 1).
-pub(super) fn pooled<'a>(cells: impl IntoIterator<Item = &'a Seeds>) -> Option<f64> {
+pub(super) fn pooled<'a>(cells: impl IntoIterator<Item = &'a Seeds>) -> Option<Noise> {
     let (mut squares, mut freedom) = (0.0, 0);
     for cell in cells.into_iter().filter(|cell| cell.count > 1) {
         squares += cell.squares;
         freedom += cell.count - 1;
     }
-    (freedom > 0).then(|| squares / freedom as f64)
+    (freedom > 0).then(|| Noise { variance: squares / freedom as f64, freedom })
 }
 
 /// How many standard errors the mean of `cell` lies above that of `base`. The variance of a seed
@@ -40,7 +64,8 @@ pub(super) fn above(cell: &Seeds, base: &Seeds, all: &[Seeds]) -> Option<f64> {
     if cell.count == 0 || base.count == 0 {
         return None;
     }
-    let variance = pooled(all)?.max(pooled([cell, base]).unwrap_or(0.0));
+    let own = pooled([cell, base]).map_or(0.0, |noise| noise.variance);
+    let variance = pooled(all)?.variance.max(own);
     let error = (variance * (1.0 / cell.count as f64 + 1.0 / base.count as f64)).sqrt();
     let difference = cell.mean - base.mean;
     match error > 0.0 {
@@ -62,6 +87,27 @@ mod tests {
         assert!((seeds.mean - 0.92).abs() < 1e-12);
         assert!((seeds.deviation().unwrap() - 0.02).abs() < 1e-12);
         assert_eq!((Seeds::of(&[0.5]).deviation(), Seeds::of(&[]).count), (None, 0));
+        let deviation = Seeds::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).deviation().unwrap();
+        assert!((deviation - (32.0f64 / 7.0).sqrt()).abs() < 1e-12, "n - 1 is the divisor, not n");
+    }
+
+    #[test]
+    fn cells_are_pooled_by_their_degrees_of_freedom_and_marks_need_the_threshold() {
+        // Variances 2 (1 degree) and 1 (2 degrees); a cell of one seed says nothing.
+        let cells = [&[0.0, 2.0][..], &[5.0, 6.0, 7.0], &[100.0]].map(Seeds::of);
+        let noise = pooled(&cells).unwrap();
+        assert_eq!(noise.freedom, 3);
+        assert!((noise.deviation() - (4.0f64 / 3.0).sqrt()).abs() < 1e-12);
+        assert_eq!(pooled(&[Seeds::of(&[1.0]), Seeds::of(&[2.0])]), None);
+        assert!((noise.threshold(8) - noise.deviation()).abs() < 1e-12);
+        // Two cells that spread as the map does are marked from the threshold on.
+        let base = Seeds::of(&[0.90, 0.92]);
+        let threshold = pooled([&base]).unwrap().threshold(2);
+        for (factor, marked) in [(0.99, false), (1.01, true)] {
+            let cell = Seeds::of(&[0.90 + factor * threshold, 0.92 + factor * threshold]);
+            let errors = above(&cell, &base, &[base, cell]).unwrap();
+            assert_eq!(errors > MARKED, marked, "{errors}");
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ fn differences_within_the_noise_of_seeds_are_not_marked_and_large_ones_are() {
         |grid: &GridFigure| accuracy_heat_map(grid).unwrap().text().matches(", marked").count();
     // Below one standard error for every cell.
     assert_eq!(marks(&grid(|_, _| 0.0)), 0);
+    let svg = accuracy_heat_map(&grid(|_, _| 0.0)).unwrap().svg();
+    assert!(!svg.contains("0.0455") && svg.contains("chance alone"));
     let real = grid(|prune, _| if prune == 0.9 { -0.05 } else { 0.0 });
     assert_eq!(marks(&real), DROP.len());
     let svg = accuracy_heat_map(&real).unwrap().svg();

@@ -1,0 +1,96 @@
+//! Which differences between cells are only noise of the seeds: for the cells of one method and
+//! epsilon together, which are one heat map, by the rule that its frames follow.
+
+use super::draw::{at_epsilon, cell_of, groups};
+use super::result::{CellResult, Inner};
+use crate::show::figures::GridFigure;
+use crate::show::format;
+
+/// What the cells of one method and epsilon say of noise.
+pub(super) struct Group<'a> {
+    cells: &'a [CellResult],
+    /// Smaller differences of two means are noise.
+    pub(super) threshold: f64,
+    deviation: f64,
+    freedom: usize,
+}
+
+/// The groups that say something. Cells may share runs: dp-sgd has those of dp-ssgd without
+/// sparsity, so a group all of whose runs are in another one is not counted beside it.
+pub(super) fn of(result: &Inner) -> Vec<Group<'_>> {
+    let all: Vec<&[CellResult]> = groups(&result.cells).collect();
+    let alone = |at: usize| {
+        let inside = |other: usize| {
+            let same = ids(all[other]).count() == ids(all[at]).count();
+            // Of two that are the same, the first is the one that counts.
+            other != at
+                && (!same || other < at)
+                && ids(all[at]).all(|id| ids(all[other]).any(|known| known == id))
+        };
+        !(0..all.len()).any(inside)
+    };
+    let told = (0..all.len()).filter(|&at| alone(at));
+    told.filter_map(|at| group(all[at], result.seeds)).collect()
+}
+
+fn ids(cells: &[CellResult]) -> impl Iterator<Item = &str> {
+    cells.iter().flat_map(|cell| &cell.runs).map(|run| run.id.as_str())
+}
+
+fn group(cells: &[CellResult], seeds: u64) -> Option<Group<'_>> {
+    let figure = GridFigure { cells: cells.iter().map(cell_of).collect(), ..GridFigure::default() };
+    let noise = figure.noise()?;
+    let (threshold, deviation) = (noise.threshold(seeds), noise.deviation());
+    Some(Group { cells, threshold, deviation, freedom: noise.freedom })
+}
+
+/// What the notes say: a line for each group, then what all of them go by.
+pub(super) fn notes(result: &Inner) -> Vec<String> {
+    let groups = of(result);
+    if groups.is_empty() {
+        let words = "One seed says nothing about noise: use several before you compare cells.";
+        return vec![words.into()];
+    }
+    let mut notes: Vec<String> = match groups.as_slice() {
+        [only] => vec![format!("Differences{}", only.words())],
+        several => several
+            .iter()
+            .map(|group| {
+                let (first, at) = (group.cells[0].method, at_epsilon(group.cells.iter()));
+                format!("{first}{at}: differences{}", group.words())
+            })
+            .collect(),
+    };
+    let seeds = result.seeds;
+    let mut rule = format!(
+        "Seed noise: 2 x pooled standard deviation x sqrt(2 / {seeds} seeds), about two standard \
+         errors of a difference of two cells; two cells that spread more, or miss runs, need a \
+         larger difference."
+    );
+    if groups.len() > 1 {
+        rule.push_str(" Across methods or epsilons take the larger number.");
+    }
+    if seeds < 5 {
+        rule.push_str(" With so few seeds this is rough.");
+    }
+    if result.cells.len() > 2 {
+        rule.push_str(" Among many cells some differ by more by chance alone.");
+    }
+    notes.push(rule);
+    notes
+}
+
+impl Group<'_> {
+    fn words(&self) -> String {
+        let points = |share: f64| format!("{} points", format::significant(100.0 * share, 2));
+        let freedom = match self.freedom {
+            1 => "1 degree of freedom".to_owned(),
+            n => format!("{n} degrees of freedom"),
+        };
+        format!(
+            " below {} are within seed noise (pooled standard deviation {}, {freedom}).",
+            points(self.threshold),
+            points(self.deviation)
+        )
+    }
+}
