@@ -1,6 +1,6 @@
 //! A run: what training gives back.
 
-use crate::mask::{self, Mask, Touched};
+use crate::mask::{self, Mask, Sparsity, Touched};
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::Rounded;
@@ -151,10 +151,8 @@ impl Run {
             return Badge::None("training used raw gradients".into());
         }
         let mut assumptions = Vec::new();
-        if let Some(sparsity) = record.plan.sparsity() {
-            if let Some(why) = sparsity.not_private() {
-                return Badge::None(format!("the mask: {why}"));
-            }
+        if let Some(why) = record.plan.sparsity().and_then(Sparsity::not_private) {
+            return Badge::None(format!("the mask: {why}"));
         }
         if let Some(mask) = self.mask() {
             let origin = record.charged.as_ref().map(|charged| charged.origin.as_str());

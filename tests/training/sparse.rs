@@ -159,7 +159,7 @@ fn a_start_that_is_not_fresh_and_a_study_mask_are_assumptions() -> Result<()> {
     let starts: [DpSsgd; 3] = [
         settings().steps(2).pre_prune(MagnitudeMask::keep(0.1)),
         settings().steps(2).pre_prune(RandomMask::keep(0.01)),
-        DpSsgd::from(settings().steps(2)),
+        settings().steps(2),
     ];
     for method in starts {
         let badge = method.train(&raw, &data)?.badge().to_string();

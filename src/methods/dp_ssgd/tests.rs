@@ -179,7 +179,7 @@ fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
         run: "r".into(),
         assumed: Some("nobody knows the seed".into()),
     };
-    let both = assumptions(&[released.clone()], Some(data.origin()));
+    let both = assumptions(std::slice::from_ref(&released), Some(data.origin()));
     assert!(both.len() == 2 && both[1].contains("in both"), "{both:?}");
     assert_eq!(assumptions(&[released], Some("elsewhere")).len(), 1);
     Ok(())

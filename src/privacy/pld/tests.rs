@@ -209,7 +209,8 @@ fn a_loud_release_beside_one_that_hides_nearly_everything_costs_what_it_costs_al
     // On a grid that suits the loud one a cell reaches thousands of standard deviations of the
     // other: this took minutes when every cell was integrated to its end.
     let (loud, quiet) = (step(0.128, 0.05, 10), step(0.128, 7901.0, 10));
-    let (alone, both) = (spent_by(&[loud.clone()], 1e-5), spent_by(&[loud, quiet], 1e-5));
+    let (alone, both) =
+        (spent_by(std::slice::from_ref(&loud), 1e-5), spent_by(&[loud, quiet], 1e-5));
     assert!(both.epsilon >= alone.lower.unwrap(), "{both:?} {alone:?}");
     assert!((both.epsilon - alone.epsilon).abs() < 1e-3 * alone.epsilon, "{both:?} {alone:?}");
 }
