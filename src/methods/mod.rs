@@ -10,6 +10,7 @@ mod batches;
 mod optimizer;
 mod plan;
 mod private;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -24,7 +25,8 @@ pub use dp_ssgd::DpSsgd;
 pub(crate) use dp_ssgd::{Coordinates, MaskSeeds};
 pub use non_private::NonPrivate;
 pub use optimizer::Optimizer;
-pub use plan::{Plan, Privacy, Settings};
+pub use plan::{Plan, Privacy};
+pub use settings::Settings;
 pub(crate) use update::Update;
 
 use crate::Result;

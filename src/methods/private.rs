@@ -2,7 +2,7 @@
 
 use crate::data::Dataset;
 use crate::engine::ClipRule;
-use crate::methods::plan::steps_of;
+use crate::methods::settings::steps_of;
 use crate::methods::{Privacy, Settings};
 use crate::privacy::{
     Delta, Epsilon, Event, Headline, NoiseMultiplier, SamplingRate, noise_multiplier_beside,

@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::data::Dataset;
 use crate::mask::{Dropping, PrePrune};
-use crate::methods::plan::shared_settings;
 use crate::methods::private::{Private, private_settings};
+use crate::methods::settings::shared_settings;
 use crate::methods::{DpSsgd, Plan, Settings};
 
 /// Differentially private stochastic gradient descent (Abadi et al., 2016).

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::methods::plan::{shared_settings, sparse_settings};
 use crate::methods::private::{Private, private_settings};
+use crate::methods::settings::{shared_settings, sparse_settings};
 use crate::methods::{DpSgd, Plan, Settings};
 
 /// Differentially private sparse stochastic gradient descent ("Pre-Pruning and Gradient-Dropping

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::methods::plan::{shared_settings, sparse_settings};
+use crate::methods::settings::{shared_settings, sparse_settings};
 use crate::methods::{Plan, Settings};
 
 /// Plain stochastic gradient descent on the same sampler and optimizer as the private methods,
