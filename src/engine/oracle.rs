@@ -6,7 +6,7 @@ use burn::tensor::Gradients as BurnGradients;
 
 use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
 use crate::Result;
-use crate::nn::host::values;
+use crate::device::host::values;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Tape, Value};
 

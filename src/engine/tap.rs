@@ -62,7 +62,7 @@ pub fn tap<const D: usize>(y: Tensor<D>, anchor: &Tensor<1>) -> Tensor<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::host::values;
+    use crate::device::host::values;
 
     #[test]
     fn the_anchor_receives_the_whole_output_gradient() {

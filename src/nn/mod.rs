@@ -6,7 +6,6 @@
 
 mod builder;
 mod file;
-pub(crate) mod host;
 mod init;
 pub(crate) mod kernels;
 mod layers;

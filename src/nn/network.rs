@@ -6,11 +6,11 @@ use std::sync::Arc;
 use burn::module::{Module, ParamId};
 use burn::prelude::*;
 
-use super::host::Host;
 use super::layers::{Init, ParameterSpec, Source, listed, run};
 use super::own::Own;
 use super::parameters::{self, Parameter};
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
+use crate::device::host::Host;
 use crate::{Error, ErrorKind, Result};
 
 /// The layers of a model with their parameters: a Burn module that any Burn optimizer can step.

@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
 
-use super::host::{self, Host};
+use crate::device::host::{self, Host};
 
 /// One trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]

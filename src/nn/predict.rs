@@ -1,8 +1,9 @@
 //! Using a model: predictions, accuracy, loss.
 
 use super::loss::cross_entropy;
-use super::{Model, host, workers};
+use super::{Model, workers};
 use crate::data::{Dataset, Examples};
+use crate::device::host;
 use crate::{Error, ErrorKind, Result};
 
 /// Examples that go through the network at once.

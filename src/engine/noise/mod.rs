@@ -1,21 +1,11 @@
 //! Gaussian noise from a cryptographic generator.
 
-mod box_muller;
-
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
 use std::fmt;
 
 use super::{Gradients, Weights};
+use crate::device::kernels::stream::{BLOCK, CHUNK, Stream};
 use crate::{Error, ErrorKind, Result};
-use box_muller::{BLOCK, BLOCK_BYTES, normals};
-
-/// Values made from one piece of the stream, a multiple of [`BLOCK`].
-const CHUNK: usize = 2048;
-
-/// Random bytes that a piece takes.
-const BYTES: usize = CHUNK / BLOCK * BLOCK_BYTES;
 
 /// Pieces that are made on the calling thread: waking others would take longer.
 const FEW: usize = 24;
@@ -187,13 +177,7 @@ impl GaussianNoise {
 
     /// Standard normal values from one piece of the current step's stream.
     fn draw(&self, piece: u64, len: usize, out: &mut [f64; CHUNK]) {
-        let mut rng = ChaCha20Rng::from_seed(self.seed);
-        rng.set_stream(self.step);
-        rng.set_word_pos(u128::from(piece) * (BYTES / 4) as u128);
-        let mut bytes = [0; BYTES];
-        let bytes = &mut bytes[..len.div_ceil(BLOCK) * BLOCK_BYTES];
-        rng.fill_bytes(bytes);
-        normals(bytes, out);
+        Stream { seed: self.seed, step: self.step }.draw(piece, len, out);
     }
 }
 

@@ -9,8 +9,8 @@ use super::metric::Metric;
 use super::recorder::Recorder;
 use super::site::{Wanted, forms};
 use crate::Result;
+use crate::device::host::values;
 use crate::engine::{Batch, ClipRule};
-use crate::nn::host::values;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Value};
 

@@ -4,7 +4,7 @@ use burn::prelude::*;
 use burn::tensor::module::unfold4d;
 use burn::tensor::ops::{PadMode, UnfoldOptions};
 
-use crate::nn::host::Host;
+use crate::device::host::Host;
 use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::{Guard, Standardisation, Window};
 
@@ -124,7 +124,7 @@ pub(super) fn pull_back(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::host::values;
+    use crate::device::host::values;
 
     fn numbers<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let n: usize = shape.iter().product();

@@ -14,7 +14,7 @@ use burn::prelude::*;
 
 use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
 use crate::Result;
-use crate::nn::host::values;
+use crate::device::host::values;
 use crate::nn::{Network, workers};
 use chunk::{Chunk, Job};
 use metric::Metric;

@@ -5,8 +5,8 @@ use burn::nn as burns;
 use burn::nn::PaddingConfig2d;
 use burn::prelude::*;
 
-use super::super::host::values;
 use super::*;
+use crate::device::host::values;
 use crate::layers;
 
 /// Numbers that look random, between -1 and 1.

@@ -38,6 +38,9 @@ impl Host {
 
 /// A copy of the tensor's numbers, row-major.
 pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    if tensor.device() != Device::flex() {
+        super::reads::count();
+    }
     let data = tensor.into_data().convert::<f32>();
     data.try_into_vec().expect("converted to f32 just before")
 }
