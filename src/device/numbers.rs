@@ -47,6 +47,27 @@ impl Numbers {
         }
     }
 
+    /// Several lots on the host. Those that lie on one device are copied in one go.
+    pub fn all(lots: &[Self]) -> Vec<Vec<f32>> {
+        let away = |lot: &&Self| lot.host.get().is_none() && lot.len > 0;
+        let tensors: Vec<_> = lots.iter().filter(away).filter_map(|l| l.device.clone()).collect();
+        let Some(first) = tensors.first() else { return lots.iter().map(|l| l.to_vec()).collect() };
+        if tensors.iter().any(|tensor| tensor.device() != first.device()) {
+            return lots.iter().map(|lot| lot.to_vec()).collect();
+        }
+        let copied = host::values(Tensor::cat(tensors, 0));
+        let mut rest = &copied[..];
+        let mut next = |lot: &Self| {
+            if !away(&lot) {
+                return lot.to_vec();
+            }
+            let (these, others) = rest.split_at(lot.len);
+            rest = others;
+            these.to_vec()
+        };
+        lots.iter().map(&mut next).collect()
+    }
+
     /// The same numbers on the host and on this device.
     pub fn on(mut self, device: &Device) -> Self {
         self.device = Some(self.tensor(device));

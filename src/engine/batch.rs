@@ -1,14 +1,17 @@
-//! The examples of one step, gathered on the host.
+//! The examples of one step.
+
+use burn::prelude::*;
 
 use super::masks;
 use crate::data::Examples;
+use crate::device::Numbers;
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
 /// Features and labels of some examples, each in one or several augmented copies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    features: Vec<f32>,
+    features: Numbers,
     shape: Vec<usize>,
     labels: Vec<u32>,
     /// Each example's number in its data set.
@@ -60,7 +63,7 @@ impl Batch {
             ));
         }
         let ids = (0..labels.len() as u32).collect();
-        Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
+        Ok(Self { features: features.into(), shape: shape.to_vec(), labels, ids, copies, seed: 0 })
     }
 
     /// The examples with these numbers, in this order.
@@ -72,6 +75,39 @@ impl Batch {
         examples.gather(ids, &mut features)?;
         let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
         Self::new(features, examples.shape(), labels)?.numbered(ids)
+    }
+
+    /// The same from features that lie on a device, `[examples x copies, features]`. Nobody has
+    /// looked at them: token ids must have been checked where the data were brought there.
+    ///
+    /// # Errors
+    /// As [`with_copies`](Self::with_copies).
+    pub(crate) fn on_device(
+        features: Tensor<2>,
+        shape: &[usize],
+        labels: Vec<u32>,
+        copies: usize,
+    ) -> Result<Self> {
+        let (wanted, found) = (labels.len() * copies, features.dims());
+        if found != [wanted, shape.iter().product()] {
+            let what = format!("features of shape {found:?} on a device");
+            let why = format!("{wanted} rows of examples of shape {shape:?} were to be there");
+            return Err(Error::new(ErrorKind::Model, what, why));
+        }
+        let ids = (0..labels.len() as u32).collect();
+        let features = Numbers::of(features.flatten(0, 1));
+        Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
+    }
+
+    /// All features on this device, `[examples x copies, features]`: shared if they are there.
+    pub(super) fn features_on(&self, device: &Device) -> Tensor<2> {
+        let size = self.shape.iter().product::<usize>();
+        self.features.tensor(device).reshape([self.len() * self.copies, size])
+    }
+
+    /// Whether the features were made on a device and stay there.
+    pub(super) fn is_on_device(&self) -> bool {
+        self.features.device().is_some()
     }
 
     /// Each example's number in its data set, which its dropout masks go by; its place in the
@@ -192,6 +228,9 @@ impl Batch {
         if let Some(label) = self.labels.iter().find(|&&label| label as usize >= classes) {
             let why = format!("the network has {classes} outputs, counted from 0");
             return Err(Error::setting("label", label, why));
+        }
+        if self.is_on_device() {
+            return Ok(());
         }
         network.check_tokens(&self.features)
     }

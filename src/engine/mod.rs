@@ -36,6 +36,7 @@ pub use weights::Weights;
 use burn::optim::ModuleOptimizer;
 
 use crate::Result;
+use crate::device::Numbers;
 use crate::nn::Network;
 
 /// What an executor makes of a batch.
@@ -47,22 +48,30 @@ pub struct ClippedSum {
     /// ‖gᵢ‖ over all parameters jointly, before clipping, in the order of the batch; with
     /// weights, the weighted norm. NaN for examples left out. Not private: never show or store
     /// these without saying so.
-    pub norms: Vec<f32>,
+    pub norms: Numbers,
     /// Cross-entropy of each example in nats (the mean over its copies), in the order of the
     /// batch. NaN for examples left out. Not private either.
-    pub losses: Vec<f32>,
-    /// Examples left out because a feature, the loss or the norm was not finite.
-    pub non_finite: usize,
+    pub losses: Numbers,
 }
 
 impl ClippedSum {
     /// The mean loss of the examples that count, if there are any.
     pub fn mean_loss(&self) -> Option<f64> {
-        let counted: Vec<f64> =
-            self.losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
-        let mean = counted.iter().sum::<f64>() / counted.len() as f64;
-        (!counted.is_empty()).then_some(mean)
+        mean(&self.losses)
     }
+
+    /// Examples left out because a feature, the loss or the norm was not finite.
+    pub fn non_finite(&self) -> usize {
+        self.losses.iter().filter(|loss| loss.is_nan()).count()
+    }
+}
+
+/// The mean of the numbers that are finite, if there are any.
+pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
+    let counted: Vec<f64> =
+        losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
+    let mean = counted.iter().sum::<f64>() / counted.len() as f64;
+    (!counted.is_empty()).then_some(mean)
 }
 
 /// Makes sums of clipped gradients.

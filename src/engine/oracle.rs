@@ -85,7 +85,6 @@ impl PerExample for Oracle {
         };
         let mut norms = vec![f32::NAN; batch.len()];
         let mut losses = vec![f32::NAN; batch.len()];
-        let mut counted = 0;
         for i in batch.finite() {
             let (loss, gradient) = example(&tracked, batch, i);
             let square = |(entry, values): (usize, &Vec<f32>)| {
@@ -99,7 +98,6 @@ impl PerExample for Oracle {
             if !norm.is_finite() || !loss.is_finite() {
                 continue;
             }
-            counted += 1;
             (norms[i], losses[i]) = (norm, loss);
             let factor = f64::from(rule.factor(norm));
             for (total, gradient) in total.iter_mut().zip(&gradient) {
@@ -114,6 +112,6 @@ impl PerExample for Oracle {
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - counted })
+        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
     }
 }

@@ -46,6 +46,17 @@ impl Weights {
         Ok(Self { values, zero })
     }
 
+    /// Zeros and ones that were chosen on a device, in the order of the network's parameters:
+    /// nobody looks at them on the host. `zero` says which tensors are known to be all zeros.
+    pub(crate) fn chosen_on_device(
+        network: &Network,
+        values: Gradients,
+        zero: Vec<bool>,
+    ) -> Result<Self> {
+        suits(&values, network)?;
+        Ok(Self { values, zero })
+    }
+
     /// The weights, one entry per parameter tensor.
     pub fn entries(&self) -> &[Gradient] {
         &self.values.entries

@@ -145,7 +145,7 @@ impl Selector {
                 }
             };
             match left {
-                None => entry.values = kept,
+                None => entry.values = kept.into(),
                 Some(left) => {
                     left.iter().zip(kept).for_each(|(&i, kept)| entry.values[i] = kept);
                 }

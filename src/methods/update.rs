@@ -97,7 +97,7 @@ impl Selected {
         let tensors = self.tensors.par_iter_mut().zip(values).zip(&gradient.entries).enumerate();
         let next: HashMap<String, Vec<f32>> = tensors
             .map(|(index, ((state, (parameter, mut values)), gradient))| {
-                let touched = touched.map(|weights| weights.entries()[index].values.as_slice());
+                let touched = touched.map(|weights| &weights.entries()[index].values[..]);
                 let touches = |i: usize| touched.is_none_or(|weights| weights[i] != 0.0);
                 state.apply(optimizer, learning_rate, &mut values, &gradient.values, touches);
                 (parameter.path, values)

@@ -137,6 +137,14 @@ impl Network {
         self.devices().into_iter().next().unwrap_or_else(Device::flex)
     }
 
+    /// The same network with its parameters on this device.
+    pub(crate) fn on(&self, device: &Device) -> Self {
+        if self.device() == *device {
+            return self.clone();
+        }
+        self.clone().to_device(device)
+    }
+
     /// All trainable tensors, in the order of the layers and, within one, of
     /// [`LayerSpec::parameters`].
     pub fn parameters(&self) -> Vec<Parameter> {

@@ -133,7 +133,7 @@ fn follow(
         let release = mechanism.release(&network, &batch, selected)?;
         let (rate, trained) = (plan.learning_rate(), coordinates.trained());
         network = update.step(rate, &network, &release.gradient, trained, selected);
-        meter.after_step(release.loss, &network)?;
+        meter.after_step(release.losses, &network)?;
         observer.progressed(&meter.progress());
     }
     let (mask, touched) = coordinates.into_record();

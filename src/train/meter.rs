@@ -1,6 +1,8 @@
 //! What is measured while a run goes.
 
 use crate::data::Dataset;
+use crate::device::Numbers;
+use crate::engine::mean;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::train::{Curve, Point, Progress};
@@ -23,13 +25,15 @@ pub(super) struct Meter<'a> {
     /// What could not be read, and so left a gap in the curve or ended the run.
     pub(super) trouble: Option<Error>,
     start: Instant,
-    losses: (f64, u32),
+    /// The losses of the steps since the last point: looked at when the point is made, so that no
+    /// step waits for a device.
+    losses: Vec<Numbers>,
 }
 
 impl<'a> Meter<'a> {
     pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
         let (curve, start) = (Curve::default(), Instant::now());
-        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses: (0.0, 0) }
+        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses: Vec::new() }
     }
 
     pub(super) fn seconds(&self) -> f64 {
@@ -42,11 +46,9 @@ impl<'a> Meter<'a> {
     }
 
     /// Counts a step that led to `network`.
-    pub(super) fn after_step(&mut self, loss: Option<f64>, network: &Network) -> Result<()> {
+    pub(super) fn after_step(&mut self, losses: Numbers, network: &Network) -> Result<()> {
         self.steps += 1;
-        if let Some(loss) = loss {
-            self.losses = (self.losses.0 + loss, self.losses.1 + 1);
-        }
+        self.losses.push(losses);
         let every = |count| self.steps.is_multiple_of(self.plan.steps().div_ceil(count));
         let evaluate = every(EVALUATIONS);
         if self.steps == 1 || evaluate || every(POINTS) {
@@ -72,7 +74,8 @@ impl<'a> Meter<'a> {
     }
 
     fn measure(&mut self, evaluate: Option<&Network>) -> Result<()> {
-        let (sum, count) = std::mem::take(&mut self.losses);
+        let steps = Numbers::all(&std::mem::take(&mut self.losses));
+        let means: Vec<f64> = steps.iter().filter_map(|losses| mean(losses)).collect();
         let test_accuracy = match evaluate {
             Some(network) => {
                 check_finite(self.steps, network)?;
@@ -82,7 +85,7 @@ impl<'a> Meter<'a> {
         };
         self.curve.points.push(Point {
             step: self.steps,
-            loss: (count > 0).then(|| sum / f64::from(count)),
+            loss: (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64),
             test_accuracy,
             epsilon: self.plan.epsilon_after(self.steps)?,
         });

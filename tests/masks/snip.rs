@@ -171,7 +171,8 @@ fn norms(model: &Model, examples: &Examples) -> Result<Vec<f32>> {
     let squares = Weights::new(network, squares)?;
     let ids: Vec<u32> = (0..examples.len() as u32).collect();
     let (batch, rule) = (Batch::of(examples, &ids)?, ClipRule::unclipped());
-    let mut norms = Best::default().weighted_sum(network, &batch, &rule, Some(&squares))?.norms;
+    let all = Best::default().weighted_sum(network, &batch, &rule, Some(&squares))?;
+    let mut norms = all.norms.to_vec();
     norms.sort_by(f32::total_cmp);
     Ok(norms)
 }

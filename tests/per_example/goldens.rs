@@ -131,7 +131,7 @@ fn a_mask_counts_in_the_norm_and_in_the_sum() {
     let batch = Batch::new(flat(&data["x"]), &known.shape, labels(data)).unwrap();
     let mut mask = Gradients::zeros_like(&network);
     for entry in &mut mask.entries {
-        entry.values = known.read(&case["mask"], &entry.path, &entry.shape);
+        entry.values = known.read(&case["mask"], &entry.path, &entry.shape).into();
     }
     let mask = Weights::new(&network, mask).unwrap();
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());

@@ -98,8 +98,8 @@ impl Known {
             let (_, layout) = self.find(&entry.path, &entry.shape);
             // Four features of the last step.
             let theirs = if let Layout::LastStep = layout { 4 * entry.shape[1] } else { 4 * count };
-            entry.values = layout.of(&vec![1.0; theirs], &entry.shape);
-            entry.values.truncate(count);
+            let ones = layout.of(&vec![1.0; theirs], &entry.shape);
+            entry.values = ones[..count].to_vec().into();
         }
         Some(Weights::new(network, mask).unwrap())
     }

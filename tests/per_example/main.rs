@@ -62,7 +62,7 @@ fn median(norms: &[f32]) -> f64 {
 
 /// How far two sums are apart over all parameters, relatively.
 fn apart(a: &Gradients, b: &Gradients) -> f64 {
-    let all = |g: &Gradients| g.entries.iter().flat_map(|e| e.values.clone()).collect::<Vec<_>>();
+    let all = |g: &Gradients| g.entries.iter().flat_map(|e| e.values.to_vec()).collect::<Vec<_>>();
     distance(&all(a), &all(b), 0.0)
 }
 

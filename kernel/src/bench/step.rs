@@ -87,13 +87,12 @@ impl<E: PerExample> Mechanism for By<E> {
     ) -> Result<Release> {
         let rule = if self.sum.is_some() { ClipRule::flat(CLIP) } else { ClipRule::unclipped() };
         let clipped: ClippedSum = self.executor.weighted_sum(network, batch, &rule, selected)?;
-        let loss = clipped.mean_loss();
         let mut gradient = clipped.sum;
         match &mut self.sum {
             Some(sum) => gradient = sum.privatise(gradient, selected)?,
             None => gradient.scale(1.0 / self.batch as f64),
         }
-        Ok(Release { gradient, loss })
+        Ok(Release { gradient, losses: clipped.losses })
     }
 }
 
@@ -115,7 +114,7 @@ impl Training {
         let release = self.mechanism.release(&self.network, batch, None)?;
         self.network =
             engine::step(&mut self.optimizer, LEARNING_RATE, &self.network, &release.gradient);
-        Ok(release.loss)
+        Ok(release.mean_loss())
     }
 }
 

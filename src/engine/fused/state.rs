@@ -154,7 +154,7 @@ impl State {
             }
         }
         let sum = self.unload(&plan, network, &sums, sparse);
-        Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - ids.len() })
+        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
     }
 
     /// Adds up the segments' sums in their order; those of sparse layers as full tables.

@@ -129,7 +129,7 @@ impl GaussianNoise {
             if weights.is_some_and(|weights| weights.is_zero(index)) {
                 continue;
             }
-            let weights = weights.map(|weights| weights.entries()[index].values.as_slice());
+            let weights = weights.map(|weights| &weights.entries()[index].values[..]);
             for (i, values) in entry.values.chunks_mut(CHUNK).enumerate() {
                 let weights = weights.map(|weights| &weights[i * CHUNK..]);
                 pieces.push((first + i as u64, values, weights));

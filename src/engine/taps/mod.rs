@@ -35,6 +35,8 @@ use site::Wanted;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taps {
     chunk: Option<usize>,
+    /// Goes the way of a card on the CPU too: for tests, and for the sums of a card made by hand.
+    card: bool,
 }
 
 impl Taps {
@@ -42,7 +44,13 @@ impl Taps {
     /// and activations if not given. It changes speed and memory, and the sums by f32 rounding
     /// only.
     pub fn with_chunk(self, examples: usize) -> Self {
-        Self { chunk: Some(examples.max(1)) }
+        Self { chunk: Some(examples.max(1)), ..self }
+    }
+
+    /// Works as on a card wherever the network is: everything stays on the device, nothing is
+    /// looked at. Slower than the usual way on the CPU.
+    pub fn as_on_a_card(self) -> Self {
+        Self { card: true, ..self }
     }
 }
 
@@ -102,12 +110,12 @@ impl PerExample for Taps {
         }
         let mut sum = Gradients::zeros_like(network);
         for (entry, share) in pass.sum {
-            sum.entries[entry].values = values(share);
+            sum.entries[entry].values = values(share).into();
         }
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - rows.len() })
+        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
     }
 
     fn how(&self, network: &Network) -> Vec<&'static str> {

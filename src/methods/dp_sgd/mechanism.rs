@@ -60,8 +60,8 @@ impl Mechanism for GaussianSum {
     ) -> Result<Release> {
         let clip = &self.privacy.clip;
         let clipped = self.executor.weighted_sum(network, batch, clip, selected)?;
-        let loss = clipped.mean_loss();
-        Ok(Release { gradient: self.privatise(clipped.sum, selected)?, loss })
+        let gradient = self.privatise(clipped.sum, selected)?;
+        Ok(Release { gradient, losses: clipped.losses })
     }
 }
 

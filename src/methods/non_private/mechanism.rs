@@ -29,12 +29,11 @@ impl Mechanism for MeanGradient {
         selected: Option<&Weights>,
     ) -> Result<Release> {
         let all = self.executor.plain_sum(network, batch)?;
-        let loss = all.mean_loss();
         let mut gradient = all.sum;
         if let Some(selected) = selected {
             selected.select(&mut gradient);
         }
         gradient.scale(1.0 / self.expected_batch_size);
-        Ok(Release { gradient, loss })
+        Ok(Release { gradient, losses: all.losses })
     }
 }
