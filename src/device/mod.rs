@@ -3,6 +3,9 @@
 //! [`Place`] says which, [`Numbers`] holds numbers on either side, `kernels` are the lab's own
 //! operations on a card (with the same operations on the CPU, which the tests compare them to).
 
+#[cfg(feature = "cuda")]
+mod cuda;
+mod found;
 pub(crate) mod host;
 pub mod kernels;
 mod numbers;
@@ -10,7 +13,8 @@ mod place;
 mod reads;
 mod vectorised;
 
+pub use found::{Card, Found};
 pub use numbers::Numbers;
-pub use place::Place;
+pub use place::{Place, VARIABLE};
 pub use reads::reads;
 pub(crate) use vectorised::vectorised;

@@ -29,6 +29,10 @@ pub struct Settings {
     /// A seed makes the run repeatable and stamps it "study mode"; `None` uses the operating
     /// system's randomness.
     pub seed: Option<u64>,
+    /// Where to train, by name; `None` lets [`Place::best`](crate::device::Place::best) choose.
+    /// Not part of what a run is known by: it decides how fast it goes and the last bits only.
+    #[serde(skip)]
+    pub device: Option<String>,
     /// Train anew even if a finished run with these settings is stored.
     #[serde(skip)]
     pub fresh: bool,
@@ -45,6 +49,7 @@ impl Default for Settings {
             augment: None,
             sparsity: None,
             seed: None,
+            device: None,
             fresh: false,
         }
     }
@@ -94,6 +99,12 @@ macro_rules! shared_settings {
             /// noise is known to whoever knows the seed, and its statement says so.
             pub fn seed(mut self, seed: u64) -> Self {
                 self.settings.seed = Some(seed);
+                self
+            }
+            /// Where to train: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. If not said, what the variable
+            /// `EPSILAB_DEVICE` says, else a CUDA card if one works, else the CPU.
+            pub fn device(mut self, name: impl ToString) -> Self {
+                self.settings.device = Some(name.to_string());
                 self
             }
             /// Trains anew (and spends anew) even if a finished run of these settings is stored.

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::data::Dataset;
+use crate::device::Place;
 use crate::mask::{Mask, Touched};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
@@ -27,7 +28,7 @@ use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, check};
 /// a file of that batch; it is for the owner of the data only.
 ///
 /// # Errors
-/// `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
+/// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
 /// be written (nothing is trained then); `Model` if the parameters stop being finite (the steps
 /// taken stay charged); what reading the examples says if not even the first batch can be read.
 pub fn fit(
@@ -39,6 +40,7 @@ pub fn fit(
     observer: &mut dyn Observer,
 ) -> Result<Run> {
     check::belong_together(plan, model, data, ledger)?;
+    let place = plan.place()?;
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
     let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
@@ -47,7 +49,8 @@ pub fn fit(
     ledger.record(&entry.note(note(plan, data)))?;
 
     let listening = Listening::start();
-    let mut meter = Meter::start(plan, model, data);
+    let there = model.on(&place.device());
+    let mut meter = Meter::start(plan, &there, data);
     let begin = Begin { mask, seeds, run: &attempt };
     let trained = follow(begin, &mut meter, &listening, observer);
     let steps = meter.steps;
@@ -63,6 +66,7 @@ pub fn fit(
         id: id.to_owned(),
         plan: plan.clone(),
         data: data.name().to_owned(),
+        device: place.describe(),
         data_hash: data.hash().to_owned(),
         warm_start: !model.is_initial(),
         charged: Some(Charged { origin: data.origin().to_owned(), run: attempt }),
@@ -76,7 +80,7 @@ pub fn fit(
         seconds: meter.seconds(),
         curve: meter.curve,
     };
-    let run = Run::new(record, model.with_network(network), mask, touched);
+    let run = Run::new(record, model.with_network(network.on(&Place::Cpu.device())), mask, touched);
     observer.finished(&run);
     for error in closed.err().iter().chain(&meter.trouble) {
         observer.trouble(error);

@@ -44,6 +44,10 @@ pub struct RunRecord {
     /// Where it is charged; unknown for runs stored before this was recorded.
     #[serde(default)]
     pub charged: Option<Charged>,
+    /// The device it was trained on: `cpu`, `cuda:0, NVIDIA H200 (140 GiB)`. Runs stored before
+    /// this was recorded are of the CPU.
+    #[serde(default = "cpu")]
+    pub device: String,
     /// Training started from parameters that were not just drawn: trained before, read from a
     /// file, or those of a module of the user's own.
     #[serde(default)]
@@ -64,6 +68,10 @@ pub struct RunRecord {
     pub seconds: f64,
     /// The measurements along the way.
     pub curve: Curve,
+}
+
+fn cpu() -> String {
+    "cpu".into()
 }
 
 /// A trained model with its history and its guarantee. Cheap to clone.
