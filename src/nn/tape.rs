@@ -3,7 +3,7 @@
 use burn::module::ParamId;
 use burn::prelude::*;
 
-use super::{Standardisation, Value, Window};
+use super::{Precision, Standardisation, Value, Window};
 
 /// Told, for every layer with parameters, what went in and what came out.
 ///
@@ -34,6 +34,11 @@ pub trait Tape {
     /// executor says no, so that the two ways of computing share as little as possible.
     fn own_kernels(&self) -> bool {
         true
+    }
+
+    /// In which numbers layers compute their products.
+    fn precision(&self) -> Precision {
+        Precision::F32
     }
 
     /// The keep-mask of the next dropout layer, for a value of `shape` (batch first, row-major):
