@@ -6,6 +6,7 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 mod found;
+mod guard;
 pub(crate) mod host;
 pub mod kernels;
 mod numbers;
@@ -14,6 +15,7 @@ mod reads;
 mod vectorised;
 
 pub use found::{Card, Found};
+pub use guard::guarded;
 pub use numbers::Numbers;
 pub use place::{Place, VARIABLE};
 pub use reads::reads;

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::device::Place;
+use crate::device::{Place, guarded};
 use crate::mask::{Mask, Touched};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
@@ -43,23 +43,26 @@ pub fn fit(
     let place = plan.place()?;
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
     let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
+    let there = guarded(place, || Ok(model.on(&place.device())))?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
     let attempt = format!("{id}-{}", Seeds::nonce()?);
     let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());
     ledger.record(&entry.note(note(plan, data)))?;
 
     let listening = Listening::start();
-    let there = model.on(&place.device());
     let mut meter = Meter::start(plan, &there, data);
     let begin = Begin { mask, seeds, run: &attempt };
-    let trained = follow(begin, &mut meter, &listening, observer);
+    let trained = guarded(place, || follow(begin, &mut meter, &listening, observer));
     let steps = meter.steps;
     // Charged even if the last step failed after its release.
     let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
     let closed = ledger.close(&attempt, &plan.event_after(spent));
     let (network, mask, touched) = trained?;
     let charged = if closed.is_ok() { steps } else { plan.steps() };
-    meter.at_end(&network)?;
+    let network = guarded(place, || {
+        meter.at_end(&network)?;
+        Ok(network.on(&Place::Cpu.device()))
+    })?;
     drop(listening);
 
     let record = RunRecord {
@@ -80,7 +83,7 @@ pub fn fit(
         seconds: meter.seconds(),
         curve: meter.curve,
     };
-    let run = Run::new(record, model.with_network(network.on(&Place::Cpu.device())), mask, touched);
+    let run = Run::new(record, model.with_network(network), mask, touched);
     observer.finished(&run);
     for error in closed.err().iter().chain(&meter.trouble) {
         observer.trouble(error);
