@@ -49,6 +49,11 @@ fn noised(values: &FlexTensor, noise: Noise, selected: impl Fn(usize) -> bool) -
     made(out, [n])
 }
 
+/// sum + x b.
+fn add(sum: &mut [f64], x: f64, b: &[f32]) {
+    sum.iter_mut().zip(b).for_each(|(sum, &b)| *sum += x * f64::from(b));
+}
+
 impl CardOps for Flex {
     fn norms(rows: FlexTensor) -> FlexTensor {
         let rows = rows.to_contiguous();
@@ -93,6 +98,32 @@ impl CardOps for Flex {
             sum.iter_mut().zip(row).for_each(|(s, &x)| *s += f64::from(factor) * f64::from(x));
         }
         made(sum.into_iter().map(|x| x as f32).collect(), [columns])
+    }
+
+    fn product(a: FlexTensor, b: FlexTensor) -> FlexTensor {
+        let (a, b) = (a.to_contiguous(), b.to_contiguous());
+        let ([rows, terms], [_, columns]) = (matrix(&a), matrix(&b));
+        let mut out = vec![0.0f64; rows * columns];
+        for (row, out) in numbers(&a).chunks(terms).zip(out.chunks_mut(columns)) {
+            for (&x, b) in row.iter().zip(numbers(&b).chunks(columns)) {
+                add(out, f64::from(x), b);
+            }
+        }
+        made(out.into_iter().map(|x| x as f32).collect(), [rows * columns])
+    }
+
+    fn outer_sum(a: FlexTensor, b: FlexTensor, factors: FlexTensor) -> FlexTensor {
+        let (a, b, factors) = (a.to_contiguous(), b.to_contiguous(), factors.to_contiguous());
+        let ([_, inputs], [_, outputs]) = (matrix(&a), matrix(&b));
+        let mut out = vec![0.0f64; inputs * outputs];
+        let rows = numbers(&a).chunks(inputs).zip(numbers(&b).chunks(outputs));
+        let counted = rows.zip(numbers(&factors)).filter(|(_, factor)| **factor != 0.0);
+        for ((a, b), &factor) in counted {
+            for (&x, out) in a.iter().zip(out.chunks_mut(outputs)) {
+                add(out, f64::from(factor) * f64::from(x), b);
+            }
+        }
+        made(out.into_iter().map(|x| x as f32).collect(), [inputs * outputs])
     }
 
     fn noised(values: FlexTensor, noise: Noise) -> FlexTensor {

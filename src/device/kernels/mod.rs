@@ -83,6 +83,28 @@ pub fn accumulated(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
     Tensor::from_dispatch(Dispatch::accumulated(rows, factors))
 }
 
+/// a b for `[rows, terms]` and `[terms, columns]`, flat. In f32, where a backend's own product may
+/// round its factors to fewer digits.
+pub fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<1> {
+    let ([rows, terms], [_, columns]) = (a.dims(), b.dims());
+    if rows * terms * columns == 0 {
+        return Tensor::zeros([rows * columns], &a.device());
+    }
+    Tensor::from_dispatch(Dispatch::product(a.into_dispatch(), b.into_dispatch()))
+}
+
+/// Σ factor · aᵀ b over the rows of `[rows, inputs]` and `[rows, outputs]`, flat
+/// `[inputs · outputs]`. In f32; rows of factor 0 add exactly nothing, whatever they hold. The order
+/// of the sum depends on the shapes only.
+pub fn outer_sum(a: Tensor<2>, b: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
+    let ([rows, inputs], [_, outputs]) = (a.dims(), b.dims());
+    if rows * inputs * outputs == 0 {
+        return Tensor::zeros([inputs * outputs], &a.device());
+    }
+    let (a, b) = (a.into_dispatch(), b.into_dispatch());
+    Tensor::from_dispatch(Dispatch::outer_sum(a, b, factors.clone().into_dispatch()))
+}
+
 /// `values` + std · noise. Where `selected` is given, only at coordinates whose weight is not 0:
 /// the others become exactly zero, whatever they were.
 ///

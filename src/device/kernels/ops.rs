@@ -20,6 +20,14 @@ pub trait CardOps: Backend {
     fn scaled(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self>;
     /// See [`accumulated`](super::accumulated).
     fn accumulated(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`product`](super::product).
+    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`outer_sum`](super::outer_sum).
+    fn outer_sum(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        factors: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
     /// See [`noised`](super::noised).
     fn noised(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self>;
     /// See [`noised`](super::noised).

@@ -8,6 +8,7 @@ mod chacha;
 mod dropout;
 mod noise;
 mod normal;
+mod products;
 mod rows;
 mod select;
 mod stretches;
@@ -81,6 +82,18 @@ impl CardOps for CubeBackend {
 
     fn accumulated(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self> {
         sums::accumulated(into_contiguous(rows), into_contiguous(factors))
+    }
+
+    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        products::product(into_contiguous(a), into_contiguous(b))
+    }
+
+    fn outer_sum(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        factors: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        products::outer_sum(into_contiguous(a), into_contiguous(b), into_contiguous(factors))
     }
 
     fn noised(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self> {

@@ -69,25 +69,37 @@ pub(super) fn scaled(rows: CubeTensor, factors: CubeTensor) -> CubeTensor {
 
 /// Σ factor · row.
 pub(super) fn accumulated(rows: CubeTensor, factors: CubeTensor) -> CubeTensor {
-    let [mut n, columns] = matrix(&rows);
-    let (mut rows, mut weighted) = (rows, true);
-    while weighted || n > 1 {
-        let sums = n.div_ceil(BRANCHES);
-        let out = room(&rows, [sums, columns], DType::F32);
-        gather::launch(
-            &out.client,
-            grid((sums * columns).div_ceil(UNITS)),
-            units(),
-            addresses(&rows),
-            rows.into_buffer_arg(),
-            factors.clone().into_buffer_arg(),
-            out.clone().into_buffer_arg(),
-            n,
-            columns,
-            weighted,
-        );
-        (rows, n, weighted) = (out, sums, false);
+    sum(gathered(rows, Some(factors)))
+}
+
+/// Σ row, flat.
+pub(super) fn sum(mut rows: CubeTensor) -> CubeTensor {
+    while matrix(&rows)[0] > 1 {
+        rows = gathered(rows, None);
     }
+    let [_, columns] = matrix(&rows);
     let (client, device) = (rows.client, rows.device);
     CubeTensor::new_contiguous(client, device, [columns].into(), rows.handle, DType::F32)
+}
+
+/// One sum for each branch.
+fn gathered(rows: CubeTensor, factors: Option<CubeTensor>) -> CubeTensor {
+    let [n, columns] = matrix(&rows);
+    let sums = n.div_ceil(BRANCHES);
+    let out = room(&rows, [sums, columns], DType::F32);
+    let weighted = factors.is_some();
+    let factors = factors.unwrap_or_else(|| rows.clone());
+    gather::launch(
+        &out.client,
+        grid((sums * columns).div_ceil(UNITS)),
+        units(),
+        addresses(&rows),
+        rows.into_buffer_arg(),
+        factors.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        n,
+        columns,
+        weighted,
+    );
+    out
 }
