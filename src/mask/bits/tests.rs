@@ -16,7 +16,7 @@ fn a_fingerprint_is_that_of_the_flags_and_of_what_becomes_of_the_others() {
     let flags = [true, true, false, false];
     let one = mask("0.weight", [2, 2], flags);
     assert_eq!(one.fingerprint(), mask("0.weight", [2, 2], flags).fingerprint());
-    // Other flags of equal counts in each tensor, the last most of all: no summary would do.
+    // Other flags, but as many in each tensor: what a plan's text would say alike.
     for (what, other) in [
         ("flags", mask("0.weight", [2, 2], [true, false, true, false])),
         ("flags", mask("0.weight", [2, 2], [false, false, true, true])),

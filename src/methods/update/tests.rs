@@ -93,7 +93,7 @@ fn coordinates_that_are_not_touched_keep_their_bits_with_every_optimizer() {
 
 #[test]
 fn a_gradient_at_a_frozen_coordinate_does_not_move_it() {
-    // No release has one there. Were it only zeros that hold the mask, a slip elsewhere would show.
+    // No release has one there, but the mask must hold whatever comes.
     let model = model();
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
     let trained = mask.weights(model.network()).unwrap();
