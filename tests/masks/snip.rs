@@ -200,7 +200,7 @@ fn overlaps(model: &Model, data: &Dataset, clip: f64) -> Result<Vec<f64>> {
 
 #[test]
 fn on_mnist_the_mask_comes_closer_to_snip_with_more_epsilon() -> Result<()> {
-    let Some(folder) = shared("datasets/mnist") else { return Ok(()) };
+    let Some(folder) = shared::path("datasets/mnist") else { return Ok(()) };
     home();
     let data = data::mnist_in(folder)?.limit(10_000, 100);
     let model = models::papernot_cnn(&data).seed(1).build()?;

@@ -92,6 +92,27 @@ fn coordinates_that_are_not_touched_keep_their_bits_with_every_optimizer() {
 }
 
 #[test]
+fn a_gradient_at_a_frozen_coordinate_does_not_move_it() {
+    // No release has one there, but the mask must hold whatever comes.
+    let model = model();
+    let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
+    let trained = mask.weights(model.network()).unwrap();
+    let g = gradient(model.network(), 0, None);
+    let before = numbers(model.network());
+    for optimizer in OPTIMIZERS {
+        for state in [StateOfDropped::Lazy, StateOfDropped::Zeros] {
+            let mut update = Update::Selected(Selected::new(optimizer, state));
+            let next = update.step(0.05, model.network(), &g, Some(&trained), Some(&trained));
+            let after = numbers(&next);
+            for (i, trained) in flags(&trained).into_iter().enumerate() {
+                let moved = before[i].to_bits() != after[i].to_bits();
+                assert_eq!(moved, trained, "{optimizer} {state:?} {i}");
+            }
+        }
+    }
+}
+
+#[test]
 fn burns_own_optimizer_moves_dropped_coordinates() {
     // Why there is an optimizer of our own: the wrong version is told from the right one.
     let model = model();
