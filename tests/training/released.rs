@@ -69,6 +69,9 @@ fn within_a_run_the_seed_of_the_run_counts_and_not_that_of_the_recipe() -> Resul
     // Masks of equal noise have Jaccard index 1, of independent noise about 1/3.
     assert!(secret.jaccard(&mask(1, None)?)? < 0.5, "the noise must not come from the recipe");
     let study = mask(1, Some(3))?;
+    // Wherever it is used later: who knows the seed knows its noise.
+    let covered = &study.origin().covered;
+    assert!(matches!(covered[..], [Covered::Released { assumed: Some(_), .. }]), "{covered:?}");
     assert_eq!(study.jaccard(&mask(2, Some(3))?)?, 1.0);
     assert!(study.jaccard(&mask(1, Some(4))?)? < 0.5);
     Ok(())

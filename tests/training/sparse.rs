@@ -91,6 +91,7 @@ fn a_stored_run_whose_mask_is_lost_is_neither_shown_nor_trained_anew() -> Result
     std::fs::remove_file(folder.join("mask.safetensors")).expect("removed");
     // Without its mask the run would pass for one that trained everything.
     let error = method.train(&model, &data).expect_err("the mask is lost");
+    assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
     assert!(error.to_string().contains("mask.safetensors"), "{error}");
     assert!(!error.advice().is_empty(), "{error}");
     assert_eq!(lab::ledger()?.epsilon(data.origin()), spent);

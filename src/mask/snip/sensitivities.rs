@@ -104,6 +104,14 @@ pub(crate) fn check(model: &Model, examples: &Examples) -> Result<()> {
         let why = "only parameters of two or more dimensions are scored";
         return Err(Error::new(ErrorKind::Model, what, why).fix("train it without a mask"));
     }
+    // The scores weigh gradients by squared parameters.
+    let squared = |w: &f32| (w * w).is_finite();
+    if let Some((wild, _)) = network.values().iter().find(|(_, values)| !values.iter().all(squared))
+    {
+        let what = format!("the parameter {} of the model {}", wild.path, model.name());
+        let why = "it holds a number whose square no f32 can hold";
+        return Err(Error::new(ErrorKind::Model, what, why).fix("start from smaller parameters"));
+    }
     if examples.is_empty() {
         let why = "the scores are sums over examples";
         return Err(Error::setting("training examples", 0, why).fix("give at least one example"));

@@ -88,7 +88,7 @@ impl Coordinates {
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) => {
                 let seeds = (seeds.noise, seeds.dropout);
-                Some(recipe.within_a_run().release(
+                Some(recipe.within_a_run(plan.seed()).release(
                     model,
                     data.train(),
                     seeds,
