@@ -38,6 +38,20 @@ fn assert_norms(got: &[f32], want: &[f32], what: &str) {
 }
 
 #[test]
+fn norms_by_hand() {
+    for device in [gpu(), cpu()] {
+        for unit in [1.0, 1e38, 1e-38, 3e14, 1e-15] {
+            let rows = matrix(&[3.0 * unit, 0.0, -2.0 * unit, 1.5 * unit], 2, &device);
+            let roots = vector(&[0.5, 2.0], &device);
+            let plain = values(norms(rows.clone(), None));
+            assert_norms(&plain, &[3.0 * unit, 2.5 * unit], "plain");
+            let weighted = values(norms(rows, Some(&roots)));
+            assert_norms(&weighted, &[1.5 * unit, 10f32.sqrt() * unit], "weighted");
+        }
+    }
+}
+
+#[test]
 fn norms_of_all_shapes_and_magnitudes() {
     let mut random = Random(1);
     for [n, columns] in SHAPES {
