@@ -42,7 +42,7 @@ fn a_million_values_are_those_of_the_cpu() {
     let apart = |(got, want): (&f32, &f32)| (got - want).abs();
     let worst = got.iter().zip(&want).map(apart).fold(0.0, f32::max);
     println!("worst difference of 1,000,000 values: {worst:.1e}");
-    assert!(worst < 1e-5, "{worst}");
+    assert!(worst < 2e-6, "{worst}");
     assert!(got.iter().any(|z| z.abs() > 4.5), "the tail is missing");
 }
 

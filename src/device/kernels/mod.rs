@@ -88,7 +88,7 @@ pub fn accumulated(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
 ///
 /// # Guarantee
 /// The words are those of the CPU's noise, bit for bit, and the values are made of them by the same
-/// formula: on a card in f32, within 1e-4 of a standard deviation.
+/// formula: on a card in f32, within 1e-5 of a standard deviation.
 pub fn noised(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> Tensor<1> {
     if values.shape().num_elements() == 0 {
         return values;

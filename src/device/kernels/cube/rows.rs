@@ -35,8 +35,8 @@ fn power(e: i32) -> f32 {
     f32::reinterpret(u32::cast_from(e + 127) << 23)
 }
 
-/// The bits of a normal number 2^shift as large: cards may take what is not normal for zero, so its
-/// digits are read as an integer.
+/// The bits of a normal number with the same digits: cards may take what is not normal for zero, so
+/// it is read as an integer, which makes it 2^149 times as large.
 #[cube]
 fn normal(size: u32) -> u32 {
     if field(size) == 0 { u32::reinterpret(f32::cast_from(size)) } else { size }
@@ -92,6 +92,12 @@ fn merge(held: &mut Shared<[f32]>, #[comptime] group: usize) {
         }
     }
     sync_cube();
+}
+
+/// The smaller one.
+#[cube]
+fn less(a: usize, b: usize) -> usize {
+    select(a < b, a, b)
 }
 
 /// Each group of units reads one piece of one row and leaves its [`PARTS`].
@@ -156,11 +162,6 @@ fn measure(
             out[place * PARTS + part] = held[part * UNITS + unit];
         }
     }
-}
-
-#[cube]
-fn less(a: usize, b: usize) -> usize {
-    select(a < b, a, b)
 }
 
 /// The norm that belongs to these sums. Roots are put into other units, not squares: a compiler may
