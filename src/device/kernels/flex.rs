@@ -158,7 +158,7 @@ impl CardOps for Flex {
         let size = |i: usize| if values[i].is_nan() { -1.0 } else { values[i].abs() };
         let mut order: Vec<usize> = (0..values.len()).filter(|&i| among[i] != 0.0).collect();
         order.sort_by(|&a, &b| size(a).total_cmp(&size(b)).then(a.cmp(&b)));
-        let mut kept = vec![0.0; values.len()];
+        let mut kept = vec![0.0f32; values.len()];
         order.iter().skip(drop).for_each(|&i| kept[i] = 1.0);
         let n = kept.len();
         made(kept, [n])

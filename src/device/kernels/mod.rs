@@ -44,7 +44,7 @@ impl Noise {
 /// Right to f32 rounding for all finite numbers, also where squares would overflow or vanish: no
 /// norm is too small. Not finite if a number of the row is not (with a root that is not 0).
 pub fn norms(rows: Tensor<2>, roots: Option<&Tensor<1>>) -> Tensor<1> {
-    if rows.shape().is_empty() {
+    if rows.shape().num_elements() == 0 {
         return Tensor::zeros([rows.dims()[0]], &rows.device());
     }
     Tensor::from_dispatch(match roots {
@@ -57,7 +57,7 @@ pub fn norms(rows: Tensor<2>, roots: Option<&Tensor<1>>) -> Tensor<1> {
 
 /// 1 for each row of `[rows, columns]` whose numbers are all finite, else 0; told by their bits.
 pub fn finite(rows: Tensor<2>) -> Tensor<1> {
-    if rows.shape().is_empty() {
+    if rows.shape().num_elements() == 0 {
         return Tensor::ones([rows.dims()[0]], &rows.device());
     }
     Tensor::from_dispatch(Dispatch::finite(rows.into_dispatch()))
@@ -66,7 +66,7 @@ pub fn finite(rows: Tensor<2>) -> Tensor<1> {
 /// Each row of `[rows, columns]` times its factor `[rows]`; exactly zero where the factor is,
 /// whatever the row holds.
 pub fn scaled(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<2> {
-    if rows.shape().is_empty() {
+    if rows.shape().num_elements() == 0 {
         return rows;
     }
     let (rows, factors) = (rows.into_dispatch(), factors.clone().into_dispatch());
@@ -76,7 +76,7 @@ pub fn scaled(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<2> {
 /// Σ factor · row over the rows of `[rows, columns]`, `[columns]`; rows of factor 0 add exactly
 /// nothing, whatever they hold. The order of the sum depends on the number of rows only.
 pub fn accumulated(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
-    if rows.shape().is_empty() {
+    if rows.shape().num_elements() == 0 {
         return Tensor::zeros([rows.dims()[1]], &rows.device());
     }
     let (rows, factors) = (rows.into_dispatch(), factors.clone().into_dispatch());
@@ -110,9 +110,9 @@ pub fn outer_sum(a: Tensor<2>, b: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
 ///
 /// # Guarantee
 /// The words are those of the CPU's noise, bit for bit, and the values are made of them by the same
-/// formula: on a card in f32, within 1e-4 of a standard deviation.
+/// formula: on a card in f32, within 1e-5 of a standard deviation.
 pub fn noised(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> Tensor<1> {
-    if values.shape().is_empty() {
+    if values.shape().num_elements() == 0 {
         return values;
     }
     Tensor::from_dispatch(match selected {
@@ -137,7 +137,7 @@ pub fn words(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, Int> {
 
 /// The standard normal values that such [`words`] become, 32 for each block of 48.
 pub fn normals(words: Tensor<1, Int>) -> Tensor<1> {
-    if words.shape().is_empty() {
+    if words.shape().num_elements() == 0 {
         return Tensor::zeros([0], &words.device());
     }
     Tensor::from_dispatch(Dispatch::normals(words.cast(DType::I32).into_dispatch()))
@@ -146,7 +146,7 @@ pub fn normals(words: Tensor<1, Int>) -> Tensor<1> {
 /// Ones and zeros: of the coordinates whose `among` is not 0, all but the `drop` of smallest absolute
 /// value (ties broken by index, what is not a number counts as the smallest); the others are 0.
 pub fn keep_largest(values: Tensor<1>, among: Tensor<1>, drop: usize) -> Tensor<1> {
-    if values.shape().is_empty() {
+    if values.shape().num_elements() == 0 {
         return values;
     }
     let (values, among) = (values.into_dispatch(), among.into_dispatch());
@@ -156,7 +156,7 @@ pub fn keep_largest(values: Tensor<1>, among: Tensor<1>, drop: usize) -> Tensor<
 /// How many of the numbers are not 0 in each of `places` stretches of equal length (stretch c is
 /// from ⌊c·n/places⌋ to ⌊(c+1)·n/places⌋), `[places]`.
 pub fn stretches(values: Tensor<1>, places: usize) -> Tensor<1> {
-    if places == 0 || values.shape().is_empty() {
+    if places == 0 || values.shape().num_elements() == 0 {
         return Tensor::zeros([places], &values.device());
     }
     Tensor::from_dispatch(Dispatch::stretches(values.into_dispatch(), places))

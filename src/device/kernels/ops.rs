@@ -6,7 +6,7 @@ use burn::backend::{Backend, backend_extension};
 use super::{Masks, Noise};
 
 /// One method for each function of this room; those say what they do. Integers are 32 bits wide;
-/// no tensor has no numbers.
+/// no tensor is empty.
 #[cfg_attr(feature = "card", backend_extension(Flex, Cube))]
 #[cfg_attr(not(feature = "card"), backend_extension(Flex))]
 pub trait CardOps: Backend {

@@ -4,7 +4,7 @@ use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::super::masks::Masks;
+use super::super::Masks;
 use super::chacha::{self, Seed, WORDS};
 use super::{UNITS, grid, room, units};
 

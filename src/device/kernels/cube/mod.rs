@@ -1,7 +1,7 @@
 //! The operations on a card, as CubeCL kernels: compiled when first used, for CUDA or WGSL.
 //!
-//! WGSL compilers may assume that no number is infinite or none at all, so kernels tell such
-//! numbers, and zeros, by their bits. No kernel depends on which of its cubes runs first: the same
+//! WGSL compilers may assume that every number is finite, so kernels tell those that are not, and
+//! zeros, by their bits. No kernel depends on which of its cubes runs first: the same
 //! shapes give the same bits in every run.
 
 mod chacha;
@@ -18,14 +18,13 @@ mod versions;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::tensor::{DType, Shape};
 use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::AddressType;
 use cubecl::prelude::*;
 
-use super::masks::Masks;
-use super::{CardOps, Noise};
-use burn_cubecl::kernel::into_contiguous;
+use super::{CardOps, Masks, Noise};
 
 /// Units of a cube that work together: the most that WGSL promises.
 const UNITS: usize = 256;

@@ -2,7 +2,8 @@
 //!
 //! Squares of f32 overflow and vanish long before norms do. So there are three sums of squares, of
 //! large, middling and small numbers (Blue 1978), each scaled by a power of two so that its squares
-//! do neither; and each keeps what its additions round away (Kahan 1965).
+//! do neither; and each keeps what its additions round away (Kahan 1965), unless the card's compiler
+//! finds that superfluous: then long rows are right to 1e-5 or so.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
@@ -34,8 +35,8 @@ fn power(e: i32) -> f32 {
     f32::reinterpret(u32::cast_from(e + 127) << 23)
 }
 
-/// The bits of a normal number 2^shift as large: cards may take what is not normal for zero, so its
-/// digits are read as an integer.
+/// The bits of a normal number with the same digits: cards may take what is not normal for zero, so
+/// it is read as an integer, which makes it 2^149 times as large.
 #[cube]
 fn normal(size: u32) -> u32 {
     if field(size) == 0 { u32::reinterpret(f32::cast_from(size)) } else { size }
@@ -71,8 +72,7 @@ fn sort(sums: &mut Array<f32>, m: f32, e: i32) {
     } else if e >= BELOW {
         add(sums, 0usize, m * power(e));
     } else if e >= NOTHING {
-        // Two steps, for the power alone may be too small for a normal number.
-        add(sums, 1usize, (m * power(e + SMALL / 2)) * power(SMALL / 2));
+        add(sums, 1usize, m * power(e + SMALL));
     }
 }
 
@@ -94,6 +94,12 @@ fn merge(held: &mut Shared<[f32]>, #[comptime] group: usize) {
     sync_cube();
 }
 
+/// The smaller one.
+#[cube]
+fn less(a: usize, b: usize) -> usize {
+    select(a < b, a, b)
+}
+
 /// Each group of units reads one piece of one row and leaves its [`PARTS`].
 #[cube(launch, address_type = "dynamic")]
 fn measure(
@@ -110,7 +116,7 @@ fn measure(
     let place = CUBE_POS * comptime!(UNITS / group) + unit / group;
     let here = place < out.len() / PARTS;
     let start = (place % pieces) * span;
-    let end = select(here, u32_min(start + span, columns), start);
+    let end = select(here, less(start + span, columns), start);
     let row = (place / pieces) * columns;
     let mut sums = Array::<f32>::new(6usize);
     let mut bad = 0u32;
@@ -158,20 +164,19 @@ fn measure(
     }
 }
 
-#[cube]
-fn u32_min(a: usize, b: usize) -> usize {
-    select(a < b, a, b)
-}
-
-/// The norm that belongs to these sums.
+/// The norm that belongs to these sums. Roots are put into other units, not squares: a compiler may
+/// multiply two constants with each other first, and 2^(-2 LARGE) is nothing.
 #[cube]
 fn norm(middling: f32, small: f32, large: f32) -> u32 {
     let mut size = 0u32;
     if large > 0.0 {
-        let root = f32::sqrt(large + middling * power(-LARGE) * power(-LARGE));
-        size = select(root >= power(128 - LARGE), INFINITE, u32::reinterpret(root * power(LARGE)));
+        let rest = f32::sqrt(middling) * power(-LARGE);
+        let root = f32::sqrt(large + rest * rest);
+        let most = root >= power(128 - LARGE);
+        size = select(most, INFINITE, u32::reinterpret(root * power(LARGE)));
     } else if middling > 0.0 {
-        size = u32::reinterpret(f32::sqrt(middling + small * power(-SMALL) * power(-SMALL)));
+        let rest = f32::sqrt(small) * power(-SMALL);
+        size = u32::reinterpret(f32::sqrt(middling + rest * rest));
     } else if small > 0.0 {
         // Rounded up where a card might take it for zero.
         size = u32::reinterpret(f32::sqrt(small) * power(-SMALL));

@@ -1,5 +1,6 @@
 //! Selection, counts and versions of images, beside their CPU versions: exactly the same.
 
+use epsilab::data::{Augment, from_vecs};
 use epsilab::device::kernels::{keep_largest, stretches, versions};
 use epsilab_software_gpu::{Random, bits, cpu, gpu, matrix, values, vector};
 
@@ -99,9 +100,36 @@ fn versions_of_images_are_those_of_the_cpu() {
             assert!(bits(on(gpu())) == bits(on(cpu())), "{shape:?}, {copies} copies");
         }
     }
-    // By hand: one row of three pixels, one to the right, then mirrored.
-    let row = matrix(&[1.0, 2.0, 3.0], 3, &gpu());
+    // By hand: one row of three pixels, one to the right, to the left, mirrored, and both.
     let choices = [[0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 1, 1]];
     let expected = [2.0, 3.0, 2.0, 2.0, 1.0, 2.0, 3.0, 2.0, 1.0, 2.0, 3.0, 2.0];
-    assert_eq!(values(versions(row, [1, 1, 3], &choices, 4)), expected);
+    for device in [gpu(), cpu()] {
+        let row = matrix(&[1.0, 2.0, 3.0], 3, &device);
+        assert_eq!(values(versions(row, [1, 1, 3], &choices, 4)), expected);
+    }
+}
+
+#[test]
+fn versions_are_those_of_augmented_batches() {
+    let shape @ [channels, height, width] = [2, 5, 6];
+    let pixels: Vec<f32> = (0..channels * height * width).map(|i| i as f32).collect();
+    let data = from_vecs([pixels.clone(), pixels.clone()].concat(), &shape, vec![0, 1], 2)
+        .expect("two images");
+    let (batch, _) = (Augment::new().copies(100).flip().crop(2))
+        .batch(data.train(), &[0], 1, 2)
+        .expect("images can be augmented");
+    let shifts = || -2..=2;
+    let choices: Vec<[i32; 3]> = shifts()
+        .flat_map(|down| shifts().flat_map(move |right| [[down, right, 0], [down, right, 1]]))
+        .collect();
+    for device in [gpu(), cpu()] {
+        let image = matrix(&pixels, pixels.len(), &device);
+        let all = values(versions(image, shape, &choices, choices.len()));
+        let found = |version| all.chunks(pixels.len()).position(|known| known == version);
+        let mut seen: Vec<_> = batch.chunks(pixels.len()).map(found).collect();
+        assert!(seen.iter().all(Option::is_some), "a version that no choice makes");
+        seen.sort();
+        seen.dedup();
+        assert!(seen.len() > 30, "100 versions of 50 kinds, but {} different ones", seen.len());
+    }
 }

@@ -30,10 +30,27 @@ fn assert_norms(got: &[f32], want: &[f32], what: &str) {
             assert!(!got.is_finite(), "{what}: row {i} is {got}, not {want}");
         } else if want < f32::MIN_POSITIVE {
             assert!((want..=f32::MIN_POSITIVE).contains(&got), "{what}: row {i}: {got:e} {want:e}");
-            assert_eq!(want == 0.0, got == 0.0, "{what}: row {i}");
         } else {
             assert!((got / want - 1.0).abs() < 1e-6, "{what}: row {i}: {got:e}, not {want:e}");
         }
+    }
+}
+
+#[test]
+fn norms_by_hand() {
+    for device in [gpu(), cpu()] {
+        for unit in [1.0, 1e38, 1e-38, 3e14, 1e-15] {
+            let rows = matrix(&[3.0 * unit, 0.0, -2.0 * unit, 1.5 * unit], 2, &device);
+            let roots = vector(&[0.5, 2.0], &device);
+            let plain = values(norms(rows.clone(), None));
+            assert_norms(&plain, &[3.0 * unit, 2.5 * unit], "plain");
+            let weighted = values(norms(rows, Some(&roots)));
+            assert_norms(&weighted, &[1.5 * unit, 10f32.sqrt() * unit], "weighted");
+        }
+        // Nothing is exactly nothing, and the smallest number is more.
+        let rows = matrix(&[0.0, -0.0, f32::from_bits(1), 0.0], 2, &device);
+        let plain = values(norms(rows, None));
+        assert!(plain[0] == 0.0 && plain[1] > 0.0, "{plain:?}");
     }
 }
 

@@ -1,0 +1,5 @@
+//! Every kernel beside its CPU version, on a software GPU.
+
+mod choices;
+mod noise;
+mod rows;
