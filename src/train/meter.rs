@@ -1,6 +1,8 @@
 //! What is measured while a run goes.
 
-use crate::data::Dataset;
+use burn::prelude::Device;
+
+use crate::data::{Dataset, OnDevice};
 use crate::device::Numbers;
 use crate::engine::mean;
 use crate::methods::Plan;
@@ -28,12 +30,14 @@ pub(super) struct Meter<'a> {
     /// The losses of the steps since the last point: looked at when the point is made, so that no
     /// step waits for a device.
     losses: Vec<Numbers>,
+    /// The test part where the network is, once it was needed on a card: taken there once per run.
+    test: Option<OnDevice>,
 }
 
 impl<'a> Meter<'a> {
     pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
-        let (curve, start) = (Curve::default(), Instant::now());
-        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses: Vec::new() }
+        let (curve, start, losses) = (Curve::default(), Instant::now(), Vec::new());
+        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses, test: None }
     }
 
     pub(super) fn seconds(&self) -> f64 {
@@ -97,7 +101,14 @@ impl<'a> Meter<'a> {
         if self.data.test().is_empty() {
             return None;
         }
-        match self.model.with_network(network.clone()).accuracy(self.data) {
+        let (model, device) = (self.model.with_network(network.clone()), network.device());
+        let accuracy = if device == Device::flex() {
+            model.accuracy(self.data)
+        } else {
+            let test = self.test.get_or_insert_with(|| OnDevice::new(self.data.test(), &device));
+            model.accuracy_on(test)
+        };
+        match accuracy {
             Ok(accuracy) => Some(accuracy),
             Err(error) => {
                 self.trouble.get_or_insert(error);
@@ -108,10 +119,9 @@ impl<'a> Meter<'a> {
 }
 
 fn check_finite(step: u64, network: &Network) -> Result<()> {
-    let finite = |values: &Vec<f32>| values.iter().all(|value| value.is_finite());
-    match network.values().iter().find(|(_, values)| !finite(values)) {
+    match network.not_finite() {
         None => Ok(()),
-        Some((parameter, _)) => Err(Error::new(
+        Some(parameter) => Err(Error::new(
             ErrorKind::Model,
             format!("after step {step} the parameter {} is not finite", parameter.path),
             "training diverged and can't come back",
