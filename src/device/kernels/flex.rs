@@ -4,14 +4,22 @@ use burn::backend::Flex;
 use burn::prelude::*;
 use burn_flex::FlexTensor;
 
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::box_muller::{BLOCK, BLOCK_BYTES, normals};
 use super::stream::CHUNK;
-use super::{CardOps, Noise};
+use super::{CardOps, Masks, Noise};
 
 fn numbers(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("contiguous f32, as made by the lab")
 }
 
-fn made(values: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
+fn integers(tensor: &FlexTensor) -> &[i32] {
+    tensor.as_slice().expect("contiguous i32, as made by the lab")
+}
+
+fn made<T: Element>(values: Vec<T>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape.into()))
 }
 
@@ -96,6 +104,22 @@ impl CardOps for Flex {
         noised(&values, noise, |i| selected[i] != 0.0)
     }
 
+    fn words(_: FlexTensor, noise: Noise, blocks: usize) -> FlexTensor {
+        let mut bytes = vec![0; blocks * BLOCK_BYTES];
+        noise.stream.words(noise.first, &mut bytes);
+        let words = bytes.as_chunks::<4>().0.iter().map(|word| i32::from_le_bytes(*word));
+        made(words.collect(), [blocks * BLOCK_BYTES / 4])
+    }
+
+    fn normals(words: FlexTensor) -> FlexTensor {
+        let words = words.to_contiguous();
+        let bytes: Vec<u8> = integers(&words).iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut out = vec![0.0; bytes.len() / BLOCK_BYTES * BLOCK];
+        normals(&bytes, &mut out);
+        let n = out.len();
+        made(out.into_iter().map(|z| z as f32).collect(), [n])
+    }
+
     fn keep_largest(values: FlexTensor, among: FlexTensor, drop: usize) -> FlexTensor {
         let (values, among) = (values.to_contiguous(), among.to_contiguous());
         let (values, among) = (numbers(&values), numbers(&among));
@@ -117,4 +141,46 @@ impl CardOps for Flex {
         };
         made((0..places).map(count).collect(), [places])
     }
+
+    fn dropout(rows: FlexTensor, masks: Masks, each: usize) -> FlexTensor {
+        let rows = rows.to_contiguous();
+        let rows = integers(&rows).as_chunks::<2>().0;
+        let mut out = Vec::with_capacity(rows.len() * each);
+        for &[id, copy] in rows {
+            let key = masks.key(id as u32, copy as u32).map(u32::to_le_bytes);
+            let mut rng = ChaCha8Rng::from_seed(std::array::from_fn(|i| key[i / 4][i % 4]));
+            let value = || if rng.next_u32() < masks.dropped { 0.0 } else { masks.kept };
+            out.extend(std::iter::repeat_with(value).take(each));
+        }
+        made::<f32>(out, [rows.len(), each])
+    }
+
+    fn versions(
+        images: FlexTensor,
+        choices: FlexTensor,
+        [_, height, width]: [usize; 3],
+        copies: usize,
+    ) -> FlexTensor {
+        let (images, choices) = (images.to_contiguous(), choices.to_contiguous());
+        let [n, size] = matrix(&images);
+        let (images, choices) = (numbers(&images), integers(&choices).as_chunks::<3>().0);
+        let mut out = Vec::with_capacity(n * copies * size);
+        for (version, &[down, right, flip]) in choices.iter().enumerate() {
+            let image = &images[version / copies * size..][..size];
+            out.extend((0..size).map(|pixel| {
+                let (row, x) = (pixel / width, pixel % width);
+                let (plane, y) = (row / height, row % height);
+                let x = if flip == 0 { x } else { width - 1 - x };
+                let (y, x) = (mirrored(y, down, height), mirrored(x, right, width));
+                image[(plane * height + y) * width + x]
+            }));
+        }
+        made(out, [n * copies, size])
+    }
+}
+
+/// Where a moved position lies, reflected at the edge pixel.
+fn mirrored(at: usize, by: i32, length: usize) -> usize {
+    let (at, last) = (at as i64 + i64::from(by), length as i64 - 1);
+    (last - (last - at.abs()).abs()) as usize
 }

@@ -5,44 +5,20 @@
 //! kernels are compared to. None of them copies anything to the host.
 
 mod box_muller;
+#[cfg(feature = "card")]
+mod cube;
 mod flex;
+mod masks;
+mod ops;
 pub(crate) mod stream;
 
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, backend_extension};
+use burn::backend::Dispatch;
 use burn::prelude::*;
+use burn::tensor::DType;
 use stream::Stream;
 
-/// The operations as Burn's backends see them; the functions below say what they do.
-#[backend_extension(Flex)]
-pub trait CardOps: Backend {
-    /// See [`norms`].
-    fn norms(rows: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`norms`].
-    fn weighted_norms(rows: FloatTensor<Self>, roots: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`finite`].
-    fn finite(rows: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`scaled`].
-    fn scaled(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`accumulated`].
-    fn accumulated(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`noised`].
-    fn noised(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self>;
-    /// See [`noised`].
-    fn noised_where(
-        values: FloatTensor<Self>,
-        selected: FloatTensor<Self>,
-        noise: Noise,
-    ) -> FloatTensor<Self>;
-    /// See [`keep_largest`].
-    fn keep_largest(
-        values: FloatTensor<Self>,
-        among: FloatTensor<Self>,
-        drop: usize,
-    ) -> FloatTensor<Self>;
-    /// See [`stretches`].
-    fn stretches(values: FloatTensor<Self>, places: usize) -> FloatTensor<Self>;
-}
+pub use masks::Masks;
+pub use ops::CardOps;
 
 /// Which noise: the values of a tensor take those of `stream` from piece `first` on, one piece for
 /// each [`CHUNK`](stream::CHUNK) values, times `std`.
@@ -53,6 +29,14 @@ pub struct Noise {
     pub(crate) std: f64,
 }
 
+impl Noise {
+    /// The noise of this ChaCha20 key and step, from piece `first` on. `std` is the standard
+    /// deviation of each value, in the units of what it is added to.
+    pub fn new(seed: [u8; 32], step: u64, first: u64, std: f64) -> Self {
+        Self { stream: Stream { seed, step }, first, std }
+    }
+}
+
 /// The L2 norm of each row of `[rows, columns]`, `[rows]`, or √Σ (rootⱼ xⱼ)² where roots of weights
 /// `[columns]` are given.
 ///
@@ -60,6 +44,9 @@ pub struct Noise {
 /// Right to f32 rounding for all finite numbers, also where squares would overflow or vanish: no
 /// norm is too small. Not finite if a number of the row is not (with a root that is not 0).
 pub fn norms(rows: Tensor<2>, roots: Option<&Tensor<1>>) -> Tensor<1> {
+    if rows.shape().is_empty() {
+        return Tensor::zeros([rows.dims()[0]], &rows.device());
+    }
     Tensor::from_dispatch(match roots {
         None => Dispatch::norms(rows.into_dispatch()),
         Some(roots) => {
@@ -70,12 +57,18 @@ pub fn norms(rows: Tensor<2>, roots: Option<&Tensor<1>>) -> Tensor<1> {
 
 /// 1 for each row of `[rows, columns]` whose numbers are all finite, else 0; told by their bits.
 pub fn finite(rows: Tensor<2>) -> Tensor<1> {
+    if rows.shape().is_empty() {
+        return Tensor::ones([rows.dims()[0]], &rows.device());
+    }
     Tensor::from_dispatch(Dispatch::finite(rows.into_dispatch()))
 }
 
 /// Each row of `[rows, columns]` times its factor `[rows]`; exactly zero where the factor is,
 /// whatever the row holds.
 pub fn scaled(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<2> {
+    if rows.shape().is_empty() {
+        return rows;
+    }
     let (rows, factors) = (rows.into_dispatch(), factors.clone().into_dispatch());
     Tensor::from_dispatch(Dispatch::scaled(rows, factors))
 }
@@ -83,6 +76,9 @@ pub fn scaled(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<2> {
 /// Σ factor · row over the rows of `[rows, columns]`, `[columns]`; rows of factor 0 add exactly
 /// nothing, whatever they hold. The order of the sum depends on the number of rows only.
 pub fn accumulated(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
+    if rows.shape().is_empty() {
+        return Tensor::zeros([rows.dims()[1]], &rows.device());
+    }
     let (rows, factors) = (rows.into_dispatch(), factors.clone().into_dispatch());
     Tensor::from_dispatch(Dispatch::accumulated(rows, factors))
 }
@@ -94,6 +90,9 @@ pub fn accumulated(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
 /// The words are those of the CPU's noise, bit for bit, and the values are made of them by the same
 /// formula: on a card in f32, within 1e-4 of a standard deviation.
 pub fn noised(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> Tensor<1> {
+    if values.shape().is_empty() {
+        return values;
+    }
     Tensor::from_dispatch(match selected {
         None => Dispatch::noised(values.into_dispatch(), noise),
         Some(selected) => {
@@ -103,9 +102,31 @@ pub fn noised(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> 
     })
 }
 
+/// The random words of the first `blocks` blocks of 32 values of this noise: for each block 16
+/// pairs, the low word first, for the radii, then 16 for the angles. For those who want to see that
+/// a card draws what the CPU draws.
+pub fn words(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, Int> {
+    if blocks == 0 {
+        return Tensor::empty([0], (device, DType::I32));
+    }
+    let place = Tensor::<1>::empty([1], device).into_dispatch();
+    Tensor::from_dispatch(Dispatch::words(place, noise, blocks))
+}
+
+/// The standard normal values that such [`words`] become, 32 for each block of 48.
+pub fn normals(words: Tensor<1, Int>) -> Tensor<1> {
+    if words.shape().is_empty() {
+        return Tensor::zeros([0], &words.device());
+    }
+    Tensor::from_dispatch(Dispatch::normals(words.cast(DType::I32).into_dispatch()))
+}
+
 /// Ones and zeros: of the coordinates whose `among` is not 0, all but the `drop` of smallest absolute
 /// value (ties broken by index, what is not a number counts as the smallest); the others are 0.
 pub fn keep_largest(values: Tensor<1>, among: Tensor<1>, drop: usize) -> Tensor<1> {
+    if values.shape().is_empty() {
+        return values;
+    }
     let (values, among) = (values.into_dispatch(), among.into_dispatch());
     Tensor::from_dispatch(Dispatch::keep_largest(values, among, drop))
 }
@@ -113,5 +134,51 @@ pub fn keep_largest(values: Tensor<1>, among: Tensor<1>, drop: usize) -> Tensor<
 /// How many of the numbers are not 0 in each of `places` stretches of equal length (stretch c is
 /// from ⌊c·n/places⌋ to ⌊(c+1)·n/places⌋), `[places]`.
 pub fn stretches(values: Tensor<1>, places: usize) -> Tensor<1> {
+    if places == 0 || values.shape().is_empty() {
+        return Tensor::zeros([places], &values.device());
+    }
     Tensor::from_dispatch(Dispatch::stretches(values.into_dispatch(), places))
+}
+
+/// Dropout masks, `[rows, each]`: 0 with probability `rate` (in [0, 1)), else 1/(1 - `rate`). A row
+/// is given by the number of its example in the data set and by its copy's: it has a stream of its
+/// own, so that what else is in the batch changes nothing.
+pub fn dropout(
+    seed: u64,
+    layer: usize,
+    rate: f64,
+    rows: &[(u32, u32)],
+    each: usize,
+    device: &Device,
+) -> Tensor<2> {
+    if rows.is_empty() || each == 0 {
+        return Tensor::zeros([rows.len(), each], device);
+    }
+    let numbers = rows.iter().flat_map(|&(id, copy)| [id as i32, copy as i32]).collect();
+    let rows = integers(numbers, device).into_dispatch();
+    Tensor::from_dispatch(Dispatch::dropout(rows, Masks::new(seed, layer, rate), each))
+}
+
+/// `copies` versions of each image of `[n, channels · height · width]`, `[n · copies, ...]`. A
+/// choice says how many rows down and columns to the right a version begins (less than the image
+/// has of them; beyond an edge the image is mirrored there, the edge itself is not repeated) and
+/// whether it is flipped left to right (1) or not (0).
+pub fn versions(
+    images: Tensor<2>,
+    shape: [usize; 3],
+    choices: &[[i32; 3]],
+    copies: usize,
+) -> Tensor<2> {
+    let [n, size] = images.dims();
+    if n * size * copies == 0 {
+        return Tensor::zeros([n * copies, size], &images.device());
+    }
+    let choices = integers(choices.concat(), &images.device()).into_dispatch();
+    Tensor::from_dispatch(Dispatch::versions(images.into_dispatch(), choices, shape, copies))
+}
+
+/// Integers of 32 bits, on a device.
+fn integers(numbers: Vec<i32>, device: &Device) -> Tensor<1, Int> {
+    let count = numbers.len();
+    Tensor::from_data(TensorData::new(numbers, [count]), (device, DType::I32))
 }
