@@ -41,7 +41,8 @@ impl OnDevice {
     pub fn new(examples: &Examples, device: &Device) -> Self {
         let size: usize = examples.shape().iter().product();
         let bytes = examples.len().saturating_mul(size).saturating_mul(size_of::<f32>());
-        let mut placed = Self { examples: examples.clone(), device: device.clone(), features: None };
+        let mut placed =
+            Self { examples: examples.clone(), device: device.clone(), features: None };
         // The rest is for parameters, activations and gradients.
         if examples.is_in_memory() && !examples.is_empty() && bytes <= room(device) / 4 {
             placed.features = Some(placed.bring(examples.features_flat().to_vec()));
@@ -79,7 +80,9 @@ impl OnDevice {
         self.examples.check(ids)?;
         let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
         let n = ids.len();
-        Ok(features.clone().select(0, Tensor::<1, Int>::from_data(TensorData::new(ids, [n]), &self.device)))
+        Ok(features
+            .clone()
+            .select(0, Tensor::<1, Int>::from_data(TensorData::new(ids, [n]), &self.device)))
     }
 
     /// Row-major features of some examples, brought to the device: `[examples, features]`.
@@ -105,7 +108,8 @@ mod tests {
 
     #[test]
     fn rows_come_in_the_order_asked_for_and_strangers_are_refused() {
-        let data = from_vecs((0..12).map(|x| x as f32).collect(), &[3], vec![0, 1, 0, 1], 2).unwrap();
+        let data =
+            from_vecs((0..12).map(|x| x as f32).collect(), &[3], vec![0, 1, 0, 1], 2).unwrap();
         let whole = OnDevice::new(data.train(), &Device::flex());
         assert!(whole.is_whole());
         let parts = OnDevice { features: None, ..whole.clone() };

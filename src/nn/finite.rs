@@ -2,6 +2,7 @@
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
+use burn::tensor::DType;
 
 use super::{Network, Parameter};
 use crate::device::{host, kernels};
@@ -44,7 +45,7 @@ mod tests {
     #[test]
     fn the_parameter_that_is_not_finite_is_named_wherever_it_breaks() {
         let data = patterns_with(2, 0, 1).unwrap();
-        let model = models::simple_cnn(&data).seed(1).build().unwrap();
+        let model = models::stevens_cifar_cnn(&data).seed(1).build().unwrap();
         let network = model.network();
         assert_eq!(network.not_finite(), None);
         for (parameter, values) in network.values() {

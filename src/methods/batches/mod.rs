@@ -111,7 +111,8 @@ impl Batches {
             }
             Place::Device(placed) => {
                 let draw = self.draws.next();
-                let features = if draw.ids.is_empty() { None } else { Some(placed.rows(&draw.ids)?) };
+                let features =
+                    if draw.ids.is_empty() { None } else { Some(placed.rows(&draw.ids)?) };
                 (draw, features)
             }
             Place::Ahead(placed, ahead) => {
