@@ -2,6 +2,7 @@
 
 use burn::backend::Flex;
 use burn::prelude::*;
+use burn::tensor::Element;
 use burn_flex::FlexTensor;
 
 use rand::{Rng, SeedableRng};

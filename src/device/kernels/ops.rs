@@ -1,7 +1,7 @@
 //! The operations as Burn's backends see them.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::backend::{Backend, backend_extension};
 
 use super::{Masks, Noise};
 

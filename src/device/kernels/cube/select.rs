@@ -28,10 +28,12 @@ fn key(bits: u32) -> u32 {
     select(size > INFINITE, 0u32, size + 1)
 }
 
-/// Whether the digits before this one are those of the bound.
+/// Whether so many digits, the leading ones, are those of the bound.
 #[cube]
-fn agrees(key: u32, bound: u32, #[comptime] before: u32) -> bool {
-    if comptime!(before == 0) { true } else { (key ^ bound) >> comptime!(32 - 8 * before) == 0 }
+fn agrees(key: u32, bound: u32, #[comptime] digits: u32) -> bool {
+    // All 32 bits can't be shifted out at once, nor need they be.
+    let other = if comptime!(digits == 0) { 0u32.runtime() } else { key ^ bound };
+    other >> comptime!((32 - 8 * digits) % 32) == 0
 }
 
 /// The line between what is dropped and what is kept: `line[0]` is the smallest key that is kept,

@@ -38,7 +38,7 @@ fn gather(
         let mut sum = 0.0f32;
         let mut lost = 0.0f32;
         for row in start..end {
-            let factor = if weighted { factors[row] } else { 1.0f32 };
+            let factor = if weighted { factors[row] } else { 1.0f32.runtime() };
             if u32::reinterpret(factor) & SIZE != 0 {
                 let term = factor * rows[row * columns + column] - lost;
                 let next = sum + term;
