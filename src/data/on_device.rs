@@ -8,8 +8,11 @@ use super::Examples;
 use crate::Result;
 
 /// What one may use of a device, in bytes.
-pub(crate) fn room(_device: &Device) -> usize {
-    8 << 30
+///
+/// # Errors
+/// None so far.
+pub(crate) fn room(_device: &Device) -> Result<usize> {
+    Ok(8 << 30)
 }
 
 /// Examples for work on a device. Where they lie in memory and take at most a quarter of the
@@ -22,7 +25,7 @@ pub(crate) fn room(_device: &Device) -> usize {
 /// use epsilab::{data, nn::models};
 /// let data = data::glyphs_with(100, 50, 1)?;
 /// let model = models::linear(&data).build()?;
-/// let test = data::OnDevice::new(data.test(), &Device::flex());   // once
+/// let test = data::OnDevice::new(data.test(), &Device::flex())?;  // once
 /// let accuracy = model.accuracy_on(&test)?;                       // for as many models as you like
 /// # assert_eq!(accuracy, model.accuracy(&data)?);
 /// # Ok(())
@@ -38,16 +41,19 @@ pub struct OnDevice {
 
 impl OnDevice {
     /// These examples for work on this device.
-    pub fn new(examples: &Examples, device: &Device) -> Self {
+    ///
+    /// # Errors
+    /// If what the environment says of the device's memory can't be read.
+    pub fn new(examples: &Examples, device: &Device) -> Result<Self> {
         let size: usize = examples.shape().iter().product();
         let bytes = examples.len().saturating_mul(size).saturating_mul(size_of::<f32>());
         let mut placed =
             Self { examples: examples.clone(), device: device.clone(), features: None };
         // The rest is for parameters, activations and gradients.
-        if examples.is_in_memory() && !examples.is_empty() && bytes <= room(device) / 4 {
+        if examples.is_in_memory() && !examples.is_empty() && bytes <= room(device)? / 4 {
             placed.features = Some(placed.bring(examples.features_flat().to_vec()));
         }
-        placed
+        Ok(placed)
     }
 
     /// The examples, as the host knows them.
@@ -110,7 +116,7 @@ mod tests {
     fn rows_come_in_the_order_asked_for_and_strangers_are_refused() {
         let data =
             from_vecs((0..12).map(|x| x as f32).collect(), &[3], vec![0, 1, 0, 1], 2).unwrap();
-        let whole = OnDevice::new(data.train(), &Device::flex());
+        let whole = OnDevice::new(data.train(), &Device::flex()).unwrap();
         assert!(whole.is_whole());
         let parts = OnDevice { features: None, ..whole.clone() };
         for placed in [whole, parts] {
@@ -120,6 +126,7 @@ mod tests {
             assert!(error.to_string().starts_with("example number = 4"), "{error}");
         }
         // The memory of a shortened view goes on behind its end.
-        assert!(OnDevice::new(&data.train().take(2), &Device::flex()).rows(&[2]).is_err());
+        let two = OnDevice::new(&data.train().take(2), &Device::flex()).unwrap();
+        assert!(two.rows(&[1]).is_ok() && two.rows(&[2]).is_err());
     }
 }

@@ -5,12 +5,16 @@ use burn::prelude::*;
 use burn::tensor::DType;
 
 use super::{Network, Parameter};
+use crate::Result;
 use crate::device::{host, kernels};
 
 impl Network {
     /// The first parameter that holds an infinity or what is not a number. Looked for where the
     /// network is, in one small read.
-    pub(crate) fn not_finite(&self) -> Option<Parameter> {
+    ///
+    /// # Errors
+    /// If the device has failed before.
+    pub(crate) fn not_finite(&self) -> Result<Option<Parameter>> {
         /// A flag for each row of each parameter: long ones are looked at by many at once.
         struct Flags(Vec<Tensor<1>>);
         impl ModuleVisitor for Flags {
@@ -25,15 +29,15 @@ impl Network {
         let mut flags = Flags(Vec::new());
         self.visit(&mut flags);
         let rows = flags.0.iter().map(|flags| flags.dims()[0]).collect::<Vec<_>>();
-        let flags = host::values(Tensor::cat(flags.0, 0));
+        let flags = host::read(Tensor::cat(flags.0, 0))?;
         let mut flags = &flags[..];
         let mut is_finite = rows.into_iter().map(|rows| {
             let (these, others) = flags.split_at(rows);
             flags = others;
             these.iter().all(|&flag| flag == 1.0)
         });
-        let strange = is_finite.position(|finite| !finite)?;
-        self.parameters().into_iter().nth(strange)
+        let strange = is_finite.position(|finite| !finite);
+        Ok(strange.and_then(|strange| self.parameters().into_iter().nth(strange)))
     }
 }
 
@@ -47,14 +51,14 @@ mod tests {
         let data = patterns_with(2, 0, 1).unwrap();
         let model = models::stevens_cifar_cnn(&data).seed(1).build().unwrap();
         let network = model.network();
-        assert_eq!(network.not_finite(), None);
+        assert_eq!(network.not_finite().unwrap(), None);
         for (parameter, values) in network.values() {
             for (at, strange) in [(0, f32::NAN), (values.len() - 1, f32::NEG_INFINITY)] {
                 let mut broken = values.clone();
                 broken[at] = strange;
                 let filled =
                     network.filled(|path| (path == parameter.path).then(|| broken.clone()));
-                assert_eq!(filled.not_finite(), Some(parameter.clone()));
+                assert_eq!(filled.not_finite().unwrap(), Some(parameter.clone()));
             }
         }
     }

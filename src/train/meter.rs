@@ -101,14 +101,7 @@ impl<'a> Meter<'a> {
         if self.data.test().is_empty() {
             return None;
         }
-        let (model, device) = (self.model.with_network(network.clone()), network.device());
-        let accuracy = if device == Device::flex() {
-            model.accuracy(self.data)
-        } else {
-            let test = self.test.get_or_insert_with(|| OnDevice::new(self.data.test(), &device));
-            model.accuracy_on(test)
-        };
-        match accuracy {
+        match self.accuracy_where_it_is(network) {
             Ok(accuracy) => Some(accuracy),
             Err(error) => {
                 self.trouble.get_or_insert(error);
@@ -116,10 +109,22 @@ impl<'a> Meter<'a> {
             }
         }
     }
+
+    fn accuracy_where_it_is(&mut self, network: &Network) -> Result<f64> {
+        let (model, device) = (self.model.with_network(network.clone()), network.device());
+        if device == Device::flex() {
+            return model.accuracy(self.data);
+        }
+        let test = match self.test.take() {
+            Some(test) => test,
+            None => OnDevice::new(self.data.test(), &device)?,
+        };
+        model.accuracy_on(self.test.insert(test))
+    }
 }
 
 fn check_finite(step: u64, network: &Network) -> Result<()> {
-    match network.not_finite() {
+    match network.not_finite()? {
         None => Ok(()),
         Some(parameter) => Err(Error::new(
             ErrorKind::Model,

@@ -1,38 +1,35 @@
 //! Batches, augmented versions and predictions made on a device: those of the host.
 
-use std::fs;
-use std::path::Path;
-
 use epsilab::Result;
 use epsilab::burn::module::Module;
 use epsilab::burn::prelude::Device;
-use epsilab::data::{self, Augment, Dataset, ImageOptions, OnDevice};
+use epsilab::data::{self, Augment, Dataset, OnDevice};
 use epsilab::device::reads;
-use epsilab::engine::Batch;
 use epsilab::methods::{Batches, DpSgd};
 use epsilab::nn::{Model, Network, models};
 
-const STEPS: u64 = 8;
+/// Steps of each plan.
+pub const STEPS: u64 = 8;
 
-fn settings(batch_size: usize) -> DpSgd {
+pub fn settings(batch_size: usize) -> DpSgd {
     DpSgd::new().noise_multiplier(1.0).batch_size(batch_size).steps(STEPS)
 }
 
 /// What may be asked of each image.
-fn augments() -> [Option<Augment>; 3] {
+pub fn augments() -> [Option<Augment>; 3] {
     let versions = Augment::new().copies(3).flip().crop(2);
     [None, Some(versions), Some(Augment::new().copies(2))]
 }
 
 /// A model for the data, and its network on the device.
-fn model(data: &Dataset, device: &Device) -> Result<(Model, Network)> {
+pub fn model(data: &Dataset, device: &Device) -> Result<(Model, Network)> {
     let model = models::linear(data).seed(1).build()?;
     let network = model.network().clone().to_device(device);
     Ok((model, network))
 }
 
 /// The batches of a plan, made on the host and on the device.
-fn both_ways(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<[Batches; 2]> {
+pub fn both_ways(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<[Batches; 2]> {
     let plan = settings.plan(data)?;
     let batches = || Batches::new(&plan, data.train(), [7; 32], [8; 32]);
     let (_, network) = model(data, device)?;
@@ -40,7 +37,7 @@ fn both_ways(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<[Batch
 }
 
 /// Compares all batches of the plan, and some beyond its end. How many examples each has.
-fn same_batches(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<Vec<usize>> {
+pub fn same_batches(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<Vec<usize>> {
     let [mut host, mut card] = both_ways(settings, data, device)?;
     let each = (0..STEPS + 3).map(|step| {
         let (expected, found) = (host.draw()?, card.draw()?);
@@ -70,50 +67,6 @@ pub fn batches_from_memory(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Batches from files are read ahead, and are the same.
-pub fn batches_from_files(device: &Device) -> Result<()> {
-    let root = folder();
-    let data = open(root.path())?;
-    for augment in augments() {
-        for size in [1, 10] {
-            let settings =
-                augment.into_iter().fold(settings(size), |s, augment| s.augment(augment));
-            same_batches(&settings, &data, device)?;
-        }
-    }
-    Ok(())
-}
-
-/// A file that breaks spoils the batches it is in, and no other.
-pub fn a_file_that_breaks(device: &Device) -> Result<()> {
-    let root = folder();
-    let data = open(root.path())?;
-    let [mut host, mut card] = both_ways(&settings(20), &data, device)?;
-    let expected = (0..STEPS).map(|_| host.draw()).collect::<Result<Vec<Batch>>>()?;
-    // The darkest image, by its features: its name is first of all.
-    fs::write(root.path().join("train/dark/10.png"), image(99)).expect("another image");
-    let broken = data.in_memory().expect_err("a file has changed");
-    assert!(broken.to_string().contains("10.png"), "{broken}");
-
-    let darkest = open(root.path())?.in_memory()?;
-    let strange = darkest.train().features_flat().iter().copied().fold(f32::INFINITY, f32::min);
-    let holds = |batch: &Batch| (0..batch.len()).any(|i| batch.features(i)[0] < strange);
-    let spoiled: Vec<bool> = expected.iter().map(holds).collect();
-    assert!(!spoiled[0], "the first is to be fine: {spoiled:?}");
-    let first = spoiled.iter().position(|&spoiled| spoiled).expect("it is in some batch");
-    assert!(spoiled[first..].contains(&false), "one behind it is to be fine: {spoiled:?}");
-    for (expected, spoiled) in expected.iter().zip(spoiled) {
-        match card.draw() {
-            Ok(found) => assert!(!spoiled && found == *expected),
-            Err(error) => {
-                assert!(spoiled, "{error}");
-                assert!(error.to_string().contains("10.png"), "{error}");
-            }
-        }
-    }
-    Ok(())
-}
-
 /// A device never gets a token that the network doesn't know.
 pub fn strange_tokens(device: &Device) -> Result<()> {
     let text = data::sentences_with(60, 10, 1)?;
@@ -132,25 +85,28 @@ pub fn strange_tokens(device: &Device) -> Result<()> {
 
 /// Classes, accuracy and loss.
 pub fn predictions(device: &Device) -> Result<()> {
-    let root = folder();
     // More than one chunk.
     let x = (0..3 * 9001).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect();
     let many = data::from_vecs(x, &[3], (0..9001).map(|i| i % 4).collect(), 4)?;
-    for data in [many, data::glyphs_with(30, 700, 1)?, open(root.path())?] {
-        let (model, network) = model(&data, device)?;
-        let away = model.with_network(network);
-        let part = if data.test().is_empty() { data.train() } else { data.test() };
-        let placed = OnDevice::new(part, device);
-        assert_eq!(placed.is_whole(), part.is_in_memory());
-        let (classes, accuracy) = (model.predict(&data)?, model.accuracy_of(part)?);
-        assert!(classes.iter().any(|&class| class != classes[0]), "a model that tells them apart");
-        assert_eq!(away.predict_on(&placed)?, classes);
-        assert_eq!(away.predict(&data)?, classes);
-        assert_eq!(away.accuracy_on(&placed)?, accuracy);
-        assert_eq!(away.accuracy_of(part)?, accuracy);
-        let (near, loss) = (away.loss_on(&placed)?, model.loss(part)?);
-        assert!((near - loss).abs() < 1e-5 * loss, "{near} is not {loss}");
-    }
+    same_predictions(&many, device)?;
+    same_predictions(&data::glyphs_with(30, 700, 1)?, device)
+}
+
+/// Compares what a model makes of the data on the host and on the device.
+pub fn same_predictions(data: &Dataset, device: &Device) -> Result<()> {
+    let (model, network) = model(data, device)?;
+    let away = model.with_network(network);
+    let part = if data.test().is_empty() { data.train() } else { data.test() };
+    let placed = OnDevice::new(part, device)?;
+    assert_eq!(placed.is_whole(), part.is_in_memory());
+    let (classes, accuracy) = (model.predict(data)?, model.accuracy_of(part)?);
+    assert!(classes.iter().any(|&class| class != classes[0]), "a model that tells them apart");
+    assert_eq!(away.predict_on(&placed)?, classes);
+    assert_eq!(away.predict(data)?, classes);
+    assert_eq!(away.accuracy_on(&placed)?, accuracy);
+    assert_eq!(away.accuracy_of(part)?, accuracy);
+    let (near, loss) = (away.loss_on(&placed)?, model.loss(part)?);
+    assert!((near - loss).abs() < 1e-5 * loss, "{near} is not {loss}");
     Ok(())
 }
 
@@ -162,15 +118,15 @@ pub fn ties_and_nothing(device: &Device) -> Result<()> {
     let network = Network::build(data.shape(), linear.network().specs(), zeros)?;
     let model = linear.with_network(network.clone());
     let away = linear.with_network(network.to_device(device));
-    let placed = OnDevice::new(data.test(), device);
+    let placed = OnDevice::new(data.test(), device)?;
     assert_eq!(away.predict_on(&placed)?, vec![0; 50]);
     assert_eq!(away.accuracy_on(&placed)?, model.accuracy(&data)?);
 
-    let nobody = OnDevice::new(&data.test().take(0), device);
+    let nobody = OnDevice::new(&data.test().take(0), device)?;
     assert!(away.predict_on(&nobody)?.is_empty());
     assert!(away.accuracy_on(&nobody).is_err() && away.loss_on(&nobody).is_err());
     let others = data::from_vecs(vec![0.5; 60], &[3], vec![0, 1].repeat(10), 2)?;
-    let error = away.accuracy_on(&OnDevice::new(others.train(), device)).expect_err("a shape");
+    let error = away.accuracy_on(&OnDevice::new(others.train(), device)?).expect_err("a shape");
     assert!(error.to_string().contains("[3]"), "{error}");
     Ok(())
 }
@@ -189,58 +145,10 @@ pub fn copies_to_the_host(device: &Device) -> Result<()> {
     assert_eq!(reads() - before, 0, "drawing is no reason to wait");
     let (model, network) = model(&data, device)?;
     let away = model.with_network(network);
-    let placed = OnDevice::new(data.test(), device);
+    let placed = OnDevice::new(data.test(), device)?;
     let before = reads();
     away.accuracy_on(&placed)?;
     away.accuracy_on(&placed)?;
     assert_eq!(reads() - before, 2 * on_a_card);
     Ok(())
-}
-
-/// 30 dark and 30 light images for training, 5 and 5 for testing, 6x6 grey pixels each.
-fn folder() -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a temporary folder");
-    for (part, each) in [("train", 30), ("test", 5)] {
-        for (class, value) in [("dark", 10), ("light", 180)] {
-            let folder = root.path().join(part).join(class);
-            fs::create_dir_all(&folder).expect("a folder");
-            for i in 0..each {
-                let name = format!("{}.png", value + i);
-                fs::write(folder.join(name), image(value + i)).expect("an image");
-            }
-        }
-    }
-    root
-}
-
-fn open(root: &Path) -> Result<Dataset> {
-    data::image_folder(root, &ImageOptions::size(6).grey())
-}
-
-/// A PNG image whose pixels differ, so that its versions do.
-fn image(value: u8) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut encoder = png::Encoder::new(&mut out, 6, 6);
-    encoder.set_color(png::ColorType::Grayscale);
-    encoder.set_depth(png::BitDepth::Eight);
-    let pixels: Vec<u8> = (0..36).map(|i| value + i).collect();
-    encoder.write_header().expect("a header").write_image_data(&pixels).expect("pixels");
-    out
-}
-
-macro_rules! on_the_cpu {
-    ($($name:ident)*) => {
-        /// The way of a card, on the CPU.
-        mod on_the_cpu {
-            $(#[test]
-            fn $name() -> epsilab::Result<()> {
-                super::$name(&epsilab::burn::prelude::Device::flex())
-            })*
-        }
-    };
-}
-
-on_the_cpu! {
-    batches_from_memory batches_from_files a_file_that_breaks strange_tokens predictions
-    ties_and_nothing copies_to_the_host
 }

@@ -18,11 +18,11 @@ pub struct Batches {
     examples: Examples,
     augment: Option<Augment>,
     draws: Draws,
-    place: Place,
+    way: Way,
 }
 
 /// Where a batch's features are put together.
-enum Place {
+enum Way {
     /// On the host, when the batch is drawn.
     Host,
     /// On the device, from features that are there.
@@ -51,7 +51,7 @@ impl Batches {
         masks.set_stream(STREAM);
         let versions = masks.next_u64();
         let draws = Draws { sampler, masks, versions, drawn: 0, steps: plan.steps() };
-        Ok(Self { examples: examples.clone(), augment: plan.augment(), draws, place: Place::Host })
+        Ok(Self { examples: examples.clone(), augment: plan.augment(), draws, way: Way::Host })
     }
 
     /// The same batches, made on the device where this network is; on the CPU, nothing changes.
@@ -69,7 +69,7 @@ impl Batches {
     /// # Errors
     /// If the examples hold tokens that the network doesn't know (nobody looks at them on the
     /// device: such batches are for this network's vocabulary), or the plan's augmentation does
-    /// not suit them.
+    /// not suit them; as [`OnDevice::new`].
     pub fn on(self, network: &Network) -> Result<Self> {
         if network.device() == Device::flex() { Ok(self) } else { self.as_on_a_card(network) }
     }
@@ -85,18 +85,18 @@ impl Batches {
             network.check_tokens(examples.features_flat())?;
         }
         self.augment.map_or(Ok(()), |augment| augment.check(examples.shape()))?;
-        let placed = OnDevice::new(&examples, &network.device());
-        let place = if placed.is_whole() {
-            Place::Device(placed)
+        let placed = OnDevice::new(&examples, &network.device())?;
+        let way = if placed.is_whole() {
+            Way::Device(placed)
         } else {
             let read = move |draw: Draw| {
                 let mut features = Vec::new();
                 let read = examples.gather(&draw.ids, &mut features).map(|()| features);
                 (draw, read)
             };
-            Place::Ahead(placed, Ahead::start(read)?)
+            Way::Ahead(placed, Ahead::start(read)?)
         };
-        Ok(Self { place, ..self })
+        Ok(Self { way, ..self })
     }
 
     /// The next batch; it may be empty.
@@ -104,18 +104,18 @@ impl Batches {
     /// # Errors
     /// If an example lies in a file that can no longer be read.
     pub fn draw(&mut self) -> Result<Batch> {
-        let (draw, features) = match &mut self.place {
-            Place::Host => {
+        let (draw, features) = match &mut self.way {
+            Way::Host => {
                 let draw = self.draws.next();
                 return self.on_host(&draw);
             }
-            Place::Device(placed) => {
+            Way::Device(placed) => {
                 let draw = self.draws.next();
                 let features =
                     if draw.ids.is_empty() { None } else { Some(placed.rows(&draw.ids)?) };
                 (draw, features)
             }
-            Place::Ahead(placed, ahead) => {
+            Way::Ahead(placed, ahead) => {
                 while ahead.under_way() == 0
                     || ahead.under_way() <= WAITING && self.draws.are_left()
                 {

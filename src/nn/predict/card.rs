@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// What `job` makes of the logits and labels of each chunk, one chunk after the other: a single
-    /// read, when all are done.
+    /// read, when all are done, which is also when a device says that something went wrong.
     fn each(
         &self,
         examples: &OnDevice,
@@ -64,30 +64,30 @@ impl Model {
             network.check_tokens(examples.features_flat())?;
         }
         let ids: Vec<u32> = (0..examples.len() as u32).collect();
-        let chunk = self.chunk(placed.device());
+        let chunk = self.chunk(placed.device())?;
         let chunks = ids.chunks(chunk).zip(examples.labels().chunks(chunk));
         let made = chunks.map(|(ids, labels)| {
             let x = Value::of(placed.rows(ids)?, self.input_shape());
             Ok(job(network.forward(x, &mut NoTape), labels))
         });
         let made = made.collect::<Result<Vec<_>>>()?;
-        Ok(if made.is_empty() { Vec::new() } else { host::values(Tensor::cat(made, 0)) })
+        if made.is_empty() { Ok(Vec::new()) } else { host::read(Tensor::cat(made, 0)) }
     }
 
     /// How many examples go through the network at once: the widest layer may take a quarter of
     /// what the device has room for.
-    fn chunk(&self, device: &Device) -> usize {
+    fn chunk(&self, device: &Device) -> Result<usize> {
         // Input, output, and the patches of a 3x3 convolution; layers before are forgotten.
         const TIMES: usize = 11;
         if self.network().specs().is_empty() {
             // How wide a module of one's own is, only running it would tell.
-            return super::CHUNK;
+            return Ok(super::CHUNK);
         }
         let size = |shape: &[usize]| shape.iter().product::<usize>();
         let layers = self.layers();
         let outputs = layers.iter().map(|layer| size(&layer.output_shape));
         let widest = outputs.fold(size(self.input_shape()), usize::max);
-        (room(device) / 4 / (TIMES * size_of::<f32>() * widest)).clamp(1, MOST)
+        Ok((room(device)? / 4 / (TIMES * size_of::<f32>() * widest)).clamp(1, MOST))
     }
 }
 
@@ -139,17 +139,19 @@ mod tests {
         };
         let chunk = |side| {
             let model = models::linear(&data(side)).build().unwrap();
-            model.chunk(&Device::flex())
+            model.chunk(&Device::flex()).unwrap()
         };
-        assert_eq!(chunk(16), MOST);
+        assert!(chunk(4) <= MOST);
+        // 256 times as many numbers: up to 256 times fewer examples.
         assert!((1..MOST).contains(&chunk(256)), "{}", chunk(256));
+        assert_eq!(chunk(256) / 4, chunk(512));
     }
 
     #[test]
     fn tokens_that_the_model_does_not_know_are_refused() {
         let text = sentences_with(20, 10, 1).unwrap();
         let words = text.vocabulary().unwrap().len();
-        let test = OnDevice::new(text.test(), &Device::flex());
+        let test = OnDevice::new(text.test(), &Device::flex()).unwrap();
         let model = |words| models::bilstm(&text, words, 2, 2).seed(1).build().unwrap();
         assert!(model(words).accuracy_on(&test).is_ok());
         let error = model(2).accuracy_on(&test).unwrap_err();

@@ -43,7 +43,7 @@ impl Model {
     /// # Errors
     /// If the examples' shape is not the model's.
     pub fn predict_examples(&self, examples: &Examples) -> Result<Vec<u32>> {
-        if let Some(examples) = self.away(examples) {
+        if let Some(examples) = self.away(examples)? {
             return self.predict_on(&examples);
         }
         let mut classes = Vec::with_capacity(examples.len());
@@ -59,7 +59,7 @@ impl Model {
     /// If there are no examples, or their shape or labels do not suit the model.
     pub fn accuracy_of(&self, examples: &Examples) -> Result<f64> {
         self.some(examples, "accuracy")?;
-        if let Some(examples) = self.away(examples) {
+        if let Some(examples) = self.away(examples)? {
             return self.accuracy_on(&examples);
         }
         let classes = self.predict_examples(examples)?;
@@ -73,7 +73,7 @@ impl Model {
     /// If there are no examples, or their shape or labels do not suit the model.
     pub fn loss(&self, examples: &Examples) -> Result<f64> {
         self.some(examples, "loss")?;
-        if let Some(examples) = self.away(examples) {
+        if let Some(examples) = self.away(examples)? {
             return self.loss_on(&examples);
         }
         self.fits(examples)?;
@@ -90,9 +90,9 @@ impl Model {
     }
 
     /// The examples where the network is, if that is not the CPU.
-    fn away(&self, examples: &Examples) -> Option<OnDevice> {
+    fn away(&self, examples: &Examples) -> Result<Option<OnDevice>> {
         let device = self.network().device();
-        (device != Device::flex()).then(|| OnDevice::new(examples, &device))
+        (device != Device::flex()).then(|| OnDevice::new(examples, &device)).transpose()
     }
 
     fn logits(&self, examples: &Examples, mut take: impl FnMut(&[f32], usize)) -> Result<()> {
