@@ -6,6 +6,7 @@
 
 mod builder;
 mod file;
+mod finite;
 mod init;
 pub(crate) mod kernels;
 mod layers;

@@ -1,6 +1,8 @@
 //! What is measured while a run goes.
 
-use crate::data::Dataset;
+use burn::prelude::Device;
+
+use crate::data::{Dataset, OnDevice};
 use crate::device::Numbers;
 use crate::engine::mean;
 use crate::methods::Plan;
@@ -28,12 +30,14 @@ pub(super) struct Meter<'a> {
     /// The losses of the steps since the last point: looked at when the point is made, so that no
     /// step waits for a device.
     losses: Vec<Numbers>,
+    /// The test part where the network is, once it was needed on a card: taken there once per run.
+    test: Option<OnDevice>,
 }
 
 impl<'a> Meter<'a> {
     pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
-        let (curve, start) = (Curve::default(), Instant::now());
-        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses: Vec::new() }
+        let (curve, start, losses) = (Curve::default(), Instant::now(), Vec::new());
+        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses, test: None }
     }
 
     pub(super) fn seconds(&self) -> f64 {
@@ -97,7 +101,7 @@ impl<'a> Meter<'a> {
         if self.data.test().is_empty() {
             return None;
         }
-        match self.model.with_network(network.clone()).accuracy(self.data) {
+        match self.accuracy_where_it_is(network) {
             Ok(accuracy) => Some(accuracy),
             Err(error) => {
                 self.trouble.get_or_insert(error);
@@ -105,13 +109,24 @@ impl<'a> Meter<'a> {
             }
         }
     }
+
+    fn accuracy_where_it_is(&mut self, network: &Network) -> Result<f64> {
+        let (model, device) = (self.model.with_network(network.clone()), network.device());
+        if device == Device::flex() {
+            return model.accuracy(self.data);
+        }
+        let test = match self.test.take() {
+            Some(test) => test,
+            None => OnDevice::new(self.data.test(), &device)?,
+        };
+        model.accuracy_on(self.test.insert(test))
+    }
 }
 
 fn check_finite(step: u64, network: &Network) -> Result<()> {
-    let finite = |values: &Vec<f32>| values.iter().all(|value| value.is_finite());
-    match network.values().iter().find(|(_, values)| !finite(values)) {
+    match network.not_finite()? {
         None => Ok(()),
-        Some((parameter, _)) => Err(Error::new(
+        Some(parameter) => Err(Error::new(
             ErrorKind::Model,
             format!("after step {step} the parameter {} is not finite", parameter.path),
             "training diverged and can't come back",
