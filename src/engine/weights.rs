@@ -36,23 +36,19 @@ impl Weights {
     pub fn new(network: &Network, values: Gradients) -> Result<Self> {
         suits(&values, network)?;
         let proper = |w: &f32| (0.0..=f32::MAX).contains(w);
-        let shrinks = |w: &f32| (*w > 0.0) & (*w < 1.0);
+        // Neither 0 nor at least 1, which nearly all weights are.
+        let odd = |w: &f32| !((*w == 0.0) | (*w >= 1.0) & (*w <= f32::MAX));
         let mut between = None;
         for entry in &values.entries {
             // Counted without a way out in between: several at a time.
-            let count = |(wrong, small): (u32, u32), w: &f32| {
-                (wrong + u32::from(!proper(w)), small + u32::from(shrinks(w)))
-            };
-            let (wrong, small) = entry.values.iter().fold((0, 0), count);
-            if wrong > 0
-                && let Some(weight) = entry.values.iter().find(|w| !proper(w))
-            {
+            if entry.values.iter().map(|w| u32::from(odd(w))).sum::<u32>() == 0 {
+                continue;
+            }
+            if let Some(weight) = entry.values.iter().find(|w| !proper(w)) {
                 let why = format!("weights are at least zero and finite (in {})", entry.path);
                 return Err(Error::setting("weight", weight, why));
             }
-            if small > 0 && between.is_none() {
-                between = entry.values.iter().copied().find(shrinks);
-            }
+            between = between.or_else(|| entry.values.iter().copied().find(odd));
         }
         let zero = values.entries.iter().map(|e| e.values.iter().all(|&w| w == 0.0)).collect();
         Ok(Self { values, zero, between })
@@ -174,7 +170,10 @@ mod tests {
             entry.values = Numbers::of(entry.values.tensor(&device));
         }
         on_host.select(&mut sum);
-        assert_eq!(sum, every(2, -2.5));
+        let values = |sum: &Gradients| -> Vec<Numbers> {
+            sum.entries.iter().map(|entry| entry.values.clone()).collect()
+        };
+        assert_eq!(values(&sum), values(&every(2, -2.5)));
         for weights in [on_host.clone(), on_host.on(&device)] {
             let mut selected = away.clone();
             weights.select(&mut selected);
