@@ -187,6 +187,17 @@ impl Network {
         parameters::hosts(self)
     }
 
+    /// All trainable tensors as rows of numbers, where they live.
+    pub(crate) fn tensors(&self) -> Vec<Tensor<1>> {
+        parameters::tensors(self)
+    }
+
+    /// The same network with other tensors, in the order and form of [`tensors`](Self::tensors).
+    pub(crate) fn with_tensors(&self, rows: Vec<Tensor<1>>) -> Self {
+        let rows = self.trainable_ids().into_iter().zip(rows).collect();
+        parameters::placed(self.clone(), rows)
+    }
+
     /// The same network with other numbers where `numbers` has some for a path; as many as the
     /// parameter holds.
     pub(crate) fn filled(&self, numbers: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
