@@ -8,9 +8,12 @@ pub mod kernels;
 mod numbers;
 mod place;
 mod reads;
+mod room;
 mod vectorised;
 
 pub use numbers::Numbers;
 pub use place::Place;
 pub use reads::reads;
+pub(crate) use room::made;
+pub use room::room;
 pub(crate) use vectorised::vectorised;
