@@ -1,5 +1,6 @@
 //! Checks of the tensor executor on a device.
 
+pub mod bad;
 #[path = "../../per_example/compare.rs"]
 mod compare;
 pub mod edges;
