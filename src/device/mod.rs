@@ -12,6 +12,7 @@ pub mod kernels;
 mod numbers;
 mod place;
 mod reads;
+mod room;
 mod vectorised;
 
 pub use found::{Card, Found};
@@ -19,4 +20,6 @@ pub use guard::guarded;
 pub use numbers::Numbers;
 pub use place::{Place, VARIABLE};
 pub use reads::reads;
+pub(crate) use room::made;
+pub use room::room;
 pub(crate) use vectorised::vectorised;

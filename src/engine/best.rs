@@ -5,7 +5,8 @@ use crate::Result;
 use crate::nn::Network;
 
 /// [`Fused`] for the lab's own layers on the CPU, [`Taps`] for a module of one's own and for other
-/// devices. Keeps its buffers from step to step, so hold on to one for a whole training.
+/// devices. Keeps its buffers, and what it knows of the memory of a card, from step to step, so
+/// hold on to one for a whole training.
 #[derive(Debug, Default)]
 pub struct Best {
     fused: Fused,

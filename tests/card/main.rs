@@ -1,3 +1,23 @@
-//! What a card does, by tests that take the device: here they run on the CPU's.
+//! What a card does, tried on the CPU: the checks take the device, so that the same text runs on
+//! others too (`software-gpu/tests/card.rs`).
 
+#[macro_use]
+mod checks;
+mod data;
+#[allow(dead_code)] // What needs a device that is not the CPU is called elsewhere.
+mod executor;
+mod files;
 mod steps;
+
+use epsilab::burn::prelude::Device;
+
+macro_rules! on_the_cpu {
+    ($($name:ident: $check:path,)*) => {
+        $(#[test]
+        fn $name() -> impl std::process::Termination {
+            $check(&Device::flex())
+        })*
+    };
+}
+
+all_checks!(on_the_cpu);

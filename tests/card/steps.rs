@@ -190,28 +190,3 @@ pub fn the_choice_of_a_step_is_that_of_the_host(device: &Device) {
         }
     }
 }
-
-#[test]
-fn on_the_cpu_noise_is_that_of_the_host() {
-    noise_is_that_of_the_host(&Device::flex());
-}
-
-#[test]
-fn on_the_cpu_selected_noise_is_that_of_the_host_and_the_others_are_zero() {
-    selected_noise_is_that_of_the_host_and_the_others_are_zero(&Device::flex());
-}
-
-#[test]
-fn on_the_cpu_wrong_noise_is_refused_without_a_look() {
-    wrong_noise_is_refused_without_a_look(&Device::flex());
-}
-
-#[test]
-fn on_the_cpu_a_step_is_noised_and_divided_as_on_the_host() {
-    a_step_is_noised_and_divided_as_on_the_host(&Device::flex());
-}
-
-#[test]
-fn on_the_cpu_the_choice_of_a_step_is_that_of_the_host() {
-    the_choice_of_a_step_is_that_of_the_host(&Device::flex());
-}

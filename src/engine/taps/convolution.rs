@@ -9,14 +9,19 @@ use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::{Guard, Standardisation, Window};
 
 /// Gradients by the weight that was used, `[examples, channels out, patch]`; rows of `input` and
-/// `gradient` are copies of examples, `copies` of each.
+/// `gradient` are copies of examples, `copies` of each. `on_host` allows the lab's own kernels
+/// where the tensors are on the CPU.
 pub(super) fn instances(
     window: Window,
     groups: usize,
     input: Tensor<4>,
     gradient: Tensor<4>,
     copies: usize,
+    on_host: bool,
 ) -> Tensor<3> {
+    if !on_host {
+        return on_device(window, groups, input, gradient, copies);
+    }
     // Burn's CPU backend unfolds value by value, often by way of a convolution: the lab's own
     // kernels are several times as fast. This is the only place that knows the host.
     match (Host::shared(input.clone()), Host::shared(gradient.clone())) {
@@ -24,14 +29,14 @@ pub(super) fn instances(
             let [rows, channels, ..] = gradient.dims();
             let (images, gradients) = (images.slice(), gradients.slice());
             let sizes = [rows / copies, copies, channels, groups];
-            on_host(window, sizes, images, gradients, &gradient.device())
+            by_hand(window, sizes, images, gradients, &gradient.device())
         }
         _ => on_device(window, groups, input, gradient, copies),
     }
 }
 
 /// One product per example, copy and group: the copies add up in place.
-fn on_host(
+fn by_hand(
     window: Window,
     [n, copies, channels, groups]: [usize; 4],
     images: &[f32],
@@ -144,8 +149,8 @@ mod tests {
             let window = Window { channels: 4, size: [6, 7], kernel, stride, padding, dilation };
             let [rows, columns] = window.output().unwrap();
             let (input, gradient) = (numbers([6, 4, 6, 7]), numbers([6, 8, rows, columns]));
-            let host = instances(window, groups, input.clone(), gradient.clone(), copies);
-            let device = on_device(window, groups, input, gradient, copies);
+            let host = instances(window, groups, input.clone(), gradient.clone(), copies, true);
+            let device = instances(window, groups, input, gradient, copies, false);
             assert_eq!(host.dims(), device.dims());
             for (a, b) in values(host).iter().zip(values(device)) {
                 assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{a} {b}");

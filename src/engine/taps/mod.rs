@@ -1,7 +1,9 @@
 //! The tensor executor: one backward pass per chunk of examples, on any device.
 
+mod card;
 mod chunk;
 mod convolution;
+mod dropouts;
 mod form;
 mod metric;
 mod probe;
@@ -16,6 +18,7 @@ use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
 use crate::Result;
 use crate::device::host::values;
 use crate::nn::{Network, workers};
+use card::{Fitting, Plain, Work};
 use chunk::{Chunk, Job};
 use metric::Metric;
 use probe::Probe;
@@ -32,11 +35,28 @@ use site::Wanted;
 /// and instances of one chunk per core, never batch x parameters.
 ///
 /// The result does not depend on the number of threads: chunks are summed in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// On a card nothing is copied to the host: the sum, the norms and the losses stay on the device,
+/// and one chunk after the other is as large as its memory allows
+/// ([`device::room`](crate::device::room)). Convolutions and maps of sequences keep chunk x
+/// parameters numbers there. If memory runs out all the same, the batch is done again in chunks of
+/// half the size; that is found out, and the host waits for it, only when a network or a clearly
+/// larger batch is seen for the first time. So hold on to one executor for a whole training.
+///
+/// # Guarantee
+/// As [`PerExample`], with one difference on a card: an example that is left out adds exact zeros
+/// and changes no other example's share, but it keeps its place in the chunks. The order of the
+/// additions, and with it the last bits of the sum, may differ from those of the batch without it.
+/// Norms of outer products are taken 0.2 % longer there, which covers the rounding of its tensor
+/// cores (TF32) in the sum. A coordinate of weight 0 that is not finite may leave its example in:
+/// it adds what the others make it add.
+#[derive(Debug, Default)]
 pub struct Taps {
     chunk: Option<usize>,
     /// Goes the way of a card on the CPU too: for tests, and for the sums of a card made by hand.
     card: bool,
+    clipped: Fitting,
+    plain: Fitting,
 }
 
 impl Taps {
@@ -52,6 +72,37 @@ impl Taps {
     pub fn as_on_a_card(self) -> Self {
         Self { card: true, ..self }
     }
+
+    fn goes_by_card(&self, network: &Network) -> bool {
+        self.card || network.device() != Device::flex()
+    }
+
+    fn on_card(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        rule: &ClipRule,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        let (work, device) = work(network, batch);
+        let metrics = Metric::all_on_card(weights, work.parameters.len(), &device);
+        let wanted = Wanted::new(&work.parameters, false, |entry| metrics[entry].is_zero());
+        let job = Job { network, device, batch, rule, metrics, wanted };
+        let estimate = || match self.chunk {
+            Some(chunk) => Ok(chunk),
+            None => Probe::of(network).chunk(batch.copies(), &job.device),
+        };
+        self.clipped.run(work, batch.len(), estimate, |chunk, look| {
+            card::sum(&job, network.parameters(), batch, &job.device, chunk, look)
+        })
+    }
+}
+
+/// What is to be done, and where.
+fn work(network: &Network, batch: &Batch) -> (Work, Device) {
+    let device = network.device();
+    let (parameters, copies) = (network.parameters(), batch.copies());
+    (Work { parameters, copies, device: device.clone() }, device)
 }
 
 /// One pass over the examples `rows`; norms and losses in their order.
@@ -81,15 +132,18 @@ impl PerExample for Taps {
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
         super::check(network, batch, rule, weights)?;
+        if self.goes_by_card(network) {
+            return self.on_card(network, batch, rule, weights);
+        }
         let (parameters, device) = (network.parameters(), network.device());
         let metrics = Metric::all(weights, parameters.len(), &device);
-        let wanted = Wanted::new(&parameters, |entry| metrics[entry].is_zero());
+        let wanted = Wanted::new(&parameters, true, |entry| metrics[entry].is_zero());
         let job = Job { network, device, batch, rule, metrics, wanted };
         let mut rows = batch.finite();
         let chunk = match self.chunk {
             Some(chunk) => chunk,
             None if rows.is_empty() => 1,
-            None => Probe::of(network).chunk(batch.copies(), &job.device),
+            None => Probe::of(network).chunk(batch.copies(), &job.device)?,
         };
         // An example with finite features can still have a gradient that overflows. It is then
         // taken out and all is done again, so that the others fall into the very chunks, and
@@ -116,6 +170,22 @@ impl PerExample for Taps {
             weights.select(&mut sum);
         }
         Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
+    }
+
+    fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
+        if !self.goes_by_card(network) {
+            return self.clipped_sum(network, batch, &ClipRule::unclipped());
+        }
+        super::check(network, batch, &ClipRule::unclipped(), None)?;
+        let (work, device) = work(network, batch);
+        let estimate = || match self.chunk {
+            Some(chunk) => Ok(chunk),
+            None => Probe::of(network).plain_chunk(batch.copies(), &device),
+        };
+        let pass = Plain { network: network.tracked(), batch };
+        self.plain.run(work, batch.len(), estimate, |chunk, look| {
+            card::sum(&pass, network.parameters(), batch, &device, chunk, look)
+        })
     }
 
     fn how(&self, network: &Network) -> Vec<&'static str> {

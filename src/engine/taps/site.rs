@@ -10,19 +10,29 @@ use super::form::Form;
 use super::recorder::Record;
 use crate::nn::{Parameter, Site, Value};
 
-/// The parameters that are asked for, by Burn's id: the number of the entry and its shape.
-pub(super) struct Wanted(BTreeMap<ParamId, (usize, Vec<usize>)>);
+/// What is asked of the sites.
+pub(super) struct Wanted {
+    /// The parameters, by Burn's id: the number of the entry and its shape.
+    parameters: BTreeMap<ParamId, (usize, Vec<usize>)>,
+    /// Whether the lab's own kernels may form instances where the numbers are on the CPU.
+    on_host: bool,
+}
 
 impl Wanted {
     /// All parameters but those that are left out.
-    pub(super) fn new(parameters: &[Parameter], left_out: impl Fn(usize) -> bool) -> Self {
+    pub(super) fn new(
+        parameters: &[Parameter],
+        on_host: bool,
+        left_out: impl Fn(usize) -> bool,
+    ) -> Self {
         let each = parameters.iter().enumerate().filter(|&(entry, _)| !left_out(entry));
-        Self(each.map(|(entry, p)| (p.id, (entry, p.shape.clone()))).collect())
+        let parameters = each.map(|(entry, p)| (p.id, (entry, p.shape.clone()))).collect();
+        Self { parameters, on_host }
     }
 
     /// The number of a parameter's entry.
     pub(super) fn entry(&self, id: ParamId) -> Option<usize> {
-        self.0.get(&id).map(|(entry, _)| *entry)
+        self.parameters.get(&id).map(|(entry, _)| *entry)
     }
 }
 
@@ -63,7 +73,8 @@ fn of_site(record: Record, copies: usize, wanted: &Wanted) -> Vec<(usize, Form)>
             let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.as_ref());
             let gain = gain.map(|(id, _)| *id);
             if [Some(weight), gain].iter().flatten().any(|id| wanted.entry(*id).is_some()) {
-                let g = convolution::instances(window, groups, input, gradient, copies);
+                let g =
+                    convolution::instances(window, groups, input, gradient, copies, wanted.on_host);
                 let (g, by_gain) = match standardised {
                     Some((rule, raw, gain)) => {
                         let gain = gain.map(|(_, values)| values);
@@ -87,7 +98,7 @@ fn of_site(record: Record, copies: usize, wanted: &Wanted) -> Vec<(usize, Form)>
             let [rows, steps] = input.clone().flat().dims();
             let tokens = input.flat().reshape([rows / copies, copies * steps]);
             let gradient = places(gradient, copies);
-            let vocabulary = wanted.0.get(&weight).map_or(0, |(_, shape)| shape[0]);
+            let vocabulary = wanted.parameters.get(&weight).map_or(0, |(_, shape)| shape[0]);
             add(Some(weight), &|| Form::table(tokens.clone(), gradient.clone(), vocabulary));
         }
     }

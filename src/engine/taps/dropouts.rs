@@ -1,0 +1,35 @@
+//! The dropout masks of a pass: the one place where the tapes of this executor get them.
+
+use crate::engine::Batch;
+use crate::nn::Tape;
+
+/// The masks of some examples, layer after layer, as the batch draws them; nothing else listens.
+pub(super) struct Dropouts<'a> {
+    batch: &'a Batch,
+    rows: Vec<usize>,
+    layer: usize,
+}
+
+impl<'a> Dropouts<'a> {
+    /// For the examples `ids` of the batch.
+    pub(super) fn new(batch: &'a Batch, ids: &[usize]) -> Self {
+        Self { batch, rows: batch.rows(ids), layer: 0 }
+    }
+}
+
+impl Tape for Dropouts<'_> {
+    fn own_kernels(&self) -> bool {
+        false
+    }
+
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+        let layer = self.layer;
+        self.layer += 1;
+        let mut mask = vec![0.0; shape.iter().product()];
+        let each = (mask.len() / self.rows.len().max(1)).max(1);
+        for (mask, &row) in mask.chunks_mut(each).zip(&self.rows) {
+            self.batch.dropout_mask(row, layer, rate, mask);
+        }
+        Some(mask)
+    }
+}
