@@ -27,6 +27,8 @@ pub struct Entry {
     pub shape: &'static [usize],
     pub features: Features,
     pub classes: u32,
+    /// Measured only if it is named: too large for most CPUs.
+    pub large: bool,
     build: fn(&Dataset, seed: u64) -> Result<Model>,
 }
 
@@ -38,6 +40,7 @@ pub const ZOO: &[Entry] = &[
         shape: &[1, 28, 28],
         features: Features::Pixels,
         classes: 10,
+        large: false,
         build: |data, seed| {
             models::papernot_cnn(data).activation(Activation::Relu).seed(seed).build()
         },
@@ -48,6 +51,7 @@ pub const ZOO: &[Entry] = &[
         shape: &[3, 32, 32],
         features: Features::Pixels,
         classes: 10,
+        large: false,
         build: |data, seed| {
             let builder = models::simple_vgg(data, &[32, 64, 128], 2);
             builder.activation(Activation::Tanh).seed(seed).build()
@@ -59,6 +63,7 @@ pub const ZOO: &[Entry] = &[
         shape: &[3, 32, 32],
         features: Features::Pixels,
         classes: 10,
+        large: false,
         build: |data, seed| models::wide_resnet(data, 16, 4).seed(seed).build(),
     },
     Entry {
@@ -67,6 +72,7 @@ pub const ZOO: &[Entry] = &[
         shape: &[64],
         features: Features::Tokens(VOCABULARY),
         classes: 4,
+        large: false,
         build: |data, seed| models::bilstm(data, VOCABULARY as usize, 64, 64).seed(seed).build(),
     },
     Entry {
@@ -75,9 +81,19 @@ pub const ZOO: &[Entry] = &[
         shape: &[784],
         features: Features::Pixels,
         classes: 10,
+        large: false,
         build: |data, seed| {
             models::mlp(data, &[512, 256]).activation(Activation::Relu).seed(seed).build()
         },
+    },
+    Entry {
+        name: "resnet18",
+        batch: 256,
+        shape: &[3, 32, 32],
+        features: Features::Pixels,
+        classes: 10,
+        large: true,
+        build: |data, seed| models::resnet18(data).seed(seed).build(),
     },
 ];
 
@@ -106,8 +122,8 @@ mod tests {
 
     #[test]
     fn the_models_are_those_of_the_other_benchmarks() {
-        // The parameters that the same models have there; the last is not among them.
-        let expected = [26_010, 550_570, 2_748_890, 1_347_076, 535_818];
+        // The parameters that the same models have there; the last two are not among them.
+        let expected = [26_010, 550_570, 2_748_890, 1_347_076, 535_818, 11_172_170];
         for (entry, parameters) in ZOO.iter().zip(expected) {
             assert_eq!(entry.model().unwrap().parameters(), parameters, "{}", entry.name);
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use epsilab::data::Dataset;
+use epsilab::device::Place;
 use epsilab::grid::{Grid, GridMethod, MaskKind};
 use epsilab::mask::DroppingRule;
 use epsilab::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::names::choose;
+use crate::device;
 
 /// The defaults, which train papernot_cnn on the built-in glyphs well: with clip 0.1 the learning
 /// rate of SGD is 4.
@@ -193,9 +195,10 @@ impl Plan {
 
     /// The grid: everything but data and models.
     pub fn grid(&self) -> Result<Grid> {
-        let device = self.device.as_deref().unwrap_or("cpu");
-        if device != "cpu" {
-            return Err(Error::setting("--device", device, "only the cpu trains privately today")
+        let place = device::named(self.device.as_deref().unwrap_or("cpu"))?;
+        device::find(place)?;
+        if place != Place::Cpu {
+            return Err(Error::setting("--device", place, "only the cpu trains privately today")
                 .fix("leave it out, or say cpu"));
         }
         for (name, examples) in [("--train", self.train), ("--test", self.test)] {
@@ -352,7 +355,8 @@ mod tests {
     #[test]
     fn what_cannot_be_run_is_refused() {
         for (text, words) in [
-            (r#"{"device": "cuda"}"#, "only the cpu"),
+            (r#"{"device": "cuda:4096"}"#, "--device = cuda:4096"),
+            (r#"{"device": "gpu"}"#, "no device of this name"),
             (r#"{"mask": "snap"}"#, "synflow"),
             (r#"{"method": "sgd"}"#, "dp-ssgd"),
             (r#"{"method": []}"#, "no runs"),
