@@ -58,8 +58,9 @@ machine. Ctrl-C keeps the lines that are printed.
 
 With --check the same numbers are computed on the device and by the CPU's fused kernels: sums,
 norms, noise, choices of coordinates and what each method releases. The exit code is 1 if one
-differs by more than rounding: relatively 1e-3, for noise 1e-4 of a standard deviation, for choices
-and for what a mask leaves out nothing at all.";
+differs by more than rounding: of a parameter's gradient a hundredth (cards may round to ten bits;
+between the CPU's own executors 1e-4), of norms a thousandth, of noise 1e-4 of a standard
+deviation; of choices, and of what a mask leaves out, nothing at all.";
 
 const GRID_EXAMPLES: &str = "\
 Examples:

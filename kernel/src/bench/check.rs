@@ -17,13 +17,18 @@ use crate::{device, stdout};
 
 /// Examples of the batch that is compared; some are clipped and some are not.
 const EXAMPLES: usize = 16;
-/// What rounding may amount to, relatively in L2. Cards may round the factors of a product to ten
-/// bits; wrong formulas are off by far more.
-const ROUNDING: f64 = 1e-3;
+/// What rounding may amount to in the norms of examples, relatively in L2.
+const NORMS: f64 = 1e-3;
 /// What noise may be off, in standard deviations: it is made of the same random words.
 const NOISE: f64 = 1e-4;
 /// The share of coordinates that masked steps leave out.
 const LEFT_OUT: f64 = 0.5;
+
+/// What rounding may amount to in the gradient of one parameter, relatively in L2: cards may round
+/// the factors of each product to ten bits. Wrong formulas are off by far more.
+fn rounding(place: Place) -> f64 {
+    if place == Place::Cpu { 1e-4 } else { 1e-2 }
+}
 
 /// One comparison.
 #[derive(Clone, Debug, Serialize)]
@@ -65,7 +70,7 @@ pub fn run(cases: &[Case], json: bool) -> Result<ExitCode> {
 }
 
 fn compare(case: &Case) -> Result<Vec<Checked>> {
-    let model = case.entry.model()?;
+    let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
     let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
     let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
     let card = model.network().clone().to_device(&device::find(case.place)?);
@@ -92,11 +97,11 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
         [("plain sum", plain, None), ("clipped sum", half, None), ("masked sum", half, Some(&mask))]
     {
         let [got, want] = both(&sides, |side| Ok(side.clipped(&rule, mask)?.sum))?;
-        add(what, apart(&got, &want, mask), ROUNDING);
+        add(what, apart(&got, &want, mask), rounding);
     }
     for (what, mask) in [("norms", None), ("masked norms", Some(&mask))] {
         let [got, want] = both(&sides, |side| Ok(side.clipped(&half, mask)?.norms.to_vec()))?;
-        add(what, relative(&got, &want), ROUNDING);
+        add(what, relative(&got, &want, 0.0), NORMS);
     }
     for (what, mask) in [("noise", None), ("masked noise", Some(&mask))] {
         let [got, want] = both(&sides, |side| side.noise(mask))?;
@@ -115,7 +120,7 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
         ("released non-private", false, None),
     ] {
         let [got, want] = both(&sides, |side| side.released(private, mask))?;
-        add(what, apart(&got, &want, mask), ROUNDING);
+        add(what, apart(&got, &want, mask), rounding);
     }
     Ok(all)
 }
@@ -164,9 +169,15 @@ impl Side<'_> {
     }
 }
 
-/// The relative L2 difference.
+/// The largest relative L2 difference of a parameter. What is short beside the whole gradient
+/// counts as a thousandth of it, as where gradients are proved.
 fn apart(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
-    if leaks(got, mask) { f64::INFINITY } else { relative(&flat(got), &flat(want)) }
+    if leaks(got, mask) || got.entries.len() != want.entries.len() {
+        return f64::INFINITY;
+    }
+    let least = 1e-3 * want.l2_norm();
+    let pairs = got.entries.iter().zip(&want.entries);
+    worst(pairs.map(|(got, want)| relative(&got.values, &want.values, least)))
 }
 
 /// The largest difference of two coordinates.
@@ -175,9 +186,7 @@ fn farthest(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
     if a.len() != b.len() || leaks(got, mask) {
         return f64::INFINITY;
     }
-    let off = a.iter().zip(&b).map(|(a, b)| f64::from((a - b).abs()));
-    // `max` passes over what is not a number.
-    off.map(|off| if off.is_nan() { f64::INFINITY } else { off }).fold(0.0, f64::max)
+    worst(a.iter().zip(&b).map(|(a, b)| f64::from((a - b).abs())))
 }
 
 /// Whether a coordinate that the mask leaves out is anything but exactly zero.
@@ -192,17 +201,22 @@ fn flat(gradients: &Gradients) -> Vec<f32> {
     gradients.entries.iter().flat_map(|entry| entry.values.iter().copied()).collect()
 }
 
-fn relative(got: &[f32], want: &[f32]) -> f64 {
+fn relative(got: &[f32], want: &[f32], least: f64) -> f64 {
     if got.len() != want.len() {
         return f64::INFINITY;
     }
     let square = |x: f64| x * x;
     let off = got.iter().zip(want).map(|(&a, &b)| square(f64::from(a) - f64::from(b)));
-    let length: f64 = want.iter().map(|&b| square(f64::from(b))).sum();
-    match off.sum::<f64>() {
+    let length = want.iter().map(|&b| square(f64::from(b))).sum::<f64>().sqrt();
+    match off.sum::<f64>().sqrt() {
         0.0 => 0.0,
-        off => (off / length).sqrt(),
+        off => off / length.max(least),
     }
+}
+
+/// The largest, where `max` would pass over what is not a number.
+fn worst(differences: impl Iterator<Item = f64>) -> f64 {
+    differences.map(|off| if off.is_nan() { f64::INFINITY } else { off }).fold(0.0, f64::max)
 }
 
 /// The norm in the middle, so that some examples are clipped and some are not.
@@ -236,11 +250,17 @@ mod tests {
 
     #[test]
     fn a_wrong_sum_and_a_number_that_is_none_are_told() {
-        assert!(relative(&[1.0, 2.01], &[1.0, 2.0]) > ROUNDING);
-        assert!(relative(&[1.0, 2.0001], &[1.0, 2.0]) < ROUNDING);
-        assert!(!(relative(&[f32::NAN], &[1.0]) <= ROUNDING));
-        assert!(relative(&[1.0], &[1.0, 0.0]).is_infinite());
-        assert!(!(relative(&[1e-9], &[0.0]) <= ROUNDING));
+        assert!(relative(&[1.0, 2.01], &[1.0, 2.0], 0.0) > NORMS);
+        assert!(relative(&[1.0, 2.0001], &[1.0, 2.0], 0.0) < NORMS);
+        assert!(worst([0.0, relative(&[f32::NAN], &[1.0], 0.0), 0.0].into_iter()).is_infinite());
+        assert!(relative(&[1.0], &[1.0, 0.0], 0.0).is_infinite());
+        assert!(relative(&[1e-9], &[0.0], 0.0).is_infinite());
+        // One parameter that is wrong is not hidden by the others.
+        let mut want = Gradients::zeros_like(case().entry.model().unwrap().network());
+        want.entries.iter_mut().for_each(|entry| entry.values.iter_mut().for_each(|v| *v = 1.0));
+        let mut got = want.clone();
+        got.entries[1].values[0] = 1.5;
+        assert!(apart(&got, &want, None) > rounding(Place::Cuda(0)));
     }
 
     #[test]
@@ -255,7 +275,7 @@ mod tests {
         *out = 1e-20;
         assert!(apart(&sum, &want, Some(&mask)).is_infinite());
         assert!(farthest(&sum, &want, Some(&mask)).is_infinite());
-        assert_eq!(farthest(&sum, &want, None), 1e-20f32.into());
+        assert_eq!(farthest(&sum, &want, None), f64::from(1e-20f32));
         sum.entries[0].values[0] = f32::NAN;
         assert!(farthest(&sum, &want, None).is_infinite());
     }

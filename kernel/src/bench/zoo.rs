@@ -29,7 +29,8 @@ pub struct Entry {
     pub classes: u32,
     /// Measured only if it is named: too large for most CPUs.
     pub large: bool,
-    build: fn(&Dataset, seed: u64) -> Result<Model>,
+    activation: Activation,
+    build: fn(&Dataset, Activation, seed: u64) -> Result<Model>,
 }
 
 /// All of them, in the order they are measured.
@@ -41,9 +42,8 @@ pub const ZOO: &[Entry] = &[
         features: Features::Pixels,
         classes: 10,
         large: false,
-        build: |data, seed| {
-            models::papernot_cnn(data).activation(Activation::Relu).seed(seed).build()
-        },
+        activation: Activation::Relu,
+        build: |data, act, seed| models::papernot_cnn(data).activation(act).seed(seed).build(),
     },
     Entry {
         name: "simple_vgg",
@@ -52,9 +52,9 @@ pub const ZOO: &[Entry] = &[
         features: Features::Pixels,
         classes: 10,
         large: false,
-        build: |data, seed| {
-            let builder = models::simple_vgg(data, &[32, 64, 128], 2);
-            builder.activation(Activation::Tanh).seed(seed).build()
+        activation: Activation::Tanh,
+        build: |data, act, seed| {
+            models::simple_vgg(data, &[32, 64, 128], 2).activation(act).seed(seed).build()
         },
     },
     Entry {
@@ -64,7 +64,10 @@ pub const ZOO: &[Entry] = &[
         features: Features::Pixels,
         classes: 10,
         large: false,
-        build: |data, seed| models::wide_resnet(data, 16, 4).seed(seed).build(),
+        activation: Activation::Relu,
+        build: |data, act, seed| {
+            models::wide_resnet(data, 16, 4).activation(act).seed(seed).build()
+        },
     },
     Entry {
         name: "bilstm",
@@ -73,7 +76,9 @@ pub const ZOO: &[Entry] = &[
         features: Features::Tokens(VOCABULARY),
         classes: 4,
         large: false,
-        build: |data, seed| models::bilstm(data, VOCABULARY as usize, 64, 64).seed(seed).build(),
+        // An LSTM has its own.
+        activation: Activation::Tanh,
+        build: |data, _, seed| models::bilstm(data, VOCABULARY as usize, 64, 64).seed(seed).build(),
     },
     Entry {
         name: "mlp",
@@ -82,9 +87,8 @@ pub const ZOO: &[Entry] = &[
         features: Features::Pixels,
         classes: 10,
         large: false,
-        build: |data, seed| {
-            models::mlp(data, &[512, 256]).activation(Activation::Relu).seed(seed).build()
-        },
+        activation: Activation::Relu,
+        build: |data, act, seed| models::mlp(data, &[512, 256]).activation(act).seed(seed).build(),
     },
     Entry {
         name: "resnet18",
@@ -93,7 +97,8 @@ pub const ZOO: &[Entry] = &[
         features: Features::Pixels,
         classes: 10,
         large: true,
-        build: |data, seed| models::resnet18(data).seed(seed).build(),
+        activation: Activation::Relu,
+        build: |data, act, seed| models::resnet18(data).activation(act).seed(seed).build(),
     },
 ];
 
@@ -109,10 +114,20 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 impl Entry {
     /// The model with the same parameters every time.
     pub fn model(&self) -> Result<Model> {
+        self.with(self.activation)
+    }
+
+    /// The same without kinks, for comparing gradients: a ReLU at almost 0 goes one way or the
+    /// other by rounding, and an example's gradient jumps by up to a hundredth where it does.
+    pub fn smooth_model(&self) -> Result<Model> {
+        self.with(Activation::Tanh)
+    }
+
+    fn with(&self, activation: Activation) -> Result<Model> {
         // A model only asks its data for the shape and the classes.
         let size = self.shape.iter().product();
         let one = data::from_vecs(vec![0.0; size], self.shape, vec![0], self.classes as usize)?;
-        (self.build)(&one, 1)
+        (self.build)(&one, activation, 1)
     }
 }
 
