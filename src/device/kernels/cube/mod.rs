@@ -10,6 +10,7 @@ mod noise;
 mod normal;
 mod rows;
 mod select;
+mod squares;
 mod stretches;
 mod sums;
 mod versions;
