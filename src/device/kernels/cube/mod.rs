@@ -11,6 +11,7 @@ mod normal;
 mod products;
 mod rows;
 mod select;
+mod squares;
 mod stretches;
 mod sums;
 mod versions;
