@@ -68,6 +68,11 @@ impl Error {
         self.kind
     }
 
+    /// What is wrong.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
     /// What to do next (may be empty).
     pub fn advice(&self) -> &str {
         &self.fix

@@ -4,7 +4,6 @@
 mod accounting;
 mod bench;
 mod cli;
-mod device;
 mod doctor;
 mod grid;
 mod stdout;

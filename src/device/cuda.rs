@@ -86,7 +86,7 @@ fn folders() -> Vec<PathBuf> {
 }
 
 fn has_headers(folder: &PathBuf) -> bool {
-    folder.join("cuda_runtime.h").exists()
+    folder.join("cuda_fp16.h").exists()
 }
 
 /// Folders of libraries in and beside these: the wheels of CUDA 12 are one folder per part.

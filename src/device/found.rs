@@ -81,9 +81,10 @@ impl Found {
             return missing(&what, "there is nothing to compute on", fix);
         }
         let wheel = format!(
-            "pip install nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 (for a \
-            driver of CUDA 13: nvidia-cuda-nvrtc nvidia-cuda-runtime), then export CUDA_PATH=\
-            SITE-PACKAGES/nvidia/cuda_runtime (13: nvidia/cu13); this driver runs CUDA up to {}.{}",
+            "install the CUDA toolkit; or pip install nvidia-cuda-nvrtc nvidia-cuda-runtime \
+             nvidia-cuda-crt nvidia-cuda-cccl (for CUDA 12 the same names with -cu12) of a version \
+             up to {}.{}, which this driver runs, and export CUDA_PATH=SITE-PACKAGES/nvidia/cu13 \
+             (12: nvidia/cuda_runtime)",
             driver.0, driver.1
         );
         let Some(nvrtc) = self.nvrtc else {
@@ -103,7 +104,7 @@ impl Found {
         if self.headers.is_none() {
             return missing(
                 "CUDA's headers were not found",
-                "the kernels include cuda_runtime.h and cuda_fp16.h",
+                "the kernels include cuda_fp16.h and others",
                 &wheel,
             );
         }

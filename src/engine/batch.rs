@@ -99,6 +99,14 @@ impl Batch {
         Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
     }
 
+    /// The same batch with its features on this device, where steps find them without a copy.
+    pub fn to_device(self, device: &Device) -> Self {
+        if *device == Device::flex() {
+            return self;
+        }
+        Self { features: Numbers::of(self.features.tensor(device)), ..self }
+    }
+
     /// All features on this device, `[examples x copies, features]`: shared if they are there.
     pub(super) fn features_on(&self, device: &Device) -> Tensor<2> {
         let size = self.shape.iter().product::<usize>();

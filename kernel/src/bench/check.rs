@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::step::{CLIP, Executor};
 use super::{Case, data};
-use crate::{device, stdout};
+use crate::stdout;
 
 /// Examples of the batch that is compared; some are clipped and some are not.
 const EXAMPLES: usize = 16;
@@ -73,7 +73,7 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
     let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
     let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
     let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
-    let card = model.network().clone().to_device(&device::find(case.place)?);
+    let card = model.network().clone().to_device(&case.place.checked()?.device());
     // On the CPU the best executor is the one that it would be compared to.
     let other = if case.place == Place::Cpu { Executor::Taps } else { case.executor };
     let side = |network, executor: Executor| Side {

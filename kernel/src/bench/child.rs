@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::step::{Mode, Training};
 use super::{Case, data, masked, memory};
-use crate::{device, stdout};
+use crate::stdout;
 
 /// What the process found out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,8 +45,10 @@ pub fn serve(case: &Case, mode: Mode) -> Result<()> {
 }
 
 fn measure(case: &Case, private: bool) -> Result<Measured> {
-    let (model, device) = (case.entry.model()?, device::find(case.place)?);
+    let (model, device) = (case.entry.model()?, case.place.checked()?.device());
     let pool = data::pool(case.entry, case.batch)?;
+    // As in training: the data are on the card before the first step.
+    let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
     let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
     let network = model.network().clone().to_device(&device);
     let mut training = Training::new(&network, case.executor, private, case.batch);
@@ -58,7 +60,7 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
             loss = Some(training.step(&pool[i % pool.len()])?);
         }
         wait(&device)?;
-        Ok(loss.and_then(|release| release.loss).unwrap_or(f64::NAN))
+        Ok(loss.and_then(|release| release.mean_loss()).unwrap_or(f64::NAN))
     };
     let mut loss = run(0, case.warmup)?;
     let (mut seconds, mut cpu_seconds) = (Vec::new(), Vec::new());

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use super::child::{cpu_time, wait};
 use super::step::{CLIP, Executor, LEARNING_RATE, NOISE_MULTIPLIER};
 use super::{Case, data};
-use crate::device;
 
 /// Steps by what they left out. A choice that is made anew belongs to its step.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -77,7 +76,7 @@ impl Training {
 
 /// Steps that leave out this share of each weight tensor.
 pub fn measure(case: &Case, rate: f64) -> Result<Steps> {
-    let (model, device) = (case.entry.model()?, device::find(case.place)?);
+    let (model, device) = (case.entry.model()?, case.place.checked()?.device());
     let network = model.network().clone().to_device(&device);
     let pool = data::pool(case.entry, case.batch)?;
     let mask = RandomMask::prune(rate).seed(1).mask(&model)?;

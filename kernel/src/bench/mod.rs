@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use epsilab::device::Place;
 use epsilab::{Error, Result};
 
-use crate::{device, stdout};
+use crate::stdout;
 use figures::Figures;
 use step::{Executor, Mode};
 use zoo::{Entry, ZOO};
@@ -135,8 +135,7 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
         let why = "it is the share of coordinates that is left out: from 0 to below 1";
         return Err(Error::setting("--masked", rate, why));
     }
-    let place = device::named(&args.device)?;
-    device::find(place)?;
+    let place = args.device.parse::<Place>()?.checked()?;
     let entries: Vec<&Entry> = match args.models.as_slice() {
         [] => ZOO.iter().filter(|entry| !entry.large).collect(),
         names => names.iter().map(|name| zoo::find(name)).collect::<Result<_>>()?,

@@ -96,13 +96,12 @@ impl<E: PerExample> Mechanism for By<E> {
     ) -> Result<Release> {
         let rule = if self.sum.is_some() { ClipRule::flat(CLIP) } else { ClipRule::unclipped() };
         let clipped: ClippedSum = self.executor.weighted_sum(network, batch, &rule, selected)?;
-        let loss = clipped.mean_loss();
         let mut gradient = clipped.sum;
         match &mut self.sum {
             Some(sum) => gradient = sum.privatise(gradient, selected)?,
             None => gradient.scale(1.0 / self.batch as f64),
         }
-        Ok(Release { gradient, loss })
+        Ok(Release { gradient, losses: clipped.losses })
     }
 }
 
@@ -140,7 +139,7 @@ mod tests {
         let (model, pool) = (entry.model().unwrap(), data::pool(entry, 16).unwrap());
         let after = |executor, private| {
             let mut training = Training::new(model.network(), executor, private, 16);
-            let loss = training.step(&pool[0]).unwrap().loss.unwrap();
+            let loss = training.step(&pool[0]).unwrap().mean_loss().unwrap();
             assert!((1.5..3.5).contains(&loss), "{loss}");
             let values = training.network.values();
             values.into_iter().flat_map(|(_, values)| values).collect::<Vec<f32>>()
