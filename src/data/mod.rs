@@ -34,7 +34,6 @@ pub use folder::{ImageOptions, image_folder};
 pub use glyphs::{glyphs, glyphs_with};
 pub use mnist::{fashion_mnist, fashion_mnist_in, mnist, mnist_in, mnist_or_glyphs};
 pub use on_device::OnDevice;
-pub(crate) use on_device::room;
 pub use patterns::{patterns, patterns_with};
 pub use sampler::PoissonSampler;
 pub use sentences::{sentences, sentences_with};

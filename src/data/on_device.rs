@@ -6,14 +6,7 @@ use burn::prelude::*;
 
 use super::Examples;
 use crate::Result;
-
-/// What one may use of a device, in bytes.
-///
-/// # Errors
-/// None so far.
-pub(crate) fn room(_device: &Device) -> Result<usize> {
-    Ok(8 << 30)
-}
+use crate::device::room;
 
 /// Examples for work on a device. Where they lie in memory and take at most a quarter of the
 /// device's room, all features are brought there once; otherwise they follow part by part, whenever

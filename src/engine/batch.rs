@@ -2,9 +2,9 @@
 
 use burn::prelude::*;
 
-use super::masks;
 use crate::data::Examples;
 use crate::device::Numbers;
+use crate::device::kernels::{self, Masks};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
@@ -195,7 +195,21 @@ impl Batch {
     /// [`seed`](Self::seed).
     pub fn dropout_mask(&self, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
         let (id, copy) = (self.ids[row / self.copies], row % self.copies);
-        masks::draw(self.seed, id, copy as u32, layer, rate, mask);
+        Masks::new(self.seed, layer, rate).draw(id, copy as u32, mask);
+    }
+
+    /// The masks of several rows, on this device, `[rows, each]`; the same numbers.
+    pub(super) fn dropout_masks(
+        &self,
+        rows: &[usize],
+        layer: usize,
+        rate: f64,
+        each: usize,
+        device: &Device,
+    ) -> Tensor<2> {
+        let named = |&row: &usize| (self.ids[row / self.copies], (row % self.copies) as u32);
+        let rows: Vec<(u32, u32)> = rows.iter().map(named).collect();
+        kernels::dropout(self.seed, layer, rate, &rows, each, device)
     }
 
     /// Numbers in one example with all its copies.

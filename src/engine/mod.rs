@@ -13,7 +13,6 @@ mod best;
 mod clip;
 mod fused;
 mod gradients;
-mod masks;
 pub mod noise;
 mod oracle;
 mod prove;

@@ -6,6 +6,7 @@ use burn::tensor::Gradients as BurnGradients;
 
 use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
 use crate::Result;
+use crate::device::Numbers;
 use crate::device::host::values;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Tape, Value};
@@ -27,7 +28,7 @@ impl Tape for Plain<'_> {
         false
     }
 
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
         let layer = self.dropouts;
         self.dropouts += 1;
         let rows = self.batch.rows(&[self.example]);
@@ -36,7 +37,7 @@ impl Tape for Plain<'_> {
         for (mask, row) in mask.chunks_mut(each).zip(rows) {
             self.batch.dropout_mask(row, layer, rate, mask);
         }
-        Some(mask)
+        Some(mask.into())
     }
 }
 

@@ -163,7 +163,8 @@ impl Selector {
             match left {
                 None => entry.values = kept.into(),
                 Some(left) => {
-                    left.iter().zip(kept).for_each(|(&i, kept)| entry.values[i] = kept);
+                    let values = &mut entry.values[..];
+                    left.iter().zip(kept).for_each(|(&i, kept)| values[i] = kept);
                 }
             }
         }

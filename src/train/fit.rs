@@ -118,7 +118,8 @@ fn follow(
 ) -> Result<(Network, Option<Mask>, Option<Touched>)> {
     let plan = meter.plan;
     let Begin { mask, seeds, run } = begin;
-    let mut batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
+    let batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
+    let mut batches = batches.on(meter.model.network())?;
     let mut mechanism = mechanism(plan, &seeds);
     let mut update = Update::of(plan);
     observer.started(&meter.progress());

@@ -5,8 +5,6 @@ use burn::prelude::*;
 use burn::tensor::Element;
 use burn_flex::FlexTensor;
 
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use super::box_muller::{BLOCK, BLOCK_BYTES, normals};
 use super::stream::CHUNK;
@@ -177,12 +175,9 @@ impl CardOps for Flex {
     fn dropout(rows: FlexTensor, masks: Masks, each: usize) -> FlexTensor {
         let rows = rows.to_contiguous();
         let rows = integers(&rows).as_chunks::<2>().0;
-        let mut out = Vec::with_capacity(rows.len() * each);
-        for &[id, copy] in rows {
-            let key = masks.key(id as u32, copy as u32).map(u32::to_le_bytes);
-            let mut rng = ChaCha8Rng::from_seed(std::array::from_fn(|i| key[i / 4][i % 4]));
-            let value = || if rng.next_u32() < masks.dropped { 0.0 } else { masks.kept };
-            out.extend(std::iter::repeat_with(value).take(each));
+        let mut out = vec![0.0f32; rows.len() * each];
+        for (&[id, copy], mask) in rows.iter().zip(out.chunks_mut(each.max(1))) {
+            masks.draw(id as u32, copy as u32, mask);
         }
         made::<f32>(out, [rows.len(), each])
     }

@@ -1,5 +1,8 @@
 //! The dropout masks of a pass: the one place where the tapes of this executor get them.
 
+use burn::prelude::*;
+
+use crate::device::Numbers;
 use crate::engine::Batch;
 use crate::nn::Tape;
 
@@ -8,12 +11,18 @@ pub(super) struct Dropouts<'a> {
     batch: &'a Batch,
     rows: Vec<usize>,
     layer: usize,
+    device: Option<Device>,
 }
 
 impl<'a> Dropouts<'a> {
     /// For the examples `ids` of the batch.
     pub(super) fn new(batch: &'a Batch, ids: &[usize]) -> Self {
-        Self { batch, rows: batch.rows(ids), layer: 0 }
+        Self { batch, rows: batch.rows(ids), layer: 0, device: None }
+    }
+
+    /// Masks that are drawn on this device, the same numbers.
+    pub(super) fn on(self, device: &Device) -> Self {
+        Self { device: Some(device.clone()), ..self }
     }
 }
 
@@ -22,14 +31,18 @@ impl Tape for Dropouts<'_> {
         false
     }
 
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
         let layer = self.layer;
         self.layer += 1;
+        let each = (shape.iter().product::<usize>() / self.rows.len().max(1)).max(1);
+        if let Some(device) = &self.device {
+            let masks = self.batch.dropout_masks(&self.rows, layer, rate, each, device);
+            return Some(Numbers::of(masks.flatten(0, 1)));
+        }
         let mut mask = vec![0.0; shape.iter().product()];
-        let each = (mask.len() / self.rows.len().max(1)).max(1);
         for (mask, &row) in mask.chunks_mut(each).zip(&self.rows) {
             self.batch.dropout_mask(row, layer, rate, mask);
         }
-        Some(mask)
+        Some(mask.into())
     }
 }

@@ -4,6 +4,7 @@ use burn::prelude::*;
 use burn::tensor::Gradients;
 
 use super::dropouts::Dropouts;
+use crate::device::Numbers;
 use crate::engine::{Batch, tap};
 use crate::nn::{Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
@@ -38,9 +39,9 @@ impl<'a> Recorder<'a> {
         Self { dropouts: Dropouts::new(batch, ids), own_kernels: true, calls, shared }
     }
 
-    /// Without the lab's own kernels on the CPU, as a card has to do.
-    pub(super) fn without_own_kernels(self) -> Self {
-        Self { own_kernels: false, ..self }
+    /// As a card has to do: without the lab's own kernels for the CPU, with masks made on the device.
+    pub(super) fn on(self, device: &Device) -> Self {
+        Self { own_kernels: false, dropouts: self.dropouts.on(device), ..self }
     }
 
     /// Sites with the sizes of their inputs and outputs, without any gradient.
@@ -136,7 +137,7 @@ impl Tape for Recorder<'_> {
         self.own_kernels
     }
 
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
         self.dropouts.dropout(rate, shape)
     }
 }

@@ -3,8 +3,8 @@
 use burn::prelude::*;
 
 use crate::Result;
-use crate::data::{OnDevice, room};
-use crate::device::host;
+use crate::data::OnDevice;
+use crate::device::{host, room};
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Model, NoTape, Value};
 

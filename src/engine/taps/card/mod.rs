@@ -135,7 +135,7 @@ impl Pass for Job<'_> {
         let n = ids.len();
         let (rows, readable) = readable(features, &ids, self.batch.copies());
         let labels = labels(self.batch, &ids);
-        let tape = Recorder::new(self.batch, &ids.collect::<Vec<_>>()).without_own_kernels();
+        let tape = Recorder::new(self.batch, &ids.collect::<Vec<_>>()).on(&self.device);
         let (forms, losses) = self.listen(Value::of(rows, self.batch.shape()), &labels, tape)?;
         let norms = self.lengths(&forms, n);
         let both = Tensor::stack::<2>(vec![norms.clone(), losses.clone()], 1);

@@ -31,7 +31,7 @@ impl Pass for Plain<'_> {
         let (n, copies) = (ids.len(), self.batch.copies());
         let (rows, readable) = readable(features, &ids, copies);
         let labels = labels(self.batch, &ids);
-        let mut tape = Dropouts::new(self.batch, &ids.collect::<Vec<_>>());
+        let mut tape = Dropouts::new(self.batch, &ids.collect::<Vec<_>>()).on(&features.device());
         let logits = self.network.forward(Value::of(rows, self.batch.shape()), &mut tape);
         let [_, classes] = logits.dims();
         let logits = logits.reshape([n, copies * classes]);
