@@ -6,6 +6,7 @@ use burn::nn::PaddingConfig2d;
 use burn::prelude::*;
 
 use super::*;
+use crate::device::Numbers;
 use crate::device::host::values;
 use crate::layers;
 
@@ -205,7 +206,7 @@ fn dropout_keeps_all_when_predicting_and_takes_its_mask_from_the_tape() {
     impl Tape for Mask {
         fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
             assert_eq!((rate, shape), (0.25, [2, 3].as_slice()));
-            Some(vec![0.0, 4.0, 0.0, 1.0, 0.0, 2.0])
+            Some(vec![0.0, 4.0, 0.0, 1.0, 0.0, 2.0].into())
         }
     }
     let layer = Dropout::new(0.25).unwrap();
