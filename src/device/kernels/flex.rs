@@ -5,7 +5,6 @@ use burn::prelude::*;
 use burn::tensor::Element;
 use burn_flex::FlexTensor;
 
-
 use super::box_muller::{BLOCK, BLOCK_BYTES, normals};
 use super::stream::CHUNK;
 use super::{CardOps, Masks, Noise};

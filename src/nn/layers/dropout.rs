@@ -55,11 +55,7 @@ impl Dropout {
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let Some(mask) = tape.dropout(self.rate, &x.dims()) else { return x };
         let device = x.device().without_autodiff();
-        x.map(
-            |x| keep(x, &mask, &device),
-            |x| keep(x, &mask, &device),
-            |x| keep(x, &mask, &device),
-        )
+        x.map(|x| keep(x, &mask, &device), |x| keep(x, &mask, &device), |x| keep(x, &mask, &device))
     }
 }
 
