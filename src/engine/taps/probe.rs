@@ -109,3 +109,29 @@ fn is_ghost(site: &Site, input: &[usize]) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::{Conv2dSpec, EmbeddingSpec, LayerSpec};
+
+    #[test]
+    fn patches_and_pairs_are_counted_where_they_are_formed() {
+        let zeros = |_: &str, shape: &[usize], _| vec![0.0; shape.iter().product()];
+        let wide = Conv2dSpec { padding: [1, 1], ..Conv2dSpec::new(4, 2, 3) };
+        let specs = [LayerSpec::Conv2d(wide), LayerSpec::GlobalAvgPool];
+        let probe = Probe::of(&Network::build(&[4, 6, 5], &specs, zeros).unwrap());
+        // 36 numbers for each of 30 positions, and the image with its borders.
+        assert_eq!((probe.patches, probe.pairs), (36 * 30 + 4 * 8 * 7, 0));
+        assert_eq!(probe.instances, 2 * (2 * 36 + 2));
+        assert_eq!(probe.activations, 3 * (4 * 30 + 2 * 30));
+
+        let table = LayerSpec::Embedding(EmbeddingSpec { vocabulary: 9, features: 3 });
+        let specs = [table, LayerSpec::MeanOverTime];
+        let probe = Probe::of(&Network::build(&[7], &specs, zeros).unwrap());
+        assert_eq!((probe.patches, probe.pairs, probe.instances), (0, 3 * 49, 0));
+        assert!(
+            chunk(1 << 20, 1, &Device::flex()).unwrap() < chunk(1, 1, &Device::flex()).unwrap()
+        );
+    }
+}
