@@ -8,13 +8,21 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
 /// The operation as Burn's backends see it; call [`tap`].
-#[backend_extension(Flex, Autodiff)]
+#[cfg_attr(feature = "card", backend_extension(Flex, Cube, Autodiff))]
+#[cfg_attr(not(feature = "card"), backend_extension(Flex, Autodiff))]
 pub trait TapOps: Backend {
     /// The identity in `y`.
     fn tap(y: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
 impl TapOps for Flex {
+    fn tap(y: FloatTensor<Self>, _anchor: FloatTensor<Self>) -> FloatTensor<Self> {
+        y
+    }
+}
+
+#[cfg(feature = "card")]
+impl TapOps for burn_cubecl::CubeBackend {
     fn tap(y: FloatTensor<Self>, _anchor: FloatTensor<Self>) -> FloatTensor<Self> {
         y
     }

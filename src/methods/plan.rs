@@ -6,6 +6,7 @@ use crate::engine::ClipRule;
 use crate::mask::Sparsity;
 use crate::methods::settings::steps_of;
 use crate::methods::{Optimizer, Settings};
+use crate::nn::Precision;
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -134,6 +135,10 @@ impl Plan {
     /// Which coordinates are trained, if not all of them in every step.
     pub fn sparsity(&self) -> Option<&Sparsity> {
         self.settings.sparsity.as_ref()
+    }
+    /// In which numbers a card computes products.
+    pub fn precision(&self) -> Precision {
+        self.settings.precision
     }
     /// Where the plan is to be followed: the device it names, else [`Place::best`].
     ///

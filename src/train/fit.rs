@@ -158,6 +158,9 @@ fn note(plan: &Plan, data: &Dataset) -> String {
 fn mechanism(plan: &Plan, seeds: &Seeds) -> Box<dyn Mechanism> {
     match plan.privacy() {
         Some(privacy) => dp_sgd::of(plan, privacy, seeds.noise),
-        None => Box::new(non_private::MeanGradient::new(plan.expected_batch_size())),
+        None => {
+            let mean = non_private::MeanGradient::new(plan.expected_batch_size());
+            Box::new(mean.precision(plan.precision()))
+        }
     }
 }

@@ -47,6 +47,9 @@ macro_rules! all_checks {
                 executor::edges::tiny_and_huge_gradients_are_clipped,
             a_huge_input_with_a_tiny_gradient_is_clipped:
                 executor::edges::a_huge_input_with_a_tiny_gradient_is_clipped,
+            shares_are_rounded_but_never_longer:
+                executor::precision::shares_are_rounded_but_never_longer,
+            it_learns_as_well: executor::precision::it_learns_as_well,
             an_empty_batch_gives_zeros: executor::edges::an_empty_batch_gives_zeros,
             rows_of_no_single_example_and_wrong_data_are_refused:
                 executor::edges::rows_of_no_single_example_and_wrong_data_are_refused,

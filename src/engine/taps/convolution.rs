@@ -4,23 +4,23 @@ use burn::prelude::*;
 use burn::tensor::module::unfold4d;
 use burn::tensor::ops::{PadMode, UnfoldOptions};
 
+use super::site::Way;
 use crate::device::host::Host;
 use crate::nn::kernels::product::{Matrix, Store, product};
-use crate::nn::{Guard, Standardisation, Window};
+use crate::nn::{Guard, Precision, Standardisation, Window};
 
 /// Gradients by the weight that was used, `[examples, channels out, patch]`; rows of `input` and
-/// `gradient` are copies of examples, `copies` of each. `on_host` allows the lab's own kernels
-/// where the tensors are on the CPU.
+/// `gradient` are copies of examples, `copies` of each.
 pub(super) fn instances(
     window: Window,
     groups: usize,
     input: Tensor<4>,
     gradient: Tensor<4>,
     copies: usize,
-    on_host: bool,
+    way: Way,
 ) -> Tensor<3> {
-    if !on_host {
-        return on_device(window, groups, input, gradient, copies);
+    if let Way::Card(precision) = way {
+        return on_device(window, groups, input, gradient, copies, precision);
     }
     // Burn's CPU backend unfolds value by value, often by way of a convolution: the lab's own
     // kernels are several times as fast. This is the only place that knows the host.
@@ -31,7 +31,7 @@ pub(super) fn instances(
             let sizes = [rows / copies, copies, channels, groups];
             by_hand(window, sizes, images, gradients, &gradient.device())
         }
-        _ => on_device(window, groups, input, gradient, copies),
+        _ => on_device(window, groups, input, gradient, copies, Precision::F32),
     }
 }
 
@@ -72,7 +72,10 @@ fn on_device(
     input: Tensor<4>,
     gradient: Tensor<4>,
     copies: usize,
+    precision: Precision,
 ) -> Tensor<3> {
+    // Before they are unfolded: half the numbers to write and to read.
+    let (input, gradient) = (precision.factor(input), precision.factor(gradient));
     let [rows, channels, ..] = gradient.dims();
     let Window { kernel, stride, padding: [vertical, horizontal], dilation, .. } = window;
     // Padding first: Burn unfolds images without padding and holes by views alone.
@@ -84,7 +87,7 @@ fn on_device(
     let (patch, positions) = (window.patch() / groups, window.positions());
     let patches = patches.reshape([rows * groups, patch, positions]);
     let gradient = gradient.reshape([rows * groups, channels / groups, positions]);
-    let each = gradient.matmul(patches.swap_dims(1, 2));
+    let each = precision.product(gradient.matmul(patches.swap_dims(1, 2)));
     each.reshape([rows / copies, copies, channels * patch]).sum_dim(1).reshape([
         rows / copies,
         channels,
@@ -149,8 +152,10 @@ mod tests {
             let window = Window { channels: 4, size: [6, 7], kernel, stride, padding, dilation };
             let [rows, columns] = window.output().unwrap();
             let (input, gradient) = (numbers([6, 4, 6, 7]), numbers([6, 8, rows, columns]));
-            let host = instances(window, groups, input.clone(), gradient.clone(), copies, true);
-            let device = instances(window, groups, input, gradient, copies, false);
+            let host =
+                instances(window, groups, input.clone(), gradient.clone(), copies, Way::Host);
+            let device =
+                instances(window, groups, input, gradient, copies, Way::Card(Precision::F32));
             assert_eq!(host.dims(), device.dims());
             for (a, b) in values(host).iter().zip(values(device)) {
                 assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{a} {b}");

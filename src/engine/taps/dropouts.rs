@@ -1,10 +1,10 @@
-//! The dropout masks of a pass: the one place where the tapes of this executor get them.
+//! What the tapes of this executor have in common: dropout masks, and the numbers in products.
 
 use burn::prelude::*;
 
 use crate::device::Numbers;
 use crate::engine::Batch;
-use crate::nn::Tape;
+use crate::nn::{Precision, Tape};
 
 /// The masks of some examples, layer after layer, as the batch draws them; nothing else listens.
 pub(super) struct Dropouts<'a> {
@@ -12,12 +12,13 @@ pub(super) struct Dropouts<'a> {
     rows: Vec<usize>,
     layer: usize,
     device: Option<Device>,
+    precision: Precision,
 }
 
 impl<'a> Dropouts<'a> {
     /// For the examples `ids` of the batch.
     pub(super) fn new(batch: &'a Batch, ids: &[usize]) -> Self {
-        Self { batch, rows: batch.rows(ids), layer: 0, device: None }
+        Self { batch, rows: batch.rows(ids), layer: 0, device: None, precision: Precision::F32 }
     }
 
     /// Masks that are drawn on this device, the same numbers.
@@ -26,7 +27,18 @@ impl<'a> Dropouts<'a> {
     }
 }
 
+impl Dropouts<'_> {
+    /// Layers compute their products in such numbers.
+    pub(super) fn precise(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+}
+
 impl Tape for Dropouts<'_> {
+    fn precision(&self) -> Precision {
+        self.precision
+    }
+
     fn own_kernels(&self) -> bool {
         false
     }

@@ -57,7 +57,9 @@ impl Form {
                 };
                 norm_of_rows(weighted, careful)
             }
-            Self::Outer { input, gradient } => outer_norms(input, gradient, metric),
+            Self::Outer { input, gradient } => {
+                outer_norms(input, gradient, metric, |a, b| a.matmul(b))
+            }
             Self::Table { tokens, rows, count, .. } => {
                 norm_of_rows(table_as_rows(tokens, rows, count, metric), careful)
             }
@@ -153,14 +155,19 @@ fn norm_of_rows(x: Tensor<2>, careful: bool) -> Tensor<1> {
 /// ‖a gᵀ‖ = ‖a‖ ‖g‖ (Goodfellow, 2015, arXiv:1510.01799), each found carefully: a large input times
 /// a small gradient must not vanish in the square of either. With weights,
 /// Σⱼ gⱼ² Σᵢ wᵢⱼ aᵢ².
-pub(super) fn outer_norms(input: &Tensor<2>, gradient: &Tensor<2>, metric: &Metric) -> Tensor<1> {
+pub(super) fn outer_norms(
+    input: &Tensor<2>,
+    gradient: &Tensor<2>,
+    metric: &Metric,
+    product: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2>,
+) -> Tensor<1> {
     let Some(share) = metric.share() else {
         return norm_of_rows(input.clone(), true) * norm_of_rows(gradient.clone(), true);
     };
     let ([n, inputs], [_, outputs]) = (input.dims(), gradient.dims());
     let (a_scale, g_scale) = (scale_of_rows(input), scale_of_rows(gradient));
     let (a, g) = (input.clone() / a_scale.clone(), gradient.clone() / g_scale.clone());
-    let weighted = (a.clone() * a).matmul(share.clone().reshape([inputs, outputs]));
+    let weighted = product(a.clone() * a, share.clone().reshape([inputs, outputs]));
     // The largest coordinate may have weight 0, and the squares of those that count may vanish
     // beside it: what can be lost that way is added, so that no norm is too small. It amounts to
     // about 1e-19 of the product of the largest input and the largest gradient.

@@ -13,16 +13,17 @@ mod site;
 use std::collections::BTreeMap;
 
 use burn::prelude::*;
+use burn::tensor::FloatDType;
 
 use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
-use crate::Result;
 use crate::device::host::values;
-use crate::nn::{Network, workers};
+use crate::nn::{Network, Precision, workers};
+use crate::{Error, ErrorKind, Result};
 use card::{Fitting, Plain, Work};
 use chunk::{Chunk, Job};
 use metric::Metric;
 use probe::Probe;
-use site::Wanted;
+use site::{Wanted, Way};
 
 /// Per-example gradients by taps: one forward and one backward pass per chunk of examples, in
 /// which Burn computes gradients by activations only. What each map with parameters saw gives the
@@ -47,14 +48,16 @@ use site::Wanted;
 /// As [`PerExample`], with one difference on a card: an example that is left out adds exact zeros
 /// and changes no other example's share, but it keeps its place in the chunks. The order of the
 /// additions, and with it the last bits of the sum, may differ from those of the batch without it.
-/// Norms of outer products are taken 0.2 % longer there, which covers the rounding of its tensor
-/// cores (TF32) in the sum. A coordinate of weight 0 that is not finite may leave its example in:
+/// Its tensor cores may round the factors of products (to TF32, or to bf16 if asked for), which
+/// changes what a gradient is; norms are taken in f32 of the numbers that are added up, in f32 too,
+/// so that no share is longer than the bound. A coordinate of weight 0 that is not finite may leave its example in:
 /// it adds what the others make it add.
 #[derive(Debug, Default)]
 pub struct Taps {
     chunk: Option<usize>,
     /// Goes the way of a card on the CPU too: for tests, and for the sums of a card made by hand.
     card: bool,
+    precision: Precision,
     clipped: Fitting,
     plain: Fitting,
 }
@@ -73,8 +76,23 @@ impl Taps {
         Self { card: true, ..self }
     }
 
+    /// In which numbers large products are computed on a card. Nothing changes on the CPU.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
     fn goes_by_card(&self, network: &Network) -> bool {
         self.card || network.device() != Device::flex()
+    }
+
+    fn checked_precision(&self, device: &Device) -> Result<Precision> {
+        let there = device.supports_dtype(FloatDType::BF16);
+        if self.precision.is_default() || there {
+            return Ok(self.precision);
+        }
+        let why = "its numbers have no such type";
+        Err(Error::new(ErrorKind::Device, "bf16 was asked for on a card without it", why)
+            .fix("leave out .precision(…), for f32"))
     }
 
     fn on_card(
@@ -86,7 +104,8 @@ impl Taps {
     ) -> Result<ClippedSum> {
         let (work, device) = work(network, batch);
         let metrics = Metric::all_on_card(weights, work.parameters.len(), &device);
-        let wanted = Wanted::new(&work.parameters, false, |entry| metrics[entry].is_zero());
+        let way = Way::Card(self.checked_precision(&device)?);
+        let wanted = Wanted::new(&work.parameters, way, |entry| metrics[entry].is_zero());
         let job = Job { network, device, batch, rule, metrics, wanted };
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
@@ -137,7 +156,7 @@ impl PerExample for Taps {
         }
         let (parameters, device) = (network.parameters(), network.device());
         let metrics = Metric::all(weights, parameters.len(), &device);
-        let wanted = Wanted::new(&parameters, true, |entry| metrics[entry].is_zero());
+        let wanted = Wanted::new(&parameters, Way::Host, |entry| metrics[entry].is_zero());
         let job = Job { network, device, batch, rule, metrics, wanted };
         let mut rows = batch.finite();
         let chunk = match self.chunk {
@@ -182,7 +201,8 @@ impl PerExample for Taps {
             Some(chunk) => Ok(chunk),
             None => Probe::of(network).plain_chunk(batch.copies(), &device),
         };
-        let pass = Plain { network: network.tracked(), batch };
+        let precision = self.checked_precision(&device)?;
+        let pass = Plain { network: network.tracked(), batch, precision };
         self.plain.run(work, batch.len(), estimate, |chunk, look| {
             card::sum(&pass, network.parameters(), batch, &device, chunk, look)
         })

@@ -6,7 +6,7 @@ use burn::tensor::Gradients;
 use super::dropouts::Dropouts;
 use crate::device::Numbers;
 use crate::engine::{Batch, tap};
-use crate::nn::{Site, Tape, Value};
+use crate::nn::{Precision, Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// Taps the output of every map with parameters, keeps its input, and hands out dropout masks.
@@ -40,8 +40,9 @@ impl<'a> Recorder<'a> {
     }
 
     /// As a card has to do: without the lab's own kernels for the CPU, with masks made on the device.
-    pub(super) fn on(self, device: &Device) -> Self {
-        Self { own_kernels: false, dropouts: self.dropouts.on(device), ..self }
+    pub(super) fn on(self, device: &Device, precision: Precision) -> Self {
+        let dropouts = self.dropouts.on(device).precise(precision);
+        Self { own_kernels: false, dropouts, ..self }
     }
 
     /// Sites with the sizes of their inputs and outputs, without any gradient.
@@ -135,6 +136,10 @@ impl Tape for Recorder<'_> {
 
     fn own_kernels(&self) -> bool {
         self.own_kernels
+    }
+
+    fn precision(&self) -> Precision {
+        self.dropouts.precision()
     }
 
     fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {

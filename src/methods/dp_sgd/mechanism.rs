@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::engine::{Batch, Best, GaussianNoise, Gradients, PerExample, Weights};
 use crate::methods::{Mechanism, Plan, Privacy, Release};
-use crate::nn::Network;
+use crate::nn::{Network, Precision};
 
 /// The Gaussian mechanism on a sum of clipped per-example gradients.
 ///
@@ -29,6 +29,11 @@ impl GaussianSum {
             noise: GaussianNoise::new(noise_seed),
             executor: Best::default(),
         }
+    }
+
+    /// With products in such numbers on a card.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { executor: self.executor.precision(precision), ..self }
     }
 
     /// Noises a clipped sum and divides it by the expected batch size.
@@ -67,5 +72,6 @@ impl Mechanism for GaussianSum {
 
 /// The mechanism of a private plan.
 pub(crate) fn of(plan: &Plan, privacy: &Privacy, noise_seed: [u8; 32]) -> Box<dyn Mechanism> {
-    Box::new(GaussianSum::new(privacy, plan.expected_batch_size(), noise_seed))
+    let sum = GaussianSum::new(privacy, plan.expected_batch_size(), noise_seed);
+    Box::new(sum.precision(plan.precision()))
 }

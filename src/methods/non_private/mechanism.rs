@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::engine::{Batch, Best, PerExample, Weights};
 use crate::methods::{Mechanism, Release};
-use crate::nn::Network;
+use crate::nn::{Network, Precision};
 
 /// The plain gradient, divided by the expected batch size like the private ones.
 ///
@@ -18,6 +18,11 @@ impl MeanGradient {
     /// For batches of this expected size.
     pub fn new(expected_batch_size: usize) -> Self {
         Self { expected_batch_size: expected_batch_size as f64, executor: Best::default() }
+    }
+
+    /// With products in such numbers on a card.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { executor: self.executor.precision(precision), ..self }
     }
 }
 

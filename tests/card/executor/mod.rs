@@ -10,6 +10,7 @@ mod known;
 #[path = "../../per_example/modules.rs"]
 mod modules;
 pub mod networks;
+pub mod precision;
 #[path = "../../per_example/networks.rs"]
 mod random;
 pub mod reads;

@@ -7,12 +7,6 @@ use crate::device::kernels;
 use crate::engine::taps::form::{Form, outer_norms, table_as_rows};
 use crate::engine::taps::metric::Metric;
 
-/// Norms of outer products are made this much longer on a card. Its tensor cores round what they
-/// multiply to 11 bits (TF32), 2^-11 of each factor at most: the product in the sum may be 2^-10
-/// longer than the norms of its factors say, and the product that finds a weighted norm 2^-11
-/// shorter. Everything else is measured after such rounding.
-const MARGIN: f32 = 1.0 + 1.0 / 512.0;
-
 /// Parts that a table is summed in at most: a card adds the places of one part one after the
 /// other, on one thread per feature.
 const PARTS: usize = 64;
@@ -26,18 +20,17 @@ impl Form {
     pub(super) fn lengths(&self, metric: &Metric) -> Tensor<1> {
         let lengths = match self {
             Self::Instance(instance) => kernels::norms(instance.clone(), metric.root()),
-            Self::Outer { input, gradient } => {
-                let lengths = match metric.share() {
-                    Some(_) => outer_norms(input, gradient, metric),
-                    None => {
-                        kernels::norms(input.clone(), None) * kernels::norms(gradient.clone(), None)
-                    }
-                };
-                match lengths.device() == Device::flex() {
-                    true => lengths,
-                    false => lengths * MARGIN,
+            // Products in f32, here and in the sum: Burn's may round their factors on a card, and
+            // what is measured would not be what is added.
+            Self::Outer { input, gradient } => match metric.share() {
+                Some(_) => outer_norms(input, gradient, metric, |a, b| {
+                    let shape = [a.dims()[0], b.dims()[1]];
+                    kernels::product(a, b).reshape(shape)
+                }),
+                None => {
+                    kernels::norms(input.clone(), None) * kernels::norms(gradient.clone(), None)
                 }
-            }
+            },
             Self::Table { tokens, rows, count, .. } => {
                 kernels::norms(table_as_rows(tokens, rows, count, metric), None)
             }
@@ -48,26 +41,15 @@ impl Form {
         }
     }
 
-    /// Σ factor · gradient, flat. `counted` is 1 for examples that count and 0 for those left
-    /// out, whose factors are 0 as well.
+    /// Σ factor · gradient, flat. Examples that are left out have factors of exactly 0.
     ///
     /// # Guarantee
     /// What is left out adds exactly nothing, whatever its gradient holds; coordinates of weight 0
     /// are exactly zero.
-    pub(super) fn added(
-        self,
-        factors: &Tensor<1>,
-        counted: &Tensor<1>,
-        metric: &Metric,
-    ) -> Tensor<1> {
+    pub(super) fn added(self, factors: &Tensor<1>, metric: &Metric) -> Tensor<1> {
         let sum = match self {
             Self::Instance(instance) => kernels::accumulated(instance, factors),
-            Self::Outer { input, gradient } => {
-                // Both sides, for 0 times what is not finite would not be 0.
-                let (input, gradient) =
-                    (kernels::scaled(input, counted), kernels::scaled(gradient, factors));
-                input.transpose().matmul(gradient).flatten(0, 1)
-            }
+            Self::Outer { input, gradient } => kernels::outer_sum(input, gradient, factors),
             Self::Table { tokens, rows, vocabulary, .. } => {
                 let [n, places, features] = rows.dims();
                 let rows = kernels::scaled(rows.flatten(1, 2), factors);
@@ -122,10 +104,9 @@ mod tests {
         let device = Device::flex();
         let bad = [f32::NAN, f32::INFINITY, 1.0];
         let two = |good: [f32; 3]| Tensor::<2>::from_data([good, bad], &device);
-        let (factors, counted) =
-            (Tensor::from_data([0.5, 0.0], &device), Tensor::from_data([1.0, 0.0], &device));
+        let factors = Tensor::from_data([0.5, 0.0], &device);
         let all = Metric::all(None, 1, &device).remove(0);
-        let sum = |form: Form| values(form.added(&factors, &counted, &all));
+        let sum = |form: Form| values(form.added(&factors, &all));
         assert_eq!(sum(Form::Instance(two([1.0, 2.0, 4.0]))), [0.5, 1.0, 2.0]);
         let outer = Form::Outer { input: two([1.0, 2.0, 4.0]), gradient: two([2.0, 0.0, 0.0]) };
         assert!(!values(outer.lengths(&all))[1].is_finite());

@@ -135,7 +135,8 @@ impl Pass for Job<'_> {
         let n = ids.len();
         let (rows, readable) = readable(features, &ids, self.batch.copies());
         let labels = labels(self.batch, &ids);
-        let tape = Recorder::new(self.batch, &ids.collect::<Vec<_>>()).on(&self.device);
+        let tape = Recorder::new(self.batch, &ids.collect::<Vec<_>>())
+            .on(&self.device, self.wanted.precision());
         let (forms, losses) = self.listen(Value::of(rows, self.batch.shape()), &labels, tape)?;
         let norms = self.lengths(&forms, n);
         let both = Tensor::stack::<2>(vec![norms.clone(), losses.clone()], 1);
@@ -144,7 +145,7 @@ impl Pass for Job<'_> {
         let factors = self.rule.factors(norms.clone()).mask_fill(left_out.clone(), 0.0);
         let sum = forms
             .into_iter()
-            .map(|(entry, form)| (entry, form.added(&factors, &counted, &self.metrics[entry])));
+            .map(|(entry, form)| (entry, form.added(&factors, &self.metrics[entry])));
         Ok(Share {
             sum: sum.collect(),
             norms: norms.mask_fill(left_out.clone(), f32::NAN),

@@ -13,7 +13,7 @@ use crate::device::kernels;
 use crate::engine::Batch;
 use crate::engine::taps::dropouts::Dropouts;
 use crate::nn::loss::cross_entropy;
-use crate::nn::{Network, Value};
+use crate::nn::{Network, Precision, Value};
 
 /// No norms, no gradient of an example: the cheapest pass there is.
 ///
@@ -24,6 +24,7 @@ pub(in crate::engine::taps) struct Plain<'a> {
     /// With tracked parameters.
     pub(in crate::engine::taps) network: Network,
     pub(in crate::engine::taps) batch: &'a Batch,
+    pub(in crate::engine::taps) precision: Precision,
 }
 
 impl Pass for Plain<'_> {
@@ -31,7 +32,8 @@ impl Pass for Plain<'_> {
         let (n, copies) = (ids.len(), self.batch.copies());
         let (rows, readable) = readable(features, &ids, copies);
         let labels = labels(self.batch, &ids);
-        let mut tape = Dropouts::new(self.batch, &ids.collect::<Vec<_>>()).on(&features.device());
+        let tape = Dropouts::new(self.batch, &ids.collect::<Vec<_>>()).on(&features.device());
+        let mut tape = tape.precise(self.precision);
         let logits = self.network.forward(Value::of(rows, self.batch.shape()), &mut tape);
         let [_, classes] = logits.dims();
         let logits = logits.reshape([n, copies * classes]);
