@@ -17,9 +17,8 @@ pack_above_mib=24
 # The oldest C library the bundle is for, which is Ubuntu 22.04's.
 oldest_glibc=2.35
 
-# The driver's interface that the program is compiled for. Without it and without nvcc the newest
-# there is would be taken, and a driver that lacks one of its calls ends the program. An interface is kept by
-# all later drivers: of 12.8 there is everything that CubeCL asks for, and CUDA 13's drivers have it too.
+# The driver's interface that the program is compiled for; why this one, .cargo/config.toml says.
+# Calls are looked up when they are made: an older driver of CUDA 12 does unless one of them is missing.
 export CUDARC_CUDA_VERSION="${CUDARC_CUDA_VERSION:-12080}"
 
 die() { echo "error: $*" >&2; exit 1; }

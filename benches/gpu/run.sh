@@ -35,7 +35,7 @@ fi
 
 # --- NVRTC, which compiles the kernels, and the headers that they include.
 
-# The first line that awk or sed prints, or nothing.
+# The newest CUDA that the driver knows.
 driver="$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Za-z ]*Version: *\([0-9.]*\).*/\1/p' | head -1)"
 packages() {
     command -v "$python" >/dev/null &&
@@ -54,7 +54,7 @@ done
 nvrtc="" nvrtc_version="" too_new=""
 for folder in "${folders[@]}"; do
     library="$(ls "$folder"/libnvrtc.so* 2>/dev/null | head -1)"
-    version="$(ls "$folder"/libnvrtc-builtins.so.* 2>/dev/null | head -1 | grep -oE '[0-9]+\.[0-9]+' | head -1)"
+    version="$(ls "$folder"/libnvrtc-builtins.so.* 2>/dev/null | head -1 | sed -nE 's/.*builtins\.so\.([0-9]+\.[0-9]+).*/\1/p')"
     [ -n "$library" ] && [ -n "$version" ] || continue
     if [ -n "$driver" ] && [ "$(printf '%s\n' "$version" "$driver" | sort -V | tail -1)" != "$driver" ]; then
         too_new="$library ($version)"
@@ -65,9 +65,10 @@ for folder in "${folders[@]}"; do
 done
 # The name that is looked for, whatever the version is.
 mkdir -p "$work/cuda/lib" "$work/cuda/include"
+before="${LD_LIBRARY_PATH:-}"
 if [ -n "$nvrtc" ]; then
     ln -s "$nvrtc" "$work/cuda/lib/libnvrtc.so"
-    export LD_LIBRARY_PATH="$work/cuda/lib:$(dirname "$nvrtc")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    export LD_LIBRARY_PATH="$work/cuda/lib:$(dirname "$nvrtc")${before:+:$before}"
 fi
 headers=""
 for toolkit in "${toolkits[@]}"; do
@@ -92,16 +93,20 @@ done
 # --- Parts: each has its own time, and what fails costs the others nothing.
 
 started=$SECONDS
-failed=()
+failed=() notes=()
 # Text as a JSON string.
 quoted() { printf '"%s"' "$(tr -cd '[:print:] ' <<<"$1" | sed 's/\\/\\\\/g; s/"/\\"/g' | cut -c1-400)"; }
+missed() {
+    failed+=("{\"part\": $(quoted "$1"), \"why\": $(quoted "$2")}")
+    notes+=("- $1: $2")
+}
 # part NAME SECONDS COMMAND...: the last line of what it prints to $work/NAME, its complaints on the record.
 part() {
     local name="$1" limit="$2" left=$((total - (SECONDS - started))) status why
     shift 2
     [ "$limit" -lt "$left" ] || limit="$left"
     if [ "$limit" -lt 5 ]; then
-        failed+=("{\"part\": $(quoted "$name"), \"why\": \"no time was left\"}")
+        missed "$name" "no time was left"
         return 1
     fi
     echo "== $name (at most $limit s)" >&2
@@ -112,7 +117,7 @@ part() {
     why="$(grep -m1 -E '^error: |DIFFER|differ' "$work/err" || tail -1 "$work/err")"
     [ "$status" = 124 ] || [ "$status" = 137 ] && why="more than $limit s. $why"
     echo "   failed ($status): ${why:0:300}" >&2
-    failed+=("{\"part\": $(quoted "$name"), \"exit\": $status, \"why\": $(quoted "$why")}")
+    missed "$name" "$why (exit code $status)"
     return 1
 }
 # What a part printed, or null; of a part that prints a line for each of several things, all of them.
@@ -121,7 +126,7 @@ list() { printf '['; cat "$@" 2>/dev/null | grep '^{' | paste -sd, | tr -d '\n';
 # The number of a field in flat JSON.
 field() { grep -oE "\"$2\": ?-?[0-9.eE+-]+" <<<"$1" | head -1 | sed 's/.*: *//'; }
 
-part doctor 30 "$epsilab" doctor --json
+timeout 30 "$epsilab" doctor --json >"$work/doctor.json"
 if ! grep -q '"cuda:0"' "$work/doctor.json"; then
     # It says what is wrong, and its exit code is not 0.
     "$epsilab" bench --device cuda --models mlp --steps 1 --warmup 0 || exit 1
@@ -159,7 +164,7 @@ for library in torch jax; do
     has "$library" || { echo "== $library: not installed for $python" >&2; continue; }
     for case in "${cases[@]}"; do
         # CUDA's libraries are those that the package was made for, not ours.
-        part "$library-${case%:*}" 75 env -u LD_LIBRARY_PATH "$python" -B "$here/${library}_steps.py" \
+        part "$library-${case%:*}" 75 env LD_LIBRARY_PATH="$before" "$python" -B "$here/${library}_steps.py" \
             --model "${case%:*}" --batch "${case#*:}" --seconds 55
     done
 done
@@ -203,8 +208,8 @@ best() {
             "$(ratio "$private" "$their_private") |"
     done
     echo
-    right="$(cat "$work"/check-*.json | grep -o '"ok":true' | wc -l)"
-    wrong="$(cat "$work"/check-*.json | grep -o '"ok":false' | wc -l)"
+    right="$(cat "$work"/check-*.json 2>/dev/null | grep -o '"ok":true' | wc -l)"
+    wrong="$(cat "$work"/check-*.json 2>/dev/null | grep -o '"ok":false' | wc -l)"
     echo "What the card computes beside the CPU's fused kernels: $right comparisons hold, $wrong do not."
     echo
     echo "Accuracy on $data after two epochs, epsilon 3:"
@@ -221,7 +226,7 @@ best() {
     done
     if [ ${#failed[@]} -gt 0 ]; then
         printf '\nNot done:\n\n'
-        printf '%s\n' "${failed[@]}" | sed -E 's/^/- /'
+        printf '%s\n' "${notes[@]}"
     fi
 } >"$results/gpu.md"
 cat "$results/gpu.md"
