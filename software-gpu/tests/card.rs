@@ -3,9 +3,11 @@
 #[macro_use]
 #[path = "../../tests/card/checks.rs"]
 mod checks;
+// What counts copies to the host is called where they are alone.
+#[allow(dead_code)]
 #[path = "../../tests/card/data.rs"]
 mod data;
-#[allow(dead_code)] // What must be alone in its process is in another file.
+#[allow(dead_code)]
 #[path = "../../tests/card/executor/mod.rs"]
 mod executor;
 #[path = "../../tests/card/files.rs"]

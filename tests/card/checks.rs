@@ -8,7 +8,6 @@ macro_rules! all_checks {
             strange_tokens: data::strange_tokens,
             predictions: data::predictions,
             ties_and_nothing: data::ties_and_nothing,
-            copies_to_the_host: data::copies_to_the_host,
             batches_from_files: files::batches_from_files,
             a_file_that_breaks: files::a_file_that_breaks,
             predictions_from_files: files::predictions_from_files,

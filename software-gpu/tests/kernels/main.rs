@@ -2,4 +2,5 @@
 
 mod choices;
 mod noise;
+mod products;
 mod rows;
