@@ -39,6 +39,11 @@ impl Numbers {
         self.device.as_ref().map(Tensor::device)
     }
 
+    /// Whether they are on the host, so that a look at them costs nothing.
+    pub fn is_on_host(&self) -> bool {
+        self.device.is_none() || self.host.get().is_some()
+    }
+
     /// The numbers as a tensor on this device: shared if they are there already, copied otherwise.
     pub fn tensor(&self, device: &Device) -> Tensor<1> {
         match &self.device {

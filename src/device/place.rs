@@ -1,11 +1,14 @@
 //! Which device to work on: its name, whether it can work, and the choice where none is named.
 
+use std::env::VarError;
 use std::fmt;
 use std::str::FromStr;
 
 use burn::prelude::Device;
+use burn::tensor::FloatDType;
 
 use super::found::{self, Found};
+use super::room;
 use crate::{Error, ErrorKind, Result};
 
 /// The variable that names the device where nothing else does.
@@ -34,6 +37,7 @@ impl Place {
     pub fn best() -> Result<Self> {
         match std::env::var(VARIABLE) {
             Ok(name) if !name.is_empty() && name != "auto" => name.parse::<Self>()?.checked(),
+            Err(VarError::NotUnicode(name)) => name.to_string_lossy().parse::<Self>()?.checked(),
             _ if Self::Cuda(0).check().is_ok() => Ok(Self::Cuda(0)),
             _ => Ok(Self::Cpu),
         }
@@ -57,6 +61,26 @@ impl Place {
             Self::Cpu => Ok(()),
             Self::Cuda(number) => Found::here().cuda(number),
             Self::Wgpu => found::wgpu(),
+        }
+    }
+
+    /// Whether a plan can be followed there: how much memory to use can be read, and the numbers that
+    /// products are to be made of exist. Asked before anything is charged.
+    ///
+    /// # Errors
+    /// `Setting` for a variable that is no number of MiB, `Device` if the card has no bf16.
+    pub(crate) fn can_take(self, bf16: bool) -> Result<()> {
+        if self == Self::Cpu {
+            return Ok(());
+        }
+        room(&self.device())?;
+        match bf16 && !self.device().supports_dtype(FloatDType::BF16) {
+            false => Ok(()),
+            true => {
+                let what = format!("{self} has no bf16, which .precision(…) asks for");
+                let why = "its products can't be made of such numbers";
+                Err(Error::new(ErrorKind::Device, what, why).fix("leave it out, for f32"))
+            }
         }
     }
 

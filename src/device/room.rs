@@ -1,5 +1,7 @@
 //! How much memory there is to work in.
 
+use std::env::VarError;
+
 use burn::prelude::*;
 
 use crate::{Error, Result};
@@ -23,7 +25,8 @@ pub fn room(device: &Device) -> Result<usize> {
     }
     match std::env::var(VARIABLE) {
         Ok(mebibytes) => parsed(&mebibytes),
-        Err(_) => Ok(CARD),
+        Err(VarError::NotUnicode(text)) => parsed(&text.to_string_lossy()),
+        Err(VarError::NotPresent) => Ok(CARD),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The examples of one step.
 
+use std::fmt;
+
 use burn::prelude::*;
 
 use crate::data::Examples;
@@ -9,7 +11,7 @@ use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
 /// Features and labels of some examples, each in one or several augmented copies.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Batch {
     features: Numbers,
     shape: Vec<usize>,
@@ -104,18 +106,13 @@ impl Batch {
         if *device == Device::flex() {
             return self;
         }
-        Self { features: Numbers::of(self.features.tensor(device)), ..self }
+        Self { features: self.features.on(device), ..self }
     }
 
     /// All features on this device, `[examples x copies, features]`: shared if they are there.
     pub(super) fn features_on(&self, device: &Device) -> Tensor<2> {
         let size = self.shape.iter().product::<usize>();
         self.features.tensor(device).reshape([self.len() * self.copies, size])
-    }
-
-    /// Whether the features were made on a device and stay there.
-    pub(super) fn is_on_device(&self) -> bool {
-        self.features.device().is_some()
     }
 
     /// Each example's number in its data set, which its dropout masks go by; its place in the
@@ -251,10 +248,19 @@ impl Batch {
             let why = format!("the network has {classes} outputs, counted from 0");
             return Err(Error::setting("label", label, why));
         }
-        if self.is_on_device() {
+        // Made on a device from data whose tokens were checked.
+        if !self.features.is_on_host() {
             return Ok(());
         }
         network.check_tokens(&self.features)
+    }
+}
+
+/// Neither features, which are private, nor the seed of the dropout masks, which is secret.
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shape, copies, .. } = self;
+        write!(f, "a batch of {} examples of shape {shape:?}, copies: {copies}", self.len())
     }
 }
 

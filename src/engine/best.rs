@@ -14,6 +14,11 @@ pub struct Best {
 }
 
 impl Best {
+    /// In steady passes where the network is on a card; see [`Taps::steady`].
+    pub fn steady(self, examples: usize) -> Self {
+        Self { taps: self.taps.steady(examples), ..self }
+    }
+
     /// With products in such numbers where the network is on a card; see [`Taps::precision`].
     pub fn precision(self, precision: Precision) -> Self {
         Self { taps: self.taps.precision(precision), ..self }

@@ -65,6 +65,13 @@ impl ClippedSum {
     }
 }
 
+/// Few Poisson batches of this expected size have more examples: its mean and three standard
+/// deviations.
+pub(crate) fn usual(expected_batch_size: usize) -> usize {
+    let expected = expected_batch_size as f64;
+    (expected + 3.0 * expected.sqrt()).ceil() as usize
+}
+
 /// The mean of the numbers that are finite, if there are any.
 pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
     let counted: Vec<f64> =

@@ -43,7 +43,10 @@ pub fn fit(
     let place = plan.place()?;
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
     let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
-    let there = guarded(place, || Ok(model.on(&place.device())))?;
+    let there = guarded(place, || {
+        place.can_take(!plan.precision().is_default())?;
+        Ok(model.on(&place.device()))
+    })?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
     let attempt = format!("{id}-{}", Seeds::nonce()?);
     let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());

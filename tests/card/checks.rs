@@ -49,6 +49,8 @@ macro_rules! all_checks {
             shares_are_rounded_but_never_longer:
                 executor::precision::shares_are_rounded_but_never_longer,
             it_learns_as_well: executor::precision::it_learns_as_well,
+            steady_passes_leave_the_others_alone:
+                executor::edges::steady_passes_leave_the_others_alone,
             an_empty_batch_gives_zeros: executor::edges::an_empty_batch_gives_zeros,
             rows_of_no_single_example_and_wrong_data_are_refused:
                 executor::edges::rows_of_no_single_example_and_wrong_data_are_refused,

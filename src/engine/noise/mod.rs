@@ -35,7 +35,7 @@ const DRAWS: usize = 4;
 /// generator that way). Rounding to f32 hides most of it here; see [`secure`](Self::secure).
 ///
 /// Numbers on a card get their noise there, of the same words, without being copied. The formula is
-/// then computed in f32: each value lies within 1e-4 of a standard deviation of what the CPU adds,
+/// then computed in f32: each value lies within 1e-5 of a standard deviation of what the CPU adds,
 /// an error that no accountant knows of, and fewer values are possible, so the attacks above have
 /// less to search. Who fears them takes [`secure`](Self::secure), or the CPU.
 #[derive(Clone)]

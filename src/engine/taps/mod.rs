@@ -19,7 +19,7 @@ use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
 use crate::device::host::values;
 use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
-use card::{Fitting, Plain, Work};
+use card::{Cut, Fitting, Plain, Work};
 use chunk::{Chunk, Job};
 use metric::Metric;
 use probe::Probe;
@@ -45,9 +45,12 @@ use site::{Wanted, Way};
 /// larger batch is seen for the first time. So hold on to one executor for a whole training.
 ///
 /// # Guarantee
-/// As [`PerExample`], with one difference on a card: an example that is left out adds exact zeros
-/// and changes no other example's share, but it keeps its place in the chunks. The order of the
+/// As [`PerExample`], with two differences on a card. An example that is left out adds exact zeros
+/// and changes no other example's share, but it keeps its place in the chunks: the order of the
 /// additions, and with it the last bits of the sum, may differ from those of the batch without it.
+/// And a card may compute chunks of different sizes in different precision, so that one example more
+/// changes what the others' gradients are, by their rounding; chunks that are
+/// [`steady`](Self::steady), which training uses, do not.
 /// Its tensor cores may round the factors of products (to TF32, or to bf16 if asked for), which
 /// changes what a gradient is; norms are taken in f32 of the numbers that are added up, in f32 too,
 /// so that no share is longer than the bound. A coordinate of weight 0 that is not finite may leave its example in:
@@ -58,6 +61,7 @@ pub struct Taps {
     /// Goes the way of a card on the CPU too: for tests, and for the sums of a card made by hand.
     card: bool,
     precision: Precision,
+    cut: Cut,
     clipped: Fitting,
     plain: Fitting,
 }
@@ -74,6 +78,13 @@ impl Taps {
     /// looked at. Slower than the usual way on the CPU.
     pub fn as_on_a_card(self) -> Self {
         Self { card: true, ..self }
+    }
+
+    /// On a card, works in passes of one size, as batches of so many examples need them: with it, no
+    /// example's share depends on how many others there are, for a card chooses by the shapes how it
+    /// computes, and how it rounds. Smaller batches are filled up with rows that don't count.
+    pub fn steady(self, examples: usize) -> Self {
+        Self { cut: Cut::Steady(examples), ..self }
     }
 
     /// In which numbers large products are computed on a card. Nothing changes on the CPU.
@@ -111,8 +122,9 @@ impl Taps {
             Some(chunk) => Ok(chunk),
             None => Probe::of(network).chunk(batch.copies(), &job.device),
         };
-        self.clipped.run(work, batch.len(), estimate, |chunk, look| {
-            card::sum(&job, network.parameters(), batch, &job.device, chunk, look)
+        let cut = self.cut;
+        self.clipped.run(work, (cut, batch.len()), estimate, |size, look| {
+            card::sum(&job, network.parameters(), batch, &job.device, (cut, size), look)
         })
     }
 }
@@ -203,8 +215,9 @@ impl PerExample for Taps {
         };
         let precision = self.checked_precision(&device)?;
         let pass = Plain { network: network.tracked(), batch, precision };
-        self.plain.run(work, batch.len(), estimate, |chunk, look| {
-            card::sum(&pass, network.parameters(), batch, &device, chunk, look)
+        let cut = self.cut;
+        self.plain.run(work, (cut, batch.len()), estimate, |size, look| {
+            card::sum(&pass, network.parameters(), batch, &device, (cut, size), look)
         })
     }
 

@@ -49,7 +49,7 @@ impl Sensitivities {
         let parameters = network.values();
         let mut total: Vec<Vec<f64>> =
             parameters.iter().map(|(_, values)| vec![0.0; values.len()]).collect();
-        let executor = Best::default();
+        let executor = Best::default().steady(chunk);
         let ids: Vec<u32> = (0..examples.len() as u32).collect();
         for ids in ids.chunks(chunk) {
             let batch = Batch::of(examples, ids)?.seed(dropout);

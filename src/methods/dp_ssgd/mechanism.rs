@@ -13,7 +13,7 @@ use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
 
 /// Randomness of the coordinates of one run. Only the noise has to be secret.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct MaskSeeds {
     /// For the choice of a random mask.
     pub mask: u64,

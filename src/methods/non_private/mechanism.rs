@@ -1,7 +1,7 @@
 //! What one step without privacy uses: the gradient as it is.
 
 use crate::Result;
-use crate::engine::{Batch, Best, PerExample, Weights};
+use crate::engine::{Batch, Best, PerExample, Weights, usual};
 use crate::methods::{Mechanism, Release};
 use crate::nn::{Network, Precision};
 
@@ -17,7 +17,8 @@ pub struct MeanGradient {
 impl MeanGradient {
     /// For batches of this expected size.
     pub fn new(expected_batch_size: usize) -> Self {
-        Self { expected_batch_size: expected_batch_size as f64, executor: Best::default() }
+        let executor = Best::default().steady(usual(expected_batch_size));
+        Self { expected_batch_size: expected_batch_size as f64, executor }
     }
 
     /// With products in such numbers on a card.

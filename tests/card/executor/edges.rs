@@ -1,12 +1,13 @@
 //! Numbers at the ends of f32, no numbers at all, and wrong ones.
 
 use epsilab::burn::prelude::Device;
-use epsilab::engine::{Batch, ClipRule, Gradients, Oracle, PerExample, Weights};
+use epsilab::engine::{Batch, ClipRule, Gradients, Oracle, PerExample, Taps, Weights};
 use epsilab::nn::Network;
 
 use super::known::linear;
-use super::random::{Draw, network};
-use super::{executors, there, tolerance};
+use super::modules::tied;
+use super::random::{Draw, batch, network};
+use super::{apart, executors, there, tolerance};
 
 pub fn tiny_and_huge_gradients_are_clipped(device: &Device) {
     for scale in [1e-25f32, 1e25] {
@@ -94,5 +95,36 @@ pub fn rows_of_no_single_example_and_wrong_data_are_refused(device: &Device) {
         }
         let nothing = ClipRule::flat(0.0);
         assert!(executor.clipped_sum(&network, &batch(&[4], 0), &nothing).is_err(), "{name}");
+    }
+}
+
+/// A card chooses by the shapes how it computes: with passes of one size nobody's gradient depends on
+/// how many others there are.
+pub fn steady_passes_leave_the_others_alone(device: &Device) {
+    let mut draw = Draw::new(7);
+    let (model, _) = tied();
+    let network = there(model.network(), device);
+    let nine = batch(&mut draw, &[2, 4, 5], false, 9, 1);
+    let first = |n: usize| {
+        let features = (0..n).flat_map(|i| nine.features(i).to_vec()).collect();
+        Batch::new(features, nine.shape(), nine.labels()[..n].to_vec()).unwrap()
+    };
+    let rule = ClipRule::flat(0.1);
+    for most in [4, 100] {
+        let executor = Taps::default().as_on_a_card().steady(12).with_chunk(most);
+        let of = |n: usize| executor.clipped_sum(&network, &first(n), &rule).unwrap();
+        let all = of(9);
+        assert!(all.losses.iter().all(|loss| loss.is_finite()), "none is taken for a filler");
+        for n in [1, 4, 5, 8] {
+            let some = of(n);
+            assert_eq!(some.norms[..], all.norms[..n], "{n} of 9, {most} at a time");
+            assert_eq!(some.losses[..], all.losses[..n], "{n} of 9, {most} at a time");
+            let want = Oracle.clipped_sum(model.network(), &first(n), &rule).unwrap();
+            assert!(apart(&some.sum, &want.sum) < tolerance(device), "{n} of 9");
+            let plain = executor.plain_sum(&network, &first(n)).unwrap();
+            let want = Oracle.plain_sum(model.network(), &first(n)).unwrap();
+            assert!(apart(&plain.sum, &want.sum) < tolerance(device), "plain, {n} of 9");
+            assert_eq!(plain.losses.len(), n);
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use burn::prelude::Device;
 
+use super::Cut;
 use crate::nn::Parameter;
 use crate::{Error, ErrorKind, Result};
 
@@ -80,7 +81,7 @@ impl Fitting {
     pub(in crate::engine::taps) fn run<T>(
         &self,
         work: Work,
-        n: usize,
+        (cut, n): (Cut, usize),
         estimate: impl FnOnce() -> Result<usize>,
         mut attempt: impl FnMut(usize, bool) -> Result<T, Trouble>,
     ) -> Result<T> {
@@ -88,10 +89,10 @@ impl Fitting {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = match state.take() {
             Some(known) if known.work == work => known,
-            _ => Known { work, chunk: estimate()?.max(1), proven: 0 },
+            _ => Known { work, chunk: cut.size(estimate()?.max(1)), proven: 0 },
         };
         let done = loop {
-            let now = known.chunk.min(n);
+            let now = cut.largest(n, known.chunk);
             // Poisson batches wobble: an eighth more is no news.
             let look = now > known.proven + known.proven / 8;
             match caught(|| attempt(known.chunk, look)) {
@@ -102,7 +103,7 @@ impl Fitting {
                     break Ok(done);
                 }
                 Err(Trouble::Room(_)) if now > 1 => {
-                    known.chunk = now.div_ceil(2);
+                    known.chunk = cut.size(now.div_ceil(2));
                     known.proven = 0;
                     // What the failed pass took is free, but may still be set aside.
                     known.work.device.memory_cleanup();
@@ -168,7 +169,7 @@ mod tests {
             seen.clear();
             let done = fitting.run(
                 work(copies),
-                n,
+                (Cut::Even, n),
                 || Ok(estimate),
                 |chunk, look| {
                     seen.push((chunk, look));
@@ -191,12 +192,35 @@ mod tests {
     }
 
     #[test]
+    fn steady_passes_are_looked_at_once_whatever_the_batch() {
+        let fitting = Fitting::default();
+        let step = |n: usize| {
+            let mut looks = 0;
+            let done = fitting.run(
+                work(1),
+                (Cut::Steady(100), n),
+                || Ok(64),
+                |size, look| {
+                    looks += usize::from(look);
+                    if size <= 30 { Ok(size) } else { Err(full()) }
+                },
+            );
+            (done.unwrap(), looks)
+        };
+        // Two passes of 50 are too large, four of 25 are not.
+        assert_eq!(step(90), (25, 2));
+        for n in [3, 99, 140, 400] {
+            assert_eq!(step(n), (25, 0), "{n}");
+        }
+    }
+
+    #[test]
     fn an_example_too_large_is_an_error_that_says_what_to_do() {
         let fitting = Fitting::default();
         let mut tried = Vec::new();
         let error = fitting.run(
             work(3),
-            10,
+            (Cut::Even, 10),
             || Ok(8),
             |chunk, _| -> Result<(), Trouble> {
                 tried.push(chunk);
@@ -218,7 +242,7 @@ mod tests {
             let done = catch_unwind(AssertUnwindSafe(|| {
                 fitting.run(
                     work(1),
-                    4,
+                    (Cut::Even, 4),
                     || Ok(4),
                     |chunk, _| {
                         calls += 1;
@@ -238,7 +262,7 @@ mod tests {
         let mut calls = 0;
         let error = fitting.run(
             work(1),
-            4,
+            (Cut::Even, 4),
             || Ok(4),
             |_, _| -> Result<(), Trouble> {
                 calls += 1;
@@ -248,6 +272,6 @@ mod tests {
         assert!(error.unwrap_err().to_string().contains("poisoned"));
         assert_eq!(calls, 1);
         let wrong = || Err(Error::setting("x", 1, "wrong"));
-        assert!(Fitting::default().run(work(1), 4, wrong, |_, _| Ok(())).is_err());
+        assert!(Fitting::default().run(work(1), (Cut::Even, 4), wrong, |_, _| Ok(())).is_err());
     }
 }

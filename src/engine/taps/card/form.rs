@@ -7,8 +7,9 @@ use crate::device::kernels;
 use crate::engine::taps::form::{Form, outer_norms, table_as_rows};
 use crate::engine::taps::metric::Metric;
 
-/// Parts that a table is summed in at most: a card adds the places of one part one after the
-/// other, on one thread per feature.
+/// Parts that a table is summed in at most: some cards add the places of one part one after the
+/// other, on one thread per feature; others by atomic additions, so that the last bits of such a
+/// sum differ from time to time.
 const PARTS: usize = 64;
 
 impl Form {

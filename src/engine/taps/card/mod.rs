@@ -15,9 +15,9 @@
 mod fitting;
 mod form;
 mod plain;
+mod slice;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use burn::prelude::*;
 
@@ -31,15 +31,16 @@ use crate::nn::{Parameter, Value};
 use fitting::Trouble;
 pub(super) use fitting::{Fitting, Work};
 pub(super) use plain::Plain;
+pub(super) use slice::Cut;
+use slice::Slice;
 
 /// Something that makes a sum of some of a batch's examples.
 pub(super) trait Pass {
-    /// The share of the examples `ids`. `features` are those of the whole batch,
-    /// `[examples x copies, features]`.
+    /// The share of some examples.
     ///
     /// # Errors
     /// If a layer was given other rows than one per copy of an example.
-    fn run(&self, features: &Tensor<2>, ids: Range<usize>) -> Result<Share>;
+    fn run(&self, slice: Slice) -> Result<Share>;
 }
 
 /// What a chunk adds.
@@ -52,23 +53,22 @@ pub(super) struct Share {
     losses: Tensor<1>,
 }
 
-/// Goes over the batch, `chunk` examples at a time or a few less: chunks are of equal size, for a
-/// card is no faster on a small one. With `look` the host waits for the result, to learn whether
-/// there was room for it.
+/// Goes over the batch, at most `size` examples at a time. With `look` the host waits for the result,
+/// to learn whether there was room for it.
 pub(super) fn sum(
     pass: &dyn Pass,
     parameters: Vec<Parameter>,
     batch: &Batch,
     device: &Device,
-    chunk: usize,
+    (cut, size): (Cut, usize),
     look: bool,
 ) -> Result<ClippedSum, Trouble> {
     let mut sum = BTreeMap::<usize, Tensor<1>>::new();
     let (mut norms, mut losses) = (Vec::new(), Vec::new());
     if !batch.is_empty() {
         let features = batch.features_on(device);
-        for ids in even(batch.len(), chunk) {
-            let share = pass.run(&features, ids)?;
+        for (ids, filled) in cut.passes(batch.len(), size) {
+            let share = pass.run(Slice::new(&features, batch, ids, filled))?;
             for (entry, part) in share.sum {
                 let part = match sum.remove(&entry) {
                     Some(sum) => sum + part,
@@ -106,50 +106,22 @@ fn joined(mut parts: Vec<Tensor<1>>) -> Numbers {
     }
 }
 
-/// Ranges over `n` examples of at most `chunk`, as equal as they can be.
-fn even(n: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
-    let parts = n.div_ceil(chunk.max(1)).max(1);
-    (0..parts).map(move |part| part * n / parts..(part + 1) * n / parts)
-}
-
-/// The features of some examples, rows with numbers that are not finite replaced by zeros,
-/// `[examples x copies, features]`; and 1 for each example without such numbers in any copy, else
-/// 0, `[examples]`.
-fn readable(features: &Tensor<2>, ids: &Range<usize>, copies: usize) -> (Tensor<2>, Tensor<1>) {
-    let [_, size] = features.dims();
-    let n = ids.len();
-    let rows = features.clone().narrow(0, ids.start * copies, n * copies);
-    let rows = rows.reshape([n, copies * size]);
-    let readable = kernels::finite(rows.clone());
-    (kernels::scaled(rows, &readable).reshape([n * copies, size]), readable)
-}
-
-/// One label for each row of the examples `ids`.
-fn labels(batch: &Batch, ids: &Range<usize>) -> Vec<u32> {
-    let each = batch.labels()[ids.clone()].iter();
-    each.flat_map(|&label| std::iter::repeat_n(label, batch.copies())).collect()
-}
-
 impl Pass for Job<'_> {
-    fn run(&self, features: &Tensor<2>, ids: Range<usize>) -> Result<Share> {
-        let n = ids.len();
-        let (rows, readable) = readable(features, &ids, self.batch.copies());
-        let labels = labels(self.batch, &ids);
-        let tape = Recorder::new(self.batch, &ids.collect::<Vec<_>>())
-            .on(&self.device, self.wanted.precision());
-        let (forms, losses) = self.listen(Value::of(rows, self.batch.shape()), &labels, tape)?;
-        let norms = self.lengths(&forms, n);
+    fn run(&self, slice: Slice) -> Result<Share> {
+        let tape = Recorder::new(self.batch, &slice.ids).on(&self.device, self.wanted.precision());
+        let x = Value::of(slice.rows.clone(), self.batch.shape());
+        let (forms, losses) = self.listen(x, &slice.labels, tape)?;
+        let norms = self.lengths(&forms, slice.ids.len());
         let both = Tensor::stack::<2>(vec![norms.clone(), losses.clone()], 1);
-        let counted = kernels::finite(both) * readable;
-        let left_out = counted.clone().equal_elem(0.0);
+        let left_out = (kernels::finite(both) * slice.readable.clone()).equal_elem(0.0);
         let factors = self.rule.factors(norms.clone()).mask_fill(left_out.clone(), 0.0);
         let sum = forms
             .into_iter()
             .map(|(entry, form)| (entry, form.added(&factors, &self.metrics[entry])));
         Ok(Share {
             sum: sum.collect(),
-            norms: norms.mask_fill(left_out.clone(), f32::NAN),
-            losses: losses.mask_fill(left_out, f32::NAN),
+            norms: slice.real(norms.mask_fill(left_out.clone(), f32::NAN)),
+            losses: slice.real(losses.mask_fill(left_out, f32::NAN)),
         })
     }
 }
@@ -162,27 +134,6 @@ impl Job<'_> {
         match each.is_empty() {
             true => Tensor::zeros([n], &self.device),
             false => kernels::norms(Tensor::stack(each, 1), None),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::even;
-
-    #[test]
-    fn chunks_are_even_and_none_is_empty() {
-        for n in 1..40 {
-            for chunk in 1..45 {
-                let all: Vec<_> = even(n, chunk).collect();
-                let each = all.iter().map(ExactSizeIterator::len);
-                assert!(each.clone().all(|len| (1..=chunk).contains(&len)), "{n} {chunk}");
-                assert!(each.clone().max() <= each.clone().min().map(|min| min + 1));
-                assert_eq!(
-                    all.iter().cloned().flatten().collect::<Vec<_>>(),
-                    (0..n).collect::<Vec<_>>()
-                );
-            }
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Plain sums on a card: the gradient of the summed loss by the parameters, as Burn finds it.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
 use burn::tensor::Gradients;
 
-use super::{Pass, Share, labels, readable};
+use super::{Pass, Share, Slice};
 use crate::Result;
 use crate::device::kernels;
 use crate::engine::Batch;
@@ -28,19 +27,19 @@ pub(in crate::engine::taps) struct Plain<'a> {
 }
 
 impl Pass for Plain<'_> {
-    fn run(&self, features: &Tensor<2>, ids: Range<usize>) -> Result<Share> {
-        let (n, copies) = (ids.len(), self.batch.copies());
-        let (rows, readable) = readable(features, &ids, copies);
-        let labels = labels(self.batch, &ids);
-        let tape = Dropouts::new(self.batch, &ids.collect::<Vec<_>>()).on(&features.device());
+    fn run(&self, slice: Slice) -> Result<Share> {
+        let (n, copies) = (slice.ids.len(), self.batch.copies());
+        let tape = Dropouts::new(self.batch, &slice.ids).on(&slice.rows.device());
         let mut tape = tape.precise(self.precision);
-        let logits = self.network.forward(Value::of(rows, self.batch.shape()), &mut tape);
+        let x = Value::of(slice.rows.clone(), self.batch.shape());
+        let logits = self.network.forward(x, &mut tape);
         let [_, classes] = logits.dims();
         let logits = logits.reshape([n, copies * classes]);
-        let sound = kernels::finite(logits.clone().inner()) * readable;
+        let sound = kernels::finite(logits.clone().inner()) * slice.readable.clone();
         let unsound = sound.clone().equal_elem(0.0).reshape([n, 1]).expand([n, copies * classes]);
         let logits = logits.mask_fill(unsound, 0.0).reshape([n * copies, classes]);
-        let losses = cross_entropy(logits, &labels).reshape([n, copies]).mean_dim(1).reshape([n]);
+        let losses =
+            cross_entropy(logits, &slice.labels).reshape([n, copies]).mean_dim(1).reshape([n]);
         let sound = kernels::finite(losses.clone().inner().reshape([n, 1])) * sound;
         let left_out = sound.equal_elem(0.0);
         let total = losses.clone().mask_fill(left_out.clone(), 0.0).sum();
@@ -52,6 +51,7 @@ impl Pass for Plain<'_> {
             Some(overflowed) => losses.mask_fill(overflowed.expand([n]), f32::NAN),
             None => losses,
         };
+        let losses = slice.real(losses);
         Ok(Share { sum, norms: losses.full_like(f32::NAN), losses })
     }
 }
