@@ -100,7 +100,7 @@ missed() {
     failed+=("{\"part\": $(quoted "$1"), \"why\": $(quoted "$2")}")
     notes+=("- $1: $2")
 }
-# part NAME SECONDS COMMAND...: the last line of what it prints to $work/NAME, its complaints on the record.
+# part NAME SECONDS COMMAND...: what it prints goes to $work/NAME.json, what goes wrong to the record.
 part() {
     local name="$1" limit="$2" left=$((total - (SECONDS - started))) status why
     shift 2
@@ -120,7 +120,7 @@ part() {
     missed "$name" "$why (exit code $status)"
     return 1
 }
-# What a part printed, or null; of a part that prints a line for each of several things, all of them.
+# The last line that a part printed, or null; and all lines of several parts, as a list.
 answer() { if [ -s "$work/$1.json" ]; then tail -1 "$work/$1.json"; else echo null; fi; }
 list() { printf '['; cat "$@" 2>/dev/null | grep '^{' | paste -sd, | tr -d '\n'; printf ']'; }
 # The number of a field in flat JSON.
