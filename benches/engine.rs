@@ -93,7 +93,7 @@ fn clipped_sum(criterion: &mut Criterion) {
         let rule = ClipRule::flat(1.0);
         let sum = || executor.clipped_sum(&network, black_box(&batch), &rule).expect("a sum");
         let checked = sum();
-        assert!(checked.non_finite == 0 && checked.sum.l2_norm() <= EXAMPLES as f64);
+        assert!(checked.non_finite() == 0 && checked.sum.l2_norm() <= EXAMPLES as f64);
         group.bench_function(name, |bencher| bencher.iter(sum));
     }
     group.finish();

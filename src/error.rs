@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Ledger,
     /// A model can't be built, trained privately, saved or loaded.
     Model,
+    /// A device can't be used, or ran out of memory.
+    Device,
     /// The operating system refused: files, sockets, processes.
     Io,
     /// The notebook, kernel or installation is not in order.
@@ -64,6 +66,11 @@ impl Error {
     /// The sort of error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// What is wrong.
+    pub fn what(&self) -> &str {
+        &self.what
     }
 
     /// What to do next (may be empty).

@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod data;
+pub mod device;
 pub mod engine;
 mod error;
 pub mod grid;

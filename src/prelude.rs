@@ -9,7 +9,7 @@ pub use crate::mask::{
     StateOfDropped, Synflow,
 };
 pub use crate::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer, Plan};
-pub use crate::nn::{self, Activation, Model, models};
+pub use crate::nn::{self, Activation, Model, Precision, models};
 pub use crate::privacy::{
     self, Accountant, Delta, Epsilon, Event, Neighbouring, NoiseMultiplier, SamplingRate,
 };

@@ -34,7 +34,7 @@ fn assert_agree(fast: &ClippedSum, slow: &ClippedSum, bound: f64) {
     assert_close(&fast.sum, &slow.sum, bound);
     assert!(distance(&fast.norms, &slow.norms) < bound, "{:?} {:?}", fast.norms, slow.norms);
     assert!(distance(&fast.losses, &slow.losses) < bound);
-    assert_eq!(fast.non_finite, slow.non_finite);
+    assert_eq!(fast.non_finite(), slow.non_finite());
 }
 
 fn uniform(rng: &mut ChaCha8Rng) -> f32 {
@@ -236,16 +236,16 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     for executor in [&Taps::default().with_chunk(8) as &dyn PerExample, &Fused::default(), &Oracle]
     {
         let without = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
-        assert_eq!(without.non_finite, 0);
+        assert_eq!(without.non_finite(), 0);
         for guest in [&nan, &infinite, &huge, &large] {
             let batch = with_guest(&batch, &shape, 10, guest);
             let with = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
-            if with.non_finite == 0 {
+            if with.non_finite() == 0 {
                 // The oracle's f64 norms reach further than f32 ones.
                 assert!(with.norms[10].is_finite());
                 continue;
             }
-            assert_eq!(with.non_finite, 1);
+            assert_eq!(with.non_finite(), 1);
             assert!(with.norms[10].is_nan() && with.losses[10].is_nan());
             for (a, b) in with.sum.entries.iter().zip(&without.sum.entries) {
                 let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
@@ -258,10 +258,10 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     }
     let poisoned = with_guest(&batch, &shape, 10, &nan);
     let fast = Taps::default().clipped_sum(network.network(), &poisoned, &rule).unwrap();
-    assert_eq!(fast.non_finite, 1, "the test is about something");
+    assert_eq!(fast.non_finite(), 1, "the test is about something");
     let overflowing = with_guest(&batch, &shape, 10, &huge);
     let fast = Taps::default().clipped_sum(network.network(), &overflowing, &rule).unwrap();
-    assert_eq!(fast.non_finite, 1, "finite features may overflow on the way");
+    assert_eq!(fast.non_finite(), 1, "finite features may overflow on the way");
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn an_empty_batch_gives_zeros() {
         let got = executor.clipped_sum(model.network(), &empty, &ClipRule::flat(1.0)).unwrap();
         assert_eq!(got.sum, Gradients::zeros_like(model.network()));
         assert_eq!(got.sum.len(), 26_010);
-        assert_eq!((got.norms.len(), got.losses.len(), got.non_finite), (0, 0, 0));
+        assert_eq!((got.norms.len(), got.losses.len(), got.non_finite()), (0, 0, 0));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Gradients through every layer against PyTorch's, by the executor that only uses autodiff: the
 //! layers, their initial state, gate order and standardisation are what the papers mean.
 
-use std::path::PathBuf;
+mod shared;
 
 use epsilab::burn::module::{Module, Param};
 use epsilab::burn::prelude::*;
@@ -13,33 +13,11 @@ use epsilab::nn::{
 };
 use epsilab::{burn, layers};
 use serde_json::Value as Json;
+use shared::{goldens, turned};
 
-/// The reference values, or `None` with a word on why.
-fn goldens() -> Option<Json> {
-    let root = std::env::var_os("EPSILAB_SHARED")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
-    let path = root.join("goldens/per_example_grads.json");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(serde_json::from_str(&text).expect("the file is JSON")),
-        Err(e) => {
-            println!("skipped: {} can't be read ({e}); set EPSILAB_SHARED", path.display());
-            None
-        }
-    }
-}
-
+/// Numbers of the reference, as the lab keeps them.
 fn flat(value: &Json) -> Vec<f32> {
-    match value {
-        Json::Array(all) => all.iter().flat_map(flat).collect(),
-        number => vec![number.as_f64().expect("a number") as f32],
-    }
-}
-
-/// `[rows, columns]` to `[columns, rows]`.
-fn turned(values: &[f32], columns: usize) -> Vec<f32> {
-    let rows = values.len() / columns;
-    (0..values.len()).map(|k| values[k % rows * columns + k / rows]).collect()
+    shared::flat(value).into_iter().map(|number| number as f32).collect()
 }
 
 /// The numbers of one of our parameters, from a set of PyTorch's (values or gradients).

@@ -1,41 +1,27 @@
 //! The command line: what there is, and how errors reach the user.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use epsilab::Result;
 
 use crate::accounting::{self, EpsilonArgs, SigmaArgs};
 use crate::bench::{self, BenchArgs};
 use crate::doctor::{self, DoctorArgs};
 use crate::grid::{self, GridArgs};
-use crate::install::{self, InstallArgs, ListArgs};
-use crate::jupyter::{self, JupyterArgs};
-use crate::kernel;
-use crate::run::{self, RunArgs};
+#[cfg(feature = "notebook")]
+use crate::notebook::{self, JupyterArgs};
 
+/// How the program is called: from a clone by cargo's alias, elsewhere by its own name.
+const CALLED: &str = if cfg!(feature = "notebook") { "cargo lab" } else { "epsilab" };
+
+#[cfg(feature = "notebook")]
 const EXAMPLES: &str = "\
 Examples:
   cargo lab                                               open JupyterLab on notebooks/
   cargo lab run notebooks/01_first_private_model.ipynb    run a notebook without Jupyter or Python
   cargo lab doctor                                        what is there, what is missing
   cargo lab epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5";
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  cargo lab run notebooks/01_first_private_model.ipynb
-  cargo lab run NB.ipynb --out results --profile tiny
-
-The exit code is 0 if every cell went well, 1 if a cell failed (the cell and its error are printed,
-and what was done so far is still written) and 130 after Ctrl-C. A cell with the tag
-`raises-exception` may fail.";
-
-const INSTALL_EXAMPLES: &str = "\
-Examples:
-  cargo lab install                     for all your Jupyters
-  cargo lab install --sys-prefix        only for the active virtual or conda environment
-  cargo lab install --prefix DIR        in DIR/share/jupyter/kernels";
 
 const EPSILON_EXAMPLES: &str = "\
 Examples:
@@ -63,10 +49,18 @@ const BENCH_EXAMPLES: &str = "\
 Examples:
   cargo lab bench                                     all models, two threads
   cargo lab bench --models papernot_cnn --batch 1024 --threads 1 --steps 30 --json
+  cargo lab bench --device cuda --models resnet18     on a card, if the program was built for it
+  cargo lab bench --device cuda --check               does the card compute what the CPU does?
 
 Each step is a whole training step on made-up data: per-example norms, clipping at 1, noise of
 multiplier 1, an SGD update; without privacy the plain gradient and the update. Measure on an idle
-machine. Ctrl-C keeps the lines that are printed.";
+machine. Ctrl-C keeps the lines that are printed.
+
+With --check the same numbers are computed on the device and by the CPU's fused kernels: sums,
+norms, noise, choices of coordinates and what each method releases. The exit code is 1 if one
+differs by more than rounding: of a parameter's gradient a hundredth (cards may round to ten bits;
+between the CPU's own executors 1e-4), of norms a thousandth, of noise 1e-4 of a standard
+deviation; of choices, and of what a mask leaves out, nothing at all.";
 
 const GRID_EXAMPLES: &str = "\
 Examples:
@@ -106,29 +100,30 @@ made, 2 for wrong usage (an option that does not exist, a value that is no numbe
 Ctrl-C: finished runs are kept, --json prints nothing then.";
 
 /// Private, sparse learning in a notebook.
-///
-/// Without a command: opens JupyterLab on the notebooks (see also --no-browser; what follows `--`
-/// goes to JupyterLab).
+#[cfg_attr(feature = "notebook", doc = "")]
+#[cfg_attr(
+    feature = "notebook",
+    doc = "Without a command: opens JupyterLab on the notebooks (see also --no-browser; what follows \
+           `--` goes to JupyterLab)."
+)]
 #[derive(Parser, Debug)]
-#[command(name = "epsilab", bin_name = "cargo lab", version, after_help = EXAMPLES)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(name = "epsilab", bin_name = CALLED, version)]
+#[cfg_attr(feature = "notebook", command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "notebook", command(args_conflicts_with_subcommands = true))]
+#[cfg_attr(not(feature = "notebook"), command(arg_required_else_help = true))]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    #[cfg(feature = "notebook")]
     #[command(flatten)]
     jupyter: JupyterArgs,
 }
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    #[command(after_help = RUN_EXAMPLES)]
-    Run(RunArgs),
-    /// Register the kernel with Jupyter.
-    #[command(after_help = INSTALL_EXAMPLES)]
-    Install(InstallArgs),
-    /// Remove the kernel from Jupyter (only what `install` made).
-    Uninstall(InstallArgs),
-    List(ListArgs),
+    #[cfg(feature = "notebook")]
+    #[command(flatten)]
+    Notebook(notebook::Command),
     Doctor(DoctorArgs),
     #[command(after_help = EPSILON_EXAMPLES)]
     Epsilon(EpsilonArgs),
@@ -138,15 +133,6 @@ enum Command {
     Bench(BenchArgs),
     #[command(after_help = GRID_EXAMPLES)]
     Grid(Box<GridArgs>),
-    Kernel(KernelArgs),
-}
-
-/// Serve one notebook: Jupyter starts this.
-#[derive(Args, Debug)]
-struct KernelArgs {
-    /// The connection file that Jupyter wrote.
-    #[arg(short = 'f', long, value_name = "FILE")]
-    connection_file: PathBuf,
 }
 
 /// Parses, dispatches, and turns an error into `error: …` and exit code 1 (2 for wrong usage).
@@ -163,17 +149,18 @@ pub fn main() -> ExitCode {
 fn dispatch(cli: Cli) -> Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
     match cli.command {
-        None => jupyter::open(&cli.jupyter),
-        Some(Command::Run(args)) => run::run(&args),
-        Some(Command::Install(args)) => install::install(&args).map(done),
-        Some(Command::Uninstall(args)) => install::uninstall(&args).map(done),
-        Some(Command::List(args)) => install::list(&args).map(done),
+        #[cfg(feature = "notebook")]
+        None => notebook::open(&cli.jupyter),
+        // Not reached: who says nothing gets the help.
+        #[cfg(not(feature = "notebook"))]
+        None => Ok(ExitCode::from(2)),
+        #[cfg(feature = "notebook")]
+        Some(Command::Notebook(command)) => command.run(),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Epsilon(args)) => accounting::epsilon(args).map(done),
         Some(Command::Sigma(args)) => accounting::sigma(args).map(done),
-        Some(Command::Bench(args)) => bench::bench(&args).map(done),
+        Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Grid(args)) => grid::grid(&args),
-        Some(Command::Kernel(args)) => kernel::serve(&args.connection_file).map(done),
     }
 }
 
@@ -188,6 +175,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    #[cfg(feature = "notebook")]
     #[test]
     fn jupyter_gets_what_follows_the_dashes() {
         let cli = Cli::try_parse_from(["epsilab", "--no-browser", "--", "--port", "9999"]);

@@ -86,6 +86,7 @@ fn what_cannot_be_measured_is_refused_at_once() {
         (&["--steps", "0"], "--steps = 0"),
         (&["--masked", "1"], "--masked = 1"),
         (&["--masked", "nan"], "--masked = NaN"),
+        (&["--device", "gpu"], "no device has this name"),
     ] {
         let output = bench(args);
         let err = text(&output.stderr);
@@ -97,6 +98,39 @@ fn what_cannot_be_measured_is_refused_at_once() {
     let help = bench(&["--help"]);
     assert!(help.status.success() && text(&help.stdout).contains("--models"));
     assert!(!text(&help.stdout).contains("--measure"), "hidden options stay hidden");
+}
+
+#[test]
+fn a_card_that_is_not_there_is_an_error_and_never_a_figure() {
+    // Nobody has as many, however this program was built.
+    for (device, words) in [("cuda:4096", "cuda:4096 can't be used"), ("cuda:-1", "no device")] {
+        for more in [&[][..], &["--json"], &["--check"], &["--measure", "private"]] {
+            let output = bench(&[&SMALL[..], &["--device", device], more].concat());
+            let err = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{device} {more:?}: {err}");
+            assert!(err.starts_with("error: ") && err.contains(words), "{more:?}: {err}");
+            assert!(err.contains("cpu") && !err.contains("panicked"), "{err}");
+            assert!(output.stdout.is_empty(), "{device} {more:?}");
+        }
+    }
+    #[cfg(not(feature = "cuda"))]
+    {
+        let err = text(&bench(&["--device", "cuda"]).stderr);
+        assert!(err.contains("built without CUDA") && err.contains("--features cuda"), "{err}");
+    }
+}
+
+#[test]
+fn checks_compare_the_executors_of_the_cpu_where_there_is_no_card() {
+    let output = bench(&["--models", "papernot_cnn", "--check", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let all = all.as_array().expect("a list");
+    assert!(all.iter().all(|one| one["ok"] == true && one["device"] == "cpu"), "{all:?}");
+    for what in ["norms", "masked sum", "noise", "released by dp-ssgd"] {
+        assert!(all.iter().any(|one| one["what"] == what), "{what}");
+    }
+    assert_eq!(bench(&["--check", "--masked", "0.5"]).status.code(), Some(2));
 }
 
 #[cfg(target_os = "linux")]

@@ -188,7 +188,7 @@ fn what_cannot_be_run_is_refused_and_nothing_is_trained() {
         (&["--method", "dp-sgd", "--drop", "0.5"], "DP-SGD alone"),
         (&["--optimizer", "lion"], "adam"),
         (&["--activation", "gelu"], "relu"),
-        (&["--device", "cuda"], "only the cpu"),
+        (&["--device", "cuda:4096"], "cuda:4096 can't be used"),
         (&["--clip", "-1"], "clip = -1"),
         (&["--plan", "/no/such/plan.json"], "--plan FILE"),
         (&["--plan", "/"], "--plan FILE"),

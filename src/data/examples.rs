@@ -80,16 +80,24 @@ impl Examples {
     /// If a number is not below [`len`](Self::len); if a file can't be read or decoded, or has
     /// changed since its folder was opened. `into` is left as it was.
     pub fn gather(&self, ids: &[u32], into: &mut Vec<f32>) -> Result<()> {
-        if let Some(id) = ids.iter().find(|&&id| id as usize >= self.len) {
-            let why = format!("there are {} examples, counted from 0", count(self.len));
-            return Err(Error::setting("example number", id, why));
-        }
+        self.check(ids)?;
         match &self.store {
             Store::Files(files) => files.decode(ids, into),
             Store::Memory(_) => {
                 into.reserve(ids.len() * self.size());
                 ids.iter().for_each(|&id| into.extend_from_slice(self.features(id as usize)));
                 Ok(())
+            }
+        }
+    }
+
+    /// Checks that there are examples with these numbers.
+    pub(super) fn check(&self, ids: &[u32]) -> Result<()> {
+        match ids.iter().find(|&&id| id as usize >= self.len) {
+            None => Ok(()),
+            Some(id) => {
+                let why = format!("there are {} examples, counted from 0", count(self.len));
+                Err(Error::setting("example number", id, why))
             }
         }
     }

@@ -1,14 +1,19 @@
-//! The examples of one step, gathered on the host.
+//! The examples of one step.
 
-use super::masks;
+use std::fmt;
+
+use burn::prelude::*;
+
 use crate::data::Examples;
+use crate::device::Numbers;
+use crate::device::kernels::{self, Masks};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
 /// Features and labels of some examples, each in one or several augmented copies.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Batch {
-    features: Vec<f32>,
+    features: Numbers,
     shape: Vec<usize>,
     labels: Vec<u32>,
     /// Each example's number in its data set.
@@ -60,7 +65,7 @@ impl Batch {
             ));
         }
         let ids = (0..labels.len() as u32).collect();
-        Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
+        Ok(Self { features: features.into(), shape: shape.to_vec(), labels, ids, copies, seed: 0 })
     }
 
     /// The examples with these numbers, in this order.
@@ -72,6 +77,42 @@ impl Batch {
         examples.gather(ids, &mut features)?;
         let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
         Self::new(features, examples.shape(), labels)?.numbered(ids)
+    }
+
+    /// The same from features that lie on a device, `[examples x copies, features]`. Nobody has
+    /// looked at them: token ids must have been checked where the data were brought there.
+    ///
+    /// # Errors
+    /// As [`with_copies`](Self::with_copies).
+    pub(crate) fn on_device(
+        features: Tensor<2>,
+        shape: &[usize],
+        labels: Vec<u32>,
+        copies: usize,
+    ) -> Result<Self> {
+        let (wanted, found) = (labels.len() * copies, features.dims());
+        if found != [wanted, shape.iter().product()] {
+            let what = format!("features of shape {found:?} on a device");
+            let why = format!("{wanted} rows of examples of shape {shape:?} were to be there");
+            return Err(Error::new(ErrorKind::Model, what, why));
+        }
+        let ids = (0..labels.len() as u32).collect();
+        let features = Numbers::of(features.flatten(0, 1));
+        Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
+    }
+
+    /// The same batch with its features on this device, where steps find them without a copy.
+    pub fn to_device(self, device: &Device) -> Self {
+        if *device == Device::flex() {
+            return self;
+        }
+        Self { features: self.features.on(device), ..self }
+    }
+
+    /// All features on this device, `[examples x copies, features]`: shared if they are there.
+    pub(super) fn features_on(&self, device: &Device) -> Tensor<2> {
+        let size = self.shape.iter().product::<usize>();
+        self.features.tensor(device).reshape([self.len() * self.copies, size])
     }
 
     /// Each example's number in its data set, which its dropout masks go by; its place in the
@@ -151,7 +192,21 @@ impl Batch {
     /// [`seed`](Self::seed).
     pub fn dropout_mask(&self, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
         let (id, copy) = (self.ids[row / self.copies], row % self.copies);
-        masks::draw(self.seed, id, copy as u32, layer, rate, mask);
+        Masks::new(self.seed, layer, rate).draw(id, copy as u32, mask);
+    }
+
+    /// The masks of several rows, on this device, `[rows, each]`; the same numbers.
+    pub(super) fn dropout_masks(
+        &self,
+        rows: &[usize],
+        layer: usize,
+        rate: f64,
+        each: usize,
+        device: &Device,
+    ) -> Tensor<2> {
+        let named = |&row: &usize| (self.ids[row / self.copies], (row % self.copies) as u32);
+        let rows: Vec<(u32, u32)> = rows.iter().map(named).collect();
+        kernels::dropout(self.seed, layer, rate, &rows, each, device)
     }
 
     /// Numbers in one example with all its copies.
@@ -193,7 +248,19 @@ impl Batch {
             let why = format!("the network has {classes} outputs, counted from 0");
             return Err(Error::setting("label", label, why));
         }
+        // Made on a device from data whose tokens were checked.
+        if !self.features.is_on_host() {
+            return Ok(());
+        }
         network.check_tokens(&self.features)
+    }
+}
+
+/// Neither features, which are private, nor the seed of the dropout masks, which is secret.
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shape, copies, .. } = self;
+        write!(f, "a batch of {} examples of shape {shape:?}, copies: {copies}", self.len())
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::{Batch, ClipRule, ClippedSum, Fused, PerExample, Taps, Weights};
 use crate::Result;
-use crate::nn::Network;
+use crate::nn::{Network, Precision};
 
 /// [`Fused`] for the lab's own layers on the CPU, [`Taps`] for a module of one's own and for other
-/// devices. Keeps its buffers from step to step, so hold on to one for a whole training.
+/// devices. Keeps its buffers, and what it knows of the memory of a card, from step to step, so
+/// hold on to one for a whole training.
 #[derive(Debug, Default)]
 pub struct Best {
     fused: Fused,
@@ -13,6 +14,16 @@ pub struct Best {
 }
 
 impl Best {
+    /// In steady passes where the network is on a card; see [`Taps::steady`].
+    pub fn steady(self, examples: usize) -> Self {
+        Self { taps: self.taps.steady(examples), ..self }
+    }
+
+    /// With products in such numbers where the network is on a card; see [`Taps::precision`].
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { taps: self.taps.precision(precision), ..self }
+    }
+
     fn of(&self, network: &Network) -> &dyn PerExample {
         if Fused::takes(network) { &self.fused } else { &self.taps }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::privacy::Neighbouring;
@@ -59,6 +60,28 @@ impl ClipRule {
         if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
     }
 
+    /// The same for several norms where they are, `[examples]`, without looking at them. What it
+    /// makes of norms that are not finite means nothing: callers select those away.
+    ///
+    /// # Guarantee
+    /// As [`factor`](Self::factor). A bound below the normal `f32` numbers makes all factors zero,
+    /// for a card may take such numbers for zero and clip nothing.
+    pub fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
+        let Self::Flat { max_grad_norm } = *self;
+        // From the largest f32 on nothing is longer than the bound.
+        let bound = max_grad_norm as f32;
+        if bound < f32::MIN_POSITIVE {
+            return norms.zeros_like();
+        }
+        if bound == f32::INFINITY {
+            return norms.ones_like();
+        }
+        let longer = norms.clone().greater_elem(bound);
+        let clipped = norms.ones_like().mask_where(longer, norms.full_like(bound) / norms);
+        let tiny = clipped.clone().lower_elem(f32::MIN_POSITIVE);
+        clipped.mask_fill(tiny, 0.0)
+    }
+
     /// How far, in L2 norm, the sum can be from that of a neighbouring data set.
     ///
     /// # Guarantee
@@ -108,6 +131,32 @@ mod tests {
         assert!(f64::from(tiny.factor(3.4e38)) * 3.4e38 <= 2.4e-7 * (1.0 + 1e-6));
         assert_eq!(rule.factor(0.0), 1.0);
         assert_eq!(rule.factor(0.05), 1.0);
+    }
+
+    #[test]
+    fn factors_of_many_norms_are_those_of_each() {
+        let norms: Vec<f32> = (0..200)
+            .map(|i| 0.09 + 0.001 * i as f32)
+            .chain((-37..39).map(|exponent| 10f32.powi(exponent)))
+            .chain([0.0, f32::MAX])
+            .collect();
+        for bound in [0.1, 2.4e-7, 1e-37, 1.0, 1e30, 1e39, f64::INFINITY] {
+            let rule = ClipRule::flat(bound);
+            let tensor = Tensor::from_data(norms.as_slice(), &Device::flex());
+            for (factor, &norm) in
+                crate::device::host::values(rule.factors(tensor)).iter().zip(&norms)
+            {
+                let alone = rule.factor(norm);
+                assert!(
+                    (factor - alone).abs() <= 2e-7 * alone,
+                    "{norm} at {bound}: {factor} {alone}"
+                );
+                assert!(f64::from(*factor) * f64::from(norm) <= bound * (1.0 + 3e-7));
+            }
+        }
+        // What f32 can't hold is no bound for a card.
+        let tensor = Tensor::from_data([1e-3, 0.0], &Device::flex());
+        assert_eq!(crate::device::host::values(ClipRule::flat(1e-39).factors(tensor)), [0.0, 0.0]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! One number per parameter, on the host.
+//! One number per parameter.
 
 use burn::module::ParamId;
 use burn::optim::GradientsParams;
 use burn::prelude::*;
 
+use crate::device::Numbers;
 use crate::nn::Network;
 
 /// The gradient of one parameter tensor.
@@ -15,8 +16,9 @@ pub struct Gradient {
     pub id: ParamId,
     /// The parameter's shape.
     pub shape: Vec<usize>,
-    /// Row-major numbers, as many as the shape holds.
-    pub values: Vec<f32>,
+    /// Row-major numbers, as many as the shape holds: where they were made, on the host or on a
+    /// card.
+    pub values: Numbers,
 }
 
 /// Gradients, or anything else shaped like the parameters of a network, in their order.
@@ -30,7 +32,7 @@ impl Gradients {
     /// Zeros for every trainable parameter.
     pub fn zeros_like(network: &Network) -> Self {
         let entries = network.parameters().into_iter().map(|parameter| Gradient {
-            values: vec![0.0; parameter.len()],
+            values: vec![0.0; parameter.len()].into(),
             path: parameter.path,
             id: parameter.id,
             shape: parameter.shape,
@@ -55,8 +57,11 @@ impl Gradients {
 
     /// Multiplies every number: 1 / (expected batch size) makes the mean of a private step.
     pub fn scale(&mut self, factor: f64) {
-        for value in self.entries.iter_mut().flat_map(|entry| &mut entry.values) {
-            *value = (f64::from(*value) * factor) as f32;
+        for Gradient { values, .. } in &mut self.entries {
+            match values.device() {
+                Some(device) => *values = Numbers::of(values.tensor(&device) * factor),
+                None => values.iter_mut().for_each(|v| *v = (f64::from(*v) * factor) as f32),
+            }
         }
     }
 
@@ -70,13 +75,13 @@ impl Gradients {
     pub fn to_params(&self, device: &Device) -> GradientsParams {
         let mut params = GradientsParams::new();
         for entry in &self.entries {
-            let data = TensorData::new(entry.values.clone(), entry.shape.clone());
-            match entry.shape.len() {
-                1 => params.register(entry.id, Tensor::<1>::from_data(data, device)),
-                2 => params.register(entry.id, Tensor::<2>::from_data(data, device)),
-                3 => params.register(entry.id, Tensor::<3>::from_data(data, device)),
-                4 => params.register(entry.id, Tensor::<4>::from_data(data, device)),
-                rank => unreachable!("no layer has a parameter of {rank} dimensions"),
+            let (flat, id) = (entry.values.tensor(device), entry.id);
+            match *entry.shape {
+                [_] => params.register(id, flat),
+                [a, b] => params.register(id, flat.reshape([a, b])),
+                [a, b, c] => params.register(id, flat.reshape([a, b, c])),
+                [a, b, c, d] => params.register(id, flat.reshape([a, b, c, d])),
+                _ => unreachable!("no layer has a parameter of {} dimensions", entry.shape.len()),
             }
         }
         params

@@ -13,7 +13,6 @@ mod best;
 mod clip;
 mod fused;
 mod gradients;
-mod masks;
 pub mod noise;
 mod oracle;
 mod prove;
@@ -36,6 +35,7 @@ pub use weights::Weights;
 use burn::optim::ModuleOptimizer;
 
 use crate::Result;
+use crate::device::Numbers;
 use crate::nn::Network;
 
 /// What an executor makes of a batch.
@@ -47,22 +47,37 @@ pub struct ClippedSum {
     /// ‖gᵢ‖ over all parameters jointly, before clipping, in the order of the batch; with
     /// weights, the weighted norm. NaN for examples left out. Not private: never show or store
     /// these without saying so.
-    pub norms: Vec<f32>,
+    pub norms: Numbers,
     /// Cross-entropy of each example in nats (the mean over its copies), in the order of the
     /// batch. NaN for examples left out. Not private either.
-    pub losses: Vec<f32>,
-    /// Examples left out because a feature, the loss or the norm was not finite.
-    pub non_finite: usize,
+    pub losses: Numbers,
 }
 
 impl ClippedSum {
     /// The mean loss of the examples that count, if there are any.
     pub fn mean_loss(&self) -> Option<f64> {
-        let counted: Vec<f64> =
-            self.losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
-        let mean = counted.iter().sum::<f64>() / counted.len() as f64;
-        (!counted.is_empty()).then_some(mean)
+        mean(&self.losses)
     }
+
+    /// Examples left out because a feature, the loss or the norm was not finite.
+    pub fn non_finite(&self) -> usize {
+        self.losses.iter().filter(|loss| loss.is_nan()).count()
+    }
+}
+
+/// Few Poisson batches of this expected size have more examples: its mean and three standard
+/// deviations.
+pub(crate) fn usual(expected_batch_size: usize) -> usize {
+    let expected = expected_batch_size as f64;
+    (expected + 3.0 * expected.sqrt()).ceil() as usize
+}
+
+/// The mean of the numbers that are finite, if there are any.
+pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
+    let counted: Vec<f64> =
+        losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
+    let mean = counted.iter().sum::<f64>() / counted.len() as f64;
+    (!counted.is_empty()).then_some(mean)
 }
 
 /// Makes sums of clipped gradients.

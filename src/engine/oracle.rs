@@ -6,7 +6,8 @@ use burn::tensor::Gradients as BurnGradients;
 
 use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
 use crate::Result;
-use crate::nn::host::values;
+use crate::device::Numbers;
+use crate::device::host::values;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Tape, Value};
 
@@ -27,7 +28,7 @@ impl Tape for Plain<'_> {
         false
     }
 
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
         let layer = self.dropouts;
         self.dropouts += 1;
         let rows = self.batch.rows(&[self.example]);
@@ -36,7 +37,7 @@ impl Tape for Plain<'_> {
         for (mask, row) in mask.chunks_mut(each).zip(rows) {
             self.batch.dropout_mask(row, layer, rate, mask);
         }
-        Some(mask)
+        Some(mask.into())
     }
 }
 
@@ -85,7 +86,6 @@ impl PerExample for Oracle {
         };
         let mut norms = vec![f32::NAN; batch.len()];
         let mut losses = vec![f32::NAN; batch.len()];
-        let mut counted = 0;
         for i in batch.finite() {
             let (loss, gradient) = example(&tracked, batch, i);
             let square = |(entry, values): (usize, &Vec<f32>)| {
@@ -99,7 +99,6 @@ impl PerExample for Oracle {
             if !norm.is_finite() || !loss.is_finite() {
                 continue;
             }
-            counted += 1;
             (norms[i], losses[i]) = (norm, loss);
             let factor = f64::from(rule.factor(norm));
             for (total, gradient) in total.iter_mut().zip(&gradient) {
@@ -114,6 +113,6 @@ impl PerExample for Oracle {
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - counted })
+        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
     }
 }

@@ -1,6 +1,7 @@
 //! How values look as the last line of a cell, and their `show()`.
 
 use crate::data::Dataset;
+use crate::device::Place;
 use crate::engine::{Best, PerExample, Proof};
 use crate::grid::{Grid, GridResult};
 use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement};
@@ -37,6 +38,7 @@ shown!(Checked, Checked::bundle);
 shown!(LedgerView, LedgerView::bundle);
 shown!(BudgetView, BudgetView::bundle);
 shown!(Dataset, |data| Bundle::text(format!("{data}\n{}", data.source())));
+shown!(Place, |place| Bundle::text(place.describe()));
 shown!(Model, model_bundle);
 shown!(Proof, |proof| Bundle::text(proof.to_string()));
 shown!(Event, |event| Bundle::text(event.to_string()));

@@ -19,3 +19,15 @@ pub use profile::{Profile, by_profile, profile};
 pub use statement::Statement;
 
 pub use crate::store::home;
+
+use crate::Result;
+use crate::device::Place;
+
+/// The device that plans train on unless they name one: what the variable `EPSILAB_DEVICE` says, else
+/// a CUDA card if one works here, else the CPU.
+///
+/// # Errors
+/// `Device` if the variable names a device that can't work here.
+pub fn device() -> Result<Place> {
+    Place::best()
+}

@@ -38,10 +38,14 @@ impl Preview {
                 format!("{}, learning rate {}", plan.optimizer(), plan.learning_rate()),
             ),
         ];
+        let mut warnings = Vec::new();
+        match plan.place() {
+            Ok(place) => rows.push(("device".into(), place.describe())),
+            Err(error) => warnings.push(format!("training will be refused: {error}")),
+        }
         if let Some(augment) = plan.augment() {
             rows.push(("versions of each example".into(), augment.to_string()));
         }
-        let mut warnings = Vec::new();
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, plan, &mut rows, &mut warnings)?;
         }

@@ -372,3 +372,6 @@ impl fmt::Debug for Mask {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Gradient dropping: which coordinates a step leaves out.
 
+use burn::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,8 @@ use super::choose;
 use super::rate::dropped_of;
 use super::{Kept, Mask, Rate};
 use crate::Result;
-use crate::engine::{Gradients, Weights};
+use crate::device::{Numbers, kernels};
+use crate::engine::{Gradient, Gradients, Weights};
 use crate::nn::Network;
 
 /// Which coordinates of each tensor a step leaves out.
@@ -57,6 +59,12 @@ impl Dropping {
     pub fn include_1d(self) -> Self {
         Self { include_1d: true, ..self }
     }
+
+    /// How many of the `count` coordinates that are left of a tensor go; one stays at least.
+    fn drops(&self, rate: f64, shape: &[usize], count: usize) -> usize {
+        let rate = if self.include_1d || shape.len() >= 2 { rate } else { 0.0 };
+        dropped_of(rate, count).min(count.saturating_sub(1))
+    }
 }
 
 impl fmt::Display for Dropping {
@@ -69,13 +77,15 @@ impl fmt::Display for Dropping {
     }
 }
 
-/// Chooses the coordinates of every step: those a mask keeps, less those that are dropped.
+/// Chooses the coordinates of every step: those a mask keeps, less those that are dropped. The choice
+/// is the same wherever the network lives; on a card the smallest are found there.
 pub struct Selector {
     mask: Option<Mask>,
     dropping: Option<Dropping>,
     steps: u64,
     rng: ChaCha20Rng,
     step: u64,
+    /// What the mask keeps, or ones, where it was needed as weights.
     kept: Option<Arc<Weights>>,
     /// Where the coordinates lie that the mask keeps, in the order of its tensors, if they are
     /// chosen among.
@@ -103,33 +113,39 @@ impl Selector {
     /// # Errors
     /// Kind `Model` if the mask is not for this network, kind `Setting` for a rate out of range.
     pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
+        let device = network.device();
+        let card = (device != Device::flex()).then_some(device);
+        self.next_on(card.as_ref(), network)
+    }
+
+    /// The same for a network on this card, if on any: the weights are then there too.
+    pub(super) fn next_on(
+        &mut self,
+        card: Option<&Device>,
+        network: &Network,
+    ) -> Result<Option<Arc<Weights>>> {
         let step = self.step;
         self.step += 1;
         let Some(dropping) = self.dropping else {
-            if self.kept.is_none() {
-                let kept = self.mask.as_ref().map(|mask| mask.weights(network)).transpose()?;
-                self.kept = kept.map(Arc::new);
-            }
-            return Ok(self.kept.clone());
+            return self.mask.is_some().then(|| self.kept(card, network)).transpose();
         };
         dropping.rate.check()?;
         if let Some(mask) = &self.mask {
             mask.check(network)?;
         }
         let rate = dropping.rate.at(step, self.steps);
+        if let (DroppingRule::Magnitude, Some(card)) = (dropping.rule, card) {
+            return self.largest(dropping, rate, card, network).map(Some);
+        }
         let hosts = match dropping.rule {
             DroppingRule::Random => Vec::new(),
             DroppingRule::Magnitude => network.hosts(),
         };
         let mut selected = Gradients::zeros_like(network);
         for (index, entry) in selected.entries.iter_mut().enumerate() {
-            let tensors = self.mask.as_ref().map_or(&[][..], Mask::tensors);
-            let masked = tensors.iter().position(|tensor| tensor.path == entry.path);
-            let left = masked.map(|tensor| &self.left[tensor]);
+            let left = left(&self.left, self.mask.as_ref(), &entry.path);
             let count = left.map_or(entry.values.len(), Vec::len);
-            let drops = dropping.include_1d || entry.shape.len() >= 2;
-            let rate = if drops { rate } else { 0.0 };
-            let drop = dropped_of(rate, count).min(count.saturating_sub(1));
+            let drop = dropping.drops(rate, &entry.shape, count);
             let kept = match dropping.rule {
                 _ if drop == 0 => vec![1.0; count],
                 DroppingRule::Random => choose::at_random(count, drop, self.rng.random()),
@@ -145,12 +161,72 @@ impl Selector {
                 }
             };
             match left {
-                None => entry.values = kept,
+                None => entry.values = kept.into(),
                 Some(left) => {
-                    left.iter().zip(kept).for_each(|(&i, kept)| entry.values[i] = kept);
+                    let values = &mut entry.values[..];
+                    left.iter().zip(kept).for_each(|(&i, kept)| values[i] = kept);
                 }
             }
         }
-        Ok(Some(Arc::new(Weights::new(network, selected)?)))
+        Ok(Some(brought(card, Weights::new(network, selected)?)))
+    }
+
+    /// All but the smallest of the parameters, found on the card: nobody looks at them here.
+    fn largest(
+        &mut self,
+        dropping: Dropping,
+        rate: f64,
+        card: &Device,
+        network: &Network,
+    ) -> Result<Arc<Weights>> {
+        let among = self.kept(Some(card), network)?;
+        let entries = among.entries().iter().zip(network.tensors()).map(|(entry, values)| {
+            let left = left(&self.left, self.mask.as_ref(), &entry.path);
+            let count = left.map_or(entry.values.len(), Vec::len);
+            let among = entry.values.tensor(card);
+            let chosen = match dropping.drops(rate, &entry.shape, count) {
+                0 => among,
+                drop => kernels::keep_largest(values, among, drop),
+            };
+            let (path, shape) = (entry.path.clone(), entry.shape.clone());
+            Gradient { path, id: entry.id, shape, values: Numbers::of(chosen) }
+        });
+        let selected = Gradients { entries: entries.collect() };
+        // Something of each tensor stays.
+        let zero = (0..selected.entries.len()).map(|entry| among.is_zero(entry)).collect();
+        Ok(Arc::new(Weights::chosen_on_device(network, selected, zero)?))
+    }
+
+    /// Ones where the mask keeps coordinates, or everywhere; brought to the card once.
+    fn kept(&mut self, card: Option<&Device>, network: &Network) -> Result<Arc<Weights>> {
+        if let Some(kept) = &self.kept {
+            return Ok(kept.clone());
+        }
+        let kept = match &self.mask {
+            Some(mask) => mask.weights(network)?,
+            None => {
+                let mut ones = Gradients::zeros_like(network);
+                ones.entries.iter_mut().for_each(|entry| entry.values.fill(1.0));
+                Weights::new(network, ones)?
+            }
+        };
+        Ok(self.kept.insert(brought(card, kept)).clone())
     }
 }
+
+/// Weights that are on this card too, if on any.
+fn brought(card: Option<&Device>, weights: Weights) -> Arc<Weights> {
+    Arc::new(match card {
+        Some(card) => weights.on(card),
+        None => weights,
+    })
+}
+
+/// Where the mask keeps coordinates of a parameter, if it is about it.
+fn left<'a>(left: &'a [Vec<usize>], mask: Option<&Mask>, path: &str) -> Option<&'a Vec<usize>> {
+    let tensors = mask.map_or(&[][..], Mask::tensors);
+    tensors.iter().position(|tensor| tensor.path == path).map(|tensor| &left[tensor])
+}
+
+#[cfg(test)]
+mod tests;

@@ -39,4 +39,5 @@ pub use signal::{SignalNoise, SignalPoint, SignalSettings};
 pub(crate) use snip::check as snip_check;
 pub use snip::{DpSnip, Snip};
 pub use synflow::Synflow;
+pub(crate) use touched::Recorder;
 pub use touched::{Touched, TouchedTensor};

@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::Range;
 
-use crate::engine::Weights;
+use crate::engine::{Gradient, Weights};
+
+mod recorder;
+
+pub(crate) use recorder::Recorder;
 
 /// Most stretches of time that are kept apart.
 const TIMES: u64 = 32;
@@ -67,10 +72,28 @@ impl Touched {
     /// The first call decides which tensors are recorded; others are passed over later. Steps past
     /// the end count as the last. Takes one pass over the coordinates.
     pub fn record(&mut self, step: u64, selected: &Weights) {
+        let time = self.begin(step, selected);
+        let count = self.recorded[time] as f32;
+        // Both lists are in the order of the parameters.
+        let mut entries = selected.entries().iter();
+        for tensor in &mut self.tensors {
+            let same = |path: &str, n: usize| path == tensor.path && n == tensor.coordinates;
+            let Some(entry) = entries.find(|e| same(&e.path, e.values.len())) else { break };
+            let places = tensor.share[time].len();
+            for (c, share) in tensor.share[time].iter_mut().enumerate() {
+                let Range { start: from, end: to } = stretch(c, places, entry.values.len());
+                let hits = entry.values[from..to].iter().filter(|&&weight| weight != 0.0).count();
+                // The mean so far, so that a run that ends early needs no last word.
+                *share += (hits as f32 / (to - from) as f32 - *share) / count;
+            }
+        }
+    }
+
+    /// Counts the step itself: the stretch of time that it falls into.
+    fn begin(&mut self, step: u64, selected: &Weights) -> usize {
         let times = self.recorded.len();
         if self.tensors.is_empty() {
-            let wide = selected.entries().iter().filter(|entry| entry.shape.len() >= 2);
-            let empty = wide.map(|entry| TouchedTensor {
+            let empty = wide(selected).map(|entry| TouchedTensor {
                 path: entry.path.clone(),
                 coordinates: entry.values.len(),
                 share: vec![vec![0.0; entry.values.len().min(PLACES)]; times],
@@ -80,27 +103,23 @@ impl Touched {
         let steps = self.steps.max(1);
         let time = (u128::from(step.min(steps - 1)) * times as u128 / u128::from(steps)) as usize;
         self.recorded[time] += 1;
-        let count = self.recorded[time] as f32;
-        // Both lists are in the order of the parameters.
-        let mut entries = selected.entries().iter();
-        for tensor in &mut self.tensors {
-            let same = |path: &str, n: usize| path == tensor.path && n == tensor.coordinates;
-            let Some(entry) = entries.find(|e| same(&e.path, e.values.len())) else { break };
-            let places = tensor.share[time].len();
-            for (c, share) in tensor.share[time].iter_mut().enumerate() {
-                let (from, to) =
-                    (c * entry.values.len() / places, (c + 1) * entry.values.len() / places);
-                let hits = entry.values[from..to].iter().filter(|&&weight| weight != 0.0).count();
-                // The mean so far, so that a run that ends early needs no last word.
-                *share += (hits as f32 / (to - from) as f32 - *share) / count;
-            }
-        }
+        time
     }
 
     /// How many steps were recorded.
     pub fn recorded_steps(&self) -> u64 {
         self.recorded.iter().sum()
     }
+}
+
+/// The tensors that are recorded.
+fn wide(selected: &Weights) -> impl Iterator<Item = &Gradient> {
+    selected.entries().iter().filter(|entry| entry.shape.len() >= 2)
+}
+
+/// Which of `n` coordinates lie in a stretch.
+fn stretch(c: usize, places: usize, n: usize) -> Range<usize> {
+    c * n / places..(c + 1) * n / places
 }
 
 impl fmt::Display for Touched {

@@ -30,7 +30,8 @@ pub use settings::Settings;
 pub(crate) use update::Update;
 
 use crate::Result;
-use crate::engine::{Batch, Gradients, Weights};
+use crate::device::Numbers;
+use crate::engine::{Batch, Gradients, Weights, mean};
 use crate::nn::Network;
 
 /// What one step hands to the optimizer.
@@ -39,9 +40,16 @@ pub struct Release {
     /// The gradient estimate, one entry per trainable tensor. Private methods have added their
     /// noise: from here on everything is post-processing.
     pub gradient: Gradients,
-    /// Mean training loss over the examples of the batch, `None` for an empty batch. It is NOT
-    /// covered by any epsilon: figures that show it carry that mark.
-    pub loss: Option<f64>,
+    /// The training loss of each example of the batch, NaN where it was left out. They are NOT
+    /// covered by any epsilon: figures that show their mean carry that mark.
+    pub losses: Numbers,
+}
+
+impl Release {
+    /// The mean loss of the examples that count, if there are any. Waits for the step.
+    pub fn mean_loss(&self) -> Option<f64> {
+        mean(&self.losses)
+    }
 }
 
 /// One step of a method: from a batch to a gradient that may be used.

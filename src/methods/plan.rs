@@ -1,10 +1,12 @@
 //! The plan: everything that decides the guarantee, fixed together and read by all.
 
 use crate::data::{Augment, Dataset};
+use crate::device::Place;
 use crate::engine::ClipRule;
 use crate::mask::Sparsity;
 use crate::methods::settings::steps_of;
 use crate::methods::{Optimizer, Settings};
+use crate::nn::Precision;
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -46,7 +48,7 @@ impl Plan {
     /// # Errors
     /// `Setting` for zero or non-finite epochs, zero steps, a batch of 0 or larger than the data,
     /// a learning rate that is not positive, a momentum outside [0, 1), an augmentation that the
-    /// data's shape does not allow.
+    /// data's shape does not allow; `Device` for a device that does not exist by this name.
     pub(crate) fn new(
         method: &str,
         settings: &Settings,
@@ -55,6 +57,7 @@ impl Plan {
         privacy: Option<Privacy>,
     ) -> Result<Self> {
         settings.augment.map_or(Ok(()), |augment| augment.check(data.shape()))?;
+        settings.device.as_deref().map_or(Ok(()), |name| name.parse::<Place>().map(|_| ()))?;
         let examples = data.train().len();
         let steps = steps_of(settings, examples)?;
         if !(learning_rate.is_finite() && learning_rate > 0.0) {
@@ -132,6 +135,20 @@ impl Plan {
     /// Which coordinates are trained, if not all of them in every step.
     pub fn sparsity(&self) -> Option<&Sparsity> {
         self.settings.sparsity.as_ref()
+    }
+    /// In which numbers a card computes products.
+    pub fn precision(&self) -> Precision {
+        self.settings.precision
+    }
+    /// Where the plan is to be followed: the device it names, else [`Place::best`].
+    ///
+    /// # Errors
+    /// `Device` if that device can't work here, with what is missing.
+    pub fn place(&self) -> Result<Place> {
+        match &self.settings.device {
+            Some(name) => name.parse::<Place>()?.checked(),
+            None => Place::best(),
+        }
     }
     /// The seed, if the run is in study mode.
     pub fn seed(&self) -> Option<u64> {

@@ -3,6 +3,7 @@
 use crate::data::Augment;
 use crate::mask::Sparsity;
 use crate::methods::Optimizer;
+use crate::nn::Precision;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +27,16 @@ pub struct Settings {
     /// Which coordinates are trained, if not all of them in every step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparsity: Option<Sparsity>,
+    /// In which numbers a card computes products.
+    #[serde(default, skip_serializing_if = "Precision::is_default")]
+    pub precision: Precision,
     /// A seed makes the run repeatable and stamps it "study mode"; `None` uses the operating
     /// system's randomness.
     pub seed: Option<u64>,
+    /// Where to train, by name; `None` lets [`Place::best`](crate::device::Place::best) choose.
+    /// Not part of what a run is known by: it decides how fast it goes and the last bits only.
+    #[serde(skip)]
+    pub device: Option<String>,
     /// Train anew even if a finished run with these settings is stored.
     #[serde(skip)]
     pub fresh: bool,
@@ -44,7 +52,9 @@ impl Default for Settings {
             optimizer: Optimizer::default(),
             augment: None,
             sparsity: None,
+            precision: Precision::F32,
             seed: None,
+            device: None,
             fresh: false,
         }
     }
@@ -94,6 +104,19 @@ macro_rules! shared_settings {
             /// noise is known to whoever knows the seed, and its statement says so.
             pub fn seed(mut self, seed: u64) -> Self {
                 self.settings.seed = Some(seed);
+                self
+            }
+            /// Where to train: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. If not said, what the variable
+            /// `EPSILAB_DEVICE` says, else a CUDA card if one works, else the CPU.
+            pub fn device(mut self, name: impl ToString) -> Self {
+                self.settings.device = Some(name.to_string());
+                self
+            }
+            /// Lets a card compute large products of numbers of 8 bits (`Precision::Bf16`), several
+            /// times as fast; norms, sums and noise stay in f32, and so does the guarantee. The CPU
+            /// computes in f32 all the same.
+            pub fn precision(mut self, precision: $crate::nn::Precision) -> Self {
+                self.settings.precision = precision;
                 self
             }
             /// Trains anew (and spends anew) even if a finished run of these settings is stored.

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 
 use burn::optim::ModuleOptimizer;
+use burn::prelude::*;
 use rayon::prelude::*;
 
 use crate::engine::{self, Gradients, Weights};
 use crate::mask::StateOfDropped;
 use crate::methods::{Optimizer, Plan};
 use crate::nn::Network;
+
+mod card;
 
 /// Adam's averages and guard, those of [`Optimizer::init`].
 const BETAS: (f64, f64) = (0.9, 0.999);
@@ -56,14 +59,16 @@ impl Update {
 /// # Guarantee
 /// Post-processing of the released gradient, which is exactly zero where nothing was selected: no
 /// state ever sees a gradient without noise. Coordinates that the mask does not keep are never
-/// written, bit for bit; in the lazy mode neither are those that a step drops.
+/// written, bit for bit; in the lazy mode neither are those that a step drops. The same on a card.
 pub(crate) struct Selected {
     optimizer: Optimizer,
     state: StateOfDropped,
     tensors: Vec<State>,
+    /// The same where the parameters live on a card; empty until a step finds them there.
+    card: Vec<card::State>,
 }
 
-/// What is remembered of one tensor; empty until a step needs it.
+/// What is remembered of one tensor on the host; empty until a step needs it.
 #[derive(Clone, Default)]
 struct State {
     /// Momentum, or Adam's mean of gradients.
@@ -76,7 +81,7 @@ struct State {
 
 impl Selected {
     pub(crate) fn new(optimizer: Optimizer, state: StateOfDropped) -> Self {
-        Self { optimizer, state, tensors: Vec::new() }
+        Self { optimizer, state, tensors: Vec::new(), card: Vec::new() }
     }
 
     fn step(
@@ -87,17 +92,24 @@ impl Selected {
         trained: Option<&Weights>,
         selected: Option<&Weights>,
     ) -> Network {
-        self.tensors.resize(gradient.entries.len(), State::default());
         let touched = match self.state {
             StateOfDropped::Lazy => selected,
             StateOfDropped::Zeros => trained,
         };
+        // What is remembered lies where the first step was: an empty batch may come as zeros on the
+        // host in between.
+        let away = network.device() != Device::flex()
+            || gradient.entries.iter().any(|entry| entry.values.device().is_some());
+        if away || !self.card.is_empty() {
+            return self.step_on_card(learning_rate, network, gradient, touched);
+        }
+        self.tensors.resize(gradient.entries.len(), State::default());
         let optimizer = self.optimizer;
         let values = network.values();
         let tensors = self.tensors.par_iter_mut().zip(values).zip(&gradient.entries).enumerate();
         let next: HashMap<String, Vec<f32>> = tensors
             .map(|(index, ((state, (parameter, mut values)), gradient))| {
-                let touched = touched.map(|weights| weights.entries()[index].values.as_slice());
+                let touched = touched.map(|weights| &weights.entries()[index].values[..]);
                 let touches = |i: usize| touched.is_none_or(|weights| weights[i] != 0.0);
                 state.apply(optimizer, learning_rate, &mut values, &gradient.values, touches);
                 (parameter.path, values)

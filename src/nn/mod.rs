@@ -6,7 +6,7 @@
 
 mod builder;
 mod file;
-pub(crate) mod host;
+mod finite;
 mod init;
 pub(crate) mod kernels;
 mod layers;
@@ -16,6 +16,7 @@ pub mod models;
 mod network;
 mod own;
 mod parameters;
+mod precision;
 mod predict;
 mod summary;
 mod tape;
@@ -39,6 +40,7 @@ pub use model::Model;
 pub use network::Network;
 pub use own::Forward;
 pub use parameters::Parameter;
+pub use precision::Precision;
 pub use summary::{LayerInfo, Summary};
 pub use tape::{NoTape, Site, Standardised, Tape};
 pub use value::Value;

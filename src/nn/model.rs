@@ -136,6 +136,11 @@ impl Model {
         Self { about: Arc::clone(&self.about), network, start: Start::Elsewhere }
     }
 
+    /// The same model with its parameters on this device.
+    pub(crate) fn on(&self, device: &Device) -> Self {
+        Self { network: self.network.on(device), ..self.clone() }
+    }
+
     /// What makes two models the same to start a run from: the architecture and the parameters
     /// (SHA-256). Initial parameters that nobody chose, by a seed or by training, all count as
     /// the same: a notebook that is opened again finds its run instead of paying for another.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use burn::module::{Module, ParamId};
 use burn::prelude::*;
 
-use super::host::Host;
 use super::layers::{Init, ParameterSpec, Source, listed, run};
 use super::own::Own;
 use super::parameters::{self, Parameter};
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
+use crate::device::host::Host;
 use crate::{Error, ErrorKind, Result};
 
 /// The layers of a model with their parameters: a Burn module that any Burn optimizer can step.
@@ -137,6 +137,14 @@ impl Network {
         self.devices().into_iter().next().unwrap_or_else(Device::flex)
     }
 
+    /// The same network with its parameters on this device.
+    pub(crate) fn on(&self, device: &Device) -> Self {
+        if self.device() == *device {
+            return self.clone();
+        }
+        self.clone().to_device(device)
+    }
+
     /// All trainable tensors, in the order of the layers and, within one, of
     /// [`LayerSpec::parameters`].
     pub fn parameters(&self) -> Vec<Parameter> {
@@ -177,6 +185,17 @@ impl Network {
     /// The numbers of all trainable tensors, shared with them where possible.
     pub(crate) fn hosts(&self) -> Vec<Host> {
         parameters::hosts(self)
+    }
+
+    /// All trainable tensors as rows of numbers, where they live.
+    pub(crate) fn tensors(&self) -> Vec<Tensor<1>> {
+        parameters::tensors(self)
+    }
+
+    /// The same network with other tensors, in the order and form of [`tensors`](Self::tensors).
+    pub(crate) fn with_tensors(&self, rows: Vec<Tensor<1>>) -> Self {
+        let rows = self.trainable_ids().into_iter().zip(rows).collect();
+        parameters::placed(self.clone(), rows)
     }
 
     /// The same network with other numbers where `numbers` has some for a path; as many as the

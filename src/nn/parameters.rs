@@ -1,9 +1,11 @@
 //! Walking over the parameters of a network.
 
+use std::collections::HashMap;
+
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
 
-use super::host::{self, Host};
+use crate::device::host::{self, Host};
 
 /// One trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +74,33 @@ pub(crate) fn hosts<M: Module>(module: &M) -> Vec<Host> {
     let mut walk = Walk(Vec::new());
     module.visit(&mut walk);
     walk.0
+}
+
+/// Every parameter as a row of numbers, where it lives, in the order of [`visit`].
+pub(crate) fn tensors<M: Module>(module: &M) -> Vec<Tensor<1>> {
+    struct Walk(Vec<Tensor<1>>);
+    impl ModuleVisitor for Walk {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push(param.val().inner().reshape([-1]));
+        }
+    }
+    let mut walk = Walk(Vec::new());
+    module.visit(&mut walk);
+    walk.0
+}
+
+/// The same module with a row of numbers, as many as it holds, put in the place of each parameter
+/// that `rows` knows, under its old id. Nothing is copied.
+pub(crate) fn placed<M: Module>(module: M, rows: HashMap<ParamId, Tensor<1>>) -> M {
+    struct Place(HashMap<ParamId, Tensor<1>>);
+    impl ModuleMapper for Place {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let Some(row) = self.0.get(&param.id) else { return param };
+            let shape = param.val().dims();
+            Param::initialized(param.id, row.clone().reshape(shape))
+        }
+    }
+    module.map(&mut Place(rows))
 }
 
 /// The same module with every parameter a tracked leaf of autodiff, under its old id.

@@ -3,7 +3,8 @@
 use burn::module::ParamId;
 use burn::prelude::*;
 
-use super::{Standardisation, Value, Window};
+use super::{Precision, Standardisation, Value, Window};
+use crate::device::Numbers;
 
 /// Told, for every layer with parameters, what went in and what came out.
 ///
@@ -36,9 +37,14 @@ pub trait Tape {
         true
     }
 
+    /// In which numbers layers compute their products.
+    fn precision(&self) -> Precision {
+        Precision::F32
+    }
+
     /// The keep-mask of the next dropout layer, for a value of `shape` (batch first, row-major):
     /// 0 or 1/(1 - rate) for each number. `None` keeps everything, as when predicting.
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
         let _ = (rate, shape);
         None
     }

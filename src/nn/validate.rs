@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use burn::module::ParamId;
 use burn::prelude::*;
 
-use super::host::values;
 use super::own::{Held, Own};
 use super::parameters::{join, told, within_ours};
 use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
+use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
 
 /// The layers of Burn's that the lab has a counterpart for.

@@ -35,6 +35,16 @@ impl Value {
         }
     }
 
+    /// The same from numbers that are on a device, `[batch, features]`.
+    pub(crate) fn of(values: Tensor<2>, shape: &[usize]) -> Self {
+        let [n, _] = values.dims();
+        match *shape {
+            [channels, height, width] => Self::Image(values.reshape([n, channels, height, width])),
+            [time, features] => Self::Sequence(values.reshape([n, time, features])),
+            _ => Self::Flat(values),
+        }
+    }
+
     /// The activations as `[batch, features]`; images are flattened row by row, sequences step
     /// by step.
     pub fn flat(self) -> Tensor<2> {

@@ -131,6 +131,12 @@ impl Store {
         let model = models::load(folder.join("model.safetensors"))?;
         let path = folder.join("mask.safetensors");
         let pruned = record.plan.sparsity().is_some_and(|sparsity| sparsity.pre_prune.is_some());
+        if pruned && !path.is_file() {
+            let what = format!("{} is missing", path.display());
+            let why = "without its mask the run would pass for one that trained everything";
+            return Err(Error::new(ErrorKind::CorruptData, what, why)
+                .fix(format!("put it back, or move {} away to train again", folder.display())));
+        }
         let mask = (pruned || path.is_file()).then(|| Mask::load(&path)).transpose()?;
         let path = folder.join("touched.json");
         let touched = path.is_file().then(|| read_json(&path)).transpose()?;

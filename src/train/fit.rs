@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::data::Dataset;
+use crate::device::{Place, guarded};
 use crate::mask::{Mask, Touched};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
@@ -27,7 +28,7 @@ use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, check};
 /// a file of that batch; it is for the owner of the data only.
 ///
 /// # Errors
-/// `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
+/// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
 /// be written (nothing is trained then); `Model` if the parameters stop being finite (the steps
 /// taken stay charged); what reading the examples says if not even the first batch can be read.
 pub fn fit(
@@ -39,30 +40,39 @@ pub fn fit(
     observer: &mut dyn Observer,
 ) -> Result<Run> {
     check::belong_together(plan, model, data, ledger)?;
+    let place = plan.place()?;
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
     let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
+    let there = guarded(place, || {
+        place.can_take(!plan.precision().is_default())?;
+        Ok(model.on(&place.device()))
+    })?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
     let attempt = format!("{id}-{}", Seeds::nonce()?);
     let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());
     ledger.record(&entry.note(note(plan, data)))?;
 
     let listening = Listening::start();
-    let mut meter = Meter::start(plan, model, data);
+    let mut meter = Meter::start(plan, &there, data);
     let begin = Begin { mask, seeds, run: &attempt };
-    let trained = follow(begin, &mut meter, &listening, observer);
+    let trained = guarded(place, || follow(begin, &mut meter, &listening, observer));
     let steps = meter.steps;
     // Charged even if the last step failed after its release.
     let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
     let closed = ledger.close(&attempt, &plan.event_after(spent));
     let (network, mask, touched) = trained?;
     let charged = if closed.is_ok() { steps } else { plan.steps() };
-    meter.at_end(&network)?;
+    let network = guarded(place, || {
+        meter.at_end(&network)?;
+        Ok(network.on(&Place::Cpu.device()))
+    })?;
     drop(listening);
 
     let record = RunRecord {
         id: id.to_owned(),
         plan: plan.clone(),
         data: data.name().to_owned(),
+        device: place.describe(),
         data_hash: data.hash().to_owned(),
         warm_start: !model.is_initial(),
         charged: Some(Charged { origin: data.origin().to_owned(), run: attempt }),
@@ -111,7 +121,8 @@ fn follow(
 ) -> Result<(Network, Option<Mask>, Option<Touched>)> {
     let plan = meter.plan;
     let Begin { mask, seeds, run } = begin;
-    let mut batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
+    let batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
+    let mut batches = batches.on(meter.model.network())?;
     let mut mechanism = mechanism(plan, &seeds);
     let mut update = Update::of(plan);
     observer.started(&meter.progress());
@@ -133,7 +144,7 @@ fn follow(
         let release = mechanism.release(&network, &batch, selected)?;
         let (rate, trained) = (plan.learning_rate(), coordinates.trained());
         network = update.step(rate, &network, &release.gradient, trained, selected);
-        meter.after_step(release.loss, &network)?;
+        meter.after_step(release.losses, &network)?;
         observer.progressed(&meter.progress());
     }
     let (mask, touched) = coordinates.into_record();
@@ -150,6 +161,9 @@ fn note(plan: &Plan, data: &Dataset) -> String {
 fn mechanism(plan: &Plan, seeds: &Seeds) -> Box<dyn Mechanism> {
     match plan.privacy() {
         Some(privacy) => dp_sgd::of(plan, privacy, seeds.noise),
-        None => Box::new(non_private::MeanGradient::new(plan.expected_batch_size())),
+        None => {
+            let mean = non_private::MeanGradient::new(plan.expected_batch_size());
+            Box::new(mean.precision(plan.precision()))
+        }
     }
 }

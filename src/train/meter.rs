@@ -1,6 +1,10 @@
 //! What is measured while a run goes.
 
-use crate::data::Dataset;
+use burn::prelude::Device;
+
+use crate::data::{Dataset, OnDevice};
+use crate::device::Numbers;
+use crate::engine::mean;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::train::{Curve, Point, Progress};
@@ -23,13 +27,17 @@ pub(super) struct Meter<'a> {
     /// What could not be read, and so left a gap in the curve or ended the run.
     pub(super) trouble: Option<Error>,
     start: Instant,
-    losses: (f64, u32),
+    /// The losses of the steps since the last point: looked at when the point is made, so that no
+    /// step waits for a device.
+    losses: Vec<Numbers>,
+    /// The test part where the network is, once it was needed on a card: taken there once per run.
+    test: Option<OnDevice>,
 }
 
 impl<'a> Meter<'a> {
     pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
-        let (curve, start) = (Curve::default(), Instant::now());
-        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses: (0.0, 0) }
+        let (curve, start, losses) = (Curve::default(), Instant::now(), Vec::new());
+        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses, test: None }
     }
 
     pub(super) fn seconds(&self) -> f64 {
@@ -42,11 +50,9 @@ impl<'a> Meter<'a> {
     }
 
     /// Counts a step that led to `network`.
-    pub(super) fn after_step(&mut self, loss: Option<f64>, network: &Network) -> Result<()> {
+    pub(super) fn after_step(&mut self, losses: Numbers, network: &Network) -> Result<()> {
         self.steps += 1;
-        if let Some(loss) = loss {
-            self.losses = (self.losses.0 + loss, self.losses.1 + 1);
-        }
+        self.losses.push(losses);
         let every = |count| self.steps.is_multiple_of(self.plan.steps().div_ceil(count));
         let evaluate = every(EVALUATIONS);
         if self.steps == 1 || evaluate || every(POINTS) {
@@ -72,7 +78,8 @@ impl<'a> Meter<'a> {
     }
 
     fn measure(&mut self, evaluate: Option<&Network>) -> Result<()> {
-        let (sum, count) = std::mem::take(&mut self.losses);
+        let steps = Numbers::all(&std::mem::take(&mut self.losses));
+        let means: Vec<f64> = steps.iter().filter_map(|losses| mean(losses)).collect();
         let test_accuracy = match evaluate {
             Some(network) => {
                 check_finite(self.steps, network)?;
@@ -82,7 +89,7 @@ impl<'a> Meter<'a> {
         };
         self.curve.points.push(Point {
             step: self.steps,
-            loss: (count > 0).then(|| sum / f64::from(count)),
+            loss: (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64),
             test_accuracy,
             epsilon: self.plan.epsilon_after(self.steps)?,
         });
@@ -94,7 +101,7 @@ impl<'a> Meter<'a> {
         if self.data.test().is_empty() {
             return None;
         }
-        match self.model.with_network(network.clone()).accuracy(self.data) {
+        match self.accuracy_where_it_is(network) {
             Ok(accuracy) => Some(accuracy),
             Err(error) => {
                 self.trouble.get_or_insert(error);
@@ -102,13 +109,24 @@ impl<'a> Meter<'a> {
             }
         }
     }
+
+    fn accuracy_where_it_is(&mut self, network: &Network) -> Result<f64> {
+        let (model, device) = (self.model.with_network(network.clone()), network.device());
+        if device == Device::flex() {
+            return model.accuracy(self.data);
+        }
+        let test = match self.test.take() {
+            Some(test) => test,
+            None => OnDevice::new(self.data.test(), &device)?,
+        };
+        model.accuracy_on(self.test.insert(test))
+    }
 }
 
 fn check_finite(step: u64, network: &Network) -> Result<()> {
-    let finite = |values: &Vec<f32>| values.iter().all(|value| value.is_finite());
-    match network.values().iter().find(|(_, values)| !finite(values)) {
+    match network.not_finite()? {
         None => Ok(()),
-        Some((parameter, _)) => Err(Error::new(
+        Some(parameter) => Err(Error::new(
             ErrorKind::Model,
             format!("after step {step} the parameter {} is not finite", parameter.path),
             "training diverged and can't come back",

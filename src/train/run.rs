@@ -44,6 +44,10 @@ pub struct RunRecord {
     /// Where it is charged; unknown for runs stored before this was recorded.
     #[serde(default)]
     pub charged: Option<Charged>,
+    /// The device it was trained on: `cpu`, `cuda:0, NVIDIA H200 (140 GiB)`. Runs stored before
+    /// this was recorded are of the CPU.
+    #[serde(default = "cpu")]
+    pub device: String,
     /// Training started from parameters that were not just drawn: trained before, read from a
     /// file, or those of a module of the user's own.
     #[serde(default)]
@@ -64,6 +68,10 @@ pub struct RunRecord {
     pub seconds: f64,
     /// The measurements along the way.
     pub curve: Curve,
+}
+
+fn cpu() -> String {
+    "cpu".into()
 }
 
 /// A trained model with its history and its guarantee. Cheap to clone.
@@ -169,6 +177,14 @@ impl Run {
             assumptions.push(
                 "nobody who sees the results knows the seed of this run (study mode)".to_owned(),
             );
+            if !record.device.starts_with("cpu") {
+                // On the CPU a repetition is the same run, bit for bit.
+                assumptions.push(
+                    "no other run of the same settings and seed is published: its noise is the same, \
+                     its sums, rounded elsewhere, are not"
+                        .to_owned(),
+                );
+            }
         }
         if self.interrupted() {
             // Stopping when one likes what one sees is a choice that the smaller epsilon does

@@ -30,7 +30,9 @@ impl Seeds {
     /// Seeds of the run `id` from a study seed, or from the operating system.
     ///
     /// Two runs of one study seed share no noise unless they are the same run: noise that two
-    /// releases share could be taken off by comparing them.
+    /// releases share could be taken off by comparing them. (On the CPU the same run gives the same
+    /// bits. Cards round in ways of their own: of one run on several devices, or twice on a card,
+    /// publish one; the badge says so.)
     ///
     /// # Errors
     /// `Io` if the operating system gives no randomness.

@@ -1,6 +1,6 @@
 //! Gradient dropping: which coordinates, how many, and how often.
 
-use super::shared;
+use super::shared::{flat, goldens, turned};
 use epsilab::data;
 use epsilab::engine::{Gradients, Weights};
 use epsilab::mask::{DroppingRule, Selector};
@@ -21,38 +21,26 @@ fn count(flags: &[bool]) -> usize {
     flags.iter().filter(|&&flag| flag).count()
 }
 
-/// A matrix of a file, turned: `[outputs, inputs]` there, `[inputs, outputs]` here.
-fn turned(value: &Value, shape: &[usize]) -> Vec<f32> {
-    let number = |value: &Value| value.as_f64().unwrap() as f32;
-    match *shape {
-        [inputs, outputs] => {
-            (0..inputs * outputs).map(|k| number(&value[k % outputs][k / outputs])).collect()
-        }
-        _ => value.as_array().unwrap().iter().map(number).collect(),
-    }
+/// Numbers of the reference in our order.
+fn ours(value: &Value, shape: &[usize]) -> Vec<f32> {
+    let values: Vec<f32> = flat(value).into_iter().map(|number| number as f32).collect();
+    if shape.len() == 2 { turned(&values, shape[0]) } else { values }
 }
 
 #[test]
 fn the_smallest_values_are_dropped_as_in_the_reference() -> Result<()> {
-    let Some(path) = shared("goldens/per_example_grads.json") else { return Ok(()) };
-    let text = std::fs::read_to_string(path).expect("readable");
-    let golden: Value = serde_json::from_str(&text).expect("JSON");
+    let Some(golden) = goldens() else { return Ok(()) };
     let known = &golden["gradient_drop_magnitude"];
     let cases = &golden["cases"];
     let case = cases.as_array().unwrap().iter().find(|case| case["name"] == known["uses"]).unwrap();
     let params = &case["params"];
     let linear = |inputs, outputs| LayerSpec::Linear(LinearSpec::new(inputs, outputs));
     let specs = [linear(5, 6), LayerSpec::Tanh, linear(6, 4), LayerSpec::Tanh, linear(4, 3)];
-    let network = Network::build(&[5], &specs, |path, shape, _| turned(&params[path], shape))?;
+    let network = Network::build(&[5], &specs, |path, shape, _| ours(&params[path], shape))?;
     let rule = Dropping::magnitude(known["rate"].as_f64().unwrap()).include_1d();
     let selected = Selector::new(None, Some(rule), 1, [0; 32]).next(&network)?.unwrap();
     for entry in selected.entries() {
-        assert_eq!(
-            entry.values,
-            turned(&known["mask"][&entry.path], &entry.shape),
-            "{}",
-            entry.path
-        );
+        assert_eq!(entry.values, ours(&known["mask"][&entry.path], &entry.shape), "{}", entry.path);
     }
     Ok(())
 }

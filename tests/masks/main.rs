@@ -2,12 +2,14 @@
 
 mod dropping;
 mod files;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod snip;
 mod synflow;
 
 use epsilab::data;
 use epsilab::prelude::*;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// One project folder for this test program; the environment is set before anything reads it.
@@ -26,16 +28,4 @@ fn home() -> &'static Path {
 fn glyphs(examples: usize, seed: u64) -> Dataset {
     home();
     data::glyphs_with(examples, 10, seed).expect("glyphs")
-}
-
-/// The real data in the shared folder, if there are any.
-fn shared(folder: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("EPSILAB_SHARED")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
-    let path = root.join(folder);
-    if !path.exists() {
-        println!("skipped: there is no {}; set EPSILAB_SHARED", path.display());
-    }
-    path.exists().then_some(path)
 }

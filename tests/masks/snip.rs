@@ -171,7 +171,8 @@ fn norms(model: &Model, examples: &Examples) -> Result<Vec<f32>> {
     let squares = Weights::new(network, squares)?;
     let ids: Vec<u32> = (0..examples.len() as u32).collect();
     let (batch, rule) = (Batch::of(examples, &ids)?, ClipRule::unclipped());
-    let mut norms = Best::default().weighted_sum(network, &batch, &rule, Some(&squares))?.norms;
+    let all = Best::default().weighted_sum(network, &batch, &rule, Some(&squares))?;
+    let mut norms = all.norms.to_vec();
     norms.sort_by(f32::total_cmp);
     Ok(norms)
 }
@@ -199,7 +200,7 @@ fn overlaps(model: &Model, data: &Dataset, clip: f64) -> Result<Vec<f64>> {
 
 #[test]
 fn on_mnist_the_mask_comes_closer_to_snip_with_more_epsilon() -> Result<()> {
-    let Some(folder) = shared("datasets/mnist") else { return Ok(()) };
+    let Some(folder) = shared::path("datasets/mnist") else { return Ok(()) };
     home();
     let data = data::mnist_in(folder)?.limit(10_000, 100);
     let model = models::papernot_cnn(&data).seed(1).build()?;

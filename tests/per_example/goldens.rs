@@ -1,36 +1,11 @@
 //! Reference values from PyTorch.
 
-use std::path::PathBuf;
-
 use epsilab::engine::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
 use epsilab::nn::{LayerSpec, Network};
 use serde_json::Value;
 
-use super::known::{Known, Layout, flat, known, linear};
+use super::known::{Known, Layout, flat, goldens, known, labels, linear};
 use super::{all, alone, distance};
-
-/// A file of the shared folder, or `None` with a word on why.
-fn shared(file: &str) -> Option<Value> {
-    let root = std::env::var_os("EPSILAB_SHARED")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
-    let path = root.join(file);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(serde_json::from_str(&text).expect("the file is JSON")),
-        Err(e) => {
-            println!("skipped: {} can't be read ({e}); set EPSILAB_SHARED", path.display());
-            None
-        }
-    }
-}
-
-fn goldens() -> Option<Value> {
-    shared("goldens/per_example_grads.json")
-}
-
-fn labels(case: &Value) -> Vec<u32> {
-    flat(&case["y"]).iter().map(|&y| y as u32).collect()
-}
 
 #[track_caller]
 fn assert_sum(name: &str, got: &ClippedSum, known: &Known, want: &Value) {
@@ -131,7 +106,7 @@ fn a_mask_counts_in_the_norm_and_in_the_sum() {
     let batch = Batch::new(flat(&data["x"]), &known.shape, labels(data)).unwrap();
     let mut mask = Gradients::zeros_like(&network);
     for entry in &mut mask.entries {
-        entry.values = known.read(&case["mask"], &entry.path, &entry.shape);
+        entry.values = known.read(&case["mask"], &entry.path, &entry.shape).into();
     }
     let mask = Weights::new(&network, mask).unwrap();
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());

@@ -1,4 +1,6 @@
-//! The networks of the reference file: layers, and where our parameters are among PyTorch's.
+//! The reference file and its networks: layers, and where our parameters are among PyTorch's.
+
+use std::path::PathBuf;
 
 use epsilab::engine::{Gradients, Weights};
 use epsilab::nn::{
@@ -6,6 +8,31 @@ use epsilab::nn::{
     LstmSpec, MaxPool2dSpec, Network, ResidualSpec, Standardisation,
 };
 use serde_json::Value;
+
+/// A file of the shared folder, or `None` with a word on why.
+fn shared(file: &str) -> Option<Value> {
+    let root = std::env::var_os("EPSILAB_SHARED")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
+    let path = root.join(file);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Some(serde_json::from_str(&text).expect("the file is JSON")),
+        Err(e) => {
+            println!("skipped: {} can't be read ({e}); set EPSILAB_SHARED", path.display());
+            None
+        }
+    }
+}
+
+/// The gradients that PyTorch found, if the file is there.
+pub fn goldens() -> Option<Value> {
+    shared("goldens/per_example_grads.json")
+}
+
+/// The labels of a case.
+pub fn labels(case: &Value) -> Vec<u32> {
+    flat(&case["y"]).iter().map(|&y| y as u32).collect()
+}
 
 /// The numbers of nested lists, in order.
 pub fn flat(value: &Value) -> Vec<f32> {
@@ -98,8 +125,8 @@ impl Known {
             let (_, layout) = self.find(&entry.path, &entry.shape);
             // Four features of the last step.
             let theirs = if let Layout::LastStep = layout { 4 * entry.shape[1] } else { 4 * count };
-            entry.values = layout.of(&vec![1.0; theirs], &entry.shape);
-            entry.values.truncate(count);
+            let ones = layout.of(&vec![1.0; theirs], &entry.shape);
+            entry.values = ones[..count].to_vec().into();
         }
         Some(Weights::new(network, mask).unwrap())
     }

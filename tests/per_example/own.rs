@@ -2,69 +2,16 @@
 
 use epsilab::burn::module::{Module, ModuleMapper, Param};
 use epsilab::burn::{self, prelude::*};
-use epsilab::data::{self, Dataset};
+use epsilab::data::Dataset;
 use epsilab::engine::{Batch, ClipRule, Oracle, PerExample};
-use epsilab::nn::{
-    Conv2d, Conv2dSpec, Embedding, EmbeddingSpec, Forward, GlobalAvgPool, Linear, LinearSpec, Lstm,
-    LstmSpec, MeanOverTime, Model, Tanh, Tape, Value,
-};
+use epsilab::nn::{Forward, Linear, MeanOverTime, Model, Tape, Value};
 
 use epsilab::prelude::{Delta, DpSgd, Epsilon};
 use epsilab::privacy::Ledger;
 use epsilab::train::{Silent, fit};
 
+use super::modules::{data, linear, texts, tied};
 use super::{apart, both, distance, for_own};
-
-fn numbers(n: usize) -> Vec<f32> {
-    (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect()
-}
-
-fn data(shape: &[usize], features: impl Fn(f32) -> f32) -> Dataset {
-    let size: usize = shape.iter().product();
-    let features = numbers(6 * size).into_iter().map(features).collect();
-    data::from_vecs(features, shape, vec![0, 1, 2, 0, 1, 2], 3).unwrap()
-}
-
-fn linear(inputs: usize, outputs: usize, seed: u64) -> Linear {
-    Linear::new(LinearSpec { inputs, outputs, bias: true }, seed).unwrap()
-}
-
-/// One convolution and one linear map, each used twice.
-#[derive(Module, Debug)]
-struct Tied {
-    conv: Conv2d,
-    map: Linear,
-    head: Linear,
-}
-
-impl Forward for Tied {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let x = Tanh.forward(self.conv.forward(x, tape), tape);
-        let x = GlobalAvgPool.forward(self.conv.forward(x, tape));
-        let x = Tanh.forward(self.map.forward(x, tape), tape);
-        let x = Tanh.forward(self.map.forward(x, tape), tape);
-        self.head.forward(x, tape).flat()
-    }
-}
-
-/// One table for two sums over the same text, and one memory read twice.
-#[derive(Module, Debug)]
-struct Texts {
-    table: Embedding,
-    memory: Lstm,
-    head: Linear,
-}
-
-impl Forward for Texts {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let other = Value::Flat((x.clone().flat().neg() + 5.0).clamp(0.0, 5.0));
-        let once = self.memory.forward(self.table.forward(x, tape), tape);
-        let twice = self.memory.forward(once, tape);
-        let bag = MeanOverTime.forward(self.table.forward(other, tape)).flat();
-        let sum = MeanOverTime.forward(twice).flat() + bag;
-        self.head.forward(Value::Flat(sum), tape).flat()
-    }
-}
 
 fn check(model: &Model, data: &Dataset, ghosts: usize) {
     let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
@@ -82,23 +29,10 @@ fn check(model: &Model, data: &Dataset, ghosts: usize) {
 
 #[test]
 fn parameters_that_are_used_twice_have_their_gradients_added_before_the_norm() {
-    let module = Tied {
-        conv: Conv2d::new(Conv2dSpec { padding: [1, 1], ..Conv2dSpec::new(2, 2, 3) }, 1).unwrap(),
-        map: linear(2, 2, 2),
-        head: linear(2, 3, 3),
-    };
-    let images = data(&[2, 4, 5], |v| v);
-    check(&Model::custom("tied", module, &images).unwrap(), &images, 2);
-
-    let spec = EmbeddingSpec { vocabulary: 6, features: 3 };
-    let lstm = LstmSpec { inputs: 3, hidden: 3, bidirectional: false };
-    let module = Texts {
-        table: Embedding::new(spec, 1).unwrap(),
-        memory: Lstm::new(lstm, 2).unwrap(),
-        head: linear(3, 3, 3),
-    };
-    let texts = data(&[4], |v| (2.0 * v + 2.0).floor());
-    check(&Model::custom("texts", module, &texts).unwrap(), &texts, 2);
+    let (model, images) = tied();
+    check(&model, &images, 2);
+    let (model, texts) = texts();
+    check(&model, &texts, 2);
 }
 
 /// Puts the steps of all sequences below one another before a linear map.

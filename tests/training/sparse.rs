@@ -1,12 +1,13 @@
 //! DP-SSGD from settings to a stored run.
 
-use super::{bits, glyphs, home, ledger_file};
+use super::{bits, glyphs, home};
 use epsilab::mask::Kept;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
 use epsilab::train::{Silent, fit};
 
-fn settings() -> DpSsgd {
+/// A plan to be completed with its length and its coordinates.
+pub fn settings() -> DpSsgd {
     DpSsgd::new().target(Epsilon(8.0), Delta(1e-4)).clip(0.1).learning_rate(4.0).batch_size(250)
 }
 
@@ -80,6 +81,40 @@ fn a_sparse_run_learns_is_stored_with_its_mask_and_shown_again() -> Result<()> {
 }
 
 #[test]
+fn a_stored_run_whose_mask_is_lost_is_neither_shown_nor_trained_anew() -> Result<()> {
+    let data = glyphs(84);
+    let model = models::mlp(&data, &[8]).seed(1).build()?;
+    let method = settings().steps(2).pre_prune(RandomMask::keep(0.5));
+    let run = method.train(&model, &data)?;
+    let spent = lab::ledger()?.epsilon(data.origin());
+    let folder = home().join("runs").join(&run.record().id);
+    std::fs::remove_file(folder.join("mask.safetensors")).expect("removed");
+    // Without its mask the run would pass for one that trained everything.
+    let error = method.train(&model, &data).expect_err("the mask is lost");
+    assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
+    assert!(error.to_string().contains("mask.safetensors"), "{error}");
+    assert!(!error.advice().is_empty(), "{error}");
+    assert_eq!(lab::ledger()?.epsilon(data.origin()), spent);
+    Ok(())
+}
+
+#[test]
+fn masks_that_keep_as_many_but_others_are_different_runs() -> Result<()> {
+    let data = glyphs(85);
+    let model = models::mlp(&data, &[8]).seed(1).build()?;
+    let every_second = |from: usize| {
+        let kept = (0..784 * 8).map(|i| i % 2 == from).collect();
+        Mask::of(vec![Kept { path: "1.weight".into(), shape: vec![784, 8], kept }])
+    };
+    let train = |mask: Mask| settings().steps(2).pre_prune(mask).train(&model, &data);
+    let (even, odd) = (train(every_second(0)?)?, train(every_second(1)?)?);
+    assert_ne!(even.record().id, odd.record().id);
+    assert_eq!(odd.mask(), Some(every_second(1)?), "not the run of the first mask, shown again");
+    assert!(!odd.is_restored() && train(every_second(0)?)?.is_restored());
+    Ok(())
+}
+
+#[test]
 fn a_zeroing_mask_trains_what_is_left_of_a_network_with_zeros() -> Result<()> {
     let data = glyphs(72);
     let model = models::papernot_cnn(&data).seed(1).build()?;
@@ -112,46 +147,6 @@ fn a_mask_for_another_model_costs_nothing() -> Result<()> {
 }
 
 #[test]
-fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
-    let data = glyphs(74);
-    let model = models::papernot_cnn(&data).seed(1).build()?;
-    let method = settings().steps(4).pre_prune(DpSnip::keep(0.5));
-    let plan = method.plan(&data)?;
-    let ledger = Ledger::open(&ledger_file("dp_snip", &data))?;
-    let run = fit("snip", &plan, &model, &data, &ledger, &mut Silent)?;
-    assert_eq!(ledger.events()?, vec![plan.event()]);
-    assert!(matches!(plan.event(), Event::Composed { .. }));
-    assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
-    let said = run.statement().to_string();
-    assert!(said.contains("Choosing the mask was a release of its own"), "{said}");
-    assert_eq!(run.badge().to_string(), "proved");
-    let (kept, all) = (run.mask().unwrap().kept(), run.mask().unwrap().len());
-    assert_eq!(kept, all - all / 2);
-    Ok(())
-}
-
-#[test]
-fn a_mask_made_before_counts_towards_the_target_and_must_be_on_record() -> Result<()> {
-    let data = glyphs(75);
-    let model = models::papernot_cnn(&data).seed(1).build()?;
-    let mask = DpSnip::keep(0.5).noise_multiplier(20.0).mask(&model, &data)?;
-    let plan = settings().steps(4).pre_prune(&mask).plan(&data)?;
-    assert!(matches!(plan.event(), Event::PoissonGaussian { .. }), "charged once, not again");
-    assert_eq!(plan.releases_after(4).len(), 2);
-    let run = settings().steps(4).pre_prune(&mask).train(&model, &data)?;
-    assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
-    assert_eq!(run.record().events, plan.releases_after(4));
-    let ledger = Ledger::open(&home().join("ledger").join(format!("{}.jsonl", data.origin())))?;
-    assert_eq!(ledger.events()?, plan.releases_after(4), "mask and run, each charged once");
-    // In a ledger that does not know the mask it would not be counted.
-    let stranger = Ledger::open(&ledger_file("stranger", &data))?;
-    let error = fit("x", &plan, &model, &data, &stranger, &mut Silent).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
-    assert!(stranger.events()?.is_empty());
-    Ok(())
-}
-
-#[test]
 fn a_start_that_is_not_fresh_and_a_study_mask_are_assumptions() -> Result<()> {
     let data = glyphs(78);
     let fresh = models::papernot_cnn(&data).seed(1).build()?;
@@ -179,31 +174,6 @@ fn a_start_that_is_not_fresh_and_a_study_mask_are_assumptions() -> Result<()> {
     assert_eq!(again, mask);
     assert!(settings().steps(2).pre_prune(&again).train(&fresh, &data)?.is_restored());
     assert_eq!(lab::ledger()?.epsilon(data.origin()), spent);
-    Ok(())
-}
-
-#[test]
-fn the_mask_of_a_run_serves_another_run_and_is_counted_there() -> Result<()> {
-    let data = glyphs(79);
-    let model = models::papernot_cnn(&data).seed(1).build()?;
-    let first = settings().steps(2).pre_prune(DpSnip::keep(0.5)).train(&model, &data)?;
-    let mask = first.mask().expect("a mask");
-    let second = settings().steps(3).pre_prune(&mask).train(&model, &data)?;
-    assert_eq!(second.record().events.len(), 2);
-    assert!(second.epsilon() <= 8.0 && second.epsilon() > 7.8, "{second}");
-    Ok(())
-}
-
-#[test]
-fn a_plan_is_followed_on_the_data_whose_releases_it_counts() -> Result<()> {
-    let (data, others) = (glyphs(80), glyphs(81));
-    let model = models::papernot_cnn(&data).seed(1).build()?;
-    let mask = DpSnip::keep(0.5).noise_multiplier(20.0).mask(&model, &data)?;
-    let plan = settings().steps(2).pre_prune(&mask).plan(&others)?;
-    let ledger = home().join("ledger").join(format!("{}.jsonl", data.origin()));
-    let error = fit("elsewhere", &plan, &model, &data, &Ledger::open(&ledger)?, &mut Silent);
-    let error = error.unwrap_err();
-    assert!(error.to_string().contains("a plan for other data"), "{error}");
     Ok(())
 }
 

@@ -3,7 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use epsilab::burn::prelude::Device;
+use epsilab::burn::prelude::{Device, Module};
+use epsilab::device::Place;
 use epsilab::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,11 +16,11 @@ use crate::stdout;
 /// What the process found out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Seconds of each step by the clock.
+    /// Seconds of each step by the clock; on a card, of one of several in a row.
     pub seconds: Vec<f64>,
     /// Seconds of each step, of all threads together; none where the system doesn't tell.
     pub cpu_seconds: Vec<f64>,
-    /// Peak of the steps over what there was before the first, in MiB.
+    /// Peak of the steps over what there was before the first, in MiB; none on a card.
     pub peak_mb: Option<f64>,
     /// Data and parameters, which were there before, in MiB.
     pub held_mb: f64,
@@ -44,35 +45,62 @@ pub fn serve(case: &Case, mode: Mode) -> Result<()> {
 }
 
 fn measure(case: &Case, private: bool) -> Result<Measured> {
-    let model = case.entry.model()?;
+    let (model, device) = (case.entry.model()?, case.place.checked()?.device());
     let pool = data::pool(case.entry, case.batch)?;
+    // As in training: the data are on the card before the first step.
+    let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
     let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
-    let device = model.network().device();
-    let mut training = Training::new(model.network(), case.executor, private, case.batch);
+    let network = model.network().clone().to_device(&device);
+    let mut training = Training::new(&network, case.executor, private, case.batch);
     memory::settle();
     let before = memory::resident();
-    let (mut seconds, mut cpu_seconds) = (Vec::new(), Vec::new());
-    let mut loss = f64::NAN;
-    for i in 0..case.warmup + case.steps {
-        let (clock, cpu) = (Instant::now(), cpu_time());
-        loss = training.step(&pool[i % pool.len()])?.unwrap_or(f64::NAN);
-        if i >= case.warmup {
-            seconds.push(clock.elapsed().as_secs_f64());
-            cpu_seconds.extend(cpu_time().zip(cpu).map(|(after, before)| after - before));
+    let mut run = |from: usize, steps: usize| -> Result<f64> {
+        let mut loss = None;
+        for i in from..from + steps {
+            loss = Some(training.step(&pool[i % pool.len()])?);
         }
+        wait(&device)?;
+        Ok(loss.and_then(|release| release.mean_loss()).unwrap_or(f64::NAN))
+    };
+    let mut loss = run(0, case.warmup)?;
+    let (mut seconds, mut cpu_seconds) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    while done < case.steps {
+        let steps = in_a_row(case.place).min(case.steps - done);
+        let (clock, cpu) = (Instant::now(), cpu_time());
+        loss = run(case.warmup + done, steps)?;
+        seconds.push(clock.elapsed().as_secs_f64() / steps as f64);
+        let spent = cpu_time().zip(cpu).map(|(after, before)| after - before);
+        cpu_seconds.extend(spent.map(|spent| spent / steps as f64));
+        done += steps;
     }
     if !loss.is_finite() {
         let what = format!("{} after {} steps: loss = {loss}", model.name(), case.steps);
         return Err(Error::new(ErrorKind::Model, what, "such a step is not worth measuring"));
     }
+    let peak = memory::peak().zip(before).filter(|_| case.place == Place::Cpu);
     Ok(Measured {
         seconds,
         cpu_seconds,
-        peak_mb: memory::peak().zip(before).map(|(peak, before)| (peak - before).max(0.0)),
+        peak_mb: peak.map(|(peak, before)| (peak - before).max(0.0)),
         held_mb: (4 * (features + model.parameters())) as f64 / f64::from(1 << 20),
         parameters: model.parameters(),
-        device: if device == Device::flex() { "cpu".into() } else { format!("{device:?}") },
+        device: case.place.to_string(),
         loss,
+    })
+}
+
+/// Steps between two looks at the clock. A card works on while the next steps are prepared, as in
+/// training: waiting for it after each would be measured too.
+fn in_a_row(place: Place) -> usize {
+    if place == Place::Cpu { 1 } else { 5 }
+}
+
+/// Until the device has done all that it was told.
+pub(super) fn wait(device: &Device) -> Result<()> {
+    device.sync().map_err(|e| {
+        Error::new(ErrorKind::Model, format!("the device {device:?}"), format!("failed: {e}"))
+            .fix("see `doctor`; a smaller --batch needs less memory")
     })
 }
 
@@ -86,6 +114,7 @@ pub fn ask<T: DeserializeOwned>(case: &Case, mode: Mode) -> Result<T> {
         |name: &str, value: &dyn std::fmt::Display| [format!("--{name}"), value.to_string()];
     let settings = [
         setting("models", &case.entry.name),
+        setting("device", &case.place),
         setting("batch", &case.batch),
         setting("threads", &case.threads),
         setting("steps", &case.steps),

@@ -224,6 +224,8 @@ fn median(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use epsilab::device::Place;
+
     use super::super::step::Executor;
     use super::super::zoo::ZOO;
     use super::*;
@@ -239,6 +241,7 @@ mod tests {
     fn rows_stand_under_their_heading_and_say_private_over_non_private() {
         let case = Case {
             entry: &ZOO[0],
+            place: Place::Cpu,
             batch: 256,
             threads: 2,
             steps: 3,

@@ -3,14 +3,15 @@
 
 use std::time::Instant;
 
+use epsilab::burn::module::Module;
 use epsilab::burn::optim::{ModuleOptimizer, SgdConfig};
-use epsilab::engine::{self, Batch, Best, ClipRule, GaussianNoise, PerExample, Taps};
+use epsilab::engine::{self, Batch, ClipRule, GaussianNoise, PerExample};
 use epsilab::mask::{Dropping, RandomMask, Selector};
 use epsilab::nn::Network;
 use epsilab::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::child::cpu_time;
+use super::child::{cpu_time, wait};
 use super::step::{CLIP, Executor, LEARNING_RATE, NOISE_MULTIPLIER};
 use super::{Case, data};
 
@@ -47,10 +48,7 @@ struct Training {
 
 impl Training {
     fn new(network: &Network, executor: Executor, selector: Selector) -> Self {
-        let executor: Box<dyn PerExample> = match executor {
-            Executor::Best => Box::new(Best::default()),
-            Executor::Taps => Box::new(Taps::default()),
-        };
+        let executor = executor.per_example();
         let (noise, optimizer) = (GaussianNoise::new([7; 32]), SgdConfig::new().init());
         Self { network: network.clone(), selector, executor, noise, optimizer }
     }
@@ -78,13 +76,14 @@ impl Training {
 
 /// Steps that leave out this share of each weight tensor.
 pub fn measure(case: &Case, rate: f64) -> Result<Steps> {
-    let model = case.entry.model()?;
+    let (model, device) = (case.entry.model()?, case.place.checked()?.device());
+    let network = model.network().clone().to_device(&device);
     let pool = data::pool(case.entry, case.batch)?;
     let mask = RandomMask::prune(rate).seed(1).mask(&model)?;
     let rounds = case.warmup + case.steps;
     let training = |mask, dropping| {
         let selector = Selector::new(mask, dropping, rounds as u64, [5; 32]);
-        Training::new(model.network(), case.executor, selector)
+        Training::new(&network, case.executor, selector)
     };
     let mut each = [
         training(None, None),
@@ -100,6 +99,7 @@ pub fn measure(case: &Case, rate: f64) -> Result<Steps> {
             let which = (round + turn) % each.len();
             let (clock, cpu) = (Instant::now(), cpu_time());
             each[which].step(batch)?;
+            wait(&device)?;
             let (seconds, cpu_after) = (clock.elapsed().as_secs_f64(), cpu_time());
             let Steps { full, masked, random, smallest } = &mut steps;
             if round >= case.warmup {

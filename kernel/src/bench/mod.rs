@@ -4,6 +4,7 @@
 //! started again, see [`child`]), so that memory is that of one model and one mode, and the pools
 //! of threads have the size that was asked for.
 
+mod check;
 mod child;
 mod data;
 mod figures;
@@ -12,6 +13,9 @@ mod memory;
 mod step;
 mod zoo;
 
+use std::process::ExitCode;
+
+use epsilab::device::Place;
 use epsilab::{Error, Result};
 
 use crate::stdout;
@@ -26,9 +30,12 @@ const LARGEST_BATCH: usize = 1 << 20;
 /// Measure training steps, private and not, of the models of the zoo.
 #[derive(clap::Args, Clone, Debug)]
 pub struct BenchArgs {
-    /// Models, separated by commas; all if not given
+    /// Models, separated by commas; all but the largest if not given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub models: Vec<String>,
+    /// Where to compute: cpu, cuda, cuda:1 (the second card), wgpu
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub device: String,
     /// Examples in a batch; the customary number of each model if not given
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
@@ -44,6 +51,9 @@ pub struct BenchArgs {
     /// Also measure private steps that leave out this share of each weight tensor
     #[arg(long, value_name = "RATE")]
     pub masked: Option<f64>,
+    /// Measure nothing: see whether the device computes what the CPU does (exit code 1 if not)
+    #[arg(long, conflicts_with_all = ["masked", "measure"])]
+    pub check: bool,
     /// Print a JSON list on stdout and nothing else
     #[arg(long)]
     pub json: bool,
@@ -59,6 +69,7 @@ pub struct BenchArgs {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     entry: &'static Entry,
+    place: Place,
     batch: usize,
     threads: usize,
     steps: usize,
@@ -67,34 +78,42 @@ struct Case {
     masked: Option<f64>,
 }
 
-/// Runs `bench`.
+/// Runs `bench`: exit code 0, or 1 if a check found a difference.
 ///
 /// # Errors
-/// `Setting` for an unknown model or a number out of range, before anything is measured; whatever
-/// a measured step says.
-pub fn bench(args: &BenchArgs) -> Result<()> {
+/// `Setting` for an unknown model, a device that isn't there or a number out of range, before
+/// anything is measured; whatever a measured step says.
+pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
     let cases = cases(args)?;
-    if let Some(mode) = args.measure {
-        return cases.iter().try_for_each(|case| child::serve(case, mode));
+    if args.check {
+        return check::run(&cases, args.json);
     }
+    let measured = match args.measure {
+        Some(mode) => cases.iter().try_for_each(|case| child::serve(case, mode)),
+        None => measure(args, &cases),
+    };
+    measured.map(|()| ExitCode::SUCCESS)
+}
+
+fn measure(args: &BenchArgs, cases: &[Case]) -> Result<()> {
     let mut all = Vec::new();
     if !args.json {
-        stdout::print(&figures::heading(&cases))?;
+        stdout::print(&figures::heading(cases))?;
     }
-    for case in &cases {
+    for case in cases {
         let (without, with) =
             (child::ask(case, Mode::NonPrivate)?, child::ask(case, Mode::Private)?);
         let masked = case.masked.map(|_| child::ask(case, Mode::Masked)).transpose()?;
         let figures = Figures::new(case, &without, &with, masked.as_ref());
         if !args.json {
             // At once: who interrupts keeps what is measured.
-            stdout::print(&figures.row(&cases))?;
+            stdout::print(&figures.row(cases))?;
         }
         all.push(figures);
     }
     match args.json {
         true => stdout::print(&figures::json(&all)),
-        false => stdout::print(&figures::legend(&cases)),
+        false => stdout::print(&figures::legend(cases)),
     }
 }
 
@@ -116,12 +135,14 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
         let why = "it is the share of coordinates that is left out: from 0 to below 1";
         return Err(Error::setting("--masked", rate, why));
     }
+    let place = args.device.parse::<Place>()?.checked()?;
     let entries: Vec<&Entry> = match args.models.as_slice() {
-        [] => ZOO.iter().collect(),
+        [] => ZOO.iter().filter(|entry| !entry.large).collect(),
         names => names.iter().map(|name| zoo::find(name)).collect::<Result<_>>()?,
     };
     let case = |entry: &'static Entry| Case {
         entry,
+        place,
         batch: args.batch.unwrap_or(entry.batch),
         threads: args.threads,
         steps: args.steps,

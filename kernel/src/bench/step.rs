@@ -2,7 +2,7 @@
 
 use epsilab::Result;
 use epsilab::burn::optim::{ModuleOptimizer, SgdConfig};
-use epsilab::engine::{self, Batch, ClipRule, ClippedSum, PerExample, Taps, Weights};
+use epsilab::engine::{self, Batch, Best, ClipRule, ClippedSum, PerExample, Taps, Weights};
 use epsilab::methods::dp_sgd::GaussianSum;
 use epsilab::methods::non_private::MeanGradient;
 use epsilab::methods::{Mechanism, Privacy, Release};
@@ -54,7 +54,16 @@ impl Executor {
         }
     }
 
-    fn mechanism(self, private: bool, batch: usize) -> Box<dyn Mechanism> {
+    /// Gradients alone.
+    pub fn per_example(self) -> Box<dyn PerExample> {
+        match self {
+            Self::Best => Box::new(Best::default()),
+            Self::Taps => Box::new(Taps::default()),
+        }
+    }
+
+    /// A whole method, on batches that are expected to have this many examples.
+    pub fn mechanism(self, private: bool, batch: usize) -> Box<dyn Mechanism> {
         let delta = Delta(1e-5);
         let clip = ClipRule::flat(CLIP);
         let privacy = Privacy { clip, noise_multiplier: NOISE_MULTIPLIER, delta, target: None };
@@ -87,13 +96,12 @@ impl<E: PerExample> Mechanism for By<E> {
     ) -> Result<Release> {
         let rule = if self.sum.is_some() { ClipRule::flat(CLIP) } else { ClipRule::unclipped() };
         let clipped: ClippedSum = self.executor.weighted_sum(network, batch, &rule, selected)?;
-        let loss = clipped.mean_loss();
         let mut gradient = clipped.sum;
         match &mut self.sum {
             Some(sum) => gradient = sum.privatise(gradient, selected)?,
             None => gradient.scale(1.0 / self.batch as f64),
         }
-        Ok(Release { gradient, loss })
+        Ok(Release { gradient, losses: clipped.losses })
     }
 }
 
@@ -110,12 +118,13 @@ impl Training {
         Self { network: network.clone(), mechanism, optimizer: SgdConfig::new().init() }
     }
 
-    /// Norms, clipping, sum, noise and update: the loss of the batch before it.
-    pub fn step(&mut self, batch: &Batch) -> Result<Option<f64>> {
+    /// Norms, clipping, sum, noise and update: what was released of the batch. A card is not
+    /// waited for, unless one looks at it.
+    pub fn step(&mut self, batch: &Batch) -> Result<Release> {
         let release = self.mechanism.release(&self.network, batch, None)?;
         self.network =
             engine::step(&mut self.optimizer, LEARNING_RATE, &self.network, &release.gradient);
-        Ok(release.loss)
+        Ok(release)
     }
 }
 
@@ -130,7 +139,7 @@ mod tests {
         let (model, pool) = (entry.model().unwrap(), data::pool(entry, 16).unwrap());
         let after = |executor, private| {
             let mut training = Training::new(model.network(), executor, private, 16);
-            let loss = training.step(&pool[0]).unwrap().unwrap();
+            let loss = training.step(&pool[0]).unwrap().mean_loss().unwrap();
             assert!((1.5..3.5).contains(&loss), "{loss}");
             let values = training.network.values();
             values.into_iter().flat_map(|(_, values)| values).collect::<Vec<f32>>()

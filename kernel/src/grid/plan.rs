@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use epsilab::data::Dataset;
+use epsilab::device::Place;
 use epsilab::grid::{Grid, GridMethod, MaskKind};
 use epsilab::mask::DroppingRule;
 use epsilab::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer};
@@ -97,7 +98,8 @@ pub struct Plan {
     /// Use only the first N test examples
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     test: Option<i64>,
-    /// Where to compute: only cpu today [default: cpu]
+    /// Where to train: cpu, cuda, cuda:1, wgpu [default: EPSILAB_DEVICE, else a CUDA card if one
+    /// works, else cpu]
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
 }
@@ -193,10 +195,10 @@ impl Plan {
 
     /// The grid: everything but data and models.
     pub fn grid(&self) -> Result<Grid> {
-        let device = self.device.as_deref().unwrap_or("cpu");
-        if device != "cpu" {
-            return Err(Error::setting("--device", device, "only the cpu trains privately today")
-                .fix("leave it out, or say cpu"));
+        // Before anything is trained: each run would be refused in the same words.
+        match self.device.as_deref() {
+            Some(name) => name.parse::<Place>()?.check()?,
+            None => Place::best().map(|_| ())?,
         }
         for (name, examples) in [("--train", self.train), ("--test", self.test)] {
             if count::<usize>(name, examples)? == Some(0) {
@@ -260,6 +262,9 @@ impl Plan {
                 }
                 if let Some(rate) = rate {
                     method = method.learning_rate(rate);
+                }
+                if let Some(device) = &self.device {
+                    method = method.device(device);
                 }
                 method
             }};
@@ -352,7 +357,8 @@ mod tests {
     #[test]
     fn what_cannot_be_run_is_refused() {
         for (text, words) in [
-            (r#"{"device": "cuda"}"#, "only the cpu"),
+            (r#"{"device": "gpu"}"#, "no device has this name"),
+            (r#"{"device": "cuda:4711"}"#, "can't be used"),
             (r#"{"mask": "snap"}"#, "synflow"),
             (r#"{"method": "sgd"}"#, "dp-ssgd"),
             (r#"{"method": []}"#, "no runs"),

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-use super::place::{BUILD_FLAGS, Place};
+use super::place::{BUILD_FLAGS, CARDS, Place};
 use super::toolchain::{Toolchain, tail};
 
 /// A finished build.
@@ -54,7 +54,8 @@ fn cargo(place: &Place, toolchain: &Toolchain) -> Command {
 /// Cargo fails.
 pub fn metadata(place: &Place, toolchain: &Toolchain) -> Result<Value> {
     let out = cargo(place, toolchain)
-        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform"])
+        .args(["metadata", "--format-version", "1", "--locked", "--features", CARDS])
+        .arg("--filter-platform")
         .arg(place.triple.as_deref().unwrap_or(&toolchain.host))
         .output()
         .map_err(|e| Error::io(format!("starting {}", toolchain.cargo.display()), &e))?;
@@ -76,7 +77,8 @@ pub fn build(
 ) -> Result<Built> {
     let mut command = cargo(place, toolchain);
     command.args(["rustc", "-p", "epsilab-kernel", "--lib", "--crate-type", "dylib", "--locked"]);
-    command.args(["--profile", &place.profile, "--message-format", "json-render-diagnostics"]);
+    command.args(["--features", CARDS, "--profile", &place.profile]);
+    command.args(["--message-format", "json-render-diagnostics"]);
     if let Some(triple) = &place.triple {
         command.args(["--target", triple]);
     }

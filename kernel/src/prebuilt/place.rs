@@ -11,6 +11,14 @@ use super::toolchain::Toolchain;
 /// The flags this binary was compiled with, as cargo encodes them.
 pub const BUILD_FLAGS: &str = env!("EPSILAB_BUILD_RUSTFLAGS");
 
+/// The features for cards it was compiled with, as cargo takes them: cells are to have the same.
+pub const CARDS: &str = match (cfg!(feature = "cuda"), cfg!(feature = "wgpu")) {
+    (false, false) => "",
+    (true, false) => "cuda",
+    (false, true) => "wgpu",
+    (true, true) => "cuda,wgpu",
+};
+
 /// How this binary was built: the dylib has to be built the same way, or Burn is compiled again.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -95,7 +103,7 @@ impl Place {
         files.sort();
         let mut hash = Sha256::new();
         let shape = (&self.workspace, &self.profile, &self.triple);
-        hash.update(format!("{LAYOUT}{shape:?}{toolchain:?}{BUILD_FLAGS}"));
+        hash.update(format!("{LAYOUT}{shape:?}{toolchain:?}{BUILD_FLAGS}{CARDS}"));
         for file in files {
             let text = std::fs::read(&file)
                 .map_err(|e| Error::io(format!("reading {}", file.display()), &e))?;

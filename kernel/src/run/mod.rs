@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use epsilab::device::{Place, VARIABLE};
 use epsilab::{Error, ErrorKind, Result};
 use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyStatus};
 
@@ -23,6 +24,7 @@ use stop::Stop;
 
 /// The variable by which cells learn the profile.
 const PROFILE: &str = "EPSILAB_PROFILE";
+
 /// Execute a notebook and write the executed notebook and an HTML page.
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
@@ -35,6 +37,10 @@ pub struct RunArgs {
     /// How much the notebook does (default: the environment's EPSILAB_PROFILE).
     #[arg(long)]
     pub profile: Option<Profile>,
+    /// Where cells train: cpu, cuda, cuda:1, wgpu (default: the environment's EPSILAB_DEVICE, else a
+    /// CUDA card if one works, else cpu).
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
     /// Stop if one cell takes longer than this many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
@@ -87,14 +93,20 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let profile = Profile::choose(args.profile)?;
     let mut notebook = Notebook::read(&args.notebook)?;
     let targets = Targets::choose(&args.notebook, args.out.as_deref())?;
-    eprintln!("profile: {}", profile.name());
+    let place = match &args.device {
+        Some(name) => name.parse::<Place>()?.checked()?,
+        None => Place::best()?,
+    };
+    eprintln!("profile: {}, device: {}", profile.name(), place.describe());
     prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
     // The child watches the thread that started it: everything stays on this one.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Error::io("starting the runner", &e))?;
-    let executing = execute(&mut notebook, &targets.folder, profile, args.timeout);
+    let place = place.to_string();
+    let said = [(PROFILE, profile.name()), (VARIABLE, place.as_str())];
+    let executing = execute(&mut notebook, &targets.folder, &said, args.timeout);
     let Executed { halt, started } = runtime.block_on(executing)?;
     if let (Some(halt), false) = (&halt, started) {
         // Nothing to keep, and results of an earlier run may lie there.
@@ -169,14 +181,14 @@ struct Executed {
 async fn execute(
     notebook: &mut Notebook,
     folder: &Path,
-    profile: Profile,
+    said: &[(&str, &str)],
     timeout: Option<u64>,
 ) -> Result<Executed> {
     let mut stop = Stop::listen();
     let cells = notebook.code();
     let mut outputs = Outputs::new(cells.len());
     let mut session = tokio::select! {
-        session = Session::start(folder, profile.name()) => session?,
+        session = Session::start(folder, said) => session?,
         () = stop.asked() => {
             return Ok(Executed { halt: Some(Halt::Interrupted), started: false });
         }

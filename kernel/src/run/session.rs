@@ -20,7 +20,6 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::PROFILE;
 use super::outputs::Outputs;
 use super::stop::Stop;
 use crate::temp::TempFolder;
@@ -64,17 +63,17 @@ enum Heard {
 }
 
 impl Session {
-    /// Starts a kernel that works in `folder`; `profile` is handed to the cells.
+    /// Starts a kernel that works in `folder`; the variables of `said` are handed to the cells.
     ///
     /// # Errors
     /// The kernel can't be started or ends before it answers.
-    pub async fn start(folder: &Path, profile: &str) -> Result<Self> {
+    pub async fn start(folder: &Path, said: &[(&str, &str)]) -> Result<Self> {
         let private = TempFolder::new(&std::env::temp_dir(), "run")
             .map_err(|e| Error::io("making a private temporary folder", &e))?;
         let info = connection_info().await?;
         let connection = private.path().join("connection.json");
         write_private(&connection, &serde_json::to_string(&info).unwrap_or_default())?;
-        let mut child = spawn(&connection, private.path(), folder, profile)?;
+        let mut child = spawn(&connection, private.path(), folder, said)?;
         let connected = tokio::select! {
             connected = timeout(START, connect(&info)) => match connected {
                 Ok(connected) => connected.map_err(protocol),
@@ -359,7 +358,7 @@ fn log_of(private: &Path) -> PathBuf {
     private.join("kernel.log")
 }
 
-fn spawn(connection: &Path, private: &Path, folder: &Path, profile: &str) -> Result<Child> {
+fn spawn(connection: &Path, private: &Path, folder: &Path, said: &[(&str, &str)]) -> Result<Child> {
     let starting = |e: &std::io::Error| Error::io("starting the kernel", e);
     let exe = std::env::current_exe().map_err(|e| starting(&e))?;
     let log = std::fs::File::create(log_of(private)).map_err(|e| starting(&e))?;
@@ -370,7 +369,7 @@ fn spawn(connection: &Path, private: &Path, folder: &Path, profile: &str) -> Res
         .arg("-f")
         .arg(connection)
         .current_dir(folder)
-        .env(PROFILE, profile)
+        .envs(said.iter().copied())
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(log_too)

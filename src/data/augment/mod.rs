@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use burn::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn::{below, chance};
 use super::examples::{Examples, shape_text};
+use crate::device::kernels;
 use crate::{Error, ErrorKind, Result};
 
 /// Random flips and crops of images, `copies` versions of each.
@@ -136,6 +138,40 @@ impl Augment {
                 }
             });
         Ok((features, labels))
+    }
+
+    /// The versions that [`batch`](Self::batch) makes, made where the images are: of
+    /// `[ids, features]`, `[ids x copies, features]`. What happens to each version is drawn on the
+    /// host and taken there, so that all devices see the same versions.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(crate) fn versions(
+        &self,
+        images: Tensor<2>,
+        shape: &[usize],
+        ids: &[u32],
+        [seed, step]: [u64; 2],
+    ) -> Result<Tensor<2>> {
+        self.check(shape)?;
+        let shape = match *shape {
+            [channels, height, width] => [channels, height, width],
+            // What is no image is only repeated.
+            _ => [1, 1, shape.iter().product()],
+        };
+        Ok(kernels::versions(images, shape, &self.choices(ids, seed, step), self.copies))
+    }
+
+    /// What happens to every version of these examples, copy after copy: how many rows down and
+    /// columns to the right it begins, and 1 if it is flipped.
+    fn choices(&self, ids: &[u32], seed: u64, step: u64) -> Vec<[i32; 3]> {
+        let of = |&id: &u32| (0..self.copies as u32).map(move |copy| (id, copy));
+        let versions: Vec<(u32, u32)> = ids.iter().flat_map(of).collect();
+        let number = |(id, copy)| {
+            let Choice { down, right, flip } = self.choose(seed, step, id, copy);
+            [down as i32, right as i32, i32::from(flip)]
+        };
+        versions.into_par_iter().map(number).collect()
     }
 
     /// What happens to one version. Each has a random stream of its own.

@@ -116,6 +116,34 @@ fn one_unchanged_copy_is_the_data_itself() {
     assert_eq!(Augment::default().batch(&data, &[], 3, 4).unwrap(), (vec![], vec![]));
 }
 
+/// The versions made on the device and those made on the host.
+fn both_ways(augment: Augment, data: &Examples, ids: &[u32]) -> [Vec<f32>; 2] {
+    let mut plain = Vec::new();
+    data.gather(ids, &mut plain).unwrap();
+    let plain = TensorData::new(plain, [ids.len(), data.shape().iter().product()]);
+    let plain = Tensor::from_data(plain, &Device::flex());
+    let made = augment.versions(plain, data.shape(), ids, [3, 4]).unwrap();
+    [made.into_data().try_into_vec().unwrap(), augment.batch(data, ids, 3, 4).unwrap().0]
+}
+
+#[test]
+fn devices_see_the_versions_that_the_host_sees() {
+    let data = images(9, 2);
+    let augments = [
+        Augment::new().copies(5).flip().crop(4),
+        Augment::new().copies(3).crop(1),
+        Augment::new().copies(2).flip(),
+        Augment::new().copies(2),
+    ];
+    for augment in augments {
+        let [made, expected] = both_ways(augment, &data, &[7, 0, 8, 3]);
+        assert_eq!(made, expected, "{augment}");
+    }
+    let text = sentences_with(5, 0, 1).unwrap();
+    let [made, expected] = both_ways(Augment::new().copies(3), text.train(), &[4, 2]);
+    assert_eq!(made, expected);
+}
+
 #[test]
 fn texts_and_tables_are_refused_and_so_are_settings_out_of_range() {
     let text = sentences_with(5, 0, 1).unwrap();

@@ -9,8 +9,8 @@ use super::op::{How, Sparse};
 use super::pass::{Sums, Workspace};
 use super::plan::{Ask, Own, Plan, Weighted};
 use crate::Result;
+use crate::device::host::Host;
 use crate::engine::{Batch, ClippedSum, Gradients, Weights};
-use crate::nn::host::Host;
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, workers};
 
@@ -154,7 +154,7 @@ impl State {
             }
         }
         let sum = self.unload(&plan, network, &sums, sparse);
-        Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - ids.len() })
+        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
     }
 
     /// Adds up the segments' sums in their order; those of sparse layers as full tables.

@@ -1,21 +1,14 @@
 //! Gaussian noise from a cryptographic generator.
 
-mod box_muller;
-
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
 use std::fmt;
 
-use super::{Gradients, Weights};
+use super::{Gradient, Gradients, Weights};
+use crate::device::Numbers;
+use crate::device::kernels::stream::{BLOCK, CHUNK, Stream};
 use crate::{Error, ErrorKind, Result};
-use box_muller::{BLOCK, BLOCK_BYTES, normals};
 
-/// Values made from one piece of the stream, a multiple of [`BLOCK`].
-const CHUNK: usize = 2048;
-
-/// Random bytes that a piece takes.
-const BYTES: usize = CHUNK / BLOCK * BLOCK_BYTES;
+mod card;
 
 /// Pieces that are made on the calling thread: waking others would take longer.
 const FEW: usize = 24;
@@ -40,6 +33,11 @@ const DRAWS: usize = 4;
 /// Floating-point numbers are not real numbers: which results are possible at all depends a
 /// little on what was noised (Mironov, 2012; Jin et al., arXiv:2112.05307, break PyTorch's
 /// generator that way). Rounding to f32 hides most of it here; see [`secure`](Self::secure).
+///
+/// Numbers on a card get their noise there, of the same words, without being copied. The formula is
+/// then computed in f32: each value lies within 1e-5 of a standard deviation of what the CPU adds,
+/// an error that no accountant knows of, and fewer values are possible, so the attacks above have
+/// less to search. Who fears them takes [`secure`](Self::secure), or the CPU.
 #[derive(Clone)]
 pub struct GaussianNoise {
     seed: [u8; 32],
@@ -65,6 +63,9 @@ impl GaussianNoise {
     /// sine and cosine of one pair add up to a single term, and no two values share more than two
     /// pairs: each draw is shifted against the one before (which is what throwing the first draw
     /// away is for, where they come one at a time).
+    ///
+    /// For numbers on a card the noise is drawn on the host and copied there: the construction
+    /// wants f64, which not every card has. It is rounded to f32 once more then, before the sum.
     ///
     /// It does NOT defend against: a sum whose rounding depends on the order of examples (its
     /// sensitivity is C only up to about 1e-7 of the sum's length), the finite tail, whoever
@@ -103,12 +104,14 @@ impl GaussianNoise {
     /// On a weighted sum made with these weights and `std = rule.noise_std(noise_multiplier)` this
     /// is the Gaussian mechanism with that noise multiplier, if the weights were fixed without a
     /// look at the batch: selected coordinates change by at most C in L2 norm (a weight of one or
-    /// more never makes a norm smaller), and the others are zero for every batch.
+    /// more never makes a norm smaller), and the others are zero for every batch. On a card nobody
+    /// looks whether they are (a step would wait for it): there they are made exactly zero, by
+    /// selection, whatever they were.
     ///
     /// # Errors
     /// If `std` is negative or not finite, the weights belong to other parameters, a weight lies
     /// between 0 and 1 (it would let the sum change by more than C), or a coordinate of weight zero
-    /// is not zero (it would be released without noise). Nothing is changed then.
+    /// is not zero on the host (it would be released without noise). Nothing is changed then.
     pub fn add_to_selected(
         &mut self,
         gradients: &mut Gradients,
@@ -136,10 +139,16 @@ impl GaussianNoise {
             // Passed over, but counted: the noise of a coordinate doesn't depend on the others.
             let first = chunk;
             chunk += entry.values.len().div_ceil(CHUNK) as u64;
+            if let Some(device) = entry.values.device() {
+                let values = entry.values.tensor(&device);
+                let selected = weights.map(|weights| (weights, index));
+                entry.values = Numbers::of(self.noised(values, first, std, selected));
+                continue;
+            }
             if weights.is_some_and(|weights| weights.is_zero(index)) {
                 continue;
             }
-            let weights = weights.map(|weights| weights.entries()[index].values.as_slice());
+            let weights = weights.map(|weights| &weights.entries()[index].values[..]);
             for (i, values) in entry.values.chunks_mut(CHUNK).enumerate() {
                 let weights = weights.map(|weights| &weights[i * CHUNK..]);
                 pieces.push((first + i as u64, values, weights));
@@ -187,13 +196,7 @@ impl GaussianNoise {
 
     /// Standard normal values from one piece of the current step's stream.
     fn draw(&self, piece: u64, len: usize, out: &mut [f64; CHUNK]) {
-        let mut rng = ChaCha20Rng::from_seed(self.seed);
-        rng.set_stream(self.step);
-        rng.set_word_pos(u128::from(piece) * (BYTES / 4) as u128);
-        let mut bytes = [0; BYTES];
-        let bytes = &mut bytes[..len.div_ceil(BLOCK) * BLOCK_BYTES];
-        rng.fill_bytes(bytes);
-        normals(bytes, out);
+        Stream { seed: self.seed, step: self.step }.draw(piece, len, out);
     }
 }
 
@@ -210,12 +213,16 @@ fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
         let why = "which coordinates get noise would be left to chance";
         return Err(Error::new(ErrorKind::Model, what, why).fix("make both from one network"));
     }
-    for (weights, sum) in weights.entries().iter().zip(&sum.entries) {
+    // What lies on a card is not looked at: weights know this of themselves.
+    let away = |entry: &Gradient| entry.values.device().is_some();
+    if let Some(weight) = weights.between().filter(|_| sum.entries.iter().any(away)) {
+        return Err(too_small(weight));
+    }
+    let pairs = weights.entries().iter().zip(&sum.entries);
+    for (weights, sum) in pairs.filter(|(_, sum)| !away(sum)) {
         let Some((weight, value)) = unprotected(&weights.values, &sum.values) else { continue };
         if weight > 0.0 {
-            let why = "the weighted norm is clipped, so here the sum may change by more than C";
-            return Err(Error::setting("weight", weight, why)
-                .fix("choose the selected coordinates by zeros and ones"));
+            return Err(too_small(weight));
         }
         let what = format!("a sum of {value} at a coordinate of weight 0 in {}", sum.path);
         let why = "it would be released without noise";
@@ -223,6 +230,12 @@ fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
             .fix("make the sum with PerExample::weighted_sum and the same weights"));
     }
     Ok(())
+}
+
+/// A weight between 0 and 1.
+fn too_small(weight: f32) -> Error {
+    let why = "the weighted norm is clipped, so here the sum may change by more than C";
+    Error::setting("weight", weight, why).fix("choose the selected coordinates by zeros and ones")
 }
 
 /// The first weight between 0 and 1, or of 0 beside a number that is not, and that number.

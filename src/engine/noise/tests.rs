@@ -12,7 +12,7 @@ fn zeros(sizes: &[usize]) -> Gradients {
         path: n.to_string(),
         id: ParamId::new(),
         shape: vec![n],
-        values: vec![0.0; n],
+        values: vec![0.0; n].into(),
     };
     Gradients { entries: sizes.iter().map(entry).collect() }
 }
@@ -20,7 +20,7 @@ fn zeros(sizes: &[usize]) -> Gradients {
 fn sample(n: usize, std: f64) -> Vec<f32> {
     let mut gradients = zeros(&[n]);
     GaussianNoise::new(SEED).add_to(&mut gradients, std).unwrap();
-    gradients.entries.remove(0).values
+    gradients.entries[0].values.to_vec()
 }
 
 /// Kolmogorov and Smirnov's test at level 1e-3, and a two-sided bound of 4 standard errors on
@@ -158,7 +158,7 @@ fn a_scale_that_is_no_scale_is_refused() {
 fn secure_sample(n: usize) -> Vec<f32> {
     let mut gradients = zeros(&[n]);
     GaussianNoise::new(SEED).secure().add_to(&mut gradients, 1.0).unwrap();
-    gradients.entries.remove(0).values
+    gradients.entries[0].values.to_vec()
 }
 
 #[test]

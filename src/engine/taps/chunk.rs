@@ -9,8 +9,8 @@ use super::metric::Metric;
 use super::recorder::Recorder;
 use super::site::{Wanted, forms};
 use crate::Result;
+use crate::device::host::values;
 use crate::engine::{Batch, ClipRule};
-use crate::nn::host::values;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Value};
 
@@ -53,19 +53,34 @@ impl Job<'_> {
     pub(super) fn run(&self, ids: &[usize]) -> Result<Chunk> {
         let (n, copies, device) = (ids.len(), self.batch.copies(), &self.device);
         let (features, labels) = self.batch.gather(ids);
-        let mut tape = Recorder::new(self.batch, ids);
         let x = Value::new(features, n * copies, self.batch.shape(), device);
-        let logits = self.network.forward(x, &mut tape);
-        tape.check(n * copies)?;
-        let losses = cross_entropy(logits, &labels).reshape([n, copies]).mean_dim(1).reshape([n]);
-        // The sum, never the mean: an example's gradient must not know how many others there are.
-        let grads = losses.clone().sum().backward();
-        let forms = forms(tape.listen(grads), copies, &self.wanted);
-        let (norms, losses) = self.norms(&forms, losses.inner());
+        let (forms, losses) = self.listen(x, &labels, Recorder::new(self.batch, ids))?;
+        let (norms, losses) = self.norms(&forms, losses);
         let factors: Vec<f32> = norms.iter().map(|&norm| self.rule.factor(norm)).collect();
         let factors = Tensor::<1>::from_data(factors.as_slice(), device);
         let sum = forms.into_iter().map(|(entry, form)| (entry, form.sum(&factors))).collect();
         Ok(Chunk { sum, norms, losses })
+    }
+
+    /// Forward and backward: a form for each parameter with a part in the loss, and the losses,
+    /// `[examples]`. There is one label for each row of `x`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(super) fn listen(
+        &self,
+        x: Value,
+        labels: &[u32],
+        mut tape: Recorder,
+    ) -> Result<(BTreeMap<usize, Form>, Tensor<1>)> {
+        let copies = self.batch.copies();
+        let n = labels.len() / copies;
+        let logits = self.network.forward(x, &mut tape);
+        tape.check(n * copies)?;
+        let losses = cross_entropy(logits, labels).reshape([n, copies]).mean_dim(1).reshape([n]);
+        // The sum, never the mean: an example's gradient must not know how many others there are.
+        let grads = losses.clone().sum().backward();
+        Ok((forms(tape.listen(grads), copies, &self.wanted), losses.inner()))
     }
 
     /// Norms over all parameters, and losses, in one transfer to the host; in two for a chunk

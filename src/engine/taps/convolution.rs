@@ -4,9 +4,10 @@ use burn::prelude::*;
 use burn::tensor::module::unfold4d;
 use burn::tensor::ops::{PadMode, UnfoldOptions};
 
-use crate::nn::host::Host;
+use super::site::Way;
+use crate::device::host::Host;
 use crate::nn::kernels::product::{Matrix, Store, product};
-use crate::nn::{Guard, Standardisation, Window};
+use crate::nn::{Guard, Precision, Standardisation, Window};
 
 /// Gradients by the weight that was used, `[examples, channels out, patch]`; rows of `input` and
 /// `gradient` are copies of examples, `copies` of each.
@@ -16,7 +17,11 @@ pub(super) fn instances(
     input: Tensor<4>,
     gradient: Tensor<4>,
     copies: usize,
+    way: Way,
 ) -> Tensor<3> {
+    if let Way::Card(precision) = way {
+        return on_device(window, groups, input, gradient, copies, precision);
+    }
     // Burn's CPU backend unfolds value by value, often by way of a convolution: the lab's own
     // kernels are several times as fast. This is the only place that knows the host.
     match (Host::shared(input.clone()), Host::shared(gradient.clone())) {
@@ -24,14 +29,14 @@ pub(super) fn instances(
             let [rows, channels, ..] = gradient.dims();
             let (images, gradients) = (images.slice(), gradients.slice());
             let sizes = [rows / copies, copies, channels, groups];
-            on_host(window, sizes, images, gradients, &gradient.device())
+            by_hand(window, sizes, images, gradients, &gradient.device())
         }
-        _ => on_device(window, groups, input, gradient, copies),
+        _ => on_device(window, groups, input, gradient, copies, Precision::F32),
     }
 }
 
 /// One product per example, copy and group: the copies add up in place.
-fn on_host(
+fn by_hand(
     window: Window,
     [n, copies, channels, groups]: [usize; 4],
     images: &[f32],
@@ -67,7 +72,10 @@ fn on_device(
     input: Tensor<4>,
     gradient: Tensor<4>,
     copies: usize,
+    precision: Precision,
 ) -> Tensor<3> {
+    // Before they are unfolded: half the numbers to write and to read.
+    let (input, gradient) = (precision.factor(input), precision.factor(gradient));
     let [rows, channels, ..] = gradient.dims();
     let Window { kernel, stride, padding: [vertical, horizontal], dilation, .. } = window;
     // Padding first: Burn unfolds images without padding and holes by views alone.
@@ -79,7 +87,7 @@ fn on_device(
     let (patch, positions) = (window.patch() / groups, window.positions());
     let patches = patches.reshape([rows * groups, patch, positions]);
     let gradient = gradient.reshape([rows * groups, channels / groups, positions]);
-    let each = gradient.matmul(patches.swap_dims(1, 2));
+    let each = precision.product(gradient.matmul(patches.swap_dims(1, 2)));
     each.reshape([rows / copies, copies, channels * patch]).sum_dim(1).reshape([
         rows / copies,
         channels,
@@ -124,7 +132,7 @@ pub(super) fn pull_back(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::host::values;
+    use crate::device::host::values;
 
     fn numbers<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let n: usize = shape.iter().product();
@@ -144,8 +152,10 @@ mod tests {
             let window = Window { channels: 4, size: [6, 7], kernel, stride, padding, dilation };
             let [rows, columns] = window.output().unwrap();
             let (input, gradient) = (numbers([6, 4, 6, 7]), numbers([6, 8, rows, columns]));
-            let host = instances(window, groups, input.clone(), gradient.clone(), copies);
-            let device = on_device(window, groups, input, gradient, copies);
+            let host =
+                instances(window, groups, input.clone(), gradient.clone(), copies, Way::Host);
+            let device =
+                instances(window, groups, input, gradient, copies, Way::Card(Precision::F32));
             assert_eq!(host.dims(), device.dims());
             for (a, b) in values(host).iter().zip(values(device)) {
                 assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{a} {b}");

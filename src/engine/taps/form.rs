@@ -8,6 +8,9 @@ use super::metric::Metric;
 
 /// The smallest normal f32.
 const TINY: f32 = f32::MIN_POSITIVE;
+/// What large numbers are divided by: some cards make 0 of anything over more than 2^126. What
+/// is left is below 35, and its square is harmless.
+const HUGE: f32 = 1e37;
 
 #[allow(clippy::large_enum_variant)] // A handful exist at a time.
 pub(super) enum Form {
@@ -54,18 +57,11 @@ impl Form {
                 };
                 norm_of_rows(weighted, careful)
             }
-            Self::Outer { input, gradient } => outer_norms(input, gradient, metric),
+            Self::Outer { input, gradient } => {
+                outer_norms(input, gradient, metric, |a, b| a.matmul(b))
+            }
             Self::Table { tokens, rows, count, .. } => {
-                // A row of the table is count x the row of each of its `count` places: √count
-                // for each of them, and the squares over its places add up to the row's.
-                let [n, places, features] = rows.dims();
-                let mut rows = rows.clone() * count.clone().sqrt();
-                if let Some(root) = metric.root() {
-                    let table = root.clone().reshape([root.dims()[0] / features, features]);
-                    let tokens = tokens.clone().reshape([n * places]).int();
-                    rows = rows * table.select(0, tokens).reshape([n, places, features]);
-                }
-                norm_of_rows(rows.flatten(1, 2), careful)
+                norm_of_rows(table_as_rows(tokens, rows, count, metric), careful)
             }
         }
     }
@@ -114,13 +110,32 @@ impl Form {
     }
 }
 
+/// What has the norms of tables in its rows, `[examples, places x features]`.
+pub(super) fn table_as_rows(
+    tokens: &Tensor<2>,
+    rows: &Tensor<3>,
+    count: &Tensor<3>,
+    metric: &Metric,
+) -> Tensor<2> {
+    // A row of the table is count x the row of each of its `count` places: √count for each of
+    // them, and the squares over its places add up to the row's.
+    let [n, places, features] = rows.dims();
+    let mut rows = rows.clone() * count.clone().sqrt();
+    if let Some(root) = metric.root() {
+        let table = root.clone().reshape([root.dims()[0] / features, features]);
+        let tokens = tokens.clone().reshape([n * places]).int();
+        rows = rows * table.select(0, tokens).reshape([n, places, features]);
+    }
+    rows.flatten(1, 2)
+}
+
 fn flat(x: Tensor<2>) -> Tensor<1> {
     x.flatten(0, 1)
 }
 
-/// The largest absolute value of each row, at least [`TINY`], `[rows, 1]`.
+/// The largest absolute value of each row, from [`TINY`] to [`HUGE`], `[rows, 1]`.
 fn scale_of_rows(x: &Tensor<2>) -> Tensor<2> {
-    x.clone().abs().max_dim(1).clamp_min(TINY)
+    x.clone().abs().max_dim(1).clamp(TINY, HUGE)
 }
 
 fn squares_of_rows(x: Tensor<2>) -> Tensor<2> {
@@ -140,14 +155,19 @@ fn norm_of_rows(x: Tensor<2>, careful: bool) -> Tensor<1> {
 /// ‖a gᵀ‖ = ‖a‖ ‖g‖ (Goodfellow, 2015, arXiv:1510.01799), each found carefully: a large input times
 /// a small gradient must not vanish in the square of either. With weights,
 /// Σⱼ gⱼ² Σᵢ wᵢⱼ aᵢ².
-fn outer_norms(input: &Tensor<2>, gradient: &Tensor<2>, metric: &Metric) -> Tensor<1> {
+pub(super) fn outer_norms(
+    input: &Tensor<2>,
+    gradient: &Tensor<2>,
+    metric: &Metric,
+    product: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2>,
+) -> Tensor<1> {
     let Some(share) = metric.share() else {
         return norm_of_rows(input.clone(), true) * norm_of_rows(gradient.clone(), true);
     };
     let ([n, inputs], [_, outputs]) = (input.dims(), gradient.dims());
     let (a_scale, g_scale) = (scale_of_rows(input), scale_of_rows(gradient));
     let (a, g) = (input.clone() / a_scale.clone(), gradient.clone() / g_scale.clone());
-    let weighted = (a.clone() * a).matmul(share.clone().reshape([inputs, outputs]));
+    let weighted = product(a.clone() * a, share.clone().reshape([inputs, outputs]));
     // The largest coordinate may have weight 0, and the squares of those that count may vanish
     // beside it: what can be lost that way is added, so that no norm is too small. It amounts to
     // about 1e-19 of the product of the largest input and the largest gradient.

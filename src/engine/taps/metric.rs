@@ -2,7 +2,7 @@
 
 use burn::prelude::*;
 
-use crate::engine::Weights;
+use crate::engine::{Gradient, Weights};
 
 /// How the coordinates of one parameter enter the norm.
 pub(super) struct Metric {
@@ -18,18 +18,39 @@ impl Metric {
         let Some(weights) = weights else {
             return (0..entries).map(|_| Self { scale: 1.0, shares: None }).collect();
         };
-        let of = |values: &[f32]| {
-            let largest = values.iter().copied().fold(0.0, f32::max);
-            let scale = f64::from(largest).sqrt();
-            if values.iter().all(|&w| w == largest) {
-                return Self { scale, shares: None };
+        weights.entries().iter().map(|entry| Self::of(&entry.values, device)).collect()
+    }
+
+    /// The same without a look at weights that live on a device: they are taken for what they
+    /// are there, and the largest for about 1. Only whether all are zero must be known.
+    pub(super) fn all_on_card(
+        weights: Option<&Weights>,
+        entries: usize,
+        device: &Device,
+    ) -> Vec<Self> {
+        let Some(weights) = weights else { return Self::all(None, entries, device) };
+        let of = |(entry, weight): (usize, &Gradient)| match weight.values.device() {
+            _ if weights.is_zero(entry) => Self { scale: 0.0, shares: None },
+            None => Self::of(&weight.values, device),
+            Some(_) => {
+                let share = weight.values.tensor(device);
+                let root = share.clone().sqrt();
+                Self { scale: 1.0, shares: Some((share, root)) }
             }
-            let shares: Vec<f32> = values.iter().map(|w| w / largest).collect();
-            let roots: Vec<f32> = shares.iter().map(|w| w.sqrt()).collect();
-            let tensor = |values: Vec<f32>| Tensor::<1>::from_data(values.as_slice(), device);
-            Self { scale, shares: Some((tensor(shares), tensor(roots))) }
         };
-        weights.entries().iter().map(|entry| of(&entry.values)).collect()
+        weights.entries().iter().enumerate().map(of).collect()
+    }
+
+    fn of(values: &[f32], device: &Device) -> Self {
+        let largest = values.iter().copied().fold(0.0, f32::max);
+        let scale = f64::from(largest).sqrt();
+        if values.iter().all(|&w| w == largest) {
+            return Self { scale, shares: None };
+        }
+        let shares: Vec<f32> = values.iter().map(|w| w / largest).collect();
+        let roots: Vec<f32> = shares.iter().map(|w| w.sqrt()).collect();
+        let tensor = |values: Vec<f32>| Tensor::<1>::from_data(values.as_slice(), device);
+        Self { scale, shares: Some((tensor(shares), tensor(roots))) }
     }
 
     /// Whether no coordinate counts: the parameter is left out altogether.

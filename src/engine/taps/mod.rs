@@ -1,7 +1,9 @@
 //! The tensor executor: one backward pass per chunk of examples, on any device.
 
+mod card;
 mod chunk;
 mod convolution;
+mod dropouts;
 mod form;
 mod metric;
 mod probe;
@@ -11,15 +13,17 @@ mod site;
 use std::collections::BTreeMap;
 
 use burn::prelude::*;
+use burn::tensor::FloatDType;
 
 use super::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
-use crate::Result;
-use crate::nn::host::values;
-use crate::nn::{Network, workers};
+use crate::device::host::values;
+use crate::nn::{Network, Precision, workers};
+use crate::{Error, ErrorKind, Result};
+use card::{Cut, Fitting, Plain, Work};
 use chunk::{Chunk, Job};
 use metric::Metric;
 use probe::Probe;
-use site::Wanted;
+use site::{Wanted, Way};
 
 /// Per-example gradients by taps: one forward and one backward pass per chunk of examples, in
 /// which Burn computes gradients by activations only. What each map with parameters saw gives the
@@ -32,9 +36,34 @@ use site::Wanted;
 /// and instances of one chunk per core, never batch x parameters.
 ///
 /// The result does not depend on the number of threads: chunks are summed in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// On a card nothing is copied to the host: the sum, the norms and the losses stay on the device,
+/// and one chunk after the other is as large as its memory allows
+/// ([`device::room`](crate::device::room)). Convolutions and maps of sequences keep chunk x
+/// parameters numbers there. If memory runs out all the same, the batch is done again in chunks of
+/// half the size; that is found out, and the host waits for it, only when a network or a clearly
+/// larger batch is seen for the first time. So hold on to one executor for a whole training.
+///
+/// # Guarantee
+/// As [`PerExample`], with two differences on a card. An example that is left out adds exact zeros
+/// and changes no other example's share, but it keeps its place in the chunks: the order of the
+/// additions, and with it the last bits of the sum, may differ from those of the batch without it.
+/// And a card may compute chunks of different sizes in different precision, so that one example more
+/// changes what the others' gradients are, by their rounding; chunks that are
+/// [`steady`](Self::steady), which training uses, do not.
+/// Its tensor cores may round the factors of products (to TF32, or to bf16 if asked for), which
+/// changes what a gradient is; norms are taken in f32 of the numbers that are added up, in f32 too,
+/// so that no share is longer than the bound. A coordinate of weight 0 that is not finite may leave its example in:
+/// it adds what the others make it add.
+#[derive(Debug, Default)]
 pub struct Taps {
     chunk: Option<usize>,
+    /// Goes the way of a card on the CPU too: for tests, and for the sums of a card made by hand.
+    card: bool,
+    precision: Precision,
+    cut: Cut,
+    clipped: Fitting,
+    plain: Fitting,
 }
 
 impl Taps {
@@ -42,8 +71,69 @@ impl Taps {
     /// and activations if not given. It changes speed and memory, and the sums by f32 rounding
     /// only.
     pub fn with_chunk(self, examples: usize) -> Self {
-        Self { chunk: Some(examples.max(1)) }
+        Self { chunk: Some(examples.max(1)), ..self }
     }
+
+    /// Works as on a card wherever the network is: everything stays on the device, nothing is
+    /// looked at. Slower than the usual way on the CPU.
+    pub fn as_on_a_card(self) -> Self {
+        Self { card: true, ..self }
+    }
+
+    /// On a card, works in passes of one size, as batches of so many examples need them: with it, no
+    /// example's share depends on how many others there are, for a card chooses by the shapes how it
+    /// computes, and how it rounds. Smaller batches are filled up with rows that don't count.
+    pub fn steady(self, examples: usize) -> Self {
+        Self { cut: Cut::Steady(examples), ..self }
+    }
+
+    /// In which numbers large products are computed on a card. Nothing changes on the CPU.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    fn goes_by_card(&self, network: &Network) -> bool {
+        self.card || network.device() != Device::flex()
+    }
+
+    fn checked_precision(&self, device: &Device) -> Result<Precision> {
+        let there = device.supports_dtype(FloatDType::BF16);
+        if self.precision.is_default() || there {
+            return Ok(self.precision);
+        }
+        let why = "its numbers have no such type";
+        Err(Error::new(ErrorKind::Device, "bf16 was asked for on a card without it", why)
+            .fix("leave out .precision(…), for f32"))
+    }
+
+    fn on_card(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        rule: &ClipRule,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        let (work, device) = work(network, batch);
+        let metrics = Metric::all_on_card(weights, work.parameters.len(), &device);
+        let way = Way::Card(self.checked_precision(&device)?);
+        let wanted = Wanted::new(&work.parameters, way, |entry| metrics[entry].is_zero());
+        let job = Job { network, device, batch, rule, metrics, wanted };
+        let estimate = || match self.chunk {
+            Some(chunk) => Ok(chunk),
+            None => Probe::of(network).chunk(batch.copies(), &job.device),
+        };
+        let cut = self.cut;
+        self.clipped.run(work, (cut, batch.len()), estimate, |size, look| {
+            card::sum(&job, network.parameters(), batch, &job.device, (cut, size), look)
+        })
+    }
+}
+
+/// What is to be done, and where.
+fn work(network: &Network, batch: &Batch) -> (Work, Device) {
+    let device = network.device();
+    let (parameters, copies) = (network.parameters(), batch.copies());
+    (Work { parameters, copies, device: device.clone() }, device)
 }
 
 /// One pass over the examples `rows`; norms and losses in their order.
@@ -73,15 +163,18 @@ impl PerExample for Taps {
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
         super::check(network, batch, rule, weights)?;
+        if self.goes_by_card(network) {
+            return self.on_card(network, batch, rule, weights);
+        }
         let (parameters, device) = (network.parameters(), network.device());
         let metrics = Metric::all(weights, parameters.len(), &device);
-        let wanted = Wanted::new(&parameters, |entry| metrics[entry].is_zero());
+        let wanted = Wanted::new(&parameters, Way::Host, |entry| metrics[entry].is_zero());
         let job = Job { network, device, batch, rule, metrics, wanted };
         let mut rows = batch.finite();
         let chunk = match self.chunk {
             Some(chunk) => chunk,
             None if rows.is_empty() => 1,
-            None => Probe::of(network).chunk(batch.copies(), &job.device),
+            None => Probe::of(network).chunk(batch.copies(), &job.device)?,
         };
         // An example with finite features can still have a gradient that overflows. It is then
         // taken out and all is done again, so that the others fall into the very chunks, and
@@ -102,12 +195,30 @@ impl PerExample for Taps {
         }
         let mut sum = Gradients::zeros_like(network);
         for (entry, share) in pass.sum {
-            sum.entries[entry].values = values(share);
+            sum.entries[entry].values = values(share).into();
         }
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        Ok(ClippedSum { sum, norms, losses, non_finite: batch.len() - rows.len() })
+        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
+    }
+
+    fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
+        if !self.goes_by_card(network) {
+            return self.clipped_sum(network, batch, &ClipRule::unclipped());
+        }
+        super::check(network, batch, &ClipRule::unclipped(), None)?;
+        let (work, device) = work(network, batch);
+        let estimate = || match self.chunk {
+            Some(chunk) => Ok(chunk),
+            None => Probe::of(network).plain_chunk(batch.copies(), &device),
+        };
+        let precision = self.checked_precision(&device)?;
+        let pass = Plain { network: network.tracked(), batch, precision };
+        let cut = self.cut;
+        self.plain.run(work, (cut, batch.len()), estimate, |size, look| {
+            card::sum(&pass, network.parameters(), batch, &device, (cut, size), look)
+        })
     }
 
     fn how(&self, network: &Network) -> Vec<&'static str> {

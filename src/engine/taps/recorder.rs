@@ -3,15 +3,16 @@
 use burn::prelude::*;
 use burn::tensor::Gradients;
 
+use super::dropouts::Dropouts;
+use crate::device::Numbers;
 use crate::engine::{Batch, tap};
-use crate::nn::{Site, Tape, Value};
+use crate::nn::{Precision, Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// Taps the output of every map with parameters, keeps its input, and hands out dropout masks.
 pub(super) struct Recorder<'a> {
-    batch: &'a Batch,
-    rows: Vec<usize>,
-    dropouts: usize,
+    dropouts: Dropouts<'a>,
+    own_kernels: bool,
     calls: Vec<Call>,
     shared: Vec<(usize, Site, Value)>,
 }
@@ -34,8 +35,14 @@ pub(super) struct Record {
 impl<'a> Recorder<'a> {
     /// A tape for the examples `ids` of the batch.
     pub(super) fn new(batch: &'a Batch, ids: &[usize]) -> Self {
-        let rows = batch.rows(ids);
-        Self { batch, rows, dropouts: 0, calls: Vec::new(), shared: Vec::new() }
+        let (calls, shared) = (Vec::new(), Vec::new());
+        Self { dropouts: Dropouts::new(batch, ids), own_kernels: true, calls, shared }
+    }
+
+    /// As a card has to do: without the lab's own kernels for the CPU, with masks made on the device.
+    pub(super) fn on(self, device: &Device, precision: Precision) -> Self {
+        let dropouts = self.dropouts.on(device).precise(precision);
+        Self { own_kernels: false, dropouts, ..self }
     }
 
     /// Sites with the sizes of their inputs and outputs, without any gradient.
@@ -127,14 +134,15 @@ impl Tape for Recorder<'_> {
         self.shared.push((place, site, input.detached()));
     }
 
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
-        let layer = self.dropouts;
-        self.dropouts += 1;
-        let mut mask = vec![0.0; shape.iter().product()];
-        let each = (mask.len() / self.rows.len().max(1)).max(1);
-        for (mask, &row) in mask.chunks_mut(each).zip(&self.rows) {
-            self.batch.dropout_mask(row, layer, rate, mask);
-        }
-        Some(mask)
+    fn own_kernels(&self) -> bool {
+        self.own_kernels
+    }
+
+    fn precision(&self) -> Precision {
+        self.dropouts.precision()
+    }
+
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
+        self.dropouts.dropout(rate, shape)
     }
 }

@@ -8,21 +8,54 @@ use burn::prelude::*;
 use super::convolution;
 use super::form::Form;
 use super::recorder::Record;
-use crate::nn::{Parameter, Site, Value};
+use crate::nn::{Parameter, Precision, Site, Value};
 
-/// The parameters that are asked for, by Burn's id: the number of the entry and its shape.
-pub(super) struct Wanted(BTreeMap<ParamId, (usize, Vec<usize>)>);
+/// What is asked of the sites.
+pub(super) struct Wanted {
+    /// The parameters, by Burn's id: the number of the entry and its shape.
+    parameters: BTreeMap<ParamId, (usize, Vec<usize>)>,
+    way: Way,
+}
+
+/// How instances are formed.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Way {
+    /// By the lab's own kernels for the CPU, where there are some.
+    Host,
+    /// By tensor operations, on products of such numbers.
+    Card(Precision),
+}
+
+impl Way {
+    /// Of the numbers in products.
+    pub(super) fn precision(self) -> Precision {
+        match self {
+            Self::Host => Precision::F32,
+            Self::Card(precision) => precision,
+        }
+    }
+}
 
 impl Wanted {
     /// All parameters but those that are left out.
-    pub(super) fn new(parameters: &[Parameter], left_out: impl Fn(usize) -> bool) -> Self {
+    pub(super) fn new(
+        parameters: &[Parameter],
+        way: Way,
+        left_out: impl Fn(usize) -> bool,
+    ) -> Self {
         let each = parameters.iter().enumerate().filter(|&(entry, _)| !left_out(entry));
-        Self(each.map(|(entry, p)| (p.id, (entry, p.shape.clone()))).collect())
+        let parameters = each.map(|(entry, p)| (p.id, (entry, p.shape.clone()))).collect();
+        Self { parameters, way }
+    }
+
+    /// In which numbers products are computed.
+    pub(super) fn precision(&self) -> Precision {
+        self.way.precision()
     }
 
     /// The number of a parameter's entry.
     pub(super) fn entry(&self, id: ParamId) -> Option<usize> {
-        self.0.get(&id).map(|(entry, _)| *entry)
+        self.parameters.get(&id).map(|(entry, _)| *entry)
     }
 }
 
@@ -54,7 +87,8 @@ fn of_site(record: Record, copies: usize, wanted: &Wanted) -> Vec<(usize, Form)>
     match site {
         Site::Linear { weight, bias } => {
             let (input, gradient) = (places(input, copies), places(gradient, copies));
-            add(Some(weight), &|| product(&input, &gradient));
+            let precision = wanted.way.precision();
+            add(Some(weight), &|| product(&input, &gradient, precision));
             add(bias, &|| over_places(gradient.clone()));
         }
         Site::Conv2d { window, groups, weight, bias, standardised } => {
@@ -63,7 +97,7 @@ fn of_site(record: Record, copies: usize, wanted: &Wanted) -> Vec<(usize, Form)>
             let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.as_ref());
             let gain = gain.map(|(id, _)| *id);
             if [Some(weight), gain].iter().flatten().any(|id| wanted.entry(*id).is_some()) {
-                let g = convolution::instances(window, groups, input, gradient, copies);
+                let g = convolution::instances(window, groups, input, gradient, copies, wanted.way);
                 let (g, by_gain) = match standardised {
                     Some((rule, raw, gain)) => {
                         let gain = gain.map(|(_, values)| values);
@@ -87,7 +121,7 @@ fn of_site(record: Record, copies: usize, wanted: &Wanted) -> Vec<(usize, Form)>
             let [rows, steps] = input.clone().flat().dims();
             let tokens = input.flat().reshape([rows / copies, copies * steps]);
             let gradient = places(gradient, copies);
-            let vocabulary = wanted.0.get(&weight).map_or(0, |(_, shape)| shape[0]);
+            let vocabulary = wanted.parameters.get(&weight).map_or(0, |(_, shape)| shape[0]);
             add(Some(weight), &|| Form::table(tokens.clone(), gradient.clone(), vocabulary));
         }
     }
@@ -129,7 +163,7 @@ fn over_places(x: Tensor<3>) -> Form {
 }
 
 /// Σ over the places of inputᵀ · gradient: what the weight of a linear map sees.
-fn product(input: &Tensor<3>, gradient: &Tensor<3>) -> Form {
+fn product(input: &Tensor<3>, gradient: &Tensor<3>, precision: Precision) -> Form {
     let ([n, places, inputs], [_, _, outputs]) = (input.dims(), gradient.dims());
     let (input, gradient) = (input.clone(), gradient.clone());
     if places == 1 {
@@ -138,5 +172,5 @@ fn product(input: &Tensor<3>, gradient: &Tensor<3>) -> Form {
             gradient: gradient.reshape([n, outputs]),
         };
     }
-    Form::Instance(input.swap_dims(1, 2).matmul(gradient).flatten(1, 2))
+    Form::Instance(precision.matmul(input.swap_dims(1, 2), gradient).flatten(1, 2))
 }

@@ -20,7 +20,7 @@ fn a_huge_input_with_a_tiny_gradient_is_clipped_all_the_same() {
         Taps::default().weighted_sum(&network, &batch, &rule, weights).unwrap().sum.l2_norm()
     };
     let mut mask = Gradients::zeros_like(&network);
-    mask.entries[0].values = vec![0.0, 1.0];
+    mask.entries[0].values = vec![0.0, 1.0].into();
     let mask = Weights::new(&network, mask).unwrap();
     for weights in [None, Some(&mask)] {
         assert!(share(1.0, weights) > 1e-5, "the example has something to clip");
@@ -40,7 +40,7 @@ fn instances_beyond_the_squares_of_f32_have_their_norms() {
         let network = network.unwrap();
         let batch = Batch::with_copies(vec![scale, 0.5 * scale], &[1], vec![0], 2).unwrap();
         let mut mask = Gradients::zeros_like(&network);
-        mask.entries[0].values = vec![1.0, 1.0];
+        mask.entries[0].values = vec![1.0, 1.0].into();
         let mask = Weights::new(&network, mask).unwrap();
         let rule = ClipRule::flat(f64::from(scale) / 100.0);
         let fast = Taps::default().weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap();

@@ -196,9 +196,10 @@ impl DpSnip {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// The recipe as part of a run, whose seed counts.
-    pub(crate) fn within_a_run(self) -> Self {
-        Self { seed: None, ..self }
+    /// The recipe as part of a run, whose seed counts: a mask of a seeded run is one of a study,
+    /// wherever it is used later.
+    pub(crate) fn within_a_run(self, seed: Option<u64>) -> Self {
+        Self { seed, ..self }
     }
 
     /// Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) with noise on all weights that can be pruned, which the second part

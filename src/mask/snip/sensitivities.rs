@@ -49,7 +49,7 @@ impl Sensitivities {
         let parameters = network.values();
         let mut total: Vec<Vec<f64>> =
             parameters.iter().map(|(_, values)| vec![0.0; values.len()]).collect();
-        let executor = Best::default();
+        let executor = Best::default().steady(chunk);
         let ids: Vec<u32> = (0..examples.len() as u32).collect();
         for ids in ids.chunks(chunk) {
             let batch = Batch::of(examples, ids)?.seed(dropout);
@@ -103,6 +103,14 @@ pub(crate) fn check(model: &Model, examples: &Examples) -> Result<()> {
         let what = format!("the model {} has no weights to prune", model.name());
         let why = "only parameters of two or more dimensions are scored";
         return Err(Error::new(ErrorKind::Model, what, why).fix("train it without a mask"));
+    }
+    // The scores weigh gradients by squared parameters.
+    let squared = |w: &f32| (w * w).is_finite();
+    if let Some((wild, _)) = network.values().iter().find(|(_, values)| !values.iter().all(squared))
+    {
+        let what = format!("the parameter {} of the model {}", wild.path, model.name());
+        let why = "it holds a number whose square no f32 can hold";
+        return Err(Error::new(ErrorKind::Model, what, why).fix("start from smaller parameters"));
     }
     if examples.is_empty() {
         let why = "the scores are sums over examples";

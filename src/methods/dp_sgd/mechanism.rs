@@ -1,9 +1,9 @@
 //! What one step of DP-SGD releases: the clipped sum, noised, over the expected batch size.
 
 use crate::Result;
-use crate::engine::{Batch, Best, GaussianNoise, Gradients, PerExample, Weights};
+use crate::engine::{Batch, Best, GaussianNoise, Gradients, PerExample, Weights, usual};
 use crate::methods::{Mechanism, Plan, Privacy, Release};
-use crate::nn::Network;
+use crate::nn::{Network, Precision};
 
 /// The Gaussian mechanism on a sum of clipped per-example gradients.
 ///
@@ -27,8 +27,13 @@ impl GaussianSum {
             privacy: privacy.clone(),
             expected_batch_size: expected_batch_size as f64,
             noise: GaussianNoise::new(noise_seed),
-            executor: Best::default(),
+            executor: Best::default().steady(usual(expected_batch_size)),
         }
+    }
+
+    /// With products in such numbers on a card.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { executor: self.executor.precision(precision), ..self }
     }
 
     /// Noises a clipped sum and divides it by the expected batch size.
@@ -60,12 +65,13 @@ impl Mechanism for GaussianSum {
     ) -> Result<Release> {
         let clip = &self.privacy.clip;
         let clipped = self.executor.weighted_sum(network, batch, clip, selected)?;
-        let loss = clipped.mean_loss();
-        Ok(Release { gradient: self.privatise(clipped.sum, selected)?, loss })
+        let gradient = self.privatise(clipped.sum, selected)?;
+        Ok(Release { gradient, losses: clipped.losses })
     }
 }
 
 /// The mechanism of a private plan.
 pub(crate) fn of(plan: &Plan, privacy: &Privacy, noise_seed: [u8; 32]) -> Box<dyn Mechanism> {
-    Box::new(GaussianSum::new(privacy, plan.expected_batch_size(), noise_seed))
+    let sum = GaussianSum::new(privacy, plan.expected_batch_size(), noise_seed);
+    Box::new(sum.precision(plan.precision()))
 }

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use burn::prelude::*;
+
 use crate::Result;
 use crate::data::Dataset;
 use crate::engine::Weights;
-use crate::mask::{Mask, PrePrune, Selector, Touched, snip_check};
+use crate::mask::{Mask, PrePrune, Recorder, Selector, Touched, snip_check};
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
 
 /// Randomness of the coordinates of one run. Only the noise has to be secret.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct MaskSeeds {
     /// For the choice of a random mask.
     pub mask: u64,
@@ -34,7 +36,7 @@ pub(crate) struct Coordinates {
     mask: Option<Mask>,
     trained: Option<Weights>,
     selector: Selector,
-    touched: Option<Touched>,
+    touched: Option<Recorder>,
     step: u64,
 }
 
@@ -88,7 +90,7 @@ impl Coordinates {
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) => {
                 let seeds = (seeds.noise, seeds.dropout);
-                Some(recipe.within_a_run().release(
+                Some(recipe.within_a_run(plan.seed()).release(
                     model,
                     data.train(),
                     seeds,
@@ -101,7 +103,7 @@ impl Coordinates {
         let trained = mask.as_ref().map(|mask| mask.weights(model.network())).transpose()?;
         let dropping = sparsity.and_then(|sparsity| sparsity.dropping);
         let selector = Selector::new(mask.as_ref(), dropping, plan.steps(), seeds.dropping);
-        let touched = dropping.map(|_| Touched::new(plan.steps()));
+        let touched = dropping.map(|_| Recorder::new(plan.steps()));
         Ok(Self { mask, trained, selector, touched, step: 0 })
     }
 
@@ -117,11 +119,16 @@ impl Coordinates {
         }
     }
 
-    /// The coordinates of the next step, at the network it starts from; `None` for all.
+    /// The coordinates of the next step, at the network it starts from; `None` for all. What the
+    /// step needs of masks is brought to where the network is, once.
     ///
     /// # Errors
     /// As [`Selector::next`].
     pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
+        let device = network.device();
+        if device != Device::flex() {
+            self.trained = self.trained.take().map(|trained| trained.on(&device));
+        }
         let selected = self.selector.next(network)?;
         if let (Some(touched), Some(selected)) = (&mut self.touched, &selected) {
             touched.record(self.step, selected);
@@ -137,6 +144,6 @@ impl Coordinates {
 
     /// The mask of the run and where its steps were, for the record.
     pub fn into_record(self) -> (Option<Mask>, Option<Touched>) {
-        (self.mask, self.touched)
+        (self.mask, self.touched.map(Recorder::finish))
     }
 }

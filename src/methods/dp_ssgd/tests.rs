@@ -1,6 +1,6 @@
 use super::*;
 use crate::data::{self, Dataset};
-use crate::engine::{Batch, ClipRule, Gradients, PerExample, Taps, Weights};
+use crate::engine::{Batch, ClipRule, Gradients, Oracle, PerExample, Taps, Weights};
 use crate::mask::{
     Covered, Dropping, Kept, MagnitudeMask, Mask, RandomMask, Selector, assumptions,
 };
@@ -43,6 +43,13 @@ fn select(model: &Model, mask: Option<&Mask>, dropping: Dropping) -> Weights {
     (*selector.next(model.network()).unwrap().unwrap()).clone()
 }
 
+/// The mechanism of steps with an expected batch size of 16.
+fn mechanism(clip: f64, noise_multiplier: f64) -> GaussianSum {
+    let clip = ClipRule::flat(clip);
+    let privacy = Privacy { clip, noise_multiplier, delta: Delta(1e-5), target: None };
+    GaussianSum::new(&privacy, 16, SEED)
+}
+
 fn settings() -> DpSsgd {
     DpSsgd::new().noise_multiplier(1.0).clip(0.25).batch_size(10).steps(4)
 }
@@ -54,15 +61,8 @@ fn noise_falls_on_the_selected_coordinates_and_on_no_other() {
     let mask = RandomMask::keep(0.6).seed(2).mask(&model).unwrap();
     let selected = select(&model, Some(&mask), Dropping::random(0.5));
     let count = flags(&selected).into_iter().filter(|&selected| selected).count();
-    let privacy = Privacy {
-        clip: ClipRule::flat(0.5),
-        noise_multiplier: 2.0,
-        delta: Delta(1e-5),
-        target: None,
-    };
-    let mut mechanism = GaussianSum::new(&privacy, 16, SEED);
     let empty = batch(&data, &[]);
-    let release = mechanism.release(model.network(), &empty, Some(&selected)).unwrap();
+    let release = mechanism(0.5, 2.0).release(model.network(), &empty, Some(&selected)).unwrap();
     let noise = flat(&release.gradient);
     let noisy = noise.iter().filter(|&&v| v != 0.0).count();
     assert_eq!(noisy, count, "one noisy number per selected coordinate");
@@ -113,6 +113,27 @@ fn one_example_moves_the_selected_sum_by_at_most_the_clip_norm() {
     assert!(right.iter().filter(|&&by| by > 0.99 * clip).count() > 30, "{right:?}");
     assert!(moved(&late).iter().all(|&by| by < 0.9 * clip), "the norm is of selected coordinates");
     assert!(flags(&selected).iter().zip(sum(&all)).all(|(&selected, v)| selected || v == 0.0));
+}
+
+#[test]
+fn a_step_releases_the_sum_that_is_clipped_by_the_selected_norm() {
+    let data = small();
+    let model = model(&data);
+    let network = model.network();
+    let selected = select(&model, None, Dropping::random(0.7));
+    let all = batch(&data, &(0..40).collect::<Vec<u32>>());
+    let released = mechanism(0.25, 1e-9).release(network, &all, Some(&selected)).unwrap().gradient;
+    let rule = ClipRule::flat(0.25);
+    let right = Oracle.weighted_sum(network, &all, &rule, Some(&selected)).unwrap().sum;
+    // Norm and clip over all coordinates, the selection taken afterwards.
+    let mut late = Oracle.clipped_sum(network, &all, &rule).unwrap().sum;
+    selected.select(&mut late);
+    let off = |sum: &Gradients| {
+        let apart = flat(sum).into_iter().zip(flat(&released)).map(|(sum, r)| sum - 16.0 * r);
+        (sum_of_squares(apart) / sum_of_squares(flat(sum))).sqrt()
+    };
+    assert!(off(&right) < 1e-4, "{}", off(&right));
+    assert!(off(&late) > 0.1, "the wrong version is told from the right one: {}", off(&late));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What one step without privacy uses: the gradient as it is.
 
 use crate::Result;
-use crate::engine::{Batch, Best, PerExample, Weights};
+use crate::engine::{Batch, Best, PerExample, Weights, usual};
 use crate::methods::{Mechanism, Release};
-use crate::nn::Network;
+use crate::nn::{Network, Precision};
 
 /// The plain gradient, divided by the expected batch size like the private ones.
 ///
@@ -17,7 +17,13 @@ pub struct MeanGradient {
 impl MeanGradient {
     /// For batches of this expected size.
     pub fn new(expected_batch_size: usize) -> Self {
-        Self { expected_batch_size: expected_batch_size as f64, executor: Best::default() }
+        let executor = Best::default().steady(usual(expected_batch_size));
+        Self { expected_batch_size: expected_batch_size as f64, executor }
+    }
+
+    /// With products in such numbers on a card.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { executor: self.executor.precision(precision), ..self }
     }
 }
 
@@ -29,12 +35,11 @@ impl Mechanism for MeanGradient {
         selected: Option<&Weights>,
     ) -> Result<Release> {
         let all = self.executor.plain_sum(network, batch)?;
-        let loss = all.mean_loss();
         let mut gradient = all.sum;
         if let Some(selected) = selected {
             selected.select(&mut gradient);
         }
         gradient.scale(1.0 / self.expected_batch_size);
-        Ok(Release { gradient, loss })
+        Ok(Release { gradient, losses: all.losses })
     }
 }

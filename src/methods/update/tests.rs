@@ -1,5 +1,9 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::data;
+use crate::device::Numbers;
+use crate::engine::Gradient;
 use crate::mask::{Dropping, RandomMask, Selector};
 use crate::nn::{Model, models};
 
@@ -92,6 +96,27 @@ fn coordinates_that_are_not_touched_keep_their_bits_with_every_optimizer() {
 }
 
 #[test]
+fn a_gradient_at_a_frozen_coordinate_does_not_move_it() {
+    // No release has one there, but the mask must hold whatever comes.
+    let model = model();
+    let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
+    let trained = mask.weights(model.network()).unwrap();
+    let g = gradient(model.network(), 0, None);
+    let before = numbers(model.network());
+    for optimizer in OPTIMIZERS {
+        for state in [StateOfDropped::Lazy, StateOfDropped::Zeros] {
+            let mut update = Update::Selected(Selected::new(optimizer, state));
+            let next = update.step(0.05, model.network(), &g, Some(&trained), Some(&trained));
+            let after = numbers(&next);
+            for (i, trained) in flags(&trained).into_iter().enumerate() {
+                let moved = before[i].to_bits() != after[i].to_bits();
+                assert_eq!(moved, trained, "{optimizer} {state:?} {i}");
+            }
+        }
+    }
+}
+
+#[test]
 fn burns_own_optimizer_moves_dropped_coordinates() {
     // Why there is an optimizer of our own: the wrong version is told from the right one.
     let model = model();
@@ -139,4 +164,117 @@ fn adam_corrects_by_each_coordinates_own_updates() {
     assert!((lazy - 0.01).abs() < 1e-5, "{lazy}");
     let zeros = first_update(StateOfDropped::Zeros);
     assert!((zeros - 0.01).abs() > 1e-4, "a common count of steps must be told: {zeros}");
+}
+
+fn away(gradient: &Gradients) -> Gradients {
+    let mut away = gradient.clone();
+    for entry in &mut away.entries {
+        entry.values = Numbers::of(entry.values.tensor(&Device::flex()));
+    }
+    away
+}
+
+/// A mask, a selection for every step, and the steps of an optimizer with them.
+fn follow(
+    optimizer: Optimizer,
+    state: StateOfDropped,
+    mut place: impl FnMut(u32, &Gradients) -> Gradients,
+) -> (Vec<Network>, Vec<Arc<Weights>>) {
+    let model = model();
+    let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
+    let trained = mask.weights(model.network()).unwrap();
+    let mut selector = Selector::new(Some(&mask), Some(Dropping::random(0.5)), 50, [1; 32]);
+    let mut update = Update::Selected(Selected::new(optimizer, state));
+    let (mut networks, mut selections) = (vec![model.network().clone()], Vec::new());
+    for step in 0..50 {
+        let network = &networks[step as usize];
+        let selected = selector.next(network).unwrap().unwrap();
+        let g = place(step, &gradient(network, step, Some(&selected)));
+        networks.push(update.step(0.05, network, &g, Some(&trained), Some(&selected)));
+        selections.push(selected);
+    }
+    (networks, selections)
+}
+
+/// The largest difference, relative to the numbers where they are larger than one.
+fn apart(a: &Network, b: &Network) -> f32 {
+    let pairs = numbers(a).into_iter().zip(numbers(b));
+    pairs.map(|(a, b)| (a - b).abs() / a.abs().max(1.0)).fold(0.0, f32::max)
+}
+
+#[test]
+fn on_a_card_selected_coordinates_go_where_they_go_on_the_host() {
+    for (optimizer, state) in OPTIMIZERS.into_iter().flat_map(|optimizer| {
+        [(optimizer, StateOfDropped::Lazy), (optimizer, StateOfDropped::Zeros)]
+    }) {
+        let (here, _) = follow(optimizer, state, |_, g| g.clone());
+        // An empty batch may leave zeros on the host: what is remembered stays on the card.
+        let (there, selections) = follow(optimizer, state, |step, g| match step {
+            20 | 21 => g.clone(),
+            _ => away(g),
+        });
+        for (step, (a, b)) in here.iter().zip(&there).enumerate() {
+            let far = apart(a, b);
+            assert!(far < 1e-6, "{optimizer} {state:?}: {far} in step {step}");
+        }
+        assert!(apart(&here[50], &here[49]) > 1e-3, "a step less must be noticed");
+        for (step, selected) in
+            selections.iter().enumerate().filter(|_| state == StateOfDropped::Lazy)
+        {
+            let (before, after) = (numbers(&there[step]), numbers(&there[step + 1]));
+            for (i, selected) in flags(selected).into_iter().enumerate() {
+                let moved = before[i].to_bits() != after[i].to_bits();
+                assert_eq!(moved, selected, "{i} in step {step}");
+            }
+        }
+    }
+}
+
+#[test]
+fn on_a_card_untouched_coordinates_keep_their_bits_whatever_the_gradient_says() {
+    let model = model();
+    let network = model.network().filled(|path| {
+        let n = model.network().parameters().into_iter().find(|p| p.path == path)?.len();
+        Some([-0.0, 1e-40, 0.3].into_iter().cycle().take(n).collect())
+    });
+    let mask = RandomMask::keep(0.5).seed(2).mask(&model).unwrap();
+    let trained = mask.weights(&network).unwrap();
+    for optimizer in OPTIMIZERS {
+        let mut update = Update::Selected(Selected::new(optimizer, StateOfDropped::Zeros));
+        let mut next = network.clone();
+        for step in 0..3 {
+            let mut g = gradient(&network, step, None);
+            for (entry, weights) in g.entries.iter_mut().zip(trained.entries()) {
+                let frozen =
+                    entry.values.iter_mut().zip(&weights.values).filter(|(_, w)| **w == 0.0);
+                frozen.for_each(|(v, _)| *v = [f32::NAN, 3.0, f32::INFINITY][step as usize]);
+            }
+            next = update.step(0.05, &next, &away(&g), Some(&trained), None);
+        }
+        let (before, after) = (numbers(&network), numbers(&next));
+        for (i, trained) in flags(&trained).into_iter().enumerate() {
+            assert!(after[i].is_finite());
+            assert_eq!(before[i].to_bits() != after[i].to_bits(), trained, "{optimizer} {i}");
+        }
+    }
+}
+
+#[test]
+fn burns_optimizers_take_gradients_from_a_card_without_a_look() {
+    for optimizer in OPTIMIZERS {
+        let start = model().network().clone();
+        let (mut here, mut there) =
+            (Update::Dense(optimizer.init()), Update::Dense(optimizer.init()));
+        let (mut a, mut b) = (start.clone(), start.clone());
+        for step in 0..3 {
+            let g = gradient(&start, step, None);
+            let moved = away(&g);
+            a = here.step(0.05, &a, &g, None, None);
+            b = there.step(0.05, &b, &moved, None, None);
+            let unseen = |e: &Gradient| format!("{:?}", e.values).ends_with("on a device");
+            assert!(moved.entries.iter().all(unseen));
+        }
+        assert_eq!(numbers(&a), numbers(&b));
+        assert_ne!(numbers(&a), numbers(&start));
+    }
 }

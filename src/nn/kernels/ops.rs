@@ -235,7 +235,7 @@ mod tests {
     use burn::tensor::activation;
 
     use super::*;
-    use crate::nn::host::values;
+    use crate::device::host::values;
 
     /// Numbers without ties, and their gradient through `f` with uneven weights.
     fn gradient(shape: [usize; 4], f: impl Fn(Tensor<4>) -> Tensor<4>) -> (Vec<f32>, Vec<f32>) {

@@ -180,8 +180,9 @@ impl Conv2d {
         let weight = self.effective_weight();
         let bias = self.inner.bias.as_ref().map(Param::val);
         let x = Value::Image(x);
-        // The own kernel has no derivative by the weight and knows no groups.
+        // The own kernel has no derivative by the weight and knows no groups and no bf16.
         let own = tape.own_kernels()
+            && tape.precision().is_default()
             && x.on_cpu()
             && self.spec.groups == 1
             && !weight.is_autodiff()
@@ -193,7 +194,17 @@ impl Conv2d {
         } else {
             let Conv2dSpec { stride, padding, dilation, groups, .. } = self.spec;
             let options = ConvOptions::new(stride, padding, dilation, groups);
-            conv2d(x.clone().image(), weight, bias, options)
+            let (precision, x) = (tape.precision(), x.clone().image());
+            if precision.is_default() {
+                conv2d(x, weight, bias, options)
+            } else {
+                let y = conv2d(precision.factor(x), precision.factor(weight), None, options);
+                let y = precision.product(y);
+                match bias {
+                    Some(bias) => y + bias.reshape([1, self.spec.channels_out, 1, 1]),
+                    None => y,
+                }
+            }
         };
         tape.layer(self.site(window), &x, Value::Image(y))
     }

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::device::Numbers;
 use crate::nn::{Tape, Value};
 use crate::{Error, Result};
 
@@ -54,15 +55,11 @@ impl Dropout {
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let Some(mask) = tape.dropout(self.rate, &x.dims()) else { return x };
         let device = x.device().without_autodiff();
-        x.map(
-            |x| keep(x, mask.clone(), &device),
-            |x| keep(x, mask.clone(), &device),
-            |x| keep(x, mask.clone(), &device),
-        )
+        x.map(|x| keep(x, &mask, &device), |x| keep(x, &mask, &device), |x| keep(x, &mask, &device))
     }
 }
 
-fn keep<const D: usize>(x: Tensor<D>, mask: Vec<f32>, device: &Device) -> Tensor<D> {
-    let mask = Tensor::from_data(TensorData::new(mask, x.dims()), device);
+fn keep<const D: usize>(x: Tensor<D>, mask: &Numbers, device: &Device) -> Tensor<D> {
+    let mask = mask.tensor(device).reshape(x.dims());
     x * mask
 }

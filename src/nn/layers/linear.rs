@@ -2,10 +2,11 @@
 
 use burn::module::Module;
 use burn::nn;
+use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::source::{Init, ParameterSpec, Source, fits_memory, sizes};
-use crate::nn::{Site, Tape, Value};
+use crate::nn::{Precision, Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// A linear layer without its parameters.
@@ -68,14 +69,32 @@ impl Linear {
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let (x, y) = match x {
             Value::Sequence(x) => {
-                (Value::Sequence(x.clone()), Value::Sequence(self.inner.forward(x)))
+                let y = map(&self.inner, x.clone(), tape.precision());
+                (Value::Sequence(x), Value::Sequence(y))
             }
             x => {
                 let x = x.flat();
-                (Value::Flat(x.clone()), Value::Flat(self.inner.forward(x)))
+                let y = map(&self.inner, x.clone(), tape.precision());
+                (Value::Flat(x), Value::Flat(y))
             }
         };
         tape.layer(site(&self.inner), &x, y)
+    }
+}
+
+/// x W + b.
+pub(super) fn map<const D: usize>(
+    linear: &nn::Linear,
+    x: Tensor<D>,
+    precision: Precision,
+) -> Tensor<D> {
+    if precision.is_default() {
+        return linear.forward(x);
+    }
+    let y = precision.matmul(x, linear.weight.val().unsqueeze());
+    match &linear.bias {
+        Some(bias) => y + bias.val().unsqueeze(),
+        None => y,
     }
 }
 

@@ -6,7 +6,7 @@ use burn::prelude::*;
 use burn::tensor::activation::{sigmoid, tanh};
 use serde::{Deserialize, Serialize};
 
-use super::linear::site;
+use super::linear::{self, site};
 use super::source::{Init, ParameterSpec, Source, fits_memory, sequence, sizes};
 use crate::nn::{Tape, Value};
 use crate::{Error, ErrorKind, Result};
@@ -160,7 +160,12 @@ impl Memory {
         let read = self.gates().map(|gate| {
             let map = &gate.input_transform;
             places.push(tape.places());
-            tape.layer(site(map), x, Value::Sequence(map.forward(steps.clone()))).sequence()
+            tape.layer(
+                site(map),
+                x,
+                Value::Sequence(linear::map(map, steps.clone(), tape.precision())),
+            )
+            .sequence()
         });
         let read = Tensor::cat(read.to_vec(), 2);
         let (weight, bias) = self.hidden();
@@ -173,7 +178,7 @@ impl Memory {
             let at = if backwards { time - 1 - step } else { step };
             before.push(h.clone().inner());
             let sum = read.clone().narrow(1, at, 1).squeeze_dim::<2>(1)
-                + h.matmul(weight.clone())
+                + tape.precision().matmul(h, weight.clone())
                 + bias.clone();
             let [i, f, g, o] = [0, 1, 2, 3].map(|k| sum.clone().narrow(1, k * size, size));
             c = sigmoid(f) * c + sigmoid(i) * tanh(g);

@@ -5,8 +5,9 @@ use burn::nn as burns;
 use burn::nn::PaddingConfig2d;
 use burn::prelude::*;
 
-use super::super::host::values;
 use super::*;
+use crate::device::Numbers;
+use crate::device::host::values;
 use crate::layers;
 
 /// Numbers that look random, between -1 and 1.
@@ -203,9 +204,9 @@ fn selu_is_its_formula_and_its_gradient_stays_finite() {
 fn dropout_keeps_all_when_predicting_and_takes_its_mask_from_the_tape() {
     struct Mask;
     impl Tape for Mask {
-        fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Vec<f32>> {
+        fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
             assert_eq!((rate, shape), (0.25, [2, 3].as_slice()));
-            Some(vec![0.0, 4.0, 0.0, 1.0, 0.0, 2.0])
+            Some(vec![0.0, 4.0, 0.0, 1.0, 0.0, 2.0].into())
         }
     }
     let layer = Dropout::new(0.25).unwrap();

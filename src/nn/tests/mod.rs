@@ -117,9 +117,9 @@ fn own_kernels_compute_what_burn_computes() {
     let data = images(7, &[2, 17, 15], 4);
     let model = models::papernot_cnn(&data).seed(5).build().unwrap();
     let features = data.train().features_flat().to_vec();
-    let own = host::values(model.network().logits(features.clone(), 7));
+    let own = crate::device::host::values(model.network().logits(features.clone(), 7));
     let x = Value::new(features, 7, &[2, 17, 15], &model.network().device());
-    let burns = host::values(model.network().forward(x, &mut Burns));
+    let burns = crate::device::host::values(model.network().forward(x, &mut Burns));
     for (a, b) in own.iter().zip(&burns) {
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }

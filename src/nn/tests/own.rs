@@ -84,8 +84,8 @@ fn it_computes_and_learns_like_the_same_list_of_layers() {
     let mut numbers = model.network().values().into_iter().map(|(_, values)| values);
     let listed = Network::build(&[1, 5, 5], &specs, |_, _, _| numbers.next().unwrap()).unwrap();
     let features = data().train().features_flat().to_vec();
-    let logits = host::values(model.network().logits(features.clone(), 6));
-    assert_eq!(logits, host::values(listed.logits(features.clone(), 6)));
+    let logits = crate::device::host::values(model.network().logits(features.clone(), 6));
+    assert_eq!(logits, crate::device::host::values(listed.logits(features.clone(), 6)));
 
     // One plain step of each: gradients by autodiff on tracked parameters.
     let labels = data().train().labels().to_vec();
@@ -97,10 +97,11 @@ fn it_computes_and_learns_like_the_same_list_of_layers() {
         let found = burn::optim::GradientsParams::from_grads(grads, &tracked);
         for entry in &mut gradient.entries {
             entry.values = match entry.shape.len() {
-                1 => host::values(found.get::<1>(entry.id).unwrap()),
-                2 => host::values(found.get::<2>(entry.id).unwrap()),
-                _ => host::values(found.get::<4>(entry.id).unwrap()),
-            };
+                1 => crate::device::host::values(found.get::<1>(entry.id).unwrap()),
+                2 => crate::device::host::values(found.get::<2>(entry.id).unwrap()),
+                _ => crate::device::host::values(found.get::<4>(entry.id).unwrap()),
+            }
+            .into();
         }
         engine::step(&mut SgdConfig::new().init(), 0.1, network, &gradient)
     };

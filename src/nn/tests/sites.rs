@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use burn::module::{ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
 
-use super::super::host::values;
 use super::super::loss::cross_entropy;
 use super::layers::{assert_near, wave};
 use super::*;
+use crate::device::host::values;
 use crate::engine::tap;
 use crate::layers;
 

@@ -151,7 +151,11 @@ fn a_wide_resnet_computes_its_definition() {
     let h = norm(x, "head.0").flatten::<3>(2, 3).mean_dim(2).flatten::<2>(1, 2);
     let logits =
         h.matmul(get::<2>(&values, "head.3.weight")) + get::<1>(&values, "head.3.bias").unsqueeze();
-    assert_near(&host::values(model.network().logits(features, 2)), &host::values(logits), 1e-4);
+    assert_near(
+        &crate::device::host::values(model.network().logits(features, 2)),
+        &crate::device::host::values(logits),
+        1e-4,
+    );
 }
 
 #[test]

@@ -4,6 +4,8 @@ use burn::backend::Flex;
 use burn::prelude::*;
 use burn_flex::FlexTensor;
 
+use crate::{Error, ErrorKind, Result};
+
 /// Row-major numbers of a tensor without autodiff.
 pub(crate) enum Host {
     /// The tensor's own memory, on the CPU backend.
@@ -38,6 +40,26 @@ impl Host {
 
 /// A copy of the tensor's numbers, row-major.
 pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    if tensor.device() != Device::flex() {
+        super::reads::count();
+    }
     let data = tensor.into_data().convert::<f32>();
     data.try_into_vec().expect("converted to f32 just before")
+}
+
+/// As [`values`], for work that the device may not have managed: it says so when it is read.
+///
+/// # Errors
+/// What the device says went wrong.
+pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>> {
+    if tensor.device() != Device::flex() {
+        super::reads::count();
+    }
+    let read = tensor.try_into_data().map_err(|error| error.to_string());
+    read.and_then(|data| data.convert::<f32>().try_into_vec().map_err(|e| format!("{e:?}")))
+        .map_err(|why| {
+            let what = "the device could not do what it was told";
+            Error::new(ErrorKind::Model, what, why)
+                .fix("if its memory was too small, close other programs that use it")
+        })
 }

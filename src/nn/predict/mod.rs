@@ -1,8 +1,13 @@
-//! Using a model: predictions, accuracy, loss.
+//! Using a model: predictions, accuracy, loss. On the CPU on all cores, and elsewhere by `card`.
+
+mod card;
+
+use burn::prelude::Device;
 
 use super::loss::cross_entropy;
-use super::{Model, host, workers};
-use crate::data::{Dataset, Examples};
+use super::{Model, workers};
+use crate::data::{Dataset, Examples, OnDevice};
+use crate::device::host;
 use crate::{Error, ErrorKind, Result};
 
 /// Examples that go through the network at once.
@@ -38,6 +43,9 @@ impl Model {
     /// # Errors
     /// If the examples' shape is not the model's.
     pub fn predict_examples(&self, examples: &Examples) -> Result<Vec<u32>> {
+        if let Some(examples) = self.away(examples)? {
+            return self.predict_on(&examples);
+        }
         let mut classes = Vec::with_capacity(examples.len());
         self.logits(examples, |logits, _| {
             classes.extend(logits.chunks_exact(self.classes()).map(largest));
@@ -51,6 +59,9 @@ impl Model {
     /// If there are no examples, or their shape or labels do not suit the model.
     pub fn accuracy_of(&self, examples: &Examples) -> Result<f64> {
         self.some(examples, "accuracy")?;
+        if let Some(examples) = self.away(examples)? {
+            return self.accuracy_on(&examples);
+        }
         let classes = self.predict_examples(examples)?;
         let right = classes.iter().zip(examples.labels()).filter(|(a, b)| a == b).count();
         Ok(right as f64 / examples.len() as f64)
@@ -62,6 +73,9 @@ impl Model {
     /// If there are no examples, or their shape or labels do not suit the model.
     pub fn loss(&self, examples: &Examples) -> Result<f64> {
         self.some(examples, "loss")?;
+        if let Some(examples) = self.away(examples)? {
+            return self.loss_on(&examples);
+        }
         self.fits(examples)?;
         let mut total = 0.0;
         self.chunks(
@@ -73,6 +87,12 @@ impl Model {
             |losses| total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>(),
         )?;
         Ok(total / examples.len() as f64)
+    }
+
+    /// The examples where the network is, if that is not the CPU.
+    fn away(&self, examples: &Examples) -> Result<Option<OnDevice>> {
+        let device = self.network().device();
+        (device != Device::flex()).then(|| OnDevice::new(examples, &device)).transpose()
     }
 
     fn logits(&self, examples: &Examples, mut take: impl FnMut(&[f32], usize)) -> Result<()> {

@@ -3,13 +3,13 @@
 
 use std::f64::consts::{FRAC_PI_4, LN_2, SQRT_2};
 
-use crate::nn::kernels::vectorised;
+use crate::device::vectorised;
 
 /// Pairs made at a time.
 const LANES: usize = 16;
 
 /// Values made at a time.
-pub(super) const BLOCK: usize = 2 * LANES;
+pub(crate) const BLOCK: usize = 2 * LANES;
 
 /// Random bytes per block: a pair takes 64 bits for its radius and 32 for its angle. The radius
 /// decides how far the tail goes, the angle only how finely a circle is divided.

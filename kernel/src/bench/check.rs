@@ -1,0 +1,282 @@
+//! `bench --check`: what a device computes beside what the fused executor of the CPU does, model by
+//! model: the sums and norms of every kind of step, the noise, and what each method releases.
+
+use std::process::ExitCode;
+
+use epsilab::Result;
+use epsilab::burn::module::Module;
+use epsilab::device::Place;
+use epsilab::engine::{Batch, ClipRule, ClippedSum, GaussianNoise, Gradients, PerExample, Weights};
+use epsilab::mask::{Dropping, RandomMask, Selector};
+use epsilab::nn::Network;
+use serde::Serialize;
+
+use super::step::{CLIP, Executor};
+use super::{Case, data};
+use crate::stdout;
+
+/// Examples of the batch that is compared; some are clipped and some are not.
+const EXAMPLES: usize = 16;
+/// What rounding may amount to in the norms of examples, relatively in L2.
+const NORMS: f64 = 1e-3;
+/// What noise may be off, in standard deviations: it is made of the same random words.
+const NOISE: f64 = 1e-4;
+/// The share of coordinates that masked steps leave out.
+const LEFT_OUT: f64 = 0.5;
+
+/// What rounding may amount to in the gradient of one parameter, relatively in L2: cards may round
+/// the factors of each product to ten bits. Wrong formulas are off by far more.
+fn rounding(place: Place) -> f64 {
+    if place == Place::Cpu { 1e-4 } else { 1e-2 }
+}
+
+/// One comparison.
+#[derive(Clone, Debug, Serialize)]
+struct Checked {
+    model: &'static str,
+    device: String,
+    what: &'static str,
+    difference: f64,
+    allowed: f64,
+    ok: bool,
+}
+
+/// Compares and tells: exit code 1 if anything differs.
+///
+/// # Errors
+/// What a step on the device says.
+pub fn run(cases: &[Case], json: bool) -> Result<ExitCode> {
+    let mut all = Vec::new();
+    for case in cases {
+        let checked = compare(case)?;
+        for one in checked.iter().filter(|_| !json) {
+            let Checked { model, what, difference, allowed, ok, .. } = one;
+            let said = if *ok { "ok" } else { "DIFFERS" };
+            stdout::print(&format!(
+                "{model:<17}  {what:<22}  {difference:>8.1e}  of {allowed:.0e}  {said}"
+            ))?;
+        }
+        all.extend(checked);
+    }
+    if json {
+        stdout::print(&serde_json::json!(all).to_string())?;
+    }
+    let wrong = all.iter().filter(|one| !one.ok).count();
+    if wrong > 0 {
+        eprintln!("{wrong} of {} comparisons differ by more than rounding", all.len());
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare(case: &Case) -> Result<Vec<Checked>> {
+    let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
+    let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
+    let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
+    let card = model.network().clone().to_device(&case.place.checked()?.device());
+    // On the CPU the best executor is the one that it would be compared to.
+    let other = if case.place == Place::Cpu { Executor::Taps } else { case.executor };
+    let side = |network, executor: Executor| Side {
+        network,
+        batch: &batch,
+        executor,
+        per_example: executor.per_example(),
+    };
+    let sides = [side(card, other), side(model.network().clone(), Executor::Best)];
+    let mut all = Vec::new();
+    let mut add = |what, difference: f64, allowed| {
+        let (model, device) = (case.entry.name, case.place.to_string());
+        // What is not a number is no agreement.
+        let ok = difference <= allowed;
+        all.push(Checked { model, device, what, difference, allowed, ok });
+    };
+
+    let plain = ClipRule::unclipped();
+    let half = ClipRule::flat(median(&sides[1].clipped(&plain, None)?.norms));
+    for (what, rule, mask) in
+        [("plain sum", plain, None), ("clipped sum", half, None), ("masked sum", half, Some(&mask))]
+    {
+        let [got, want] = both(&sides, |side| Ok(side.clipped(&rule, mask)?.sum))?;
+        add(what, apart(&got, &want, mask), rounding);
+    }
+    for (what, mask) in [("norms", None), ("masked norms", Some(&mask))] {
+        let [got, want] = both(&sides, |side| Ok(side.clipped(&half, mask)?.norms.to_vec()))?;
+        add(what, relative(&got, &want, 0.0), NORMS);
+    }
+    for (what, mask) in [("noise", None), ("masked noise", Some(&mask))] {
+        let [got, want] = both(&sides, |side| side.noise(mask))?;
+        add(what, farthest(&got, &want, mask), NOISE);
+    }
+    for (what, rule) in [
+        ("dropped at random", Dropping::random(LEFT_OUT)),
+        ("dropped the smallest", Dropping::magnitude(LEFT_OUT)),
+    ] {
+        let [got, want] = both(&sides, |side| side.chosen(rule))?;
+        add(what, apart(&got, &want, None), 0.0);
+    }
+    for (what, private, mask) in [
+        ("released by dp-sgd", true, None),
+        ("released by dp-ssgd", true, Some(&mask)),
+        ("released non-private", false, None),
+    ] {
+        let [got, want] = both(&sides, |side| side.released(private, mask))?;
+        add(what, apart(&got, &want, mask), rounding);
+    }
+    Ok(all)
+}
+
+/// Of the device and of the CPU.
+fn both<'a, T>(sides: &[Side<'a>; 2], of: impl Fn(&Side<'a>) -> Result<T>) -> Result<[T; 2]> {
+    Ok([of(&sides[0])?, of(&sides[1])?])
+}
+
+/// One of the two that are compared.
+struct Side<'a> {
+    network: Network,
+    batch: &'a Batch,
+    executor: Executor,
+    per_example: Box<dyn PerExample>,
+}
+
+impl Side<'_> {
+    fn clipped(&self, rule: &ClipRule, mask: Option<&Weights>) -> Result<ClippedSum> {
+        self.per_example.weighted_sum(&self.network, self.batch, rule, mask)
+    }
+
+    /// Noise of one standard deviation, added where this side's sums live.
+    fn noise(&self, mask: Option<&Weights>) -> Result<Gradients> {
+        let mut sum = self.clipped(&ClipRule::flat(CLIP), mask)?.sum;
+        sum.scale(0.0);
+        let mut noise = GaussianNoise::new([7; 32]);
+        match mask {
+            None => noise.add_to(&mut sum, 1.0)?,
+            Some(mask) => noise.add_to_selected(&mut sum, 1.0, mask)?,
+        }
+        Ok(sum)
+    }
+
+    /// The coordinates that a step is about, as ones and zeros.
+    fn chosen(&self, rule: Dropping) -> Result<Gradients> {
+        let chosen = Selector::new(None, Some(rule), 1, [5; 32]).next(&self.network)?;
+        let entries = chosen.map(|weights| weights.entries().to_vec()).unwrap_or_default();
+        Ok(Gradients { entries })
+    }
+
+    /// What a method's first step hands to the optimizer.
+    fn released(&self, private: bool, mask: Option<&Weights>) -> Result<Gradients> {
+        let mut mechanism = self.executor.mechanism(private, self.batch.len());
+        Ok(mechanism.release(&self.network, self.batch, mask)?.gradient)
+    }
+}
+
+/// The largest relative L2 difference of a parameter. What is short beside the whole gradient
+/// counts as a thousandth of it, as where gradients are proved.
+fn apart(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
+    if leaks(got, mask) || got.entries.len() != want.entries.len() {
+        return f64::INFINITY;
+    }
+    let least = 1e-3 * want.l2_norm();
+    let pairs = got.entries.iter().zip(&want.entries);
+    worst(pairs.map(|(got, want)| relative(&got.values, &want.values, least)))
+}
+
+/// The largest difference of two coordinates.
+fn farthest(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
+    let (a, b) = (flat(got), flat(want));
+    if a.len() != b.len() || leaks(got, mask) {
+        return f64::INFINITY;
+    }
+    worst(a.iter().zip(&b).map(|(a, b)| f64::from((a - b).abs())))
+}
+
+/// Whether a coordinate that the mask leaves out is anything but exactly zero.
+fn leaks(gradients: &Gradients, mask: Option<&Weights>) -> bool {
+    let Some(mask) = mask else { return false };
+    let pairs = gradients.entries.iter().zip(mask.entries());
+    let mut all = pairs.flat_map(|(entry, weights)| entry.values.iter().zip(&weights.values));
+    all.any(|(&value, &weight)| weight == 0.0 && value != 0.0)
+}
+
+fn flat(gradients: &Gradients) -> Vec<f32> {
+    gradients.entries.iter().flat_map(|entry| entry.values.iter().copied()).collect()
+}
+
+fn relative(got: &[f32], want: &[f32], least: f64) -> f64 {
+    if got.len() != want.len() {
+        return f64::INFINITY;
+    }
+    let square = |x: f64| x * x;
+    let off = got.iter().zip(want).map(|(&a, &b)| square(f64::from(a) - f64::from(b)));
+    let length = want.iter().map(|&b| square(f64::from(b))).sum::<f64>().sqrt();
+    match off.sum::<f64>().sqrt() {
+        0.0 => 0.0,
+        off => off / length.max(least),
+    }
+}
+
+/// The largest, where `max` would pass over what is not a number.
+fn worst(differences: impl Iterator<Item = f64>) -> f64 {
+    differences.map(|off| if off.is_nan() { f64::INFINITY } else { off }).fold(0.0, f64::max)
+}
+
+/// The norm in the middle, so that some examples are clipped and some are not.
+fn median(norms: &[f32]) -> f64 {
+    let mut sorted = norms.to_vec();
+    sorted.sort_by(f32::total_cmp);
+    f64::from(sorted[sorted.len() / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::zoo;
+    use super::*;
+
+    fn case() -> Case {
+        let entry = zoo::find("papernot_cnn").unwrap();
+        let (place, executor) = (Place::Cpu, Executor::Best);
+        Case { entry, place, batch: 8, threads: 1, steps: 1, warmup: 0, executor, masked: None }
+    }
+
+    #[test]
+    fn both_executors_of_the_cpu_agree_on_everything() {
+        let all = compare(&case()).unwrap();
+        assert_eq!(all.len(), 12);
+        for one in &all {
+            assert!(one.ok && one.difference <= one.allowed, "{one:?}");
+        }
+        // Not the same computation twice.
+        assert!(all.iter().any(|one| one.difference > 0.0));
+    }
+
+    #[test]
+    fn a_wrong_sum_and_a_number_that_is_none_are_told() {
+        assert!(relative(&[1.0, 2.01], &[1.0, 2.0], 0.0) > NORMS);
+        assert!(relative(&[1.0, 2.0001], &[1.0, 2.0], 0.0) < NORMS);
+        assert!(worst([0.0, relative(&[f32::NAN], &[1.0], 0.0), 0.0].into_iter()).is_infinite());
+        assert!(relative(&[1.0], &[1.0, 0.0], 0.0).is_infinite());
+        assert!(relative(&[1e-9], &[0.0], 0.0).is_infinite());
+        // One parameter that is wrong is not hidden by the others.
+        let mut want = Gradients::zeros_like(case().entry.model().unwrap().network());
+        want.entries.iter_mut().for_each(|entry| entry.values.iter_mut().for_each(|v| *v = 1.0));
+        let mut got = want.clone();
+        got.entries[1].values[0] = 1.5;
+        assert!(apart(&got, &want, None) > rounding(Place::Cuda(0)));
+    }
+
+    #[test]
+    fn what_a_mask_leaves_out_must_be_exactly_zero() {
+        let model = case().entry.model().unwrap();
+        let mask = RandomMask::prune(0.5).seed(1).mask(&model).unwrap();
+        let mask = mask.weights(model.network()).unwrap();
+        let mut sum = Gradients { entries: mask.entries().to_vec() };
+        let want = sum.clone();
+        assert_eq!(apart(&sum, &want, Some(&mask)), 0.0);
+        let out = sum.entries[0].values.iter_mut().find(|value| **value == 0.0).unwrap();
+        *out = 1e-20;
+        assert!(apart(&sum, &want, Some(&mask)).is_infinite());
+        assert!(farthest(&sum, &want, Some(&mask)).is_infinite());
+        assert_eq!(farthest(&sum, &want, None), f64::from(1e-20f32));
+        sum.entries[0].values[0] = f32::NAN;
+        assert!(farthest(&sum, &want, None).is_infinite());
+    }
+}

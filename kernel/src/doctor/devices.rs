@@ -1,0 +1,48 @@
+//! Where there is to compute.
+
+use epsilab::device::{Found, Place, VARIABLE};
+use serde_json::{Value, json};
+
+use super::{Check, State};
+
+/// The CPU and the cards. A card that can't work is nothing to act on, unless the environment asks
+/// for it.
+pub fn check() -> Check {
+    let (cuda, wgpu) = (Found::here(), Place::Wgpu.check());
+    let mut said = vec![Place::Cpu.describe()];
+    said.push(match Place::Cuda(0).check() {
+        Ok(()) => {
+            (0..cuda.cards.len()).map(|n| Place::Cuda(n).describe()).collect::<Vec<_>>().join("\n")
+        }
+        Err(error) => error.what().to_owned(),
+    });
+    said.push(wgpu.as_ref().map_or_else(|error| error.what().to_owned(), |()| "wgpu".into()));
+    let version = |version: Option<(u32, u32)>| version.map(|(a, b)| format!("{a}.{b}"));
+    let names: Value = (0..cuda.cards.len()).map(|n| format!("cuda:{n}")).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let facts = json!({
+        "cpu": {"threads": threads},
+        "cuda": {"built_in": cuda.built, "found": names, "driver": version(cuda.driver),
+            "nvrtc": version(cuda.nvrtc), "headers": cuda.headers,
+            "works": Place::Cuda(0).check().is_ok(),
+            "cards": cuda.cards.iter().map(ToString::to_string).collect::<Vec<_>>()},
+        "wgpu": {"built_in": cfg!(feature = "wgpu"), "works": wgpu.is_ok()},
+        "default": Place::best().ok().map(|place| place.to_string()),
+    });
+    let (what, facts) = (said.join("\n"), facts);
+    match Place::best() {
+        // The environment names a device that can't work: everything that trains will say so.
+        Err(error) => Check::new("devices", State::Action, what).todo(format!(
+            "{VARIABLE}: {}. {}",
+            error.what(),
+            error.advice()
+        )),
+        // A card, but not all that it needs: whoever has one wants to know.
+        Ok(_) if cuda.driver.is_some() => match cuda.cuda(0) {
+            Err(error) => Check::new("devices", State::Note, what).todo(error.advice()),
+            Ok(()) => Check::new("devices", State::Ok, what),
+        },
+        Ok(_) => Check::new("devices", State::Ok, what),
+    }
+    .facts(facts)
+}

@@ -1,0 +1,142 @@
+//! `doctor`: what is there, what is missing, what to do.
+
+mod devices;
+#[cfg(feature = "notebook")]
+mod notebook;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use epsilab::Result;
+use serde_json::{Map, Value, json};
+
+use crate::stdout;
+
+/// Look whether everything is in order (exit code 1 if something needs you).
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Print one line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Ok,
+    /// Nothing to do: it is built or set up when it is needed.
+    Note,
+    /// The user has to act.
+    Action,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Note => "note",
+            State::Action => "action",
+        }
+    }
+}
+
+/// One thing that was looked at.
+struct Check {
+    key: &'static str,
+    state: State,
+    what: String,
+    todo: String,
+    /// More for scripts.
+    facts: Value,
+}
+
+impl Check {
+    fn new(key: &'static str, state: State, what: impl Into<String>) -> Self {
+        Self { key, state, what: what.into(), todo: String::new(), facts: json!({}) }
+    }
+
+    fn todo(mut self, todo: impl Into<String>) -> Self {
+        self.todo = todo.into();
+        self
+    }
+
+    fn facts(mut self, facts: Value) -> Self {
+        self.facts = facts;
+        self
+    }
+
+    fn to_json(&self) -> Value {
+        let mut fields = self.facts.as_object().cloned().unwrap_or_default();
+        fields.insert("status".into(), json!(self.state.word()));
+        fields.insert("what".into(), json!(self.what));
+        if !self.todo.is_empty() {
+            fields.insert("todo".into(), json!(self.todo));
+        }
+        Value::Object(fields)
+    }
+}
+
+/// Looks, builds nothing, changes nothing.
+///
+/// # Errors
+/// Only if stdout is closed; troubles are part of the answer.
+pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
+    #[cfg(feature = "notebook")]
+    let mut checks = notebook::checks();
+    #[cfg(not(feature = "notebook"))]
+    let mut checks = Vec::new();
+    checks.extend([data(), devices::check()]);
+    let healthy = checks.iter().all(|check| check.state != State::Action);
+    if args.json {
+        let mut report = Map::new();
+        report.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
+        report.insert("ok".into(), json!(healthy));
+        report.extend(checks.iter().map(|check| (check.key.to_owned(), check.to_json())));
+        stdout::print(&Value::Object(report).to_string())?;
+    } else {
+        stdout::print(table(&checks).trim_end())?;
+    }
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn table(checks: &[Check]) -> String {
+    let mut text = format!("Epsilab {}\n\n", env!("CARGO_PKG_VERSION"));
+    for check in checks {
+        let mut what = check.what.lines();
+        text.push_str(&format!(
+            "  {:<6}  {:<11}  {}\n",
+            check.state.word(),
+            check.key.replace('_', "-"),
+            what.next().unwrap_or_default()
+        ));
+        let more = what
+            .map(str::to_owned)
+            .chain((!check.todo.is_empty()).then(|| format!("-> {}", check.todo)));
+        more.for_each(|line| text.push_str(&format!("  {:21}{line}\n", "")));
+    }
+    text
+}
+
+fn data() -> Check {
+    let all = epsilab::data::available();
+    let (here, missing): (Vec<_>, Vec<_>) = all.iter().partition(|set| set.folder.is_some());
+    let facts: Map<String, Value> =
+        all.iter().map(|set| (set.subfolder.to_owned(), json!(set.folder))).collect();
+    let names = |sets: &[&epsilab::data::Available]| {
+        sets.iter().map(|set| set.name).collect::<Vec<_>>().join(", ")
+    };
+    let glyphs = "glyphs are built in";
+    let check = match (here.is_empty(), missing.is_empty()) {
+        (true, _) => Check::new("data", State::Note, format!("no data files found; {glyphs}")),
+        (false, true) => Check::new("data", State::Ok, format!("{}; {glyphs}", names(&here))),
+        (false, false) => Check::new(
+            "data",
+            State::Ok,
+            format!("{}; not found: {}; {glyphs}", names(&here), names(&missing)),
+        ),
+    };
+    let check = match missing.is_empty() {
+        true => check,
+        false => check.todo("only if you want them: datasets/README.md says where the files go"),
+    };
+    check.facts(json!({"found": facts}))
+}

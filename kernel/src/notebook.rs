@@ -1,0 +1,64 @@
+//! The commands of the feature `notebook`: whatever has to do with Jupyter and notebooks.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use epsilab::Result;
+
+use crate::install::{self, InstallArgs, ListArgs};
+use crate::kernel;
+use crate::run::{self, RunArgs};
+
+pub use crate::jupyter::{JupyterArgs, open};
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  cargo lab run notebooks/01_first_private_model.ipynb
+  cargo lab run NB.ipynb --out results --profile tiny
+
+The exit code is 0 if every cell went well, 1 if a cell failed (the cell and its error are printed,
+and what was done so far is still written) and 130 after Ctrl-C. A cell with the tag
+`raises-exception` may fail.";
+
+const INSTALL_EXAMPLES: &str = "\
+Examples:
+  cargo lab install                     for all your Jupyters
+  cargo lab install --sys-prefix        only for the active virtual or conda environment
+  cargo lab install --prefix DIR        in DIR/share/jupyter/kernels";
+
+/// The commands, as the command line lists them.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Register the kernel with Jupyter.
+    #[command(after_help = INSTALL_EXAMPLES)]
+    Install(InstallArgs),
+    /// Remove the kernel from Jupyter (only what `install` made).
+    Uninstall(InstallArgs),
+    List(ListArgs),
+    Kernel(KernelArgs),
+}
+
+/// Serve one notebook: Jupyter starts this.
+#[derive(Args, Debug)]
+pub struct KernelArgs {
+    /// The connection file that Jupyter wrote.
+    #[arg(short = 'f', long, value_name = "FILE")]
+    connection_file: PathBuf,
+}
+
+impl Command {
+    /// Does what was asked for.
+    pub fn run(self) -> Result<ExitCode> {
+        let done = |()| ExitCode::SUCCESS;
+        match self {
+            Self::Run(args) => run::run(&args),
+            Self::Install(args) => install::install(&args).map(done),
+            Self::Uninstall(args) => install::uninstall(&args).map(done),
+            Self::List(args) => install::list(&args).map(done),
+            Self::Kernel(args) => kernel::serve(&args.connection_file).map(done),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Whole runs on the software GPU, beside the same runs on the CPU.
+
+use epsilab::data::glyphs_with;
+use epsilab::prelude::*;
+use epsilab::privacy::Ledger;
+use epsilab::train::{Silent, fit};
+
+/// The best card that WGPU finds, which is the software GPU where there is no other.
+const CARD: &str = "wgpu";
+
+fn trained(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
+    // The name of a run decides its noise, so the same run on both devices has the same.
+    fit("the same run", plan, model, data, &Ledger::in_memory(), &mut Silent)
+}
+
+/// Same batches, same noise, the same up to rounding: what is learned must be about the same.
+fn assert_same(card: &Run, cpu: &Run, what: &str) {
+    assert!(card.record().device.starts_with(CARD), "{what}: {}", card.record().device);
+    assert!(cpu.record().device.starts_with("cpu"), "{what}");
+    assert_eq!(card.record().events, cpu.record().events, "{what}: the same is charged");
+    assert_eq!(card.record().epsilon, cpu.record().epsilon, "{what}");
+    assert_eq!(card.mask().is_some(), cpu.mask().is_some(), "{what}");
+    let (there, here) = (card.model().network().values(), cpu.model().network().values());
+    let (mut apart, mut moved) = (0.0, 0.0);
+    for ((_, a), (_, b)) in there.iter().zip(&here) {
+        apart += a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+        moved += b.iter().map(|b| f64::from(*b).powi(2)).sum::<f64>();
+    }
+    assert!(
+        (apart / moved).sqrt() < 0.02,
+        "{what}: parameters {:.4} apart",
+        (apart / moved).sqrt()
+    );
+    let accuracy = |run: &Run| run.record().test_accuracy.expect("there is a test part");
+    let (there, here) = (accuracy(card), accuracy(cpu));
+    assert!((there - here).abs() < 0.04, "{what}: {there} on the card, {here} on the CPU");
+}
+
+#[test]
+fn every_method_learns_on_a_card_what_it_learns_on_the_cpu() -> Result<()> {
+    let data = glyphs_with(1200, 300, 9)?;
+    let model = models::papernot_cnn(&data).seed(3).build()?;
+    let private =
+        || DpSsgd::new().noise_multiplier(0.7).clip(0.5).batch_size(150).epochs(2).seed(5);
+    let synflow = || Synflow::keep(0.5);
+    let methods = [
+        ("DP-SGD", private()),
+        ("Synflow", private().pre_prune(synflow())),
+        ("random dropping", private().drop_gradients(Dropping::random(0.3))),
+        (
+            "Synflow and dropping by magnitude, Adam",
+            private()
+                .pre_prune(synflow())
+                .drop_gradients(Dropping::magnitude(0.4))
+                .optimizer(Optimizer::Adam)
+                .learning_rate(0.01),
+        ),
+        ("DP-SNIP", private().pre_prune(DpSnip::keep(0.5).noise_multiplier(5.0))),
+    ];
+    for (what, method) in methods {
+        let run =
+            |device: &str| trained(&method.clone().device(device).plan(&data)?, &model, &data);
+        assert_same(&run(CARD)?, &run("cpu")?, what);
+    }
+    let plain = NonPrivate::new().batch_size(150).epochs(2).seed(5);
+    let run = |device: &str| trained(&plain.clone().device(device).plan(&data)?, &model, &data);
+    let (card, cpu) = (run(CARD)?, run("cpu")?);
+    assert_same(&card, &cpu, "without privacy");
+    // A tenth is chance.
+    let accuracy = card.record().test_accuracy;
+    assert!(accuracy > Some(0.4), "{accuracy:?}");
+    Ok(())
+}
+
+#[test]
+fn augmented_images_and_texts_train_there_too() -> Result<()> {
+    let images = data::patterns_with(120, 60, 2)?;
+    let model = models::papernot_cnn(&images).seed(1).build()?;
+    let augment = data::Augment::new().copies(3).flip().crop(2);
+    let method =
+        DpSgd::new().noise_multiplier(1.0).batch_size(30).steps(3).seed(2).augment(augment);
+    let run =
+        |device: &str| trained(&method.clone().device(device).plan(&images)?, &model, &images);
+    assert_same(&run(CARD)?, &run("cpu")?, "augmented");
+    let texts = data::sentences_with(80, 40, 3)?;
+    let words = texts.vocabulary().map_or(0, |vocabulary| vocabulary.len());
+    let model = models::bilstm(&texts, words, 8, 8).seed(1).build()?;
+    let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(3).seed(2);
+    let run = |device: &str| trained(&method.clone().device(device).plan(&texts)?, &model, &texts);
+    assert_same(&run(CARD)?, &run("cpu")?, "texts");
+    Ok(())
+}
