@@ -61,7 +61,7 @@ pub fn batches_from_memory(device: &Device) -> Result<()> {
         }
     }
     let rows =
-        data::from_vecs((0..60).map(|x| x as f32).collect(), &[3], vec![0, 1].repeat(10), 2)?;
+        data::from_vecs((0..60).map(|x| x as f32).collect(), &[3], [0, 1].repeat(10), 2)?;
     same_batches(&settings(5), &rows, device)?;
     same_batches(&settings(5).augment(Augment::new().copies(2)), &rows, device)?;
     Ok(())
@@ -125,7 +125,7 @@ pub fn ties_and_nothing(device: &Device) -> Result<()> {
     let nobody = OnDevice::new(&data.test().take(0), device)?;
     assert!(away.predict_on(&nobody)?.is_empty());
     assert!(away.accuracy_on(&nobody).is_err() && away.loss_on(&nobody).is_err());
-    let others = data::from_vecs(vec![0.5; 60], &[3], vec![0, 1].repeat(10), 2)?;
+    let others = data::from_vecs(vec![0.5; 60], &[3], [0, 1].repeat(10), 2)?;
     let error = away.accuracy_on(&OnDevice::new(others.train(), device)?).expect_err("a shape");
     assert!(error.to_string().contains("[3]"), "{error}");
     Ok(())
