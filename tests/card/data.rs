@@ -60,8 +60,7 @@ pub fn batches_from_memory(device: &Device) -> Result<()> {
             assert_eq!(sizes.contains(&0), size == 1, "{sizes:?}");
         }
     }
-    let rows =
-        data::from_vecs((0..60).map(|x| x as f32).collect(), &[3], [0, 1].repeat(10), 2)?;
+    let rows = data::from_vecs((0..60).map(|x| x as f32).collect(), &[3], [0, 1].repeat(10), 2)?;
     same_batches(&settings(5), &rows, device)?;
     same_batches(&settings(5).augment(Augment::new().copies(2)), &rows, device)?;
     Ok(())
