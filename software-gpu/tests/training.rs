@@ -19,6 +19,10 @@ fn assert_same(card: &Run, cpu: &Run, what: &str) {
     assert!(cpu.record().device.starts_with("cpu"), "{what}");
     assert_eq!(card.record().events, cpu.record().events, "{what}: the same is charged");
     assert_eq!(card.record().epsilon, cpu.record().epsilon, "{what}");
+    // Both have the noise of one seed, but not the same sums: only one of them may be published.
+    let alone = |run: &Run| run.badge().to_string().contains("no other run of the same settings");
+    let private = card.record().plan.privacy().is_some();
+    assert_eq!((alone(card), alone(cpu)), (private, false), "{what}: {}", card.badge());
     assert_eq!(card.mask().is_some(), cpu.mask().is_some(), "{what}");
     let (there, here) = (card.model().network().values(), cpu.model().network().values());
     let (mut apart, mut moved) = (0.0, 0.0);
@@ -88,5 +92,20 @@ fn augmented_images_and_texts_train_there_too() -> Result<()> {
     let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(3).seed(2);
     let run = |device: &str| trained(&method.clone().device(device).plan(&texts)?, &model, &texts);
     assert_same(&run(CARD)?, &run("cpu")?, "texts");
+    Ok(())
+}
+
+#[test]
+fn what_a_card_cannot_take_is_refused_before_anything_is_charged() -> Result<()> {
+    let data = glyphs_with(40, 0, 1)?;
+    let model = models::mlp(&data, &[4]).seed(1).build()?;
+    let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(1).device(CARD);
+    // The shading language that WGPU speaks has no such numbers.
+    let plan = method.precision(Precision::Bf16).plan(&data)?;
+    let ledger = Ledger::in_memory();
+    let error = fit("a run", &plan, &model, &data, &ledger, &mut Silent).expect_err("no bf16");
+    assert_eq!(error.kind(), ErrorKind::Device, "{error}");
+    assert!(error.to_string().contains("bf16"), "{error}");
+    assert!(ledger.entries()?.is_empty(), "{error}");
     Ok(())
 }
