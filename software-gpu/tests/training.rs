@@ -1,6 +1,11 @@
 //! Whole runs on the software GPU, beside the same runs on the CPU.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use epsilab::burn::{self, module::Module, prelude::*};
 use epsilab::data::glyphs_with;
+use epsilab::nn::{Forward, Linear, LinearSpec, Tape, Value};
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
 use epsilab::train::{Silent, fit};
@@ -107,5 +112,35 @@ fn what_a_card_cannot_take_is_refused_before_anything_is_charged() -> Result<()>
     assert_eq!(error.kind(), ErrorKind::Device, "{error}");
     assert!(error.to_string().contains("bf16"), "{error}");
     assert!(ledger.entries()?.is_empty(), "{error}");
+    Ok(())
+}
+
+/// How many rows came at a time, on the card.
+static SEEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+/// A linear model that remembers how many rows it is given.
+#[derive(Module, Debug)]
+struct Counting {
+    layer: Linear,
+}
+
+impl Forward for Counting {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        if x.device() != Device::flex() {
+            SEEN.lock().expect("nobody panics").insert(x.dims()[0]);
+        }
+        self.layer.forward(Value::Flat(x.flat()), tape).flat()
+    }
+}
+
+#[test]
+fn all_passes_of_a_run_have_one_size_whatever_the_batches() -> Result<()> {
+    let data = glyphs_with(200, 0, 1)?;
+    let layer = Linear::new(LinearSpec::new(784, 10), 1)?;
+    let model = Model::custom("counting", Counting { layer }, &data)?;
+    let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(8).seed(1);
+    trained(&method.device(CARD).plan(&data)?, &model, &data)?;
+    // One example tells what it takes; then 20 + 3 √20, rounded up.
+    assert_eq!(*SEEN.lock().expect("nobody panics"), BTreeSet::from([1, 34]));
     Ok(())
 }
