@@ -20,6 +20,7 @@ mod precision;
 mod predict;
 mod summary;
 mod tape;
+mod trial;
 mod validate;
 mod value;
 pub(crate) mod workers;

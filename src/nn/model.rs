@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::own::Own;
 use super::summary::{LayerInfo, Summary};
-use super::{Forward, Network, parameters, validate};
+use super::{Forward, Network, parameters, trial, validate};
 use crate::data::Dataset;
 use crate::{Error, ErrorKind, Result};
 
@@ -106,6 +106,11 @@ impl Model {
         self.start == Start::Unseeded
     }
 
+    /// Whether it is a module of the user's own, made by [`Model::custom`].
+    pub fn is_own_module(&self) -> bool {
+        self.network.own.is_some()
+    }
+
     /// How many numbers it learns.
     pub fn parameters(&self) -> usize {
         self.network.parameters().iter().map(|parameter| parameter.len()).sum()
@@ -118,7 +123,7 @@ impl Model {
         };
         // Checked when the model was made, so it has lines.
         let device = self.network.device();
-        validate::check(own, self.input_shape(), self.classes(), &device).unwrap_or_default()
+        validate::layers(own, self.input_shape(), &device).unwrap_or_default()
     }
 
     /// The layers as a table.
@@ -153,8 +158,10 @@ impl Model {
             self.input_shape(),
             self.network.specs()
         ));
-        if self.network.own.is_some() {
-            // What the code of a module does can't be read; its parameters stand for it.
+        if let Some(own) = &self.network.own {
+            // What the code of a module does can't be read: what it computes stands for it, so that
+            // modules that differ in anything but parameters are not taken for one another.
+            hash.update(trial::behaviour(own, self.input_shape()).unwrap_or_default());
             for parameter in self.network.parameters() {
                 hash.update(format!("{} {:?}", parameter.path, parameter.shape));
             }

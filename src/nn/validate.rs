@@ -1,6 +1,7 @@
 //! Whether a module of the user's own can be trained privately.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::ParamId;
@@ -8,6 +9,7 @@ use burn::prelude::*;
 
 use super::own::{Held, Own};
 use super::parameters::{join, told, within_ours};
+use super::trial::{self, Trial};
 use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
@@ -46,16 +48,14 @@ impl Model {
     /// # Errors
     /// Names everything that is in the way at once: batch normalisation (it mixes examples),
     /// Burn's own layers where the lab's are needed, parameters that no layer reports to the tape
-    /// (their gradients would be missing), parameters held twice, logits of an example that depend
-    /// on another example, and randomness that isn't the batch's own: Burn's `Dropout`,
+    /// (their gradients would be missing), parameters held twice, logits or gradients of an example
+    /// that change with the other examples of its batch or with their number, and randomness that isn't the batch's own: Burn's `Dropout`,
     /// `GaussianNoise` and `RRelu`, or logits that differ from one pass to the next.
     pub fn validate(&self) -> Result<()> {
         let network = self.network();
         match &network.own {
             None => Ok(()),
-            Some(own) => {
-                check(own, self.input_shape(), self.classes(), &network.device()).map(|_| ())
-            }
+            Some(own) => check(own, self.input_shape(), self.classes(), &network.device()),
         }
     }
 }
@@ -92,14 +92,20 @@ impl Tape for Training {
     }
 }
 
-/// Checks a module by looking at its parts and by trying it on made-up examples. Returns its
-/// layers, as far as the tape hears of them.
+/// The layers of a module that was checked, as far as the tape hears of them.
+pub(super) fn layers(own: &Own, input_shape: &[usize], device: &Device) -> Result<Vec<LayerInfo>> {
+    let mut roll = Roll::default();
+    run(own, &[0.0, 0.0], input_shape, device, &mut roll)?;
+    Ok(lines(own, &roll))
+}
+
+/// Checks a module by looking at its parts and by trying it on made-up examples.
 pub(super) fn check(
     own: &Own,
     input_shape: &[usize],
     classes: usize,
     device: &Device,
-) -> Result<Vec<LayerInfo>> {
+) -> Result<()> {
     let mut roll = Roll::default();
     let zeros = run(own, &[0.0, 0.0], input_shape, device, &mut roll)?;
     if zeros.dims() != [2, classes] {
@@ -122,20 +128,82 @@ pub(super) fn check(
     } else {
         // Only where equal examples give equal logits do others tell anything.
         let mixed = run(own, &[0.0, 1.0], input_shape, device, &mut NoTape)?;
-        if values(zeros)[..classes] != values(mixed)[..classes] {
-            problems.push(
-                "the logits of an example change with the other examples of the batch: compute \
-                 each row of the batch by itself"
-                    .to_owned(),
-            );
-        }
+        let mixes = values(zeros)[..classes] != values(mixed)[..classes];
+        let mixes = mixes.then_some(Mixes::Logits);
+        let found = match mixes {
+            Some(_) => mixes,
+            // A module that is refused for its parts need not be one that can be tried.
+            None if problems.is_empty() => mixing(own, input_shape, device)?,
+            None => mixing(own, input_shape, device).unwrap_or(None),
+        };
+        problems.extend(found.map(|mixes| mixes.to_string()));
     }
     if problems.is_empty() {
-        return Ok(lines(own, &roll));
+        return Ok(());
     }
     let what = format!("a module with {} in the way of private training", things(problems.len()));
     Err(Error::new(ErrorKind::Model, what, format!("\n  - {}", problems.join("\n  - ")))
         .fix("see nn::Forward for an example of a module that can be trained"))
+}
+
+/// How an example depends on the others of its batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mixes {
+    Logits,
+    Gradients,
+    Count,
+}
+
+impl fmt::Display for Mixes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Self::Logits => "the logits of an example change with the other examples of the batch",
+            Self::Gradients => {
+                "the gradient of an example changes with the other examples of the batch, though \
+                 its logits do not"
+            }
+            Self::Count => "an example's logits or gradient change with the size of the batch",
+        };
+        write!(f, "{what}: compute each row of the batch by itself")
+    }
+}
+
+/// Whether examples see each other: each stands among others of which all are replaced, and one
+/// stands alone. Batches of one size are computed alike, so there every bit must stay.
+fn mixing(own: &Own, shape: &[usize], device: &Device) -> Result<Option<Mixes>> {
+    for scale in trial::scales() {
+        let trial = |examples: &[u64]| Trial::run(own, examples, shape, scale, device);
+        let among = trial(&[0, 1, 2])?;
+        for i in 0..3 {
+            let mut others = [3, 4, 5];
+            others[i] = i as u64;
+            let others = trial(&others)?;
+            if among.logits[i] != others.logits[i] {
+                return Ok(Some(Mixes::Logits));
+            }
+            if among.gradients[i] != others.gradients[i] {
+                return Ok(Some(Mixes::Gradients));
+            }
+        }
+        let alone = trial(&[0])?;
+        let same =
+            [(&among.logits[0], &alone.logits[0]), (&among.gradients[0], &alone.gradients[0])];
+        if !same.into_iter().all(|(a, b)| close(a, b)) {
+            return Ok(Some(Mixes::Count));
+        }
+    }
+    Ok(None)
+}
+
+/// Equal but for rounding, which may go another way in a batch of another size.
+fn close(a: &[u32], b: &[u32]) -> bool {
+    const ROUNDING: f64 = 1e-3;
+    let number = |&bits: &u32| f64::from(f32::from_bits(bits));
+    let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>();
+    let size = squares(&mut a.iter().map(number));
+    let apart = squares(&mut a.iter().zip(b).map(|(a, b)| number(a) - number(b)));
+    // What is not finite is left out of training, alone and among others.
+    a.len() == b.len() && (!size.is_finite() || apart <= ROUNDING.powi(2) * size)
 }
 
 fn things(count: usize) -> String {
@@ -153,16 +221,8 @@ fn run(
     let size: usize = shape.iter().product();
     let features = examples.iter().flat_map(|&value| vec![value; size]).collect();
     let x = Value::new(features, examples.len(), shape, device);
-    catch_unwind(AssertUnwindSafe(|| own.0.logits(x, tape).inner())).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        Error::new(
-            ErrorKind::Model,
-            format!("the module fails on examples of shape {shape:?}"),
-            text.unwrap_or_else(|| "its forward pass panics".to_owned()),
-        )
-        .fix("check the sizes of its layers against the shape of the data")
-    })
+    catch_unwind(AssertUnwindSafe(|| own.0.logits(x, tape).inner()))
+        .map_err(|panic| trial::failure(shape, panic))
 }
 
 /// What is wrong with the parts: one line per layer.

@@ -214,6 +214,118 @@ fn examples_that_see_each_other_are_found_out() {
     assert!(text.contains("change with the other examples"), "{text}");
 }
 
+/// Dependences on other examples that constant features don't show.
+#[derive(Module, Debug)]
+struct Hidden {
+    norm: LayerNorm,
+    body: Linear,
+    head: Linear,
+    #[module(skip)]
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum How {
+    /// None.
+    Apart,
+    /// The mean of the batch is taken off.
+    Mean,
+    /// It is taken off the gradient only.
+    Gradient,
+    /// The sum of the batch, by way of its size alone.
+    Size,
+    /// Another example's row is added.
+    Neighbour,
+}
+
+impl Hidden {
+    fn new(how: How) -> Self {
+        Self {
+            norm: LayerNorm::new(LayerNormSpec::new(25), 1).unwrap(),
+            body: Linear::new(LinearSpec::new(25, 6), 2).unwrap(),
+            head: Linear::new(LinearSpec::new(6, 3), 3).unwrap(),
+            how,
+        }
+    }
+}
+
+impl Forward for Hidden {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        // Constant features are all zero behind a layer norm.
+        let x = self.norm.forward(Value::Flat(x.flat()), tape);
+        let y = self.body.forward(x, tape).flat();
+        let mean = y.clone().mean_dim(0);
+        let y = match self.how {
+            How::Apart => y,
+            How::Mean => y - mean,
+            How::Gradient => y + (mean.clone() - mean.detach()),
+            How::Size => y.clone() / y.dims()[0] as f64,
+            How::Neighbour => y.clone() + y.flip([0]),
+        };
+        self.head.forward(Value::Flat(y), tape).flat()
+    }
+}
+
+#[test]
+fn examples_that_see_each_other_behind_a_layer_norm_are_found_out() {
+    let model = |how| Model::custom("hidden", Hidden::new(how), &data());
+    assert!(model(How::Apart).is_ok());
+    let expected = [
+        (How::Mean, "the logits of an example change with the other examples"),
+        (How::Gradient, "the gradient of an example changes with the other examples"),
+        (How::Size, "change with the size of the batch"),
+        (How::Neighbour, "the logits of an example change with the other examples"),
+    ];
+    for (how, expected) in expected {
+        let (kind_, text) = kind(model(how));
+        assert_eq!(kind_, ErrorKind::Model);
+        assert!(text.contains(expected), "{how:?}: {text}");
+        assert!(text.contains("compute each row of the batch by itself"), "{text}");
+    }
+}
+
+/// The same parameters, but not the same computation.
+#[derive(Module, Debug)]
+struct Variant {
+    body: Linear,
+    head: Linear,
+    drop: Dropout,
+    bent: bool,
+    detached: bool,
+}
+
+impl Forward for Variant {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = Value::Flat(x.flat());
+        let y = self.drop.forward(self.body.forward(x, tape), tape).flat();
+        let y = if self.bent { y.tanh() } else { y };
+        let y = if self.detached { y.detach() } else { y };
+        self.head.forward(Value::Flat(y), tape).flat()
+    }
+}
+
+#[test]
+fn modules_that_compute_something_else_have_other_fingerprints() {
+    let module = || Variant {
+        body: Linear::new(LinearSpec::new(25, 6), 1).unwrap(),
+        head: Linear::new(LinearSpec::new(6, 3), 2).unwrap(),
+        drop: Dropout::new(0.1).unwrap(),
+        bent: false,
+        detached: false,
+    };
+    let name = |module| Model::custom("variant", module, &data()).unwrap().fingerprint();
+    assert_eq!(name(module()), name(module()), "the same module is the same run");
+    let others = [
+        Variant { bent: true, ..module() },
+        Variant { detached: true, ..module() },
+        Variant { drop: Dropout::new(0.5).unwrap(), ..module() },
+    ];
+    for other in others {
+        let what = format!("{other:?}");
+        assert_ne!(name(other), name(module()), "{what}");
+    }
+}
+
 /// Random in one of several ways, none of them with parameters.
 #[derive(Module, Debug)]
 struct Random {
