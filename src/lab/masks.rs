@@ -43,7 +43,11 @@ fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Res
         Some(_) => (format!("dp-snip-{}", &id[..16]), ", study mode"),
         None => (format!("dp-snip-{}", Seeds::nonce()?), ""),
     };
-    let (ledger, event) = (store.ledger(data)?, recipe.event()?);
+    let (ledger, mut event) = (store.ledger(data)?, recipe.event()?);
+    // Noise on the sum mends nothing where the examples were prepared without any.
+    if let Some(why) = data.not_covered() {
+        event = Event::Unaccountable { why: format!("the data: {why}") }.then(&event);
+    }
     // In study mode the same lines give the same mask to the bit: nothing new is released.
     let known =
         |(name, charged): &(String, Event)| *name == run && charged.reduced_to(&event).is_ok();
@@ -54,7 +58,7 @@ fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Res
     let mut dropout = [0; 8];
     dropout.copy_from_slice(&seeds.masks[..8]);
     let seeds = (seeds.noise, u64::from_le_bytes(dropout));
-    recipe.release(model, data.train(), seeds, data.origin(), &run)
+    recipe.release(model, data, seeds, &run)
 }
 
 /// What makes two releases the same, all that goes into the sum and its noise: in study mode only

@@ -47,7 +47,7 @@ impl Preview {
             rows.push(("versions of each example".into(), augment.to_string()));
         }
         if let Some(sparsity) = plan.sparsity() {
-            coordinates(sparsity, plan, &mut rows, &mut warnings)?;
+            coordinates(sparsity, &mut rows, &mut warnings)?;
         }
         if let Some(privacy) = plan.privacy() {
             let delta = privacy.delta.0;
@@ -75,7 +75,9 @@ impl Preview {
                     ));
                 }
             } else {
-                rows.push(("epsilon".into(), "infinite: the mask was made without noise".into()));
+                rows.push(("epsilon".into(), "infinite: nothing is guaranteed".into()));
+                let why = plan.not_covered().unwrap_or_default();
+                warnings.push(format!("this voids the guarantee: {why}"));
             }
             if delta * plan.examples() as f64 >= 1.0 {
                 warnings.push(format!(
@@ -140,7 +142,6 @@ impl Preview {
 /// What is said of the coordinates: the mask, what it releases, and what steps leave out.
 fn coordinates(
     sparsity: &Sparsity,
-    plan: &Plan,
     rows: &mut Vec<(String, String)>,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
@@ -155,9 +156,6 @@ fn coordinates(
     }
     if sparsity.pre_prune.is_none() && sparsity.dropping.is_none() {
         warnings.push("nothing is pruned and nothing dropped: this is plain training".into());
-    }
-    if plan.privacy().is_some() && !plan.is_private() {
-        warnings.push("a mask made from private data without noise voids the guarantee".into());
     }
     Ok(())
 }

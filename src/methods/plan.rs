@@ -39,6 +39,9 @@ pub struct Plan {
     /// What was released about the data when the mask was made, by earlier entries of the ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     before: Vec<Event>,
+    /// What [`Dataset::not_covered`] says of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data_not_covered: Option<String>,
 }
 
 impl Plan {
@@ -93,6 +96,7 @@ impl Plan {
             settings: settings.clone(),
             privacy,
             before,
+            data_not_covered: data.not_covered().map(str::to_owned),
         })
     }
 
@@ -169,10 +173,17 @@ impl Plan {
         self.privacy.as_ref()
     }
 
-    /// Whether the plan has a guarantee: it adds noise, and no mask of it was made from private
-    /// examples without noise.
+    /// Whether the plan has a guarantee: it adds noise, and nothing voids it.
     pub fn is_private(&self) -> bool {
-        self.privacy.is_some() && self.sparsity().is_none_or(|s| s.not_private().is_none())
+        self.privacy.is_some() && self.not_covered().is_none()
+    }
+
+    /// What voids the guarantee whatever noise is added: a mask, or a preparation of the data, that
+    /// was made from private examples without noise.
+    pub fn not_covered(&self) -> Option<String> {
+        let mask = self.sparsity().and_then(Sparsity::not_private);
+        let mask = mask.map(|why| format!("the mask: {why}"));
+        mask.or_else(|| self.data_not_covered.as_ref().map(|why| format!("the data: {why}")))
     }
 
     /// The release that the whole plan makes: what the ledger is charged with.
@@ -186,7 +197,8 @@ impl Plan {
     /// # Guarantee
     /// Poisson sampling, add/remove-one neighbours: each step is a Poisson-subsampled Gaussian
     /// whose noise multiplier is noise over the clip rule's own sensitivity, on all coordinates or
-    /// on selected ones alike. Without privacy the event is one that every accountant refuses.
+    /// on selected ones alike. Without privacy, with a mask that was made without noise, or on data
+    /// that were prepared without noise, the event is one that every accountant refuses.
     pub fn event_after(&self, steps: u64) -> Event {
         let training = match &self.privacy {
             Some(privacy) => Event::PoissonGaussian {
@@ -200,9 +212,12 @@ impl Plan {
         };
         // A plan is only made if this is no error.
         let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());
-        match mask {
-            Some(mask) => Event::Composed { events: vec![mask, training] },
-            None => training,
+        let data = self.data_not_covered.as_ref();
+        let data = data.map(|why| Event::Unaccountable { why: format!("the data: {why}") });
+        let before: Vec<Event> = data.into_iter().chain(mask).collect();
+        match before.is_empty() {
+            true => training,
+            false => Event::Composed { events: before.into_iter().chain([training]).collect() },
         }
     }
 
@@ -213,8 +228,13 @@ impl Plan {
         self.before.iter().cloned().chain([self.event_after(steps)]).collect()
     }
 
-    /// Refuses other data than those whose releases the plan counts.
+    /// Refuses other data than those whose preparation and releases the plan counts.
     pub(crate) fn check_releases_before(&self, data: &Dataset) -> Result<()> {
+        if self.data_not_covered.as_deref() != data.not_covered() {
+            let why = format!("{} was prepared in another way", data.name());
+            return Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
+                .fix("make the plan from the data that it is followed on"));
+        }
         let released = self.sparsity().map(|s| s.released_before(data.origin()));
         let released = released.unwrap_or_default();
         if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {

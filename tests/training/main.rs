@@ -2,6 +2,7 @@
 
 mod augmented;
 mod images;
+mod not_covered;
 mod released;
 mod sparse;
 

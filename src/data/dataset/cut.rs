@@ -38,7 +38,9 @@ impl Dataset {
             count(kept),
             count(len - kept)
         );
-        Ok(self.with_parts(source, self.train().select(&train), self.train().select(&test)))
+        let parts = (self.train().select(&train), self.train().select(&test));
+        let split = self.with_parts(source, parts.0, parts.1);
+        Ok(split.changed(|inner| inner.test_split_off = true))
     }
 
     /// The first `train` training examples (at least one) and the first `test` test examples, for

@@ -32,6 +32,10 @@ struct Inner {
     test: Examples,
     /// What the token ids of a text data set mean.
     vocabulary: Option<Vocabulary>,
+    /// What was computed from private examples to prepare the data.
+    prepared_by: Option<String>,
+    /// The test part was split off the training part.
+    test_split_off: bool,
     hash: OnceLock<String>,
     /// Hash of the data set this one was cut from, or of the raw data it was read from; `None` if
     /// its own hash is its name.
@@ -55,6 +59,8 @@ impl Dataset {
                 train,
                 test,
                 vocabulary: None,
+                prepared_by: None,
+                test_split_off: false,
                 hash: OnceLock::new(),
                 origin: None,
             }),
@@ -123,6 +129,33 @@ impl Dataset {
     /// [`Vocabulary::len`].
     pub fn vocabulary(&self) -> Option<&Vocabulary> {
         self.inner.vocabulary.as_ref()
+    }
+
+    /// Whether the test part holds other examples than those that training protects: it was read
+    /// from files of its own, not made by [`split`](Self::split).
+    pub fn has_public_test(&self) -> bool {
+        !self.inner.test_split_off
+    }
+
+    /// Declares that the data was prepared with something computed from its private examples: a
+    /// mean and a standard deviation, a selection of columns, a list of classes. `what` is told in
+    /// the statement of every run: `"features were scaled by the largest value"`.
+    ///
+    /// # Guarantee
+    /// None: such a statistic is a release that no accountant sees. Plans on the returned data set,
+    /// and on whatever is cut from it, have the badge `none`. Without such a call the lab assumes
+    /// that everything the data was prepared with is public.
+    #[must_use]
+    pub fn prepared_from_private_examples(&self, what: impl Into<String>) -> Self {
+        let what = what.into();
+        self.clone().changed(|inner| inner.prepared_by = Some(what))
+    }
+
+    /// Why no epsilon covers anything that is computed from this data set, if none does: it was
+    /// prepared by looking at its private examples without noise.
+    pub fn not_covered(&self) -> Option<&str> {
+        let declared = self.inner.prepared_by.as_deref();
+        declared.or_else(|| self.vocabulary().and_then(Vocabulary::not_covered))
     }
 
     /// SHA-256 (hexadecimal) of the training part: shape, classes, bits of the features, labels.

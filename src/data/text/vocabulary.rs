@@ -20,9 +20,14 @@ use crate::{Error, Result};
 /// [`of_words`]: Self::of_words
 /// [`from_public_text`]: Self::from_public_text
 /// [`from_private_text_not_covered`]: Self::from_private_text_not_covered
+///
+/// A vocabulary knows that it was made from private texts, and so does every data set that is read
+/// with it ([`Dataset::not_covered`](crate::data::Dataset::not_covered)): runs on it have no
+/// guarantee, and every accountant refuses their events.
 #[derive(Clone)]
 pub struct Vocabulary {
     kind: Kind,
+    from_private_text: bool,
 }
 
 #[derive(Clone)]
@@ -43,11 +48,15 @@ const MOST: usize = 1 << 24;
 impl Default for Vocabulary {
     /// [`Vocabulary::hashed`] with 8,192 numbers.
     fn default() -> Self {
-        Self { kind: Kind::Hashed(8192) }
+        Self::new(Kind::Hashed(8192))
     }
 }
 
 impl Vocabulary {
+    fn new(kind: Kind) -> Self {
+        Self { kind, from_private_text: false }
+    }
+
     /// The number of no word.
     pub const PAD: u32 = 0;
     /// The number of all words that a list does not have.
@@ -64,7 +73,7 @@ impl Vocabulary {
             let why = format!("a vocabulary by hashing has 2 to {} numbers", count(MOST));
             return Err(Error::setting("size", count(size), why).fix("for instance 8192"));
         }
-        Ok(Self { kind: Kind::Hashed(size as u32) })
+        Ok(Self::new(Kind::Hashed(size as u32)))
     }
 
     /// A public list of words, numbered from 2 in its order; 1 stands for all other words. Each
@@ -88,7 +97,7 @@ impl Vocabulary {
             return Err(Error::setting("words", count(all.len() - 2), why)
                 .fix("give the words, or use Vocabulary::hashed(8192)"));
         }
-        Ok(Self { kind: Kind::Listed(Arc::new(Listed { words: all, numbers })) })
+        Ok(Self::new(Kind::Listed(Arc::new(Listed { words: all, numbers }))))
     }
 
     /// The `most` most frequent words of PUBLIC texts (the alphabet decides ties), as [`of_words`].
@@ -118,7 +127,7 @@ impl Vocabulary {
     /// # Guarantee
     /// NONE. The list is a release of private data that no accountant sees and no ledger holds:
     /// whoever gets the model learns which words were frequent, and a person can be found by a
-    /// rare one. Only for non-private baselines and for comparing with papers that do this
+    /// rare one. Every run on data read with it has the badge `none`. Only for non-private baselines and for comparing with papers that do this
     /// silently.
     ///
     /// # Errors
@@ -127,7 +136,14 @@ impl Vocabulary {
         texts: impl IntoIterator<Item = S>,
         most: usize,
     ) -> Result<Self> {
-        Self::from_public_text(texts, most)
+        Ok(Self { from_private_text: true, ..Self::from_public_text(texts, most)? })
+    }
+
+    /// Why no epsilon covers a model that uses this vocabulary, if none does.
+    pub fn not_covered(&self) -> Option<&'static str> {
+        const WHY: &str = "its vocabulary was made from private texts: one text can change every \
+                           token id";
+        self.from_private_text.then_some(WHY)
     }
 
     /// How many numbers there are, those of padding and unknown words included: the entries an

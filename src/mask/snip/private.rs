@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::noise::Noise;
 use super::sensitivities::{CHUNK, Sensitivities};
-use crate::data::Examples;
+use crate::data::{Dataset, Examples};
 use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
 use crate::mask::magnitude::of_parameters;
 use crate::mask::rate::{check_rate, in_percent};
@@ -160,8 +160,8 @@ impl DpSnip {
         }
     }
 
-    /// One noisy release on the examples. The caller has charged [`event`](Self::event) to the
-    /// ledger of `data` as `run`. `seeds` are that of the noise, which may be one that other
+    /// One noisy release on the training part. The caller has charged [`event`](Self::event) to
+    /// the ledger of `data` as `run`, and that no accountant covers it where `data` is not covered. `seeds` are that of the noise, which may be one that other
     /// streams of the run are made from, and that of dropout masks; both must be secret.
     ///
     /// # Errors
@@ -170,18 +170,22 @@ impl DpSnip {
     pub(crate) fn release(
         &self,
         model: &Model,
-        examples: &Examples,
+        data: &Dataset,
         seeds: ([u8; 32], u64),
-        data: &str,
         run: &str,
     ) -> Result<Mask> {
         let rate = check_rate("pruning rate", self.rate)?;
         let event = self.event()?;
-        let (sum, prunable) = self.noisy_sum(model, examples, seeds)?;
-        let scores = Sensitivities::scores(&sum, &prunable, examples.len());
+        let (sum, prunable) = self.noisy_sum(model, data.train(), seeds)?;
+        let scores = Sensitivities::scores(&sum, &prunable, data.train().len());
         let how = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
-        let (data, run) = (data.to_owned(), run.to_owned());
-        let covered = Covered::Released { event, data, run, assumed: self.assumed(model) };
+        let covered = match data.not_covered() {
+            Some(why) => Covered::NotPrivate(format!("the data: {why}")),
+            None => {
+                let (data, run) = (data.origin().to_owned(), run.to_owned());
+                Covered::Released { event, data, run, assumed: self.assumed(model) }
+            }
+        };
         Saliency::new(&how, covered, scores).prune(rate)
     }
 

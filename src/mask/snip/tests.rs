@@ -211,7 +211,7 @@ fn the_noise_on_the_sum_is_sigma_times_the_clip_and_nothing_less() -> Result<()>
     let model = half.apply(&model)?;
     let silent = half.weights(model.network())?;
     let recipe = DpSnip::prune(0.7).clip(clip).noise_multiplier(sigma);
-    let mask = recipe.release(&model, data.train(), SEEDS, "data", "run")?;
+    let mask = recipe.release(&model, &data, SEEDS, "run")?;
     let scores = mask.saliency().unwrap().clone();
     // 13,000 draws tell a standard deviation to 0.6 %.
     let right = |scores: &Saliency| {
@@ -363,10 +363,10 @@ fn what_can_not_be_is_refused_in_words() -> Result<()> {
     assert!(error(&data.train().take(0)).to_string().contains("training examples = 0"));
     assert!(error(other.train()).to_string().contains("shape [4]"));
     assert!(error(many.train()).to_string().contains("label = 11"));
-    let unsettled = recipe.release(&model, data.train(), SEEDS, "data", "run").unwrap_err();
+    let unsettled = recipe.release(&model, &data, SEEDS, "run").unwrap_err();
     assert!(unsettled.to_string().contains("settled"), "{unsettled}");
     let none = recipe.noise_multiplier(1.0);
-    let none = none.release(&model, &data.train().take(0), SEEDS, "data", "run").unwrap_err();
+    let none = none.noisy_sum(&model, &data.train().take(0), SEEDS).unwrap_err();
     assert_eq!(none.kind(), ErrorKind::Setting);
     Ok(())
 }

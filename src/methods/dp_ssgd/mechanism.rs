@@ -90,13 +90,7 @@ impl Coordinates {
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) => {
                 let seeds = (seeds.noise, seeds.dropout);
-                Some(recipe.within_a_run(plan.seed()).release(
-                    model,
-                    data.train(),
-                    seeds,
-                    data.origin(),
-                    run,
-                )?)
+                Some(recipe.within_a_run(plan.seed()).release(model, data, seeds, run)?)
             }
             _ => mask,
         };
