@@ -32,6 +32,12 @@ fn an_interrupted_run_keeps_its_model_and_reports_what_was_truly_spent() -> Resu
     assert_eq!(run.record().steps, 3);
     let badge = run.badge().to_string();
     assert!(badge.contains("planned epsilon, 4"), "{badge}");
+    // The ledger says the same of the stop as the run does.
+    let condition = "chosen independently of the data and of everything the run showed";
+    let note = ledger.entries()?.pop().expect("the correction").note;
+    assert!(badge.contains(condition) && note.contains(condition), "{badge}; {note}");
+    assert!(note.contains("3 of 100 steps"), "{note}");
+    assert!(badge.contains("training loss") && badge.contains("no epsilon covers"), "{badge}");
     let three = privacy::epsilon(&[plan.event_after(3)], delta)?.epsilon;
     assert_eq!(run.epsilon(), three);
     assert!(three < 4.0 && three > 0.0);

@@ -126,7 +126,7 @@ fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
 
 /// A run that ended at its last step; one that ended by itself before is no result.
 fn finished(run: Run) -> Result<Run> {
-    if !run.interrupted() {
+    if run.is_finished() {
         return Ok(run);
     }
     let what =

@@ -45,6 +45,7 @@ pub use calibrate::{
     noise_multiplier_for_schedule, steps_for,
 };
 pub use event::Event;
+pub(crate) use event::STOPPING;
 pub use gdp::{Gdp, GdpClt};
 pub use headline::{Answer, Headline, compare, epsilon};
 pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};

@@ -58,6 +58,7 @@ fn run_title(run: &Run) -> String {
     let marks = [
         (" (shown again, not trained)", run.is_restored()),
         (" (interrupted)", run.interrupted()),
+        (" (ended by unreadable data)", !run.is_finished() && !run.interrupted()),
         (" (study mode)", run.plan().seed().is_some()),
     ];
     let marks: String = marks.iter().filter(|(_, set)| *set).map(|(mark, _)| *mark).collect();

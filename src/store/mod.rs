@@ -143,8 +143,8 @@ impl Store {
         Ok(Some(Run::restored(record, model, mask, touched)))
     }
 
-    /// Writes a run; an earlier one of the same name is kept beside it. An interrupted run never
-    /// takes the place of a finished one.
+    /// Writes a run; an earlier one of the same name is kept beside it. A run that ended early
+    /// never takes the place of a finished one.
     pub(crate) fn save(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
         let folder = self.folder(&run.record().id);
         let writing = folder.with_extension(format!("writing-{}", std::process::id()));
@@ -170,7 +170,7 @@ impl Store {
             .map(|n| folder.with_extension(n.to_string()))
             .find(|path| !path.exists())
             .unwrap_or_else(|| folder.with_extension("beside"));
-        if run.interrupted() && self.finished(&run.record().id).is_ok_and(|run| run.is_some()) {
+        if !run.is_finished() && self.finished(&run.record().id).is_ok_and(|run| run.is_some()) {
             fs::rename(&writing, &beside).map_err(|e| failed(&e))?;
             return Ok(beside);
         }

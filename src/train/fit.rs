@@ -6,9 +6,10 @@ use crate::device::{Place, guarded};
 use crate::mask::{Mask, Touched};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
-use crate::privacy::{Entry, Ledger};
+use crate::privacy::{Entry, Event, Ledger, STOPPING};
 use crate::train::interrupt::Listening;
 use crate::train::meter::Meter;
+use crate::train::run::UNREADABLE;
 use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, check};
 
 /// Follows a plan: trains a copy of `model` on the training part of `data`.
@@ -22,10 +23,10 @@ use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, check};
 /// nothing but [`Mechanism::release`] to the optimizer. In study mode, `id` must be another one for
 /// every other plan, mask, model or data: runs of the same name and seed have the same noise.
 ///
-/// A run ends early, and keeps its model, where an example's file can no longer be read. All files
-/// were read when their folder was opened: the assumption is that what breaks later is the disk's
-/// doing and says nothing about the person in the file. The error that the observer is told names
-/// a file of that batch; it is for the owner of the data only.
+/// A run ends early, and keeps its model, where an example's file can no longer be read. When that
+/// happened tells something about a single example, so such a run has no guarantee: its whole plan
+/// stays charged, and its events are ones that every accountant refuses. The error that the
+/// observer is told names a file of that batch; it is for the owner of the data only.
 ///
 /// # Errors
 /// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
@@ -59,9 +60,18 @@ pub fn fit(
     let steps = meter.steps;
     // Charged even if the last step failed after its release.
     let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
-    let closed = ledger.close(&attempt, &plan.event_after(spent));
+    let closed = match meter.unreadable {
+        true => Ok(()),
+        false => ledger.record(&closing(&attempt, ledger, plan, spent)),
+    };
     let (network, mask, touched) = trained?;
-    let charged = if closed.is_ok() { steps } else { plan.steps() };
+    let charged = if closed.is_ok() && !meter.unreadable { steps } else { plan.steps() };
+    let mut events = plan.releases_after(charged);
+    let mut epsilon = plan.epsilon_after(charged)?;
+    if meter.unreadable {
+        events.push(Event::Unaccountable { why: UNREADABLE.into() });
+        epsilon = None;
+    }
     let network = guarded(place, || {
         meter.at_end(&network)?;
         Ok(network.on(&Place::Cpu.device()))
@@ -75,11 +85,17 @@ pub fn fit(
         device: place.describe(),
         data_hash: data.hash().to_owned(),
         warm_start: !model.is_initial(),
+        public_test: data.has_public_test(),
+        own_module: model.is_own_module(),
         charged: Some(Charged { origin: data.origin().to_owned(), run: attempt }),
-        ending: if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted },
+        ending: match (meter.unreadable, steps == plan.steps()) {
+            (true, _) => Ending::Unreadable,
+            (false, true) => Ending::Finished,
+            (false, false) => Ending::Interrupted,
+        },
         steps,
-        events: plan.releases_after(charged),
-        epsilon: plan.epsilon_after(charged)?,
+        events,
+        epsilon,
         planned_epsilon: plan.epsilon_after(plan.steps())?,
         // Of this very model: an earlier one's is no substitute where it could not be taken.
         test_accuracy: meter.curve.points.last().and_then(|point| point.test_accuracy),
@@ -134,7 +150,7 @@ fn follow(
             Ok(batch) => batch,
             // Nothing of this step was released: the steps taken are kept.
             Err(error) if meter.steps > 0 => {
-                meter.trouble = Some(error);
+                (meter.trouble, meter.unreadable) = (Some(error), true);
                 break;
             }
             Err(error) => return Err(error),
@@ -149,6 +165,15 @@ fn follow(
     }
     let (mask, touched) = coordinates.into_record();
     Ok((network, mask, touched))
+}
+
+/// The correction of a plan's charge, with what it rests on where the run was stopped.
+fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
+    let entry = Entry::spent(attempt, ledger.data_hash(), &plan.event_after(steps));
+    match steps < plan.steps() {
+        true => entry.note(format!("{steps} of {} steps, if {STOPPING}", plan.steps())),
+        false => entry,
+    }
 }
 
 /// What a reader of the ledger wants to know beside the event.

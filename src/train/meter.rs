@@ -26,6 +26,8 @@ pub(super) struct Meter<'a> {
     pub(super) steps: u64,
     /// What could not be read, and so left a gap in the curve or ended the run.
     pub(super) trouble: Option<Error>,
+    /// Whether it ended the run.
+    pub(super) unreadable: bool,
     start: Instant,
     /// The losses of the steps since the last point: looked at when the point is made, so that no
     /// step waits for a device.
@@ -37,7 +39,8 @@ pub(super) struct Meter<'a> {
 impl<'a> Meter<'a> {
     pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
         let (curve, start, losses) = (Curve::default(), Instant::now(), Vec::new());
-        Self { plan, model, data, curve, steps: 0, trouble: None, start, losses, test: None }
+        let (steps, trouble, unreadable, test) = (0, None, false, None);
+        Self { plan, model, data, curve, steps, trouble, unreadable, start, losses, test }
     }
 
     pub(super) fn seconds(&self) -> f64 {

@@ -1,14 +1,18 @@
 //! A run: what training gives back.
 
-use crate::mask::{self, Mask, Sparsity, Touched};
+use crate::mask::{self, Mask, Touched};
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::Rounded;
-use crate::privacy::{Badge, Event};
+use crate::privacy::{Badge, Event, STOPPING};
 use crate::train::Curve;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
+
+/// Why nothing is guaranteed of a run with [`Ending::Unreadable`].
+pub(super) const UNREADABLE: &str = "training ended because an example could not be read, so the number of steps depends on the \
+     private data";
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,9 +20,11 @@ use std::sync::Arc;
 pub enum Ending {
     /// All steps of the plan were taken.
     Finished,
-    /// It ended at a step boundary, by an interrupt or where an example could no longer be read;
-    /// model and epsilon are those of the steps taken.
+    /// It was interrupted at a step boundary; model and epsilon are those of the steps taken.
     Interrupted,
+    /// It ended at a step boundary because an example could no longer be read. Which step that was
+    /// depends on the data, so no epsilon covers what is left.
+    Unreadable,
 }
 
 /// Where the privacy ledger charges a run.
@@ -52,15 +58,23 @@ pub struct RunRecord {
     /// file, or those of a module of the user's own.
     #[serde(default)]
     pub warm_start: bool,
+    /// The test part does not come from the data that training protects, as
+    /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) says. Where this was not
+    /// recorded, nothing is claimed.
+    #[serde(default)]
+    pub public_test: bool,
+    /// The model is a module of the user's own, whose guarantee rests on what its code does.
+    #[serde(default)]
+    pub own_module: bool,
     /// How it ended.
     pub ending: Ending,
     /// Steps taken.
     pub steps: u64,
     /// What was released, as events an accountant reads.
     pub events: Vec<Event>,
-    /// Epsilon truly spent, at the plan's delta; `None` without privacy.
+    /// Epsilon truly spent, at the plan's delta; `None` where nothing is guaranteed.
     pub epsilon: Option<f64>,
-    /// Epsilon of the whole plan, at its delta; `None` without privacy.
+    /// Epsilon of the whole plan, at its delta; `None` where nothing is guaranteed.
     pub planned_epsilon: Option<f64>,
     /// Accuracy on the test part after the last step, if there is a test part and it can be read.
     pub test_accuracy: Option<f64>,
@@ -148,6 +162,10 @@ impl Run {
     pub fn interrupted(&self) -> bool {
         self.0.record.ending == Ending::Interrupted
     }
+    /// Whether it took all steps of its plan.
+    pub fn is_finished(&self) -> bool {
+        self.0.record.ending == Ending::Finished
+    }
     /// Whether it was read back from the store instead of trained.
     pub fn is_restored(&self) -> bool {
         self.0.restored
@@ -158,13 +176,23 @@ impl Run {
         if record.plan.privacy().is_none() {
             return Badge::None("training used raw gradients".into());
         }
-        let mut assumptions = Vec::new();
-        if let Some(why) = record.plan.sparsity().and_then(Sparsity::not_private) {
-            return Badge::None(format!("the mask: {why}"));
+        if let Some(why) = record.plan.not_covered() {
+            return Badge::None(why);
         }
+        if record.ending == Ending::Unreadable {
+            return Badge::None(UNREADABLE.into());
+        }
+        let mut assumptions = Vec::new();
         if let Some(mask) = self.mask() {
             let origin = record.charged.as_ref().map(|charged| charged.origin.as_str());
             assumptions.extend(mask::assumptions(&mask.origin().covered, origin));
+        }
+        if record.own_module {
+            assumptions.push(
+                "no example's output in the user's own module depends on another example (tried on \
+                 made-up examples, not proved)"
+                    .to_owned(),
+            );
         }
         if record.warm_start {
             assumptions.push(
@@ -187,11 +215,10 @@ impl Run {
             }
         }
         if self.interrupted() {
-            // Stopping when one likes what one sees is a choice that the smaller epsilon does
-            // not pay for; the planned one covers every moment of stopping.
             assumptions.push(format!(
-                "the moment of stopping was not chosen by looking at the private data; otherwise \
-                 count the planned epsilon, {}",
+                "{STOPPING}; if released results decided it (models, accuracy on public test \
+                 data), count the planned epsilon, {}; if the training loss or anything else that \
+                 is not covered decided it, no epsilon covers the run",
                 Rounded(record.planned_epsilon.unwrap_or(f64::INFINITY))
             ));
         }
@@ -214,9 +241,14 @@ impl fmt::Display for Run {
             (Some(epsilon), Some(privacy)) => {
                 write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
             }
+            (None, Some(_)) => write!(f, ", no guarantee")?,
             _ => write!(f, ", no privacy")?,
         }
-        let marks = [("interrupted", self.interrupted()), ("study mode", plan.seed().is_some())];
+        let marks = [
+            ("interrupted", self.interrupted()),
+            ("ended by unreadable data", record.ending == Ending::Unreadable),
+            ("study mode", plan.seed().is_some()),
+        ];
         for (mark, _) in marks.iter().filter(|(_, set)| *set) {
             write!(f, " ({mark})")?;
         }

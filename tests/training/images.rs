@@ -77,7 +77,7 @@ fn images_in_files_train_like_images_in_memory() -> Result<()> {
 }
 
 #[test]
-fn a_training_image_that_breaks_ends_the_run_and_keeps_it() -> Result<()> {
+fn a_training_image_that_breaks_ends_the_run_keeps_it_and_voids_its_guarantee() -> Result<()> {
     let root = folder();
     let data = open(root.path(), 5)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
@@ -86,12 +86,19 @@ fn a_training_image_that_breaks_ends_the_run_and_keeps_it() -> Result<()> {
     let part = root.path().join("train/dark");
     let mut observer = Breaks { part: &part, troubles: Vec::new() };
     let run = fit("breaks", &plan, &model, &data, &ledger, &mut observer)?;
-    assert!(run.interrupted());
+    assert!(!run.interrupted() && !run.is_finished());
     assert_eq!(run.record().steps, 3);
     assert!(run.accuracy().is_finite());
     assert_ne!(weights(&run), bits(&model), "the three steps are kept");
-    assert_eq!(run.epsilon(), privacy::epsilon(&[plan.event_after(3)], Delta(1e-3))?.epsilon);
-    assert_eq!(ledger.events()?, [plan.event_after(3)]);
+    // One example decided when to stop: no epsilon covers that, and nothing is taken off the charge.
+    assert_eq!(run.epsilon(), f64::INFINITY);
+    assert!(privacy::epsilon(&run.record().events, Delta(1e-3)).is_err());
+    let badge = run.badge().to_string();
+    assert!(badge.starts_with("none: ") && badge.contains("could not be read"), "{badge}");
+    let statement = run.statement().to_string();
+    assert!(statement.starts_with("Nothing is guaranteed: "), "{statement}");
+    assert!(!statement.contains("count the planned epsilon"), "{statement}");
+    assert_eq!(ledger.events()?, [plan.event_after(20)]);
     let [told] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
     assert!(told.contains("train/dark") && told.contains("missing"), "{told}");
 

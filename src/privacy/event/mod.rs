@@ -9,6 +9,7 @@ mod display;
 mod reduce;
 mod single;
 
+pub(crate) use reduce::STOPPING;
 pub(crate) use single::{Single, singles};
 
 /// What was, or will be, released about a data set.

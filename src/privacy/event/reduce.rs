@@ -3,6 +3,11 @@
 use super::Event;
 use crate::{Error, ErrorKind, Result};
 
+/// What has to hold for a run that was stopped early to cost no more than the steps it took. An
+/// adversary who chooses when to stop by what was released has seen more than those steps say.
+pub(crate) const STOPPING: &str =
+    "the moment of stopping was chosen independently of the data and of everything the run showed";
+
 impl Event {
     /// The part of this planned event that `spent` says was truly released.
     ///
@@ -15,7 +20,9 @@ impl Event {
     ///
     /// # Guarantee
     /// What remains covers every release, provided `spent` counts every step whose result was
-    /// used. The decision to stop may depend on released results, never on the data itself.
+    /// used and the moment of stopping was chosen independently of the data and of everything the
+    /// run showed. One that follows from released results is covered by the whole plan only, one
+    /// that follows from anything without noise by no epsilon.
     pub fn reduced_to(&self, spent: &Event) -> Result<Event> {
         let refuse = || {
             Err(Error::new(
