@@ -38,6 +38,7 @@ impl Run {
             coordinates: self.coordinates_in_words(&mask),
             clip: privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne),
             examples: plan.examples(),
+            public_test: record.public_test,
             study_mode: plan.seed().is_some(),
             badge: self.badge(),
             not_covered: GuaranteeFacts::usual_gaps(),
@@ -62,14 +63,15 @@ impl Run {
             said += &format!("; every step leaves out {dropping}");
         }
         said.push('.');
-        if !released.is_empty() && sparsity.not_private().is_none() {
+        let private = self.plan().is_private();
+        if !released.is_empty() && private {
             let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
             said += &format!(
                 " Choosing the mask was a release of its own on all training examples, counted in \
                  epsilon: {events}."
             );
         }
-        if sparsity.not_private().is_none() {
+        if private {
             said.push_str(
                 " Norm, clip and noise are those of the selected coordinates. Which these are must \
                  not depend on the data but through what is counted (see the badge); then it \

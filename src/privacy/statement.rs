@@ -52,6 +52,8 @@ pub struct GuaranteeFacts {
     pub clip: f64,
     /// The number of training examples, declared public.
     pub examples: usize,
+    /// The test part is public: it was not split off the data that training protects.
+    pub public_test: bool,
     /// The seeds were given: noise and samples can be computed again.
     pub study_mode: bool,
     /// How firm the guarantee is.
@@ -65,7 +67,9 @@ impl GuaranteeFacts {
     pub fn usual_gaps() -> Vec<String> {
         [
             "the choice of settings by looking at other runs on the same data",
-            "training loss, training accuracy and gradient norms that were shown",
+            "whatever was computed from the examples without noise and shown: training loss and \
+             accuracy, gradient norms, saliencies, confusion tables, predictions, the examples \
+             themselves",
             "other runs on the same data (they add up in its ledger)",
             "the rounding of the noise to 32-bit floating-point numbers",
         ]
@@ -118,9 +122,11 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
     });
     lines.extend(facts.coordinates.clone());
     lines.push(format!(
-        "Treated as public: the data-set size ({} examples), the model's architecture and all \
-         settings.",
-        facts.examples
+        "Treated as public: the data-set size ({} examples), the number and names of the classes, \
+         how examples were prepared (their shape or image size, scaling, vocabulary){}, the \
+         model's architecture and all settings.",
+        facts.examples,
+        if facts.public_test { ", the test part" } else { "" },
     ));
     if facts.study_mode {
         lines.push(
@@ -129,8 +135,12 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
                 .to_string(),
         );
     }
-    if !facts.not_covered.is_empty() {
-        lines.push(format!("Not covered by epsilon: {}.", facts.not_covered.join("; ")));
+    let mut not_covered = facts.not_covered.clone();
+    if !facts.public_test {
+        not_covered.push("accuracy on a test part that was split off the private data".into());
+    }
+    if !not_covered.is_empty() {
+        lines.push(format!("Not covered by epsilon: {}.", not_covered.join("; ")));
     }
     lines.push(format!("Badge: {}.", facts.badge));
     lines.join("\n")

@@ -16,6 +16,7 @@ fn facts() -> GuaranteeFacts {
         coordinates: None,
         clip: 0.1,
         examples: 60_000,
+        public_test: true,
         study_mode: false,
         badge: Badge::Proved,
         not_covered: GuaranteeFacts::usual_gaps(),
@@ -34,12 +35,14 @@ fn the_statement_reads_word_for_word() {
          gradient of every example is clipped to L2 norm 0.1, the clipped gradients are \
          summed, and Gaussian noise with 1.72 times that norm as standard deviation is added \
          to the sum. Accountant: RDP (Rényi differential privacy).\n\
-         Treated as public: the data-set size (60000 examples), the model's architecture and \
-         all settings.\n\
+         Treated as public: the data-set size (60000 examples), the number and names of the \
+         classes, how examples were prepared (their shape or image size, scaling, vocabulary), \
+         the test part, the model's architecture and all settings.\n\
          Not covered by epsilon: the choice of settings by looking at other runs on the same \
-         data; training loss, training accuracy and gradient norms that were shown; other \
-         runs on the same data (they add up in its ledger); the rounding of the noise to \
-         32-bit floating-point numbers.\n\
+         data; whatever was computed from the examples without noise and shown: training loss \
+         and accuracy, gradient norms, saliencies, confusion tables, predictions, the examples \
+         themselves; other runs on the same data (they add up in its ledger); the rounding of \
+         the noise to 32-bit floating-point numbers.\n\
          Badge: proved."
     );
 }
@@ -148,6 +151,13 @@ fn an_unaccountable_release_is_told_as_it_is() {
     let events = vec![Event::Unaccountable { why: "raw gradients".into() }];
     let said = how_said(Neighbouring::AddOrRemoveOne, events);
     assert_eq!(said, "What was released: a release without a guarantee (raw gradients).");
+}
+
+#[test]
+fn a_test_part_split_off_the_private_data_is_not_public() {
+    let said = statement(&GuaranteeFacts { public_test: false, ..facts() });
+    assert!(!said.contains("the test part, the model"), "{said}");
+    assert!(said.contains("split off the private data.\nBadge"), "{said}");
 }
 
 #[test]
