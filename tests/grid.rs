@@ -271,3 +271,45 @@ fn every_kind_of_mask_makes_its_cells_and_plain_snip_has_no_epsilon() -> Result<
     }
     Ok(())
 }
+
+#[test]
+fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
+    let data = glyphs(8);
+    let grid = Grid::new(method()).epsilon([2.0]).seeds(2);
+    let first = made(&grid, &data)?;
+    assert!(first.notes().join("\n").contains("Together they cost"), "{first}");
+    // What a process leaves that was killed in its first step, before it began again.
+    let plan = DpSgd::new().target(Epsilon(2.0), Delta(1e-5)).clip(0.5).batch_size(50).steps(3);
+    let plan = plan.plan(&data)?.event();
+    let ledger = home().join(format!("ledger/{}.jsonl", data.origin()));
+    let ledger = privacy::Ledger::open(&ledger)?;
+    ledger.begin(&format!("{}-0a1b2c3d", first.cells()[0].runs[1].id), &plan)?;
+    let again = made(&grid, &data)?;
+    let notes = again.notes().join("\n");
+    let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
+    let said = format!("costs epsilon {}", epsilab::show::format::eps(all));
+    assert!(notes.contains(&said), "{said} is not in {notes}");
+    assert!(notes.contains("Private runs: 2 on") && notes.contains("1 other attempt"), "{notes}");
+    assert_eq!(again.on_record(), None, "nothing else is on record: {notes}");
+
+    // The killed run itself, begun again: what it has cost is told, and what it costs now counts.
+    let stored = home().join("runs").join(&again.cells()[0].runs[1].id);
+    std::fs::rename(stored, home().join("aside")).expect("forgetting the run");
+    #[derive(Default)]
+    struct Noted(Vec<String>);
+    impl GridObserver for Noted {
+        fn noted(&mut self, words: &str) {
+            self.0.push(words.to_owned());
+        }
+    }
+    let mut noted = Noted::default();
+    let build = |seed| models::linear(&data).seed(seed).build();
+    let third = grid.run_watched(&build, &data, &mut noted)?;
+    let [words] = &noted.0[..] else { panic!("{:?}", noted.0) };
+    assert!(words.contains("seed 1: 2 earlier attempts at this run stay charged"), "{words}");
+    let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
+    let said = format!("costs epsilon {}", epsilab::show::format::eps(all));
+    let notes = third.notes().join("\n");
+    assert!(notes.contains(&said) && notes.contains("2 other attempts"), "{said}: {notes}");
+    Ok(())
+}

@@ -4,6 +4,7 @@
 //! figures and, of a sparse run, `mask.safetensors` and `touched.json`; `ledger/<data hash>.jsonl` what was spent on each data set, with its `.head` beside it.
 //! A stored run that its ledger does not know is evidence of a lost ledger ([`evidence`]).
 
+mod earlier;
 mod evidence;
 mod home;
 mod obtain;

@@ -1,6 +1,6 @@
 //! The way to a run: read it back, or train and keep it.
 
-use super::Store;
+use super::{Store, earlier};
 use crate::Result;
 use crate::data::Dataset;
 use crate::methods::Plan;
@@ -24,9 +24,9 @@ impl Store {
         Ok(run)
     }
 
-    /// Trains a run, charged to the ledger of its data, and keeps it. That it can't be stored is
-    /// told to the observer only: it is trained and paid for, and a full disk must not take it
-    /// away.
+    /// Trains a run, charged to the ledger of its data, and keeps it. What earlier attempts at it
+    /// have cost is told first. That it can't be stored is told to the observer only: it is trained
+    /// and paid for, and a full disk must not take it away.
     ///
     /// # Errors
     /// As [`train::fit`].
@@ -39,7 +39,11 @@ impl Store {
         figures: Figures,
         observer: &mut dyn Observer,
     ) -> Result<Run> {
-        let run = train::fit(id, plan, model, data, &self.ledger(data)?, observer)?;
+        let ledger = self.ledger(data)?;
+        if let Some(words) = earlier::attempts(&ledger, id, plan)? {
+            observer.noted(&words);
+        }
+        let run = train::fit(id, plan, model, data, &ledger, observer)?;
         if let Err(error) = self.save(&run, &figures(&run)) {
             observer.trouble(&error);
         }

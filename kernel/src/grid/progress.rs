@@ -52,6 +52,10 @@ impl GridObserver for ToStderr {
         self.say(&progress.ended_line(run));
     }
 
+    fn noted(&mut self, words: &str) {
+        self.say(words);
+    }
+
     fn trouble(&mut self, error: &Error) {
         self.say(&format!("the run is kept, but: {error}"));
     }

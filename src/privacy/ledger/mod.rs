@@ -32,7 +32,8 @@ pub(crate) mod export;
 mod file;
 mod head;
 
-pub(crate) use account::Account;
+pub(crate) use account::{Account, Charge};
+pub(crate) use budget::promises_nothing;
 pub use budget::{Budget, Spending};
 pub use entry::{Entry, EntryKind};
 use file::LedgerFile;
