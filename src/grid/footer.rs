@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::noise;
+use super::public::without_names;
 use super::result::Inner;
 use super::table::point;
 use crate::Result;
@@ -238,7 +239,8 @@ fn missing(result: &Inner) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in &result.cells {
         for error in &cell.errors {
-            lines.push(format!("Not made ({}): {}", point(cell), error.replace('\n', " ")));
+            let why = without_names(&error.replace('\n', " "));
+            lines.push(format!("Not made ({}): {why}", point(cell)));
         }
     }
     if result.interrupted {

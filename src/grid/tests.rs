@@ -202,7 +202,11 @@ fn files_hold_every_run_and_every_cell() {
     let lines: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(lines.len(), 5);
     assert_eq!(&lines[2][4], "random");
-    assert_eq!((&lines[3][8], &lines[3][9], &lines[3][12]), ("1", "0.8", "run1"));
+    // Cells that share a run share its number; its name is nowhere.
+    assert_eq!((&lines[3][8], &lines[3][9], &lines[3][12]), ("1", "0.8", "2"));
+    let json = serde_json::to_string(&super::rows(&results)).unwrap();
+    assert!(json.contains(r#""run_numbers":[1,2]"#), "{json}");
+    assert!(!text.contains("run0") && !json.contains("run0"), "{text} {json}");
     assert_eq!((&lines[4][2], &lines[4][7], &lines[4][10]), ("non-private", "", ""));
     let text = markdown(&results);
     assert!(text.contains("| pre-pruned | dropped 0 | dropped 0.5 |"), "{text}");
