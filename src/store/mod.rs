@@ -51,7 +51,7 @@ impl Store {
         }
     }
 
-    /// The ledger of a data set if there is one: looking makes no file.
+    /// The ledger of a data set if there is one: looking makes no file and needs no right to write.
     ///
     /// # Errors
     /// As [`Ledger::open`]; kind `Ledger` also if a stored run on this data is not in it.
@@ -61,7 +61,7 @@ impl Store {
         let path = self.ledger_path(data);
         // A head alone is a ledger that was lost, which opening it says.
         let known = path.exists() || path.with_extension("head").exists();
-        let ledger = known.then(|| Ledger::open(&path)).transpose()?;
+        let ledger = known.then(|| Ledger::existing(&path)).transpose()?;
         let runs = runs.iter().filter(|run| run.charged.origin == data.origin());
         evidence::are_charged(runs, ledger.as_slice())?;
         Ok(ledger)
@@ -94,7 +94,7 @@ impl Store {
         let mut paths: Vec<_> = paths.iter().map(|path| path.with_extension("jsonl")).collect();
         paths.sort();
         paths.dedup();
-        paths.iter().map(|path| Ledger::open(path)).collect()
+        paths.iter().map(|path| Ledger::existing(path)).collect()
     }
 
     fn ledger_path(&self, data: &Dataset) -> PathBuf {
