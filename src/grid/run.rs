@@ -1,5 +1,6 @@
 //! The loop over all runs of a grid.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,6 +44,7 @@ pub(super) fn run(
         began: Instant::now(),
         trained: (0, 0.0),
         tried: Vec::new(),
+        told: HashSet::new(),
     };
     let mut interrupted = false;
     // Seeds outside: the whole map is there early, and gets finer.
@@ -159,6 +161,8 @@ struct Going {
     trained: (usize, f64),
     /// Private runs that were begun, or found in the store.
     tried: Vec<Tried>,
+    /// Warnings about stored runs that were told already.
+    told: HashSet<String>,
 }
 
 impl Going {
@@ -224,6 +228,11 @@ impl Work<'_> {
         let id = run_id(plan, model, data)?;
         going.tries(&id, plan);
         if let Some(run) = store.known_run(&id, data)? {
+            // What is true of hundreds of runs is told once.
+            let told = run.warnings().iter().filter(|words| going.told.insert((*words).clone()));
+            let told: Vec<&String> = told.collect();
+            let relay = &mut Relay { work: self, going, observer };
+            told.into_iter().for_each(|words| relay.noted(words));
             return Ok(run);
         }
         let began = Instant::now();

@@ -5,7 +5,7 @@ use crate::data::Dataset;
 use crate::lab::preview::Preview;
 use crate::methods::{DpSgd, DpSsgd, NonPrivate, Plan};
 use crate::nn::Model;
-use crate::show::{self, LiveRun};
+use crate::show::{self, Bundle, LiveRun};
 use crate::store::{Store, home, run_id};
 use crate::train::Run;
 
@@ -55,6 +55,7 @@ fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
         && let Some(run) = store.known_run(&id, data)?
     {
         show::display(&show::run_figure(&run));
+        run.warnings().iter().for_each(|warning| show::display(&Bundle::text(warning)));
         return Ok(run);
     }
     store.train(&id, plan, model, data, show::run_files, &mut LiveRun::new())
