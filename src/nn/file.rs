@@ -193,8 +193,7 @@ struct File {
 
 impl File {
     fn read(path: &Path) -> Result<Self> {
-        let bytes =
-            read_regular(path).map_err(|e| unread(path, "model", "Model::save", &e))?;
+        let bytes = read_regular(path).map_err(|e| unread(path, "model", "Model::save", &e))?;
         let wrong = |why: String| no_model(path, why);
         let (_, header) = SafeTensors::read_metadata(&bytes)
             .map_err(|e| wrong(format!("it is no safetensors file ({e})")))?;

@@ -180,7 +180,8 @@ mod tests {
         lock.lock().unwrap();
 
         drop(Draft::beside(&at("new".into())).unwrap());
-        let mut left = ["file", "link", "locked", "pipe"].map(|n| format!("{n}.writing-{gone}")).to_vec();
+        let mut left =
+            ["file", "link", "locked", "pipe"].map(|n| format!("{n}.writing-{gone}")).to_vec();
         left.extend([format!("alive.writing-{alive}"), "odd.writing-0".into(), "run".into()]);
         left.sort();
         assert_eq!(names(runs.path()), left);

@@ -6,6 +6,7 @@
 //! what was spent on each data set, with its `.head` beside it.
 //! A stored run that its ledger does not know is evidence of a lost ledger ([`evidence`]).
 
+mod claim;
 mod draft;
 mod earlier;
 mod evidence;
@@ -127,9 +128,10 @@ impl Store {
     ///
     /// # Errors
     /// `CorruptData` if its files are missing, changed or can't be understood: nothing is
-    /// overwritten or trained then.
+    /// overwritten or trained then. An epsilon that is too small is no error: it is
+    /// [raised](claim::settle), with a warning.
     pub(crate) fn finished(&self, id: &str) -> Result<Option<Run>> {
-        let Some((record, files)) = record::read(&self.folder(id))? else { return Ok(None) };
+        let Some((mut record, files)) = record::read(&self.folder(id))? else { return Ok(None) };
         if record.ending != Ending::Finished {
             return Ok(None);
         }
@@ -139,7 +141,7 @@ impl Store {
         let mask = if pruned { Some(files.needed(MASK)?) } else { files.path(MASK)? };
         let mask = mask.map(Mask::load).transpose()?;
         let touched = files.path(TOUCHED)?.map(|path| record::read_json(&path)).transpose()?;
-        let mut warnings = Vec::new();
+        let mut warnings = Vec::from_iter(claim::settle(&mut record));
         if !files.are_checked() {
             warnings.push(UNCHECKED.to_owned());
         }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{Store, run_id};
 use crate::data::{self, Dataset};
-use crate::methods::{DpSgd, DpSsgd, Plan};
 use crate::mask::{Dropping, RandomMask};
+use crate::methods::{DpSgd, DpSsgd, Plan};
 use crate::nn::{Model, models};
-use crate::privacy::{Delta, Epsilon};
+use crate::privacy::{Delta, Epsilon, Rdp};
 use crate::train::{Run, Silent};
 use crate::{ErrorKind, Result};
 
@@ -91,7 +91,10 @@ fn a_flipped_bit_in_a_stored_run_is_found() -> Result<()> {
     for name in CHECKED {
         flip(&project.file(name));
         let said = project.refused(name);
-        assert!(said.contains("SHA-256") && said.contains("outside of the project's runs"), "{said}");
+        assert!(
+            said.contains("SHA-256") && said.contains("outside of the project's runs"),
+            "{said}"
+        );
         flip(&project.file(name));
         assert!(project.shown()?.is_some(), "{name} is as it was");
     }
@@ -148,5 +151,50 @@ fn a_run_that_cannot_be_stored_leaves_nothing_half_written() -> Result<()> {
     let mut runs = project.runs();
     runs.sort();
     assert_eq!(runs, [project.id.clone(), format!("{}.1", project.id)]);
+    Ok(())
+}
+
+#[test]
+fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<()> {
+    let project = Project::new()?;
+    let epsilon = |run: &Run| run.record().epsilon;
+    let honest = project.shown()?.expect("it is stored");
+    let true_epsilon = honest.epsilon();
+    assert!(honest.warnings().is_empty() && true_epsilon > 3.0, "{honest}");
+    let path = project.file("result.json");
+    let with = |change: &dyn Fn(&mut Value)| -> Result<Run> {
+        let before = fs::read(&path).unwrap();
+        edit(&path, change);
+        let run = project.shown()?;
+        fs::write(&path, before).unwrap();
+        Ok(run.expect("it is stored"))
+    };
+    // Edited smaller, epsilon and plan alike: never claimed, anywhere.
+    let cheap = with(&|json| {
+        json["epsilon"] = 0.1.into();
+        json["planned_epsilon"] = 0.1.into();
+    })?;
+    assert!((cheap.epsilon() / true_epsilon - 1.0).abs() < 1e-9);
+    assert_eq!(cheap.record().planned_epsilon, epsilon(&cheap));
+    let [warning] = cheap.warnings() else { panic!("{:?}", cheap.warnings()) };
+    assert!(warning.contains("epsilon of this run, 0.1, is not what"), "{warning}");
+    assert!(!cheap.statement().to_string().contains("0.1,"), "{}", cheap.statement());
+    // Releases edited smaller: the number that was on record stays.
+    let fewer = with(&|json| {
+        let text = json["events"].to_string().replace("\"steps\":2", "\"steps\":1");
+        json["events"] = serde_json::from_str(&text).unwrap();
+    })?;
+    assert!(fewer.epsilon() >= true_epsilon && fewer.warnings().len() == 1, "{fewer}");
+    // What no accountant covers has no epsilon, whatever its file says.
+    let open = with(&|json| {
+        json["events"] = serde_json::json!([{"kind": "unaccountable", "why": "raw"}]);
+    })?;
+    assert_eq!((epsilon(&open), open.epsilon()), (None, f64::INFINITY));
+    assert!(open.warnings()[0].contains("is not claimed"), "{:?}", open.warnings());
+    // A run that an older version recorded by RDP keeps that number, without a word.
+    let rdp = Rdp::default().epsilon(&honest.record().events, Delta(1e-4))?.epsilon;
+    let older = with(&|json| json["epsilon"] = rdp.into())?;
+    assert!(rdp > true_epsilon && (older.epsilon() / rdp - 1.0).abs() < 1e-12);
+    assert!(older.warnings().is_empty(), "{:?}", older.warnings());
     Ok(())
 }

@@ -255,9 +255,8 @@ fn a_model_with_what_is_no_number_is_refused_by_the_name_of_its_parameter() {
     for strange in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let mut values = vec![0.5; 15];
         values[3] = strange;
-        let broken = model
-            .network()
-            .filled(|path| path.ends_with(".weight").then(|| values.clone()));
+        let broken =
+            model.network().filled(|path| path.ends_with(".weight").then(|| values.clone()));
         model.with_network(broken).save(&path).unwrap();
         for refused in [models::load(&path), model.load_parameters(&path)] {
             let error = refused.unwrap_err();
