@@ -89,10 +89,8 @@ fn every_cell_and_seed_is_one_run_and_the_same_again_trains_nothing() -> Result<
     assert_eq!(epsilab::grid::csv(&[again])?, epsilab::grid::csv(std::slice::from_ref(&first))?);
 
     // Each cell is what it says: other rates, other seeds, other epsilons are other runs.
-    let mut ids: Vec<String> = first.rows().into_iter().flat_map(|row| row.run_ids).collect();
-    ids.sort();
-    ids.dedup();
-    assert_eq!(ids.len(), 16);
+    let numbers: Vec<usize> = first.rows().into_iter().flat_map(|row| row.run_numbers).collect();
+    assert_eq!(numbers, (1..=16).collect::<Vec<_>>());
     for row in first.rows() {
         let spent = row.epsilon_spent.expect("private");
         let target = row.epsilon.expect("a target");
@@ -125,9 +123,9 @@ fn a_cell_without_rates_is_plain_dp_sgd_and_shares_its_runs() -> Result<()> {
         rows.iter().map(|row| row.method).collect::<Vec<_>>(),
         ["dp-ssgd", "dp-ssgd", "dp-sgd"]
     );
-    assert_eq!(rows[0].run_ids, [by_hand.record().id.clone()]);
-    assert_eq!(rows[0].run_ids, rows[2].run_ids);
-    assert_ne!(rows[0].run_ids, rows[1].run_ids);
+    assert_eq!(result.cells()[0].runs[0].id, by_hand.record().id);
+    assert_eq!(rows[0].run_numbers, rows[2].run_numbers);
+    assert_ne!(rows[0].run_numbers, rows[1].run_numbers);
     assert_eq!(rows[0].accuracies, [by_hand.accuracy()]);
     // Three cells, two private runs: the shared one costs once.
     let notes = result.notes().join("\n");
@@ -267,6 +265,77 @@ fn every_kind_of_mask_makes_its_cells_and_plain_snip_has_no_epsilon() -> Result<
         let text = std::fs::read_to_string(folder.path().join("grid.md")).expect("the file");
         for said in result.figures().iter().map(|(_, figure)| &figure.text).chain([&text]) {
             assert_eq!(said.contains("not covered by epsilon"), !private, "{kind}: {said}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
+    let data = glyphs(8);
+    let grid = Grid::new(method()).epsilon([2.0]).seeds(2);
+    let first = made(&grid, &data)?;
+    assert!(first.notes().join("\n").contains("Together they cost"), "{first}");
+    // What a process leaves that was killed in its first step, before it began again.
+    let plan = DpSgd::new().target(Epsilon(2.0), Delta(1e-5)).clip(0.5).batch_size(50).steps(3);
+    let plan = plan.plan(&data)?.event();
+    let ledger = home().join(format!("ledger/{}.jsonl", data.origin()));
+    let ledger = privacy::Ledger::open(&ledger)?;
+    ledger.begin(&format!("{}-0a1b2c3d", first.cells()[0].runs[1].id), &plan)?;
+    let again = made(&grid, &data)?;
+    let notes = again.notes().join("\n");
+    let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
+    let said = format!("costs epsilon {}", epsilab::show::format::eps(all));
+    assert!(notes.contains(&said), "{said} is not in {notes}");
+    assert!(notes.contains("Private runs: 2 on") && notes.contains("1 other attempt"), "{notes}");
+    assert_eq!(again.on_record(), None, "nothing else is on record: {notes}");
+
+    // The killed run itself, begun again: what it has cost is told, and what it costs now counts.
+    let stored = home().join("runs").join(&again.cells()[0].runs[1].id);
+    std::fs::rename(stored, home().join("aside")).expect("forgetting the run");
+    #[derive(Default)]
+    struct Noted(Vec<String>);
+    impl GridObserver for Noted {
+        fn noted(&mut self, words: &str) {
+            self.0.push(words.to_owned());
+        }
+    }
+    let mut noted = Noted::default();
+    let build = |seed| models::linear(&data).seed(seed).build();
+    let third = grid.run_watched(&build, &data, &mut noted)?;
+    let [words] = &noted.0[..] else { panic!("{:?}", noted.0) };
+    assert!(words.contains("seed 1: 2 earlier attempts at this run stay charged"), "{words}");
+    let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
+    let said = format!("costs epsilon {}", epsilab::show::format::eps(all));
+    let notes = third.notes().join("\n");
+    assert!(notes.contains(&said) && notes.contains("2 other attempts"), "{said}: {notes}");
+    Ok(())
+}
+
+#[test]
+fn what_others_are_given_names_neither_runs_nor_data() -> Result<()> {
+    let data = glyphs(9);
+    let grid = Grid::new(method()).epsilon([2.0]).seeds(2);
+    let ids: Vec<String> =
+        made(&grid, &data)?.cells()[0].runs.iter().map(|run| run.id.clone()).collect();
+    // Its folder is named in the error, which the owner needs and others must not have.
+    let damaged = home().join("runs").join(&ids[1]).join("result.json");
+    std::fs::write(damaged, "{").expect("damaging a run");
+    let result = made(&grid, &data)?;
+    assert!(result.cells()[0].errors[0].contains(&ids[1]), "{result}");
+    assert_eq!(result.cells()[0].runs[0].id, ids[0], "the owner finds a run by its name");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    result.save_csv(folder.path().join("grid.csv"))?;
+    result.save_markdown(folder.path().join("grid.md"))?;
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
+    let rows = serde_json::to_string(&epsilab::grid::rows(&[result.clone()])).expect("JSON");
+    assert!(rows.contains("\"run_numbers\":[1]"), "{rows}");
+    assert!(rows.contains("can't be read") && read("grid.md").contains("can't be read"), "{rows}");
+    let mut given = vec![rows, read("grid.csv"), read("grid.md"), result.to_string()];
+    given.extend(result.figures().into_iter().map(|(name, figure)| name + &figure.text));
+    for text in given {
+        for name in [&ids[0][..], &ids[1], data.hash(), data.origin()] {
+            assert!(!text.contains(name), "{name} is in {text}");
         }
     }
     Ok(())

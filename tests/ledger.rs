@@ -43,6 +43,20 @@ fn part() -> Option<(String, PathBuf)> {
     Some((part, std::env::var_os("LEDGER_TEST_FILE")?.into()))
 }
 
+/// Files and folders below `folder`, with their lengths and the times of their last change.
+fn listing(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+    let mut all = Vec::new();
+    for path in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("it").path()) {
+        let about = fs::metadata(&path).expect("about a file");
+        all.push((path.clone(), about.len(), about.modified().expect("a time")));
+        if about.is_dir() {
+            all.extend(listing(&path));
+        }
+    }
+    all.sort();
+    all
+}
+
 fn file_in(folder: &tempfile::TempDir) -> PathBuf {
     folder.path().join("abc123.jsonl")
 }
@@ -224,4 +238,70 @@ fn a_line_that_does_not_fit_on_the_disk_is_taken_back() {
     assert_eq!(ledger.events().expect("still whole"), [training(5)]);
     ledger.begin("after", &training(6)).expect("room again");
     assert_eq!(Ledger::open(&path).and_then(|ledger| ledger.events()).expect("events").len(), 2);
+}
+
+/// A project in a folder that nobody may write to: it is read all the same, and left as it was.
+#[cfg(unix)]
+#[test]
+fn a_project_that_is_read_only_can_be_looked_at() {
+    use epsilab::prelude::*;
+    use std::os::unix::fs::PermissionsExt;
+    let test = "a_project_that_is_read_only_can_be_looked_at";
+    if let Some((part, home)) = part() {
+        // SAFETY: in this process nothing else runs, and nothing has asked for the folder yet.
+        unsafe { std::env::set_var("EPSILAB_HOME", &home) };
+        let data = data::glyphs_with(200, 20, 5).expect("glyphs");
+        let model = models::linear(&data).seed(1).build().expect("a model");
+        let settings = || DpSgd::new().target(Epsilon(4.0), DELTA).batch_size(20).steps(2);
+        let grid = Grid::new(DpSsgd::new().batch_size(20).steps(2)).epsilon([4.0]);
+        let build = |seed| models::linear(&data).seed(seed).build();
+        let run_grid = || grid.run_watched(&build, &data, &mut epsilab::grid::Quiet);
+        if part == "make" {
+            settings().train(&model, &data).expect("a run");
+            run_grid().expect("a grid");
+            return;
+        }
+        // SAFETY: as above. The superuser may write everywhere, whatever a folder's mode says.
+        if unsafe { libc::geteuid() == 0 && libc::setuid(65_534) != 0 } {
+            println!("the superuser's rights can't be given up here: only changes are looked for");
+        }
+        if !home.join("ledger").exists() {
+            println!("skipped: temporary files are in a folder of the superuser's own");
+            return;
+        }
+        let view = lab::ledger().expect("the ledger");
+        assert!(view.epsilon(data.origin()) > 4.0, "{view}");
+        assert_eq!(lab::remaining(&data).expect("what is spent").runs(), 2);
+        settings().steps(3).preview(&data).expect("a preview");
+        assert!(settings().train(&model, &data).expect("the run").is_restored());
+        assert!(run_grid().expect("the grid").cells()[0].runs[0].restored);
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let play = |part: &str| {
+        let ended = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", test, "--nocapture"])
+            .env("LEDGER_TEST_PART", part)
+            .env("LEDGER_TEST_FILE", folder.path())
+            .output()
+            .expect("another process");
+        assert!(ended.status.success(), "{part}: {}", String::from_utf8_lossy(&ended.stderr));
+    };
+    play("make");
+    let modes = |file: u32, folders: u32| {
+        let mode = |path: &Path| if path.is_dir() { folders } else { file };
+        let set = |path: &Path| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode(path))).expect("a mode");
+        };
+        listing(folder.path()).iter().for_each(|(path, ..)| set(path));
+        set(folder.path());
+    };
+    modes(0o444, 0o555);
+    let before = listing(folder.path());
+    let looked = std::panic::catch_unwind(|| play("look"));
+    let after = listing(folder.path());
+    modes(0o644, 0o755);
+    looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    assert_eq!(after, before, "looking changed something");
+    assert!(before.len() > 10, "{before:?}");
 }

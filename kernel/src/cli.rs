@@ -90,10 +90,12 @@ that can't be made (a target out of its reach, say) is told in `errors` and the 
 
 With --json stdout is one list with an object per cell: data, model, method, mask, drop_rule,
 pre_prune, drop, epsilon, delta, epsilon_spent, accuracy_mean, accuracy_std, accuracies, runs,
-run_ids, errors. Shares are fractions; accuracy_std is null for one seed. epsilon is the target that
+run_numbers, errors. Shares are fractions; accuracy_std is null for one seed. epsilon is the target that
 the noise was made for, epsilon_spent the most that a run of the cell has truly spent: null means
 that no epsilon covers the runs (without privacy, or with masks by snip), whatever epsilon says.
-Progress goes to stderr, and what other runs on record cost as well.
+Runs are numbered, from 1, here and in grid.csv: the names of their folders in the run store are
+made of the data and not for others. Progress goes to stderr with these names, and what other runs
+on record cost as well.
 
 The exit code is 0, 1 for a plan that can't be run (nothing is trained then) or if no run could be
 made, 2 for wrong usage (an option that does not exist, a value that is no number), and 130 after

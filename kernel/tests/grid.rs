@@ -85,6 +85,18 @@ fn a_grid_as_json_holds_together_and_the_same_again_trains_nothing() {
     assert_eq!(file("grid.json"), text(&first.stdout));
     assert_eq!(file("grid.csv").lines().count(), 9);
     assert!(file("grid.md").contains("| 0.5 |"));
+    // Runs are hashes of the data: the owner is told on stderr, others get numbers.
+    for run in finished(home.path()) {
+        let id = Path::new(&run).file_name().unwrap().to_string_lossy().into_owned();
+        assert!(text(&first.stderr).contains(&format!("runs/{id}")), "{id}");
+        for name in ["grid.json", "grid.csv", "grid.md"] {
+            assert!(!file(name).contains(&id), "{id} is in {name}");
+        }
+    }
+    assert_eq!(
+        (&cells[0]["run_numbers"], &cells[3]["run_numbers"]),
+        (&json!([1, 2]), &json!([7, 8]))
+    );
 
     let before = ledgers(home.path());
     let again = grid(home.path(), &args);

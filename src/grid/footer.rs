@@ -3,14 +3,27 @@
 use std::sync::OnceLock;
 
 use super::noise;
+use super::public::without_names;
 use super::result::Inner;
 use super::table::point;
 use crate::Result;
 use crate::data::Dataset;
-use crate::privacy::{Accountant, Delta, Event, Headline, Spent, ledger::Account};
+use crate::privacy::ledger::{Account, Charge, promises_nothing};
+use crate::privacy::{Accountant, Delta, Event, Headline, Spent};
 use crate::show::format;
 use crate::store::Store;
-use crate::train::Charged;
+use crate::train::{Charged, is_attempt_at};
+
+/// A private run that a grid was to make.
+#[derive(Clone, Debug)]
+pub(super) struct Tried {
+    /// Its name in the run store.
+    pub(super) id: String,
+    /// Its whole plan.
+    pub(super) plan: Event,
+    /// Where it is charged, once it is finished; runs stored long ago do not say.
+    pub(super) finished: Option<Option<Charged>>,
+}
 
 /// What the private runs of a grid cost together, and with all else on record.
 ///
@@ -18,8 +31,12 @@ use crate::train::Charged;
 #[derive(Clone, Debug)]
 pub(super) struct Together {
     pub(super) delta: Delta,
-    /// What is charged for each private run of this grid; cells may share one.
+    /// Finished private runs; cells may share one.
+    pub(super) runs: usize,
+    /// What is charged for each attempt at a private run of this grid, finished or not.
     pub(super) own: Vec<Event>,
+    /// How many of these count as their whole plan, because they never said how far they came.
+    pub(super) open: usize,
     pub(super) spent: OnceLock<Result<Spent>>,
     /// Other private runs that the data's ledger holds.
     pub(super) others: usize,
@@ -33,33 +50,35 @@ impl Together {
     ///
     /// # Guarantee
     /// Neighbours: one training example added or removed. All settings were fixed before the first
-    /// run, so plain composition holds. What a run is charged is read from the ledger; a run that
-    /// says nothing of its place there counts as its whole plan.
+    /// run, so plain composition holds. What counts is what the ledger says, every attempt at a
+    /// run included: one that was killed, failed or was stopped has used its noise too. A finished
+    /// run that the ledger does not know counts as its whole plan.
     pub(super) fn of(
         store: &Store,
         data: &Dataset,
-        runs: Vec<(Option<Charged>, Event)>,
+        tried: &[Tried],
         delta: Option<Delta>,
     ) -> Result<Self> {
-        let delta = delta.unwrap_or(Delta(1e-5));
-        let mut events: Vec<(Option<String>, Event)> = Vec::new();
-        for (charged, event) in runs {
-            let name = charged.map(|charged| charged.run);
-            if name.is_none() || events.iter().all(|(known, _)| *known != name) {
-                events.push((name, event));
-            }
-        }
         let account = store.known_ledger(data)?.map(|ledger| ledger.account()).transpose()?;
         let account = account.unwrap_or_default();
-        for (name, event) in &mut events {
-            let charge = account.runs().iter().find(|charge| Some(&charge.run) == name.as_ref());
-            *event = charge.map_or(event.clone(), |charge| charge.event.clone());
-        }
-        let own: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
-        let private = account.runs().len() - account.without_privacy();
-        let others = private.saturating_sub(own.len());
-        let (spent, all) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { delta, own, spent, others, account, all })
+        let private = || account.runs().iter().filter(|charge| !promises_nothing(&charge.event));
+        let is_own = |charge: &Charge| tried.iter().any(|run| is_attempt_at(&charge.run, &run.id));
+        let attempts: Vec<&Charge> = private().filter(|charge| is_own(charge)).collect();
+        let unknown = tried.iter().filter(|run| !run.is_among(&attempts));
+        let own = attempts.iter().map(|charge| charge.event.clone());
+        let own: Vec<Event> = own.chain(unknown.map(|run| run.plan.clone())).collect();
+        let is_finished = |charge: &Charge| tried.iter().any(|run| run.is_charged_as(charge));
+        let open = |charge: &&&Charge| !charge.closed && !is_finished(charge);
+        Ok(Self {
+            delta: delta.unwrap_or(Delta(1e-5)),
+            runs: tried.iter().filter(|run| run.finished.is_some()).count(),
+            open: attempts.iter().filter(open).count(),
+            own,
+            spent: OnceLock::new(),
+            others: private().count() - attempts.len(),
+            all: OnceLock::new(),
+            account,
+        })
     }
 
     /// What the grid's own private runs cost.
@@ -72,6 +91,22 @@ impl Together {
         self.all.get_or_init(|| self.account.private_total(self.delta))
     }
 
+    /// The attempts that gave none of the grid's runs.
+    fn earlier_in_words(&self) -> Option<String> {
+        let attempts = match self.own.len().saturating_sub(self.runs) {
+            0 => return None,
+            1 => "and 1 other attempt at them that stays charged".to_owned(),
+            n => format!("and {n} other attempts at them that stay charged"),
+        };
+        Some(match self.open {
+            0 => format!("{attempts} (stopped, failed or trained again)."),
+            open => format!(
+                "{attempts}; {open} of these never said how far it came (killed, or still running) \
+                 and counts as its whole plan."
+            ),
+        })
+    }
+
     /// A cost in words.
     fn words(&self, spent: &Result<Spent>) -> String {
         match spent {
@@ -81,6 +116,25 @@ impl Together {
             }
             Err(error) => format!("what no accountant can say ({error})"),
         }
+    }
+}
+
+impl Tried {
+    /// Whether the finished run is one of these attempts. One that does not say where it is charged
+    /// is, if the ledger has an attempt at it that is charged for the whole plan.
+    fn is_among(&self, attempts: &[&Charge]) -> bool {
+        let whole = |charge: &&Charge| {
+            is_attempt_at(&charge.run, &self.id) && charge.event.reduced_to(&self.plan).is_ok()
+        };
+        match &self.finished {
+            Some(None) => attempts.iter().any(whole),
+            Some(Some(_)) => attempts.iter().any(|charge| self.is_charged_as(charge)),
+            None => true,
+        }
+    }
+
+    fn is_charged_as(&self, charge: &Charge) -> bool {
+        matches!(&self.finished, Some(Some(charged)) if charged.run == charge.run)
     }
 }
 
@@ -116,27 +170,42 @@ fn accuracies(result: &Inner) -> String {
 /// What the private runs cost, and what choosing one of them does.
 fn together(result: &Inner) -> Vec<String> {
     let together = &result.together;
-    let own = together.own.len();
     let data = &result.data;
-    if own == 0 {
+    if together.own.is_empty() {
         return Vec::new();
     }
     let costs = together.words(together.spent());
-    if own == 1 {
-        return vec![format!("Private runs: 1 on {data}. It costs {costs}, as the ledger says.")];
-    }
-    let cost = format!(
-        "Private runs: {own} on {data}. Together they cost {costs}, added up from the ledger; no \
-         cell's own epsilon is that."
-    );
-    let choice = format!(
+    let earlier = together.earlier_in_words();
+    let runs = together.runs;
+    let Some(earlier) = earlier else {
+        if runs == 1 {
+            return vec![format!(
+                "Private runs: 1 on {data}. It costs {costs}, as the ledger says."
+            )];
+        }
+        let cost = format!(
+            "Private runs: {runs} on {data}. Together they cost {costs}, added up from the ledger; \
+             no cell's own epsilon is that."
+        );
+        return vec![cost, choice(runs)];
+    };
+    let mut notes = vec![format!(
+        "Private runs: {runs} on {data}, {earlier} All of that together costs {costs}, added up \
+         from the ledger; no cell's own epsilon is that."
+    )];
+    notes.extend((runs > 1).then(|| choice(runs)));
+    notes
+}
+
+/// What choosing one of several runs costs.
+fn choice(runs: usize) -> String {
+    format!(
         "Choosing a cell by looking at the accuracies is not covered by that cell's epsilon. \
-         Releasing only the best of these {own} runs, however it is chosen from them, costs at most \
-         what all of them cost together (it is computed from their results). Smaller bounds are \
-         proved if the number of runs is drawn at random (Papernot and Steinke, 2022, \
+         Releasing only the best of these {runs} runs, however it is chosen from them, costs at \
+         most what all of them cost together (it is computed from their results). Smaller bounds \
+         are proved if the number of runs is drawn at random (Papernot and Steinke, 2022, \
          arXiv:2110.03620); here it is fixed. And the best of many looks better than it is."
-    );
-    vec![cost, choice]
+    )
 }
 
 /// What everything private on record costs, if there is more than this grid. Not a note: it changes
@@ -151,7 +220,7 @@ pub(super) fn on_record(result: &Inner) -> Option<String> {
     let costs = together.words(together.all());
     let data = &result.data;
     Some(format!(
-        "With {others} on record for {data} (of other grids, or attempts that were stopped): {costs}."
+        "With {others} on record for {data} (of other grids, or trained by hand): {costs}."
     ))
 }
 
@@ -170,7 +239,8 @@ fn missing(result: &Inner) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in &result.cells {
         for error in &cell.errors {
-            lines.push(format!("Not made ({}): {}", point(cell), error.replace('\n', " ")));
+            let why = without_names(&error.replace('\n', " "));
+            lines.push(format!("Not made ({}): {why}", point(cell)));
         }
     }
     if result.interrupted {

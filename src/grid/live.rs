@@ -51,6 +51,10 @@ impl GridObserver for LiveGrid {
         self.draw(|| progress.ended_line(run), progress.cells);
     }
 
+    fn noted(&mut self, words: &str) {
+        display(&Bundle::text(words));
+    }
+
     fn trouble(&mut self, error: &Error) {
         display(&Bundle::text(format!("the run is kept, but: {error}")));
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::footer::Together;
+use super::public::{Numbers, without_names};
 use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
 use crate::show::{self, Bundle, Table};
@@ -18,7 +19,8 @@ use crate::{Error, Result};
 pub struct CellRun {
     /// The seed it was trained with.
     pub seed: u64,
-    /// Its name in the run store.
+    /// Its name in the run store. A hash of settings and data: for the owner of the data only, in
+    /// files for others runs are numbered.
     pub id: String,
     /// Accuracy on the test part, in [0, 1]; `None` if the data has none.
     pub accuracy: Option<f64>,
@@ -51,7 +53,7 @@ pub struct CellResult {
     pub delta: Option<f64>,
     /// Its finished runs, in the order of their seeds.
     pub runs: Vec<CellRun>,
-    /// Why runs are missing.
+    /// Why runs are missing, in full: an error may name runs and data by their hashes.
     pub errors: Vec<String>,
 }
 
@@ -110,8 +112,8 @@ pub struct Row {
     pub accuracies: Vec<f64>,
     /// How many finished runs there are.
     pub runs: usize,
-    /// Their names in the run store.
-    pub run_ids: Vec<String>,
+    /// Their numbers, from 1: the same run has the same one in every cell.
+    pub run_numbers: Vec<usize>,
     /// Why runs are missing.
     pub errors: Vec<String>,
 }
@@ -196,12 +198,12 @@ impl GridResult {
         table::table(self.cells(), self.0.seeds).caption(caption)
     }
 
-    /// The cells as plain data, for JSON.
+    /// The cells as plain data, for JSON: as [`rows`](super::rows) of this result alone.
     pub fn rows(&self) -> Vec<Row> {
-        self.cells().iter().map(|cell| self.row(cell)).collect()
+        write::rows(std::slice::from_ref(self))
     }
 
-    fn row(&self, cell: &CellResult) -> Row {
+    pub(super) fn row(&self, cell: &CellResult, numbers: &Numbers<'_>) -> Row {
         Row {
             data: self.data().to_owned(),
             model: self.model().to_owned(),
@@ -217,8 +219,8 @@ impl GridResult {
             accuracy_std: cell.std(),
             accuracies: cell.accuracies(),
             runs: cell.runs.len(),
-            run_ids: cell.runs.iter().map(|run| run.id.clone()).collect(),
-            errors: cell.errors.clone(),
+            run_numbers: cell.runs.iter().map(|run| numbers.get(&run.id)).collect(),
+            errors: cell.errors.iter().map(|error| without_names(error)).collect(),
         }
     }
 

@@ -1,11 +1,13 @@
 //! The loop over all runs of a grid.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::axes::Point;
-use super::footer::Together;
+use super::footer::{Together, Tried};
 use super::result::{CellResult, CellRun, GridResult, Inner};
+use super::table::point;
 use super::{Grid, GridObserver, GridProgress};
 use crate::data::Dataset;
 use crate::methods::Plan;
@@ -41,8 +43,9 @@ pub(super) fn run(
         all: possible * grid.seeds as usize,
         began: Instant::now(),
         trained: (0, 0.0),
+        tried: Vec::new(),
+        told: HashSet::new(),
     };
-    let mut private = Vec::new();
     let mut interrupted = false;
     // Seeds outside: the whole map is there early, and gets finer.
     'all: for seed in 0..grid.seeds {
@@ -71,9 +74,7 @@ pub(super) fn run(
             going.done += 1;
             match &outcome {
                 Ok(run) => {
-                    if run.plan().is_private() {
-                        private.push((run.record().charged.clone(), run.plan().event()));
-                    }
+                    going.finished(run);
                     going.cells[at].runs.push(summary(seed, run, data.test().len()));
                 }
                 Err(error) => going.cells[at].errors.push(format!("seed {seed}: {error}")),
@@ -84,7 +85,7 @@ pub(super) fn run(
     }
     // From here on nobody asks whether to stop: an interrupt is to end the process again.
     drop(listening);
-    let together = Together::of(store, data, private, going.delta())?;
+    let together = Together::of(store, data, &going.tried, going.delta())?;
     Ok(GridResult(Arc::new(Inner {
         data: data.name().to_owned(),
         model: first.name().to_owned(),
@@ -158,6 +159,10 @@ struct Going {
     began: Instant,
     /// Runs that were trained just now, and the seconds they took.
     trained: (usize, f64),
+    /// Private runs that were begun, or found in the store.
+    tried: Vec<Tried>,
+    /// Warnings about stored runs that were told already.
+    told: HashSet<String>,
 }
 
 impl Going {
@@ -186,6 +191,21 @@ impl Going {
         observer.ended(&self.progress(work, 0, 0), outcome);
     }
 
+    /// Remembers a private run, once: cells may share one.
+    fn tries(&mut self, id: &str, plan: &Plan) {
+        if plan.is_private() && self.tried.iter().all(|tried| tried.id != id) {
+            self.tried.push(Tried { id: id.to_owned(), plan: plan.event(), finished: None });
+        }
+    }
+
+    /// Remembers where a private run is charged.
+    fn finished(&mut self, run: &Run) {
+        let record = run.record();
+        if let Some(tried) = self.tried.iter_mut().find(|tried| tried.id == record.id) {
+            tried.finished = Some(record.charged.clone());
+        }
+    }
+
     /// The delta that the costs are added up at: that of the first private cell.
     fn delta(&self) -> Option<Delta> {
         self.cells.iter().find_map(|cell| cell.delta).map(Delta)
@@ -206,7 +226,13 @@ impl Work<'_> {
     fn run(&self, plan: &Plan, going: &mut Going, observer: &mut dyn GridObserver) -> Result<Run> {
         let Self { store, model, data, .. } = *self;
         let id = run_id(plan, model, data)?;
-        if let Some(run) = store.known_run(&id, data)? {
+        going.tries(&id, plan);
+        if let Some(run) = store.known_run(&id, model, data)? {
+            // What is true of hundreds of runs is told once.
+            let told = run.warnings().iter().filter(|words| going.told.insert((*words).clone()));
+            let told: Vec<&String> = told.collect();
+            let relay = &mut Relay { work: self, going, observer };
+            told.into_iter().for_each(|words| relay.noted(words));
             return Ok(run);
         }
         let began = Instant::now();
@@ -215,7 +241,7 @@ impl Work<'_> {
         going.trained = (going.trained.0 + 1, going.trained.1 + began.elapsed().as_secs_f64());
         // As it is read back: numbers may change in their last bit on the way to the disk and
         // back, and who runs the grid again must see the same ones.
-        match store.finished(&id) {
+        match store.finished(&id, model) {
             Ok(Some(stored)) => Ok(stored.as_trained()),
             _ => Ok(run),
         }
@@ -237,6 +263,10 @@ impl Relay<'_> {
 }
 
 impl Observer for Relay<'_> {
+    fn noted(&mut self, words: &str) {
+        let cell = point(&self.going.cells[self.work.at]);
+        self.observer.noted(&format!("{cell}, seed {}: {words}", self.work.seed));
+    }
     fn started(&mut self, progress: &Progress<'_>) {
         self.pass(progress);
     }

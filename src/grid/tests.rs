@@ -52,6 +52,8 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
         interrupted: false,
         together: Together {
             delta: Delta(1e-5),
+            runs: own,
+            open: 0,
             own: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; own],
             spent: OnceLock::from(Ok(spent(5.25))),
             others: 0,
@@ -151,6 +153,17 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
         assert!(said.contains(words) && said.contains("epsilon 7.50"), "{said}");
         assert_eq!(of(more.clone()).to_string(), of(two_cells()).to_string());
     }
+    // Attempts that gave no run are in the sum, and said to be.
+    let mut attempts = two_cells();
+    attempts.together.own.extend(vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; 2]);
+    let notes = of(attempts.clone()).notes().join("\n");
+    for words in ["Private runs: 4 on toys, and 2 other attempts", "best of these 4 runs"] {
+        assert!(notes.contains(words), "{words}: {notes}");
+    }
+    assert!(!notes.contains("never said how far"), "{notes}");
+    attempts.together.open = 1;
+    let notes = of(attempts).notes().join("\n");
+    assert!(notes.contains("1 of these never said how far it came"), "{notes}");
     let refusal = Error::new(ErrorKind::Accounting, "epsilon", "too much of it");
     more.together.spent = OnceLock::from(Err(refusal));
     let notes = of(more).notes().join("\n");
@@ -189,7 +202,11 @@ fn files_hold_every_run_and_every_cell() {
     let lines: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(lines.len(), 5);
     assert_eq!(&lines[2][4], "random");
-    assert_eq!((&lines[3][8], &lines[3][9], &lines[3][12]), ("1", "0.8", "run1"));
+    // Cells that share a run share its number; its name is nowhere.
+    assert_eq!((&lines[3][8], &lines[3][9], &lines[3][12]), ("1", "0.8", "2"));
+    let json = serde_json::to_string(&super::rows(&results)).unwrap();
+    assert!(json.contains(r#""run_numbers":[1,2]"#), "{json}");
+    assert!(!text.contains("run0") && !json.contains("run0"), "{text} {json}");
     assert_eq!((&lines[4][2], &lines[4][7], &lines[4][10]), ("non-private", "", ""));
     let text = markdown(&results);
     assert!(text.contains("| pre-pruned | dropped 0 | dropped 0.5 |"), "{text}");

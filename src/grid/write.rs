@@ -1,7 +1,8 @@
 //! Results as files for others: CSV, one line per run; Markdown, one table per method and epsilon.
 
 use super::draw::{at_epsilon, groups};
-use super::result::{CellResult, GridResult};
+use super::public::Numbers;
+use super::result::{CellResult, GridResult, Row};
 use super::table::{axes, percent, points, rule_name};
 use crate::{Error, ErrorKind, Result};
 
@@ -21,8 +22,18 @@ const COLUMNS: [&str; 13] = [
     "run",
 ];
 
+/// The cells of several results as plain data, for JSON. Runs are numbered as in [`csv`].
+pub fn rows(results: &[GridResult]) -> Vec<Row> {
+    let numbers = Numbers::of(results);
+    let rows = |result: &GridResult| -> Vec<Row> {
+        result.cells().iter().map(|cell| result.row(cell, &numbers)).collect()
+    };
+    results.iter().flat_map(rows).collect()
+}
+
 /// The finished runs of several results as CSV, one line each under one head. What a run does not
-/// have (a mask, an epsilon) is left empty.
+/// have (a mask, an epsilon) is left empty. Runs are numbered from 1; a run that several cells
+/// share has one number, and the names in the run store, which are made of the data, stay there.
 ///
 /// # Errors
 /// None that is known: the text is made in memory.
@@ -32,6 +43,7 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS).map_err(|e| failed(&e))?;
+    let numbers = Numbers::of(results);
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for result in results {
         for cell in result.cells() {
@@ -49,7 +61,7 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
                     number(run.accuracy),
                     number(run.epsilon),
                     run.seconds.to_string(),
-                    run.id.clone(),
+                    numbers.get(&run.id).to_string(),
                 ];
                 writer.write_record(line).map_err(|e| failed(&e))?;
             }

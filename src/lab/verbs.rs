@@ -5,7 +5,7 @@ use crate::data::Dataset;
 use crate::lab::preview::Preview;
 use crate::methods::{DpSgd, DpSsgd, NonPrivate, Plan};
 use crate::nn::Model;
-use crate::show::{self, LiveRun};
+use crate::show::{self, Bundle, LiveRun};
 use crate::store::{Store, home, run_id};
 use crate::train::Run;
 
@@ -52,9 +52,10 @@ fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     let store = Store::at(home());
     let id = run_id(plan, model, data)?;
     if !plan.is_fresh()
-        && let Some(run) = store.known_run(&id, data)?
+        && let Some(run) = store.known_run(&id, model, data)?
     {
         show::display(&show::run_figure(&run));
+        run.warnings().iter().for_each(|warning| show::display(&Bundle::text(warning)));
         return Ok(run);
     }
     store.train(&id, plan, model, data, show::run_files, &mut LiveRun::new())

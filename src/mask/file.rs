@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::covered::{Covered, Origin};
 use super::{Kept, Mask};
-use crate::nn::write_in_one_step;
+use crate::nn::{read_regular, unread, write_in_one_step};
 use crate::{Error, ErrorKind, Result};
 
 /// The metadata's key: what makes a safetensors file a mask.
@@ -83,10 +83,7 @@ impl Mask {
     /// version, or damaged.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| {
-            Error::io(format!("reading the mask {}", path.display()), &e)
-                .fix("check the path; Mask::save writes such files")
-        })?;
+        let bytes = read_regular(path).map_err(|e| unread(path, "mask", "Mask::save", &e))?;
         read(&bytes).map_err(|why| match why {
             Wrong::Newer(format) => {
                 let what = format!("the mask {} has format {format}", path.display());

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -98,8 +99,8 @@ impl Model {
     /// one's own comes back, and how to go on from a model with the same layers.
     ///
     /// # Errors
-    /// If the file can't be read or was not written by the lab, or if paths or shapes of its
-    /// parameters are not this model's.
+    /// If the file can't be read or was not written by the lab, if paths or shapes of its
+    /// parameters are not this model's, or if one of its numbers is NaN or infinite.
     pub fn load_parameters(&self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = File::read(path)?;
@@ -110,6 +111,7 @@ impl Model {
             Error::new(ErrorKind::Model, what, why)
                 .fix("load a file that was saved from a model with the same parameters")
         })?;
+        are_finite(path, &values)?;
         Ok(self.with_network(self.network().filled(|path| values.get(path).cloned())))
     }
 }
@@ -118,7 +120,8 @@ impl Model {
 ///
 /// # Errors
 /// If the file is missing or unreadable, is no safetensors file, was not written by the lab or
-/// by a later version of it, or holds other tensors than its architecture says.
+/// by a later version of it, holds other tensors than its architecture says, or numbers that are
+/// NaN or infinite.
 pub fn load(path: impl AsRef<Path>) -> Result<Model> {
     let path = path.as_ref();
     let file = File::read(path)?;
@@ -130,6 +133,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Model> {
             .fix("build it with Model::custom, then .load_parameters(path)"));
     }
     let values = read_values(&file).map_err(|why| no_model(path, why))?;
+    are_finite(path, &values)?;
     let network = Network::build(&about.input_shape, &about.layers, |path, _, _| {
         values.get(path).cloned().unwrap_or_default()
     })?;
@@ -141,6 +145,46 @@ fn no_model(path: &Path, why: String) -> Error {
         .fix("load a file that Model::save wrote")
 }
 
+/// Refuses parameters that nothing can be computed with.
+fn are_finite(path: &Path, values: &HashMap<String, Vec<f32>>) -> Result<()> {
+    let strange = values.iter().filter_map(|(name, values)| {
+        let at = values.iter().position(|value| !value.is_finite())?;
+        Some((name, at, values[at]))
+    });
+    let Some((name, at, value)) = strange.min_by_key(|(name, ..)| *name) else { return Ok(()) };
+    let what =
+        format!("number {} of the parameter {name} in {} is {value}", at + 1, path.display());
+    let why = "whatever such a model computes is no number: its training diverged before it was \
+               saved, or the file was changed";
+    Err(Error::new(ErrorKind::Model, what, why)
+        .fix("load a file from before that, or train again with a smaller learning rate"))
+}
+
+/// Reads a file whole. A pipe or a device, which may never end, is refused.
+pub(crate) fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::metadata(path)?.is_file() {
+        true => fs::read(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+/// That the model or mask in a file of the user's can't be read. `written_by` says what writes
+/// such files.
+pub(crate) fn unread(path: &Path, what: &str, written_by: &str, error: &io::Error) -> Error {
+    let failed = Error::io(format!("reading the {what} {}", path.display()), error);
+    if error.kind() != io::ErrorKind::NotFound {
+        return failed.fix(format!("name a file that you may read; {written_by} writes them"));
+    }
+    let from = match std::env::current_dir() {
+        Ok(folder) if path.is_relative() => format!(", which begins in {}", folder.display()),
+        _ => String::new(),
+    };
+    failed.fix(format!(
+        "check the path{from}; {written_by} writes such files. The {what} of a finished run comes \
+         back by training with the same settings again, which costs nothing"
+    ))
+}
+
 /// A file that says it is one of ours; its tensors are yet to be looked at.
 struct File {
     about: Description,
@@ -149,10 +193,7 @@ struct File {
 
 impl File {
     fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(|e| {
-            Error::io(format!("reading the model {}", path.display()), &e)
-                .fix("check the path; Model::save writes such files")
-        })?;
+        let bytes = read_regular(path).map_err(|e| unread(path, "model", "Model::save", &e))?;
         let wrong = |why: String| no_model(path, why);
         let (_, header) = SafeTensors::read_metadata(&bytes)
             .map_err(|e| wrong(format!("it is no safetensors file ({e})")))?;

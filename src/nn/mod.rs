@@ -26,7 +26,7 @@ mod value;
 pub(crate) mod workers;
 
 pub use builder::{Activation, Family, Frame, ModelBuilder, Plain};
-pub(crate) use file::write_in_one_step;
+pub(crate) use file::{read_regular, unread, write_in_one_step};
 pub use init::Initialisation;
 pub(crate) use init::fresh_seed;
 pub use kernels::Window;

@@ -27,6 +27,9 @@ impl LiveRun {
 }
 
 impl Observer for LiveRun {
+    fn noted(&mut self, words: &str) {
+        display(&Bundle::text(words));
+    }
     fn started(&mut self, progress: &Progress<'_>) {
         self.draw(progress);
     }

@@ -4,6 +4,7 @@
 //! the models that were paid for are still there. Runs stored before their place in the ledger
 //! was recorded are no evidence and are passed over.
 
+use super::draft::is_draft;
 use crate::privacy::Ledger;
 use crate::train::Charged;
 use crate::{Error, ErrorKind, Result};
@@ -51,9 +52,8 @@ pub(super) fn stored_runs(runs: &Path) -> Result<Vec<StoredRun>> {
 /// Where the run in `folder` is charged, if there is a run and it says so.
 fn charged(folder: &Path) -> Result<Option<Charged>> {
     // A run that is being written just now, or was when the process died, is not stored yet.
-    let unfinished = folder.extension().is_some_and(|e| e.to_string_lossy().contains("writing-"));
     let path = folder.join("settings.json");
-    if unfinished || !path.is_file() {
+    if is_draft(folder) || !path.is_file() {
         return Ok(None);
     }
     let text = match fs::read_to_string(&path) {
@@ -67,7 +67,10 @@ fn charged(folder: &Path) -> Result<Option<Charged>> {
             format!("the stored run in {}", folder.display()),
             format!("can't be read ({e}), so nobody can tell whether the ledger counts it"),
         )
-        .fix("restore its settings.json from a backup, or remove the run's folder to forget it")
+        .fix(
+            "restore its settings.json from a backup; or, if the ledger is the one it was charged \
+             to, move the run's folder somewhere outside of the project's runs",
+        )
     })?;
     Ok(settings.charged)
 }

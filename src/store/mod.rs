@@ -1,31 +1,40 @@
 //! The run store: a finished run is shown again instead of trained again.
 //!
 //! `runs/<id>/` holds `settings.json`, `curve.json`, `result.json`, `model.safetensors`, the
-//! figures and, of a sparse run, `mask.safetensors` and `touched.json`; `ledger/<data hash>.jsonl` what was spent on each data set, with its `.head` beside it.
+//! figures and, of a sparse run, `mask.safetensors` and `touched.json`; `result.json` has the
+//! SHA-256 of the others that are read back, but for the settings. `ledger/<data hash>.jsonl` is
+//! what was spent on each data set, with its `.head` beside it.
 //! A stored run that its ledger does not know is evidence of a lost ledger ([`evidence`]).
 
+mod claim;
+mod draft;
+mod earlier;
 mod evidence;
 mod home;
 mod obtain;
+mod record;
+#[cfg(test)]
+mod tests;
 
 pub use home::home;
+
+use draft::Draft;
+use record::{MASK, MODEL, TOUCHED};
 
 use crate::data::Dataset;
 use crate::mask::Mask;
 use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
-use crate::train::{Ending, Run, RunRecord};
+use crate::train::{Ending, Run};
 use crate::{Error, ErrorKind, Result};
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Raised when a change of the library makes equal settings mean another run.
 const FORMAT: u32 = 1;
-const SETTINGS: [&str; 5] = ["id", "plan", "data", "data_hash", "charged"];
 
 /// The runs and ledgers in one project folder.
 pub(crate) struct Store {
@@ -50,7 +59,7 @@ impl Store {
         }
     }
 
-    /// The ledger of a data set if there is one: looking makes no file.
+    /// The ledger of a data set if there is one: looking makes no file and needs no right to write.
     ///
     /// # Errors
     /// As [`Ledger::open`]; kind `Ledger` also if a stored run on this data is not in it.
@@ -60,7 +69,7 @@ impl Store {
         let path = self.ledger_path(data);
         // A head alone is a ledger that was lost, which opening it says.
         let known = path.exists() || path.with_extension("head").exists();
-        let ledger = known.then(|| Ledger::open(&path)).transpose()?;
+        let ledger = known.then(|| Ledger::existing(&path)).transpose()?;
         let runs = runs.iter().filter(|run| run.charged.origin == data.origin());
         evidence::are_charged(runs, ledger.as_slice())?;
         Ok(ledger)
@@ -93,7 +102,7 @@ impl Store {
         let mut paths: Vec<_> = paths.iter().map(|path| path.with_extension("jsonl")).collect();
         paths.sort();
         paths.dedup();
-        paths.iter().map(|path| Ledger::open(path)).collect()
+        paths.iter().map(|path| Ledger::existing(path)).collect()
     }
 
     fn ledger_path(&self, data: &Dataset) -> PathBuf {
@@ -115,72 +124,87 @@ impl Store {
         self.runs().join(id)
     }
 
-    /// A stored run, if it was finished.
+    /// A stored run, if it was finished. `model` is one with the same code: the file of a module of
+    /// the user's own holds nothing but parameters.
     ///
     /// # Errors
-    /// `CorruptData` if its files can't be read: nothing is overwritten or trained then.
-    pub(crate) fn finished(&self, id: &str) -> Result<Option<Run>> {
-        let folder = self.folder(id);
-        if !folder.join("result.json").is_file() {
-            return Ok(None);
-        }
-        let record = read_record(&folder)?;
+    /// `CorruptData` if its files are missing, changed or can't be understood: nothing is
+    /// overwritten or trained then. An epsilon that is too small is no error: it is
+    /// [raised](claim::settle), with a warning.
+    pub(crate) fn finished(&self, id: &str, model: &Model) -> Result<Option<Run>> {
+        let Some((mut record, files)) = record::read(&self.folder(id))? else { return Ok(None) };
         if record.ending != Ending::Finished {
             return Ok(None);
         }
-        let model = models::load(folder.join("model.safetensors"))?;
-        let path = folder.join("mask.safetensors");
+        let path = files.needed(MODEL)?;
+        let model = match model.is_own_module() {
+            true => model.load_parameters(path)?,
+            false => models::load(path)?,
+        };
+        // Without its mask the run would pass for one that trained everything.
         let pruned = record.plan.sparsity().is_some_and(|sparsity| sparsity.pre_prune.is_some());
-        if pruned && !path.is_file() {
-            let what = format!("{} is missing", path.display());
-            let why = "without its mask the run would pass for one that trained everything";
-            return Err(Error::new(ErrorKind::CorruptData, what, why)
-                .fix(format!("put it back, or move {} away to train again", folder.display())));
+        let mask = if pruned { Some(files.needed(MASK)?) } else { files.path(MASK)? };
+        let mask = mask.map(Mask::load).transpose()?;
+        let touched = files.path(TOUCHED)?.map(|path| record::read_json(&path)).transpose()?;
+        let mut warnings = Vec::from_iter(claim::settle(&mut record));
+        if !files.are_checked() {
+            warnings.push(UNCHECKED.to_owned());
         }
-        let mask = (pruned || path.is_file()).then(|| Mask::load(&path)).transpose()?;
-        let path = folder.join("touched.json");
-        let touched = path.is_file().then(|| read_json(&path)).transpose()?;
-        Ok(Some(Run::restored(record, model, mask, touched)))
+        Ok(Some(Run::restored(record, model, mask, touched, warnings)))
     }
 
     /// Writes a run; an earlier one of the same name is kept beside it. A run that ended early
-    /// never takes the place of a finished one.
+    /// never takes the place of a finished one, nor of one that can't be read.
+    ///
+    /// # Errors
+    /// `Io` if it can't be written: nothing of it is left then.
     pub(crate) fn save(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
         let folder = self.folder(&run.record().id);
-        let writing = folder.with_extension(format!("writing-{}", std::process::id()));
-        let failed = |e: &std::io::Error| Error::io(format!("writing {}", writing.display()), e);
-        fs::create_dir_all(&writing).map_err(|e| failed(&e))?;
-        for (name, text) in record_files(run.record())? {
-            fs::write(writing.join(name), text).map_err(|e| failed(&e))?;
-        }
-        for (name, bytes) in figures {
-            fs::write(writing.join(name), bytes).map_err(|e| failed(&e))?;
-        }
-        run.model().save(writing.join("model.safetensors"))?;
+        let draft = Draft::beside(&folder)?;
+        run.model().save(draft.path(MODEL))?;
         if let Some(mask) = run.mask() {
-            mask.save(writing.join("mask.safetensors"))?;
+            mask.save(draft.path(MASK))?;
         }
         if let Some(touched) = run.touched() {
             let text = serde_json::to_string(&touched).map_err(|e| {
                 Error::new(ErrorKind::Io, "what a run touched, as JSON", e.to_string())
             })?;
-            fs::write(writing.join("touched.json"), text).map_err(|e| failed(&e))?;
+            draft.write(TOUCHED, text)?;
+        }
+        for (name, text) in record::texts(run.record(), draft.sums()?)? {
+            draft.write(name, text)?;
+        }
+        for (name, bytes) in figures {
+            draft.write(name, bytes)?;
         }
         let beside = (1u64..)
             .map(|n| folder.with_extension(n.to_string()))
             .find(|path| !path.exists())
             .unwrap_or_else(|| folder.with_extension("beside"));
-        if !run.is_finished() && self.finished(&run.record().id).is_ok_and(|run| run.is_some()) {
-            fs::rename(&writing, &beside).map_err(|e| failed(&e))?;
+        if !run.is_finished() && !matches!(self.finished(&run.record().id, &run.model()), Ok(None))
+        {
+            draft.keep_as(&beside)?;
             return Ok(beside);
         }
-        if folder.exists() {
-            fs::rename(&folder, beside).map_err(|e| failed(&e))?;
+        let moving = |e: std::io::Error| Error::io(format!("moving {}", folder.display()), &e);
+        let earlier = folder.exists();
+        if earlier {
+            fs::rename(&folder, &beside).map_err(moving)?;
         }
-        fs::rename(&writing, &folder).map_err(|e| failed(&e))?;
+        if let Err(error) = draft.keep_as(&folder) {
+            if earlier {
+                // Else the earlier run would no longer be found.
+                fs::rename(&beside, &folder).map_err(moving)?;
+            }
+            return Err(error);
+        }
         Ok(folder)
     }
 }
+
+/// What is said of a run from before checksums were recorded.
+const UNCHECKED: &str = "This run was stored before runs had checksums: that its weights are those \
+                         that were trained can't be checked.";
 
 /// Name of the run that `plan` makes of `model` and `data`: equal settings, equal name.
 pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<String> {
@@ -193,47 +217,4 @@ pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<Strin
     });
     let digest = Sha256::digest(settings.to_string().as_bytes());
     Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// The record as the store's three text files.
-fn record_files(record: &RunRecord) -> Result<[(&'static str, String); 3]> {
-    let corrupt = |e: serde_json::Error| {
-        Error::new(ErrorKind::Io, "a run that can't be written as JSON", e.to_string())
-    };
-    let Value::Object(all) = serde_json::to_value(record).map_err(corrupt)? else {
-        return Err(Error::new(ErrorKind::Io, "a run record", "is not a JSON object"));
-    };
-    let (settings, result): (Map<_, _>, Map<_, _>) =
-        all.into_iter().partition(|(key, _)| SETTINGS.contains(&key.as_str()));
-    let (curve, result): (Map<_, _>, Map<_, _>) =
-        result.into_iter().partition(|(key, _)| key == "curve");
-    let pretty = |value: Map<String, Value>| serde_json::to_string_pretty(&value).map_err(corrupt);
-    Ok([
-        ("settings.json", pretty(settings)?),
-        ("curve.json", pretty(curve)?),
-        ("result.json", pretty(result)?),
-    ])
-}
-
-fn read_record(folder: &Path) -> Result<RunRecord> {
-    let mut all = Map::new();
-    for name in ["settings.json", "curve.json", "result.json"] {
-        all.extend(read_json::<Map<String, Value>>(&folder.join(name))?);
-    }
-    serde_json::from_value(Value::Object(all)).map_err(|e| damaged(folder, e))
-}
-
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = fs::read_to_string(path)
-        .map_err(|e| Error::io(format!("reading {}", path.display()), &e))?;
-    serde_json::from_str(&text).map_err(|e| damaged(path, e))
-}
-
-fn damaged(path: &Path, error: serde_json::Error) -> Error {
-    Error::new(
-        ErrorKind::CorruptData,
-        format!("the stored run in {}", path.display()),
-        format!("can't be read ({error})"),
-    )
-    .fix("remove the run's folder to forget it, or add .fresh() to train (and spend) anew")
 }

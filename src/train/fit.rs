@@ -10,7 +10,7 @@ use crate::privacy::{Entry, Event, Ledger, STOPPING};
 use crate::train::interrupt::Listening;
 use crate::train::meter::Meter;
 use crate::train::run::UNREADABLE;
-use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, check};
+use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check};
 
 /// Follows a plan: trains a copy of `model` on the training part of `data`.
 ///
@@ -49,7 +49,7 @@ pub fn fit(
         Ok(model.on(&place.device()))
     })?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
-    let attempt = format!("{id}-{}", Seeds::nonce()?);
+    let attempt = attempt::new(id)?;
     let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());
     ledger.record(&entry.note(note(plan, data)))?;
 

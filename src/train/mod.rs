@@ -3,6 +3,7 @@
 //! The loop knows no method and draws no figure: a [`Mechanism`](crate::methods::Mechanism) makes
 //! each step's gradient, an [`Observer`] is told what happens.
 
+mod attempt;
 mod check;
 mod curve;
 mod fit;
@@ -12,6 +13,7 @@ mod observe;
 mod run;
 mod seeds;
 
+pub(crate) use attempt::is_attempt_at;
 pub use curve::{Curve, Point};
 pub use fit::fit;
 pub(crate) use interrupt::Listening;

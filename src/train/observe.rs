@@ -19,10 +19,13 @@ pub struct Progress<'a> {
 
 /// Told what happens in a run.
 ///
-/// Call sequence: `started` once; `progressed` after every step (implementations decide how
-/// often to draw); `finished` once, also after an interrupt. After an error nothing more is
-/// called.
+/// Call sequence: `noted` at most once, before anything is charged; `started` once; `progressed`
+/// after every step (implementations decide how often to draw); `finished` once, also after an
+/// interrupt. After an error nothing more is called.
 pub trait Observer {
+    /// Something to know before the run begins, that does not stop it: what earlier attempts at
+    /// it have cost.
+    fn noted(&mut self, _words: &str) {}
     /// Before the first step.
     fn started(&mut self, _progress: &Progress<'_>) {}
     /// After a step.

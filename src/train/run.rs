@@ -98,6 +98,7 @@ struct Inner {
     mask: Option<Mask>,
     touched: Option<Touched>,
     restored: bool,
+    warnings: Vec<String>,
 }
 
 impl Run {
@@ -107,7 +108,8 @@ impl Run {
         mask: Option<Mask>,
         touched: Option<Touched>,
     ) -> Self {
-        Self(Arc::new(Inner { record, model, mask, touched, restored: false }))
+        let (restored, warnings) = (false, Vec::new());
+        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings }))
     }
 
     /// The same run, read back from the store: it was not trained again and cost nothing.
@@ -116,8 +118,9 @@ impl Run {
         model: Model,
         mask: Option<Mask>,
         touched: Option<Touched>,
+        warnings: Vec<String>,
     ) -> Self {
-        Self(Arc::new(Inner { record, model, mask, touched, restored: true }))
+        Self(Arc::new(Inner { record, model, mask, touched, restored: true, warnings }))
     }
 
     /// The same run, said to be trained just now: read back for its numbers as they are stored.
@@ -169,6 +172,11 @@ impl Run {
     /// Whether it was read back from the store instead of trained.
     pub fn is_restored(&self) -> bool {
         self.0.restored
+    }
+    /// What the store had to say when it read the run back: what can't be checked about it, or was
+    /// not believed. Empty for a run that was trained just now.
+    pub fn warnings(&self) -> &[String] {
+        &self.0.warnings
     }
     /// How far the guarantee can be trusted.
     pub fn badge(&self) -> Badge {

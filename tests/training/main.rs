@@ -3,6 +3,7 @@
 mod augmented;
 mod images;
 mod not_covered;
+mod own_module;
 mod released;
 mod sparse;
 

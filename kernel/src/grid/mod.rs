@@ -91,7 +91,7 @@ fn one(
 /// Shows and writes what there is.
 fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
     let interrupted = results.iter().any(GridResult::is_interrupted);
-    let rows: Vec<Row> = results.iter().flat_map(GridResult::rows).collect();
+    let rows: Vec<Row> = epsilab::grid::rows(results);
     let json = serde_json::to_string(&rows)
         .map_err(|e| Error::new(ErrorKind::Io, "the results as JSON", e.to_string()))?;
     let out = args.out.as_ref().filter(|_| !interrupted);
@@ -121,7 +121,9 @@ fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
         results.iter().filter_map(GridResult::on_record).for_each(|line| eprintln!("{line}"));
     }
     let any = rows.iter().any(|row| row.runs > 0);
-    for error in rows.iter().flat_map(|row| &row.errors) {
+    // To the owner of the data, so in full.
+    let cells = results.iter().flat_map(GridResult::cells);
+    for error in cells.flat_map(|cell| &cell.errors) {
         eprintln!("not made: {}", error.replace('\n', " "));
     }
     Ok(match (interrupted, any) {

@@ -49,7 +49,13 @@ impl GridObserver for ToStderr {
     }
 
     fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
-        self.say(&progress.ended_line(run));
+        // For the owner of the data, who may want to open it.
+        let stored = run.map(|run| format!("; stored in runs/{}", run.id)).unwrap_or_default();
+        self.say(&format!("{}{stored}", progress.ended_line(run)));
+    }
+
+    fn noted(&mut self, words: &str) {
+        self.say(words);
     }
 
     fn trouble(&mut self, error: &Error) {

@@ -246,3 +246,45 @@ fn saving_into_a_folder_that_is_not_there_says_so() {
     assert_eq!(kind_, ErrorKind::Io);
     assert!(text.contains("nowhere"), "{text}");
 }
+
+#[test]
+fn a_model_with_what_is_no_number_is_refused_by_the_name_of_its_parameter() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let model = models::linear(&images(2, &[5], 3)).seed(1).build().unwrap();
+    for strange in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut values = vec![0.5; 15];
+        values[3] = strange;
+        let broken =
+            model.network().filled(|path| path.ends_with(".weight").then(|| values.clone()));
+        model.with_network(broken).save(&path).unwrap();
+        for refused in [models::load(&path), model.load_parameters(&path)] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Model);
+            let said = error.to_string();
+            assert!(said.contains("number 4 of the parameter ") && said.contains(".weight"));
+            assert!(said.contains(&strange.to_string()) && !error.advice().is_empty(), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_model_is_looked_for_where_paths_begin() {
+    let error = models::load("no/such/model.safetensors").unwrap_err();
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.advice().contains(&here.display().to_string()), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_model_and_not_waited_for() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: a path that ends in a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let (kind_, text) = kind(models::load(&path));
+    assert!(kind_ == ErrorKind::Io && text.contains("not a regular file"), "{text}");
+}

@@ -52,7 +52,7 @@ pub(super) struct Contents {
 impl LedgerFile {
     /// Makes file and folders if they are not there, and checks what is.
     pub(super) fn open(path: &Path, data_hash: &str) -> Result<Self> {
-        let this = Self { path: path.to_path_buf(), data_hash: data_hash.to_string() };
+        let this = Self::at(path, data_hash);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
                 .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
@@ -70,9 +70,8 @@ impl LedgerFile {
         Ok(this)
     }
 
-    /// The file as it is, as one that was opened before something happened to it.
-    #[cfg(test)]
-    pub(super) fn unchecked(path: &Path, data_hash: &str) -> Self {
+    /// The file as it is: nothing is made, and checks come with the first reading.
+    pub(super) fn at(path: &Path, data_hash: &str) -> Self {
         Self { path: path.to_path_buf(), data_hash: data_hash.to_string() }
     }
 
@@ -82,6 +81,7 @@ impl LedgerFile {
 
     /// Reads and checks the whole file.
     pub(super) fn read(&self) -> Result<Contents> {
+        self.is_regular()?;
         let mut file = File::open(&self.path).map_err(|e| self.not_opened("reading", &e))?;
         file.lock_shared().map_err(|e| self.io("locking", &e))?;
         self.contents(&mut file)
@@ -246,8 +246,23 @@ impl LedgerFile {
 
     /// Only opening a ledger makes its file: one that vanished since must not come back empty.
     fn open_for_append(&self, make: bool) -> Result<File> {
+        self.is_regular()?;
         let opened = OpenOptions::new().read(true).append(true).create(make).open(&self.path);
-        opened.map_err(|e| self.not_opened("opening", &e))
+        opened.map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied => self.io("writing to", &e).fix(
+                "nothing is trained before it is charged here: ask for the right to write this \
+                 file and its folder",
+            ),
+            _ => self.not_opened("opening", &e),
+        })
+    }
+
+    /// Opening a pipe would wait for whoever is at its other end.
+    fn is_regular(&self) -> Result<()> {
+        match std::fs::metadata(&self.path) {
+            Ok(file) if !file.is_file() => Err(self.broken(1, "it is not a regular file")),
+            _ => Ok(()),
+        }
     }
 
     fn not_opened(&self, doing: &str, error: &io::Error) -> Error {

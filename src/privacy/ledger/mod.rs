@@ -32,7 +32,8 @@ pub(crate) mod export;
 mod file;
 mod head;
 
-pub(crate) use account::Account;
+pub(crate) use account::{Account, Charge};
+pub(crate) use budget::promises_nothing;
 pub use budget::{Budget, Spending};
 pub use entry::{Entry, EntryKind};
 use file::LedgerFile;
@@ -84,9 +85,25 @@ impl Ledger {
     /// Kind `Io` if the file can't be made or read, kind `Ledger` if it can't be trusted or is
     /// gone while its head is there.
     pub fn open(path: &Path) -> Result<Self> {
-        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let data_hash = stem.unwrap_or_default();
+        let data_hash = Self::named_by(path);
         Ok(Self { store: Store::File(LedgerFile::open(path, &data_hash)?), data_hash })
+    }
+
+    /// The ledger in a file that is there already. Nothing is made or written before something is
+    /// charged, so it can be looked at where nobody may write.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`]; kind `Io` also if there is no such file.
+    pub(crate) fn existing(path: &Path) -> Result<Self> {
+        let data_hash = Self::named_by(path);
+        let file = LedgerFile::at(path, &data_hash);
+        file.read()?;
+        Ok(Self { store: Store::File(file), data_hash })
+    }
+
+    /// The content hash that a ledger's file is named after.
+    fn named_by(path: &Path) -> String {
+        path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
     /// A ledger that lives as long as the process, for data sets that need no lasting account.

@@ -46,7 +46,7 @@ impl Fixture {
         let before = fs::read(&self.path).ok();
         let ledger = LedgerFile::open(&self.path, "abc123").err().expect("opening is refused");
         let attached = Ledger {
-            store: Store::File(LedgerFile::unchecked(&self.path, "abc123")),
+            store: Store::File(LedgerFile::at(&self.path, "abc123")),
             data_hash: "abc123".into(),
         };
         for error in [
@@ -99,7 +99,7 @@ fn a_flipped_digit_is_found_on_its_line() {
 #[test]
 fn whatever_byte_is_changed_and_wherever_the_file_is_cut_it_is_found() {
     let ledger = Fixture::new();
-    let read = || LedgerFile::unchecked(&ledger.path, "abc123").read().map(|_| ());
+    let read = || LedgerFile::at(&ledger.path, "abc123").read().map(|_| ());
     for path in [&ledger.path, &ledger.head()] {
         let whole = fs::read(path).unwrap();
         for at in 0..whole.len() {

@@ -1,0 +1,69 @@
+//! What a grid's files may say to others: runs by number, nothing by a hash of the data.
+//!
+//! The name of a run is a hash of its settings and of the data's content hash, so whoever holds all
+//! other examples could test one by it. In files for others runs are numbered, as in the export of
+//! a ledger; the owner finds a run by [`CellRun::id`](super::CellRun::id).
+
+use std::collections::HashMap;
+
+use super::result::GridResult;
+
+/// Numbers from 1, in the order in which the runs come; one that several cells share has one.
+pub(super) struct Numbers<'a>(HashMap<&'a str, usize>);
+
+impl<'a> Numbers<'a> {
+    /// The numbers of all runs in these results.
+    pub(super) fn of(results: &'a [GridResult]) -> Self {
+        let mut numbers = HashMap::new();
+        let cells = results.iter().flat_map(GridResult::cells);
+        for run in cells.flat_map(|cell| &cell.runs) {
+            let next = numbers.len() + 1;
+            numbers.entry(run.id.as_str()).or_insert(next);
+        }
+        Self(numbers)
+    }
+
+    /// The number of the run with this name; 0 if there is none.
+    pub(super) fn get(&self, id: &str) -> usize {
+        self.0.get(id).copied().unwrap_or(0)
+    }
+}
+
+/// A message without the names of runs and data that it may hold: words of 16 hexadecimal digits
+/// and more.
+pub(super) fn without_names(text: &str) -> String {
+    let is_hash = |word: &str| word.len() >= 16 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let mut out = String::with_capacity(text.len());
+    for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let word = part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        // The digits of a fraction are no name.
+        let fraction = out.ends_with('.') && word.bytes().all(|b| b.is_ascii_digit());
+        if is_hash(word) && !fraction {
+            out.push_str("(name kept back)");
+            out.push_str(&part[word.len()..]);
+        } else {
+            out.push_str(part);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_back_and_numbers_are_not() {
+        let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let said = format!(
+            "the run /home/me/runs/00ff00ff00ff00ff is not in {hash}.jsonl, nor \
+             ba7816bf8f01cfea-0a1b2c3d; pre_prune = 0.3333333333333333"
+        );
+        assert_eq!(
+            without_names(&said),
+            "the run /home/me/runs/(name kept back) is not in (name kept back).jsonl, nor (name \
+             kept back)-0a1b2c3d; pre_prune = 0.3333333333333333"
+        );
+        assert_eq!(without_names("é 1234567890123456"), "é (name kept back)");
+    }
+}

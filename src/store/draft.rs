@@ -1,0 +1,190 @@
+//! A run while it is written: in a folder beside its own, which takes the run's name in one step.
+//!
+//! The folder is called `<id>.writing-<process>-<n>` and locked by its process. It goes if writing
+//! fails. What a killed process left behind is swept by the next one that writes.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::record::{self, Sums};
+use crate::{Error, Result};
+
+/// What stands between the name of the run and the process that writes it.
+const WRITING: &str = ".writing-";
+
+/// A run that is being written.
+pub(super) struct Draft {
+    folder: PathBuf,
+    /// Tells a living process from one that died, where folders can be locked.
+    _lock: Option<File>,
+    kept: bool,
+}
+
+impl Draft {
+    /// An empty folder beside `run`, which need not be there.
+    pub(super) fn beside(run: &Path) -> Result<Self> {
+        if let Some(runs) = run.parent() {
+            fs::create_dir_all(runs)
+                .map_err(|e| Error::io(format!("making the folder {}", runs.display()), &e))?;
+            sweep(runs);
+        }
+        let name = run.file_name().unwrap_or_default().to_string_lossy();
+        let process = std::process::id();
+        let mut n = 0u64;
+        loop {
+            let folder = run.with_file_name(format!("{name}{WRITING}{process}-{n}"));
+            match fs::create_dir(&folder) {
+                Ok(()) => {
+                    let lock = File::open(&folder).ok().filter(|file| file.lock().is_ok());
+                    return Ok(Self { folder, _lock: lock, kept: false });
+                }
+                // Of another thread, or of a process with this number that died.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => n += 1,
+                Err(e) => {
+                    return Err(Error::io(format!("making the folder {}", folder.display()), &e));
+                }
+            }
+        }
+    }
+
+    /// Where a file of this name goes.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a file.
+    pub(super) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let path = self.path(name);
+        fs::write(&path, bytes).map_err(|e| Error::io(format!("writing {}", path.display()), &e))
+    }
+
+    /// The checksums of the files in it.
+    pub(super) fn sums(&self) -> Result<Sums> {
+        record::sums(&self.folder)
+    }
+
+    /// Gives the folder its name, in one step.
+    pub(super) fn keep_as(mut self, run: &Path) -> Result<()> {
+        fs::rename(&self.folder, run)
+            .map_err(|e| Error::io(format!("moving a run to {}", run.display()), &e))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    /// What was not kept goes. What was has another name: this one may be somebody else's by now.
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Whether a folder of the store is a run that was never finished writing.
+pub(super) fn is_draft(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.to_string_lossy().contains(WRITING))
+}
+
+/// Removes what processes left behind that are gone. Only folders: nothing is followed or opened
+/// that might be a link or a pipe. What can't be removed stays, and harms nobody.
+fn sweep(runs: &Path) {
+    for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.split_once(WRITING).map(|(_, process)| process.split('-').next());
+        let process = process.flatten().and_then(|process| process.parse().ok());
+        if is_folder && process.is_some_and(is_gone) && is_free(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether nobody has locked the folder: a process elsewhere that shares these files, say.
+fn is_free(folder: &Path) -> bool {
+    File::open(folder).is_ok_and(|folder| folder.try_lock().is_ok())
+}
+
+/// Whether no process of this machine has the number.
+#[cfg(unix)]
+fn is_gone(process: i32) -> bool {
+    // SAFETY: signal 0 is sent to nobody, it only asks.
+    process > 0
+        && unsafe { libc::kill(process, 0) } == -1
+        && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(not(unix))]
+fn is_gone(_process: i32) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_is_written_is_kept_whole_or_not_at_all() {
+        let runs = tempfile::tempdir().unwrap();
+        let run = runs.path().join("00ff");
+        let draft = Draft::beside(&run).unwrap();
+        let other = Draft::beside(&run).unwrap();
+        draft.write("a", "1").unwrap();
+        other.write("a", "2").unwrap();
+        assert_eq!(names(runs.path()).len(), 2, "two threads do not share a folder");
+        assert!(draft.write("no/b", "1").is_err());
+        drop(draft);
+        other.keep_as(&run).unwrap();
+        assert_eq!(names(runs.path()), ["00ff"]);
+        assert_eq!(fs::read_to_string(run.join("a")).unwrap(), "2");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_folders_of_processes_that_are_gone_are_swept() {
+        use std::os::unix::ffi::OsStrExt;
+        let runs = tempfile::tempdir().unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let gone = child.id();
+        child.wait().unwrap();
+        let at = |name: String| runs.path().join(name);
+        fs::create_dir_all(at(format!("a.writing-{gone}/inside"))).unwrap();
+        fs::create_dir(at(format!("b.writing-{gone}-7"))).unwrap();
+        // A pipe inside is unlinked, not opened; others of that name are left alone.
+        let fifo = |path: PathBuf| {
+            let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+            // SAFETY: a path that ends in a zero byte.
+            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        };
+        fifo(at(format!("a.writing-{gone}/pipe")));
+        fifo(at(format!("pipe.writing-{gone}")));
+        fs::write(at(format!("file.writing-{gone}")), "").unwrap();
+        let precious = tempfile::tempdir().unwrap();
+        fs::write(precious.path().join("kept"), "").unwrap();
+        std::os::unix::fs::symlink(precious.path(), at(format!("link.writing-{gone}"))).unwrap();
+        let alive = std::process::id();
+        for name in [format!("alive.writing-{alive}"), "odd.writing-0".into(), "run".into()] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        let locked = at(format!("locked.writing-{gone}"));
+        fs::create_dir(&locked).unwrap();
+        let lock = File::open(&locked).unwrap();
+        lock.lock().unwrap();
+
+        drop(Draft::beside(&at("new".into())).unwrap());
+        let mut left =
+            ["file", "link", "locked", "pipe"].map(|n| format!("{n}.writing-{gone}")).to_vec();
+        left.extend([format!("alive.writing-{alive}"), "odd.writing-0".into(), "run".into()]);
+        left.sort();
+        assert_eq!(names(runs.path()), left);
+        assert!(precious.path().join("kept").exists());
+    }
+}

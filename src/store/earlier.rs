@@ -1,0 +1,107 @@
+//! What earlier attempts at a run have cost, in words.
+//!
+//! A run that is trained again is charged again: by an attempt that was killed the noise was used,
+//! though nobody has its result. Whoever repeats a run is told before the new charge is made.
+
+use crate::Result;
+use crate::methods::Plan;
+use crate::privacy::digits::Rounded;
+use crate::privacy::ledger::{Charge, export::DELTA};
+use crate::privacy::{Accountant, Headline, Ledger};
+use crate::train::is_attempt_at;
+
+/// What attempts at the run `id` stay charged beside a new one; `None` if there are none.
+///
+/// # Errors
+/// As [`Ledger::entries`].
+pub(super) fn attempts(ledger: &Ledger, id: &str, plan: &Plan) -> Result<Option<String>> {
+    let account = ledger.account()?;
+    let attempts: Vec<&Charge> =
+        account.runs().iter().filter(|charge| is_attempt_at(&charge.run, id)).collect();
+    if attempts.is_empty() {
+        return Ok(None);
+    }
+    let events: Vec<_> = attempts.iter().map(|charge| charge.event.clone()).collect();
+    let delta = plan.privacy().map_or(DELTA, |privacy| privacy.delta);
+    let cost = match Headline::new().epsilon(&events, delta) {
+        Ok(spent) => {
+            format!("epsilon {} at delta {delta} ({})", Rounded(spent.epsilon), spent.accountant)
+        }
+        Err(_) => "more than any epsilon covers".to_owned(),
+    };
+    let stay = match attempts.len() {
+        1 => "1 earlier attempt at this run stays charged in the ledger and costs".to_owned(),
+        n => format!("{n} earlier attempts at this run stay charged in the ledger and cost"),
+    };
+    let open = match attempts.iter().filter(|charge| !charge.closed).count() {
+        0 => String::new(),
+        n => format!(
+            " {n} of them never said how far it came (killed, or still running): it counts as its \
+             whole plan."
+        ),
+    };
+    Ok(Some(format!("{stay} {cost}.{open} The new one is charged beside that.")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data;
+    use crate::methods::DpSgd;
+    use crate::nn::models;
+    use crate::privacy::{Delta, Epsilon};
+    use crate::store::{Store, run_id};
+    use crate::train::Observer;
+
+    #[derive(Default)]
+    struct Noted(Vec<String>);
+
+    impl Observer for Noted {
+        fn noted(&mut self, words: &str) {
+            self.0.push(words.to_owned());
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_killed_says_what_it_cost_when_it_is_trained_again() -> Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().to_path_buf());
+        let data = data::glyphs_with(300, 10, 83)?;
+        let model = models::linear(&data).seed(1).build()?;
+        let method = DpSgd::new().target(Epsilon(2.0), Delta(1e-4)).batch_size(30).steps(3);
+        let plan = method.plan(&data)?;
+        let id = run_id(&plan, &model, &data)?;
+        let train = || -> Result<Vec<String>> {
+            let mut noted = Noted::default();
+            store.train(&id, &plan, &model, &data, |_| Vec::new(), &mut noted)?;
+            Ok(noted.0)
+        };
+        store.ledger(&data)?.begin(&format!("{id}-0a1b2c3d"), &plan.event())?;
+        store.ledger(&data)?.begin("another-0a1b2c3d", &plan.event())?;
+        let [words] = &train()?[..] else { panic!("it is told once") };
+        let one = Headline::new().epsilon(&[plan.event()], Delta(1e-4))?.epsilon;
+        assert!(
+            words.contains(&format!("costs epsilon {} at delta 1e-4", Rounded(one))),
+            "{words}"
+        );
+        assert!(words.contains("1 earlier attempt at this run stays charged"), "{words}");
+        assert!(words.contains("1 of them never said how far it came"), "{words}");
+        // The one that was finished stays charged as well, for what it took.
+        let [words] = &train()?[..] else { panic!("it is told once") };
+        let two = Headline::new().epsilon(&[plan.event(), plan.event()], Delta(1e-4))?.epsilon;
+        assert!(words.contains(&format!("cost epsilon {} ", Rounded(two))), "{words}");
+        assert!(words.contains("2 earlier attempts") && words.contains("1 of them"), "{words}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_run_that_nobody_began_before_says_nothing() -> Result<()> {
+        let data = data::glyphs_with(300, 10, 84)?;
+        let plan = DpSgd::new().noise_multiplier(1.0).batch_size(30).steps(3).plan(&data)?;
+        let ledger = Ledger::in_memory();
+        assert_eq!(attempts(&ledger, "00ff", &plan)?, None);
+        ledger.begin("00ff0-0a1b2c3d", &plan.event())?;
+        assert_eq!(attempts(&ledger, "00ff", &plan)?, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! A run's folder: its record as text, and the files that belong to it with their checksums.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind::NotFound};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::nn::read_regular;
+use crate::train::RunRecord;
+use crate::{Error, ErrorKind, Result};
+
+pub(super) const MODEL: &str = "model.safetensors";
+pub(super) const MASK: &str = "mask.safetensors";
+pub(super) const TOUCHED: &str = "touched.json";
+const SETTINGS: &str = "settings.json";
+const CURVE: &str = "curve.json";
+const RESULT: &str = "result.json";
+
+/// The part of a record that `settings.json` holds.
+const IN_SETTINGS: [&str; 5] = ["id", "plan", "data", "data_hash", "charged"];
+/// The key of the checksums in `result.json`.
+const SUMS: &str = "sha256";
+
+/// The SHA-256 of the files that belong to a record, by their names.
+pub(super) type Sums = BTreeMap<String, String>;
+
+/// Of those of these files that are in `folder`.
+pub(super) fn sums(folder: &Path) -> Result<Sums> {
+    let mut sums = Sums::new();
+    for name in [MODEL, MASK, TOUCHED] {
+        let path = folder.join(name);
+        match read_regular(&path) {
+            Ok(bytes) => sums.insert(name.to_owned(), sha256(&bytes)),
+            Err(e) if e.kind() == NotFound => None,
+            Err(e) => return Err(Error::io(format!("reading {}", path.display()), &e)),
+        };
+    }
+    Ok(sums)
+}
+
+/// The record as the store's three text files.
+pub(super) fn texts(record: &RunRecord, mut sums: Sums) -> Result<[(&'static str, String); 3]> {
+    let corrupt = |e: serde_json::Error| {
+        Error::new(ErrorKind::Io, "a run that can't be written as JSON", e.to_string())
+    };
+    let Value::Object(all) = serde_json::to_value(record).map_err(corrupt)? else {
+        return Err(Error::new(ErrorKind::Io, "a run record", "is not a JSON object"));
+    };
+    let (settings, result): (Map<_, _>, Map<_, _>) =
+        all.into_iter().partition(|(key, _)| IN_SETTINGS.contains(&key.as_str()));
+    let (curve, mut result): (Map<_, _>, Map<_, _>) =
+        result.into_iter().partition(|(key, _)| key == "curve");
+    let pretty = |value: Map<String, Value>| serde_json::to_string_pretty(&value).map_err(corrupt);
+    let (settings, curve) = (pretty(settings)?, pretty(curve)?);
+    sums.insert(CURVE.to_owned(), sha256(curve.as_bytes()));
+    result.insert(SUMS.to_owned(), json!(sums));
+    Ok([(SETTINGS, settings), (CURVE, curve), (RESULT, pretty(result)?)])
+}
+
+/// The files of a stored run beside its record.
+pub(super) struct Files {
+    folder: PathBuf,
+    /// Runs stored before checksums were recorded have none.
+    sums: Option<Sums>,
+}
+
+/// The run in `folder`; `None` if there is none.
+///
+/// # Errors
+/// `CorruptData` if a file of it is missing, is not the one that was stored or can't be understood;
+/// `Io` if it can't be read.
+pub(super) fn read(folder: &Path) -> Result<Option<(RunRecord, Files)>> {
+    let path = folder.join(RESULT);
+    let result = match read_regular(&path) {
+        Err(e) if e.kind() == NotFound && !is_left(folder) => return Ok(None),
+        result => result.map_err(|e| unread(&path, &e))?,
+    };
+    let mut all: Map<String, Value> = parsed(&path, &result)?;
+    let sums = all.remove(SUMS).map(serde_json::from_value).transpose();
+    let sums = sums.map_err(|e| damaged(&path, &e))?;
+    let files = Files { folder: folder.to_owned(), sums };
+    let curve = files.needed(CURVE)?;
+    all.extend(read_json::<Map<String, Value>>(&folder.join(SETTINGS))?);
+    all.extend(read_json::<Map<String, Value>>(&curve)?);
+    let record = serde_json::from_value(Value::Object(all)).map_err(|e| damaged(folder, &e))?;
+    Ok(Some((record, files)))
+}
+
+/// Whether something of a run is in a folder that has no result.
+fn is_left(folder: &Path) -> bool {
+    [SETTINGS, MODEL].iter().any(|name| folder.join(name).exists())
+}
+
+impl Files {
+    /// Whether the run was stored with checksums: else damage to its weights goes unnoticed.
+    pub(super) fn are_checked(&self) -> bool {
+        self.sums.is_some()
+    }
+
+    /// Where the file of this name is, after comparing it with its checksum; `None` if the run has
+    /// no such file.
+    ///
+    /// # Errors
+    /// `CorruptData` if it is not the file that was stored, or is missing.
+    pub(super) fn path(&self, name: &str) -> Result<Option<PathBuf>> {
+        let path = self.folder.join(name);
+        let sum = match &self.sums {
+            // One that somebody laid there later is no part of the run.
+            Some(sums) if !sums.contains_key(name) => return Ok(None),
+            sums => sums.as_ref().and_then(|sums| sums.get(name)),
+        };
+        let bytes = match read_regular(&path) {
+            Err(e) if e.kind() == NotFound && sum.is_none() => return Ok(None),
+            bytes => bytes.map_err(|e| unread(&path, &e))?,
+        };
+        match sum {
+            Some(sum) if *sum != sha256(&bytes) => Err(changed(&path)),
+            _ => Ok(Some(path)),
+        }
+    }
+
+    /// As [`path`](Self::path), for a file that every such run has.
+    pub(super) fn needed(&self, name: &str) -> Result<PathBuf> {
+        self.path(name)?.ok_or_else(|| missing(&self.folder.join(name)))
+    }
+}
+
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    parsed(path, &read_regular(path).map_err(|e| unread(path, &e))?)
+}
+
+fn parsed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|e| damaged(path, &e))
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unread(path: &Path, error: &io::Error) -> Error {
+    match error.kind() {
+        NotFound => missing(path),
+        _ => Error::io(format!("reading {}", path.display()), error).fix(advice(path)),
+    }
+}
+
+fn missing(path: &Path) -> Error {
+    let what = format!("{} is missing", path.display());
+    let why = "it is part of a stored run, which without it would pass for another one";
+    Error::new(ErrorKind::CorruptData, what, why).fix(advice(path))
+}
+
+fn changed(path: &Path) -> Error {
+    let what = format!("{} is not the file that was stored with its run", path.display());
+    let why = "its SHA-256 is another one: the disk has damaged it or somebody changed it, and \
+               what would be shown is not what was trained and paid for";
+    Error::new(ErrorKind::CorruptData, what, why).fix(advice(path))
+}
+
+fn damaged(path: &Path, error: &serde_json::Error) -> Error {
+    let what = format!("the stored run in {}", path.display());
+    Error::new(ErrorKind::CorruptData, what, format!("can't be read ({error})")).fix(advice(path))
+}
+
+/// What to do about a file of a run: removing the run would lose what was paid for.
+fn advice(path: &Path) -> String {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    format!(
+        "restore it from a backup; or, to train (and spend) again, move the folder {} somewhere \
+         outside of the project's runs",
+        folder.display()
+    )
+}

@@ -1,0 +1,200 @@
+//! Runs on the disk: damaged, changed, half-written, from before there were checksums.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Store, run_id};
+use crate::data::{self, Dataset};
+use crate::mask::{Dropping, RandomMask};
+use crate::methods::{DpSgd, DpSsgd, Plan};
+use crate::nn::{Model, models};
+use crate::privacy::{Delta, Epsilon, Rdp};
+use crate::train::{Run, Silent};
+use crate::{ErrorKind, Result};
+
+/// A project with one stored run, of which there is everything that a run can have.
+struct Project {
+    folder: tempfile::TempDir,
+    store: Store,
+    data: Dataset,
+    model: Model,
+    plan: Plan,
+    id: String,
+}
+
+impl Project {
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().to_path_buf());
+        let data = data::glyphs_with(200, 10, 91)?;
+        let model = models::mlp(&data, &[4]).seed(1).build()?;
+        let method = DpSsgd::from(DpSgd::new().target(Epsilon(4.0), Delta(1e-4)));
+        let method = method.batch_size(20).steps(2).pre_prune(RandomMask::keep(0.5));
+        let plan = method.drop_gradients(Dropping::random(0.5)).plan(&data)?;
+        let id = run_id(&plan, &model, &data)?;
+        let project = Self { folder, store, data, model, plan, id };
+        project.train()?;
+        Ok(project)
+    }
+
+    fn train(&self) -> Result<Run> {
+        let Self { store, data, model, plan, id, .. } = self;
+        store.train(id, plan, model, data, |_| Vec::new(), &mut Silent)
+    }
+
+    /// What is shown of it, the second time.
+    fn shown(&self) -> Result<Option<Run>> {
+        self.store.known_run(&self.id, &self.model, &self.data)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.store.folder(&self.id).join(name)
+    }
+
+    fn runs(&self) -> Vec<String> {
+        let runs = fs::read_dir(self.folder.path().join("runs")).unwrap();
+        runs.map(|run| run.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[track_caller]
+    fn refused(&self, name: &str) -> String {
+        let error = self.shown().expect_err(name);
+        assert_eq!(error.kind(), ErrorKind::CorruptData, "{name}: {error}");
+        assert!(error.what().contains(name), "{name}: {error}");
+        assert!(error.advice().contains("backup"), "{name}: {error}");
+        error.to_string()
+    }
+}
+
+/// Changes a JSON file.
+fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut json);
+    fs::write(path, json.to_string()).unwrap();
+}
+
+/// Flips the lowest bit of the last byte.
+fn flip(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+const CHECKED: [&str; 4] = ["model.safetensors", "mask.safetensors", "touched.json", "curve.json"];
+
+#[test]
+fn a_flipped_bit_in_a_stored_run_is_found() -> Result<()> {
+    let project = Project::new()?;
+    assert!(project.shown()?.expect("it is stored").warnings().is_empty());
+    for name in CHECKED {
+        flip(&project.file(name));
+        let said = project.refused(name);
+        assert!(
+            said.contains("SHA-256") && said.contains("outside of the project's runs"),
+            "{said}"
+        );
+        flip(&project.file(name));
+        assert!(project.shown()?.is_some(), "{name} is as it was");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_missing_file_of_a_run_is_named_and_nothing_is_trained_in_its_place() -> Result<()> {
+    let project = Project::new()?;
+    for name in [&CHECKED[..], &["settings.json", "result.json"]].concat() {
+        let aside = project.folder.path().join("aside");
+        fs::rename(project.file(name), &aside).unwrap();
+        assert!(project.refused(name).contains("is missing"));
+        fs::rename(aside, project.file(name)).unwrap();
+    }
+    assert!(project.shown()?.is_some());
+    fs::remove_dir_all(project.store.folder(&project.id)).unwrap();
+    assert!(project.shown()?.is_none(), "a run that is gone is no damage");
+    Ok(())
+}
+
+#[test]
+fn runs_from_before_checksums_are_shown_and_say_so() -> Result<()> {
+    let project = Project::new()?;
+    edit(&project.file("result.json"), |json| {
+        json.as_object_mut().unwrap().remove("sha256").expect("it was there");
+    });
+    let run = project.shown()?.expect("it is stored");
+    let [warning] = run.warnings() else { panic!("{:?}", run.warnings()) };
+    assert!(warning.contains("before runs had checksums"), "{warning}");
+    assert!(run.mask().is_some() && run.touched().is_some());
+    Ok(())
+}
+
+#[test]
+fn a_file_that_was_laid_beside_a_run_is_no_part_of_it() -> Result<()> {
+    let project = Project::new()?;
+    edit(&project.file("result.json"), |json| {
+        json["sha256"].as_object_mut().unwrap().remove("touched.json").expect("it was there");
+    });
+    assert!(project.shown()?.expect("it is stored").touched().is_none());
+    Ok(())
+}
+
+#[test]
+fn a_run_that_cannot_be_stored_leaves_nothing_half_written() -> Result<()> {
+    let project = Project::new()?;
+    let run = project.shown()?.expect("it is stored");
+    let impossible = [("no/such/folder.svg", vec![1])];
+    assert_eq!(project.store.save(&run, &impossible).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(project.runs(), [project.id.clone()], "the earlier one, and nothing else");
+    assert!(project.shown()?.is_some());
+    project.store.save(&run, &[("run.svg", vec![1])])?;
+    let mut runs = project.runs();
+    runs.sort();
+    assert_eq!(runs, [project.id.clone(), format!("{}.1", project.id)]);
+    Ok(())
+}
+
+#[test]
+fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<()> {
+    let project = Project::new()?;
+    let epsilon = |run: &Run| run.record().epsilon;
+    let honest = project.shown()?.expect("it is stored");
+    let true_epsilon = honest.epsilon();
+    assert!(honest.warnings().is_empty() && true_epsilon > 3.0, "{honest}");
+    let path = project.file("result.json");
+    let with = |change: &dyn Fn(&mut Value)| -> Result<Run> {
+        let before = fs::read(&path).unwrap();
+        edit(&path, change);
+        let run = project.shown()?;
+        fs::write(&path, before).unwrap();
+        Ok(run.expect("it is stored"))
+    };
+    // Edited smaller, epsilon and plan alike: never claimed, anywhere.
+    let cheap = with(&|json| {
+        json["epsilon"] = 0.1.into();
+        json["planned_epsilon"] = 0.1.into();
+    })?;
+    assert!((cheap.epsilon() / true_epsilon - 1.0).abs() < 1e-9);
+    assert_eq!(cheap.record().planned_epsilon, epsilon(&cheap));
+    let [warning] = cheap.warnings() else { panic!("{:?}", cheap.warnings()) };
+    assert!(warning.contains("epsilon of this run, 0.1, is not what"), "{warning}");
+    assert!(!cheap.statement().to_string().contains("0.1,"), "{}", cheap.statement());
+    // Releases edited smaller: the number that was on record stays.
+    let fewer = with(&|json| {
+        let text = json["events"].to_string().replace("\"steps\":2", "\"steps\":1");
+        json["events"] = serde_json::from_str(&text).unwrap();
+    })?;
+    assert!(fewer.epsilon() >= true_epsilon && fewer.warnings().len() == 1, "{fewer}");
+    // What no accountant covers has no epsilon, whatever its file says.
+    let open = with(&|json| {
+        json["events"] = serde_json::json!([{"kind": "unaccountable", "why": "raw"}]);
+    })?;
+    assert_eq!((epsilon(&open), open.epsilon()), (None, f64::INFINITY));
+    assert!(open.warnings()[0].contains("is not claimed"), "{:?}", open.warnings());
+    // A run that an older version recorded by RDP keeps that number, without a word.
+    let rdp = Rdp::default().epsilon(&honest.record().events, Delta(1e-4))?.epsilon;
+    let older = with(&|json| json["epsilon"] = rdp.into())?;
+    assert!(rdp > true_epsilon && (older.epsilon() / rdp - 1.0).abs() < 1e-12);
+    assert!(older.warnings().is_empty(), "{:?}", older.warnings());
+    Ok(())
+}

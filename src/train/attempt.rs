@@ -1,0 +1,27 @@
+//! How the ledger names a run: each attempt at the same settings has a name of its own.
+
+use super::Seeds;
+use crate::Result;
+
+/// A new name in the ledger for the run `id` of the store.
+pub(super) fn new(id: &str) -> Result<String> {
+    Ok(format!("{id}-{}", Seeds::nonce()?))
+}
+
+/// Whether `name`, as the ledger has it, is an attempt at the run `id` of the store.
+pub(crate) fn is_attempt_at(name: &str, id: &str) -> bool {
+    name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_known_by_the_run_that_it_is_at() {
+        let (one, two) = (new("00ff").unwrap(), new("00ff").unwrap());
+        assert_ne!(one, two);
+        assert!(is_attempt_at(&one, "00ff") && is_attempt_at(&two, "00ff"));
+        assert!(!is_attempt_at(&one, "00f") && !is_attempt_at(&one, "00ff0"));
+    }
+}
