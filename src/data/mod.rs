@@ -19,6 +19,7 @@ mod idx;
 mod mnist;
 mod on_device;
 mod patterns;
+mod progress;
 pub mod sampler;
 mod sentences;
 mod table;

@@ -85,10 +85,10 @@ impl Dataset {
     }
 
     /// The same data set with all features in memory. A folder of images that fits there trains
-    /// much faster so: each file is decoded once instead of once per use, and a broken one is found
-    /// now rather than in the middle of training. Others are unchanged. The numbers are the same,
-    /// so [`hash`](Self::hash) and ledger are too, and a run that was stored is found; parts cut
-    /// afterwards have other hashes than parts cut before.
+    /// much faster so: each file is decoded once instead of once per use, and can't break in the
+    /// middle of training. Others are unchanged. The numbers are the same, so [`hash`](Self::hash)
+    /// and ledger are too, and a run that was stored is found; parts cut afterwards have other
+    /// hashes than parts cut before.
     ///
     /// # Errors
     /// If a file can't be read or decoded, or has changed since the folder was opened.
