@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::digest::{count, sha256};
+use super::origin;
 use super::unpack::{Unpacked, cannot_read, corrupt, open};
 use crate::{Error, Result};
 
@@ -117,6 +118,11 @@ impl Idx {
     /// SHA-256 of the unpacked file, header included.
     pub(super) fn sha256(&self) -> String {
         sha256(&self.bytes)
+    }
+
+    /// The name of a file of images in the ledger.
+    pub(super) fn origin(&self) -> String {
+        origin::of_idx(&self.bytes)
     }
 
     /// Checks that all labels are below `classes`.

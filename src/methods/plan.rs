@@ -82,7 +82,7 @@ impl Plan {
         if let Some(sparsity) = &settings.sparsity {
             sparsity.check()?;
             sparsity.released_within()?;
-            let released = sparsity.released_before(data.origin());
+            let released = sparsity.released_before(data);
             before = released.into_iter().map(|(_, event)| event).collect();
         }
         Ok(Self {
@@ -215,7 +215,7 @@ impl Plan {
 
     /// Refuses other data than those whose releases the plan counts.
     pub(crate) fn check_releases_before(&self, data: &Dataset) -> Result<()> {
-        let released = self.sparsity().map(|s| s.released_before(data.origin()));
+        let released = self.sparsity().map(|s| s.released_before(data));
         let released = released.unwrap_or_default();
         if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {
             return Ok(());

@@ -75,7 +75,11 @@ pub fn fit(
         device: place.describe(),
         data_hash: data.hash().to_owned(),
         warm_start: !model.is_initial(),
-        charged: Some(Charged { origin: data.origin().to_owned(), run: attempt }),
+        charged: Some(Charged {
+            origin: data.origin().to_owned(),
+            run: attempt,
+            former_origins: data.former_origins().into_iter().map(String::from).collect(),
+        }),
         ending: if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted },
         steps,
         events: plan.releases_after(charged),

@@ -3,6 +3,7 @@
 mod cifar;
 mod folder;
 mod mnist;
+mod names;
 mod tables;
 mod text;
 
