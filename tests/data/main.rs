@@ -4,6 +4,7 @@ mod cifar;
 mod folder;
 mod mnist;
 mod names;
+mod parts;
 mod tables;
 mod text;
 

@@ -2,6 +2,7 @@
 
 mod cut;
 mod hash;
+mod parts;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -14,9 +15,9 @@ use super::text::Vocabulary;
 /// A labelled data set for classification, cheap to clone.
 ///
 /// ```
-/// let data = epsilab::data::from_vecs(vec![0.0, 1.0, 2.0, 3.0], &[1], vec![0, 0, 1, 1], 2)?;
+/// let data = epsilab::data::glyphs_with(100, 10, 1)?;
 /// let data = data.split(0.5, 7)?;
-/// assert_eq!((data.train().len(), data.test().len()), (2, 2));
+/// assert_eq!(data.train().len() + data.test().len(), 100);
 /// # Ok::<(), epsilab::Error>(())
 /// ```
 #[derive(Clone)]
@@ -34,6 +35,8 @@ struct Inner {
     /// What the token ids of a text data set mean.
     vocabulary: Option<Vocabulary>,
     hash: OnceLock<String>,
+    /// How it was cut from another one: the key of the last cut.
+    cuts: [u8; 32],
     name_of_people: Name,
     /// Names that earlier versions gave to these people, beside the own hash.
     former: Vec<String>,
@@ -70,6 +73,7 @@ impl Dataset {
                 test,
                 vocabulary: None,
                 hash: OnceLock::new(),
+                cuts: [0; 32],
                 name_of_people: Name::OwnHash,
                 former: Vec::new(),
                 formerly_by_hash: false,
@@ -107,6 +111,11 @@ impl Dataset {
     /// The same data set under the hash it had when its numbers lay elsewhere.
     fn with_hash(self, hash: String) -> Self {
         self.changed(|inner| inner.hash = OnceLock::from(hash))
+    }
+
+    /// The same data set, as cut from another one by this key.
+    fn cut_by(self, key: [u8; 32]) -> Self {
+        self.changed(|inner| inner.cuts = key)
     }
 
     fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
