@@ -10,7 +10,7 @@ use super::dataset::Dataset;
 use super::digest::count;
 use super::examples::{Examples, shape_text};
 use super::idx::{Holds, Idx, check_pair};
-use super::records::Records;
+use super::records::{Records, TooLong};
 use super::unpack::{cannot_read, corrupt};
 use crate::{Error, ErrorKind, Result};
 
@@ -62,7 +62,7 @@ pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     let label_column = label_column(path, &columns, label)?;
 
     let (mut x, mut labels) = (Vec::new(), Labels::default());
-    while let Some((line, record)) = records.next()? {
+    while let Some((line, record)) = records.next(x.len())? {
         for (column, cell) in record.iter().map(str::trim).enumerate() {
             let refuse = |why: &str, fix: &str| -> Result<Dataset> {
                 let place = format!("line {line}, column `{}`", columns[column]);
@@ -283,6 +283,13 @@ impl Labels {
 pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
     let line = e.position().map_or_else(String::new, |at| format!("line {}: ", at.line()));
     match e.kind() {
+        ::csv::ErrorKind::Io(io) if io.get_ref().is_some_and(|why| why.is::<TooLong>()) => {
+            let what = format!("{line}{io}");
+            corrupt(path, what).fix(
+                "check that no quote is left open and that the file is what it should be; if so, \
+                 split it, or hand its numbers over by data::from_vecs",
+            )
+        }
         // Nothing else reads a file and finds it wrong.
         ::csv::ErrorKind::Io(io)
             if matches!(

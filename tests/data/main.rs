@@ -1,5 +1,6 @@
 //! The data room from outside: every bad input is a clear error, and the real files are read.
 
+mod bombs;
 mod cifar;
 mod folder;
 mod mnist;

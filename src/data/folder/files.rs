@@ -1,6 +1,5 @@
 //! Images that stay in their files until a batch needs them.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +13,10 @@ use super::resize::{Form, fit};
 use crate::Result;
 use crate::data::digest::hex;
 use crate::data::progress::Progress;
-use crate::data::unpack::{cannot_open, corrupt};
+use crate::data::unpack::{corrupt, read_packed};
+
+/// Bytes of a file, at most: as many as the pixels of the largest image that is read.
+const LARGEST: usize = 512 << 20;
 
 /// Image files and the form they are brought to. Cheap to clone.
 #[derive(Clone)]
@@ -106,13 +108,13 @@ impl Files {
 impl ImageFile {
     /// Only decoding shows whether a file is whole: behind a sound header anything may follow.
     fn open(path: PathBuf) -> Result<Self> {
-        let bytes = fs::read(&path).map_err(|e| cannot_open(&path, &e))?;
+        let bytes = read_packed(&path, LARGEST)?;
         decode(&path, &bytes)?;
         Ok(Self { digest: Sha256::digest(&bytes).into(), path })
     }
 
     fn read(&self, form: &Form, into: &mut [f32]) -> Result<()> {
-        let bytes = fs::read(&self.path).map_err(|e| cannot_open(&self.path, &e))?;
+        let bytes = read_packed(&self.path, LARGEST)?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         if digest != self.digest {
             let what = "its content has changed since the folder was opened";

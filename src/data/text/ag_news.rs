@@ -74,7 +74,7 @@ fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)
     let mut format = ::csv::ReaderBuilder::new();
     let mut records = Records::open(path, format.has_headers(false).flexible(true))?;
     let (mut features, mut labels) = (Vec::new(), Vec::new());
-    while let Some((line, record)) = records.next()? {
+    while let Some((line, record)) = records.next(features.len())? {
         if record.len() != 3 {
             let what = format!("line {line}: {} cells, 3 expected", record.len());
             return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));

@@ -9,7 +9,7 @@ use crate::data::examples::Examples;
 use crate::data::origin::Cells;
 use crate::data::records::Records;
 use crate::data::table::{Labels, empty, from_vecs, label_column, stem};
-use crate::data::unpack::corrupt;
+use crate::data::unpack::{MOST_NUMBERS, corrupt};
 use crate::{Error, Result};
 
 /// A text data set from a CSV file (plain or gzip) with a header: the column `label` names the
@@ -53,7 +53,7 @@ pub fn text_csv(
     let text_columns = text.iter().map(place).collect::<Result<Vec<usize>>>()?;
 
     let (mut features, mut labels) = (Vec::new(), Labels::default());
-    while let Some((line, record)) = records.next()? {
+    while let Some((line, record)) = records.next(features.len())? {
         let label = record[label_column].trim();
         if label.is_empty() {
             let column = &columns[label_column];
@@ -101,6 +101,11 @@ pub fn from_texts(
     if texts.len() != labels.len() {
         let why = format!("there are {} labels", count(labels.len()));
         return Err(Error::setting("texts", count(texts.len()), why).fix("give a label per text"));
+    }
+    if texts.len().saturating_mul(options.length) > MOST_NUMBERS {
+        let (texts, most) = (count(texts.len()), count(MOST_NUMBERS));
+        let why = format!("so many words of {texts} texts are more than the {most} kept in memory");
+        return Err(Error::setting("length", options.length, why).fix("take fewer words a text"));
     }
     let (mut features, mut cells, mut labelled) = (Vec::new(), Cells::new(), Cells::new());
     for (text, label) in texts.iter().zip(&labels) {
