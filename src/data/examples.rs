@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
+
 use super::digest::count;
 use super::folder::Files;
 use crate::{Error, Result};
@@ -22,7 +25,12 @@ pub struct Examples {
     len: usize,
     store: Store,
     labels: Arc<Vec<u32>>,
+    /// The SHA-256 of each example's file, of those that were read from files into memory.
+    digests: Option<Arc<Vec<Digest>>>,
 }
+
+/// A SHA-256.
+pub(super) type Digest = [u8; 32];
 
 /// Where the features are.
 #[derive(Clone)]
@@ -45,7 +53,8 @@ impl Examples {
     }
 
     fn of(shape: &[usize], store: Store, labels: Vec<u32>) -> Self {
-        Self { shape: shape.into(), len: labels.len(), store, labels: Arc::new(labels) }
+        let (len, labels) = (labels.len(), Arc::new(labels));
+        Self { shape: shape.into(), len, store, labels, digests: None }
     }
 
     /// How many examples there are.
@@ -118,7 +127,8 @@ impl Examples {
         let mut features = Vec::with_capacity(self.len * self.size());
         let ids: Vec<u32> = (0..self.len as u32).collect();
         self.gather(&ids, &mut features)?;
-        Ok(Self::new(&self.shape, features, self.labels().to_vec()))
+        let digests = Some(Arc::new(self.contents()));
+        Ok(Self { digests, ..Self::new(&self.shape, features, self.labels().to_vec()) })
     }
 
     /// The label of example `i`.
@@ -162,10 +172,32 @@ impl Examples {
         Self { len: n.min(self.len), ..self.clone() }
     }
 
+    /// What each example holds, as a hash: of its file where it lies or lay in one, else of the
+    /// bits of its features and its label.
+    pub(super) fn contents(&self) -> Vec<Digest> {
+        match (&self.store, &self.digests) {
+            (Store::Files(files), _) => files.digests().take(self.len).copied().collect(),
+            (_, Some(digests)) => digests[..self.len].to_vec(),
+            _ => (0..self.len).into_par_iter().map(|i| self.content(i)).collect(),
+        }
+    }
+
+    fn content(&self, i: usize) -> Digest {
+        let mut sha = Sha256::new_with_prefix(b"epsilab example 1\n");
+        let mut bytes = Vec::with_capacity(4 * self.size());
+        self.features(i).iter().for_each(|x| bytes.extend_from_slice(&x.to_bits().to_le_bytes()));
+        sha.update(&bytes);
+        sha.update(self.labels()[i].to_le_bytes());
+        sha.finalize().into()
+    }
+
     /// The examples at these positions in this order; features in memory are copied. Positions
     /// come from the library.
     pub(super) fn select(&self, positions: &[u32]) -> Self {
         let labels = positions.iter().map(|&i| self.labels()[i as usize]).collect();
+        let digests = |all: &Arc<Vec<Digest>>| {
+            Arc::new(positions.iter().map(|&i| all[i as usize]).collect::<Vec<_>>())
+        };
         match &self.store {
             Store::Files(files) => Self::in_files(files.select(positions), labels),
             Store::Memory(_) => {
@@ -173,7 +205,8 @@ impl Examples {
                 for &i in positions {
                     features.extend_from_slice(self.features(i as usize));
                 }
-                Self::new(&self.shape, features, labels)
+                let digests = self.digests.as_ref().map(digests);
+                Self { digests, ..Self::new(&self.shape, features, labels) }
             }
         }
     }
@@ -185,7 +218,8 @@ impl Examples {
             Store::Files(files) => Self::in_files(files.scaled(mean, std), labels),
             Store::Memory(_) => {
                 let features = self.features_flat().iter().map(|&x| (x - mean) / std).collect();
-                Self::new(&self.shape, features, labels)
+                let digests = self.digests.clone();
+                Self { digests, ..Self::new(&self.shape, features, labels) }
             }
         }
     }

@@ -7,7 +7,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::digest::{count, sha256};
-use super::unpack::{Unpacked, cannot_read, corrupt, open};
+use super::origin;
+use super::unpack::{MOST_NUMBERS, Unpacked, cannot_read, corrupt, open};
 use crate::{Error, Result};
 
 /// What an IDX file is expected to hold, and its magic number.
@@ -82,15 +83,19 @@ impl Idx {
             return Err(corrupt(path, what));
         }
         let body = sizes.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
-        let Some(total) = body.and_then(|body| body.checked_add(header)) else {
-            return Err(corrupt(
-                path,
-                "its header asks for more bytes than this machine can count",
-            ));
+        let Some(body) = body.filter(|&body| body <= MOST_NUMBERS) else {
+            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+            let what = format!(
+                "its header announces {} bytes, more than the {} that are kept in memory",
+                sizes.join(" x "),
+                count(MOST_NUMBERS)
+            );
+            return Err(corrupt(path, what).fix("if that is right, make files of fewer images"));
         };
+        let total = body + header;
         // One byte more than announced, so that trailing bytes show; the buffer grows with what
         // is really there, and a gzip file that unpacks to far more is never unpacked.
-        let rest = (total - header) as u64 + 1;
+        let rest = body as u64 + 1;
         if ended.is_ok() {
             ended = from.take(rest).read_to_end(&mut bytes);
         }
@@ -117,6 +122,11 @@ impl Idx {
     /// SHA-256 of the unpacked file, header included.
     pub(super) fn sha256(&self) -> String {
         sha256(&self.bytes)
+    }
+
+    /// The name of a file of images in the ledger.
+    pub(super) fn origin(&self) -> String {
+        origin::of_idx(&self.bytes)
     }
 
     /// Checks that all labels are below `classes`.
@@ -286,8 +296,11 @@ mod tests {
     #[test]
     fn a_header_that_asks_for_the_world_allocates_nothing() {
         // 2^32 - 1 in each size: more bytes than 64 bits count; then about 16 exbibytes.
-        refuses(&images(u32::MAX, u32::MAX, u32::MAX, 5), Holds::Images, "can count");
-        refuses(&images(u32::MAX, u32::MAX, 1, 5), Holds::Images, "21 bytes found");
+        for third in [u32::MAX, 1] {
+            let text = "more than the 2,147,483,648 that are kept in memory";
+            refuses(&images(u32::MAX, u32::MAX, third, 5), Holds::Images, text);
+        }
+        refuses(&images(1 << 30, 2, 1, 5), Holds::Images, "21 bytes found");
     }
 
     #[test]

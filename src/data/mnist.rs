@@ -62,6 +62,9 @@ const FASHION: Spec = Spec {
 /// `$EPSILAB_DATA`, then of `datasets/` in the current folder and those above. Features are
 /// `(x / 255 - 0.1307) / 0.3081`: two constants published long ago, so they cost no privacy.
 ///
+/// # Guarantee
+/// As [`idx`](super::idx()): the same file of images, read by it, shares the ledger.
+///
 /// # Errors
 /// [`crate::ErrorKind::MissingData`] says what is missing, where it was looked for and how to get it;
 /// [`crate::ErrorKind::CorruptData`] if a file is not the original one (the SHA-256 of its unpacked bytes
@@ -120,8 +123,10 @@ fn load(spec: &Spec, files: Vec<PathBuf>) -> Result<Dataset> {
     let folder = files[0].parent().unwrap_or(Path::new("."));
     let source = format!("Original files in {}, SHA-256 checked.", folder.display());
     let names = spec.class_names.map(String::from).to_vec();
+    let origin = train.images.origin();
     let (train, test) = (train.examples(spec), test.examples(spec));
-    Ok(Dataset::new(spec.known.name, source, names, train, test))
+    let data = Dataset::new(spec.known.name, source, names, train, test);
+    Ok(data.with_origin(origin).formerly_by_hash())
 }
 
 /// Images and their labels, in good form.

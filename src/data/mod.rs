@@ -2,7 +2,7 @@
 //! own, splits, samplers, augmentation.
 //!
 //! A [`Dataset`] is a training part, a test part (maybe empty) and how many classes there are. It
-//! is cheap to clone and its [`Dataset::hash`] names the training part in the privacy ledger.
+//! is cheap to clone and its [`Dataset::origin`] names the people in it in the privacy ledger.
 //! Nothing here downloads anything, and nothing is ever scaled by statistics of the data itself:
 //! a mean or a maximum of private data would be a release that no accountant sees.
 
@@ -18,7 +18,10 @@ mod glyphs;
 mod idx;
 mod mnist;
 mod on_device;
+mod origin;
 mod patterns;
+mod progress;
+mod records;
 pub mod sampler;
 mod sentences;
 mod table;

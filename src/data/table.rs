@@ -10,7 +10,8 @@ use super::dataset::Dataset;
 use super::digest::count;
 use super::examples::{Examples, shape_text};
 use super::idx::{Holds, Idx, check_pair};
-use super::unpack::{self, cannot_read, corrupt};
+use super::records::{Records, TooLong};
+use super::unpack::{cannot_read, corrupt};
 use crate::{Error, ErrorKind, Result};
 
 /// How many classes there may be: beyond that, something else than a class was given.
@@ -20,6 +21,12 @@ pub(super) const CLASSES_FIX: &str = "there must be two classes to tell apart, a
 /// A data set from vectors: `x` holds the features of all examples one after another, each of this
 /// `shape` (row-major); `y` their labels, below `classes`.
 ///
+/// # Guarantee
+/// [`Dataset::origin`], the name of the ledger, is made of the features alone: the same people with
+/// other labels, in another shape or with another number of classes keep their ledger. Features
+/// that were scaled, chosen or sorted in another way before are other numbers and begin a new one,
+/// for nothing else is known of whom they are about: derive such data from one [`Dataset`].
+///
 /// # Errors
 /// [`ErrorKind::Setting`] if shape, number of classes and lengths don't fit together;
 /// [`ErrorKind::CorruptData`] if a label is out of range or a feature is not finite (says which).
@@ -27,70 +34,67 @@ pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> R
     check_classes(classes)?;
     let named = (0..classes).map(|class| class.to_string()).collect();
     let train = checked(x, shape, y, classes)?;
-    Ok(Dataset::new("table", "Vectors given by the program.", named, train, empty(shape)))
+    let data = Dataset::new("table", "Vectors given by the program.", named, train, empty(shape));
+    Ok(data.named_by_features())
 }
 
-/// A data set from a CSV file (plain or gzip) with a header: the column `label` names the class, all others are
-/// numeric features, taken as they are. The shape of an example is the number of these columns.
+/// A data set from a CSV file (plain or gzip) with a header: the column `label` names the class,
+/// all others are numeric features, taken as they are. The shape of an example is the number of
+/// these columns.
 ///
 /// Labels may be any text; classes are numbered in sorted order (as numbers if all are whole
 /// numbers), and [`Dataset::class_names`] keeps the text. The set of classes, the columns and
 /// their order count as public. So does their scale: bring features to about -1 to 1 beforehand by
 /// constants that are public too.
 ///
+/// # Guarantee
+/// [`Dataset::origin`], the name of the ledger, is made of all cells of all rows below the header:
+/// another label column, and reading by [`text_csv`](super::text_csv), keep the ledger. A file
+/// with other rows or columns has one of its own.
+///
 /// # Errors
 /// [`ErrorKind::MissingData`] if there is no such file; [`ErrorKind::Setting`] if there is no such
 /// column; [`ErrorKind::CorruptData`] names the line and the column that can't be used.
 pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     let path = path.as_ref();
-    let file = unpack::open(path)?.from;
-    let mut reader = ::csv::ReaderBuilder::new().trim(::csv::Trim::All).from_reader(file);
-    let header = reader.headers().map_err(|e| csv_error(path, &e))?.clone();
-    let columns: Vec<&str> =
-        header.iter().map(|name| name.trim_start_matches('\u{feff}')).collect();
+    let mut records = Records::open(path, &::csv::ReaderBuilder::new())?;
+    let columns = records.columns()?;
     let label_column = label_column(path, &columns, label)?;
 
-    let (mut x, mut texts) = (Vec::new(), Vec::new());
-    let mut record = ::csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|e| csv_error(path, &e))? {
-        let line = record.position().map_or(0, ::csv::Position::line);
-        for (column, cell) in record.iter().enumerate() {
-            let place = || format!("line {line}, column `{}`", columns[column]);
+    let (mut x, mut labels) = (Vec::new(), Labels::default());
+    while let Some((line, record)) = records.next(x.len())? {
+        for (column, cell) in record.iter().map(str::trim).enumerate() {
+            let refuse = |why: &str, fix: &str| -> Result<Dataset> {
+                let place = format!("line {line}, column `{}`", columns[column]);
+                Err(corrupt(path, format!("{place}: {why}")).fix(fix))
+            };
             if cell.is_empty() {
-                let what = format!("{}: the cell is empty", place());
-                return Err(corrupt(path, what)
-                    .fix("fill missing values in, or leave such rows out, before reading"));
+                let fix = "fill missing values in, or leave such rows out, before reading";
+                return refuse("the cell is empty", fix);
             }
             if column == label_column {
-                texts.push(cell.to_string());
+                labels.add(cell);
                 continue;
             }
             match cell.parse::<f32>() {
                 Ok(number) if number.is_finite() => x.push(number),
                 Ok(_) => {
-                    let what = format!("{}: `{cell}` is not a finite number", place());
-                    return Err(corrupt(path, what).fix("give finite 32-bit numbers"));
+                    let why = format!("`{cell}` is not a finite number");
+                    return refuse(&why, "give finite 32-bit numbers");
                 }
                 Err(_) => {
-                    let what = format!("{}: `{cell}` is not a number", place());
-                    return Err(corrupt(path, what)
-                        .fix("features must be numeric: encode this column, or leave it out"));
+                    let fix = "features must be numeric: encode this column, or leave it out";
+                    return refuse(&format!("`{cell}` is not a number"), fix);
                 }
             }
         }
     }
-    let names = sorted_classes(&texts);
-    if !CLASSES.contains(&names.len()) {
-        let (names, rows) = (count(names.len()), count(texts.len()));
-        let what = format!("column `{label}` holds {names} different labels in {rows} rows");
-        return Err(corrupt(path, what).fix(CLASSES_FIX));
-    }
-    let number: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-    let y = texts.iter().map(|text| number[text.as_str()]).collect();
+    let (names, y) = labels.classes(path, label)?;
     let shape = [columns.len() - 1];
     let train = Examples::new(&shape, x, y);
     let source = format!("CSV file {}, label column `{label}`.", path.display());
-    Ok(Dataset::new(stem(path), source, names, train, empty(&shape)))
+    let data = Dataset::new(stem(path), source, names, train, empty(&shape));
+    Ok(data.with_origin(records.origin()).formerly_by_hash())
 }
 
 /// A data set from a pair of IDX files (plain or gzip): grey images and their labels. Features are
@@ -99,6 +103,10 @@ pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
 /// The number of classes is one more than the greatest label, and each class must occur, so that
 /// a damaged label is noticed. Where that doesn't fit, say how many classes there are:
 /// [`idx_with_classes`].
+///
+/// # Guarantee
+/// [`Dataset::origin`], the name of the ledger, is made of the file of images, unpacked: other
+/// labels, and another number of classes, keep the ledger.
 ///
 /// # Errors
 /// [`ErrorKind::MissingData`] if there is no such file; [`ErrorKind::CorruptData`] if one is
@@ -137,7 +145,8 @@ fn read_idx(images: &Path, labels: &Path, classes: Option<usize>) -> Result<Data
     let train = Examples::new(&shape, features, y);
     let source = format!("IDX files {} and {}.", images.display(), labels.display());
     let names = (0..classes).map(|class| class.to_string()).collect();
-    Ok(Dataset::new(stem(images), source, names, train, empty(&shape)))
+    let data = Dataset::new(stem(images), source, names, train, empty(&shape));
+    Ok(data.with_origin(x.origin()).formerly_by_hash())
 }
 
 /// One more than the greatest label, if every class occurs.
@@ -209,14 +218,14 @@ fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<
     Ok(Examples::new(shape, x, y))
 }
 
-pub(super) fn label_column(path: &Path, columns: &[&str], label: &str) -> Result<usize> {
+pub(super) fn label_column(path: &Path, columns: &[String], label: &str) -> Result<usize> {
     let repeated = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i]));
     if let Some(i) = repeated {
         let what = format!("line 1: two columns are named `{}`", columns[i]);
         return Err(corrupt(path, what)
             .fix("the first line must be a header with a different name for each column"));
     }
-    let Some(found) = columns.iter().position(|&column| column == label) else {
+    let Some(found) = columns.iter().position(|column| column == label) else {
         let why = format!(
             "{} has no such column; its columns are {}",
             path.display(),
@@ -232,19 +241,55 @@ pub(super) fn label_column(path: &Path, columns: &[&str], label: &str) -> Result
     Ok(found)
 }
 
-/// The different labels, sorted as numbers if all are whole numbers, else as text.
-pub(super) fn sorted_classes(texts: &[String]) -> Vec<String> {
-    let different: BTreeSet<&String> = texts.iter().collect();
-    let mut names: Vec<String> = different.into_iter().cloned().collect();
-    if names.iter().all(|name| name.parse::<i64>().is_ok()) {
-        names.sort_by_key(|name| name.parse::<i64>().unwrap_or_default());
+/// A column of labels as it is read.
+#[derive(Default)]
+pub(super) struct Labels {
+    /// Numbered in the order of first use.
+    numbers: HashMap<String, u32>,
+    column: Vec<u32>,
+}
+
+impl Labels {
+    /// The label of one more row.
+    pub(super) fn add(&mut self, label: &str) {
+        let next = self.numbers.len() as u32;
+        let number = match self.numbers.get(label) {
+            Some(&number) => number,
+            None => *self.numbers.entry(label.to_owned()).or_insert(next),
+        };
+        self.column.push(number);
     }
-    names
+
+    /// The names of the classes, sorted as numbers if all are whole numbers, else as text; and the
+    /// class of each row.
+    pub(super) fn classes(self, path: &Path, column: &str) -> Result<(Vec<String>, Vec<u32>)> {
+        if !CLASSES.contains(&self.numbers.len()) {
+            let (names, rows) = (count(self.numbers.len()), count(self.column.len()));
+            let what = format!("column `{column}` holds {names} different labels in {rows} rows");
+            return Err(corrupt(path, what).fix(CLASSES_FIX));
+        }
+        let mut sorted: Vec<(String, u32)> = self.numbers.into_iter().collect();
+        sorted.sort();
+        if sorted.iter().all(|(name, _)| name.parse::<i64>().is_ok()) {
+            sorted.sort_by_key(|(name, _)| name.parse::<i64>().unwrap_or_default());
+        }
+        let mut class_of = vec![0; sorted.len()];
+        (0..).zip(&sorted).for_each(|(class, (_, number))| class_of[*number as usize] = class);
+        let labels = self.column.into_iter().map(|number| class_of[number as usize]).collect();
+        Ok((sorted.into_iter().map(|(name, _)| name).collect(), labels))
+    }
 }
 
 pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
     let line = e.position().map_or_else(String::new, |at| format!("line {}: ", at.line()));
     match e.kind() {
+        ::csv::ErrorKind::Io(io) if io.get_ref().is_some_and(|why| why.is::<TooLong>()) => {
+            let what = format!("{line}{io}");
+            corrupt(path, what).fix(
+                "check that no quote is left open and that the file is what it should be; if so, \
+                 split it, or hand its numbers over by data::from_vecs",
+            )
+        }
         // Nothing else reads a file and finds it wrong.
         ::csv::ErrorKind::Io(io)
             if matches!(

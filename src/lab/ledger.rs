@@ -18,6 +18,8 @@ pub struct LedgerView {
 #[derive(Clone, Debug)]
 struct Row {
     data_hash: String,
+    /// Names of ledgers that were taken over into this one.
+    former: Vec<String>,
     /// What was run, as the ledger's notes say.
     runs: Vec<String>,
     without_privacy: usize,
@@ -50,6 +52,7 @@ impl Row {
         let export = DataSet::of(&account);
         Ok(Self {
             data_hash: ledger.data_hash().to_owned(),
+            former: account.runs().iter().filter_map(|charge| charge.former.clone()).collect(),
             runs: account.runs().iter().map(|charge| charge.note.clone()).collect(),
             without_privacy: account.without_privacy(),
             private: account.private_total(export.delta()),
@@ -140,7 +143,9 @@ impl LedgerView {
     }
 
     fn row(&self, origin: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| row.data_hash == origin)
+        let former = |row: &&Row| row.former.iter().any(|name| name == origin);
+        let named = self.rows.iter().find(|row| row.data_hash == origin);
+        named.or_else(|| self.rows.iter().find(former))
     }
 
     /// What the totals count, in words.

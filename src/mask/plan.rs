@@ -7,6 +7,7 @@ use super::covered::{Covered, Origin};
 use super::rate::{check_rate, in_percent};
 use super::{DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Synflow};
 use crate::Result;
+use crate::data::Dataset;
 use crate::privacy::{Delta, Epsilon, Event};
 
 /// How the mask of a run comes about: given, or made from the model when the run begins.
@@ -166,10 +167,10 @@ impl Sparsity {
 
     /// What was released about these data when the mask was made and is charged already: the
     /// ledger's name of each release, and the release.
-    pub(crate) fn released_before(&self, data_origin: &str) -> Vec<(String, Event)> {
+    pub(crate) fn released_before(&self, about: &Dataset) -> Vec<(String, Event)> {
         let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
         let releases = covered.filter_map(|covered| match covered {
-            Covered::Released { event, data, run, .. } if data == data_origin => {
+            Covered::Released { event, data, run, .. } if about.is_known_as(data) => {
                 Some((run.clone(), event.clone()))
             }
             _ => None,
@@ -199,13 +200,13 @@ impl Sparsity {
     }
 }
 
-/// What has to hold for a mask to cost no more than is charged, in a run on the data of this
-/// origin.
-pub(crate) fn assumptions(covered: &[Covered], data_origin: Option<&str>) -> Vec<String> {
+/// What has to hold for a mask to cost no more than is charged, in a run on the data of these
+/// names, if they are known.
+pub(crate) fn assumptions(covered: &[Covered], names: &[&str]) -> Vec<String> {
     let of = |covered: &Covered| match covered {
         Covered::Assumption(what) => vec![what.clone()],
         Covered::Released { data, assumed, .. } => {
-            let elsewhere = data_origin.is_some_and(|origin| origin != data);
+            let elsewhere = !names.is_empty() && !names.contains(&data.as_str());
             let apart = "nobody is in both these data and those it was released on";
             assumed.iter().cloned().chain(elsewhere.then(|| apart.to_owned())).collect()
         }

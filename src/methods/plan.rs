@@ -85,7 +85,7 @@ impl Plan {
         if let Some(sparsity) = &settings.sparsity {
             sparsity.check()?;
             sparsity.released_within()?;
-            let released = sparsity.released_before(data.origin());
+            let released = sparsity.released_before(data);
             before = released.into_iter().map(|(_, event)| event).collect();
         }
         Ok(Self {
@@ -235,7 +235,7 @@ impl Plan {
             return Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
                 .fix("make the plan from the data that it is followed on"));
         }
-        let released = self.sparsity().map(|s| s.released_before(data.origin()));
+        let released = self.sparsity().map(|s| s.released_before(data));
         let released = released.unwrap_or_default();
         if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {
             return Ok(());

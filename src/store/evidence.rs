@@ -6,6 +6,7 @@
 
 use super::draft::is_draft;
 use crate::privacy::Ledger;
+use crate::privacy::ledger::{Account, Charge};
 use crate::train::Charged;
 use crate::{Error, ErrorKind, Result};
 use serde::Deserialize;
@@ -85,8 +86,9 @@ pub(super) fn are_charged<'a>(
 ) -> Result<()> {
     let mut known = HashSet::new();
     for ledger in ledgers {
-        for (run, _) in ledger.runs()? {
-            known.insert((ledger.data_hash().to_owned(), run));
+        for charge in ledger.account()?.runs() {
+            let name = charge.former.as_deref().unwrap_or(ledger.data_hash());
+            known.insert((name.to_owned(), charge.run.clone()));
         }
     }
     let lost =
@@ -95,6 +97,22 @@ pub(super) fn are_charged<'a>(
         None => Ok(()),
         Some(run) => Err(missing(run)),
     }
+}
+
+/// These ledgers without those of which every run counts in another one as well.
+pub(super) fn not_taken_over(ledgers: Vec<Ledger>) -> Result<Vec<Ledger>> {
+    let accounts = ledgers.iter().map(Ledger::account).collect::<Result<Vec<_>>>()?;
+    let former = |charge: &Charge| Some((charge.former.clone()?, charge.run.clone()));
+    let taken: HashSet<(String, String)> =
+        accounts.iter().flat_map(|account| account.runs().iter().filter_map(former)).collect();
+    let is_taken =
+        |name: &str, charge: &Charge| taken.contains(&(name.to_owned(), charge.run.clone()));
+    let stays = |(ledger, account): (Ledger, &Account)| {
+        let runs = account.runs();
+        let gone = !runs.is_empty() && runs.iter().all(|run| is_taken(ledger.data_hash(), run));
+        (!gone).then_some(ledger)
+    };
+    Ok(ledgers.into_iter().zip(&accounts).filter_map(stays).collect())
 }
 
 fn missing(run: &StoredRun) -> Error {

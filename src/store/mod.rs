@@ -55,27 +55,57 @@ impl Store {
     pub(crate) fn ledger(&self, data: &Dataset) -> Result<Ledger> {
         match self.known_ledger(data)? {
             Some(ledger) => Ok(ledger),
-            None => Ledger::open(&self.ledger_path(data)),
+            None => Ledger::open(&self.ledger_path(data.origin())),
         }
     }
 
-    /// The ledger of a data set if there is one: looking makes no file and needs no right to write.
+    /// The ledger of a data set if there is one: looking makes no file and needs no right to write,
+    /// unless something is on record under a name that earlier versions gave to the data.
     ///
     /// # Errors
     /// As [`Ledger::open`]; kind `Ledger` also if a stored run on this data is not in it.
     pub(crate) fn known_ledger(&self, data: &Dataset) -> Result<Option<Ledger>> {
         // Before the ledger: a run that ends meanwhile was charged long before it was stored.
         let runs = evidence::stored_runs(&self.runs())?;
-        let path = self.ledger_path(data);
-        // A head alone is a ledger that was lost, which opening it says.
-        let known = path.exists() || path.with_extension("head").exists();
-        let ledger = known.then(|| Ledger::existing(&path)).transpose()?;
-        let runs = runs.iter().filter(|run| run.charged.origin == data.origin());
+        self.take_over_former(data)?;
+        let ledger = self.ledger_if_there(data.origin())?;
+        let runs = runs.iter().filter(|run| data.is_known_as(&run.charged.origin));
         evidence::are_charged(runs, ledger.as_slice())?;
         Ok(ledger)
     }
 
-    /// All ledgers of the project.
+    /// Earlier versions kept a ledger for each way of reading a file. They stay where they are, in
+    /// case such a version is used again, but what is in them counts in the ledger of the data.
+    fn take_over_former(&self, data: &Dataset) -> Result<()> {
+        for name in data.former_origins() {
+            let Some(former) = self.ledger_if_there(name)? else { continue };
+            if former.entries()?.is_empty() {
+                continue;
+            }
+            let ledger = match self.ledger_if_there(data.origin())? {
+                Some(ledger) => ledger,
+                None => Ledger::open(&self.ledger_path(data.origin()))?,
+            };
+            let new = ledger.take_over(&former)?;
+            if new > 0 {
+                eprintln!(
+                    "{new} entries on {}, made by an earlier version in the ledger {name}.jsonl, \
+                     were taken over into the ledger that all readings of this data share",
+                    data.name()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn ledger_if_there(&self, name: &str) -> Result<Option<Ledger>> {
+        let path = self.ledger_path(name);
+        // A head alone is a ledger that was lost, which opening it says.
+        let known = path.exists() || path.with_extension("head").exists();
+        known.then(|| Ledger::existing(&path)).transpose()
+    }
+
+    /// All ledgers of the project, without those that were taken over into another one.
     ///
     /// # Errors
     /// As [`Ledger::open`], for the first that can't be trusted; kind `Ledger` also if a stored
@@ -84,7 +114,7 @@ impl Store {
         let runs = evidence::stored_runs(&self.runs())?;
         let ledgers = self.ledger_files()?;
         evidence::are_charged(&runs, &ledgers)?;
-        Ok(ledgers)
+        evidence::not_taken_over(ledgers)
     }
 
     fn ledger_files(&self) -> Result<Vec<Ledger>> {
@@ -105,8 +135,8 @@ impl Store {
         paths.iter().map(|path| Ledger::existing(path)).collect()
     }
 
-    fn ledger_path(&self, data: &Dataset) -> PathBuf {
-        self.ledgers().join(format!("{}.jsonl", data.origin()))
+    fn ledger_path(&self, name: &str) -> PathBuf {
+        self.ledgers().join(format!("{name}.jsonl"))
     }
 
     /// Folder of all ledgers.

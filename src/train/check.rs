@@ -38,7 +38,10 @@ pub(super) fn belong_together(
                 data.origin()
             ),
         )
-        .fix("open the ledger named after data.origin()"));
+        .fix(
+            "open the ledger named after data.origin(); one of an earlier name is taken over by \
+             Ledger::take_over",
+        ));
     }
     if ledger.path().is_some() {
         mask_is_charged(plan, data, ledger)?;
@@ -70,7 +73,7 @@ pub(super) fn belong_together(
 /// ledger, or from a file whose ledger was lost, would not be counted here.
 fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
     let Some(sparsity) = plan.sparsity() else { return Ok(()) };
-    let released = sparsity.released_before(data.origin());
+    let released = sparsity.released_before(data);
     let known = if released.is_empty() { Vec::new() } else { ledger.runs()? };
     // The event too: who edits a mask's file must not make it cheaper. A mask that was made within
     // a run is charged as a part of it.

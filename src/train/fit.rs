@@ -87,7 +87,11 @@ pub fn fit(
         warm_start: !model.is_initial(),
         public_test: data.has_public_test(),
         own_module: model.is_own_module(),
-        charged: Some(Charged { origin: data.origin().to_owned(), run: attempt }),
+        charged: Some(Charged {
+            origin: data.origin().to_owned(),
+            run: attempt,
+            former_origins: data.former_origins().into_iter().map(String::from).collect(),
+        }),
         ending: match (meter.unreadable, steps == plan.steps()) {
             (true, _) => Ending::Unreadable,
             (false, true) => Ending::Finished,

@@ -34,6 +34,17 @@ pub struct Charged {
     pub origin: String,
     /// The run's name there: each training of the same settings has its own.
     pub run: String,
+    /// The [names](crate::data::Dataset::former_origins) that earlier versions gave to the data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_origins: Vec<String>,
+}
+
+impl Charged {
+    /// All names of the data.
+    fn names(&self) -> Vec<&str> {
+        let former = self.former_origins.iter().map(String::as_str);
+        std::iter::once(self.origin.as_str()).chain(former).collect()
+    }
 }
 
 /// Everything about a run except its weights; what the run store keeps as text.
@@ -192,8 +203,8 @@ impl Run {
         }
         let mut assumptions = Vec::new();
         if let Some(mask) = self.mask() {
-            let origin = record.charged.as_ref().map(|charged| charged.origin.as_str());
-            assumptions.extend(mask::assumptions(&mask.origin().covered, origin));
+            let names = record.charged.as_ref().map(Charged::names).unwrap_or_default();
+            assumptions.extend(mask::assumptions(&mask.origin().covered, &names));
         }
         if record.own_module {
             assumptions.push(

@@ -261,19 +261,36 @@ fn a_broken_file_is_told_by_its_path() {
         let error = refused(opened, corrupt, parts);
         assert!(error.to_string().contains(&name[5..]), "{error}");
     }
-    // Sound at the beginning: noticed when it is decoded, wherever it is cut off.
-    let cut = |image: &[u8], share: usize| image[..image.len() * share / 100].to_vec();
-    let mut noticed = 0;
+}
+
+#[test]
+fn a_file_cut_off_behind_a_sound_header_is_told_when_the_folder_is_opened() {
+    let good = flat(1);
+    let cut = |image: &[u8], by: usize| image[..image.len() - by].to_vec();
     for (name, image) in [("c.jpg", COLOUR), ("p.jpg", PROGRESSIVE), ("g.png", &good)] {
-        for share in [85, 95, 99] {
-            let name = format!("train/cat/{name}");
-            let root = tree(&[small(), vec![(name.as_str(), cut(image, share))]].concat());
-            let Ok(opened) = data::image_folder(root.path(), &self::bytes()) else { continue };
-            refused(opened.in_memory(), corrupt, &[&name, "replace or remove this file"]);
-            noticed += 1;
+        for (part, by) in [("train", 20), ("train", 1), ("test", 20)] {
+            let name = format!("{part}/cat/{name}");
+            let root = tree(&[small(), vec![(name.as_str(), cut(image, by))]].concat());
+            let opened = data::image_folder(root.path(), &bytes());
+            refused(opened, ErrorKind::CorruptData, &[&name, "replace or remove this file"]);
         }
     }
-    assert!(noticed >= 5, "{noticed}");
+}
+
+#[test]
+fn all_damaged_files_are_told_at_once() {
+    let cut = flat(1)[..40].to_vec();
+    let names = ["train/ant/b", "train/cat/a", "train/cat/b", "train/cat/c", "train/cat/d"];
+    let mut files = small();
+    let names: Vec<String> = names.iter().map(|name| format!("{name}.png")).collect();
+    files.extend(names.iter().map(|name| (name.as_str(), cut.clone())));
+    files.extend([("test/cat/bad.png", cut.clone()), ("test/cat/worse.jpg", cut.clone())]);
+    let root = tree(&files);
+    let opened = data::image_folder(root.path(), &bytes());
+    let parts = [&names[0], &names[4], "7 of 11 images can't be used", "and 2 others"];
+    let error = refused(opened, ErrorKind::CorruptData, &parts);
+    assert!(error.advice().contains("replace or remove these files"), "{error}");
+    assert_eq!(error.to_string().matches("damaged PNG").count(), 5, "{error}");
 }
 
 #[cfg(unix)]
@@ -309,7 +326,8 @@ fn a_model_sees_files_and_memory_alike() {
     let data = data.split(0.75, 1).unwrap();
     let model: Model = epsilab::nn::models::mlp(&data, &[4]).seed(1).build().unwrap();
     let before = model.accuracy(&data).unwrap();
-    let batch = epsilab::engine::Batch::of(data.train(), &[0, 59]).unwrap();
+    let last = data.train().len() as u32 - 1;
+    let batch = epsilab::engine::Batch::of(data.train(), &[0, last]).unwrap();
     assert_eq!((batch.len(), batch.labels()), (2, &[0, 1][..]));
     let loaded = data.in_memory().unwrap();
     assert_eq!(before, model.accuracy(&loaded).unwrap());

@@ -1,8 +1,11 @@
 //! The data room from outside: every bad input is a clear error, and the real files are read.
 
+mod bombs;
 mod cifar;
 mod folder;
 mod mnist;
+mod names;
+mod parts;
 mod tables;
 mod text;
 

@@ -214,7 +214,7 @@ fn a_vocabulary_that_is_too_small_is_refused_before_anything_is_charged() -> Res
     let text = data::sentences_with(100, 10, 25)?;
     let words = text.vocabulary().expect("texts have one").len();
     // Token ids from elsewhere, without a vocabulary; the largest, 7, is in the test part.
-    let ids = (0..80).map(|i| if i == 79 { 7.0 } else { 0.0 }).collect();
+    let ids = (0..80).map(|i| if i == 79 { 7.0 } else { (i % 2 * (i / 2 % 7)) as f32 }).collect();
     let ids = data::from_vecs(ids, &[2], (0..40).map(|i| i % 2).collect(), 2)?;
     let splits = (0..100).map(|seed| ids.split(0.5, seed).expect("two parts"));
     let ids = splits.into_iter().find(|d| d.test().features_flat().contains(&7.0));

@@ -10,7 +10,7 @@ const TEXTS: [&str; 4] = ["rain fell again", "what a fine day", "fine rain", "a 
 /// Texts of its own for each test, read with a vocabulary.
 fn texts(test: &str, vocabulary: Vocabulary) -> Result<Dataset> {
     home();
-    let texts: Vec<String> = (0..80).map(|i| format!("{} {test}", TEXTS[i % 4])).collect();
+    let texts: Vec<String> = (0..80).map(|i| format!("w{i} {} {test}", TEXTS[i % 4])).collect();
     let labels = (0..80).map(|i| i % 2).collect();
     let options = TextOptions::default().length(4).vocabulary(vocabulary);
     data::from_texts(&texts, labels, 2, &options)

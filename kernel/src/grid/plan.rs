@@ -92,7 +92,7 @@ pub struct Plan {
     /// Activation of the model: tanh, relu, selu [default: the model's own]
     #[arg(long, value_name = "NAME")]
     activation: Option<String>,
-    /// Use only the first N training examples
+    /// Use about N of the training examples, chosen by their content
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     train: Option<i64>,
     /// Use only the first N test examples

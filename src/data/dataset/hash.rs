@@ -1,4 +1,4 @@
-//! The hash of a training part: what the privacy ledger knows a data set by.
+//! The hash of a training part: what stored runs know a data set by.
 
 use sha2::{Digest, Sha256};
 

@@ -1,21 +1,23 @@
-//! A data set: training part, test part, classes, and the hash that names it in the ledger.
+//! A data set: training part, test part, classes, and the name of the people in it.
 
 mod cut;
 mod hash;
+mod parts;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::digest::count;
 use super::examples::{Examples, shape_text};
+use super::origin;
 use super::text::Vocabulary;
 
 /// A labelled data set for classification, cheap to clone.
 ///
 /// ```
-/// let data = epsilab::data::from_vecs(vec![0.0, 1.0, 2.0, 3.0], &[1], vec![0, 0, 1, 1], 2)?;
+/// let data = epsilab::data::glyphs_with(100, 10, 1)?;
 /// let data = data.split(0.5, 7)?;
-/// assert_eq!((data.train().len(), data.test().len()), (2, 2));
+/// assert_eq!(data.train().len() + data.test().len(), 100);
 /// # Ok::<(), epsilab::Error>(())
 /// ```
 #[derive(Clone)]
@@ -37,9 +39,24 @@ struct Inner {
     /// The test part was split off the training part.
     test_split_off: bool,
     hash: OnceLock<String>,
-    /// Hash of the data set this one was cut from, or of the raw data it was read from; `None` if
-    /// its own hash is its name.
-    origin: Option<String>,
+    /// How it was cut from another one: the key of the last cut.
+    cuts: [u8; 32],
+    name_of_people: Name,
+    /// Names that earlier versions gave to these people, beside the own hash.
+    former: Vec<String>,
+    /// Earlier versions named them by the data set's own hash.
+    formerly_by_hash: bool,
+}
+
+/// What the ledger knows the people in a data set by.
+#[derive(Clone)]
+enum Name {
+    /// The data set's own hash.
+    OwnHash,
+    /// The hash of its features alone, once it is asked for.
+    Features(OnceLock<String>),
+    /// The hash of the raw data it was read from, or the name of the data set it was cut from.
+    Given(String),
 }
 
 impl Dataset {
@@ -62,14 +79,34 @@ impl Dataset {
                 prepared_by: None,
                 test_split_off: false,
                 hash: OnceLock::new(),
-                origin: None,
+                cuts: [0; 32],
+                name_of_people: Name::OwnHash,
+                former: Vec::new(),
+                formerly_by_hash: false,
             }),
         }
     }
 
     /// The same data set whose ledger is named by the raw data, not by what was made of it.
     pub(super) fn with_origin(self, origin: String) -> Self {
-        self.changed(|inner| inner.origin = Some(origin))
+        self.changed(|inner| inner.name_of_people = Name::Given(origin))
+    }
+
+    /// The same data set whose ledger is named by its features alone; earlier versions named it by
+    /// its hash.
+    pub(super) fn named_by_features(self) -> Self {
+        let named = self.changed(|inner| inner.name_of_people = Name::Features(OnceLock::new()));
+        named.formerly_by_hash()
+    }
+
+    /// The same data set, whose ledger earlier versions named by its own hash.
+    pub(super) fn formerly_by_hash(self) -> Self {
+        self.changed(|inner| inner.formerly_by_hash = true)
+    }
+
+    /// The same data set, whose ledger earlier versions named so.
+    pub(super) fn formerly(self, name: String) -> Self {
+        self.changed(|inner| inner.former.push(name))
     }
 
     /// The same data set, its features being token ids of this vocabulary.
@@ -80,6 +117,11 @@ impl Dataset {
     /// The same data set under the hash it had when its numbers lay elsewhere.
     fn with_hash(self, hash: String) -> Self {
         self.changed(|inner| inner.hash = OnceLock::from(hash))
+    }
+
+    /// The same data set, as cut from another one by this key.
+    fn cut_by(self, key: [u8; 32]) -> Self {
+        self.changed(|inner| inner.cuts = key)
     }
 
     fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -162,32 +204,53 @@ impl Dataset {
     /// For images in files: shape, scaling, classes, SHA-256 of each file's content, labels; they
     /// keep it when [`in_memory`](Self::in_memory) brings them there.
     ///
-    /// Names the data in the privacy ledger (by way of [`origin`](Self::origin)), so it must never
-    /// change its meaning: the encoding starts with its version. Computed once, on first use.
+    /// Stored runs are found by it, so it must never change its meaning: the encoding starts with
+    /// its version. Computed once, on first use.
     pub fn hash(&self) -> &str {
         self.inner.hash.get_or_init(|| hash::of(self.classes(), self.train()))
     }
 
-    /// The name of the people in this data. That of the data set which this one was cut from by
+    /// The name of the people in this data: a hash of what was read, whatever was made of it. Of
+    /// tables and texts it takes in all cells below the header, of IDX files the images, of folders
+    /// all training files, of vectors the features. A data set that was made from another one by
     /// [`split`](Self::split), [`limit`](Self::limit), [`normalized`](Self::normalized) or
-    /// [`in_memory`](Self::in_memory). For files of texts and folders of images a hash of the raw
-    /// cells or files, whatever the settings they were read with. Else the data set's own
-    /// [`hash`](Self::hash).
+    /// [`in_memory`](Self::in_memory) has the name of that. Data drawn by code, and CIFAR, which
+    /// can be read in one way only, go by their own [`hash`](Self::hash).
     ///
     /// # Guarantee
     /// The privacy ledger is kept by this name: what is spent on parts of a data set adds up with
     /// what is spent on the whole, for the same people are in them; and so does what is spent on
-    /// the same texts or images read in another way.
+    /// the same files read in another way, with other labels, or packed.
     pub fn origin(&self) -> &str {
-        self.inner.origin.as_deref().unwrap_or_else(|| self.hash())
+        match &self.inner.name_of_people {
+            Name::OwnHash => self.hash(),
+            Name::Features(name) => {
+                name.get_or_init(|| origin::of_features(self.train().features_flat()))
+            }
+            Name::Given(name) => name,
+        }
+    }
+
+    /// What earlier versions took for the [`origin`](Self::origin) of this data: ledgers of these
+    /// names are its own too.
+    pub fn former_origins(&self) -> Vec<&str> {
+        let hash = self.inner.formerly_by_hash.then(|| self.hash());
+        hash.into_iter().chain(self.inner.former.iter().map(String::as_str)).collect()
+    }
+
+    /// Whether this is the data's [`origin`](Self::origin), or was in earlier versions.
+    pub fn is_known_as(&self, origin: &str) -> bool {
+        origin == self.origin() || self.former_origins().contains(&origin)
     }
 
     fn with_parts(&self, source: String, train: Examples, test: Examples) -> Self {
         let origin = self.origin().to_owned();
+        let former = self.former_origins().into_iter().map(String::from).collect();
         self.clone().changed(|inner| {
             (inner.source, inner.train, inner.test) = (source, train, test);
             inner.hash = OnceLock::new();
-            inner.origin = Some(origin);
+            (inner.name_of_people, inner.former) = (Name::Given(origin), former);
+            inner.formerly_by_hash = false;
         })
     }
 }

@@ -27,13 +27,6 @@ pub(super) struct Picture {
     pub(super) pixels: Vec<u8>,
 }
 
-/// Whether a file begins as an image of bearable size should.
-pub(super) fn check_header(path: &Path, bytes: &[u8]) -> Result<()> {
-    guarded(path, || {
-        if is_png(bytes) { png_reader(bytes).map(|_| ()) } else { jpeg_reader(bytes).map(|_| ()) }
-    })
-}
-
 /// All pixels of a file.
 pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Picture> {
     guarded(path, || if is_png(bytes) { png(bytes) } else { jpeg(bytes) })

@@ -1,17 +1,22 @@
 //! Images that stay in their files until a batch needs them.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rayon::iter::Either;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::decode::{check_header, decode};
+use super::damaged;
+use super::decode::decode;
 use super::resize::{Form, fit};
 use crate::Result;
 use crate::data::digest::hex;
-use crate::data::unpack::{cannot_open, corrupt};
+use crate::data::progress::Progress;
+use crate::data::unpack::{corrupt, read_packed};
+
+/// Bytes of a file, at most: as many as the pixels of the largest image that is read.
+const LARGEST: usize = 512 << 20;
 
 /// Image files and the form they are brought to. Cheap to clone.
 #[derive(Clone)]
@@ -27,15 +32,19 @@ struct ImageFile {
 }
 
 impl Files {
-    /// Reads every file once: its hash, and whether it begins like an image.
+    /// Reads and decodes every file once, on all threads, and keeps its hash; no pixels are kept.
+    ///
+    /// # Errors
+    /// One that tells of all files that can't be used.
     pub(super) fn open(paths: Vec<PathBuf>, form: Form) -> Result<Self> {
-        let open = |path: PathBuf| {
-            let bytes = fs::read(&path).map_err(|e| cannot_open(&path, &e))?;
-            check_header(&path, &bytes)?;
-            let digest = Sha256::digest(&bytes).into();
-            Ok(Arc::new(ImageFile { path, digest }))
+        let (all, progress) = (paths.len(), Progress::new("images checked", paths.len()));
+        let open = |path| {
+            let file = ImageFile::open(path);
+            progress.one_more();
+            file.map_or_else(Either::Right, |file| Either::Left(Arc::new(file)))
         };
-        let files = paths.into_par_iter().map(open).collect::<Result<Vec<_>>>()?;
+        let (files, errors): (Vec<_>, Vec<_>) = paths.into_par_iter().partition_map(open);
+        damaged::check(all, errors)?;
         Ok(Self { files: Arc::new(files), form })
     }
 
@@ -62,6 +71,12 @@ impl Files {
         sha.update(b"epsilab images 1\n");
         digests.into_iter().for_each(|digest| sha.update(digest));
         hex(&sha.finalize())
+    }
+
+    /// The first `n` files, and the others.
+    pub(super) fn split_at(&self, n: usize) -> [Self; 2] {
+        let (first, others) = self.files.split_at(n);
+        [first, others].map(|files| Self { files: Arc::new(files.to_vec()), form: self.form })
     }
 
     /// The files at these positions.
@@ -91,8 +106,15 @@ impl Files {
 }
 
 impl ImageFile {
+    /// Only decoding shows whether a file is whole: behind a sound header anything may follow.
+    fn open(path: PathBuf) -> Result<Self> {
+        let bytes = read_packed(&path, LARGEST)?;
+        decode(&path, &bytes)?;
+        Ok(Self { digest: Sha256::digest(&bytes).into(), path })
+    }
+
     fn read(&self, form: &Form, into: &mut [f32]) -> Result<()> {
-        let bytes = fs::read(&self.path).map_err(|e| cannot_open(&self.path, &e))?;
+        let bytes = read_packed(&self.path, LARGEST)?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         if digest != self.digest {
             let what = "its content has changed since the folder was opened";

@@ -1,5 +1,6 @@
 //! Folders of images: one subfolder per class, each file decoded when it is needed.
 
+mod damaged;
 mod decode;
 mod files;
 mod resize;
@@ -74,9 +75,10 @@ impl ImageOptions {
 /// there, `val/` is not read, and [`Dataset::source`] says so).
 ///
 /// Classes are the names of the folders in `train/`, sorted. They and their number count as
-/// public. Each file is read once now (hashed, its header checked), and decoded again whenever a
-/// batch needs it. What fits into memory trains much faster after [`Dataset::in_memory`], which also finds
-/// damaged files before any privacy is spent.
+/// public. Each file is hashed and decoded once now, so that a damaged one is found before any
+/// privacy is spent (large folders say on the standard error how far this is), and decoded again
+/// whenever a batch needs it. What fits into memory trains much faster after
+/// [`Dataset::in_memory`].
 ///
 /// Hidden files, files with other endings than `.png`, `.jpg`, `.jpeg`, and folders inside a class
 /// are left out; [`Dataset::source`] says how many. Links are followed. Transparency is dropped
@@ -92,8 +94,8 @@ impl ImageOptions {
 /// # Errors
 /// [`ErrorKind::MissingData`] if there is no such folder or no `train/` in it;
 /// [`ErrorKind::CorruptData`] for a class without images, a test class that is not in `train/`, or
-/// a file that is not the image its ending says (with its path); [`ErrorKind::Setting`] for
-/// options out of range.
+/// files that are no images or damaged (all of them at once: how many, and the paths of the first);
+/// [`ErrorKind::Setting`] for options out of range.
 pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
     let (path, form) = (path.as_ref(), options.form()?);
     check_layout(path)?;
@@ -105,20 +107,20 @@ pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Da
     let test = ["test", "val"].into_iter().find(|name| path.join(name).is_dir());
     let mut left_out = train.left_out;
     let classes = train.classes.clone();
-    let (files, labels) = train.labelled(&classes)?;
-    let files = Files::open(files, form)?;
-    let origin = files.origin();
+    let (mut paths, labels) = train.labelled(&classes)?;
     let mut source = format!("Images of {}: train/", path.display());
-    let test = match test {
-        None => Examples::new(&form.shape(), Vec::new(), Vec::new()),
-        Some(name) => {
-            source += &format!(" and {name}/");
-            let part = scan::part(&path.join(name))?;
-            left_out += part.left_out;
-            let (files, labels) = part.labelled(&classes)?;
-            Examples::in_files(Files::open(files, form)?, labels)
-        }
-    };
+    let mut test_labels = Vec::new();
+    if let Some(name) = test {
+        source += &format!(" and {name}/");
+        let part = scan::part(&path.join(name))?;
+        left_out += part.left_out;
+        let (test, labels) = part.labelled(&classes)?;
+        paths.extend(test);
+        test_labels = labels;
+    }
+    // Both parts at once, so that one error tells of all damaged files.
+    let [train, test] = Files::open(paths, form)?.split_at(labels.len());
+    let origin = train.origin();
     source += &format!(
         ", the middle of each at {0}x{0} pixels, features (x / 255 - {1}) / {2}.",
         form.side, form.mean, form.std
@@ -129,7 +131,11 @@ pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Da
     if left_out > 0 {
         source += &format!(" {} entries that are no PNG or JPEG were left out.", count(left_out));
     }
-    let train = Examples::in_files(files, labels);
+    let train = Examples::in_files(train, labels);
+    let test = match test_labels.is_empty() {
+        true => Examples::new(&form.shape(), Vec::new(), Vec::new()),
+        false => Examples::in_files(test, test_labels),
+    };
     let names = classes.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     Ok(Dataset::new(stem(path), source, names, train, test).with_origin(origin))
 }

@@ -87,7 +87,9 @@ fn fewer_patterns_are_the_first_of_more_whatever_the_threads() {
         pool.install(|| patterns_with(n, 3, 9)).unwrap()
     };
     let (few, more) = (with(1, 5), with(5, 20));
-    assert_eq!(few.hash(), more.limit(5, 3).hash());
+    let first = more.train().take(5);
+    assert_eq!(few.train().features_flat(), first.features_flat());
+    assert_eq!(few.train().labels(), first.labels());
     assert_ne!(few.train().features(0), more.test().features(0));
     assert_ne!(few.hash(), patterns_with(5, 3, 8).unwrap().hash());
     assert_eq!(patterns_with(0, 1, 0).unwrap_err().kind(), ErrorKind::Setting);

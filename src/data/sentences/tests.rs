@@ -102,7 +102,9 @@ fn fewer_sentences_are_the_first_of_more_whatever_the_threads() {
         pool.install(|| sentences_with(n, 10, 9)).unwrap()
     };
     let (few, more) = (with(1, 20), with(5, 64));
-    assert_eq!(few.hash(), more.limit(20, 10).hash());
+    let first = more.train().take(20);
+    assert_eq!(few.train().features_flat(), first.features_flat());
+    assert_eq!(few.train().labels(), first.labels());
     assert_ne!(few.train().features_flat()[..240], more.test().features_flat()[..240]);
     assert_ne!(few.hash(), sentences_with(20, 10, 8).unwrap().hash());
     assert_eq!(sentences_with(0, 1, 0).unwrap_err().kind(), ErrorKind::Setting);

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use super::TextOptions;
-use super::read::{Rows, dataset};
+use super::read::dataset;
 use crate::Result;
 use crate::data::dataset::Dataset;
 use crate::data::digest::count;
 use crate::data::examples::Examples;
 use crate::data::find::{self, AG_NEWS, Found};
-use crate::data::table::{csv_error, empty};
-use crate::data::unpack::{self, corrupt};
+use crate::data::records::Records;
+use crate::data::table::empty;
+use crate::data::unpack::corrupt;
 
 /// AG News: 120,000 + 7,600 short news articles (title and description) of 4 classes.
 ///
@@ -70,14 +71,10 @@ fn read_ag_news(found: Found, options: &TextOptions) -> Result<Dataset> {
 }
 
 fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)> {
-    let file = unpack::open(path)?.from;
-    let mut reader =
-        ::csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(file);
-    let mut rows = Rows::new(options);
-    let mut labels = Vec::new();
-    let mut record = ::csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|e| csv_error(path, &e))? {
-        let line = record.position().map_or(0, ::csv::Position::line);
+    let mut format = ::csv::ReaderBuilder::new();
+    let mut records = Records::open(path, format.has_headers(false).flexible(true))?;
+    let (mut features, mut labels) = (Vec::new(), Vec::new());
+    while let Some((line, record)) = records.next(features.len())? {
         if record.len() != 3 {
             let what = format!("line {line}: {} cells, 3 expected", record.len());
             return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
@@ -87,12 +84,11 @@ fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)
             let what = format!("line {line}: class `{}`, 1 to 4 expected", &record[0]);
             return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
         };
-        rows.add(record.iter(), record.iter().skip(1));
+        options.encode(record.iter().skip(1), &mut features);
         labels.push(class as u32 - 1);
     }
     if labels.is_empty() {
         return Err(corrupt(path, "it holds no rows"));
     }
-    let (features, origin) = rows.done();
-    Ok((Examples::new(&[options.length], features, labels), origin))
+    Ok((Examples::new(&[options.length], features, labels), records.origin()))
 }

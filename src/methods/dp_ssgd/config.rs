@@ -74,7 +74,7 @@ impl DpSsgd {
             let sparsity = sparsity.settled(self.private.total()?)?;
             // Noise can't mend a mask that was made without any: training alone is calibrated.
             if sparsity.not_private().is_none() {
-                let released = sparsity.released_before(data.origin());
+                let released = sparsity.released_before(data);
                 beside = released.into_iter().map(|(_, event)| event).collect();
                 beside.extend(sparsity.released_within()?);
             }

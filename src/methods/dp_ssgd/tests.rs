@@ -2,7 +2,7 @@ use super::*;
 use crate::data::{self, Dataset};
 use crate::engine::{Batch, ClipRule, Gradients, Oracle, PerExample, Taps, Weights};
 use crate::mask::{
-    Covered, Dropping, Kept, MagnitudeMask, Mask, RandomMask, Selector, assumptions,
+    Covered, Dropping, Kept, MagnitudeMask, Mask, Origin, RandomMask, Selector, assumptions,
 };
 use crate::methods::dp_sgd::GaussianSum;
 use crate::methods::{DpSgd, Mechanism, Privacy};
@@ -185,7 +185,7 @@ fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
         kept: (0..384).map(|i| i % 2 == 0).collect(),
     }])?;
     assert!(settings().pre_prune(&mine).plan(&data)?.is_private());
-    let assumed = |mask: &Mask| assumptions(&mask.origin().covered, Some(data.origin()));
+    let assumed = |mask: &Mask| assumptions(&mask.origin().covered, &[data.origin()]);
     assert!(assumed(&mine)[0].contains("without looking at private data"), "{:?}", assumed(&mine));
     // Magnitudes of parameters that training has moved are no longer data-free.
     let trained = model.with_network(model.network().clone());
@@ -200,9 +200,29 @@ fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
         run: "r".into(),
         assumed: Some("nobody knows the seed".into()),
     };
-    let both = assumptions(std::slice::from_ref(&released), Some(data.origin()));
+    let both = assumptions(std::slice::from_ref(&released), &[data.origin()]);
     assert!(both.len() == 2 && both[1].contains("in both"), "{both:?}");
-    assert_eq!(assumptions(&[released], Some("elsewhere")).len(), 1);
+    assert_eq!(assumptions(&[released], &["elsewhere"]).len(), 1);
+    Ok(())
+}
+
+#[test]
+fn a_mask_released_under_an_earlier_name_of_the_data_counts_there() -> Result<()> {
+    let (x, y) = ((0..400).map(|i| i as f32).collect(), (0..100).map(|i| i % 2).collect());
+    let data = crate::data::from_vecs(x, &[4], y, 2)?;
+    assert_ne!(data.hash(), data.origin());
+    let mut mask = RandomMask::keep(0.5).mask(&models::mlp(&data, &[8]).seed(1).build()?)?;
+    let released = |data: &str| Covered::Released {
+        event: Event::gaussian(3.0),
+        data: data.into(),
+        run: "r".into(),
+        assumed: None,
+    };
+    for (name, releases) in [(data.origin(), 2), (data.hash(), 2), ("elsewhere", 1)] {
+        mask = Mask::made(mask.tensors().to_vec(), Origin::new("then", released(name)))?;
+        let plan = settings().batch_size(20).pre_prune(&mask).plan(&data)?;
+        assert_eq!(plan.releases_after(1).len(), releases, "{name}");
+    }
     Ok(())
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Charge {
     pub(crate) event: Event,
     pub(crate) closed: bool,
     pub(crate) epsilon_claimed: Option<f64>,
+    /// The ledger that it was charged to first, if it was taken over from there.
+    pub(crate) former: Option<String>,
 }
 
 impl Account {
@@ -48,6 +50,13 @@ impl Account {
     /// What is charged, one event per run.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.runs.iter().map(|run| run.event.clone()).collect()
+    }
+
+    /// Whether an entry of another ledger of the same people is missing among `known`, the entries
+    /// of this account. A budget is not where there is one already.
+    pub(super) fn lacks(&self, known: &[Entry], entry: &Entry) -> bool {
+        let settled = matches!(entry.entry, EntryKind::Budget(_)) && self.budget.is_some();
+        !settled && !known.contains(entry)
     }
 
     /// Takes an entry that is about to be made, if the budget allows it.
@@ -81,6 +90,7 @@ impl Account {
                     event: event.clone(),
                     closed: false,
                     epsilon_claimed: entry.epsilon_claimed,
+                    former: entry.former.clone(),
                 });
             }
             EntryKind::Spent { run, event } => {

@@ -48,6 +48,9 @@ pub struct Entry {
     /// The epsilon that the method's authors claim, where it differs from what can be proved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon_claimed: Option<f64>,
+    /// The name of the ledger that it was made in, if it was taken over from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former: Option<String>,
 }
 
 impl Entry {
@@ -78,9 +81,15 @@ impl Entry {
         self
     }
 
+    /// The same entry, taken over into the ledger of this name.
+    pub(super) fn taken_over(self, data_hash: &str) -> Self {
+        let former = Some(self.former.unwrap_or(self.data_hash));
+        Self { data_hash: data_hash.to_string(), former, ..self }
+    }
+
     fn now(data_hash: &str, entry: EntryKind) -> Self {
         let (data_hash, at, note) = (data_hash.to_string(), now(), String::new());
-        Self { entry, data_hash, at, note, epsilon_claimed: None }
+        Self { entry, data_hash, at, note, epsilon_claimed: None, former: None }
     }
 
     /// Refuses numbers out of range, and an entry of another data set's ledger.

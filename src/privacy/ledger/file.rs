@@ -49,6 +49,12 @@ pub(super) struct Contents {
     head_is_behind: bool,
 }
 
+/// The file with what it holds, about to grow.
+struct End {
+    file: File,
+    contents: Contents,
+}
+
 impl LedgerFile {
     /// Makes file and folders if they are not there, and checks what is.
     pub(super) fn open(path: &Path, data_hash: &str) -> Result<Self> {
@@ -93,29 +99,63 @@ impl LedgerFile {
         entry: &Entry,
         admit: impl FnOnce(&mut Account) -> Result<()>,
     ) -> Result<()> {
+        let mut end = self.end()?;
+        admit(&mut end.contents.account)?;
+        self.write(&mut end, entry)
+    }
+
+    /// Appends those of these entries that are not in the file yet, whatever a budget says: they
+    /// are on record elsewhere. How many these were.
+    pub(super) fn take_over(&self, entries: Vec<Entry>) -> Result<usize> {
+        // Where all are there already, no right to write is needed.
+        let known = self.read()?;
+        if !entries.iter().any(|entry| known.account.lacks(&known.entries, entry)) {
+            return Ok(0);
+        }
+        let mut end = self.end()?;
+        let before = end.contents.entries.len();
+        for entry in entries {
+            let Contents { account, entries, .. } = &mut end.contents;
+            if account.lacks(entries, &entry) {
+                account.add(&entry)?;
+                self.write(&mut end, &entry)?;
+            }
+        }
+        Ok(end.contents.entries.len() - before)
+    }
+
+    /// The file, locked until it is closed: between a check and a write nobody else may add a line.
+    fn end(&self) -> Result<End> {
         let mut file = self.open_for_append(false)?;
-        // Held until the file is closed: between the check and the write nobody else may add a
-        // line.
         file.lock().map_err(|e| self.io("locking", &e))?;
-        let Contents { entries, mut account, mut chain, length, head_is_behind } =
-            self.contents(&mut file)?;
-        admit(&mut account)?;
+        let contents = self.contents(&mut file)?;
+        Ok(End { file, contents })
+    }
+
+    /// Appends an entry that the account has taken; on the disk when this returns.
+    fn write(&self, end: &mut End, entry: &Entry) -> Result<()> {
+        let End { file, contents } = end;
+        let chain = &mut contents.chain;
         let line = chain.seal(&self.text_of(entry)?);
-        let mut head = Head { entries: entries.len(), chain: chain.last() };
-        if head_is_behind {
+        let mut head = Head { entries: contents.entries.len(), chain: chain.last() };
+        if contents.head_is_behind {
             // First of all: a second crash would leave the ledger two entries ahead.
             head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
+            contents.head_is_behind = false;
         }
         if let Err(e) = file.write_all(format!("{line}\n").as_bytes()) {
             // A disk that is full takes half a line; the entry was not made, so it is taken back.
             // Should that fail as well, the cut line is found by the next reader.
-            let _ = file.set_len(length);
+            let _ = file.set_len(contents.length);
             return Err(self.io("writing to", &e));
         }
         file.sync_all().map_err(|e| self.io("syncing", &e))?;
         chain.follow(&line);
         head = Head { entries: head.entries + 1, chain: chain.last() };
-        head.write(&self.path).map_err(|e| self.io("writing the head of", &e))
+        head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
+        contents.length += line.len() as u64 + 1;
+        contents.entries.push(entry.clone());
+        Ok(())
     }
 
     /// An entry as the object of a line. What could not be read back is never written: it would

@@ -207,6 +207,38 @@ impl Ledger {
         }
     }
 
+    /// Takes over what is on record in `former`, the ledger of the same people under an earlier
+    /// name, and says how many entries were new here. `former` stays as it is; taking it over again
+    /// adds what was written to it since. Its budget is taken over if this ledger has none.
+    ///
+    /// # Errors
+    /// As [`Ledger::record`], but that no budget refuses what was charged before.
+    pub fn take_over(&self, former: &Ledger) -> Result<usize> {
+        let entries = former.entries()?;
+        // Of several budgets the last one holds.
+        let is_budget = |entry: &Entry| matches!(entry.entry, EntryKind::Budget(_));
+        let budget = entries.iter().rposition(is_budget);
+        let holds = |(i, entry): &(usize, Entry)| !is_budget(entry) || Some(*i) == budget;
+        let entries = entries.into_iter().enumerate().filter(holds);
+        let entries: Vec<Entry> =
+            entries.map(|(_, entry)| entry.taken_over(&self.data_hash)).collect();
+        match &self.store {
+            Store::File(file) => file.take_over(entries),
+            Store::Memory(known) => {
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut account = Account::of(known.iter())?;
+                let before = known.len();
+                for entry in entries {
+                    if account.lacks(&known, &entry) {
+                        account.add(&entry)?;
+                        known.push(entry);
+                    }
+                }
+                Ok(known.len() - before)
+            }
+        }
+    }
+
     /// All entries, oldest first.
     ///
     /// # Errors

@@ -1,0 +1,29 @@
+//! Which part an example goes to: by a keyed hash of its own content, whatever the others are.
+
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use crate::data::examples::Examples;
+
+/// What the hashes of a cut go by: how the data was cut before, how it is cut now, and the seed. A
+/// part that is cut once more must not be cut by the very hashes that made it.
+pub(super) fn key(before: &[u8; 32], how: &str, seed: u64) -> [u8; 32] {
+    let sha = Sha256::new_with_prefix(b"epsilab part 1\n").chain_update(before);
+    sha.chain_update(how).chain_update(seed.to_le_bytes()).finalize().into()
+}
+
+/// The positions of the examples chosen with this probability, below 1, and those of the others.
+pub(super) fn chosen(examples: &Examples, key: &[u8; 32], share: f64) -> [Vec<u32>; 2] {
+    // Scaling by a power of two is exact.
+    let threshold = (share * 2f64.powi(64)) as u64;
+    let is_chosen = |content: &[u8; 32]| {
+        let hash = Sha256::new_with_prefix(key).chain_update(content).finalize();
+        let mut start = [0; 8];
+        start.copy_from_slice(&hash[..8]);
+        u64::from_le_bytes(start) < threshold
+    };
+    let chosen: Vec<bool> = examples.contents().par_iter().map(is_chosen).collect();
+    let (yes, no): (Vec<u32>, Vec<u32>) =
+        (0..examples.len() as u32).partition(|&i| chosen[i as usize]);
+    [yes, no]
+}

@@ -1,0 +1,27 @@
+//! One error for all the files of a folder that can't be used.
+
+use crate::data::digest::count;
+use crate::{Error, ErrorKind, Result};
+
+/// How many are told by name.
+const TOLD: usize = 5;
+
+/// An error if some of the `all` files of a folder have one: theirs, if all but one are sound.
+///
+/// All are told at once, because checking a large folder again for each of them takes long.
+pub(super) fn check(all: usize, mut errors: Vec<Error>) -> Result<()> {
+    let [first, _, ..] = errors.as_slice() else { return errors.pop().map_or(Ok(()), Err) };
+    let alike = errors.iter().all(|error| error.kind() == first.kind());
+    let kind = if alike { first.kind() } else { ErrorKind::CorruptData };
+    let lines = errors.iter().take(TOLD).map(|error| {
+        let text = error.to_string();
+        format!("\n    {}", text.lines().next().unwrap_or_default())
+    });
+    let mut why = format!("training would end at the first of them:{}", lines.collect::<String>());
+    if errors.len() > TOLD {
+        why += &format!("\n    and {} others", count(errors.len() - TOLD));
+    }
+    let what = format!("{} of {} images can't be used", count(errors.len()), count(all));
+    Err(Error::new(kind, what, why)
+        .fix("replace or remove these files: each must be a sound PNG or JPEG image"))
+}

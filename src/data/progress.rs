@@ -1,0 +1,66 @@
+//! How far a long job is, as lines on the standard error: reading data knows no charts.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::digest::count;
+
+/// Seconds from line to line, and before the first: what is done by then needs none.
+const EVERY: u64 = 5;
+
+/// Counts what is done, from any number of threads.
+pub(super) struct Progress {
+    what: &'static str,
+    all: usize,
+    done: AtomicUsize,
+    started: Instant,
+    /// Seconds since then at which the next line is due.
+    due: AtomicU64,
+}
+
+impl Progress {
+    /// For `all` things, of which it is said in the end that they are `what`: `images checked`.
+    pub(super) fn new(what: &'static str, all: usize) -> Self {
+        let (done, due) = (AtomicUsize::new(0), AtomicU64::new(EVERY));
+        Self { what, all, done, started: Instant::now(), due }
+    }
+
+    /// One more is done.
+    pub(super) fn one_more(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(line) = self.line(done, self.started.elapsed()) {
+            eprintln!("{line}");
+        }
+    }
+
+    /// The line to be written now, if one is due; only one thread gets it.
+    fn line(&self, done: usize, elapsed: Duration) -> Option<String> {
+        let (now, due) = (elapsed.as_secs(), self.due.load(Ordering::Relaxed));
+        if now < due || done >= self.all {
+            return None;
+        }
+        let next = now + EVERY;
+        let mine = self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
+        mine.ok()?;
+        Some(format!("{} of {} {}", count(done), count(self.all), self.what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_job_is_silent_and_a_long_one_says_a_line_every_few_seconds() {
+        let progress = Progress::new("images checked", 2_000);
+        let line = |done, seconds| progress.line(done, Duration::from_secs(seconds));
+        assert_eq!(line(1, 0), None);
+        assert_eq!(line(900, 4), None);
+        assert_eq!(line(1_000, 5).unwrap(), "1,000 of 2,000 images checked");
+        assert_eq!(line(1_001, 5), None, "said once");
+        assert_eq!(line(1_400, 9), None);
+        assert_eq!(line(1_500, 31).unwrap(), "1,500 of 2,000 images checked");
+        assert_eq!(line(1_600, 35), None);
+        assert_eq!(line(2_000, 60), None, "all is done");
+    }
+}

@@ -1,0 +1,157 @@
+//! CSV files, record by record: one door for all that read them, so that all name and limit alike.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::Path;
+
+use ::csv::{Position, Reader, ReaderBuilder, StringRecord};
+
+use super::digest::count;
+use super::origin::Cells;
+use super::table::csv_error;
+use super::unpack::{self, MOST_NUMBERS, corrupt};
+use crate::Result;
+
+/// How much is read, in bytes: a packed file of a few bytes can hold any number of them.
+#[derive(Clone, Copy)]
+struct Limits {
+    record: u64,
+    /// Unpacked.
+    file: u64,
+}
+
+const LIMITS: Limits = Limits { record: 16 << 20, file: 8 << 30 };
+
+/// The records of a file, plain or gzip.
+pub(super) struct Records<'a> {
+    path: &'a Path,
+    reader: Reader<Limited<Box<dyn Read>>>,
+    record: StringRecord,
+    cells: Cells,
+}
+
+impl<'a> Records<'a> {
+    /// Those of a file as `format` says it is.
+    pub(super) fn open(path: &'a Path, format: &ReaderBuilder) -> Result<Self> {
+        Self::limited(path, format, LIMITS)
+    }
+
+    fn limited(path: &'a Path, format: &ReaderBuilder, limits: Limits) -> Result<Self> {
+        let from = unpack::open(path)?.from;
+        let reader = format.from_reader(Limited { from, limits, read: 0, record_at: 0 });
+        Ok(Self { path, reader, record: StringRecord::new(), cells: Cells::new() })
+    }
+
+    /// The names of the columns, from the first line.
+    pub(super) fn columns(&mut self) -> Result<Vec<String>> {
+        let header = self.reader.headers().map_err(|e| csv_error(self.path, &e))?;
+        let name = |cell: &str| cell.trim_start_matches('\u{feff}').trim().to_owned();
+        Ok(header.iter().map(name).collect())
+    }
+
+    /// The next record and its line, its cells as they stand in the file; `numbers` is how many
+    /// were made of those before.
+    pub(super) fn next(&mut self, numbers: usize) -> Result<Option<(u64, &StringRecord)>> {
+        self.reader.get_mut().record_at = self.reader.position().byte();
+        let more = self.reader.read_record(&mut self.record);
+        if !more.map_err(|e| csv_error(self.path, &e))? {
+            return Ok(None);
+        }
+        let line = self.record.position().map_or(0, Position::line);
+        if numbers > MOST_NUMBERS {
+            let what = format!(
+                "the rows above line {line} are more than {} numbers, the most that are kept in \
+                 memory",
+                count(MOST_NUMBERS)
+            );
+            return Err(corrupt(self.path, what).fix("give fewer rows, columns or words a text"));
+        }
+        self.cells.add(self.record.iter());
+        Ok(Some((line, &self.record)))
+    }
+
+    /// The name of all cells that were read.
+    pub(super) fn origin(self) -> String {
+        self.cells.name()
+    }
+}
+
+/// A source that gives an error where a record or the file is too long.
+struct Limited<R> {
+    from: R,
+    limits: Limits,
+    read: u64,
+    /// Where the record begins that is being read.
+    record_at: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(into)?;
+        self.read += n as u64;
+        if self.read > self.limits.file {
+            return Err(io::Error::other(TooLong { what: "file", most: self.limits.file }));
+        }
+        if self.read.saturating_sub(self.record_at) > self.limits.record {
+            return Err(io::Error::other(TooLong { what: "record", most: self.limits.record }));
+        }
+        Ok(n)
+    }
+}
+
+/// More is not read.
+#[derive(Debug)]
+pub(super) struct TooLong {
+    what: &'static str,
+    most: u64,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, most } = self;
+        write!(f, "a {what} of more than {} bytes, the most that are read", count(*most as usize))
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn table(rows: usize) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        std::fs::write(&path, format!("x,y\n{}", "1,2\n".repeat(rows))).unwrap();
+        (folder, path)
+    }
+
+    fn read(path: &Path, limits: Limits) -> Result<usize> {
+        let mut records = Records::limited(path, &ReaderBuilder::new(), limits)?;
+        let mut rows = 0;
+        while records.next(0)?.is_some() {
+            rows += 1;
+        }
+        Ok(rows)
+    }
+
+    #[test]
+    fn a_long_file_of_short_records_is_limited_by_its_own_limit_only() {
+        let (_folder, path) = table(50_000);
+        assert_eq!(read(&path, Limits { record: 10_000, file: 1 << 20 }).unwrap(), 50_000);
+        let error = read(&path, Limits { record: 10_000, file: 100_000 }).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::CorruptData);
+        assert!(error.to_string().contains("a file of more than 100,000 bytes"), "{error}");
+        assert!(error.advice().contains("split it"), "{error}");
+    }
+
+    #[test]
+    fn what_rows_become_is_limited_too() {
+        let (_folder, path) = table(1);
+        let mut records = Records::open(&path, &ReaderBuilder::new()).unwrap();
+        let error = records.next(MOST_NUMBERS + 1).unwrap_err();
+        assert!(error.to_string().contains("above line 2"), "{error}");
+    }
+}
