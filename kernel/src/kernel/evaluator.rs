@@ -1,5 +1,6 @@
 //! The thread that owns evcxr: starts it, warms it up, and runs one cell after the other.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +12,7 @@ use serde_json::json;
 
 use super::cell::CurrentCell;
 use super::complete;
+use super::content::Shown;
 use super::errors::Failure;
 use super::interrupt::{Interrupted, Interrupts};
 use super::output::{Ended, Output};
@@ -142,13 +144,19 @@ impl Worker {
         let started = EvalContext::with_subprocess_command(process);
         let _ = std::env::set_current_dir(self.session.home());
         let (context, outputs) = started.map_err(|e| format!("evcxr could not be started: {e}"))?;
-        let output = Output::start(outputs, self.current.clone(), self.interrupts.clone());
+        let markers = self.session.markers().clone();
+        let output = Output::start(outputs, self.current.clone(), self.interrupts.clone(), markers);
         let mut context = CommandContext::with_eval_context(context);
         self.interrupts.watch(context.process_handle());
         context
             .execute(&format!("{}\n{WARM_UP}", dependency(&lab)))
             .map_err(|e| warm_up_failed(&e, &output))?;
-        output.finish(true, false);
+        if output.finish(true, false).shown.is_empty() {
+            return Err("cells are not compiled by way of this program, so that what they print \
+                        can't be told from what they show\n  what to do: use the cargo of the \
+                        toolchain that built the lab; `cargo lab doctor` says which"
+                .into());
+        }
         // Loads the sources into rust-analyzer; the first `let` of the user finds them there.
         let _ = context.completions(WARM_UP_TYPES, WARM_UP_TYPES.len());
         Ok(Engine { context, output, lab })
@@ -253,6 +261,7 @@ impl Worker {
         let count = self.count;
         let engine = self.engine.as_mut().map_err(|failure| failure.clone())?;
         self.interrupts.begin();
+        engine.output.begin(code.contains(".evcxr_display("));
         let result = catch_unwind(AssertUnwindSafe(|| engine.context.execute(code)));
         let interrupted = self.interrupts.end();
         let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
@@ -269,7 +278,7 @@ impl Worker {
                 self.upsets = 0;
                 match Failure::of_ended(&ended) {
                     Some(failure) => Err(failure),
-                    None => Ok(shown(outputs)),
+                    None => Ok(shown(outputs.content_by_mime_type, ended.shown)),
                 }
             }
             Ok(Err(error)) => {
@@ -336,16 +345,20 @@ fn refused(code: &str) -> Option<Failure> {
     Some(Failure::new("CompileError", &format!("{command} is not for this kernel: {why}")))
 }
 
-fn shown(outputs: evcxr::EvalOutputs) -> serde_json::Map<String, serde_json::Value> {
+/// What evcxr's commands say, and what values displayed.
+fn shown(
+    of_commands: HashMap<String, String>,
+    of_values: Shown,
+) -> serde_json::Map<String, serde_json::Value> {
     let rich = |kind: &str, text: String| match kind.contains("json") {
         true => serde_json::from_str(&text).unwrap_or(text.into()),
         false => text.into(),
     };
     // A cell that ends in `println!(…)` has the value `()`: that is no result to show.
     let nothing = |kind: &str, text: &str| kind == "text/plain" && text == "()";
-    outputs
-        .content_by_mime_type
+    of_commands
         .into_iter()
+        .chain(of_values)
         .filter(|(kind, text)| !nothing(kind, text))
         .map(|(kind, text)| {
             let value = rich(&kind, text);
@@ -362,7 +375,7 @@ fn told(
     interrupted: Interrupted,
 ) -> Failure {
     let crashed = matches!(error, evcxr::Error::SubprocessTerminated(_));
-    if interrupted.killed && crashed {
+    if interrupted.killed {
         return Failure::new(
             "Interrupted",
             "the cell did not stop by itself, so its process was ended: all variables are lost.\n\

@@ -33,6 +33,8 @@ struct State {
     done: Interrupted,
     presses: u64,
     process: Option<Arc<Mutex<Child>>>,
+    /// The process of the cells, as far as is known.
+    id: Option<i32>,
 }
 
 /// Shared by the thread that runs cells and the one that hears the interrupts.
@@ -48,7 +50,9 @@ impl Interrupts {
 
     /// The process of the cells; the handle stays valid when evcxr starts it again.
     pub fn watch(&self, process: Arc<Mutex<Child>>) {
-        self.state().process = Some(process);
+        let mut state = self.state();
+        state.process = Some(process);
+        state.id = None;
     }
 
     /// How often was pressed so far. Cells that were queued before a press are not run after it.
@@ -61,6 +65,7 @@ impl Interrupts {
         let mut state = self.state();
         state.cell += 1;
         state.done = Interrupted::default();
+        state.process_id();
         (state.working, state.runs) = (true, false);
     }
 
@@ -98,21 +103,25 @@ impl Interrupts {
     }
 
     /// Until the cell has ended: compilers are stopped, one cell may call several; a cell that
-    /// runs is asked again and again, its training may not have begun at the first time.
+    /// runs is asked again and again, its training may not have begun at the first time. Whatever
+    /// it waits for, in the end its process goes.
     fn stop(&self, cell: u64) {
-        let mut until = None;
+        let (mut until, mut ran) = (Instant::now() + grace(), false);
         loop {
             let mut state = self.state();
             // After a kill, evcxr starts the process again within the same cell.
             if !state.working || state.cell != cell || state.done.killed {
                 return;
             }
+            if state.runs && !std::mem::replace(&mut ran, true) {
+                until = Instant::now() + grace();
+            }
+            if Instant::now() > until {
+                state.done.killed = true;
+                state.kill();
+                return;
+            }
             if state.runs {
-                if Instant::now() > *until.get_or_insert_with(|| Instant::now() + grace()) {
-                    state.done.killed = true;
-                    state.kill();
-                    return;
-                }
                 state.signal(libc::SIGINT);
             } else {
                 stop_compilers(state.process_id());
@@ -129,22 +138,25 @@ impl Interrupts {
 }
 
 impl State {
-    fn kill(&self) {
+    fn kill(&mut self) {
         stop_compilers(self.process_id());
         self.signal(libc::SIGKILL);
     }
 
-    fn signal(&self, signal: i32) {
+    fn signal(&mut self, signal: i32) {
         if let Some(id) = self.process_id() {
             // SAFETY: a signal to our own child.
             unsafe { libc::kill(id, signal) };
         }
     }
 
-    fn process_id(&self) -> Option<i32> {
-        // evcxr holds the lock while it waits for a process that is about to end.
-        let process = self.process.as_ref()?.try_lock().ok()?;
-        i32::try_from(process.id()).ok()
+    fn process_id(&mut self) -> Option<i32> {
+        // evcxr holds the lock while it waits for the process to end, for ever if need be: then it
+        // is still the one that is known.
+        if let Some(Ok(process)) = self.process.as_ref().map(|process| process.try_lock()) {
+            self.id = i32::try_from(process.id()).ok();
+        }
+        self.id
     }
 }
 
@@ -199,6 +211,21 @@ mod tests {
         let mut found = descendants(&parents, 10, Some(40));
         found.sort();
         assert_eq!(found, [20, 30]);
+    }
+
+    #[test]
+    fn the_process_is_known_also_while_evcxr_waits_for_it() {
+        let child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
+        let id = i32::try_from(child.id()).expect("an id");
+        let process = Arc::new(Mutex::new(child));
+        let interrupts = Interrupts::default();
+        interrupts.watch(process.clone());
+        interrupts.begin();
+        let mut held = process.lock().expect("free");
+        interrupts.kill();
+        let ended = held.wait().expect("waited");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGKILL));
+        assert_eq!(interrupts.state().process_id(), Some(id));
     }
 
     #[test]
