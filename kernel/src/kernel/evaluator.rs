@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use evcxr::{CommandContext, EvalContext};
-use jupyter_protocol::{ExecuteRequest, JupyterMessage};
-use serde_json::json;
+use jupyter_protocol::JupyterMessage;
+use serde_json::{Value, json};
 
 use super::cell::CurrentCell;
 use super::complete;
 use super::content::Shown;
 use super::errors::Failure;
+use super::history::History;
 use super::interrupt::{Interrupted, Interrupts};
 use super::output::{Ended, Output};
+use super::requests::{Execute, Place};
 use super::session::Session;
 use super::wire::{Channel, Wire};
 use crate::prebuilt::{self, Lab};
@@ -23,11 +25,11 @@ use crate::prebuilt::{self, Lab};
 /// Work for the thread, in the order in which it came.
 pub enum Job {
     /// Run a cell. `presses`: how often interrupt was pressed when it came.
-    Execute { message: Arc<JupyterMessage>, request: ExecuteRequest, presses: u64 },
+    Execute { message: Arc<JupyterMessage>, request: Execute, presses: u64 },
     /// What could follow at the cursor?
-    Complete { message: Arc<JupyterMessage>, code: String, cursor: usize },
+    Complete { message: Arc<JupyterMessage>, place: Place },
     /// What is it at the cursor?
-    Inspect { message: Arc<JupyterMessage>, code: String, cursor: usize },
+    Inspect { message: Arc<JupyterMessage>, place: Place },
 }
 
 /// What the rest of the kernel has of the thread.
@@ -43,8 +45,7 @@ impl Evaluator {
     pub fn start(
         session: Arc<Session>,
         wire: Wire,
-        current: CurrentCell,
-        interrupts: Interrupts,
+        (current, interrupts, history): (CurrentCell, Interrupts, History),
     ) -> Self {
         let (jobs, queue) = channel();
         let open = Arc::new(AtomicUsize::new(1));
@@ -53,6 +54,7 @@ impl Evaluator {
             wire,
             current,
             interrupts,
+            history,
             open: open.clone(),
             queue,
             called_off: Vec::new(),
@@ -90,6 +92,7 @@ struct Worker {
     wire: Wire,
     current: CurrentCell,
     interrupts: Interrupts,
+    history: History,
     open: Arc<AtomicUsize>,
     queue: Receiver<Job>,
     /// Waited when a cell failed.
@@ -113,7 +116,7 @@ impl Worker {
     }
 
     /// Answers a cell. Who asks something upon the answer finds the kernel free.
-    fn answer(&self, message: &JupyterMessage, content: serde_json::Value) {
+    fn answer(&self, message: &JupyterMessage, content: Value) {
         self.open.fetch_sub(1, Ordering::SeqCst);
         self.wire.reply(Channel::Shell, message, "execute_reply", content);
     }
@@ -169,20 +172,20 @@ impl Worker {
                 self.execute(&message, &request, presses);
                 self.wire.status(Some(&message), "idle");
             }
-            Job::Complete { message, code, cursor } => {
+            Job::Complete { message, place } => {
+                let (code, cursor) = (&place.code, place.cursor());
                 let content = match &mut self.engine {
-                    Ok(engine) => {
-                        guarded(|| complete::complete(&mut engine.context, &code, cursor))
-                    }
+                    Ok(engine) => guarded(|| complete::complete(&mut engine.context, code, cursor)),
                     Err(_) => None,
                 };
                 let content = content.unwrap_or_else(|| complete::nothing_to_complete(cursor));
                 self.wire.reply(Channel::Shell, &message, "complete_reply", content);
                 self.wire.status(Some(&message), "idle");
             }
-            Job::Inspect { message, code, cursor } => {
+            Job::Inspect { message, place } => {
+                let (code, cursor) = (&place.code, place.cursor());
                 let content = match &mut self.engine {
-                    Ok(engine) => guarded(|| complete::inspect(&mut engine.context, &code, cursor)),
+                    Ok(engine) => guarded(|| complete::inspect(&mut engine.context, code, cursor)),
                     Err(_) => None,
                 };
                 let content = content.unwrap_or_else(complete::nothing_to_inspect);
@@ -204,12 +207,14 @@ impl Worker {
     }
 
     /// Runs one cell and answers.
-    fn execute(&mut self, message: &Arc<JupyterMessage>, request: &ExecuteRequest, presses: u64) {
+    fn execute(&mut self, message: &Arc<JupyterMessage>, request: &Execute, presses: u64) {
         let loud = !request.silent;
-        if loud && request.store_history {
-            self.count += 1;
-        }
+        let kept = loud && request.store_history;
+        self.count += u64::from(kept);
         let count = self.count;
+        if kept {
+            self.history.add(count, &request.code);
+        }
         self.current.set(loud.then(|| message.clone()));
         self.current
             .publish("execute_input", json!({ "code": request.code, "execution_count": count }));
@@ -230,6 +235,9 @@ impl Worker {
                         "execute_result",
                         json!({ "execution_count": count, "data": shown, "metadata": {} }),
                     );
+                    if kept && let Some(text) = shown.get("text/plain").and_then(Value::as_str) {
+                        self.history.set_output(count, text);
+                    }
                 }
                 json!({
                     "status": "ok", "execution_count": count,
@@ -247,10 +255,7 @@ impl Worker {
         self.answer(message, content);
     }
 
-    fn evaluate(
-        &mut self,
-        code: &str,
-    ) -> Result<serde_json::Map<String, serde_json::Value>, Failure> {
+    fn evaluate(&mut self, code: &str) -> Result<serde_json::Map<String, Value>, Failure> {
         if let Some(failure) = refused(code) {
             return Err(failure);
         }
@@ -346,10 +351,7 @@ fn refused(code: &str) -> Option<Failure> {
 }
 
 /// What evcxr's commands say, and what values displayed.
-fn shown(
-    of_commands: HashMap<String, String>,
-    of_values: Shown,
-) -> serde_json::Map<String, serde_json::Value> {
+fn shown(of_commands: HashMap<String, String>, of_values: Shown) -> serde_json::Map<String, Value> {
     let rich = |kind: &str, text: String| match kind.contains("json") {
         true => serde_json::from_str(&text).unwrap_or(text.into()),
         false => text.into(),
