@@ -16,6 +16,8 @@ fn one_session_of_hostile_cells() {
     printed_text_is_never_taken_for_control(&mut kernel);
     values_display_themselves_the_way_of_stock_evcxr(&mut kernel);
     last_words_before_a_crash_are_kept(&mut kernel);
+    crashes_are_told_in_a_line(&mut kernel);
+    closed_streams_and_missing_input_don_t_hang(&mut kernel);
     kernel.shut_down();
 }
 
@@ -48,7 +50,7 @@ fn printed_text_is_never_taken_for_control(kernel: &mut Client) {
     }
     // Also as the last expression, whose value is nothing.
     prints_only(
-        &mut kernel,
+        kernel,
         &format!("println!(\"{begin}\\n1\\nEVCXR_END_CONTENT\")"),
         &format!("{begin}\n1\nEVCXR_END_CONTENT\n"),
     );
@@ -114,4 +116,57 @@ fn last_words_before_a_crash_are_kept(kernel: &mut Client) {
     assert_eq!((ran.error().0.as_str(), ran.stream("stdout").as_str()), ("Crash", "gone\n"));
     assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
     assert_eq!(kernel.run_ok("2").result(), "2");
+}
+
+fn crashes_are_told_in_a_line(kernel: &mut Client) {
+    let mut crash = |code: &str, expected: &str| {
+        let (name, value, story) = kernel.run(code).error();
+        assert!(name == "Crash" && value.contains(expected), "{name}: {value}\n{story}");
+        assert!(story.contains("lost") && story.contains("again"), "{story}");
+        assert!(story.lines().count() <= 3, "{story}");
+        for internal in ["backtrace", "epsilab::kernel", "SIGABRT", "core dumped", "fatal"] {
+            assert!(!story.contains(internal), "{story}");
+        }
+    };
+    crash(
+        "fn deeper(n: u64) -> u64 {\n\
+             let a = [n; 64]; std::hint::black_box(&a); deeper(n + 1) + a[3]\n\
+         }\ndeeper(0)",
+        "stack",
+    );
+    crash("unsafe { *std::ptr::null_mut::<u8>().wrapping_add(8) = 1; }", "memory");
+    crash("println!(\"bye\"); std::process::exit(3);", "exit(3)");
+    crash("std::process::abort();", "abort");
+}
+
+fn closed_streams_and_missing_input_don_t_hang(kernel: &mut Client) {
+    let close = "unsafe extern \"C\" { fn close(fd: i32) -> i32; }\n";
+    kernel.run_ok(&format!(
+        "{close}println!(\"before\"); unsafe {{ close(1); close(2); close(0); }}"
+    ));
+    let ran = kernel.run_ok("println!(\"after\"); eprintln!(\"too\"); 3");
+    assert_eq!(
+        (ran.stream("stdout").as_str(), ran.stream("stderr").as_str()),
+        ("after\n", "too\n")
+    );
+    assert_eq!(ran.result(), "3");
+
+    // The kernel's own ways to the process are among them: that is the end of it.
+    let all = "for fd in 3..1024 { unsafe { close(fd); } }";
+    let (name, value, _) = kernel.run(all).error();
+    assert!(name == "Crash" && value.contains("lost"), "{name}: {value}");
+
+    let ran = kernel.run_ok(
+        "let mut line = String::new();\nlet n = std::io::stdin().read_line(&mut line).unwrap(); n",
+    );
+    assert_eq!(ran.result(), "0");
+    assert!(ran.stream("stderr").contains("cells can't read input"), "{}", ran.stream("stderr"));
+
+    for code in ["/* never", "let open = 1; /* never /* closed */", "4 // fine\n/* never\nend"] {
+        let (name, value, _) = kernel.run(code).error();
+        assert!(name == "CompileError" && value.contains("comment"), "{code}: {name} {value}");
+        let reply = kernel.ask("is_complete_request", json!({ "code": code }));
+        assert_eq!(reply["status"], "incomplete", "{code}");
+    }
+    assert_eq!(kernel.run_ok("\"/* \" /* closed */ // /*").result(), "\"/* \"");
 }

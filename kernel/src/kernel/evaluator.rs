@@ -16,6 +16,7 @@ use super::content::Shown;
 use super::errors::Failure;
 use super::history::History;
 use super::interrupt::{Interrupted, Interrupts};
+use super::is_complete;
 use super::output::{Ended, Output};
 use super::requests::{Execute, Place};
 use super::session::Session;
@@ -272,6 +273,9 @@ impl Worker {
         let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
         let ended = engine.output.finish(ran, crashed);
+        if ran && code.contains("stdin()") {
+            self.current.print("stderr", NO_INPUT);
+        }
         if code.lines().any(|line| line.trim() == ":clear") {
             // The lab is forgotten with everything else; the process still has this one loaded.
             let again = format!("{}\n{WARM_UP}", dependency(&engine.lab));
@@ -338,8 +342,17 @@ fn guarded<T>(ask: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(ask)).ok()
 }
 
-/// Commands of evcxr that would break the kernel.
+/// What evcxr would take, to the user's harm.
 fn refused(code: &str) -> Option<Failure> {
+    if let Some(line) = is_complete::open_comment(code) {
+        return Some(Failure::new(
+            "CompileError",
+            &format!(
+                "the comment that begins in line {line} is never closed, so the code after it \
+                 would not be run\nwhat to do: close it by `*/`"
+            ),
+        ));
+    }
     let command = code.lines().map(str::trim).find(|line| {
         *line == ":quit" || line.starts_with(":toolchain ") || *line == ":allow_static_linking 0"
     })?;
@@ -349,6 +362,10 @@ fn refused(code: &str) -> Option<Failure> {
     };
     Some(Failure::new("CompileError", &format!("{command} is not for this kernel: {why}")))
 }
+
+/// Said to a cell that ran and reads what nobody can type.
+const NO_INPUT: &str = "cells can't read input: standard input is at its end, and `read_line` \
+                        gives 0 bytes; put the value into a variable, or read a file\n";
 
 /// What evcxr's commands say, and what values displayed.
 fn shown(of_commands: HashMap<String, String>, of_values: Shown) -> serde_json::Map<String, Value> {

@@ -9,6 +9,7 @@ mod cell;
 mod cell_process;
 mod complete;
 mod content;
+mod crash;
 mod dispatch;
 mod display;
 mod errors;

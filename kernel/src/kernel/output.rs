@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unb
 use super::cell::CurrentCell;
 use super::cell_process::stream::{Line, unpack};
 use super::content::{Content, Shown};
+use super::crash;
 use super::interrupt::Interrupts;
 use super::markers::{Found, Markers, Word};
 
@@ -29,9 +30,14 @@ pub struct Ended {
     pub errored: bool,
     /// The last lines on standard error, if it failed.
     pub text: Vec<String>,
+    /// The last lines on standard error, also those that were sent on long ago.
+    pub last_words: Vec<String>,
     /// What its values displayed.
     pub shown: Shown,
 }
+
+/// So many lines are the last words of a process.
+const LAST_WORDS: usize = 8;
 
 /// Asks the thread that reads.
 pub struct Output {
@@ -170,6 +176,9 @@ impl Reader {
         }
         self.held_open = mark.is_some();
         let line = text.to_owned();
+        let words = &mut self.ended.last_words;
+        words.drain(..words.len().saturating_sub(LAST_WORDS - 1));
+        words.push(line.clone());
         if self.held.is_empty() {
             self.held_since = Instant::now();
         }
@@ -181,8 +190,7 @@ impl Reader {
             self.gathered.push_str(&self.content.release_part());
             self.release_gathered();
         }
-        let hold =
-            if self.held.iter().any(|line| is_panic_header(line)) { HOLD_PANIC } else { HOLD };
+        let hold = if self.held.iter().any(|line| is_of_an_end(line)) { HOLD_PANIC } else { HOLD };
         if self.held_since.elapsed() > hold {
             self.release_held();
         }
@@ -240,6 +248,11 @@ impl Reader {
         self.synced = false;
         ended
     }
+}
+
+/// Begins the text of a failure, which comes a while before the failure itself.
+fn is_of_an_end(line: &str) -> bool {
+    is_panic_header(line) || crash::is_of_runtime(line)
 }
 
 /// `thread 'main' (123) panicked at src/lib.rs:1:2:`
