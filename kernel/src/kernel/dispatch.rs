@@ -162,7 +162,7 @@ impl Kernel {
             }
             Ok(_) => {}
             Err(why) => {
-                eprintln!("epsilab kernel: a {kind} can't be read: {why}");
+                eprintln!("epsilab kernel: the {kind} can't be read: {why}");
                 if let Some(asked) = kind.strip_suffix("_request") {
                     let content = unreadable(kind, &why);
                     self.wire.reply(channel, message, &format!("{asked}_reply"), content);
@@ -193,6 +193,8 @@ fn unreadable(kind: &str, why: &str) -> Value {
     json!({
         "status": "error", "ename": "RequestError", "evalue": value,
         "traceback": [value, "what to do: mend the client; the protocol is version 5.3"],
+        // Some clients insist on it.
+        "history": [],
     })
 }
 

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
+/// A cell that neither runs nor is compiled for so long waits for something that never comes.
+const QUIET: Duration = Duration::from_secs(60);
+
 /// How long a cell has to stop by itself; the environment variable is for tests.
 fn grace() -> Duration {
     let given = std::env::var("EPSILAB_INTERRUPT_GRACE").ok().and_then(|text| text.parse().ok());
@@ -104,27 +107,28 @@ impl Interrupts {
 
     /// Until the cell has ended: compilers are stopped, one cell may call several; a cell that
     /// runs is asked again and again, its training may not have begun at the first time. Whatever
-    /// it waits for, in the end its process goes.
+    /// it waits for if it does neither, in the end its process goes.
     fn stop(&self, cell: u64) {
-        let (mut until, mut ran) = (Instant::now() + grace(), false);
+        let mut until = Instant::now() + QUIET;
+        let mut ran = false;
         loop {
             let mut state = self.state();
             // After a kill, evcxr starts the process again within the same cell.
             if !state.working || state.cell != cell || state.done.killed {
                 return;
             }
-            if state.runs && !std::mem::replace(&mut ran, true) {
-                until = Instant::now() + grace();
+            if state.runs {
+                if !std::mem::replace(&mut ran, true) {
+                    until = Instant::now() + grace();
+                }
+                state.signal(libc::SIGINT);
+            } else if stop_compilers(state.process_id()) {
+                until = Instant::now() + QUIET;
             }
             if Instant::now() > until {
                 state.done.killed = true;
                 state.kill();
                 return;
-            }
-            if state.runs {
-                state.signal(libc::SIGINT);
-            } else {
-                stop_compilers(state.process_id());
             }
             drop(state);
             std::thread::sleep(ASK_EVERY);
@@ -161,12 +165,15 @@ impl State {
 }
 
 /// Kills everything this process started, except the process of the cells and what that started.
-fn stop_compilers(keep: Option<i32>) {
+/// True if there was something.
+fn stop_compilers(keep: Option<i32>) -> bool {
     let own = std::process::id().cast_signed();
-    for id in descendants(&parents(), own, keep) {
+    let found = descendants(&parents(), own, keep);
+    for id in &found {
         // SAFETY: a signal to our own descendants.
-        unsafe { libc::kill(id, libc::SIGKILL) };
+        unsafe { libc::kill(*id, libc::SIGKILL) };
     }
+    !found.is_empty()
 }
 
 /// Every process with its parent. Elsewhere than on Linux there is no such table: compilers then
