@@ -232,7 +232,7 @@ fn defaults_and_history(kernel: &mut Client) {
         ("execute_request", json!({ "silent": false })),
         ("complete_request", json!({ "code": 5 })),
         ("history_request", json!({ "hist_access_type": "all" })),
-        ("is_complete_request", json!({})),
+        ("inspect_request", json!({})),
     ] {
         let heard = kernel.tell(kind, content.clone());
         assert_eq!(heard.len(), 2, "busy and idle: {heard:?}");
