@@ -51,11 +51,30 @@ fn sweep(base: &Path) {
             continue;
         }
         // Without that file it is no folder of this kind, or not finished yet.
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        let Some(lock) = open_lock(&entry.path().join(LOCK)) else { continue };
         if lock.try_lock().is_ok() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Only a file of that folder itself: opening anything else may wait for ever (a FIFO for someone
+/// to write into it) or do something.
+fn open_lock(path: &Path) -> Option<File> {
+    let is_file = |about: std::fs::Metadata| about.is_file();
+    if !path.symlink_metadata().is_ok_and(is_file) {
+        return None;
+    }
+    let mut options = File::options();
+    options.read(true);
+    // What has changed since that look is not waited for either.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        libc::O_NONBLOCK | libc::O_NOFOLLOW,
+    );
+    let file = options.open(path).ok()?;
+    file.metadata().is_ok_and(is_file).then_some(file)
 }
 
 /// Others may put anything into a shared folder.
@@ -88,5 +107,29 @@ mod tests {
         let path = next.path().to_owned();
         drop(next);
         assert!(!path.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_never_opened() {
+        let base = tempfile::tempdir().expect("temp");
+        for name in ["epsilab-fifo", "epsilab-link"] {
+            std::fs::create_dir(base.path().join(name)).expect("made");
+        }
+        let fifo = base.path().join("epsilab-fifo").join(LOCK);
+        let name = std::ffi::CString::new(fifo.as_os_str().as_encoded_bytes()).expect("no zero");
+        // SAFETY: the name ends in a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let link = base.path().join("epsilab-link").join(LOCK);
+        std::os::unix::fs::symlink(&fifo, link).expect("linked");
+        let (done, swept) = std::sync::mpsc::channel();
+        let folder = base.path().to_owned();
+        std::thread::spawn(move || {
+            sweep(&folder);
+            let _ = done.send(());
+        });
+        let swept = swept.recv_timeout(std::time::Duration::from_secs(10));
+        assert!(swept.is_ok(), "it waits for someone to write into the FIFO");
+        assert!(fifo.symlink_metadata().is_ok(), "what is not ours stays");
     }
 }

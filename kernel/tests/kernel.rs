@@ -44,6 +44,7 @@ fn one_session_from_start_to_shutdown() {
     printed_text_arrives(&mut kernel);
     figures_are_updated(&mut kernel);
     questions_about_code(&mut kernel);
+    defaults_and_history(&mut kernel);
     wrong_keys_are_ignored(&mut kernel);
     errors_abort_the_queue(&mut kernel);
 
@@ -153,11 +154,6 @@ fn printed_text_arrives(kernel: &mut Client) {
     assert_eq!(ran.stream("stderr"), "err");
     let ran = kernel.run_ok("std::io::stdout().write_all(b\"\\xff\\n\").unwrap();");
     assert_eq!(ran.stream("stdout"), "\u{fffd}\n");
-    // A cell whose value is nothing still shows what evcxr's own markers enclose.
-    let ran =
-        kernel.run_ok("println!(\"EVCXR_BEGIN_CONTENT text/html\\n<b>x</b>\\nEVCXR_END_CONTENT\")");
-    let results: Vec<_> = ran.of("execute_result").map(|content| &content["data"]).collect();
-    assert_eq!(results, [&json!({ "text/html": "<b>x</b>" })]);
     let ran = kernel.run_ok("std::io::stderr().write_all(b\"a\\xffb\\n\").unwrap();");
     assert_eq!(ran.stream("stderr"), "a\u{fffd}b\n");
     assert_eq!(kernel.run_ok("eprintln!(\"still heard\");").stream("stderr"), "still heard\n");
@@ -200,11 +196,6 @@ fn questions_about_code(kernel: &mut Client) {
         let reply = kernel.ask("is_complete_request", json!({ "code": code }));
         assert_eq!(reply["status"], status, "{code}");
     }
-    let reply = kernel.ask(
-        "history_request",
-        json!({ "output": false, "raw": true, "hist_access_type": "tail", "n": 1 }),
-    );
-    assert_eq!(reply["history"], json!([]));
     assert_eq!(kernel.ask("comm_info_request", json!({}))["comms"], json!({}));
     // What the kernel does not know is declined, so that nobody waits.
     let comm = json!({ "comm_id": "c1", "target_name": "widget", "data": {} });
@@ -212,6 +203,43 @@ fn questions_about_code(kernel: &mut Client) {
     let closed = heard.iter().find(|(kind, _)| kind == "comm_close").expect("closed");
     assert_eq!(closed.1["comm_id"], "c1");
     assert_eq!(kernel.tell("debug_request", json!({})).len(), 2, "busy and idle");
+}
+
+fn defaults_and_history(kernel: &mut Client) {
+    let count = kernel.run_ok("6 * 7").reply["execution_count"].as_u64().expect("a count");
+    // Only what has no default.
+    let reply = kernel.ask("execute_request", json!({ "code": "kept.len()" }));
+    assert_eq!((&reply["status"], &reply["execution_count"]), (&json!("ok"), &json!(count + 1)));
+    let reply = kernel.ask("history_request", json!({ "hist_access_type": "tail" }));
+    let all = reply["history"].as_array().expect("a list").len();
+    assert_eq!(u64::try_from(all).expect("few"), count + 1);
+    let tail = json!({ "hist_access_type": "tail", "n": 2, "raw": true, "output": true });
+    let reply = kernel.ask("history_request", tail);
+    let expected = json!([[1, count, ["6 * 7", "42"]], [1, count + 1, ["kept.len()", "5"]]]);
+    assert_eq!(reply["history"], expected);
+    let range = json!({ "hist_access_type": "range", "session": 0, "start": count, "raw": true });
+    let reply = kernel.ask("history_request", range);
+    assert_eq!(reply["history"][0], json!([1, count, "6 * 7"]));
+    let search =
+        json!({ "hist_access_type": "search", "pattern": "6 ?*7", "n": 9, "unique": true });
+    let reply = kernel.ask("history_request", search);
+    assert_eq!(reply["history"], json!([[1, count, "6 * 7"]]));
+    let reply = kernel.ask("complete_request", json!({ "code": "kept.to_upp", "cursor_pos": -1 }));
+    assert!(reply["matches"].to_string().contains("to_uppercase"), "{reply}");
+
+    // What can't be read is an error, and nobody waits for it.
+    for (kind, content) in [
+        ("execute_request", json!({ "silent": false })),
+        ("complete_request", json!({ "code": 5 })),
+        ("history_request", json!({ "hist_access_type": "all" })),
+        ("inspect_request", json!({})),
+    ] {
+        let heard = kernel.tell(kind, content.clone());
+        assert_eq!(heard.len(), 2, "busy and idle: {heard:?}");
+        let reply = kernel.ask(kind, content);
+        assert_eq!(reply["status"], "error", "{kind}: {reply}");
+        assert!(reply["evalue"].as_str().is_some_and(|text| text.contains(kind)), "{reply}");
+    }
 }
 
 fn wrong_keys_are_ignored(kernel: &mut Client) {
@@ -316,6 +344,7 @@ fn interrupts_stop_politely_then_by_force() {
     let (name, value, story) = ran.error();
     assert!(name == "Crash" && value.contains("lost"), "{name}: {value}");
     // In the error, or above it if the process took its time to end: never lost.
+    assert_eq!(ran.stream("stdout"), "last words\n");
     let seen = story + &ran.stream("stderr");
     assert_eq!(seen.matches("why").count(), 1, "{seen}");
     let said = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");

@@ -2,6 +2,7 @@
 //! and attributes pass, scripts and anything that loads or links elsewhere does not, and every
 //! element is closed, so that an output can't leave its box.
 
+use super::css;
 use super::escape::escape_into;
 
 /// Elements whose content goes with them.
@@ -228,7 +229,14 @@ impl Cleaner<'_> {
                 v if element == "img" && is_data_image(v) => v.to_owned(),
                 _ => return,
             },
+            "style" => match css::clean(value, self.prefix) {
+                Some(style) => style,
+                None => return,
+            },
             n if svg && n.starts_with("xmlns") => return,
+            // On a part of a figure the figure's edge cuts off what these move out of it.
+            "transform" | "transform-origin" if element == "svg" => return,
+            "overflow" | "filter" if svg => return,
             n if svg || ATTRIBUTES.contains(&n) || n.starts_with("aria-") => {
                 match self.harmless(value) {
                     Some(value) => value,
@@ -258,7 +266,7 @@ impl Cleaner<'_> {
         (element == "a" && is_safe_link(value)).then(|| value.to_owned())
     }
 
-    /// A style or paint: references to the figure's own parts only.
+    /// An attribute or paint: references to the figure's own parts only.
     fn harmless(&self, value: &str) -> Option<String> {
         let lower = value.to_ascii_lowercase();
         if ["javascript:", "expression(", "@import", "\\", "image-set(", "src("]
@@ -460,6 +468,7 @@ mod tests {
             "<link rel=stylesheet href=https://example.org/x>",
             "<div \"onclick=alert(1)>",
             "<a/onclick=alert(1) href=#>x</a>",
+            "<rect style=\"fill:url(https://example.org/x)\">",
         ] {
             let safe = clean(hostile, "").to_ascii_lowercase();
             for bad in ["alert", "example.org", "<script", "<iframe", "<style", "onclick=", "<form"]
@@ -467,6 +476,32 @@ mod tests {
                 assert!(!safe.contains(bad), "{hostile} -> {safe}");
             }
         }
+    }
+
+    #[test]
+    fn an_output_stays_in_its_box() {
+        for hostile in [
+            "<div style=\"position:fixed;inset:0;z-index:9\">x</div>",
+            "<p STYLE='position&#58;fixed'>x</p>",
+            "<p style=\"color:red;pos&#105;tion:fixed;top:0\">x</p>",
+            "<p style=\"color:red\" style=\"position:fixed\">x</p>",
+            "<p style=\"color:red\" STYLE=\"position:fixed\">x</p>",
+            "<svg style=\"position:fixed;overflow:visible\"><g/></svg>",
+            "<svg overflow=\"visible\"><g/></svg>",
+            "<svg transform=\"translate(-900)\"><g/></svg>",
+            "<svg><svg overflow=visible style=overflow:visible></svg></svg>",
+            "<svg><g filter=\"url(#f)\" style=\"transform:scale(99)\"/></svg>",
+            "<td style=\"margin:-99px\">x</td>",
+        ] {
+            let safe = clean(hostile, "").to_ascii_lowercase();
+            for bad in
+                ["fixed", "inset", "z-index", "top:", "overflow", "transform", "filter", "99"]
+            {
+                assert!(!safe.contains(bad), "{hostile} -> {safe}");
+            }
+        }
+        let moved = "<svg><g transform=\"translate(9)\"></g></svg>";
+        assert_eq!(clean(moved, ""), moved);
     }
 
     #[test]

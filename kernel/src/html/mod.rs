@@ -2,6 +2,7 @@
 
 mod ansi;
 mod clean;
+mod css;
 mod escape;
 mod markdown;
 mod math;

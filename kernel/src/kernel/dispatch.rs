@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use epsilab::{Error, Result};
-use jupyter_protocol::{ConnectionInfo, JupyterMessage, JupyterMessageContent as Content};
+use epsilab::Error;
+use jupyter_protocol::{ConnectionInfo, JupyterMessage};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::cell::CurrentCell;
 use super::evaluator::{Evaluator, Job};
+use super::history::History;
 use super::interrupt::Interrupts;
+use super::requests::Request;
 use super::session::Session;
-use super::wire::{self, Channel, Wire};
+use super::wire::{self, Channel, Incoming, Wire};
 use super::{complete, display, is_complete};
 use crate::prebuilt::rust_release;
 
@@ -20,14 +22,16 @@ use crate::prebuilt::rust_release;
 ///
 /// # Errors
 /// A port is busy, or the system refuses sockets.
-pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> Result<()> {
+pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Result<()> {
     let (wire, mut requests) = wire::bind(info).await?;
     wire.status(None, "starting");
     let current = CurrentCell::new(wire.clone());
     display::listen(&session.display_socket(), current.clone())?;
     let interrupts = Interrupts::default();
-    let evaluator = Evaluator::start(session, wire.clone(), current.clone(), interrupts.clone());
-    let kernel = Kernel { wire, current, evaluator, interrupts };
+    let history = History::default();
+    let shared = (current.clone(), interrupts.clone(), history.clone());
+    let evaluator = Evaluator::start(session, wire.clone(), shared);
+    let kernel = Kernel { wire, current, evaluator, interrupts, history };
 
     let os = |e: std::io::Error| Error::io("listening to signals", &e);
     let mut terminate = signal(SignalKind::terminate()).map_err(os)?;
@@ -40,16 +44,11 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> Result<()> {
         // sockets hand over whole messages, so nothing is lost here.
         tokio::select! {
             message = wire::next_request("shell", &mut requests.shell) => match message {
-                // Old clients ask for the end on this socket.
-                Some(message) if matches!(message.content, Content::ShutdownRequest(_)) => {
-                    kernel.shut_down(Channel::Shell, &message).await;
-                    break;
-                }
-                Some(message) => kernel.shell(message),
+                Some(incoming) => if kernel.shell(incoming).await { break },
                 None => break,
             },
             message = wire::next_request("control", &mut requests.control) => match message {
-                Some(message) => if kernel.control(message).await { break },
+                Some(incoming) => if kernel.control(incoming).await { break },
                 None => break,
             },
             _ = terminate.recv() => break,
@@ -71,100 +70,110 @@ struct Kernel {
     current: CurrentCell,
     evaluator: Evaluator,
     interrupts: Interrupts,
+    history: History,
 }
 
 impl Kernel {
-    fn shell(&self, message: JupyterMessage) {
-        let message = Arc::new(message);
-        let reply = match &message.content {
-            Content::ExecuteRequest(request) => {
+    /// True if the kernel should end.
+    async fn shell(&self, Incoming { message, request }: Incoming) -> bool {
+        let reply = match request {
+            Ok(Request::Execute(request)) => {
                 if !request.silent {
                     self.current.set_first(&message);
                 }
-                self.evaluator.give(Job::Execute {
-                    message: message.clone(),
-                    request: request.clone(),
-                    presses: self.interrupts.presses(),
-                });
-                return;
+                let presses = self.interrupts.presses();
+                self.evaluator.give(Job::Execute { message, request, presses });
+                return false;
             }
-            Content::CompleteRequest(request) => {
+            Ok(Request::Complete(place)) => {
                 if !self.evaluator.is_busy() {
                     self.wire.status(Some(&message), "busy");
-                    self.evaluator.give(Job::Complete {
-                        message: message.clone(),
-                        code: request.code.clone(),
-                        cursor: request.cursor_pos,
-                    });
-                    return;
+                    self.evaluator.give(Job::Complete { message, place });
+                    return false;
                 }
-                ("complete_reply", complete::nothing_to_complete(request.cursor_pos))
+                ("complete_reply", complete::nothing_to_complete(place.cursor()))
             }
-            Content::InspectRequest(request) => {
+            Ok(Request::Inspect(place)) => {
                 if !self.evaluator.is_busy() {
                     self.wire.status(Some(&message), "busy");
-                    self.evaluator.give(Job::Inspect {
-                        message: message.clone(),
-                        code: request.code.clone(),
-                        cursor: request.cursor_pos,
-                    });
-                    return;
+                    self.evaluator.give(Job::Inspect { message, place });
+                    return false;
                 }
                 ("inspect_reply", complete::nothing_to_inspect())
             }
-            Content::IsCompleteRequest(request) => {
-                let answer = is_complete::answer(&request.code);
+            Ok(Request::IsComplete { code }) => {
+                let answer = is_complete::answer(&code);
                 let indent = if answer.status() == "incomplete" { "    " } else { "" };
                 ("is_complete_reply", json!({ "status": answer.status(), "indent": indent }))
             }
-            Content::HistoryRequest(_) => {
-                ("history_reply", json!({ "status": "ok", "history": [] }))
+            Ok(Request::History(query)) => {
+                let history = self.history.answer(&query);
+                ("history_reply", json!({ "status": "ok", "history": history }))
             }
-            Content::CommInfoRequest(_) => {
-                ("comm_info_reply", json!({ "status": "ok", "comms": {} }))
+            Ok(Request::CommInfo) => ("comm_info_reply", json!({ "status": "ok", "comms": {} })),
+            Ok(Request::KernelInfo) => ("kernel_info_reply", kernel_info()),
+            // Old clients ask for the end on this socket.
+            Ok(Request::Shutdown { restart }) => {
+                self.shut_down(Channel::Shell, &message, restart).await;
+                return true;
             }
-            Content::KernelInfoRequest(_) => ("kernel_info_reply", kernel_info()),
-            _ => {
-                self.decline(&message);
-                return;
+            other => {
+                self.decline(Channel::Shell, &message, other);
+                return false;
             }
         };
         self.answer(Channel::Shell, &message, reply.0, reply.1);
+        false
     }
 
     /// True if the kernel should end.
-    async fn control(&self, message: JupyterMessage) -> bool {
-        match &message.content {
-            Content::KernelInfoRequest(_) => {
+    async fn control(&self, Incoming { message, request }: Incoming) -> bool {
+        match request {
+            Ok(Request::KernelInfo) => {
                 self.answer(Channel::Control, &message, "kernel_info_reply", kernel_info());
             }
-            Content::InterruptRequest(_) => {
+            Ok(Request::Interrupt) => {
                 self.interrupts.press();
                 let ok = json!({ "status": "ok" });
                 self.answer(Channel::Control, &message, "interrupt_reply", ok);
             }
-            Content::ShutdownRequest(_) => {
-                self.shut_down(Channel::Control, &message).await;
+            Ok(Request::Shutdown { restart }) => {
+                self.shut_down(Channel::Control, &message, restart).await;
                 return true;
             }
-            _ => self.decline(&message),
+            other => self.decline(Channel::Control, &message, other),
         }
         false
     }
 
-    /// Something this kernel does not know: nobody must wait for it.
-    fn decline(&self, message: &JupyterMessage) {
+    /// Something that this kernel does not know or can't read: nobody must wait for it.
+    fn decline(
+        &self,
+        channel: Channel,
+        message: &JupyterMessage,
+        request: Result<Request, String>,
+    ) {
+        let kind = &message.header.msg_type;
         self.wire.status(Some(message), "busy");
-        if let Content::CommOpen(comm) = &message.content {
-            let content = json!({ "comm_id": comm.comm_id, "data": {} });
-            self.wire.publish(Some(message), "comm_close", content);
+        match request {
+            Ok(Request::CommOpen { id }) => {
+                let content = json!({ "comm_id": id, "data": {} });
+                self.wire.publish(Some(message), "comm_close", content);
+            }
+            Ok(_) => {}
+            Err(why) => {
+                eprintln!("epsilab kernel: the {kind} can't be read: {why}");
+                if let Some(asked) = kind.strip_suffix("_request") {
+                    let content = unreadable(kind, &why);
+                    self.wire.reply(channel, message, &format!("{asked}_reply"), content);
+                }
+            }
         }
         self.wire.status(Some(message), "idle");
     }
 
-    async fn shut_down(&self, channel: Channel, message: &JupyterMessage) {
-        let Content::ShutdownRequest(request) = &message.content else { return };
-        let content = json!({ "status": "ok", "restart": request.restart });
+    async fn shut_down(&self, channel: Channel, message: &JupyterMessage, restart: bool) {
+        let content = json!({ "status": "ok", "restart": restart });
         self.wire.publish(Some(message), "shutdown_reply", content.clone());
         self.answer(channel, message, "shutdown_reply", content);
         // The sockets need a moment to send it.
@@ -176,6 +185,17 @@ impl Kernel {
         self.wire.reply(channel, message, kind, content);
         self.wire.status(Some(message), "idle");
     }
+}
+
+/// The content of a reply to a request that can't be read.
+fn unreadable(kind: &str, why: &str) -> Value {
+    let value = format!("the {kind} can't be read: {why}");
+    json!({
+        "status": "error", "ename": "RequestError", "evalue": value,
+        "traceback": [value, "what to do: mend the client; the protocol is version 5.3"],
+        // Some clients insist on it.
+        "history": [],
+    })
 }
 
 fn kernel_info() -> Value {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::crash;
 use super::output::{Ended, is_panic_header};
 
 /// The content of an `error` message.
@@ -81,20 +82,7 @@ impl Failure {
     pub fn of_evcxr(error: &evcxr::Error, code: &str, count: u64, ended: &Ended) -> Self {
         match error {
             evcxr::Error::CompilationErrors(errors) => compile_errors(errors, code, count),
-            evcxr::Error::SubprocessTerminated(how) => {
-                let how = how.lines().last().unwrap_or_default();
-                let how = how.strip_prefix("Subprocess terminated with status: ").unwrap_or(how);
-                let mut failure = Self::new(
-                    "Crash",
-                    &format!("the process of the cells ended ({how}): all variables are lost"),
-                );
-                failure.traceback.extend(ended.text.iter().cloned());
-                failure.traceback.push(
-                    "Imports and functions are kept. Run the cells that make variables again."
-                        .into(),
-                );
-                failure
-            }
+            evcxr::Error::SubprocessTerminated(how) => crash::failure(how, ended),
             other => Self::new("CompileError", &other.to_string()),
         }
     }

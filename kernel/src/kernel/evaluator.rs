@@ -1,19 +1,24 @@
 //! The thread that owns evcxr: starts it, warms it up, and runs one cell after the other.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use evcxr::{CommandContext, EvalContext};
-use jupyter_protocol::{ExecuteRequest, JupyterMessage};
-use serde_json::json;
+use jupyter_protocol::JupyterMessage;
+use serde_json::{Value, json};
 
 use super::cell::CurrentCell;
 use super::complete;
+use super::content::Shown;
 use super::errors::Failure;
+use super::history::History;
 use super::interrupt::{Interrupted, Interrupts};
+use super::is_complete;
 use super::output::{Ended, Output};
+use super::requests::{Execute, Place};
 use super::session::Session;
 use super::wire::{Channel, Wire};
 use crate::prebuilt::{self, Lab};
@@ -21,11 +26,11 @@ use crate::prebuilt::{self, Lab};
 /// Work for the thread, in the order in which it came.
 pub enum Job {
     /// Run a cell. `presses`: how often interrupt was pressed when it came.
-    Execute { message: Arc<JupyterMessage>, request: ExecuteRequest, presses: u64 },
+    Execute { message: Arc<JupyterMessage>, request: Execute, presses: u64 },
     /// What could follow at the cursor?
-    Complete { message: Arc<JupyterMessage>, code: String, cursor: usize },
+    Complete { message: Arc<JupyterMessage>, place: Place },
     /// What is it at the cursor?
-    Inspect { message: Arc<JupyterMessage>, code: String, cursor: usize },
+    Inspect { message: Arc<JupyterMessage>, place: Place },
 }
 
 /// What the rest of the kernel has of the thread.
@@ -41,8 +46,7 @@ impl Evaluator {
     pub fn start(
         session: Arc<Session>,
         wire: Wire,
-        current: CurrentCell,
-        interrupts: Interrupts,
+        (current, interrupts, history): (CurrentCell, Interrupts, History),
     ) -> Self {
         let (jobs, queue) = channel();
         let open = Arc::new(AtomicUsize::new(1));
@@ -51,6 +55,7 @@ impl Evaluator {
             wire,
             current,
             interrupts,
+            history,
             open: open.clone(),
             queue,
             called_off: Vec::new(),
@@ -88,6 +93,7 @@ struct Worker {
     wire: Wire,
     current: CurrentCell,
     interrupts: Interrupts,
+    history: History,
     open: Arc<AtomicUsize>,
     queue: Receiver<Job>,
     /// Waited when a cell failed.
@@ -111,7 +117,7 @@ impl Worker {
     }
 
     /// Answers a cell. Who asks something upon the answer finds the kernel free.
-    fn answer(&self, message: &JupyterMessage, content: serde_json::Value) {
+    fn answer(&self, message: &JupyterMessage, content: Value) {
         self.open.fetch_sub(1, Ordering::SeqCst);
         self.wire.reply(Channel::Shell, message, "execute_reply", content);
     }
@@ -142,13 +148,19 @@ impl Worker {
         let started = EvalContext::with_subprocess_command(process);
         let _ = std::env::set_current_dir(self.session.home());
         let (context, outputs) = started.map_err(|e| format!("evcxr could not be started: {e}"))?;
-        let output = Output::start(outputs, self.current.clone(), self.interrupts.clone());
+        let markers = self.session.markers().clone();
+        let output = Output::start(outputs, self.current.clone(), self.interrupts.clone(), markers);
         let mut context = CommandContext::with_eval_context(context);
         self.interrupts.watch(context.process_handle());
         context
             .execute(&format!("{}\n{WARM_UP}", dependency(&lab)))
             .map_err(|e| warm_up_failed(&e, &output))?;
-        output.finish(true, false);
+        if output.finish(true, false).shown.is_empty() {
+            return Err("cells are not compiled by way of this program, so that what they print \
+                        can't be told from what they show\n  what to do: use the cargo of the \
+                        toolchain that built the lab; `cargo lab doctor` says which"
+                .into());
+        }
         // Loads the sources into rust-analyzer; the first `let` of the user finds them there.
         let _ = context.completions(WARM_UP_TYPES, WARM_UP_TYPES.len());
         Ok(Engine { context, output, lab })
@@ -161,20 +173,20 @@ impl Worker {
                 self.execute(&message, &request, presses);
                 self.wire.status(Some(&message), "idle");
             }
-            Job::Complete { message, code, cursor } => {
+            Job::Complete { message, place } => {
+                let (code, cursor) = (&place.code, place.cursor());
                 let content = match &mut self.engine {
-                    Ok(engine) => {
-                        guarded(|| complete::complete(&mut engine.context, &code, cursor))
-                    }
+                    Ok(engine) => guarded(|| complete::complete(&mut engine.context, code, cursor)),
                     Err(_) => None,
                 };
                 let content = content.unwrap_or_else(|| complete::nothing_to_complete(cursor));
                 self.wire.reply(Channel::Shell, &message, "complete_reply", content);
                 self.wire.status(Some(&message), "idle");
             }
-            Job::Inspect { message, code, cursor } => {
+            Job::Inspect { message, place } => {
+                let (code, cursor) = (&place.code, place.cursor());
                 let content = match &mut self.engine {
-                    Ok(engine) => guarded(|| complete::inspect(&mut engine.context, &code, cursor)),
+                    Ok(engine) => guarded(|| complete::inspect(&mut engine.context, code, cursor)),
                     Err(_) => None,
                 };
                 let content = content.unwrap_or_else(complete::nothing_to_inspect);
@@ -196,12 +208,14 @@ impl Worker {
     }
 
     /// Runs one cell and answers.
-    fn execute(&mut self, message: &Arc<JupyterMessage>, request: &ExecuteRequest, presses: u64) {
+    fn execute(&mut self, message: &Arc<JupyterMessage>, request: &Execute, presses: u64) {
         let loud = !request.silent;
-        if loud && request.store_history {
-            self.count += 1;
-        }
+        let kept = loud && request.store_history;
+        self.count += u64::from(kept);
         let count = self.count;
+        if kept {
+            self.history.add(count, &request.code);
+        }
         self.current.set(loud.then(|| message.clone()));
         self.current
             .publish("execute_input", json!({ "code": request.code, "execution_count": count }));
@@ -222,6 +236,9 @@ impl Worker {
                         "execute_result",
                         json!({ "execution_count": count, "data": shown, "metadata": {} }),
                     );
+                    if kept && let Some(text) = shown.get("text/plain").and_then(Value::as_str) {
+                        self.history.set_output(count, text);
+                    }
                 }
                 json!({
                     "status": "ok", "execution_count": count,
@@ -239,10 +256,7 @@ impl Worker {
         self.answer(message, content);
     }
 
-    fn evaluate(
-        &mut self,
-        code: &str,
-    ) -> Result<serde_json::Map<String, serde_json::Value>, Failure> {
+    fn evaluate(&mut self, code: &str) -> Result<serde_json::Map<String, Value>, Failure> {
         if let Some(failure) = refused(code) {
             return Err(failure);
         }
@@ -253,11 +267,15 @@ impl Worker {
         let count = self.count;
         let engine = self.engine.as_mut().map_err(|failure| failure.clone())?;
         self.interrupts.begin();
+        engine.output.begin(code.contains(".evcxr_display("));
         let result = catch_unwind(AssertUnwindSafe(|| engine.context.execute(code)));
         let interrupted = self.interrupts.end();
         let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
         let ended = engine.output.finish(ran, crashed);
+        if ran && code.contains("stdin()") {
+            self.current.print("stderr", NO_INPUT);
+        }
         if code.lines().any(|line| line.trim() == ":clear") {
             // The lab is forgotten with everything else; the process still has this one loaded.
             let again = format!("{}\n{WARM_UP}", dependency(&engine.lab));
@@ -269,7 +287,7 @@ impl Worker {
                 self.upsets = 0;
                 match Failure::of_ended(&ended) {
                     Some(failure) => Err(failure),
-                    None => Ok(shown(outputs)),
+                    None => Ok(shown(outputs.content_by_mime_type, ended.shown)),
                 }
             }
             Ok(Err(error)) => {
@@ -324,8 +342,17 @@ fn guarded<T>(ask: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(ask)).ok()
 }
 
-/// Commands of evcxr that would break the kernel.
+/// What evcxr would take, to the user's harm.
 fn refused(code: &str) -> Option<Failure> {
+    if let Some(line) = is_complete::open_comment(code) {
+        return Some(Failure::new(
+            "CompileError",
+            &format!(
+                "the comment that begins in line {line} is never closed, so the code after it \
+                 would not be run\nwhat to do: close it by `*/`"
+            ),
+        ));
+    }
     let command = code.lines().map(str::trim).find(|line| {
         *line == ":quit" || line.starts_with(":toolchain ") || *line == ":allow_static_linking 0"
     })?;
@@ -336,16 +363,21 @@ fn refused(code: &str) -> Option<Failure> {
     Some(Failure::new("CompileError", &format!("{command} is not for this kernel: {why}")))
 }
 
-fn shown(outputs: evcxr::EvalOutputs) -> serde_json::Map<String, serde_json::Value> {
+/// Said to a cell that ran and reads what nobody can type.
+const NO_INPUT: &str = "cells can't read input: standard input is at its end, and `read_line` \
+                        gives 0 bytes; put the value into a variable, or read a file\n";
+
+/// What evcxr's commands say, and what values displayed.
+fn shown(of_commands: HashMap<String, String>, of_values: Shown) -> serde_json::Map<String, Value> {
     let rich = |kind: &str, text: String| match kind.contains("json") {
         true => serde_json::from_str(&text).unwrap_or(text.into()),
         false => text.into(),
     };
     // A cell that ends in `println!(…)` has the value `()`: that is no result to show.
     let nothing = |kind: &str, text: &str| kind == "text/plain" && text == "()";
-    outputs
-        .content_by_mime_type
+    of_commands
         .into_iter()
+        .chain(of_values)
         .filter(|(kind, text)| !nothing(kind, text))
         .map(|(kind, text)| {
             let value = rich(&kind, text);
@@ -362,7 +394,7 @@ fn told(
     interrupted: Interrupted,
 ) -> Failure {
     let crashed = matches!(error, evcxr::Error::SubprocessTerminated(_));
-    if interrupted.killed && crashed {
+    if interrupted.killed {
         return Failure::new(
             "Interrupted",
             "the cell did not stop by itself, so its process was ended: all variables are lost.\n\

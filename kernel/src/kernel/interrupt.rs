@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
+/// A cell that neither runs nor is compiled for so long waits for something that never comes.
+const QUIET: Duration = Duration::from_secs(60);
+
 /// How long a cell has to stop by itself; the environment variable is for tests.
 fn grace() -> Duration {
     let given = std::env::var("EPSILAB_INTERRUPT_GRACE").ok().and_then(|text| text.parse().ok());
@@ -33,6 +36,8 @@ struct State {
     done: Interrupted,
     presses: u64,
     process: Option<Arc<Mutex<Child>>>,
+    /// The process of the cells, as far as is known.
+    id: Option<i32>,
 }
 
 /// Shared by the thread that runs cells and the one that hears the interrupts.
@@ -48,7 +53,9 @@ impl Interrupts {
 
     /// The process of the cells; the handle stays valid when evcxr starts it again.
     pub fn watch(&self, process: Arc<Mutex<Child>>) {
-        self.state().process = Some(process);
+        let mut state = self.state();
+        state.process = Some(process);
+        state.id = None;
     }
 
     /// How often was pressed so far. Cells that were queued before a press are not run after it.
@@ -61,6 +68,7 @@ impl Interrupts {
         let mut state = self.state();
         state.cell += 1;
         state.done = Interrupted::default();
+        state.process_id();
         (state.working, state.runs) = (true, false);
     }
 
@@ -98,9 +106,11 @@ impl Interrupts {
     }
 
     /// Until the cell has ended: compilers are stopped, one cell may call several; a cell that
-    /// runs is asked again and again, its training may not have begun at the first time.
+    /// runs is asked again and again, its training may not have begun at the first time. Whatever
+    /// it waits for if it does neither, in the end its process goes.
     fn stop(&self, cell: u64) {
-        let mut until = None;
+        let mut until = Instant::now() + QUIET;
+        let mut ran = false;
         loop {
             let mut state = self.state();
             // After a kill, evcxr starts the process again within the same cell.
@@ -108,14 +118,17 @@ impl Interrupts {
                 return;
             }
             if state.runs {
-                if Instant::now() > *until.get_or_insert_with(|| Instant::now() + grace()) {
-                    state.done.killed = true;
-                    state.kill();
-                    return;
+                if !std::mem::replace(&mut ran, true) {
+                    until = Instant::now() + grace();
                 }
                 state.signal(libc::SIGINT);
-            } else {
-                stop_compilers(state.process_id());
+            } else if stop_compilers(state.process_id()) {
+                until = Instant::now() + QUIET;
+            }
+            if Instant::now() > until {
+                state.done.killed = true;
+                state.kill();
+                return;
             }
             drop(state);
             std::thread::sleep(ASK_EVERY);
@@ -129,32 +142,38 @@ impl Interrupts {
 }
 
 impl State {
-    fn kill(&self) {
+    fn kill(&mut self) {
         stop_compilers(self.process_id());
         self.signal(libc::SIGKILL);
     }
 
-    fn signal(&self, signal: i32) {
+    fn signal(&mut self, signal: i32) {
         if let Some(id) = self.process_id() {
             // SAFETY: a signal to our own child.
             unsafe { libc::kill(id, signal) };
         }
     }
 
-    fn process_id(&self) -> Option<i32> {
-        // evcxr holds the lock while it waits for a process that is about to end.
-        let process = self.process.as_ref()?.try_lock().ok()?;
-        i32::try_from(process.id()).ok()
+    fn process_id(&mut self) -> Option<i32> {
+        // evcxr holds the lock while it waits for the process to end, for ever if need be: then it
+        // is still the one that is known.
+        if let Some(Ok(process)) = self.process.as_ref().map(|process| process.try_lock()) {
+            self.id = i32::try_from(process.id()).ok();
+        }
+        self.id
     }
 }
 
 /// Kills everything this process started, except the process of the cells and what that started.
-fn stop_compilers(keep: Option<i32>) {
+/// True if there was something.
+fn stop_compilers(keep: Option<i32>) -> bool {
     let own = std::process::id().cast_signed();
-    for id in descendants(&parents(), own, keep) {
+    let found = descendants(&parents(), own, keep);
+    for id in &found {
         // SAFETY: a signal to our own descendants.
-        unsafe { libc::kill(id, libc::SIGKILL) };
+        unsafe { libc::kill(*id, libc::SIGKILL) };
     }
+    !found.is_empty()
 }
 
 /// Every process with its parent. Elsewhere than on Linux there is no such table: compilers then
@@ -199,6 +218,21 @@ mod tests {
         let mut found = descendants(&parents, 10, Some(40));
         found.sort();
         assert_eq!(found, [20, 30]);
+    }
+
+    #[test]
+    fn the_process_is_known_also_while_evcxr_waits_for_it() {
+        let child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
+        let id = i32::try_from(child.id()).expect("an id");
+        let process = Arc::new(Mutex::new(child));
+        let interrupts = Interrupts::default();
+        interrupts.watch(process.clone());
+        interrupts.begin();
+        let mut held = process.lock().expect("free");
+        interrupts.kill();
+        let ended = held.wait().expect("waited");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGKILL));
+        assert_eq!(interrupts.state().process_id(), Some(id));
     }
 
     #[test]

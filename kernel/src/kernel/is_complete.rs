@@ -32,11 +32,8 @@ pub fn answer(code: &str) -> Answer {
     let mut open = Vec::new();
     let mut last = ' ';
     let mut before_last = ' ';
-    let mut spaced = true;
-    let mut at = 0;
-    while at < chars.len() {
-        let rest = &chars[at..];
-        let next = match read(rest, if spaced { ' ' } else { last }) {
+    for (at, token) in tokens(&chars) {
+        let length = match token {
             Token::Open(c) => {
                 open.push(c);
                 1
@@ -47,21 +44,15 @@ pub fn answer(code: &str) -> Answer {
                 }
                 1
             }
-            Token::Space(n) => {
-                at += n;
-                spaced = true;
-                continue;
-            }
+            Token::Space(_) => continue,
             Token::Other(n) => n,
             Token::Unfinished => return Answer::Incomplete,
         };
         // Only the ends of strings and words matter below, so one character stands for a token.
-        (before_last, last) = (last, chars[at + next - 1]);
-        if next > 1 && !(last.is_alphanumeric() || last == '_') {
+        (before_last, last) = (last, chars[at + length - 1]);
+        if length > 1 && !(last.is_alphanumeric() || last == '_') {
             before_last = ' ';
         }
-        at += next;
-        spaced = false;
     }
     let waits = matches!(last, '=' | '+' | '-' | '*' | '/' | '%' | '&' | '|' | '.' | ',' | '^')
         || (last == '>' && matches!(before_last, '-' | '='))
@@ -69,6 +60,38 @@ pub fn answer(code: &str) -> Answer {
     // `a..` is a range, complete by itself.
     let range = last == '.' && before_last == '.';
     if !open.is_empty() || (waits && !range) { Answer::Incomplete } else { Answer::Complete }
+}
+
+/// The line, from 1 on, where a block comment begins that is never closed. evcxr would drop all
+/// that follows without a word.
+pub fn open_comment(code: &str) -> Option<usize> {
+    // These come before the code and are not Rust.
+    let other = |line: &&str| {
+        let text = line.trim_start();
+        line.starts_with('!') || [":", "//"].iter().any(|begin| text.starts_with(begin))
+    };
+    let skipped = code.lines().take_while(|line| other(line) || line.trim().is_empty()).count();
+    let chars: Vec<char> = code.split_inclusive('\n').skip(skipped).flat_map(str::chars).collect();
+    let (at, _) = tokens(&chars).find(|(_, token)| matches!(token, Token::Unfinished))?;
+    let breaks = chars[..at].iter().filter(|c| **c == '\n').count();
+    chars[at..].starts_with(&['/', '*']).then_some(skipped + breaks + 1)
+}
+
+/// Where each token begins; one that is unfinished is the last.
+fn tokens(chars: &[char]) -> impl Iterator<Item = (usize, Token)> {
+    let (mut at, mut before) = (0, ' ');
+    std::iter::from_fn(move || {
+        let start = at;
+        let token =
+            chars.get(start..).filter(|rest| !rest.is_empty()).map(|rest| read(rest, before))?;
+        at = match token {
+            Token::Open(_) | Token::Close(_) => at + 1,
+            Token::Space(n) | Token::Other(n) => at + n,
+            Token::Unfinished => chars.len(),
+        };
+        before = if matches!(token, Token::Space(_)) { ' ' } else { chars[at - 1] };
+        Some((start, token))
+    })
 }
 
 enum Token {
@@ -216,6 +239,23 @@ mod tests {
             ("\"a=\"", Complete),
         ] {
             assert_eq!(answer(code), expected, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn comments_that_are_never_closed_are_found_and_nothing_else() {
+        for (code, expected) in [
+            ("/* never", Some(1)),
+            ("1\n+ 1; /* a /* b */", Some(2)),
+            (":dep a = { path = \"/b/*\" }\n!ls /tmp/*\n\nlet x = 1;\n/*", Some(5)),
+            ("x; /* closed */ // /*", None),
+            ("!ls /tmp/*", None),
+            ("\"/*\"", None),
+            ("r#\"\" /* \"#", None),
+            ("let s = \"open /*", None),
+            ("let c = '\"'; let d = \"/*\";", None),
+        ] {
+            assert_eq!(open_comment(code), expected, "{code:?}");
         }
     }
 }

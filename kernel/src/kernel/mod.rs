@@ -2,18 +2,25 @@
 //!
 //! Messages come in by `wire`, `dispatch` answers or queues them, one thread (`evaluator`) owns
 //! evcxr and runs the cells one after the other. What cells show comes back on two ways: printed
-//! text through evcxr (`output`), everything rich through a socket (`display`).
+//! text through evcxr (`output`), everything rich through a socket (`display`). What is printed
+//! and what the cells' process says are told apart by a nonce (`markers`).
 
 mod cell;
 mod cell_process;
 mod complete;
+mod content;
+mod crash;
 mod dispatch;
 mod display;
 mod errors;
 mod evaluator;
+mod history;
 mod interrupt;
 mod is_complete;
+mod markers;
 mod output;
+mod requests;
+mod rustc;
 mod session;
 mod wire;
 
@@ -24,11 +31,14 @@ use epsilab::{Error, Result};
 
 use session::Session;
 
-/// Must be called first in `main`: the process of the cells is this binary started again, and in
-/// that case this never returns.
+/// Must be called first in `main`: the process of the cells and their compiler are this binary
+/// started again, and in these cases this never returns.
 pub fn child_hook() {
+    if rustc::is_asked() {
+        rustc::run();
+    }
     if std::env::var_os("EVCXR_IS_RUNTIME").is_some() {
-        cell_process::prepare();
+        cell_process::run();
     }
     evcxr::runtime_hook();
 }

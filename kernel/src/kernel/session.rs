@@ -9,6 +9,8 @@ use std::sync::Mutex;
 use epsilab::{Error, Result};
 
 use super::cell_process::LAB_VARIABLE;
+use super::markers::{self, Markers};
+use super::rustc;
 use crate::prebuilt::{Toolchain, home_of};
 use crate::temp::TempFolder;
 
@@ -18,6 +20,7 @@ pub struct Session {
     root: PathBuf,
     home: PathBuf,
     search_path: Option<OsString>,
+    markers: Markers,
 }
 
 impl Session {
@@ -39,10 +42,18 @@ impl Session {
         for folder in ["work", "config"] {
             std::fs::create_dir(root.join(folder)).map_err(io)?;
         }
+        let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
+        std::os::unix::fs::symlink(exe, root.join(rustc::NAME)).map_err(io)?;
         let home = std::env::current_dir().unwrap_or_else(|_| "/".into());
         let search_path = std::env::var_os("LD_LIBRARY_PATH");
-        set_environment(&root);
-        Ok(Self { dir: Mutex::new(Some(dir)), root, home, search_path })
+        let markers = Markers::new();
+        set_environment(&root, &markers);
+        Ok(Self { dir: Mutex::new(Some(dir)), root, home, search_path, markers })
+    }
+
+    /// What tells the words of the cells' process from what cells print.
+    pub fn markers(&self) -> &Markers {
+        &self.markers
     }
 
     /// Where evcxr compiles cells.
@@ -125,7 +136,7 @@ fn is_unwanted(name: &str) -> bool {
         || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUSTFLAGS"))
 }
 
-fn set_environment(root: &Path) {
+fn set_environment(root: &Path, markers: &Markers) {
     let unwanted: Vec<_> = std::env::vars_os()
         .filter(|(name, _)| name.to_str().is_some_and(is_unwanted))
         .map(|(name, _)| name)
@@ -133,9 +144,11 @@ fn set_environment(root: &Path) {
     let mut set: Vec<(&str, OsString)> = vec![
         ("EVCXR_CONFIG_DIR", root.join("config").into()),
         ("EVCXR_TMPDIR", root.join("work").into()),
-        // An empty wrapper overrules one from the user's cargo configuration.
+        // Empty, it overrules one from the user's cargo configuration.
         ("RUSTC_WRAPPER", "".into()),
-        ("RUSTC_WORKSPACE_WRAPPER", "".into()),
+        // Puts the nonce into what evcxr generates; it does nothing to other crates.
+        ("RUSTC_WORKSPACE_WRAPPER", root.join(rustc::NAME).into()),
+        (markers::VARIABLE, markers.nonce().into()),
         // Shows rust-analyzer the library's sources; evcxr sets other flags when it compiles.
         ("RUSTFLAGS", "--cfg rust_analyzer".into()),
     ];

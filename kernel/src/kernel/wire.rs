@@ -1,13 +1,19 @@
 //! The five sockets of the Jupyter protocol, and one way to send on them from any thread.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use epsilab::{Error, ErrorKind, Result};
-use jupyter_protocol::{ConnectionInfo, JupyterMessage, JupyterMessageContent, UnknownMessage};
+use jupyter_protocol::{
+    ConnectionInfo, Header, JupyterMessage, JupyterMessageContent, UnknownMessage,
+};
 use jupyter_zmq_client::{self as zmq, RuntimeError};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use zeromq::SocketRecv as _;
+
+use super::requests::{self, Request};
 
 /// Reads the connection file that Jupyter wrote.
 ///
@@ -127,18 +133,28 @@ fn log<T>(socket: &str, done: zmq::Result<T>) {
     }
 }
 
-/// The next request that is signed by our key; others are dropped with a line in the log.
-pub async fn next_request(
-    name: &str,
-    socket: &mut zmq::RouterRecvConnection,
-) -> Option<JupyterMessage> {
+/// A request as it came: whom to answer, and what was asked for, or why that can't be told.
+pub struct Incoming {
+    pub message: Arc<JupyterMessage>,
+    pub request: std::result::Result<Request, String>,
+}
+
+/// The next request that is signed by our key; others are dropped with a line in the log. `None`:
+/// the socket is closed.
+pub async fn next_request(name: &str, socket: &mut zmq::RouterRecvConnection) -> Option<Incoming> {
     loop {
-        match socket.read().await {
-            Ok(message) => return Some(message),
-            Err(RuntimeError::ZmqError(e)) => {
+        let parts = match socket.socket.recv().await {
+            Ok(parts) => parts,
+            Err(e) => {
                 eprintln!("epsilab kernel: the {name} socket is closed: {e}");
                 return None;
             }
+        };
+        match zmq::RawMessage::from_multipart(parts, &socket.mac).map(incoming) {
+            Ok(Some(incoming)) => return Some(incoming),
+            Ok(None) => eprintln!(
+                "epsilab kernel: a {name} message was dropped: its header has no msg_id or msg_type"
+            ),
             Err(RuntimeError::VerifyError(_) | RuntimeError::DecodeError(_)) => {
                 eprintln!(
                     "epsilab kernel: a {name} message with a wrong key was dropped: the client \
@@ -148,6 +164,33 @@ pub async fn next_request(
             Err(e) => eprintln!("epsilab kernel: a {name} message was dropped: {e}"),
         }
     }
+}
+
+/// Reads a message; nothing if nobody could tell what the answer would belong to.
+fn incoming(raw: zmq::RawMessage) -> Option<Incoming> {
+    let mut parts = raw.jparts.iter();
+    let mut part = || serde_json::from_slice::<Value>(parts.next().map_or(b"", |part| part));
+    let (header, _parent, metadata, content) = (part().ok()?, part(), part(), part());
+    let text = |name: &str| header[name].as_str().map(str::to_owned);
+    let kind = text("msg_type")?;
+    let header = Header {
+        msg_id: text("msg_id")?,
+        username: text("username").unwrap_or_default(),
+        session: text("session").unwrap_or_default(),
+        date: serde_json::from_value(header["date"].clone()).unwrap_or_default(),
+        version: text("version").unwrap_or_else(|| "5.3".into()),
+        msg_type: kind.clone(),
+    };
+    let request = match content {
+        Ok(content) => requests::read(&kind, content),
+        Err(e) => Err(format!("the content is no JSON ({e})")),
+    };
+    let content = UnknownMessage { msg_type: kind, content: json!({}) };
+    let mut message = JupyterMessage::new(JupyterMessageContent::UnknownMessage(content), None);
+    message.header = header;
+    message.metadata = metadata.unwrap_or_else(|_| json!({}));
+    message.zmq_identities = raw.zmq_identities;
+    Some(Incoming { message: Arc::new(message), request })
 }
 
 impl Wire {

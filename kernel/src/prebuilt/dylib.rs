@@ -42,6 +42,8 @@ fn cargo(place: &Place, toolchain: &Toolchain) -> Command {
         }
     }
     command.env("RUSTUP_TOOLCHAIN", &toolchain.sysroot);
+    // The kernel's is for cells; empty, it also overrules one from the user's configuration.
+    command.env("RUSTC_WORKSPACE_WRAPPER", "");
     if !BUILD_FLAGS.is_empty() {
         command.env("CARGO_ENCODED_RUSTFLAGS", BUILD_FLAGS);
     }

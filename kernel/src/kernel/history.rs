@@ -1,0 +1,207 @@
+//! The cells that this kernel ran, for clients that ask for earlier inputs.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A kernel remembers its own session only, by this number; 0 also means the current one.
+const SESSION: i64 = 1;
+
+struct Cell {
+    line: u64,
+    input: String,
+    output: Option<String>,
+}
+
+/// Shared by the thread that runs cells and the one that answers.
+#[derive(Clone, Default)]
+pub struct History {
+    cells: Arc<Mutex<Vec<Cell>>>,
+}
+
+/// A `history_request`. Inputs are kept as they were typed, so that `raw` makes no difference.
+#[derive(Debug, Default, Deserialize)]
+pub struct Query {
+    #[serde(default)]
+    hist_access_type: Access,
+    #[serde(default)]
+    output: bool,
+    #[serde(default)]
+    session: i64,
+    #[serde(default)]
+    start: i64,
+    stop: Option<i64>,
+    n: Option<i64>,
+    pattern: Option<String>,
+    #[serde(default)]
+    unique: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Access {
+    #[default]
+    Range,
+    Tail,
+    Search,
+}
+
+impl History {
+    fn cells(&self) -> std::sync::MutexGuard<'_, Vec<Cell>> {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A cell is going to run under this number.
+    pub fn add(&self, line: u64, input: &str) {
+        self.cells().push(Cell { line, input: input.to_owned(), output: None });
+    }
+
+    /// The text of what the cell has shown.
+    pub fn set_output(&self, line: u64, output: &str) {
+        if let Some(cell) = self.cells().iter_mut().rev().find(|cell| cell.line == line) {
+            cell.output = Some(output.to_owned());
+        }
+    }
+
+    /// The entries of a `history_reply`.
+    pub fn answer(&self, query: &Query) -> Value {
+        let cells = self.cells();
+        let found: Vec<&Cell> = match query.hist_access_type {
+            Access::Range => range(&cells, query),
+            Access::Tail => last(cells.iter().collect(), query.n),
+            Access::Search => last(search(&cells, query), query.n),
+        };
+        let entry = |cell: &Cell| match query.output {
+            true => json!([SESSION, cell.line, [cell.input, cell.output]]),
+            false => json!([SESSION, cell.line, cell.input]),
+        };
+        found.into_iter().map(entry).collect()
+    }
+}
+
+/// From `start` up to but without `stop`; negative ones count back from the next line.
+fn range<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
+    if ![0, SESSION].contains(&query.session) {
+        return Vec::new();
+    }
+    let next = cells.last().map_or(1, |cell| cell.line.cast_signed() + 1);
+    let place = |at: i64| if at < 0 { at.saturating_add(next) } else { at };
+    let stop = query.stop.map_or(next, place);
+    let lines = place(query.start)..stop;
+    cells.iter().filter(|cell| lines.contains(&cell.line.cast_signed())).collect()
+}
+
+fn search<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
+    let pattern: Vec<char> = query.pattern.as_deref().unwrap_or("*").chars().collect();
+    let matching = |cell: &&Cell| {
+        let input: Vec<char> = cell.input.chars().collect();
+        matches(&pattern, &input)
+    };
+    let mut seen = HashSet::new();
+    // Of equal inputs the last one stays.
+    let mut found: Vec<&Cell> = cells
+        .iter()
+        .rev()
+        .filter(matching)
+        .filter(|cell| !query.unique || seen.insert(&cell.input))
+        .collect();
+    found.reverse();
+    found
+}
+
+fn last(mut cells: Vec<&Cell>, n: Option<i64>) -> Vec<&Cell> {
+    let n = n.map_or(cells.len(), |n| usize::try_from(n).unwrap_or(0));
+    cells.drain(..cells.len().saturating_sub(n));
+    cells
+}
+
+/// A glob as in a shell: `*` any text, `?` one character. Only the last star is ever tried again,
+/// so that no pattern takes long.
+fn matches(pattern: &[char], text: &[char]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut star = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == text[t] => (p, t) = (p + 1, t + 1),
+            _ => {
+                let Some((at, from)) = star else { return false };
+                star = Some((at, from + 1));
+                (p, t) = (at + 1, from + 1);
+            }
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(history: &History, query: Value) -> Vec<String> {
+        let query: Query = serde_json::from_value(query).expect("a query");
+        let found = history.answer(&query);
+        let found = found.as_array().expect("a list");
+        found.iter().map(|entry| entry[2].as_str().expect("text").to_owned()).collect()
+    }
+
+    fn sample() -> History {
+        let history = History::default();
+        for (line, input) in [(1, "a = 1"), (2, "b"), (3, "a = 1"), (4, "let c")] {
+            history.add(line, input);
+        }
+        history.set_output(2, "7");
+        history
+    }
+
+    #[test]
+    fn ranges_tails_and_searches() {
+        let h = sample();
+        let range = |start: i64, stop: Value| {
+            inputs(&h, json!({ "hist_access_type": "range", "start": start, "stop": stop }))
+        };
+        assert_eq!(range(2, json!(4)), ["b", "a = 1"]);
+        assert_eq!(range(-2, json!(null)), ["a = 1", "let c"]);
+        assert_eq!(range(0, json!(-3)), ["a = 1"]);
+        assert_eq!(range(i64::MIN, json!(i64::MAX)).len(), 4);
+        assert!(inputs(&h, json!({ "session": -1 })).is_empty());
+        assert_eq!(inputs(&h, json!({ "session": 1, "start": 4 })), ["let c"]);
+        let tail = |n: Value| inputs(&h, json!({ "hist_access_type": "tail", "n": n }));
+        assert_eq!(tail(json!(2)), ["a = 1", "let c"]);
+        assert_eq!((tail(json!(null)).len(), tail(json!(-1)).len()), (4, 0));
+        let search = |pattern: &str, unique: bool, n: Value| {
+            let kind = "search";
+            inputs(
+                &h,
+                json!({ "hist_access_type": kind, "pattern": pattern, "unique": unique,
+                               "n": n }),
+            )
+        };
+        assert_eq!(search("a*", false, json!(null)), ["a = 1", "a = 1"]);
+        assert_eq!(search("*?", true, json!(2)), ["a = 1", "let c"]);
+        assert_eq!(search("?", true, json!(null)), ["b"]);
+        assert!(search("c", false, json!(null)).is_empty());
+    }
+
+    #[test]
+    fn outputs_stand_beside_their_inputs() {
+        let query = json!({ "hist_access_type": "tail", "n": 3, "output": true });
+        let query: Query = serde_json::from_value(query).expect("a query");
+        let expected =
+            json!([[1, 2, ["b", "7"]], [1, 3, ["a = 1", null]], [1, 4, ["let c", null]]]);
+        assert_eq!(sample().answer(&query), expected);
+    }
+
+    #[test]
+    fn patterns_of_many_stars_take_no_time() {
+        let text: Vec<char> = "a".repeat(3000).chars().collect();
+        let pattern: Vec<char> = format!("{}b", "*a".repeat(1000)).chars().collect();
+        assert!(!matches(&pattern, &text));
+        assert!(matches(&pattern[..2000], &text));
+    }
+}

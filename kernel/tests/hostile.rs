@@ -1,0 +1,172 @@
+//! Cells that print what the kernel and the process of the cells say to each other, that break
+//! off, close what they should not, or crash: each is told, and the next cell is none the worse.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Client, Ran, Start};
+use serde_json::json;
+
+#[test]
+fn one_session_of_hostile_cells() {
+    let env = vec![("EPSILAB_INTERRUPT_GRACE", "1".to_owned())];
+    let mut kernel = Client::start(Start { env, ..Start::default() });
+    kernel.wait_for_info();
+    printed_text_is_never_taken_for_control(&mut kernel);
+    values_display_themselves_the_way_of_stock_evcxr(&mut kernel);
+    last_words_before_a_crash_are_kept(&mut kernel);
+    crashes_are_told_in_a_line(&mut kernel);
+    closed_streams_and_missing_input_don_t_hang(&mut kernel);
+    kernel.shut_down();
+}
+
+/// The cell printed exactly this, showed nothing, and the next cell has its own output only.
+fn prints_only(kernel: &mut Client, code: &str, text: &str) {
+    let ran = kernel.run_ok(code);
+    assert_eq!(ran.stream("stdout"), text, "{code}");
+    assert_eq!(ran.of("execute_result").count(), 0, "{code}");
+    let ran = kernel.run_ok("println!(\"mine\"); 7");
+    assert_eq!((ran.stream("stdout").as_str(), ran.result().as_str()), ("mine\n", "7"), "{code}");
+}
+
+fn printed_text_is_never_taken_for_control(kernel: &mut Client) {
+    let begin = "EVCXR_BEGIN_CONTENT text/html";
+    let lines = |lines: &[&str]| {
+        let print = lines.iter().map(|line| format!("println!({line:?});")).collect::<String>();
+        (print, lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+    };
+    for said in [
+        &[begin, "x"][..],
+        &[begin, "<b>x</b>", "EVCXR_END_CONTENT"],
+        &["\u{1e}epsilab:flushed"],
+        &["EVCXR_EXECUTION_COMPLETE", "more"],
+        &["EVCXR_PANIC_NOTIFICATION"],
+        &["EVCXR_ERROR_OCCURRED"],
+        &["EVCXR_VARIABLE_CHANGED_TYPE:x", "EVCXR_INPUT_REQUEST:name"],
+    ] {
+        let (code, text) = lines(said);
+        prints_only(kernel, &code, &text);
+    }
+    // Also as the last expression, whose value is nothing.
+    prints_only(
+        kernel,
+        &format!("println!(\"{begin}\\n1\\nEVCXR_END_CONTENT\")"),
+        &format!("{begin}\n1\nEVCXR_END_CONTENT\n"),
+    );
+    let ran = kernel.run_ok("eprintln!(\"\\u{1e}epsilab:sync\"); eprintln!(\"late\"); 1");
+    assert_eq!(ran.stream("stderr"), "\u{1e}epsilab:sync\nlate\n");
+    // A variable that changes its type is still noticed, and `?` ends its cell alone.
+    kernel.run_ok("let kept = 1; struct Old; let old = Old;");
+    assert_eq!(kernel.run("let kept_not = 2; \"x\".parse::<u8>()?;").error().0, "Error");
+    assert_eq!(kernel.run_ok("kept").result(), "1");
+}
+
+fn values_display_themselves_the_way_of_stock_evcxr(kernel: &mut Client) {
+    kernel.run_ok(
+        "pub struct Html(&'static str);\n\
+         impl Html { pub fn evcxr_display(&self) {\n\
+             println!(\"EVCXR_BEGIN_CONTENT text/html\\n{}\\nEVCXR_END_CONTENT\", self.0);\n\
+         } }\n\
+         pub struct Broken;\n\
+         impl Broken { pub fn evcxr_display(&self) {\n\
+             println!(\"EVCXR_BEGIN_CONTENT text/html\\nno end\");\n\
+         } }\n\
+         pub struct Panics;\n\
+         impl Panics { pub fn evcxr_display(&self) {\n\
+             println!(\"EVCXR_BEGIN_CONTENT text/html\\n<b>\"); panic!(\"no picture\");\n\
+         } }\n\
+         pub struct Liar;\n\
+         impl std::fmt::Debug for Liar { fn fmt(&self, f: &mut std::fmt::Formatter) -> \
+             std::fmt::Result { f.write_str(\"a\\nEVCXR_END_CONTENT\\nb\") } }",
+    );
+    let html = |ran: &Ran| ran.of("execute_result").next().map(|c| c["data"].clone());
+    let ran = kernel.run_ok("println!(\"before\"); Html(\"<b>x</b>\")");
+    assert_eq!(html(&ran), Some(json!({ "text/html": "<b>x</b>" })));
+    assert_eq!(ran.stream("stdout"), "before\n");
+    // Called by the cell itself.
+    let ran = kernel.run_ok("Html(\"<i>y</i>\").evcxr_display(); println!(\"after\");");
+    assert_eq!(html(&ran), Some(json!({ "text/html": "<i>y</i>" })));
+    assert_eq!(ran.stream("stdout"), "after\n");
+    prints_only(kernel, "Broken", "EVCXR_BEGIN_CONTENT text/html\nno end\n");
+    assert_eq!(kernel.run_ok("Liar").result(), "a\nEVCXR_END_CONTENT\nb");
+
+    let ran = kernel.run("Panics");
+    assert_eq!((ran.error().0.as_str(), ran.error().1.as_str()), ("Panic", "no picture"));
+    assert_eq!(kernel.run_ok("5").result(), "5");
+}
+
+fn last_words_before_a_crash_are_kept(kernel: &mut Client) {
+    for i in 0..6 {
+        let code = format!(
+            "for i in 0..200 {{ println!(\"line {{i}}\"); }} println!(\"last {i}\"); \
+             std::process::abort();"
+        );
+        let ran = kernel.run(&code);
+        let said = ran.stream("stdout");
+        assert!(said.ends_with(&format!("line 199\nlast {i}\n")), "{said}");
+        assert_eq!(ran.error().0, "Crash");
+    }
+    // What a cell started may keep its streams open for longer than it lives.
+    let start = Instant::now();
+    let ran = kernel.run(
+        "std::process::Command::new(\"sleep\").arg(\"60\").spawn().unwrap();\n\
+         println!(\"gone\"); std::process::abort();",
+    );
+    assert_eq!((ran.error().0.as_str(), ran.stream("stdout").as_str()), ("Crash", "gone\n"));
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+    assert_eq!(kernel.run_ok("2").result(), "2");
+}
+
+fn crashes_are_told_in_a_line(kernel: &mut Client) {
+    let mut crash = |code: &str, expected: &str| {
+        let (name, value, story) = kernel.run(code).error();
+        assert!(name == "Crash" && value.contains(expected), "{name}: {value}\n{story}");
+        assert!(story.contains("lost") && story.contains("again"), "{story}");
+        assert!(story.lines().count() <= 3, "{story}");
+        for internal in ["backtrace", "epsilab::kernel", "SIGABRT", "core dumped", "fatal"] {
+            assert!(!story.contains(internal), "{story}");
+        }
+    };
+    crash(
+        "fn deeper(n: u64) -> u64 {\n\
+             let a = [n; 64]; std::hint::black_box(&a); deeper(n + 1) + a[3]\n\
+         }\ndeeper(0)",
+        "stack",
+    );
+    crash("unsafe { *std::ptr::null_mut::<u8>().wrapping_add(8) = 1; }", "memory");
+    crash("println!(\"bye\"); std::process::exit(3);", "exit(3)");
+    crash("std::process::abort();", "abort");
+}
+
+fn closed_streams_and_missing_input_don_t_hang(kernel: &mut Client) {
+    let close = "unsafe extern \"C\" { fn close(fd: i32) -> i32; }\n";
+    kernel.run_ok(&format!(
+        "{close}println!(\"before\"); unsafe {{ close(1); close(2); close(0); }}"
+    ));
+    let ran = kernel.run_ok("println!(\"after\"); eprintln!(\"too\"); 3");
+    assert_eq!(
+        (ran.stream("stdout").as_str(), ran.stream("stderr").as_str()),
+        ("after\n", "too\n")
+    );
+    assert_eq!(ran.result(), "3");
+
+    // The kernel's own ways to the process are among them: that is the end of it.
+    let all = "for fd in 3..1024 { unsafe { close(fd); } }";
+    let (name, value, _) = kernel.run(all).error();
+    assert!(name == "Crash" && value.contains("lost"), "{name}: {value}");
+
+    let ran = kernel.run_ok(
+        "let mut line = String::new();\nlet n = std::io::stdin().read_line(&mut line).unwrap(); n",
+    );
+    assert_eq!(ran.result(), "0");
+    assert!(ran.stream("stderr").contains("cells can't read input"), "{}", ran.stream("stderr"));
+
+    for code in ["/* never", "let open = 1; /* never /* closed */", "4 // fine\n/* never\nend"] {
+        let (name, value, _) = kernel.run(code).error();
+        assert!(name == "CompileError" && value.contains("comment"), "{code}: {name} {value}");
+        let reply = kernel.ask("is_complete_request", json!({ "code": code }));
+        assert_eq!(reply["status"], "incomplete", "{code}");
+    }
+    assert_eq!(kernel.run_ok("\"/* \" /* closed */ // /*").result(), "\"/* \"");
+}
