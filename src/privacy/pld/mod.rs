@@ -9,6 +9,7 @@
 //! - `cells`: the masses that P and Q give to small intervals of losses;
 //! - `losses`: distributions on a grid that are surely above and surely below the true one;
 //! - `sketch`: a rough picture that decides where to look;
+//! - `chernoff`: what moments alone prove, for the direction that matters less;
 //! - `compose`: sums of losses by the Fourier transform, tilted towards where delta lives;
 //! - `enclose`: all of it together, in both directions.
 
@@ -18,6 +19,7 @@ use enclose::Enclosure;
 use parts::{Part, cases};
 
 mod cells;
+mod chernoff;
 mod compose;
 mod enclose;
 mod losses;
