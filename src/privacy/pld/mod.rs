@@ -11,7 +11,8 @@
 //! - `sketch`: a rough picture that decides where to look;
 //! - `chernoff`: what moments alone prove, for the direction that matters less;
 //! - `compose`: sums of losses by the Fourier transform, tilted towards where delta lives;
-//! - `enclose`: all of it together, in both directions.
+//! - `enclose`: all of it together, in both directions;
+//! - `threshold`: another bound from below, where a grid has none.
 
 use super::{Accountant, Delta, Event, Neighbouring, Profile, Spent, gdp};
 use crate::{Error, ErrorKind, Result};
@@ -28,6 +29,7 @@ mod parts;
 mod sketch;
 #[cfg(test)]
 mod tests;
+mod threshold;
 
 /// Bounds further apart than this share of epsilon are computed anew on a finer grid.
 const TOLERANCE: f64 = 2e-3;
@@ -49,9 +51,9 @@ const NEGLIGIBLE: f64 = 1e-6;
 /// above: losses are discretised by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar,
 /// Manurangsi 2022), which never lowers delta; what is cut off counts as infinite loss; what may
 /// wrap round in the Fourier transform is bounded (Chernoff) and added, rounding errors of the
-/// transform too. `lower` is from below in the same way, for the worst pair of neighbours; with a
-/// cut batch the pair itself is a bound. With more than 256 noise multipliers each is rounded to
-/// the safe side by at most 0.1 %.
+/// transform too. `lower` is from below in the same way, or what an attacker who asks one question
+/// learns, for the worst pair of neighbours; with a cut batch the pair itself is a bound. With more
+/// than 256 noise multipliers each is rounded to the safe side by at most 0.1 %.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pld {
     neighbouring: Neighbouring,
@@ -149,7 +151,7 @@ fn curve(parts: &[Part], deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64,
         }
         // A window is good for deltas within two powers of ten, and says so itself.
         let near = seen.iter().find_map(|(at, window)| {
-            let (lower, upper) = window.epsilon(delta)?;
+            let (lower, upper) = seen_through(window, parts, delta)?;
             let close = (delta / at).log10().abs() <= 2.0 && enough(lower, upper);
             close.then_some((lower, upper))
         });
@@ -157,7 +159,7 @@ fn curve(parts: &[Part], deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64,
             Some(found) => found,
             None => {
                 let window = Enclosure::near(delta, parts, 1.0);
-                let found = window.as_ref().and_then(|window| window.epsilon(delta));
+                let found = window.as_ref().and_then(|window| seen_through(window, parts, delta));
                 seen.extend(window.map(|window| (delta, window)));
                 match found.filter(|&(lower, upper)| enough(lower, upper)) {
                     Some(found) => found,
@@ -192,6 +194,12 @@ fn is_close(lower: f64, upper: f64) -> bool {
     upper - lower <= (TOLERANCE * upper).max(NEGLIGIBLE)
 }
 
+/// (from below, from above) of epsilon, as far as the window tells.
+fn seen_through(window: &Enclosure, parts: &[Part], delta: f64) -> Option<(f64, f64)> {
+    let (lower, upper) = window.epsilon(delta)?;
+    Some((lower.max(threshold::epsilon(parts, delta, upper)).min(upper), upper))
+}
+
 /// (from below, from above) of epsilon, on finer grids until they are close or no closer.
 fn bounds(parts: &[Part], delta: f64, events: &[Event]) -> Result<(f64, f64)> {
     if parts.is_empty() {
@@ -208,7 +216,7 @@ fn bounds(parts: &[Part], delta: f64, events: &[Event]) -> Result<(f64, f64)> {
     let mut best: Option<(f64, f64)> = None;
     for finer in [1.0, 3.0, 10.0] {
         let Some(enclosure) = Enclosure::near(delta, parts, finer) else { continue };
-        if let Some((lower, upper)) = enclosure.epsilon(delta) {
+        if let Some((lower, upper)) = seen_through(&enclosure, parts, delta) {
             // Both are valid on every grid.
             best = Some(best.map_or((lower, upper), |(l, u)| (l.max(lower), u.min(upper))));
         }

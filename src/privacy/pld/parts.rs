@@ -199,8 +199,8 @@ fn mixture(
 
 /// The probability that the example is in a batch, given that at least `cap` of the n others are
 /// drawn: the mean of q cap / (m + 1) over their number m, which is
-/// cap P\[Bin(n + 1, q) > cap\] / ((n + 1) P\[Bin(n, q) >= cap\]). Which of the others are kept does
-/// not depend on m, so the mean is all that counts.
+/// cap P\[Bin(n + 1, q) > cap\] / ((n + 1) P\[Bin(n, q) >= cap\]). Which of the others are kept
+/// does not depend on m, so the mean is all that counts.
 fn kept_when_full(others: u64, q: f64, cap: u64, full: f64) -> f64 {
     let all = others.saturating_add(1);
     let more = probability_of_reaching(all, q, cap.saturating_add(1));

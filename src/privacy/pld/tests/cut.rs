@@ -1,10 +1,8 @@
 //! Cut batches against the mechanism itself, computed with nothing but sums over grids.
 
+use super::brute::{Mixture, epsilon_between};
 use super::*;
 use std::collections::BTreeMap;
-
-/// A mixture of Gaussians of one width: (weight, centre).
-type Mixture = Vec<(f64, f64)>;
 
 /// P[Binomial(n, p) = m] for m from 0 to n, term by term.
 fn binomial(n: u64, p: f64) -> Vec<f64> {
@@ -40,60 +38,6 @@ fn merged(mixture: Mixture) -> Mixture {
     all.into_iter().filter(|m| m.1 > 1e-25).map(|(at, p)| (p, at as f64)).collect()
 }
 
-/// Masses at the multiples of a step, the first of them at `first`.
-struct Line {
-    first: i64,
-    mass: Vec<f64>,
-}
-
-impl Line {
-    fn plus(&self, other: &Self) -> Self {
-        let mut mass = vec![0.0; self.mass.len() + other.mass.len() - 1];
-        for (i, a) in self.mass.iter().enumerate().filter(|(_, a)| **a > 1e-22) {
-            mass[i..].iter_mut().zip(&other.mass).for_each(|(to, b)| *to += a * b);
-        }
-        Self { first: self.first + other.first, mass }
-    }
-}
-
-/// Epsilon of `steps` independent outputs of `p` against as many of `q`: losses are split between
-/// the two nearest multiples of a step and added up by plain convolution.
-fn epsilon_between(p: &Mixture, q: &Mixture, sigma: f64, steps: u32, delta: f64) -> f64 {
-    const STEP: f64 = 1e-2;
-    let density = |mixture: &Mixture, x: f64| -> f64 {
-        mixture.iter().map(|&(w, at)| w * (-0.5 * ((x - at) / sigma).powi(2)).exp()).sum()
-    };
-    let centres = || p.iter().chain(q).map(|m| m.1);
-    let low = centres().fold(f64::INFINITY, f64::min) - 10.0 * sigma;
-    let high = centres().fold(f64::NEG_INFINITY, f64::max) + 10.0 * sigma;
-    let h = sigma / 200.0;
-    let mut one = BTreeMap::<i64, f64>::new();
-    for i in 0..((high - low) / h) as u64 {
-        let x = low + i as f64 * h;
-        let mass = density(p, x) * h / (sigma * (2.0 * std::f64::consts::PI).sqrt());
-        if mass > 1e-18 {
-            let at = (density(p, x) / density(q, x)).ln() / STEP;
-            let up = at - at.floor();
-            *one.entry(at.floor() as i64).or_default() += mass * (1.0 - up);
-            *one.entry(at.floor() as i64 + 1).or_default() += mass * up;
-        }
-    }
-    let (first, last) = (*one.keys().next().unwrap(), *one.keys().next_back().unwrap());
-    let mass = (first..=last).map(|k| one.get(&k).copied().unwrap_or(0.0)).collect();
-    let one = Line { first, mass };
-    let sum = (1..steps).fold(Line { first, mass: one.mass.clone() }, |sum, _| sum.plus(&one));
-    let delta_at = |epsilon: f64| -> f64 {
-        let losses = (sum.first..).map(|k| k as f64 * STEP).zip(&sum.mass);
-        losses.filter(|(l, _)| *l > epsilon).map(|(l, m)| -m * (epsilon - l).exp_m1()).sum()
-    };
-    let (mut low, mut high) = (0.0, 100.0);
-    for _ in 0..50 {
-        let middle = 0.5 * (low + high);
-        if delta_at(middle) > delta { low = middle } else { high = middle }
-    }
-    high
-}
-
 fn cut(examples: u64, q: f64, batch_cap: u64, noise_multiplier: f64, steps: u64) -> Event {
     Event::TruncatedPoissonGaussian {
         examples,
@@ -109,7 +53,7 @@ fn the_example_may_be_one_of_the_data_set_or_one_more() {
     // Always full: with fewer others the example is used more often, in 10 of 100 batches.
     let found = spent_by(&[cut(100, 0.5, 10, 2.0, 100)], 1e-5);
     let (with, without) = attacked(99, 0.5, 10);
-    let truth = epsilon_between(&with, &without, 2.0, 100, 1e-5);
+    let truth = epsilon_between((&with, &without), 2.0, 100, 1e-5, 1e-2);
     assert!((truth - 7.048).abs() < 2e-3, "{truth}");
     assert!(found.epsilon > truth - 3e-3 && found.epsilon < truth + 0.01, "{found:?} {truth}");
     // Rarely full: with more others it is full more often.
@@ -120,13 +64,13 @@ fn the_example_may_be_one_of_the_data_set_or_one_more() {
         for others in [examples - 1, examples] {
             let (with, without) = attacked(others, q, cap);
             for (p, q) in [(&with, &without), (&without, &with)] {
-                let truth = epsilon_between(p, q, sigma, steps as u32, 1e-5);
+                let truth = epsilon_between((p, q), sigma, steps as u32, 1e-5, 1e-2);
                 assert!(found > truth * 0.999, "{examples} {cap}, {others}: {found} {truth}");
             }
         }
         let rdp = Rdp::default().epsilon(&[cut(examples, q, cap, sigma, steps)], Delta(1e-5));
         let (with, without) = attacked(examples, q, cap);
-        let truth = epsilon_between(&with, &without, sigma, steps as u32, 1e-5);
+        let truth = epsilon_between((&with, &without), sigma, steps as u32, 1e-5, 1e-2);
         assert!(rdp.unwrap().epsilon > truth * 0.999);
     }
 }
