@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::privacy::Neighbouring;
 use crate::{Error, Result};
 
+/// The smallest bound: a hundred million numbers whose share is this long still lie above the
+/// rounding of the smallest f32 numbers.
+const LEAST: f64 = 1e-30;
+
 /// Bounds the share of one example. The rule is also who to ask for the noise: it alone knows
 /// what sensitivity the noise has to cover.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,16 +38,20 @@ impl ClipRule {
         Self::flat(f64::INFINITY)
     }
 
-    /// Refuses bounds that are not positive numbers.
+    /// Refuses bounds that nothing can be scaled down to: gradients are f32 numbers, and near the
+    /// smallest of these rounding would make shares longer than the bound.
     ///
     /// # Errors
-    /// If `max_grad_norm` is zero, negative or not a number.
+    /// If `max_grad_norm` is below 1e-30, negative or not a number.
     pub fn check(&self) -> Result<()> {
         let Self::Flat { max_grad_norm } = *self;
-        if max_grad_norm > 0.0 {
+        if max_grad_norm >= LEAST {
             return Ok(());
         }
-        let why = "gradients are scaled down to this norm, so it must be positive";
+        let why = match max_grad_norm > 0.0 {
+            true => "below 1e-30 f32 numbers are too coarse for gradients that are no longer",
+            false => "gradients are scaled down to this norm, so it must be positive",
+        };
         Err(Error::setting("max_grad_norm", max_grad_norm, why).fix("try 1.0, or 0.1"))
     }
 
@@ -168,9 +176,9 @@ mod tests {
 
     #[test]
     fn bounds_that_bound_nothing_are_refused() {
-        for wrong in [0.0, -1.0, f64::NAN] {
+        for wrong in [0.0, -1.0, f64::NAN, 1e-31, 1e-300] {
             assert!(ClipRule::flat(wrong).check().is_err(), "{wrong}");
         }
-        assert!(ClipRule::flat(1e-3).check().is_ok());
+        assert!(ClipRule::flat(1e-3).check().is_ok() && ClipRule::flat(1e-30).check().is_ok());
     }
 }

@@ -11,6 +11,8 @@
 mod batch;
 mod best;
 mod clip;
+#[cfg(test)]
+mod extremes;
 mod fused;
 mod gradients;
 pub mod noise;

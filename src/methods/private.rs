@@ -94,7 +94,8 @@ impl Private {
 
     fn checked_clip(&self) -> Result<ClipRule> {
         if self.clip.is_finite() && self.clip > 0.0 {
-            return Ok(ClipRule::flat(self.clip));
+            let rule = ClipRule::flat(self.clip);
+            return rule.check().map(|()| rule);
         }
         Err(Error::setting("clip", self.clip, "the clip norm bounds one example's influence")
             .fix("choose a positive number, usually between 0.1 and 10"))

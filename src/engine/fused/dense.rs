@@ -114,6 +114,7 @@ impl Op for Dense {
         for (i, square) in squares.iter_mut().enumerate() {
             let seen = seen.example(i);
             let gram = outer::gram(seen.x, positions, &mut scratch.second);
+            let gram = (gram, self.inputs);
             outer::ghost_columns(gram, seen.g, &mut columns, &mut aligned, &mut scratch.third);
             let found = columns.iter().sum::<f64>();
             let ordinary = outer::ordinary(seen.x) && outer::ordinary(seen.g);
@@ -151,6 +152,9 @@ impl Op for Dense {
 
 impl Dense {
     /// `Σ w g² x²` for all examples by one product of squares; plain features only.
+    ///
+    /// The smallest normal number is added to each square, for it may be that much too small, and
+    /// a large weight would make much of it: with weights above 1 a norm may come out too large.
     fn weighted_squares(
         &self,
         seen: Seen,
@@ -161,18 +165,24 @@ impl Dense {
     ) {
         let examples = squares.len();
         let x = room(&mut scratch.second, examples * self.inputs);
-        x.iter_mut().zip(seen.x).for_each(|(to, x)| *to = x * x);
+        x.iter_mut().zip(seen.x).for_each(|(to, x)| *to = x * x + f32::MIN_POSITIVE);
         let sums = room(&mut scratch.third, examples * self.outputs);
         let x = Matrix::new(x, examples, self.inputs);
         product(sums, Store::Replace, x, Matrix::new(weights, self.inputs, self.outputs));
         let rows = sums.chunks_exact(self.outputs).zip(seen.g.chunks_exact(self.outputs));
         for (i, ((sums, g), square)) in rows.zip(squares).enumerate() {
-            let seen = seen.example(i);
-            if outer::ordinary(seen.x) && outer::ordinary(seen.g) {
-                let each = sums.iter().zip(g).map(|(&s, &g)| f64::from(s) * f64::from(g).powi(2));
-                *square += each.sum::<f64>();
-            } else {
-                alone.push(i);
+            let (mut found, mut length) = (0.0, 0.0);
+            for (&sum, &g) in sums.iter().zip(g) {
+                let g = f64::from(g) * f64::from(g);
+                found += f64::from(sum) * g;
+                length += g;
+            }
+            // What that and weights below 1 can make of the result.
+            let unseen = self.inputs as f64 * outer::UNSEEN * length;
+            let x = seen.example(i).x;
+            match outer::ordinary(x) && found.is_finite() && outer::clear(found, unseen) {
+                true => *square += found,
+                false => alone.push(i),
             }
         }
     }

@@ -30,10 +30,15 @@ pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'
     out
 }
 
-/// `‖aᵀ g‖²` per output column from `gram = a aᵀ`: `Σₜ g[t,o] (gram g)[t,o]`; and what it would
-/// be if all terms pointed the same way, `(Σₜ |g[t,o]| ‖aₜ‖)²`, of which rounding is a share.
+/// What underflow may take from one product of two f32, as much larger as makes what is
+/// [`clear`] good to 1e-4 of its square.
+pub(super) const UNSEEN: f64 = 256e4 * f32::MIN_POSITIVE as f64;
+
+/// `‖aᵀ g‖²` per output column from `gram = a aᵀ` of so many inputs: `Σₜ g[t,o] (gram g)[t,o]`; and
+/// what it would be if all terms pointed the same way, `(Σₜ |g[t,o]| ‖aₜ‖)²`, of which rounding is
+/// a share, with what underflow could hide.
 pub(super) fn ghost_columns(
-    gram: &[f32],
+    (gram, inputs): (&[f32], usize),
     g: &[f32],
     columns: &mut [f64],
     aligned: &mut [f64],
@@ -41,19 +46,24 @@ pub(super) fn ghost_columns(
 ) {
     let outputs = columns.len();
     let positions = g.len() / outputs;
+    // Each number of the Gram matrix is a sum of `inputs` products.
+    let unseen = inputs as f64 * UNSEEN;
     let turned = room(scratch, g.len());
     let matrix = Matrix::new(gram, positions, positions);
     product(turned, Store::Replace, matrix, Matrix::new(g, positions, outputs));
     columns.fill(0.0);
     aligned.fill(0.0);
     for (t, (g, turned)) in g.chunks_exact(outputs).zip(turned.chunks_exact(outputs)).enumerate() {
-        let length = f64::from(gram[t * positions + t]).sqrt();
+        let length = (f64::from(gram[t * positions + t]) + unseen).sqrt();
         for (o, (&g, &turned)) in g.iter().zip(turned).enumerate() {
             columns[o] += f64::from(g) * f64::from(turned);
             aligned[o] += f64::from(g).abs() * length;
         }
     }
-    aligned.iter_mut().for_each(|a| *a *= *a);
+    // And of its product with g, a sum of `positions` products that g then multiplies; the sum of
+    // |g| is at most aligned / √unseen.
+    let hidden = positions as f64 * UNSEEN / unseen.sqrt();
+    aligned.iter_mut().for_each(|a| *a *= *a + hidden);
 }
 
 /// Whether a square found from terms of either sign means anything: where they cancel, what is
@@ -85,7 +95,8 @@ crate::nn::kernels::vectorised! {
 
 /// Whether squares of these numbers are far from the ends of f32: all zero, or the largest
 /// between 1e-12 and 1e12. If not, ghost norms could miss what a product of a huge and a tiny
-/// number gives, and the gradient itself must be formed.
+/// number gives, and the gradient itself must be formed. What is far below the largest may still
+/// be missed; that is for what the numbers are used for to reckon with.
 pub(super) fn ordinary(values: &[f32]) -> bool {
     let largest = largest(values);
     largest == 0.0 || (1e-12..1e12).contains(&largest)
@@ -106,30 +117,75 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// `Σ v²`, in f64 from block to block.
-pub(super) fn squares(values: &[f32]) -> f64 {
-    values.chunks(4096).map(|block| f64::from(dot(block, block))).sum()
+/// Numbers whose squares are summed in f32.
+const BLOCK: usize = 4096;
+
+/// Whether a sum of squares over a block in f32 says what the sum is. Underflow takes less than two
+/// of the smallest normal numbers from each term: up to 1e-34 from all, and an example could hide
+/// a gradient in that.
+fn measured(square: f32) -> bool {
+    (1e-28..=f32::MAX).contains(&square)
 }
 
-/// `Σ w v²`.
+/// `Σ v²`, in f64 from block to block, and within a block near the ends of f32.
+pub(super) fn squares(values: &[f32]) -> f64 {
+    let square = |block: &[f32]| match dot(block, block) {
+        found if measured(found) => f64::from(found),
+        _ => exact_squares(block),
+    };
+    values.chunks(BLOCK).map(square).sum()
+}
+
+/// `Σ w v²`, in the same way.
 pub(super) fn weighted_squares(values: &[f32], weights: Option<&[f32]>) -> f64 {
     let Some(weights) = weights else { return squares(values) };
-    let blocks = values.chunks(4096).zip(weights.chunks(4096));
-    blocks.map(|(v, w)| f64::from(dot3(v, w))).sum()
+    let square = |(v, w): (&[f32], &[f32])| match dot3(v, w) {
+        found if measured(found) => f64::from(found),
+        _ => exact_dot3(v, w),
+    };
+    values.chunks(BLOCK).zip(weights.chunks(BLOCK)).map(square).sum()
 }
 
 crate::nn::kernels::vectorised! {
+    fn exact_dot3(v: &[f32], w: &[f32]) -> f64 {
+        let mut lanes = [0.0f64; 16];
+        let (v_blocks, v_tail) = v.as_chunks::<16>();
+        let (w_blocks, w_tail) = w.as_chunks::<16>();
+        for (v, w) in v_blocks.iter().zip(w_blocks) {
+            for ((lane, &v), &w) in lanes.iter_mut().zip(v).zip(w) {
+                *lane += f64::from(v) * f64::from(v) * f64::from(w);
+            }
+        }
+        let tail = v_tail.iter().zip(w_tail);
+        let tail: f64 = tail.map(|(&v, &w)| f64::from(v) * f64::from(v) * f64::from(w)).sum();
+        lanes.iter().sum::<f64>() + tail
+    }
+}
+
+crate::nn::kernels::vectorised! {
+    /// `Σ v w v`, in this order: `v²` could vanish beside a large weight.
     fn dot3(v: &[f32], w: &[f32]) -> f32 {
         let mut lanes = [0.0f32; LANES];
         let (v_blocks, v_tail) = v.as_chunks::<LANES>();
         let (w_blocks, w_tail) = w.as_chunks::<LANES>();
         for (v, w) in v_blocks.iter().zip(w_blocks) {
             for ((lane, v), w) in lanes.iter_mut().zip(v).zip(w) {
-                *lane += v * v * w;
+                *lane += v * w * v;
             }
         }
-        let tail: f32 = v_tail.iter().zip(w_tail).map(|(v, w)| v * v * w).sum();
+        let tail: f32 = v_tail.iter().zip(w_tail).map(|(v, w)| v * w * v).sum();
         folded(lanes) + tail
+    }
+}
+
+crate::nn::kernels::vectorised! {
+    /// `to = factor from`. What is below the normal numbers becomes zero: rounding could double it,
+    /// and a large input would make much of that.
+    fn scale(to: &mut [f32], factor: f32, from: &[f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            let scaled = factor * from;
+            *to = if scaled.abs() < f32::MIN_POSITIVE { 0.0 } else { scaled };
+        }
     }
 }
 
@@ -150,7 +206,10 @@ pub(super) fn weighted(
             let per = g.len() / factors.len();
             let pairs = scaled.chunks_exact_mut(per).zip(g.chunks_exact(per));
             for ((to, from), &factor) in pairs.zip(factors) {
-                to.iter_mut().zip(from).for_each(|(t, f)| *t = factor * f);
+                match factor {
+                    1.0 => to.copy_from_slice(from),
+                    _ => scale(to, factor, from),
+                }
             }
             &*scaled
         }

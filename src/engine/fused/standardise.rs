@@ -189,8 +189,8 @@ impl Standardise {
 vectorised! {
     fn add_products(factor: f32, g: &[f32], y: &[f32], sums: &mut [f64], dots: &mut [f64]) {
         for (((s, d), g), y) in sums.iter_mut().zip(dots).zip(g).zip(y) {
-            *s += f64::from(factor * g);
-            *d += f64::from(g * y);
+            *s += f64::from(factor) * f64::from(*g);
+            *d += f64::from(*g) * f64::from(*y);
         }
     }
 }

@@ -51,11 +51,20 @@ impl Form {
     pub(super) fn norms(&self, metric: &Metric, careful: bool) -> Tensor<1> {
         match self {
             Self::Instance(instance) => {
-                let weighted = match metric.root() {
-                    Some(root) => instance.clone() * root.clone().unsqueeze(),
-                    None => instance.clone(),
+                let Some(root) = metric.root() else {
+                    return norm_of_rows(instance.clone(), careful);
                 };
-                norm_of_rows(weighted, careful)
+                let root = root.clone().unsqueeze::<2>();
+                if !careful {
+                    return norm_of_rows(instance.clone() * root, false);
+                }
+                // Weights of a tiny share and tiny gradients must not vanish together: the
+                // largest number that counts becomes 1 before the weights come.
+                let unweighted = root.clone().equal_elem(0.0).expand(instance.dims());
+                let counted = instance.clone().mask_fill(unweighted, 0.0);
+                let scale = scale_of_rows(&counted);
+                let [n, _] = instance.dims();
+                norm_of_rows(counted / scale.clone() * root, true) * scale.reshape([n])
             }
             Self::Outer { input, gradient } => {
                 outer_norms(input, gradient, metric, |a, b| a.matmul(b))
@@ -75,7 +84,10 @@ impl Form {
             }
             Self::Outer { input, gradient } => {
                 let scaled = gradient * factors.clone().unsqueeze_dim(1);
-                flat(input.transpose().matmul(scaled))
+                // Rounding could double what is below the normal numbers, and a large input would
+                // make much of that.
+                let tiny = scaled.clone().abs().lower_elem(TINY);
+                flat(input.transpose().matmul(scaled.mask_fill(tiny, 0.0)))
             }
             Self::Table { tokens, rows, vocabulary, .. } => {
                 let [n, places, features] = rows.dims();

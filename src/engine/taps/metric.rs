@@ -47,7 +47,9 @@ impl Metric {
         if values.iter().all(|&w| w == largest) {
             return Self { scale, shares: None };
         }
-        let shares: Vec<f32> = values.iter().map(|w| w / largest).collect();
+        // Beside a huge weight a small one must not become 0, whose gradients are not measured.
+        let share = |&w: &f32| if w > 0.0 { (w / largest).max(f32::MIN_POSITIVE) } else { 0.0 };
+        let shares: Vec<f32> = values.iter().map(share).collect();
         let roots: Vec<f32> = shares.iter().map(|w| w.sqrt()).collect();
         let tensor = |values: Vec<f32>| Tensor::<1>::from_data(values.as_slice(), device);
         Self { scale, shares: Some((tensor(shares), tensor(roots))) }

@@ -129,6 +129,7 @@ impl DpSnip {
             return Err(Error::setting("DP-SNIP clip", self.clip, why)
                 .fix("choose a positive number, such as 1.0"));
         }
+        ClipRule::flat(self.clip).check()?;
         let sigma = self.asked.multiplier(total)?;
         if !((sigma * self.clip) as f32).is_finite() {
             let why = format!("noise multiplier {sigma} times this is beyond all f32 numbers");

@@ -10,6 +10,10 @@ use crate::{Error, ErrorKind, Result};
 /// Examples that are in memory at a time.
 pub(super) const CHUNK: usize = 1024;
 
+/// Parameters beyond this are no network's, and the rounding of a tiny gradient times one of them
+/// would no longer be small.
+const LARGEST: f32 = 1e6;
+
 /// Σᵢ cᵢ · min(1, C/‖cᵢ‖) with cᵢ = θ ⊙ ∂Lᵢ/∂θ over the prunable weights.
 pub(super) struct Sensitivities {
     /// The sum, in the shapes of the parameters; zero where nothing can be pruned.
@@ -28,7 +32,7 @@ impl Sensitivities {
     /// whatever their size, and it is ONE sum, for one release.
     ///
     /// # Errors
-    /// As [`check`]; kind `Setting` if a parameter, squared, is no f32; what reading an example
+    /// As [`check`]; what reading an example
     /// says.
     pub(super) fn of(
         model: &Model,
@@ -104,12 +108,13 @@ pub(crate) fn check(model: &Model, examples: &Examples) -> Result<()> {
         let why = "only parameters of two or more dimensions are scored";
         return Err(Error::new(ErrorKind::Model, what, why).fix("train it without a mask"));
     }
-    // The scores weigh gradients by squared parameters.
-    let squared = |w: &f32| (w * w).is_finite();
-    if let Some((wild, _)) = network.values().iter().find(|(_, values)| !values.iter().all(squared))
-    {
+    let tame = |w: &f32| w.abs() <= LARGEST;
+    if let Some((wild, _)) = network.values().iter().find(|(_, values)| !values.iter().all(tame)) {
         let what = format!("the parameter {} of the model {}", wild.path, model.name());
-        let why = "it holds a number whose square no f32 can hold";
+        let why = format!(
+            "it holds a number beyond {LARGEST:e}: scores weigh gradients by squared parameters, \
+             and with such weights f32 could not bound one example's share"
+        );
         return Err(Error::new(ErrorKind::Model, what, why).fix("start from smaller parameters"));
     }
     if examples.is_empty() {

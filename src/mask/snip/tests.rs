@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::noise::Noise;
 use super::private::own_stream;
-use super::sensitivities::{CHUNK, Sensitivities};
+use super::sensitivities::{CHUNK, Sensitivities, check};
 use super::*;
 use crate::data::{self, Dataset, Examples};
 use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
@@ -340,6 +340,7 @@ fn what_can_not_be_is_refused_in_words() -> Result<()> {
         refused(recipe.clip(clip), total, "DP-SNIP clip");
     }
     refused(recipe.clip(1e38).noise_multiplier(100.0), total, "beyond");
+    refused(recipe.clip(1e-31), total, "below 1e-30");
     for sigma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         refused(recipe.noise_multiplier(sigma), None, "noise_multiplier");
         assert!(recipe.noise_multiplier(sigma).event().is_err());
@@ -368,5 +369,26 @@ fn what_can_not_be_is_refused_in_words() -> Result<()> {
     let none = recipe.noise_multiplier(1.0);
     let none = none.noisy_sum(&model, &data.train().take(0), SEEDS).unwrap_err();
     assert_eq!(none.kind(), ErrorKind::Setting);
+    Ok(())
+}
+
+/// Squared, such parameters are weights under which f32 does not bound a share: nothing may be
+/// charged for them.
+#[test]
+fn parameters_beyond_reason_are_refused_before_anything_is_charged() -> Result<()> {
+    let data = data::from_vecs(vec![0.5; 8], &[2], vec![0, 1, 0, 1], 2)?;
+    let model = models::linear(&data).seed(1).build()?;
+    for (largest, fine) in [(1e6, true), (-1.1e6, false), (1.5e19, false)] {
+        let specs = [crate::nn::LayerSpec::Linear(LinearSpec::new(2, 2))];
+        let network = Network::build(&[2], &specs, |_, shape, _| {
+            (0..shape.iter().product()).map(|i| if i == 1 { largest } else { 0.1 }).collect()
+        })?;
+        let found = check(&model.with_network(network), data.train());
+        assert_eq!(found.is_ok(), fine, "{largest}: {found:?}");
+        if let Err(error) = found {
+            assert_eq!(error.kind(), ErrorKind::Model);
+            assert!(error.to_string().contains("start from smaller"), "{error}");
+        }
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Composition of all parts, in both directions, from above and from below.
 
 use super::cells::{Cells, balanced_offset};
+use super::chernoff::Chernoff;
 use super::compose::{Composed, Composition, Found, Side, Window};
 use super::losses::{self, Losses};
 use super::pair::Pair;
@@ -37,8 +38,17 @@ pub(super) struct Enclosure {
     lower: Option<Composed>,
     /// A finer grid would be no longer than is reasonable.
     pub can_be_finer: bool,
-    /// The other direction, unless it can't matter near this delta.
-    add: Option<Composed>,
+    add: Add,
+}
+
+/// What is known of direction `add`.
+enum Add {
+    /// It is the same as direction `remove`.
+    Same,
+    /// A bound that is below direction `remove` near the window's own delta. Which direction is
+    /// the worse is not the same at every delta, so it is asked at each.
+    Bounded(Chernoff),
+    Composed(Composed),
 }
 
 impl Enclosure {
@@ -50,10 +60,12 @@ impl Enclosure {
         let task = Task { parts, releases, mass, delta, finer };
         let (upper, lower) = task.compose(Direction::Remove)?;
         let Found::At(epsilon) = upper.epsilon(delta, Side::Upper) else { return None };
-        let add = if parts.iter().all(Part::is_symmetric) || task.add_is_less(epsilon) {
-            None
-        } else {
-            Some(task.compose(Direction::Add)?.0)
+        let add = match parts.iter().all(Part::is_symmetric) {
+            true => Add::Same,
+            false => match task.bound_add().filter(|bound| bound.epsilon(delta) <= epsilon) {
+                Some(bound) => Add::Bounded(bound),
+                None => Add::Composed(task.compose(Direction::Add)?.0),
+            },
         };
         let can_be_finer = upper.points() <= 1 << 17;
         Some(Self { upper, lower, can_be_finer, add })
@@ -61,13 +73,8 @@ impl Enclosure {
 
     /// (from below, from above) of epsilon at `delta`.
     pub fn epsilon(&self, delta: f64) -> Option<(f64, f64)> {
-        let mut upper = 0.0_f64;
-        for composed in std::iter::once(&self.upper).chain(&self.add) {
-            match composed.epsilon(delta, Side::Upper) {
-                Found::At(epsilon) => upper = upper.max(epsilon),
-                Found::Above | Found::Below => return None,
-            }
-        }
+        let Found::At(remove) = self.upper.epsilon(delta, Side::Upper) else { return None };
+        let upper = remove.max(self.add.epsilon(delta)?);
         let lower = match self.lower.as_ref().map(|lower| lower.epsilon(delta, Side::Lower)) {
             Some(Found::At(epsilon)) => epsilon.min(upper),
             _ => 0.0,
@@ -77,13 +84,32 @@ impl Enclosure {
 
     /// delta from above at each of these rising epsilons; 1 outside of the windows.
     pub fn deltas(&self, epsilons: &[f64]) -> Vec<f64> {
-        let mut deltas = self.upper.deltas_at(epsilons);
-        if let Some(add) = &self.add {
-            for (delta, other) in deltas.iter_mut().zip(add.deltas_at(epsilons)) {
-                *delta = delta.max(other);
-            }
-        }
+        let (mut deltas, add) = (self.upper.deltas_at(epsilons), self.add.deltas_at(epsilons));
+        deltas.iter_mut().zip(add).for_each(|(delta, add)| *delta = delta.max(add));
         deltas
+    }
+}
+
+impl Add {
+    /// From above; `None` where the window does not tell.
+    fn epsilon(&self, delta: f64) -> Option<f64> {
+        match self {
+            Self::Same => Some(0.0),
+            Self::Bounded(bound) => Some(bound.epsilon(delta)),
+            Self::Composed(composed) => match composed.epsilon(delta, Side::Upper) {
+                Found::At(epsilon) => Some(epsilon),
+                Found::Above | Found::Below => None,
+            },
+        }
+    }
+
+    /// delta from above at each of these rising epsilons.
+    fn deltas_at(&self, epsilons: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Same => vec![0.0; epsilons.len()],
+            Self::Bounded(bound) => epsilons.iter().map(|&epsilon| bound.delta(epsilon)).collect(),
+            Self::Composed(composed) => composed.deltas_at(epsilons),
+        }
     }
 }
 
@@ -258,23 +284,17 @@ impl Task<'_> {
         (Losses::mixed(above), lower)
     }
 
-    /// Whether direction `add` has an epsilon below `epsilon`, by Chernoff's bound: then it need
-    /// not be composed. A coarse grid will do, since whatever it gives is from above.
-    fn add_is_less(&self, epsilon: f64) -> bool {
+    /// A bound on direction `add`, which often shows that it need not be composed. A coarse grid
+    /// will do, since whatever it gives is from above.
+    fn bound_add(&self) -> Option<Chernoff> {
         let coarse = |part: &Part| {
             let range = part.pairs().map(|pair| pair.range(self.mass)).fold(0.0, f64::max);
             (part.times, self.losses(part, range / 2000.0, Direction::Add).0)
         };
         if self.parts.len() > 64 {
-            return false;
+            return None;
         }
-        let parts: Vec<(f64, Losses)> = self.parts.iter().map(coarse).collect();
-        let infinity: f64 = parts.iter().map(|(times, losses)| times * losses.infinity).sum();
-        (-30..60).map(|i| 1.4f64.powi(i)).any(|theta| {
-            let ln_moment: f64 =
-                parts.iter().map(|(times, losses)| times * losses.ln_moment(theta)).sum();
-            (ln_moment - theta * epsilon).exp() + infinity < 0.999 * self.delta
-        })
+        Some(Chernoff::of(&self.parts.iter().map(coarse).collect::<Vec<_>>()))
     }
 }
 
@@ -282,4 +302,50 @@ impl Task<'_> {
 fn even_length(points: usize) -> usize {
     let power = points.next_power_of_two();
     if power / 4 * 3 >= points { power / 4 * 3 } else { power }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loss of `loss` with a probability, else nothing; through a window around it.
+    fn rare(loss: i64, probability: f64) -> Losses {
+        let mut mass = vec![0.0; loss as usize * 10 + 1];
+        (mass[0], mass[loss as usize * 10]) = (1.0 - probability, probability);
+        Losses { step: 0.1, mass, ..Losses::default() }
+    }
+
+    fn composed(losses: &Losses) -> Composed {
+        let window = Window {
+            step: 0.1,
+            theta: 3.0,
+            low: -2.0,
+            len: 128,
+            theta_up: 20.0,
+            theta_down: -20.0,
+        };
+        let mut sum = Composition::new(window, &mut RealFftPlanner::new());
+        sum.add(losses, 1.0);
+        sum.finish()
+    }
+
+    /// Removing shows a little often, adding much rarely: at delta = 1e-3 removing is the worse,
+    /// at 1e-7 adding.
+    #[test]
+    fn which_direction_is_the_worse_is_asked_at_every_delta() {
+        let (remove, add) = (rare(5, 1e-2), rare(9, 1e-6));
+        let bound = Chernoff::of(&[(1.0, add.clone())]);
+        assert!(bound.epsilon(1e-3) < 4.8, "at 1e-3 adding need not be composed");
+        for add in [Add::Bounded(bound), Add::Composed(composed(&add))] {
+            let (upper, lower) = (composed(&remove), None);
+            let both = Enclosure { upper, lower, can_be_finer: false, add };
+            let at = |delta: f64| both.epsilon(delta).unwrap().1;
+            // 1e-2 (1 - e^(epsilon - 5)) = 1e-3, and 1e-6 (1 - e^(epsilon - 9)) = 1e-7.
+            assert!((at(1e-3) - (5.0 + 0.9f64.ln())).abs() < 2e-2, "{}", at(1e-3));
+            assert!(at(1e-7) >= 9.0 + 0.9f64.ln() - 1e-9, "{}", at(1e-7));
+            let deltas = both.deltas(&[4.5, 7.0]);
+            assert!((deltas[0] / (-1e-2 * (-0.5f64).exp_m1()) - 1.0).abs() < 2e-2, "{deltas:?}");
+            assert!(deltas[1] >= -1e-6 * (-2f64).exp_m1() * (1.0 - 1e-9), "{deltas:?}");
+        }
+    }
 }

@@ -9,15 +9,18 @@
 //! - `cells`: the masses that P and Q give to small intervals of losses;
 //! - `losses`: distributions on a grid that are surely above and surely below the true one;
 //! - `sketch`: a rough picture that decides where to look;
+//! - `chernoff`: what moments alone prove, for the direction that matters less;
 //! - `compose`: sums of losses by the Fourier transform, tilted towards where delta lives;
-//! - `enclose`: all of it together, in both directions.
+//! - `enclose`: all of it together, in both directions;
+//! - `threshold`: another bound from below, where a grid has none.
 
 use super::{Accountant, Delta, Event, Neighbouring, Profile, Spent, gdp};
 use crate::{Error, ErrorKind, Result};
 use enclose::Enclosure;
-use parts::{Part, parts};
+use parts::{Part, cases};
 
 mod cells;
+mod chernoff;
 mod compose;
 mod enclose;
 mod losses;
@@ -26,6 +29,7 @@ mod parts;
 mod sketch;
 #[cfg(test)]
 mod tests;
+mod threshold;
 
 /// Bounds further apart than this share of epsilon are computed anew on a finer grid.
 const TOLERANCE: f64 = 2e-3;
@@ -47,9 +51,9 @@ const NEGLIGIBLE: f64 = 1e-6;
 /// above: losses are discretised by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar,
 /// Manurangsi 2022), which never lowers delta; what is cut off counts as infinite loss; what may
 /// wrap round in the Fourier transform is bounded (Chernoff) and added, rounding errors of the
-/// transform too. `lower` is from below in the same way, for the worst pair of neighbours; with a
-/// cut batch the pair itself is a bound. With more than 256 noise multipliers each is rounded to
-/// the safe side by at most 0.1 %.
+/// transform too. `lower` is from below in the same way, or what an attacker who asks one question
+/// learns, for the worst pair of neighbours; with a cut batch the pair itself is a bound. With more
+/// than 256 noise multipliers each is rounded to the safe side by at most 0.1 %.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pld {
     neighbouring: Neighbouring,
@@ -71,38 +75,11 @@ impl Pld {
     /// # Errors
     /// As [`Accountant::epsilon`].
     pub fn curve(&self, events: &[Event], deltas: &[Delta]) -> Result<Vec<Spent>> {
-        let parts = parts(events, self.neighbouring)?;
-        // With rounded multipliers the bounds do not come closer on a finer grid.
-        let many = parts.len() > MANY;
-        let mut seen: Vec<(f64, Enclosure)> = Vec::new();
-        let mut curve = Vec::with_capacity(deltas.len());
-        for delta in deltas {
-            let delta = delta.check()?.0;
-            // A window is good for deltas within two powers of ten, and says so itself.
-            let near = seen.iter().find_map(|(at, enclosure)| {
-                let (lower, upper) = enclosure.epsilon(delta)?;
-                let close = (delta / at).log10().abs() <= 2.0 && (is_close(lower, upper) || many);
-                close.then_some((lower, upper))
-            });
-            if parts.is_empty() {
-                curve.push(spent(0.0, 0.0));
-                continue;
-            }
-            let (lower, upper) = match near {
-                Some(found) => found,
-                None => {
-                    let window = Enclosure::near(delta, &parts, 1.0);
-                    let found = window.as_ref().and_then(|window| window.epsilon(delta));
-                    seen.extend(window.map(|window| (delta, window)));
-                    match found.filter(|&(lower, upper)| is_close(lower, upper) || many) {
-                        Some(found) => found,
-                        None => bounds(&parts, delta, events)?,
-                    }
-                }
-            };
-            curve.push(spent(lower, upper));
-        }
-        Ok(curve)
+        let curves: Vec<_> = cases(events, self.neighbouring)?
+            .iter()
+            .map(|parts| curve(parts, deltas, events))
+            .collect::<Result<_>>()?;
+        Ok((0..deltas.len()).map(|i| worst(curves.iter().map(|curve| curve[i]))).collect())
     }
 
     /// delta for every epsilon: the whole trade-off between the two.
@@ -111,30 +88,31 @@ impl Pld {
     /// As [`Accountant::epsilon`].
     pub fn profile(&self, events: &[Event]) -> Result<Profile> {
         const POINTS: usize = 400;
-        let parts = parts(events, self.neighbouring)?;
-        if parts.is_empty() {
+        let cases = cases(events, self.neighbouring)?;
+        if cases.iter().all(Vec::is_empty) {
             return Ok(Profile::through(vec![(0.0, 0.0)]));
         }
-        let windows: Vec<(f64, Enclosure)> =
-            [1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.9]
-                .into_iter()
-                .filter_map(|delta| Some((delta, Enclosure::near(delta, &parts, 1.0)?)))
-                .collect();
-        let Some(largest) = windows.iter().find_map(|(delta, window)| window.epsilon(*delta))
-        else {
+        let windows: Vec<_> = cases.iter().map(|parts| windows(parts)).collect();
+        let largest = |windows: &Windows| windows.iter().find_map(|(delta, w)| w.epsilon(*delta));
+        let Some(ends) = windows.iter().map(largest).collect::<Option<Vec<_>>>() else {
             return Err(out_of_reach(events));
         };
+        let end = ends.iter().fold(0.0, |end: f64, found| end.max(found.1));
         // Even in epsilon, with the knots of the windows so that no bend is missed.
-        let mut epsilons: Vec<f64> =
-            (0..=POINTS).map(|i| largest.1 * i as f64 / POINTS as f64).collect();
-        epsilons.extend(windows.iter().filter_map(|(delta, w)| w.epsilon(*delta)).map(|e| e.1));
+        let mut epsilons: Vec<f64> = (0..=POINTS).map(|i| end * i as f64 / POINTS as f64).collect();
+        let all = windows.iter().flatten();
+        epsilons.extend(all.filter_map(|(delta, w)| w.epsilon(*delta)).map(|found| found.1));
         epsilons.sort_by(f64::total_cmp);
-        epsilons.dedup_by(|a, b| *a - *b <= 1e-9 * largest.1);
-        let mut deltas = vec![1.0_f64; epsilons.len()];
-        for (_, window) in &windows {
-            for (delta, here) in deltas.iter_mut().zip(window.deltas(&epsilons)) {
-                *delta = delta.min(here);
+        epsilons.dedup_by(|a, b| *a - *b <= 1e-9 * end);
+        let mut deltas = vec![0.0_f64; epsilons.len()];
+        for windows in &windows {
+            // Each window is from above: the least of them counts, and the worst case.
+            let mut least = vec![1.0_f64; epsilons.len()];
+            for (_, window) in windows {
+                let here = window.deltas(&epsilons);
+                least.iter_mut().zip(here).for_each(|(least, here)| *least = least.min(here));
             }
+            deltas.iter_mut().zip(least).for_each(|(delta, least)| *delta = delta.max(least));
         }
         Ok(Profile::through(epsilons.into_iter().zip(deltas).collect()))
     }
@@ -151,16 +129,64 @@ impl Accountant for Pld {
 
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         let delta = delta.check()?.0;
-        let parts = parts(events, self.neighbouring)?;
-        if parts.is_empty() {
-            return Ok(spent(0.0, 0.0));
-        }
-        let (lower, upper) = bounds(&parts, delta, events)?;
-        Ok(spent(lower, upper))
+        let found: Vec<_> = cases(events, self.neighbouring)?
+            .iter()
+            .map(|parts| bounds(parts, delta, events))
+            .collect::<Result<_>>()?;
+        Ok(worst(found.into_iter()))
     }
 }
 
-fn spent(lower: f64, upper: f64) -> Spent {
+/// What one case reveals at each delta, from below and from above.
+fn curve(parts: &[Part], deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f64)>> {
+    // With rounded multipliers the bounds do not come closer on a finer grid.
+    let enough = |lower, upper| is_close(lower, upper) || parts.len() > MANY;
+    let mut seen: Windows = Vec::new();
+    let mut curve = Vec::with_capacity(deltas.len());
+    for delta in deltas {
+        let delta = delta.check()?.0;
+        if parts.is_empty() {
+            curve.push((0.0, 0.0));
+            continue;
+        }
+        // A window is good for deltas within two powers of ten, and says so itself.
+        let near = seen.iter().find_map(|(at, window)| {
+            let (lower, upper) = seen_through(window, parts, delta)?;
+            let close = (delta / at).log10().abs() <= 2.0 && enough(lower, upper);
+            close.then_some((lower, upper))
+        });
+        curve.push(match near {
+            Some(found) => found,
+            None => {
+                let window = Enclosure::near(delta, parts, 1.0);
+                let found = window.as_ref().and_then(|window| seen_through(window, parts, delta));
+                seen.extend(window.map(|window| (delta, window)));
+                match found.filter(|&(lower, upper)| enough(lower, upper)) {
+                    Some(found) => found,
+                    None => bounds(parts, delta, events)?,
+                }
+            }
+        });
+    }
+    Ok(curve)
+}
+
+/// Windows, each with the delta that it is near.
+type Windows = Vec<(f64, Enclosure)>;
+
+/// Windows over all deltas that anybody asks for.
+fn windows(parts: &[Part]) -> Windows {
+    [1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.9]
+        .into_iter()
+        .filter_map(|delta| Some((delta, Enclosure::near(delta, parts, 1.0)?)))
+        .collect()
+}
+
+/// What the worst case reveals, from the bounds of all.
+fn worst(cases: impl Iterator<Item = (f64, f64)>) -> Spent {
+    let (lower, upper) = cases.fold((0.0, 0.0), |(lower, upper): (f64, f64), case| {
+        (lower.max(case.0), upper.max(case.1))
+    });
     Spent::new(upper, "pld").at_least(lower)
 }
 
@@ -168,8 +194,17 @@ fn is_close(lower: f64, upper: f64) -> bool {
     upper - lower <= (TOLERANCE * upper).max(NEGLIGIBLE)
 }
 
+/// (from below, from above) of epsilon, as far as the window tells.
+fn seen_through(window: &Enclosure, parts: &[Part], delta: f64) -> Option<(f64, f64)> {
+    let (lower, upper) = window.epsilon(delta)?;
+    Some((lower.max(threshold::epsilon(parts, delta, upper)).min(upper), upper))
+}
+
 /// (from below, from above) of epsilon, on finer grids until they are close or no closer.
 fn bounds(parts: &[Part], delta: f64, events: &[Event]) -> Result<(f64, f64)> {
+    if parts.is_empty() {
+        return Ok((0.0, 0.0));
+    }
     // The losses of a Gaussian are Gaussian themselves: no grid is needed.
     if let [part] = parts
         && let [(_, Some(pair))] = &part.mixture[..]
@@ -181,7 +216,7 @@ fn bounds(parts: &[Part], delta: f64, events: &[Event]) -> Result<(f64, f64)> {
     let mut best: Option<(f64, f64)> = None;
     for finer in [1.0, 3.0, 10.0] {
         let Some(enclosure) = Enclosure::near(delta, parts, finer) else { continue };
-        if let Some((lower, upper)) = enclosure.epsilon(delta) {
+        if let Some((lower, upper)) = seen_through(&enclosure, parts, delta) {
             // Both are valid on every grid.
             best = Some(best.map_or((lower, upper), |(l, u)| (l.max(lower), u.min(upper))));
         }

@@ -39,16 +39,44 @@ impl Part {
     }
 }
 
-/// The parts of all events together.
+/// How many examples the neighbours have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Others {
+    /// One less than the data set: an example of its own is removed, zeroed out or replaced.
+    AllButOne,
+    /// The whole data set: an example is added to it.
+    All,
+}
+
+/// The parts of all events together, once for each way in which neighbours can differ: the events
+/// are at most as revealing as the worst of these lists.
+///
+/// Only a cut batch knows how many other examples there are. Between N and N - 1 neither is always
+/// the worse: with more others a batch is full more often, with fewer an example has its place in
+/// a full batch more often. The pair of neighbours is the same for all events.
+pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<Vec<Part>>> {
+    let singles = singles("pld", events)?;
+    let cut = singles.iter().any(|(single, _)| matches!(single, Single::Truncated { .. }));
+    let all: &[Others] = match cut && neighbouring == Neighbouring::AddOrRemoveOne {
+        true => &[Others::AllButOne, Others::All],
+        false => &[Others::AllButOne],
+    };
+    all.iter().map(|&others| parts(&singles, neighbouring, others)).collect()
+}
+
+/// The parts of all releases together.
 ///
 /// Gaussians without sampling become a single one (their composition is exactly Gaussian). Where
 /// there are more than 256 sampled sorts, noise multipliers are rounded to a geometric grid of
 /// 0.1 %: down for the bound from above, up for the bound from below.
-pub(super) fn parts(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<Part>> {
-    let singles = singles("pld", events)?;
+fn parts(
+    singles: &[(Single, u64)],
+    neighbouring: Neighbouring,
+    others: Others,
+) -> Result<Vec<Part>> {
     let mut squared_mu = 0.0;
     let mut sampled = Vec::new();
-    for (single, times) in singles {
+    for &(single, times) in singles {
         match single.unsampled(neighbouring) {
             Some(sigma) => squared_mu += times as f64 / sigma / sigma,
             None => sampled.push((single, times as f64)),
@@ -56,7 +84,7 @@ pub(super) fn parts(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<
     }
     let mut parts = Vec::new();
     for (single, times, times_lower) in rounded(sampled) {
-        let mixture = mixture(&single, neighbouring)?;
+        let mixture = mixture(&single, neighbouring, others)?;
         parts.push(Part { mixture, times, times_lower });
     }
     if squared_mu > 0.0 {
@@ -118,7 +146,11 @@ fn rounded(sampled: Vec<(Single, f64)>) -> Vec<(Single, f64, f64)> {
 /// of another: adding it moves the sum by two contributions. When it is zeroed out or replaced it
 /// keeps its place, but the batches without it differ from those with it by more than its own
 /// contribution and may not hide it; so whether it is kept is told, too.
-fn mixture(single: &Single, neighbouring: Neighbouring) -> Result<Vec<(f64, Option<Pair>)>> {
+fn mixture(
+    single: &Single,
+    neighbouring: Neighbouring,
+    others: Others,
+) -> Result<Vec<(f64, Option<Pair>)>> {
     let pair = |q: f64, sigma: f64| {
         let kind = match neighbouring {
             Neighbouring::ReplaceOne => Kind::TwoSided,
@@ -132,13 +164,17 @@ fn mixture(single: &Single, neighbouring: Neighbouring) -> Result<Vec<(f64, Opti
             Ok(vec![(1.0, pair(sampling_rate, noise_multiplier))])
         }
         Single::Truncated { examples, sampling_rate: q, batch_cap, noise_multiplier: sigma } => {
-            let full = probability_of_reaching(examples, q, batch_cap);
+            let others = match others {
+                Others::AllButOne => examples.saturating_sub(1),
+                Others::All => examples,
+            };
+            let full = probability_of_reaching(others, q, batch_cap);
             let mut mixture = vec![(1.0 - full, pair(q, sigma))];
             // Too rare to be a number.
             if full == 0.0 {
                 return Ok(mixture);
             }
-            let kept = kept_when_full(examples, q, batch_cap, full);
+            let kept = kept_when_full(others, q, batch_cap, full);
             match neighbouring {
                 Neighbouring::AddOrRemoveOne => mixture.push((full, pair(kept, 0.5 * sigma))),
                 Neighbouring::ZeroOutOne => mixture.push((full * kept, told(sigma))),
@@ -163,16 +199,24 @@ fn mixture(single: &Single, neighbouring: Neighbouring) -> Result<Vec<(f64, Opti
 
 /// The probability that the example is in a batch, given that at least `cap` of the n others are
 /// drawn: the mean of q cap / (m + 1) over their number m, which is
-/// cap P\[Bin(n + 1, q) > cap\] / ((n + 1) P\[Bin(n, q) >= cap\]). Which of the others are kept does
-/// not depend on m, so the mean is all that counts.
-fn kept_when_full(examples: u64, q: f64, cap: u64, full: f64) -> f64 {
-    let more = probability_of_reaching(examples + 1, q, cap + 1);
-    (cap as f64 * more / ((examples + 1) as f64 * full) * (1.0 + 1e-6)).min(q)
+/// cap P\[Bin(n + 1, q) > cap\] / ((n + 1) P\[Bin(n, q) >= cap\]). Which of the others are kept
+/// does not depend on m, so the mean is all that counts.
+fn kept_when_full(others: u64, q: f64, cap: u64, full: f64) -> f64 {
+    let all = others.saturating_add(1);
+    let more = probability_of_reaching(all, q, cap.saturating_add(1));
+    (cap as f64 * more / (all as f64 * full) * (1.0 + 1e-6)).min(q)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The parts of events without a cut batch: there is one case.
+    fn only(events: &[Event]) -> Result<Vec<Part>> {
+        let mut cases = cases(events, Neighbouring::AddOrRemoveOne)?;
+        assert_eq!(cases.len(), 1);
+        Ok(cases.remove(0))
+    }
 
     fn step(noise_multiplier: f64) -> Event {
         Event::PoissonGaussian { sampling_rate: 0.1, noise_multiplier, steps: 1 }
@@ -184,7 +228,7 @@ mod tests {
             Event::Gaussian { noise_multiplier: 2.0, count: 3 },
             Event::Gaussian { noise_multiplier: 4.0, count: 4 },
         ];
-        let parts = parts(&events, Neighbouring::AddOrRemoveOne).unwrap();
+        let parts = only(&events).unwrap();
         assert_eq!(parts.len(), 1);
         assert!((parts[0].pairs().next().unwrap().sigma - 1.0).abs() < 1e-12);
     }
@@ -192,9 +236,9 @@ mod tests {
     #[test]
     fn few_multipliers_stay_as_they_are_and_many_are_rounded_to_either_side() {
         let few: Vec<_> = (0..256).map(|i| step(1.0 + 1e-5 * f64::from(i))).collect();
-        assert_eq!(parts(&few, Neighbouring::AddOrRemoveOne).unwrap().len(), 256);
+        assert_eq!(only(&few).unwrap().len(), 256);
         let many: Vec<_> = (0..20_000).map(|i| step(1.0 + 1e-5 * f64::from(i))).collect();
-        let parts = parts(&many, Neighbouring::AddOrRemoveOne).unwrap();
+        let parts = only(&many).unwrap();
         assert!(parts.len() < 200, "{}", parts.len());
         let (above, below): (f64, f64) =
             parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.times, s.1 + p.times_lower));
@@ -208,6 +252,27 @@ mod tests {
         assert!(most > truth && most < truth * 1.001 && least < truth && least > truth * 0.999);
     }
 
+    /// A neighbour of N examples has N - 1 in common with the others when one of its own changes.
+    #[test]
+    fn an_example_that_changes_is_used_as_often_as_it_is_beside_the_others() {
+        let (q, cap) = (0.5, 3);
+        // Binomial(4, 1/2): at least three of the four others are drawn.
+        let used = 4.0 / 16.0 * q * 3.0 / 4.0 + 1.0 / 16.0 * q * 3.0 / 5.0;
+        let event = Event::TruncatedPoissonGaussian {
+            examples: 5,
+            sampling_rate: q,
+            batch_cap: cap,
+            noise_multiplier: 1.0,
+            steps: 1,
+        };
+        for relation in [Neighbouring::ZeroOutOne, Neighbouring::ReplaceOne] {
+            let cases = cases(std::slice::from_ref(&event), relation).unwrap();
+            let [parts] = &cases[..] else { panic!("{cases:?}") };
+            let told = parts[0].mixture[1].0;
+            assert!((told / used - 1.0).abs() < 1e-5, "{relation}: {told} {used}");
+        }
+    }
+
     #[test]
     fn what_has_no_worst_pair_is_refused() {
         let fixed = Event::FixedSizeGaussian {
@@ -218,13 +283,13 @@ mod tests {
         };
         let epoch = Event::ShuffledEpochs { noise_multiplier: 1.0, epochs: 1 };
         let all = Neighbouring::AddOrRemoveOne;
-        assert!(parts(std::slice::from_ref(&fixed), all).is_err());
-        assert!(parts(&[fixed], Neighbouring::ReplaceOne).is_err());
-        assert!(parts(std::slice::from_ref(&epoch), all).is_err());
-        assert!(parts(&[epoch], Neighbouring::ZeroOutOne).is_ok());
-        assert!(parts(&[step(0.01)], all).is_err(), "too little noise for a grid");
-        assert!(parts(&[step(1e300)], all).is_err(), "too much noise for a grid");
+        assert!(cases(std::slice::from_ref(&fixed), all).is_err());
+        assert!(cases(&[fixed], Neighbouring::ReplaceOne).is_err());
+        assert!(cases(std::slice::from_ref(&epoch), all).is_err());
+        assert!(cases(&[epoch], Neighbouring::ZeroOutOne).is_ok());
+        assert!(cases(&[step(0.01)], all).is_err(), "too little noise for a grid");
+        assert!(cases(&[step(1e300)], all).is_err(), "too much noise for a grid");
         let endless = Event::Repeated { event: Box::new(step(1.0)), count: u64::MAX };
-        assert!(parts(&[endless], all).is_err(), "too many steps for a grid");
+        assert!(cases(&[endless], all).is_err(), "too many steps for a grid");
     }
 }

@@ -2,6 +2,10 @@ use super::*;
 use crate::privacy::Rdp;
 use crate::privacy::rdp::sampled_gaussian::renyi_divergence;
 
+mod brute;
+mod cut;
+mod rare;
+
 fn step(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Event {
     Event::PoissonGaussian { sampling_rate, noise_multiplier, steps }
 }

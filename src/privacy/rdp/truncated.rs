@@ -2,7 +2,9 @@
 //! part of that size is used.
 //!
 //! The cap changes what one example can do. Let M be the number of *other* examples that are
-//! drawn; it does not depend on the example, M ~ Binomial(examples, q).
+//! drawn; it does not depend on the example, M ~ Binomial(others, q). An example that joins has
+//! all others beside it, one that leaves has one less; what follows is the larger the more others
+//! there are, since a full batch is charged at the full rate q and never costs less than another.
 //!
 //! - While M is below the cap nothing is cut, and the step is the plain Poisson-sampled one.
 //! - Otherwise the example, if it is used, takes the place of another one.

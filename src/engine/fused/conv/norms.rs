@@ -30,7 +30,7 @@ impl Conv {
                 totals(patches, room(third, positions));
             }
             let g = self.share(group, seen.g, fourth);
-            let gram = &second[..positions * positions];
+            let gram = (&second[..positions * positions], self.patch());
             outer::ghost_columns(gram, g, &mut columns, &mut aligned, fifth);
             if let Some(standardise) = &self.standardise {
                 found += standardise.ghost(&third[..positions], g, seen.y, &columns, &aligned)?;
