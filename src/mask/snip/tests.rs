@@ -242,10 +242,10 @@ fn the_noise_on_the_sum_is_sigma_times_the_clip_and_nothing_less() -> Result<()>
     // Biases are not released.
     assert!(scores.tensors().iter().all(|tensor| tensor.shape.len() >= 2));
     assert_eq!(mask.kept(), mask.len() - crate::mask::dropped_of(0.7, mask.len()));
-    let [Covered::Released { event, data, run, .. }] = &mask.origin().covered[..] else {
+    let [Covered::Released { event, data: origin, run, .. }] = &mask.origin().covered[..] else {
         panic!("{mask}")
     };
-    assert_eq!((event, &data[..], &run[..]), (&Event::gaussian(sigma), "data", "run"));
+    assert_eq!((event, &origin[..], &run[..]), (&Event::gaussian(sigma), data.origin(), "run"));
     Ok(())
 }
 
