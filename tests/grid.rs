@@ -328,7 +328,8 @@ fn what_others_are_given_names_neither_runs_nor_data() -> Result<()> {
     result.save_csv(folder.path().join("grid.csv"))?;
     result.save_markdown(folder.path().join("grid.md"))?;
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
-    let rows = serde_json::to_string(&epsilab::grid::rows(&[result.clone()])).expect("JSON");
+    let rows =
+        serde_json::to_string(&epsilab::grid::rows(std::slice::from_ref(&result))).expect("JSON");
     assert!(rows.contains("\"run_numbers\":[1]"), "{rows}");
     assert!(rows.contains("can't be read") && read("grid.md").contains("can't be read"), "{rows}");
     let mut given = vec![rows, read("grid.csv"), read("grid.md"), result.to_string()];
