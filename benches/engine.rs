@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use epsilab::burn::prelude::Device;
-use epsilab::engine::{Batch, ClipRule, GaussianNoise, Gradients, PerExample, Taps};
+use epsilab::engine::{Batch, ClipRule, Executor, GaussianNoise, Gradients, TapExecutor};
 use epsilab::nn::{Conv2dSpec, LayerSpec, LinearSpec, MaxPool2dSpec, Network, NoTape, Value};
 
 const EXAMPLES: usize = 32;
@@ -16,7 +16,7 @@ const CLASSES: usize = 10;
 /// As many as WideResNet-16-4 has parameters.
 const VALUES: usize = 2_700_000;
 
-/// Numbers around zero without a pattern.
+/// DeviceArray around zero without a pattern.
 fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect()
 }
@@ -84,7 +84,8 @@ fn clipped_sum(criterion: &mut Criterion) {
     group.sample_size(20).warm_up_time(Duration::from_millis(300));
     group.measurement_time(Duration::from_secs(1));
     // One chunk per thread.
-    let executor = Taps::default().with_chunk(EXAMPLES.div_ceil(rayon::current_num_threads()));
+    let executor =
+        TapExecutor::default().with_chunk(EXAMPLES.div_ceil(rayon::current_num_threads()));
     for (name, shape, layers) in parts() {
         let network = network(&shape, &layers);
         let features = numbers(EXAMPLES * shape.iter().product::<usize>());

@@ -209,7 +209,7 @@ fn counts_a_replacement_no_less_than_an_addition(make: Make, slack: f64) {
     }
 }
 
-/// Numbers from all over the range in which people work, and a little beyond.
+/// DeviceArray from all over the range in which people work, and a little beyond.
 fn gives_a_number_or_a_typed_error_at_extremes(make: Make) {
     let cases = ProptestConfig { failure_persistence: None, cases: 12, ..Default::default() };
     let seed = proptest::test_runner::TestRng::from_seed(

@@ -3,8 +3,8 @@
 
 use epsilab::data::{self, Dataset};
 use epsilab::engine::{
-    self, Batch, Best, ClipRule, ClippedSum, Fused, GaussianNoise, Gradients, Oracle, PerExample,
-    Taps,
+    self, AutoExecutor, Batch, ClipRule, ClippedSum, Executor, FusedExecutor, GaussianNoise,
+    Gradients, ReferenceExecutor, TapExecutor,
 };
 use epsilab::nn::{Network, models};
 use rand::{Rng, SeedableRng};
@@ -64,12 +64,22 @@ fn taps_agree_with_the_oracle_on_papernot_cnn() {
     let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
     let batch = random_batch(&mut rng, 40, &[1, 28, 28], 10);
     let all = ClipRule::flat(1e-3);
-    let fast = Taps::default().with_chunk(16).clipped_sum(model.network(), &batch, &all).unwrap();
-    assert_agree(&fast, &Oracle.clipped_sum(model.network(), &batch, &all).unwrap(), 1e-5);
+    let fast =
+        TapExecutor::default().with_chunk(16).clipped_sum(model.network(), &batch, &all).unwrap();
+    assert_agree(
+        &fast,
+        &ReferenceExecutor.clipped_sum(model.network(), &batch, &all).unwrap(),
+        1e-5,
+    );
     // At the median norm, half of the examples are clipped and half are not.
     let half = ClipRule::flat(median(&fast.norms));
-    let fast = Taps::default().with_chunk(16).clipped_sum(model.network(), &batch, &half).unwrap();
-    assert_agree(&fast, &Oracle.clipped_sum(model.network(), &batch, &half).unwrap(), 1e-5);
+    let fast =
+        TapExecutor::default().with_chunk(16).clipped_sum(model.network(), &batch, &half).unwrap();
+    assert_agree(
+        &fast,
+        &ReferenceExecutor.clipped_sum(model.network(), &batch, &half).unwrap(),
+        1e-5,
+    );
 }
 
 #[test]
@@ -78,7 +88,9 @@ fn the_loss_is_summed_and_never_averaged() {
     let model = models::mlp(&mnist_like(), &[8]).seed(1).build().unwrap();
     let batch = random_batch(&mut rng, 8, &[1, 28, 28], 10);
     let rule = ClipRule::unclipped();
-    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Oracle] {
+    for executor in
+        [&TapExecutor::default() as &dyn Executor, &FusedExecutor::default(), &ReferenceExecutor]
+    {
         let together = executor.clipped_sum(model.network(), &batch, &rule).unwrap();
         for i in 0..8 {
             let one = Batch::new(batch.features(i).to_vec(), &[1, 28, 28], vec![batch.label(i)]);
@@ -95,7 +107,9 @@ fn the_loss_is_summed_and_never_averaged() {
 fn every_clipped_share_stays_within_the_sensitivity() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let model = models::papernot_cnn(&mnist_like()).seed(2).build().unwrap();
-    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Oracle] {
+    for executor in
+        [&TapExecutor::default() as &dyn Executor, &FusedExecutor::default(), &ReferenceExecutor]
+    {
         for scale in [1e-3, 1.0, 1e3] {
             let features = (0..784).map(|_| scale * uniform(&mut rng)).collect();
             let one = Batch::new(features, &[1, 28, 28], vec![7]).unwrap();
@@ -113,8 +127,13 @@ fn the_plain_sum_is_that_of_unclipped_gradients() {
     let mut rng = ChaCha8Rng::seed_from_u64(9);
     let model = models::papernot_cnn(&mnist_like()).seed(2).build().unwrap();
     let batch = random_batch(&mut rng, 9, &[1, 28, 28], 10);
-    let right = Oracle.clipped_sum(model.network(), &batch, &ClipRule::unclipped()).unwrap();
-    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Best::default()] {
+    let right =
+        ReferenceExecutor.clipped_sum(model.network(), &batch, &ClipRule::unclipped()).unwrap();
+    for executor in [
+        &TapExecutor::default() as &dyn Executor,
+        &FusedExecutor::default(),
+        &AutoExecutor::default(),
+    ] {
         let plain = executor.plain_sum(model.network(), &batch).unwrap();
         for (a, b) in plain.sum.entries.iter().zip(&right.sum.entries) {
             assert!(distance(&a.values, &b.values) < 1e-5, "{}", a.path);
@@ -128,7 +147,7 @@ fn fingerprint() -> u64 {
     let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
     let batch = random_batch(&mut rng, 333, &[1, 28, 28], 10);
     let rule = ClipRule::flat(0.7);
-    let sum = Fused::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
+    let sum = FusedExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
     let bits = sum.entries.iter().flat_map(|entry| &entry.values).map(|v| u64::from(v.to_bits()));
     bits.fold(0, |hash, bits| (hash ^ bits).wrapping_mul(0x100_0000_01b3))
 }
@@ -183,7 +202,7 @@ fn ten_thousand_steps_do_not_grow_in_memory() {
     let data = data.unwrap();
     let model = models::mlp(&data, &[64]).seed(1).build().unwrap();
     let batch = Batch::of(data.train(), &(0..12).collect::<Vec<_>>()).unwrap();
-    let executor = Best::default();
+    let executor = AutoExecutor::default();
     let mut noise = GaussianNoise::new([1; 32]);
     let mut optimizer = epsilab::burn::optim::SgdConfig::new().init();
     let mut network = model.network().clone();
@@ -233,8 +252,11 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     infinite[5] = f32::NEG_INFINITY;
     let huge: Vec<f32> = batch.features(0).iter().map(|v| v * 1e38).collect();
     let large: Vec<f32> = batch.features(0).iter().map(|v| v * 1e25).collect();
-    for executor in [&Taps::default().with_chunk(8) as &dyn PerExample, &Fused::default(), &Oracle]
-    {
+    for executor in [
+        &TapExecutor::default().with_chunk(8) as &dyn Executor,
+        &FusedExecutor::default(),
+        &ReferenceExecutor,
+    ] {
         let without = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
         assert_eq!(without.non_finite(), 0);
         for guest in [&nan, &infinite, &huge, &large] {
@@ -257,10 +279,10 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
         }
     }
     let poisoned = with_guest(&batch, &shape, 10, &nan);
-    let fast = Taps::default().clipped_sum(network.network(), &poisoned, &rule).unwrap();
+    let fast = TapExecutor::default().clipped_sum(network.network(), &poisoned, &rule).unwrap();
     assert_eq!(fast.non_finite(), 1, "the test is about something");
     let overflowing = with_guest(&batch, &shape, 10, &huge);
-    let fast = Taps::default().clipped_sum(network.network(), &overflowing, &rule).unwrap();
+    let fast = TapExecutor::default().clipped_sum(network.network(), &overflowing, &rule).unwrap();
     assert_eq!(fast.non_finite(), 1, "finite features may overflow on the way");
 }
 
@@ -268,7 +290,9 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
 fn an_empty_batch_gives_zeros() {
     let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
     let empty = Batch::new(Vec::new(), &[1, 28, 28], Vec::new()).unwrap();
-    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Oracle] {
+    for executor in
+        [&TapExecutor::default() as &dyn Executor, &FusedExecutor::default(), &ReferenceExecutor]
+    {
         let got = executor.clipped_sum(model.network(), &empty, &ClipRule::flat(1.0)).unwrap();
         assert_eq!(got.sum, Gradients::zeros_like(model.network()));
         assert_eq!(got.sum.len(), 26_010);
@@ -283,14 +307,20 @@ fn neither_chunks_nor_threads_change_the_sums() {
     let batch = random_batch(&mut rng, 100, &[1, 28, 28], 10);
     let rule = ClipRule::flat(0.7);
     let sums = |chunk: usize| {
-        Taps::default().with_chunk(chunk).clipped_sum(model.network(), &batch, &rule).unwrap()
+        TapExecutor::default()
+            .with_chunk(chunk)
+            .clipped_sum(model.network(), &batch, &rule)
+            .unwrap()
     };
     let whole = sums(100);
     for chunk in [1, 7, 32, 64] {
         assert_agree(&sums(chunk), &whole, 1e-6);
     }
     let fused = |chunk: usize| {
-        Fused::default().with_chunk(chunk).clipped_sum(model.network(), &batch, &rule).unwrap()
+        FusedExecutor::default()
+            .with_chunk(chunk)
+            .clipped_sum(model.network(), &batch, &rule)
+            .unwrap()
     };
     for chunk in [1, 7, 32, 100] {
         assert_agree(&fused(chunk), &whole, 1e-6);
@@ -309,7 +339,9 @@ fn what_does_not_suit_the_network_is_refused() {
         Batch::new(vec![0.0; shape.iter().product()], shape, vec![label]).unwrap()
     };
     let rule = ClipRule::flat(1.0);
-    for executor in [&Taps::default() as &dyn PerExample, &Fused::default(), &Oracle] {
+    for executor in
+        [&TapExecutor::default() as &dyn Executor, &FusedExecutor::default(), &ReferenceExecutor]
+    {
         assert!(executor.clipped_sum(model.network(), &batch(&[784], 0), &rule).is_err());
         assert!(executor.clipped_sum(model.network(), &batch(&[1, 28, 28], 10), &rule).is_err());
         let fine = batch(&[1, 28, 28], 9);
@@ -321,7 +353,7 @@ fn what_does_not_suit_the_network_is_refused() {
 }
 
 /// Milliseconds of some clipped sums, sorted.
-fn times(taps: Taps, network: &Network, batch: &Batch) -> Vec<f64> {
+fn times(taps: TapExecutor, network: &Network, batch: &Batch) -> Vec<f64> {
     let times = (0..6).map(|_| {
         let start = std::time::Instant::now();
         taps.clipped_sum(network, batch, &ClipRule::flat(0.1)).unwrap();
@@ -342,7 +374,7 @@ fn how_long_a_clipped_sum_takes() {
         let model = models::papernot_cnn(&mnist_like()).activation(activation).seed(1).build();
         let model = model.unwrap();
         for chunk in [32, 64, 128, 256] {
-            let times = times(Taps::default().with_chunk(chunk), model.network(), &batch);
+            let times = times(TapExecutor::default().with_chunk(chunk), model.network(), &batch);
             println!("{activation:?}, 2048 examples, chunks of {chunk}: {times:.0?} ms");
         }
     }
@@ -361,7 +393,7 @@ fn how_long_larger_networks_take() {
         models::wide_resnet(&images, 16, 4).seed(1).build(),
     ] {
         let model = model.unwrap();
-        let times = times(Taps::default(), model.network(), &batch);
+        let times = times(TapExecutor::default(), model.network(), &batch);
         println!("{}, 32 images: {times:.0?} ms", model.name());
     }
     let tokens = |n: usize, rng: &mut ChaCha8Rng| -> Vec<f32> {
@@ -371,6 +403,6 @@ fn how_long_larger_networks_take() {
     let texts = data::from_vecs(tokens(4, &mut rng), &[128], labels(4), 2).unwrap();
     let model = models::bilstm(&texts, 10_000, 64, 64).seed(1).build().unwrap();
     let batch = Batch::new(tokens(64, &mut rng), &[128], labels(64)).unwrap();
-    let times = times(Taps::default(), model.network(), &batch);
+    let times = times(TapExecutor::default(), model.network(), &batch);
     println!("bilstm, 64 texts of 128 tokens: {times:.0?} ms");
 }

@@ -1,7 +1,7 @@
 //! The figures of masks and grids from outside, on models as people build them.
 
 use epsilab::mask::{
-    Dropping, MagnitudeMask, RandomMask, Selector, SignalNoise, SignalSettings, Touched,
+    Dropping, MagnitudeMask, RandomMask, SelectionLog, Selector, SignalNoise, SignalSettings,
 };
 use epsilab::prelude::*;
 use epsilab::show::{NOT_COVERED, with_capture};
@@ -120,9 +120,9 @@ fn signal_against_noise_is_measured_and_marked() -> Result<()> {
 fn random_and_magnitude_dropping_leave_different_traces() -> Result<()> {
     let data = data::glyphs_with(2, 0, 1)?;
     let model = models::mlp(&data, &[16]).seed(1).build()?;
-    let trace = |dropping: Dropping| -> Result<Touched> {
+    let trace = |dropping: Dropping| -> Result<SelectionLog> {
         let mut selector = Selector::new(None, Some(dropping), 64, [3; 32]);
-        let mut touched = Touched::new(64);
+        let mut touched = SelectionLog::new(64);
         for step in 0..64 {
             if let Some(selected) = selector.next(model.network())? {
                 touched.record(step, &selected);
@@ -131,7 +131,7 @@ fn random_and_magnitude_dropping_leave_different_traces() -> Result<()> {
         Ok(touched)
     };
     let (random, magnitude) = (trace(Dropping::random(0.5))?, trace(Dropping::magnitude(0.5))?);
-    let figures = [figures::touched(&random), figures::touched(&magnitude)];
+    let figures = [figures::selection_log(&random), figures::selection_log(&magnitude)];
     for figure in &figures {
         check_svg(&figure.svg());
         assert!(figure.svg().len() < 200_000, "{}", figure.svg().len());

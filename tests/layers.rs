@@ -5,7 +5,7 @@ mod shared;
 
 use epsilab::burn::module::{Module, Param};
 use epsilab::burn::prelude::*;
-use epsilab::engine::{Batch, ClipRule, Gradients, Oracle, PerExample};
+use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor};
 use epsilab::nn::{
     Conv2dSpec, Directions, EmbeddingSpec, Forward, GlobalAvgPool, GroupNormSpec, Guard, LayerSpec,
     Linear, LinearSpec, Lstm, LstmSpec, MeanOverTime, Model, Network, Relu, ResidualSpec,
@@ -15,7 +15,7 @@ use epsilab::{burn, layers};
 use serde_json::Value as Json;
 use shared::{goldens, turned};
 
-/// Numbers of the reference, as the lab keeps them.
+/// DeviceArray of the reference, as the lab keeps them.
 fn flat(value: &Json) -> Vec<f32> {
     shared::flat(value).into_iter().map(|number| number as f32).collect()
 }
@@ -147,13 +147,13 @@ fn check(case: &Json, network: &Network, shape: &[usize]) {
         }
     };
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
-    let got = Oracle.clipped_sum(network, &batch, &rule).unwrap();
+    let got = ReferenceExecutor.clipped_sum(network, &batch, &rule).unwrap();
     assert!(distance(&got.losses, &flat(&case["loss"])) < 1e-4, "{name}: losses");
     assert!(distance(&got.norms, &flat(&case["norms"])) < 1e-4, "{name}: norms");
     same(&got.sum, &case["clipped_sum"], "clipped sum");
     for (i, &label) in labels.iter().enumerate() {
         let one = Batch::new(batch.features(i).to_vec(), shape, vec![label]).unwrap();
-        let got = Oracle.clipped_sum(network, &one, &ClipRule::unclipped()).unwrap();
+        let got = ReferenceExecutor.clipped_sum(network, &one, &ClipRule::unclipped()).unwrap();
         let grads = case["grads"].as_object().unwrap();
         let of_one = grads.iter().map(|(path, each)| (path.clone(), each[i].clone()));
         same(&got.sum, &Json::Object(of_one.collect()), "gradient");

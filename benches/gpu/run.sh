@@ -221,8 +221,8 @@ best() {
             grep -oE '"accuracy_mean":[0-9.]+' | cut -d: -f2
     }
     for method in dp-sgd dp-ssgd non-private; do
-        on_card="$(accuracy cuda "$method")" on_cpu="$(accuracy cpu "$method")"
-        echo "| $method | ${on_card:-–} | ${on_cpu:-–} |"
+        on_device_path="$(accuracy cuda "$method")" on_cpu="$(accuracy cpu "$method")"
+        echo "| $method | ${on_device_path:-–} | ${on_cpu:-–} |"
     done
     if [ ${#failed[@]} -gt 0 ]; then
         printf '\nNot done:\n\n'

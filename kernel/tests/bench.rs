@@ -62,7 +62,7 @@ fn masked_steps_stand_beside_full_ones() {
 
 #[test]
 fn people_get_a_table() {
-    let output = bench(&[&SMALL[..], &["--executor", "taps", "--masked", "0.25"]].concat());
+    let output = bench(&[&SMALL[..], &["--executor", "tap", "--masked", "0.25"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let out = text(&output.stdout);
     let lines: Vec<&str> = out.lines().collect();

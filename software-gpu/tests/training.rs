@@ -10,8 +10,8 @@ use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
 use epsilab::train::{Silent, fit};
 
-/// The best card that WGPU finds, which is the software GPU where there is no other.
-const CARD: &str = "wgpu";
+/// The best GPU that WGPU finds, which is the software GPU where there is no other.
+const GPU: &str = "wgpu";
 
 fn trained(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     // The name of a run decides its noise, so the same run on both devices has the same.
@@ -19,17 +19,17 @@ fn trained(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
 }
 
 /// Same batches, same noise, the same up to rounding: what is learned must be about the same.
-fn assert_same(card: &Run, cpu: &Run, what: &str) {
-    assert!(card.record().device.starts_with(CARD), "{what}: {}", card.record().device);
+fn assert_same(gpu: &Run, cpu: &Run, what: &str) {
+    assert!(gpu.record().device.starts_with(GPU), "{what}: {}", gpu.record().device);
     assert!(cpu.record().device.starts_with("cpu"), "{what}");
-    assert_eq!(card.record().events, cpu.record().events, "{what}: the same is charged");
-    assert_eq!(card.record().epsilon, cpu.record().epsilon, "{what}");
+    assert_eq!(gpu.record().events, cpu.record().events, "{what}: the same is charged");
+    assert_eq!(gpu.record().epsilon, cpu.record().epsilon, "{what}");
     // Both have the noise of one seed, but not the same sums: only one of them may be published.
     let alone = |run: &Run| run.badge().to_string().contains("no other run of the same settings");
-    let private = card.record().plan.privacy().is_some();
-    assert_eq!((alone(card), alone(cpu)), (private, false), "{what}: {}", card.badge());
-    assert_eq!(card.mask().is_some(), cpu.mask().is_some(), "{what}");
-    let (there, here) = (card.model().network().values(), cpu.model().network().values());
+    let private = gpu.record().plan.privacy().is_some();
+    assert_eq!((alone(gpu), alone(cpu)), (private, false), "{what}: {}", gpu.badge());
+    assert_eq!(gpu.mask().is_some(), cpu.mask().is_some(), "{what}");
+    let (there, here) = (gpu.model().network().values(), cpu.model().network().values());
     let (mut apart, mut moved) = (0.0, 0.0);
     for ((_, a), (_, b)) in there.iter().zip(&here) {
         apart += a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
@@ -41,12 +41,12 @@ fn assert_same(card: &Run, cpu: &Run, what: &str) {
         (apart / moved).sqrt()
     );
     let accuracy = |run: &Run| run.record().test_accuracy.expect("there is a test part");
-    let (there, here) = (accuracy(card), accuracy(cpu));
-    assert!((there - here).abs() < 0.04, "{what}: {there} on the card, {here} on the CPU");
+    let (there, here) = (accuracy(gpu), accuracy(cpu));
+    assert!((there - here).abs() < 0.04, "{what}: {there} on the GPU, {here} on the CPU");
 }
 
 #[test]
-fn every_method_learns_on_a_card_what_it_learns_on_the_cpu() -> Result<()> {
+fn every_method_learns_on_a_gpu_what_it_learns_on_the_cpu() -> Result<()> {
     let data = glyphs_with(1200, 300, 9)?;
     let model = models::papernot_cnn(&data).seed(3).build()?;
     let private =
@@ -69,14 +69,14 @@ fn every_method_learns_on_a_card_what_it_learns_on_the_cpu() -> Result<()> {
     for (what, method) in methods {
         let run =
             |device: &str| trained(&method.clone().device(device).plan(&data)?, &model, &data);
-        assert_same(&run(CARD)?, &run("cpu")?, what);
+        assert_same(&run(GPU)?, &run("cpu")?, what);
     }
     let plain = NonPrivate::new().batch_size(150).epochs(2).seed(5);
     let run = |device: &str| trained(&plain.clone().device(device).plan(&data)?, &model, &data);
-    let (card, cpu) = (run(CARD)?, run("cpu")?);
-    assert_same(&card, &cpu, "without privacy");
+    let (gpu, cpu) = (run(GPU)?, run("cpu")?);
+    assert_same(&gpu, &cpu, "without privacy");
     // A tenth is chance.
-    let accuracy = card.record().test_accuracy;
+    let accuracy = gpu.record().test_accuracy;
     assert!(accuracy > Some(0.4), "{accuracy:?}");
     Ok(())
 }
@@ -90,21 +90,21 @@ fn augmented_images_and_texts_train_there_too() -> Result<()> {
         DpSgd::new().noise_multiplier(1.0).batch_size(30).steps(3).seed(2).augment(augment);
     let run =
         |device: &str| trained(&method.clone().device(device).plan(&images)?, &model, &images);
-    assert_same(&run(CARD)?, &run("cpu")?, "augmented");
+    assert_same(&run(GPU)?, &run("cpu")?, "augmented");
     let texts = data::sentences_with(80, 40, 3)?;
     let words = texts.vocabulary().map_or(0, |vocabulary| vocabulary.len());
     let model = models::bilstm(&texts, words, 8, 8).seed(1).build()?;
     let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(3).seed(2);
     let run = |device: &str| trained(&method.clone().device(device).plan(&texts)?, &model, &texts);
-    assert_same(&run(CARD)?, &run("cpu")?, "texts");
+    assert_same(&run(GPU)?, &run("cpu")?, "texts");
     Ok(())
 }
 
 #[test]
-fn what_a_card_cannot_take_is_refused_before_anything_is_charged() -> Result<()> {
+fn what_a_gpu_cannot_take_is_refused_before_anything_is_charged() -> Result<()> {
     let data = glyphs_with(40, 0, 1)?;
     let model = models::mlp(&data, &[4]).seed(1).build()?;
-    let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(1).device(CARD);
+    let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(1).device(GPU);
     // The shading language that WGPU speaks has no such numbers.
     let plan = method.precision(Precision::Bf16).plan(&data)?;
     let ledger = Ledger::in_memory();
@@ -115,7 +115,7 @@ fn what_a_card_cannot_take_is_refused_before_anything_is_charged() -> Result<()>
     Ok(())
 }
 
-/// How many rows came at a time, on the card.
+/// How many rows came at a time, on the GPU.
 static SEEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 /// A linear model that remembers how many rows it is given.
@@ -139,7 +139,7 @@ fn all_passes_of_a_run_have_one_size_whatever_the_batches() -> Result<()> {
     let layer = Linear::new(LinearSpec::new(784, 10), 1)?;
     let model = Model::custom("counting", Counting { layer }, &data)?;
     let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(8).seed(1);
-    trained(&method.device(CARD).plan(&data)?, &model, &data)?;
+    trained(&method.device(GPU).plan(&data)?, &model, &data)?;
     // One example tells what it takes; then 20 + 3 √20, rounded up.
     assert_eq!(*SEEN.lock().expect("nobody panics"), BTreeSet::from([1, 34]));
     Ok(())

@@ -224,7 +224,7 @@ impl Examples {
         }
     }
 
-    /// Numbers in one example.
+    /// DeviceArray in one example.
     fn size(&self) -> usize {
         self.shape.iter().product()
     }

@@ -6,7 +6,7 @@ use burn::prelude::*;
 
 use super::Examples;
 use crate::Result;
-use crate::device::room;
+use crate::device::memory_budget;
 
 /// Examples for work on a device. Where they lie in memory and take at most a quarter of the
 /// device's room, all features are brought there once; otherwise they follow part by part, whenever
@@ -43,7 +43,7 @@ impl OnDevice {
         let mut placed =
             Self { examples: examples.clone(), device: device.clone(), features: None };
         // The rest is for parameters, activations and gradients.
-        if examples.is_in_memory() && !examples.is_empty() && bytes <= room(device)? / 4 {
+        if examples.is_in_memory() && !examples.is_empty() && bytes <= memory_budget(device)? / 4 {
             placed.features = Some(placed.bring(examples.features_flat().to_vec()));
         }
         Ok(placed)

@@ -38,7 +38,7 @@ pub(super) fn of_idx(bytes: &[u8]) -> String {
 /// The name of features given by a program: their bits, one after another. Neither shape nor
 /// labels count, for they can be chosen anew for the same people.
 pub(super) fn of_features(features: &[f32]) -> String {
-    /// Numbers are handed over in pieces of this many: an update per number would be slow.
+    /// DeviceArray are handed over in pieces of this many: an update per number would be slow.
     const PIECE: usize = 4096;
     let mut sha = Sha256::new_with_prefix(b"epsilab features 1\n");
     let mut bytes = Vec::with_capacity(4 * PIECE);

@@ -3,25 +3,25 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 
-use super::found::{Card, Found, Version};
+use super::installation::{CudaInstallation, Gpu, Version};
 
-/// Looks for driver, cards, NVRTC and headers.
-pub(super) fn look() -> Found {
-    let (driver, cards) = Library::open("libcuda.so.1")
+/// Looks for driver, GPUs, NVRTC and headers.
+pub(super) fn look() -> CudaInstallation {
+    let (driver, gpus) = Library::open("libcuda.so.1")
         .or_else(|| Library::open("libcuda.so"))
         .and_then(|library| driver(&library))
         .unwrap_or_default();
-    Found {
+    CudaInstallation {
         built: true,
         driver: (driver > (0, 0)).then_some(driver),
         nvrtc: nvrtc(),
         headers: folders().into_iter().map(|f| f.join("include")).find(has_headers),
-        cards,
+        gpus,
     }
 }
 
-/// What the driver says of itself and of the cards.
-fn driver(library: &Library) -> Option<(Version, Vec<Card>)> {
+/// What the driver says of itself and of the GPUs.
+fn driver(library: &Library) -> Option<(Version, Vec<Gpu>)> {
     type Init = unsafe extern "C" fn(c_uint) -> c_int;
     type Number = unsafe extern "C" fn(*mut c_int) -> c_int;
     type Get = unsafe extern "C" fn(*mut c_int, c_int) -> c_int;
@@ -36,22 +36,22 @@ fn driver(library: &Library) -> Option<(Version, Vec<Card>)> {
         let get: Get = library.function(c"cuDeviceGet")?;
         let name: Name = library.function(c"cuDeviceGetName")?;
         let memory: Memory = library.function(c"cuDeviceTotalMem_v2")?;
-        let (mut number, mut cards) = (0, 0);
+        let (mut number, mut gpus) = (0, 0);
         version(&mut number);
         let version = ((number / 1000) as u32, (number % 1000 / 10) as u32);
-        // A driver without any card to drive refuses here.
-        if init(0) != 0 || count(&mut cards) != 0 {
+        // A driver without any GPU to drive refuses here.
+        if init(0) != 0 || count(&mut gpus) != 0 {
             return Some((version, Vec::new()));
         }
-        let card = |i| {
+        let gpu = |i| {
             let (mut device, mut bytes, mut text) = (0, 0, [0; 256]);
             let fine = get(&mut device, i) == 0
                 && name(text.as_mut_ptr(), 255, device) == 0
                 && memory(&mut bytes, device) == 0;
             let name = CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned();
-            fine.then_some(Card { name, memory: bytes as u64 })
+            fine.then_some(Gpu { name, memory: bytes as u64 })
         };
-        Some((version, (0..cards).filter_map(card).collect()))
+        Some((version, (0..gpus).filter_map(gpu).collect()))
     }
 }
 

@@ -41,7 +41,7 @@ impl Host {
 /// A copy of the tensor's numbers, row-major.
 pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     if tensor.device() != Device::flex() {
-        super::reads::count();
+        super::host_syncs::count();
     }
     let data = tensor.into_data().convert::<f32>();
     data.try_into_vec().expect("converted to f32 just before")
@@ -53,7 +53,7 @@ pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 /// What the device says went wrong.
 pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>> {
     if tensor.device() != Device::flex() {
-        super::reads::count();
+        super::host_syncs::count();
     }
     let read = tensor.try_into_data().map_err(|error| error.to_string());
     read.and_then(|data| data.convert::<f32>().try_into_vec().map_err(|e| format!("{e:?}")))

@@ -1,25 +1,25 @@
-//! Where numbers live and are worked on: the CPU, or a card.
+//! Where numbers live and are worked on: the CPU, or a GPU.
 //!
-//! [`Place`] says which, [`Numbers`] holds numbers on either side, `kernels` are the lab's own
-//! operations on a card (with the same operations on the CPU, which the tests compare them to).
+//! [`DeviceSpec`] says which, [`DeviceArray`] holds numbers on either side, `kernels` are the lab's own
+//! operations on a GPU (with the same operations on the CPU, which the tests compare them to).
 
+mod array;
+mod backend_panic;
 #[cfg(feature = "cuda")]
 mod cuda;
-mod found;
-mod guard;
 pub(crate) mod host;
+mod host_syncs;
+mod installation;
 pub mod kernels;
-mod numbers;
-mod place;
-mod reads;
-mod room;
+mod memory;
+mod spec;
 mod vectorised;
 
-pub use found::{Card, Found};
-pub use guard::guarded;
-pub use numbers::Numbers;
-pub use place::{Place, VARIABLE};
-pub use reads::reads;
-pub(crate) use room::made;
-pub use room::room;
+pub use array::DeviceArray;
+pub use backend_panic::catch_backend_panic;
+pub use host_syncs::host_syncs;
+pub use installation::{CudaInstallation, Gpu};
+pub use memory::memory_budget;
+pub(crate) use memory::synchronize;
+pub use spec::{DeviceSpec, VARIABLE};
 pub(crate) use vectorised::vectorised;

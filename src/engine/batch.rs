@@ -5,7 +5,7 @@ use std::fmt;
 use burn::prelude::*;
 
 use crate::data::Examples;
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::device::kernels::{self, Masks};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 /// Features and labels of some examples, each in one or several augmented copies.
 #[derive(Clone, PartialEq)]
 pub struct Batch {
-    features: Numbers,
+    features: DeviceArray,
     shape: Vec<usize>,
     labels: Vec<u32>,
     /// Each example's number in its data set.
@@ -97,7 +97,7 @@ impl Batch {
             return Err(Error::new(ErrorKind::Model, what, why));
         }
         let ids = (0..labels.len() as u32).collect();
-        let features = Numbers::of(features.flatten(0, 1));
+        let features = DeviceArray::of(features.flatten(0, 1));
         Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
     }
 
@@ -209,7 +209,7 @@ impl Batch {
         kernels::dropout(self.seed, layer, rate, &rows, each, device)
     }
 
-    /// Numbers in one example with all its copies.
+    /// DeviceArray in one example with all its copies.
     fn size(&self) -> usize {
         self.copies * self.shape.iter().product::<usize>()
     }

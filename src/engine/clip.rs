@@ -73,7 +73,7 @@ impl ClipRule {
     ///
     /// # Guarantee
     /// As [`factor`](Self::factor). A bound below the normal `f32` numbers makes all factors zero,
-    /// for a card may take such numbers for zero and clip nothing.
+    /// for a GPU may take such numbers for zero and clip nothing.
     pub fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
         let Self::Flat { max_grad_norm } = *self;
         // From the largest f32 on nothing is longer than the bound.
@@ -162,7 +162,7 @@ mod tests {
                 assert!(f64::from(*factor) * f64::from(norm) <= bound * (1.0 + 3e-7));
             }
         }
-        // What f32 can't hold is no bound for a card.
+        // What f32 can't hold is no bound for a GPU.
         let tensor = Tensor::from_data([1e-3, 0.0], &Device::flex());
         assert_eq!(crate::device::host::values(ClipRule::flat(1e-39).factors(tensor)), [0.0, 0.0]);
     }

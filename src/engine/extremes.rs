@@ -1,6 +1,8 @@
 //! One example alone, near the ends of f32: its share is never longer than the bound.
 
-use super::{Batch, ClipRule, Fused, Gradients, Oracle, PerExample, Taps, Weights};
+use super::{
+    Batch, ClipRule, Executor, FusedExecutor, Gradients, ReferenceExecutor, TapExecutor, Weights,
+};
 use crate::nn::*;
 
 /// Lists of layers whose first one is looked at, how many features, and whether these are tokens.
@@ -40,12 +42,12 @@ fn first(network: &Network, weight: impl Fn(usize) -> f32) -> Weights {
     Weights::new(network, values).unwrap()
 }
 
-fn executors() -> Vec<(&'static str, Box<dyn PerExample>)> {
+fn executors() -> Vec<(&'static str, Box<dyn Executor>)> {
     vec![
-        ("fused", Box::new(Fused::default())),
-        ("taps", Box::new(Taps::default())),
-        ("taps, as on a card", Box::new(Taps::default().as_on_a_card())),
-        ("oracle", Box::new(Oracle)),
+        ("fused", Box::new(FusedExecutor::default())),
+        ("taps", Box::new(TapExecutor::default())),
+        ("taps, as on a GPU", Box::new(TapExecutor::default().with_device_path())),
+        ("oracle", Box::new(ReferenceExecutor)),
     ]
 }
 
@@ -59,7 +61,7 @@ fn length(sum: &Gradients, weights: &Weights) -> f64 {
 /// Clips a batch of one at `shorter` times less than its norm by the oracle, with every executor.
 fn check(name: &str, network: &Network, batch: &Batch, weights: &Weights, shorter: f64) {
     let all = ClipRule::unclipped();
-    let sum = Oracle.weighted_sum(network, batch, &all, Some(weights)).unwrap().sum;
+    let sum = ReferenceExecutor.weighted_sum(network, batch, &all, Some(weights)).unwrap().sum;
     let norm = length(&sum, weights);
     assert!(norm > 0.0, "{name}: the example has something to clip");
     let bound = norm / shorter;
@@ -102,7 +104,7 @@ fn an_example_cannot_hide_in_what_underflows_beside_something_large() {
         (0..n).map(|i| if path.starts_with('2') { last(i) } else { 0.01 }).collect()
     })
     .unwrap();
-    assert_eq!(Fused::default().how(&network)[0], "ghost");
+    assert_eq!(FusedExecutor::default().norm_methods(&network)[0], "ghost");
     let all = first(&network, |_| 1.0);
     for tiny in [1e-19, 1e-20, 1e-22, 1e-24] {
         let features = (0..128).map(|i| [tiny, 1.0][i % 2]).collect();

@@ -4,7 +4,7 @@ use burn::module::ParamId;
 use burn::optim::GradientsParams;
 use burn::prelude::*;
 
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::nn::Network;
 
 /// The gradient of one parameter tensor.
@@ -17,8 +17,8 @@ pub struct Gradient {
     /// The parameter's shape.
     pub shape: Vec<usize>,
     /// Row-major numbers, as many as the shape holds: where they were made, on the host or on a
-    /// card.
-    pub values: Numbers,
+    /// GPU.
+    pub values: DeviceArray,
 }
 
 /// Gradients, or anything else shaped like the parameters of a network, in their order.
@@ -59,7 +59,7 @@ impl Gradients {
     pub fn scale(&mut self, factor: f64) {
         for Gradient { values, .. } in &mut self.entries {
             match values.device() {
-                Some(device) => *values = Numbers::of(values.tensor(&device) * factor),
+                Some(device) => *values = DeviceArray::of(values.tensor(&device) * factor),
                 None => values.iter_mut().for_each(|v| *v = (f64::from(*v) * factor) as f32),
             }
         }

@@ -1,43 +1,43 @@
 //! Gradients of single examples, clipped and summed, and the noise on the sum.
 //!
-//! Several executors make the same [`ClippedSum`]: [`Fused`], by kernels of its own for lists of
-//! the lab's layers on the CPU; [`Taps`], by tensor operations for any module on any device; and
-//! [`Oracle`], one backward pass per example and nothing clever, which the tests trust. Training
-//! uses [`Best`], which takes the first of these that can. Whether they agree on a model and its
+//! Several executors make the same [`ClippedSum`]: [`FusedExecutor`], by kernels of its own for lists of
+//! the lab's layers on the CPU; [`TapExecutor`], by tensor operations for any module on any device; and
+//! [`ReferenceExecutor`], one backward pass per example and nothing clever, which the tests trust. Training
+//! uses [`AutoExecutor`], which takes the first of these that can. Whether they agree on a model and its
 //! data, [`Model::prove`](crate::nn::Model::prove) says. A private step is
 //! `clipped_sum` → `GaussianNoise::add_to` → `Gradients::scale(1 / expected batch size)` → [`step`]
 //! of any Burn optimizer.
 
+mod auto;
 mod batch;
-mod best;
 mod clip;
 #[cfg(test)]
 mod extremes;
 mod fused;
+mod gradient_hook;
 mod gradients;
 pub mod noise;
-mod oracle;
 mod prove;
+mod reference;
 mod tap;
-mod taps;
 mod weights;
 
+pub use auto::AutoExecutor;
 pub use batch::Batch;
-pub use best::Best;
 pub use clip::ClipRule;
-pub use fused::Fused;
+pub use fused::FusedExecutor;
+pub use gradient_hook::tap;
 pub use gradients::{Gradient, Gradients};
 pub use noise::GaussianNoise;
-pub use oracle::Oracle;
 pub use prove::{Proof, Proved, prove};
-pub use tap::tap;
-pub use taps::Taps;
+pub use reference::ReferenceExecutor;
+pub use tap::TapExecutor;
 pub use weights::Weights;
 
 use burn::optim::ModuleOptimizer;
 
 use crate::Result;
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::nn::Network;
 
 /// What an executor makes of a batch.
@@ -49,10 +49,10 @@ pub struct ClippedSum {
     /// ‖gᵢ‖ over all parameters jointly, before clipping, in the order of the batch; with
     /// weights, the weighted norm. NaN for examples left out. Not private: never show or store
     /// these without saying so.
-    pub norms: Numbers,
+    pub norms: DeviceArray,
     /// Cross-entropy of each example in nats (the mean over its copies), in the order of the
     /// batch. NaN for examples left out. Not private either.
-    pub losses: Numbers,
+    pub losses: DeviceArray,
 }
 
 impl ClippedSum {
@@ -92,7 +92,7 @@ pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
 /// selection, so that the sum is bit for bit that of the batch without it. Neighbouring batches
 /// differ by one example with all its copies. With dropout, see [`Batch::seed`]: the masks must
 /// be secret, and the sums are then compared under equal masks for the examples in both.
-pub trait PerExample {
+pub trait Executor {
     /// The sum over the examples of factor(normᵢ) · gᵢ with normᵢ = √Σⱼ wⱼ gᵢⱼ². Coordinates of
     /// weight 0 are exactly zero in the sum; other weights change the norm only. Without weights
     /// every coordinate counts once. An empty batch gives zeros.
@@ -127,7 +127,7 @@ pub trait PerExample {
 
     /// How each parameter's norms are found, in a word, in the network's order: `"ghost"` (from
     /// inputs and output gradients alone), `"instantiated"` (each example's gradient is formed).
-    fn how(&self, network: &Network) -> Vec<&'static str> {
+    fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
         vec!["instantiated"; network.parameters().len()]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Batch, Best, ClipRule, Gradients, Oracle, PerExample};
+use super::{AutoExecutor, Batch, ClipRule, Executor, Gradients, ReferenceExecutor};
 use crate::data::Dataset;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind, Result};
@@ -67,15 +67,15 @@ impl Model {
     /// If the data does not suit the model, is empty, or gives no finite gradient.
     pub fn prove(&self, data: &Dataset) -> Result<Proof> {
         let ids: Vec<u32> = (0..data.train().len().min(EXAMPLES) as u32).collect();
-        prove(&Best::default(), self.network(), &Batch::of(data.train(), &ids)?)
+        prove(&AutoExecutor::default(), self.network(), &Batch::of(data.train(), &ids)?)
     }
 }
 
-/// Compares an executor with the [`Oracle`] on a small batch.
+/// Compares an executor with the [`ReferenceExecutor`] on a small batch.
 ///
 /// # Errors
 /// If the batch does not suit the network, is empty, or gives no finite gradient.
-pub fn prove(executor: &dyn PerExample, network: &Network, batch: &Batch) -> Result<Proof> {
+pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Result<Proof> {
     let nothing = |why: &str| {
         let what = format!("{} examples to compare gradients on", batch.len());
         Err(Error::new(ErrorKind::Model, what, why))
@@ -83,7 +83,7 @@ pub fn prove(executor: &dyn PerExample, network: &Network, batch: &Batch) -> Res
     if batch.is_empty() {
         return nothing("there is nothing to compare");
     }
-    let plain = Oracle.clipped_sum(network, batch, &ClipRule::unclipped())?;
+    let plain = ReferenceExecutor.clipped_sum(network, batch, &ClipRule::unclipped())?;
     let Some(median) = median(&plain.norms) else {
         return nothing("no example has a finite gradient").map_err(|e| {
             e.fix("look at the features: data.normalized(mean, std), fewer outliers")
@@ -91,19 +91,20 @@ pub fn prove(executor: &dyn PerExample, network: &Network, batch: &Batch) -> Res
     };
     // With nothing but zero gradients, any bound will do.
     let rule = ClipRule::flat(if median > 0.0 { median } else { 1.0 });
-    let want = Oracle.clipped_sum(network, batch, &rule)?;
+    let want = ReferenceExecutor.clipped_sum(network, batch, &rule)?;
     let got = executor.clipped_sum(network, batch, &rule)?;
     let mut differences = relative(&got.sum, &want.sum);
     for i in 0..batch.len() {
         let (features, labels) = batch.gather(&[i]);
         let one = Batch::with_copies(features, batch.shape(), vec![labels[0]], batch.copies())?;
         let rule = ClipRule::unclipped();
-        let want = Oracle.clipped_sum(network, &one, &rule)?;
+        let want = ReferenceExecutor.clipped_sum(network, &one, &rule)?;
         let got = executor.clipped_sum(network, &one, &rule)?;
         let each = relative(&got.sum, &want.sum);
         differences.iter_mut().zip(each).for_each(|(worst, each)| *worst = worst.max(each));
     }
-    let parameters = network.parameters().into_iter().zip(executor.how(network)).zip(differences);
+    let parameters =
+        network.parameters().into_iter().zip(executor.norm_methods(network)).zip(differences);
     let parameters = parameters.map(|((parameter, how), difference)| Proved {
         path: parameter.path,
         shape: parameter.shape,

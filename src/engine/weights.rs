@@ -4,11 +4,11 @@ use burn::prelude::*;
 use rayon::prelude::*;
 
 use super::{Gradient, Gradients};
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
-/// Numbers that are worth handing to another thread.
+/// DeviceArray that are worth handing to another thread.
 const MANY: usize = 1 << 16;
 
 /// One number per coordinate of the parameters, not negative. The norm of an example's gradient
@@ -105,7 +105,7 @@ impl Weights {
             if let Some(device) = entry.values.device() {
                 let left_out = weights.values.tensor(&device).equal_elem(0.0);
                 let values = entry.values.tensor(&device).mask_fill(left_out, 0.0);
-                entry.values = Numbers::of(values);
+                entry.values = DeviceArray::of(values);
                 continue;
             }
             let (values, weights) = (&mut entry.values[..], &weights.values[..]);
@@ -167,10 +167,10 @@ mod tests {
         sum.entries[1].values[1] = f32::INFINITY;
         let mut away = sum.clone();
         for entry in &mut away.entries {
-            entry.values = Numbers::of(entry.values.tensor(&device));
+            entry.values = DeviceArray::of(entry.values.tensor(&device));
         }
         on_host.select(&mut sum);
-        let values = |sum: &Gradients| -> Vec<Numbers> {
+        let values = |sum: &Gradients| -> Vec<DeviceArray> {
             sum.entries.iter().map(|entry| entry.values.clone()).collect()
         };
         assert_eq!(values(&sum), values(&every(2, -2.5)));

@@ -1,11 +1,11 @@
 //! How values look as the last line of a cell, and their `show()`.
 
 use crate::data::Dataset;
-use crate::device::Place;
-use crate::engine::{Best, PerExample, Proof};
+use crate::device::DeviceSpec;
+use crate::engine::{AutoExecutor, Executor, Proof};
 use crate::grid::{Grid, GridResult};
 use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement};
-use crate::mask::{Mask, Overlap, Saliency, SignalNoise, Touched};
+use crate::mask::{Mask, Overlap, Saliency, SelectionLog, SignalNoise};
 use crate::nn::Model;
 use crate::privacy::{Event, Meaning, Spent, TradeOff};
 use crate::show::{self, Bundle, Chart, Figure, Table, figures, format};
@@ -38,7 +38,7 @@ shown!(Checked, Checked::bundle);
 shown!(LedgerView, LedgerView::bundle);
 shown!(BudgetView, BudgetView::bundle);
 shown!(Dataset, |data| Bundle::text(format!("{data}\n{}", data.source())));
-shown!(Place, |place| Bundle::text(place.describe()));
+shown!(DeviceSpec, |place| Bundle::text(place.describe()));
 shown!(Model, model_bundle);
 shown!(Proof, |proof| Bundle::text(proof.to_string()));
 shown!(Event, |event| Bundle::text(event.to_string()));
@@ -48,7 +48,7 @@ shown!(TradeOff, trade_off_bundle);
 shown!(Mask, |mask| with_text(figures::mask(mask), mask.to_string()));
 shown!(Saliency, |saliency| figures::of_saliency(saliency).bundle());
 shown!(Overlap, |overlap| Bundle::text(overlap.to_string()));
-shown!(Touched, |touched| figures::touched(touched).bundle());
+shown!(SelectionLog, |touched| figures::selection_log(touched).bundle());
 shown!(SignalNoise, |signal| figures::signal_and_noise(signal).bundle());
 
 /// The display of a cell's last line for types that have a `show()` of their own.
@@ -83,7 +83,7 @@ fn trade_off_bundle(trade_off: &TradeOff) -> Bundle {
 /// parameter: the executor is asked, for it decides.
 fn model_bundle(model: &Model) -> Bundle {
     let parameters = model.network().parameters();
-    let how = Best::default().how(model.network());
+    let how = AutoExecutor::default().norm_methods(model.network());
     let norms = |layer: &str| {
         let prefix = format!("{layer}.");
         let own = parameters.iter().zip(&how).filter(|(p, _)| p.path.starts_with(&prefix));
@@ -116,7 +116,7 @@ mod tests {
         let model = models::papernot_cnn(&data).seed(1).build().unwrap();
         let text = model_bundle(&model).text;
         let line = |kind| text.lines().filter(move |line| line.contains(kind)).collect::<Vec<_>>();
-        let how = Best::default().how(model.network());
+        let how = AutoExecutor::default().norm_methods(model.network());
         for (line, how) in line("Conv2d").iter().chain(&line("Linear")).zip(how.iter().step_by(2)) {
             assert!(line.contains(how), "{how} is not in: {line}");
         }

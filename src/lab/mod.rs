@@ -21,13 +21,13 @@ pub use statement::Statement;
 pub use crate::store::home;
 
 use crate::Result;
-use crate::device::Place;
+use crate::device::DeviceSpec;
 
 /// The device that plans train on unless they name one: what the variable `EPSILAB_DEVICE` says, else
 /// a CUDA card if one works here, else the CPU.
 ///
 /// # Errors
 /// `Device` if the variable names a device that can't work here.
-pub fn device() -> Result<Place> {
-    Place::best()
+pub fn device() -> Result<DeviceSpec> {
+    DeviceSpec::best()
 }

@@ -107,7 +107,7 @@ fn bin(size: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rank;
+    use super::super::top_k;
     use super::*;
 
     fn dropped(kept: &[f32]) -> Vec<usize> {
@@ -181,7 +181,7 @@ mod tests {
         for values in [many, ties, vec![0.0; 300], odd] {
             let scores: Vec<f64> = values.iter().map(|&v| f64::from(v).abs()).collect();
             for drop in [0, 1, 2, values.len() / 3, values.len() / 2, values.len() - 1] {
-                let right = rank::keep_largest(&[&scores], drop, None).remove(0);
+                let right = top_k::keep_largest(&[&scores], drop, None).remove(0);
                 let right: Vec<f32> = right.into_iter().map(f32::from).collect();
                 assert_eq!(largest(&values, drop), right, "{drop} of {}", values.len());
             }

@@ -11,7 +11,7 @@ use super::choose;
 use super::rate::dropped_of;
 use super::{Kept, Mask, Rate};
 use crate::Result;
-use crate::device::{Numbers, kernels};
+use crate::device::{DeviceArray, kernels};
 use crate::engine::{Gradient, Gradients, Weights};
 use crate::nn::Network;
 
@@ -78,7 +78,7 @@ impl fmt::Display for Dropping {
 }
 
 /// Chooses the coordinates of every step: those a mask keeps, less those that are dropped. The choice
-/// is the same wherever the network lives; on a card the smallest are found there.
+/// is the same wherever the network lives; on a GPU the smallest are found there.
 pub struct Selector {
     mask: Option<Mask>,
     dropping: Option<Dropping>,
@@ -114,28 +114,28 @@ impl Selector {
     /// Kind `Model` if the mask is not for this network, kind `Setting` for a rate out of range.
     pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
         let device = network.device();
-        let card = (device != Device::flex()).then_some(device);
-        self.next_on(card.as_ref(), network)
+        let gpu = (device != Device::flex()).then_some(device);
+        self.next_on(gpu.as_ref(), network)
     }
 
-    /// The same for a network on this card, if on any: the weights are then there too.
+    /// The same for a network on this GPU, if on any: the weights are then there too.
     pub(super) fn next_on(
         &mut self,
-        card: Option<&Device>,
+        gpu: Option<&Device>,
         network: &Network,
     ) -> Result<Option<Arc<Weights>>> {
         let step = self.step;
         self.step += 1;
         let Some(dropping) = self.dropping else {
-            return self.mask.is_some().then(|| self.kept(card, network)).transpose();
+            return self.mask.is_some().then(|| self.kept(gpu, network)).transpose();
         };
         dropping.rate.check()?;
         if let Some(mask) = &self.mask {
             mask.check(network)?;
         }
         let rate = dropping.rate.at(step, self.steps);
-        if let (DroppingRule::Magnitude, Some(card)) = (dropping.rule, card) {
-            return self.largest(dropping, rate, card, network).map(Some);
+        if let (DroppingRule::Magnitude, Some(gpu)) = (dropping.rule, gpu) {
+            return self.largest(dropping, rate, gpu, network).map(Some);
         }
         let hosts = match dropping.rule {
             DroppingRule::Random => Vec::new(),
@@ -168,28 +168,28 @@ impl Selector {
                 }
             }
         }
-        Ok(Some(brought(card, Weights::new(network, selected)?)))
+        Ok(Some(brought(gpu, Weights::new(network, selected)?)))
     }
 
-    /// All but the smallest of the parameters, found on the card: nobody looks at them here.
+    /// All but the smallest of the parameters, found on the GPU: nobody looks at them here.
     fn largest(
         &mut self,
         dropping: Dropping,
         rate: f64,
-        card: &Device,
+        gpu: &Device,
         network: &Network,
     ) -> Result<Arc<Weights>> {
-        let among = self.kept(Some(card), network)?;
+        let among = self.kept(Some(gpu), network)?;
         let entries = among.entries().iter().zip(network.tensors()).map(|(entry, values)| {
             let left = left(&self.left, self.mask.as_ref(), &entry.path);
             let count = left.map_or(entry.values.len(), Vec::len);
-            let among = entry.values.tensor(card);
+            let among = entry.values.tensor(gpu);
             let chosen = match dropping.drops(rate, &entry.shape, count) {
                 0 => among,
                 drop => kernels::keep_largest(values, among, drop),
             };
             let (path, shape) = (entry.path.clone(), entry.shape.clone());
-            Gradient { path, id: entry.id, shape, values: Numbers::of(chosen) }
+            Gradient { path, id: entry.id, shape, values: DeviceArray::of(chosen) }
         });
         let selected = Gradients { entries: entries.collect() };
         // Something of each tensor stays.
@@ -197,8 +197,8 @@ impl Selector {
         Ok(Arc::new(Weights::chosen_on_device(network, selected, zero)?))
     }
 
-    /// Ones where the mask keeps coordinates, or everywhere; brought to the card once.
-    fn kept(&mut self, card: Option<&Device>, network: &Network) -> Result<Arc<Weights>> {
+    /// Ones where the mask keeps coordinates, or everywhere; brought to the GPU once.
+    fn kept(&mut self, gpu: Option<&Device>, network: &Network) -> Result<Arc<Weights>> {
         if let Some(kept) = &self.kept {
             return Ok(kept.clone());
         }
@@ -210,14 +210,14 @@ impl Selector {
                 Weights::new(network, ones)?
             }
         };
-        Ok(self.kept.insert(brought(card, kept)).clone())
+        Ok(self.kept.insert(brought(gpu, kept)).clone())
     }
 }
 
-/// Weights that are on this card too, if on any.
-fn brought(card: Option<&Device>, weights: Weights) -> Arc<Weights> {
-    Arc::new(match card {
-        Some(card) => weights.on(card),
+/// Weights that are on this GPU too, if on any.
+fn brought(gpu: Option<&Device>, weights: Weights) -> Arc<Weights> {
+    Arc::new(match gpu {
+        Some(gpu) => weights.on(gpu),
         None => weights,
     })
 }

@@ -9,35 +9,36 @@
 //! are those of "Pre-Pruning and Gradient-Dropping Improve Differentially Private Image
 //! Classification".
 
-mod bits;
 mod choose;
 mod covered;
 mod dropping;
 mod file;
 mod magnitude;
+#[allow(clippy::module_inception)] // The type is what the module is about.
+mod mask;
 mod plan;
 mod random;
-mod rank;
 mod rate;
 mod saliency;
+mod selection_log;
 mod signal;
 mod snip;
 mod synflow;
-mod touched;
+mod top_k;
 
-pub use bits::{Kept, Mask, Overlap};
 pub use covered::{Covered, Origin};
 pub use dropping::{Dropping, DroppingRule, Selector};
 pub use magnitude::MagnitudeMask;
+pub use mask::{Kept, Mask, Overlap};
 pub(crate) use plan::assumptions;
 pub use plan::{PrePrune, Sparsity, StateOfDropped};
 pub use random::RandomMask;
 pub(crate) use rate::check_rate;
 pub use rate::{Rate, dropped_of};
 pub use saliency::{Saliency, Scores};
+pub(crate) use selection_log::Recorder;
+pub use selection_log::{SelectionLog, SelectionLogTensor};
 pub use signal::{SignalNoise, SignalPoint, SignalSettings};
 pub(crate) use snip::check as snip_check;
 pub use snip::{DpSnip, Snip};
 pub use synflow::Synflow;
-pub(crate) use touched::Recorder;
-pub use touched::{Touched, TouchedTensor};

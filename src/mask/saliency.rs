@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::covered::{Covered, Origin};
-use super::rank;
 use super::rate::{check_rate, dropped_of, in_percent};
+use super::top_k;
 use super::{Kept, Mask};
 use crate::Result;
 use crate::nn::{Network, Parameter};
@@ -66,7 +66,7 @@ impl Saliency {
         let rate = check_rate("pruning rate", rate)?;
         let scores: Vec<&[f64]> = self.tensors.iter().map(|t| t.values.as_slice()).collect();
         let count = scores.iter().map(|scores| scores.len()).sum();
-        let kept = rank::keep_largest(&scores, dropped_of(rate, count), None);
+        let kept = top_k::keep_largest(&scores, dropped_of(rate, count), None);
         let how = format!("{}, {} dropped", self.how, in_percent(rate));
         self.mask(kept, how)
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Dropping, Mask, Selector};
 use crate::Result;
 use crate::data::{Dataset, PoissonSampler};
-use crate::engine::{Batch, Best, ClipRule, Gradients, PerExample, Weights};
+use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
 use crate::nn::Model;
 use crate::{Error, ErrorKind};
 
@@ -89,7 +89,7 @@ impl SignalNoise {
         let rate = expected_batch_size as f64 / examples.len() as f64;
         let mut sampler = PoissonSampler::new(examples.len(), rate, stream(seed, 1))?;
         let mut selector = Selector::new(mask, dropping, batches, stream(seed, 2));
-        let (best, rule) = (Best::default(), ClipRule::flat(clip));
+        let (best, rule) = (AutoExecutor::default(), ClipRule::flat(clip));
         let all = Gradients::zeros_like(network).len();
         let mut points = Vec::new();
         for step in 0..batches {

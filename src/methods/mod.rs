@@ -30,7 +30,7 @@ pub use settings::Settings;
 pub(crate) use update::Update;
 
 use crate::Result;
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::engine::{Batch, Gradients, Weights, mean};
 use crate::nn::Network;
 
@@ -42,7 +42,7 @@ pub struct Release {
     pub gradient: Gradients,
     /// The training loss of each example of the batch, NaN where it was left out. They are NOT
     /// covered by any epsilon: figures that show their mean carry that mark.
-    pub losses: Numbers,
+    pub losses: DeviceArray,
 }
 
 impl Release {

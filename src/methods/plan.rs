@@ -1,7 +1,7 @@
 //! The plan: everything that decides the guarantee, fixed together and read by all.
 
 use crate::data::{Augment, Dataset};
-use crate::device::Place;
+use crate::device::DeviceSpec;
 use crate::engine::ClipRule;
 use crate::mask::Sparsity;
 use crate::methods::settings::steps_of;
@@ -60,7 +60,7 @@ impl Plan {
         privacy: Option<Privacy>,
     ) -> Result<Self> {
         settings.augment.map_or(Ok(()), |augment| augment.check(data.shape()))?;
-        settings.device.as_deref().map_or(Ok(()), |name| name.parse::<Place>().map(|_| ()))?;
+        settings.device.as_deref().map_or(Ok(()), |name| name.parse::<DeviceSpec>().map(|_| ()))?;
         let examples = data.train().len();
         let steps = steps_of(settings, examples)?;
         if !(learning_rate.is_finite() && learning_rate > 0.0) {
@@ -144,14 +144,14 @@ impl Plan {
     pub fn precision(&self) -> Precision {
         self.settings.precision
     }
-    /// Where the plan is to be followed: the device it names, else [`Place::best`].
+    /// Where the plan is to be followed: the device it names, else [`DeviceSpec::best`].
     ///
     /// # Errors
     /// `Device` if that device can't work here, with what is missing.
-    pub fn place(&self) -> Result<Place> {
+    pub fn place(&self) -> Result<DeviceSpec> {
         match &self.settings.device {
-            Some(name) => name.parse::<Place>()?.checked(),
-            None => Place::best(),
+            Some(name) => name.parse::<DeviceSpec>()?.checked(),
+            None => DeviceSpec::best(),
         }
     }
     /// The seed, if the run is in study mode.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::data::{self, Augment, Dataset};
-use crate::engine::{Best, ClipRule, Oracle, PerExample, Taps};
+use crate::engine::{AutoExecutor, ClipRule, Executor, ReferenceExecutor, TapExecutor};
 use crate::layers;
 use crate::nn::{DropoutSpec, Flatten, LinearSpec, Model, Tanh, models};
 use crate::{ErrorKind, Result};
@@ -47,13 +47,13 @@ fn features(batch: &Batch) -> Vec<f32> {
     (0..batch.len()).flat_map(|i| batch.features(i).to_vec()).collect()
 }
 
-fn clipped(executor: &dyn PerExample, model: &Model, batch: &Batch) -> Vec<f64> {
+fn clipped(executor: &dyn Executor, model: &Model, batch: &Batch) -> Vec<f64> {
     let sum = executor.clipped_sum(model.network(), batch, &ClipRule::flat(CLIP)).unwrap().sum;
     sum.entries.iter().flat_map(|e| e.values.iter().map(|&v| f64::from(v))).collect()
 }
 
 /// How far the sum moves when one example leaves, at most.
-fn moved(executor: &dyn PerExample, model: &Model, batch: impl Fn(&[u32]) -> Batch) -> f64 {
+fn moved(executor: &dyn Executor, model: &Model, batch: impl Fn(&[u32]) -> Batch) -> f64 {
     let everybody: Vec<u32> = (0..12).collect();
     let all = clipped(executor, model, &batch(&everybody));
     let without = |guest: u32| {
@@ -67,8 +67,12 @@ fn moved(executor: &dyn PerExample, model: &Model, batch: impl Fn(&[u32]) -> Bat
     everybody.iter().map(|&guest| distance(guest)).fold(0.0, f64::max)
 }
 
-fn executors() -> [Box<dyn PerExample>; 3] {
-    [Box::new(Best::default()), Box::new(Taps::default()), Box::new(Oracle)]
+fn executors() -> [Box<dyn Executor>; 3] {
+    [
+        Box::new(AutoExecutor::default()),
+        Box::new(TapExecutor::default()),
+        Box::new(ReferenceExecutor),
+    ]
 }
 
 #[test]

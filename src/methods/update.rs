@@ -11,7 +11,7 @@ use crate::mask::StateOfDropped;
 use crate::methods::{Optimizer, Plan};
 use crate::nn::Network;
 
-mod card;
+mod device;
 
 /// Adam's averages and guard, those of [`Optimizer::init`].
 const BETAS: (f64, f64) = (0.9, 0.999);
@@ -65,7 +65,7 @@ pub(crate) struct Selected {
     state: StateOfDropped,
     tensors: Vec<State>,
     /// The same where the parameters live on a card; empty until a step finds them there.
-    card: Vec<card::State>,
+    card: Vec<device::State>,
 }
 
 /// What is remembered of one tensor on the host; empty until a step needs it.
@@ -101,7 +101,7 @@ impl Selected {
         let away = network.device() != Device::flex()
             || gradient.entries.iter().any(|entry| entry.values.device().is_some());
         if away || !self.card.is_empty() {
-            return self.step_on_card(learning_rate, network, gradient, touched);
+            return self.step_on_device(learning_rate, network, gradient, touched);
         }
         self.tensors.resize(gradient.entries.len(), State::default());
         let optimizer = self.optimizer;

@@ -14,13 +14,13 @@ pub(crate) mod loss;
 mod model;
 pub mod models;
 mod network;
-mod own;
 mod parameters;
 mod precision;
 mod predict;
 mod summary;
 mod tape;
 mod trial;
+mod user_module;
 mod validate;
 mod value;
 pub(crate) mod workers;
@@ -39,11 +39,11 @@ pub use layers::{
 };
 pub use model::Model;
 pub use network::Network;
-pub use own::Forward;
 pub use parameters::Parameter;
 pub use precision::Precision;
 pub use summary::{LayerInfo, Summary};
 pub use tape::{NoTape, Site, Standardised, Tape};
+pub use user_module::Forward;
 pub use value::Value;
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use burn::module::Module;
 use burn::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::own::Own;
 use super::summary::{LayerInfo, Summary};
+use super::user_module::UserModule;
 use super::{Forward, Network, parameters, trial, validate};
 use crate::data::Dataset;
 use crate::{Error, ErrorKind, Result};
@@ -60,10 +60,10 @@ impl Model {
     where
         M: Module + Forward + Sync + 'static,
     {
-        let own = Own(Arc::new(parameters::untracked(module)));
+        let own = UserModule(Arc::new(parameters::untracked(module)));
         let device = own.devices().into_iter().next().unwrap_or_else(Device::flex);
         validate::check(&own, data.shape(), data.classes(), &device)?;
-        let network = Network::of_own(own, data.shape(), data.classes());
+        let network = Network::of_user_module(own, data.shape(), data.classes());
         if network.parameters().is_empty() {
             let what = format!("the module {name} has no parameters");
             return Err(Error::new(ErrorKind::Model, what, "there is nothing to train"));

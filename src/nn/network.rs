@@ -7,8 +7,8 @@ use burn::module::{Module, ParamId};
 use burn::prelude::*;
 
 use super::layers::{Init, ParameterSpec, Source, listed, run};
-use super::own::Own;
 use super::parameters::{self, Parameter};
+use super::user_module::UserModule;
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
 use crate::device::host::Host;
 use crate::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct Network {
     layers: Vec<Layer>,
     /// A module of the user's own instead of layers.
-    pub(super) own: Option<Own>,
+    pub(super) own: Option<UserModule>,
     #[module(skip)]
     specs: Arc<[LayerSpec]>,
     #[module(skip)]
@@ -68,7 +68,7 @@ impl Network {
     }
 
     /// A module of the user's own, which must have been checked.
-    pub(super) fn of_own(own: Own, input_shape: &[usize], outputs: usize) -> Self {
+    pub(super) fn of_user_module(own: UserModule, input_shape: &[usize], outputs: usize) -> Self {
         let (specs, input_shape) = (Arc::from([]), input_shape.into());
         Self { layers: Vec::new(), own: Some(own), specs, input_shape, outputs }
     }
@@ -102,7 +102,7 @@ impl Network {
     /// Checks examples of a network that reads token ids: every number must be one.
     ///
     /// # Errors
-    /// If a finite number is not whole or not below the size of the vocabulary. Numbers that are
+    /// If a finite number is not whole or not below the size of the vocabulary. DeviceArray that are
     /// not finite are left to whoever leaves such examples out.
     pub fn check_tokens(&self, features: &[f32]) -> Result<()> {
         let Some(vocabulary) = self.vocabulary() else { return Ok(()) };

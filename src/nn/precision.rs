@@ -17,7 +17,7 @@ pub enum Precision {
     /// 24 bits of precision.
     #[default]
     F32,
-    /// 8 bits in the factors, several times as fast on cards with matrix units. The CPU's fused
+    /// 8 bits in the factors, several times as fast on GPUs with matrix units. The CPU's fused
     /// executor computes in f32 all the same.
     Bf16,
 }

@@ -4,7 +4,7 @@ use burn::module::ParamId;
 use burn::prelude::*;
 
 use super::{Precision, Standardisation, Value, Window};
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 
 /// Told, for every layer with parameters, what went in and what came out.
 ///
@@ -44,7 +44,7 @@ pub trait Tape {
 
     /// The keep-mask of the next dropout layer, for a value of `shape` (batch first, row-major):
     /// 0 or 1/(1 - rate) for each number. `None` keeps everything, as when predicting.
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
         let _ = (rate, shape);
         None
     }

@@ -7,9 +7,9 @@ use burn::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-use super::own::Own;
+use super::user_module::UserModule;
 use super::{Site, Tape, Value};
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
 
@@ -35,7 +35,7 @@ impl Trial {
     /// # Errors
     /// Kind `Model` if the module panics, or gives a layer other rows than one per example.
     pub(super) fn run(
-        own: &Own,
+        own: &UserModule,
         examples: &[u64],
         shape: &[usize],
         scale: f32,
@@ -91,9 +91,9 @@ pub(super) fn scales() -> [f32; 2] {
 
 /// What the code of a module does, as far as a few examples show it: modules with the same
 /// parameters but another activation, dropout rate or detached branch differ here.
-pub(super) fn behaviour(own: &Own, shape: &[usize]) -> Result<Vec<u8>> {
+pub(super) fn behaviour(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
     let device = Device::flex();
-    let own = Own(own.0.changed(super::own::Change::To(device.clone())));
+    let own = UserModule(own.0.changed(super::user_module::Change::To(device.clone())));
     let mut bytes = Vec::new();
     for scale in SCALES {
         bytes.extend(Trial::run(&own, &[0, 1, 2], shape, scale, &device)?.bytes());
@@ -155,7 +155,7 @@ impl Tape for Probes {
         self.probes.len()
     }
 
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
         self.dropouts.push((rate.to_bits(), shape.to_vec()));
         None
     }

@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use burn::module::ParamId;
 use burn::prelude::*;
 
-use super::own::{Held, Own};
 use super::parameters::{join, told, within_ours};
 use super::trial::{self, Trial};
+use super::user_module::{Held, UserModule};
 use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
@@ -93,7 +93,11 @@ impl Tape for Training {
 }
 
 /// The layers of a module that was checked, as far as the tape hears of them.
-pub(super) fn layers(own: &Own, input_shape: &[usize], device: &Device) -> Result<Vec<LayerInfo>> {
+pub(super) fn layers(
+    own: &UserModule,
+    input_shape: &[usize],
+    device: &Device,
+) -> Result<Vec<LayerInfo>> {
     let mut roll = Roll::default();
     run(own, &[0.0, 0.0], input_shape, device, &mut roll)?;
     Ok(lines(own, &roll))
@@ -101,7 +105,7 @@ pub(super) fn layers(own: &Own, input_shape: &[usize], device: &Device) -> Resul
 
 /// Checks a module by looking at its parts and by trying it on made-up examples.
 pub(super) fn check(
-    own: &Own,
+    own: &UserModule,
     input_shape: &[usize],
     classes: usize,
     device: &Device,
@@ -170,7 +174,7 @@ impl fmt::Display for Mixes {
 
 /// Whether examples see each other: each stands among others of which all are replaced, and one
 /// stands alone. Batches of one size are computed alike, so there every bit must stay.
-fn mixing(own: &Own, shape: &[usize], device: &Device) -> Result<Option<Mixes>> {
+fn mixing(own: &UserModule, shape: &[usize], device: &Device) -> Result<Option<Mixes>> {
     for scale in trial::scales() {
         let trial = |examples: &[u64]| Trial::run(own, examples, shape, scale, device);
         let among = trial(&[0, 1, 2])?;
@@ -212,7 +216,7 @@ fn things(count: usize) -> String {
 
 /// The logits of examples that are constant; a panic of the user's code becomes an error.
 fn run(
-    own: &Own,
+    own: &UserModule,
     examples: &[f32],
     shape: &[usize],
     device: &Device,
@@ -226,7 +230,7 @@ fn run(
 }
 
 /// What is wrong with the parts: one line per layer.
-fn parts(own: &Own, roll: &Roll) -> Vec<String> {
+fn parts(own: &UserModule, roll: &Roll) -> Vec<String> {
     let heard: Vec<ParamId> = roll.heard.iter().flat_map(|(site, _)| site.parameters()).collect();
     let mut problems = BTreeMap::new();
     let mut seen: HashMap<ParamId, String> = HashMap::new();
@@ -295,8 +299,8 @@ fn random(name: &str) -> String {
     }
 }
 
-fn id_of(param: &super::own::Ranked) -> ParamId {
-    use super::own::Ranked;
+fn id_of(param: &super::user_module::Ranked) -> ParamId {
+    use super::user_module::Ranked;
     match param {
         Ranked::One(param) => param.id,
         Ranked::Two(param) => param.id,
@@ -306,7 +310,7 @@ fn id_of(param: &super::own::Ranked) -> ParamId {
 }
 
 /// One line per site, in the order of the forward pass.
-fn lines(own: &Own, roll: &Roll) -> Vec<LayerInfo> {
+fn lines(own: &UserModule, roll: &Roll) -> Vec<LayerInfo> {
     let mut places: HashMap<ParamId, (String, usize)> = HashMap::new();
     super::parameters::visit(own, |parameter, _| {
         let layer = parameter.path.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned();

@@ -195,7 +195,7 @@ impl Store {
         if let Some(mask) = run.mask() {
             mask.save(draft.path(MASK))?;
         }
-        if let Some(touched) = run.touched() {
+        if let Some(touched) = run.selection_log() {
             let text = serde_json::to_string(&touched).map_err(|e| {
                 Error::new(ErrorKind::Io, "what a run touched, as JSON", e.to_string())
             })?;

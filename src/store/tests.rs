@@ -125,7 +125,7 @@ fn runs_from_before_checksums_are_shown_and_say_so() -> Result<()> {
     let run = project.shown()?.expect("it is stored");
     let [warning] = run.warnings() else { panic!("{:?}", run.warnings()) };
     assert!(warning.contains("before runs had checksums"), "{warning}");
-    assert!(run.mask().is_some() && run.touched().is_some());
+    assert!(run.mask().is_some() && run.selection_log().is_some());
     Ok(())
 }
 
@@ -135,7 +135,7 @@ fn a_file_that_was_laid_beside_a_run_is_no_part_of_it() -> Result<()> {
     edit(&project.file("result.json"), |json| {
         json["sha256"].as_object_mut().unwrap().remove("touched.json").expect("it was there");
     });
-    assert!(project.shown()?.expect("it is stored").touched().is_none());
+    assert!(project.shown()?.expect("it is stored").selection_log().is_none());
     Ok(())
 }
 

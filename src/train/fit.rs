@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::device::{Place, guarded};
-use crate::mask::{Mask, Touched};
+use crate::device::{DeviceSpec, catch_backend_panic};
+use crate::mask::{Mask, SelectionLog};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
 use crate::privacy::{Entry, Event, Ledger, STOPPING};
@@ -44,7 +44,7 @@ pub fn fit(
     let place = plan.place()?;
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
     let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
-    let there = guarded(place, || {
+    let there = catch_backend_panic(place, || {
         place.can_take(!plan.precision().is_default())?;
         Ok(model.on(&place.device()))
     })?;
@@ -56,7 +56,7 @@ pub fn fit(
     let listening = Listening::start();
     let mut meter = Meter::start(plan, &there, data);
     let begin = Begin { mask, seeds, run: &attempt };
-    let trained = guarded(place, || follow(begin, &mut meter, &listening, observer));
+    let trained = catch_backend_panic(place, || follow(begin, &mut meter, &listening, observer));
     let steps = meter.steps;
     // Charged even if the last step failed after its release.
     let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
@@ -72,9 +72,9 @@ pub fn fit(
         events.push(Event::Unaccountable { why: UNREADABLE.into() });
         epsilon = None;
     }
-    let network = guarded(place, || {
+    let network = catch_backend_panic(place, || {
         meter.at_end(&network)?;
-        Ok(network.on(&Place::Cpu.device()))
+        Ok(network.on(&DeviceSpec::Cpu.device()))
     })?;
     drop(listening);
 
@@ -138,7 +138,7 @@ fn follow(
     meter: &mut Meter<'_>,
     listening: &Listening,
     observer: &mut dyn Observer,
-) -> Result<(Network, Option<Mask>, Option<Touched>)> {
+) -> Result<(Network, Option<Mask>, Option<SelectionLog>)> {
     let plan = meter.plan;
     let Begin { mask, seeds, run } = begin;
     let batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;

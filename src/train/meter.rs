@@ -3,7 +3,7 @@
 use burn::prelude::Device;
 
 use crate::data::{Dataset, OnDevice};
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::engine::mean;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
@@ -31,7 +31,7 @@ pub(super) struct Meter<'a> {
     start: Instant,
     /// The losses of the steps since the last point: looked at when the point is made, so that no
     /// step waits for a device.
-    losses: Vec<Numbers>,
+    losses: Vec<DeviceArray>,
     /// The test part where the network is, once it was needed on a card: taken there once per run.
     test: Option<OnDevice>,
 }
@@ -53,7 +53,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Counts a step that led to `network`.
-    pub(super) fn after_step(&mut self, losses: Numbers, network: &Network) -> Result<()> {
+    pub(super) fn after_step(&mut self, losses: DeviceArray, network: &Network) -> Result<()> {
         self.steps += 1;
         self.losses.push(losses);
         let every = |count| self.steps.is_multiple_of(self.plan.steps().div_ceil(count));
@@ -81,7 +81,7 @@ impl<'a> Meter<'a> {
     }
 
     fn measure(&mut self, evaluate: Option<&Network>) -> Result<()> {
-        let steps = Numbers::all(&std::mem::take(&mut self.losses));
+        let steps = DeviceArray::all(&std::mem::take(&mut self.losses));
         let means: Vec<f64> = steps.iter().filter_map(|losses| mean(losses)).collect();
         let test_accuracy = match evaluate {
             Some(network) => {

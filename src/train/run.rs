@@ -1,6 +1,6 @@
 //! A run: what training gives back.
 
-use crate::mask::{self, Mask, Touched};
+use crate::mask::{self, Mask, SelectionLog};
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::Rounded;
@@ -107,7 +107,7 @@ struct Inner {
     record: RunRecord,
     model: Model,
     mask: Option<Mask>,
-    touched: Option<Touched>,
+    touched: Option<SelectionLog>,
     restored: bool,
     warnings: Vec<String>,
 }
@@ -117,7 +117,7 @@ impl Run {
         record: RunRecord,
         model: Model,
         mask: Option<Mask>,
-        touched: Option<Touched>,
+        touched: Option<SelectionLog>,
     ) -> Self {
         let (restored, warnings) = (false, Vec::new());
         Self(Arc::new(Inner { record, model, mask, touched, restored, warnings }))
@@ -128,7 +128,7 @@ impl Run {
         record: RunRecord,
         model: Model,
         mask: Option<Mask>,
-        touched: Option<Touched>,
+        touched: Option<SelectionLog>,
         warnings: Vec<String>,
     ) -> Self {
         Self(Arc::new(Inner { record, model, mask, touched, restored: true, warnings }))
@@ -149,7 +149,7 @@ impl Run {
         self.0.mask.clone()
     }
     /// Which coordinates its steps were about, if gradients were dropped.
-    pub fn touched(&self) -> Option<Touched> {
+    pub fn selection_log(&self) -> Option<SelectionLog> {
         self.0.touched.clone()
     }
     /// Everything else, as plain data.

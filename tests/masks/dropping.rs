@@ -21,7 +21,7 @@ fn count(flags: &[bool]) -> usize {
     flags.iter().filter(|&&flag| flag).count()
 }
 
-/// Numbers of the reference in our order.
+/// DeviceArray of the reference in our order.
 fn ours(value: &Value, shape: &[usize]) -> Vec<f32> {
     let values: Vec<f32> = flat(value).into_iter().map(|number| number as f32).collect();
     if shape.len() == 2 { turned(&values, shape[0]) } else { values }

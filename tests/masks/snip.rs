@@ -2,7 +2,7 @@
 
 use super::*;
 use epsilab::data::ImageOptions;
-use epsilab::engine::{Batch, Best, ClipRule, Gradients, PerExample, Weights};
+use epsilab::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
 use epsilab::mask::{Covered, DpSnip, Mask, RandomMask, Snip};
 use epsilab::privacy::{EntryKind, Ledger};
 use std::fs;
@@ -172,7 +172,7 @@ fn norms(model: &Model, examples: &Examples) -> Result<Vec<f32>> {
     let squares = Weights::new(network, squares)?;
     let ids: Vec<u32> = (0..examples.len() as u32).collect();
     let (batch, rule) = (Batch::of(examples, &ids)?, ClipRule::unclipped());
-    let all = Best::default().weighted_sum(network, &batch, &rule, Some(&squares))?;
+    let all = AutoExecutor::default().weighted_sum(network, &batch, &rule, Some(&squares))?;
     let mut norms = all.norms.to_vec();
     norms.sort_by(f32::total_cmp);
     Ok(norms)

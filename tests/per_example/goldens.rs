@@ -1,6 +1,6 @@
 //! Reference values from PyTorch.
 
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Gradients, PerExample, Weights};
+use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
 use epsilab::nn::{LayerSpec, Network};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn assert_sum(name: &str, got: &ClippedSum, known: &Known, want: &Value) {
 /// Gradients and norms of single examples, parameter by parameter.
 fn check_each(
     name: &str,
-    executor: &dyn PerExample,
+    executor: &dyn Executor,
     known: &Known,
     network: &Network,
     case: &Value,

@@ -12,45 +12,46 @@ mod zoo;
 
 use compare::{alone, apart, distance, median};
 use epsilab::engine::{
-    Batch, Best, ClipRule, ClippedSum, Fused, Oracle, PerExample, Taps, Weights,
+    AutoExecutor, Batch, ClipRule, ClippedSum, Executor, FusedExecutor, ReferenceExecutor,
+    TapExecutor, Weights,
 };
 use epsilab::nn::Network;
 
 /// The executors that training may use. A new one is held to all tests by one line here.
-fn fast() -> Vec<(&'static str, Box<dyn PerExample>)> {
+fn fast() -> Vec<(&'static str, Box<dyn Executor>)> {
     vec![
-        ("Taps", Box::new(Taps::default())),
-        ("Taps in chunks", Box::new(Taps::default().with_chunk(3))),
-        ("Fused", Box::new(Fused::default())),
-        ("Fused in chunks", Box::new(Fused::default().with_chunk(3))),
+        ("TapExecutor", Box::new(TapExecutor::default())),
+        ("TapExecutor in chunks", Box::new(TapExecutor::default().with_chunk(3))),
+        ("FusedExecutor", Box::new(FusedExecutor::default())),
+        ("FusedExecutor in chunks", Box::new(FusedExecutor::default().with_chunk(3))),
     ]
 }
 
 /// Those that take modules of the user's own.
-fn for_own() -> Vec<(&'static str, Box<dyn PerExample>)> {
+fn for_own() -> Vec<(&'static str, Box<dyn Executor>)> {
     let mut some: Vec<_> =
-        fast().into_iter().filter(|(name, _)| name.starts_with("Taps")).collect();
-    some.push(("Best", Box::new(Best::default())));
+        fast().into_iter().filter(|(name, _)| name.starts_with("TapExecutor")).collect();
+    some.push(("AutoExecutor", Box::new(AutoExecutor::default())));
     some
 }
 
 /// These and the oracle.
-fn all() -> Vec<(&'static str, Box<dyn PerExample>)> {
+fn all() -> Vec<(&'static str, Box<dyn Executor>)> {
     let mut all = fast();
-    all.push(("Oracle", Box::new(Oracle)));
+    all.push(("ReferenceExecutor", Box::new(ReferenceExecutor)));
     all
 }
 
 /// The sum that the executor makes at the median norm, and the oracle's.
 fn both(
-    executor: &dyn PerExample,
+    executor: &dyn Executor,
     network: &Network,
     batch: &Batch,
     weights: Option<&Weights>,
 ) -> (ClippedSum, ClippedSum) {
     let unclipped = ClipRule::unclipped();
-    let norms = Oracle.weighted_sum(network, batch, &unclipped, weights).unwrap().norms;
+    let norms = ReferenceExecutor.weighted_sum(network, batch, &unclipped, weights).unwrap().norms;
     let rule = ClipRule::flat(median(&norms).max(1e-12));
     let fast = executor.weighted_sum(network, batch, &rule, weights).unwrap();
-    (fast, Oracle.weighted_sum(network, batch, &rule, weights).unwrap())
+    (fast, ReferenceExecutor.weighted_sum(network, batch, &rule, weights).unwrap())
 }

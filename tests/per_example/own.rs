@@ -3,7 +3,7 @@
 use epsilab::burn::module::{Module, ModuleMapper, Param};
 use epsilab::burn::{self, prelude::*};
 use epsilab::data::Dataset;
-use epsilab::engine::{Batch, ClipRule, Oracle, PerExample};
+use epsilab::engine::{Batch, ClipRule, Executor, ReferenceExecutor};
 use epsilab::nn::{Forward, Linear, MeanOverTime, Model, Tape, Value};
 
 use epsilab::prelude::{Delta, DpSgd, Epsilon};
@@ -20,8 +20,12 @@ fn check(model: &Model, data: &Dataset, ghosts: usize) {
         let norms = distance(&fast.norms, &slow.norms, 0.0);
         assert!(norms < 1e-5, "{name}: norms are off by {norms:.1e}");
         assert!(apart(&fast.sum, &slow.sum) < 1e-5, "{name}");
-        let how = executor.how(model.network());
-        assert_eq!(how.iter().filter(|how| **how == "ghost").count(), ghosts, "{name}: {how:?}");
+        let norm_methods = executor.norm_methods(model.network());
+        assert_eq!(
+            norm_methods.iter().filter(|method| **method == "ghost").count(),
+            ghosts,
+            "{name}: {norm_methods:?}"
+        );
     }
     let proof = model.prove(data).unwrap();
     assert!(proof.holds(), "{proof}");
@@ -73,7 +77,7 @@ fn rows_that_belong_to_no_single_example_are_refused() {
     let model = Model::custom("rows", module(500.0), &sequences).unwrap();
     let batch = Batch::new(vec![1000.0; 30], &[5, 2], vec![0, 1, 2]).unwrap();
     let rule = ClipRule::flat(1.0);
-    assert!(Oracle.clipped_sum(model.network(), &batch, &rule).is_ok());
+    assert!(ReferenceExecutor.clipped_sum(model.network(), &batch, &rule).is_ok());
     for (_, executor) in for_own() {
         refused(executor.clipped_sum(model.network(), &batch, &rule).unwrap_err());
     }

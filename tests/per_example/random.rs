@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use epsilab::engine::{Batch, ClipRule, Gradients, Oracle, PerExample, Weights};
+use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, Weights};
 use epsilab::nn::{LayerSpec, Network};
 
 use super::networks::{Draw, architecture, batch, network, weights};
@@ -160,7 +160,7 @@ fn equal_tokens_add_up_before_the_norm() {
         }
     }
     for (_, executor) in fast() {
-        assert_eq!(executor.how(&network)[0], "ghost");
+        assert_eq!(executor.norm_methods(&network)[0], "ghost");
     }
 }
 
@@ -228,13 +228,13 @@ fn dropout_masks_change_the_gradients_and_go_by_the_seed() {
     let mut draw = Draw::new(3);
     let network = network(&mut draw, &[4], &specs);
     let batch = batch(&mut draw, &[4], false, 6, 2);
-    let sum = |executor: &dyn PerExample, seed: u64| {
+    let sum = |executor: &dyn Executor, seed: u64| {
         executor.clipped_sum(&network, &batch.clone().seed(seed), &ClipRule::flat(1.0)).unwrap().sum
     };
     for (name, executor) in fast() {
         let one = sum(&*executor, 1);
         assert_eq!(one, sum(&*executor, 1), "{name}");
         assert!(apart(&one, &sum(&*executor, 2)) > 1e-2, "{name}: another seed, other masks");
-        assert!(apart(&one, &sum(&Oracle, 1)) < 1e-5, "{name}");
+        assert!(apart(&one, &sum(&ReferenceExecutor, 1)) < 1e-5, "{name}");
     }
 }

@@ -24,7 +24,7 @@ digits; where the one from below differs in them, it stands in brackets, rounded
 are Poisson samples unless a section says otherwise; this is how the papers account, not always how
 they sample.
 
-Numbers and verdicts come out of a test; none is typed in. To compute them again, and to write this
+DeviceArray and verdicts come out of a test; none is typed in. To compute them again, and to write this
 page:
 
 ```sh

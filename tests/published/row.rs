@@ -24,7 +24,7 @@ pub struct Row {
     pub check: Option<(f64, f64)>,
 }
 
-/// What the paper says. Numbers are texts, as printed: how far they are rounded shows.
+/// What the paper says. DeviceArray are texts, as printed: how far they are rounded shows.
 #[derive(Clone, Copy)]
 pub enum Claim {
     /// The paper's own accountant gives this number; `within` (relative) covers what the paper

@@ -70,7 +70,7 @@ fn a_sparse_run_learns_is_stored_with_its_mask_and_shown_again() -> Result<()> {
     let again = method.train(&model, &data)?;
     assert!(again.is_restored());
     assert_eq!(again.mask(), Some(mask));
-    assert_eq!(again.touched(), run.touched());
+    assert_eq!(again.selection_log(), run.selection_log());
     let folder = home().join("runs").join(&run.record().id);
     assert!(folder.join("mask.safetensors").is_file() && folder.join("touched.json").is_file());
     // Another mask is another run.
@@ -183,7 +183,7 @@ fn what_steps_leave_out_does_not_depend_on_the_data() -> Result<()> {
         let model = models::papernot_cnn(&data).seed(1).build()?;
         let plan = settings().steps(4).seed(3).drop_gradients(dropping).plan(&data)?;
         let ledger = Ledger::in_memory();
-        Ok::<_, Error>(fit("the same", &plan, &model, &data, &ledger, &mut Silent)?.touched())
+        Ok::<_, Error>(fit("the same", &plan, &model, &data, &ledger, &mut Silent)?.selection_log())
     };
     let random = || Dropping::random(0.5);
     assert!(run(glyphs(82), random())? == run(glyphs(83), random())?);

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use epsilab::Result;
 use epsilab::burn::module::Module;
-use epsilab::device::Place;
-use epsilab::engine::{Batch, ClipRule, ClippedSum, GaussianNoise, Gradients, PerExample, Weights};
+use epsilab::device::DeviceSpec;
+use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, GaussianNoise, Gradients, Weights};
 use epsilab::mask::{Dropping, RandomMask, Selector};
 use epsilab::nn::Network;
 use serde::Serialize;
 
-use super::step::{CLIP, Executor};
+use super::step::{CLIP, ExecutorChoice};
 use super::{Case, data};
 use crate::stdout;
 
@@ -26,8 +26,8 @@ const LEFT_OUT: f64 = 0.5;
 
 /// What rounding may amount to in the gradient of one parameter, relatively in L2: cards may round
 /// the factors of each product to ten bits. Wrong formulas are off by far more.
-fn rounding(place: Place) -> f64 {
-    if place == Place::Cpu { 1e-4 } else { 1e-2 }
+fn rounding(place: DeviceSpec) -> f64 {
+    if place == DeviceSpec::Cpu { 1e-4 } else { 1e-2 }
 }
 
 /// One comparison.
@@ -75,14 +75,14 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
     let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
     let card = model.network().clone().to_device(&case.place.checked()?.device());
     // On the CPU the best executor is the one that it would be compared to.
-    let other = if case.place == Place::Cpu { Executor::Taps } else { case.executor };
-    let side = |network, executor: Executor| Side {
+    let other = if case.place == DeviceSpec::Cpu { ExecutorChoice::Tap } else { case.executor };
+    let side = |network, executor: ExecutorChoice| Side {
         network,
         batch: &batch,
         executor,
         per_example: executor.per_example(),
     };
-    let sides = [side(card, other), side(model.network().clone(), Executor::Best)];
+    let sides = [side(card, other), side(model.network().clone(), ExecutorChoice::Auto)];
     let mut all = Vec::new();
     let mut add = |what, difference: f64, allowed| {
         let (model, device) = (case.entry.name, case.place.to_string());
@@ -134,8 +134,8 @@ fn both<'a, T>(sides: &[Side<'a>; 2], of: impl Fn(&Side<'a>) -> Result<T>) -> Re
 struct Side<'a> {
     network: Network,
     batch: &'a Batch,
-    executor: Executor,
-    per_example: Box<dyn PerExample>,
+    executor: ExecutorChoice,
+    per_example: Box<dyn Executor>,
 }
 
 impl Side<'_> {
@@ -233,7 +233,7 @@ mod tests {
 
     fn case() -> Case {
         let entry = zoo::find("papernot_cnn").unwrap();
-        let (place, executor) = (Place::Cpu, Executor::Best);
+        let (place, executor) = (DeviceSpec::Cpu, ExecutorChoice::Auto);
         Case { entry, place, batch: 8, threads: 1, steps: 1, warmup: 0, executor, masked: None }
     }
 
@@ -260,7 +260,7 @@ mod tests {
         want.entries.iter_mut().for_each(|entry| entry.values.iter_mut().for_each(|v| *v = 1.0));
         let mut got = want.clone();
         got.entries[1].values[0] = 1.5;
-        assert!(apart(&got, &want, None) > rounding(Place::Cuda(0)));
+        assert!(apart(&got, &want, None) > rounding(DeviceSpec::Cuda(0)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use epsilab::burn::prelude::{Device, Module};
-use epsilab::device::Place;
+use epsilab::device::DeviceSpec;
 use epsilab::engine::Gradients;
 use epsilab::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
@@ -82,7 +82,7 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
         let what = format!("{} after {} steps: loss = {loss}", model.name(), case.steps);
         return Err(Error::new(ErrorKind::Model, what, "such a step is not worth measuring"));
     }
-    let peak = memory::peak().zip(before).filter(|_| case.place == Place::Cpu);
+    let peak = memory::peak().zip(before).filter(|_| case.place == DeviceSpec::Cpu);
     Ok(Measured {
         seconds,
         cpu_seconds,
@@ -96,8 +96,8 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
 
 /// Steps between two looks at the clock. A card works on while the next steps are prepared, as in
 /// training: waiting for it after each would be measured too.
-fn in_a_row(place: Place) -> usize {
-    if place == Place::Cpu { 1 } else { 5 }
+fn in_a_row(place: DeviceSpec) -> usize {
+    if place == DeviceSpec::Cpu { 1 } else { 5 }
 }
 
 /// Until the device has done all that it was told.

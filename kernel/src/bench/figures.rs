@@ -224,9 +224,9 @@ fn median(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use epsilab::device::Place;
+    use epsilab::device::DeviceSpec;
 
-    use super::super::step::Executor;
+    use super::super::step::ExecutorChoice;
     use super::super::zoo::ZOO;
     use super::*;
 
@@ -241,12 +241,12 @@ mod tests {
     fn rows_stand_under_their_heading_and_say_private_over_non_private() {
         let case = Case {
             entry: &ZOO[0],
-            place: Place::Cpu,
+            place: DeviceSpec::Cpu,
             batch: 256,
             threads: 2,
             steps: 3,
             warmup: 0,
-            executor: Executor::Best,
+            executor: ExecutorChoice::Auto,
             masked: None,
         };
         let measured = |seconds: [f64; 3], mb| Measured {

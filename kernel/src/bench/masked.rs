@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use epsilab::burn::module::Module;
 use epsilab::burn::optim::{ModuleOptimizer, SgdConfig};
-use epsilab::engine::{self, Batch, ClipRule, GaussianNoise, PerExample};
+use epsilab::engine::{self, Batch, ClipRule, Executor, GaussianNoise};
 use epsilab::mask::{Dropping, RandomMask, Selector};
 use epsilab::nn::Network;
 use epsilab::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::child::{cpu_time, wait};
-use super::step::{CLIP, Executor, LEARNING_RATE, NOISE_MULTIPLIER};
+use super::step::{CLIP, ExecutorChoice, LEARNING_RATE, NOISE_MULTIPLIER};
 use super::{Case, data};
 
 /// Steps by what they left out. A choice that is made anew belongs to its step.
@@ -41,13 +41,13 @@ pub struct Spent {
 struct Training {
     network: Network,
     selector: Selector,
-    executor: Box<dyn PerExample>,
+    executor: Box<dyn Executor>,
     noise: GaussianNoise,
     optimizer: ModuleOptimizer,
 }
 
 impl Training {
-    fn new(network: &Network, executor: Executor, selector: Selector) -> Self {
+    fn new(network: &Network, executor: ExecutorChoice, selector: Selector) -> Self {
         let executor = executor.per_example();
         let (noise, optimizer) = (GaussianNoise::new([7; 32]), SgdConfig::new().init());
         Self { network: network.clone(), selector, executor, noise, optimizer }

@@ -15,12 +15,12 @@ mod zoo;
 
 use std::process::ExitCode;
 
-use epsilab::device::Place;
+use epsilab::device::DeviceSpec;
 use epsilab::{Error, Result};
 
 use crate::stdout;
 use figures::Figures;
-use step::{Executor, Mode};
+use step::{ExecutorChoice, Mode};
 use zoo::{Entry, ZOO};
 
 /// Nobody has more cores than this, or more memory than for such a batch.
@@ -59,7 +59,7 @@ pub struct BenchArgs {
     pub json: bool,
     /// Who makes the per-example gradients: `best` is what training uses
     #[arg(long, value_enum, default_value_t, hide = true)]
-    pub executor: Executor,
+    pub executor: ExecutorChoice,
     /// Measure this one mode in this very process
     #[arg(long, value_enum, hide = true)]
     pub measure: Option<Mode>,
@@ -69,12 +69,12 @@ pub struct BenchArgs {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     entry: &'static Entry,
-    place: Place,
+    place: DeviceSpec,
     batch: usize,
     threads: usize,
     steps: usize,
     warmup: usize,
-    executor: Executor,
+    executor: ExecutorChoice,
     masked: Option<f64>,
 }
 
@@ -135,7 +135,7 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
         let why = "it is the share of coordinates that is left out: from 0 to below 1";
         return Err(Error::setting("--masked", rate, why));
     }
-    let place = args.device.parse::<Place>()?.checked()?;
+    let place = args.device.parse::<DeviceSpec>()?.checked()?;
     let entries: Vec<&Entry> = match args.models.as_slice() {
         [] => ZOO.iter().filter(|entry| !entry.large).collect(),
         names => names.iter().map(|name| zoo::find(name)).collect::<Result<_>>()?,

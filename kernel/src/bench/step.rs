@@ -2,7 +2,9 @@
 
 use epsilab::Result;
 use epsilab::burn::optim::{ModuleOptimizer, SgdConfig};
-use epsilab::engine::{self, Batch, Best, ClipRule, ClippedSum, PerExample, Taps, Weights};
+use epsilab::engine::{
+    self, AutoExecutor, Batch, ClipRule, ClippedSum, Executor, TapExecutor, Weights,
+};
 use epsilab::methods::dp_sgd::GaussianSum;
 use epsilab::methods::non_private::MeanGradient;
 use epsilab::methods::{Mechanism, Privacy, Release};
@@ -37,28 +39,28 @@ impl Mode {
 
 /// Who makes the per-example gradients.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Executor {
+pub enum ExecutorChoice {
     /// What training uses.
     #[default]
-    Best,
+    Auto,
     /// The tensor executor.
-    Taps,
+    Tap,
 }
 
-impl Executor {
+impl ExecutorChoice {
     /// As on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Best => "best",
-            Self::Taps => "taps",
+            Self::Auto => "auto",
+            Self::Tap => "tap",
         }
     }
 
     /// Gradients alone.
-    pub fn per_example(self) -> Box<dyn PerExample> {
+    pub fn per_example(self) -> Box<dyn Executor> {
         match self {
-            Self::Best => Box::new(Best::default()),
-            Self::Taps => Box::new(Taps::default()),
+            Self::Auto => Box::new(AutoExecutor::default()),
+            Self::Tap => Box::new(TapExecutor::default()),
         }
     }
 
@@ -69,11 +71,11 @@ impl Executor {
         let privacy = Privacy { clip, noise_multiplier: NOISE_MULTIPLIER, delta, target: None };
         let sum = GaussianSum::new(&privacy, batch, [7; 32]);
         match (self, private) {
-            (Self::Best, true) => Box::new(sum),
-            (Self::Best, false) => Box::new(MeanGradient::new(batch)),
-            (Self::Taps, _) => {
+            (Self::Auto, true) => Box::new(sum),
+            (Self::Auto, false) => Box::new(MeanGradient::new(batch)),
+            (Self::Tap, _) => {
                 let sum = private.then_some(sum);
-                Box::new(By { executor: Taps::default(), sum, batch })
+                Box::new(By { executor: TapExecutor::default(), sum, batch })
             }
         }
     }
@@ -87,7 +89,7 @@ struct By<E> {
     batch: usize,
 }
 
-impl<E: PerExample> Mechanism for By<E> {
+impl<E: Executor> Mechanism for By<E> {
     fn release(
         &mut self,
         network: &Network,
@@ -113,7 +115,7 @@ pub struct Training {
 }
 
 impl Training {
-    pub fn new(network: &Network, executor: Executor, private: bool, batch: usize) -> Self {
+    pub fn new(network: &Network, executor: ExecutorChoice, private: bool, batch: usize) -> Self {
         let mechanism = executor.mechanism(private, batch);
         Self { network: network.clone(), mechanism, optimizer: SgdConfig::new().init() }
     }
@@ -147,10 +149,11 @@ mod tests {
         let far =
             |a: &[f32], b: &[f32]| a.iter().zip(b).fold(0f32, |m, (x, y)| m.max((x - y).abs()));
         for private in [true, false] {
-            let (best, taps) = (after(Executor::Best, private), after(Executor::Taps, private));
+            let (best, taps) =
+                (after(ExecutorChoice::Auto, private), after(ExecutorChoice::Tap, private));
             assert!(far(&best, &taps) < 1e-5, "private: {private}");
         }
-        let apart = far(&after(Executor::Best, true), &after(Executor::Best, false));
+        let apart = far(&after(ExecutorChoice::Auto, true), &after(ExecutorChoice::Auto, false));
         // Noise of 1 on the sum, over 16, times 0.05: at least three of its standard deviations.
         assert!(apart > 3.0 * 0.05 / 16.0, "{apart}");
     }

@@ -1,6 +1,6 @@
 //! Where there is to compute.
 
-use epsilab::device::{Found, Place, VARIABLE};
+use epsilab::device::{CudaInstallation, DeviceSpec, VARIABLE};
 use serde_json::{Value, json};
 
 use super::{Check, State};
@@ -8,29 +8,30 @@ use super::{Check, State};
 /// The CPU and the cards. A card that can't work is nothing to act on, unless the environment asks
 /// for it.
 pub fn check() -> Check {
-    let (cuda, wgpu) = (Found::here(), Place::Wgpu.check());
-    let mut said = vec![Place::Cpu.describe()];
-    said.push(match Place::Cuda(0).check() {
-        Ok(()) => {
-            (0..cuda.cards.len()).map(|n| Place::Cuda(n).describe()).collect::<Vec<_>>().join("\n")
-        }
+    let (cuda, wgpu) = (CudaInstallation::here(), DeviceSpec::Wgpu.check());
+    let mut said = vec![DeviceSpec::Cpu.describe()];
+    said.push(match DeviceSpec::Cuda(0).check() {
+        Ok(()) => (0..cuda.gpus.len())
+            .map(|n| DeviceSpec::Cuda(n).describe())
+            .collect::<Vec<_>>()
+            .join("\n"),
         Err(error) => error.what().to_owned(),
     });
     said.push(wgpu.as_ref().map_or_else(|error| error.what().to_owned(), |()| "wgpu".into()));
     let version = |version: Option<(u32, u32)>| version.map(|(a, b)| format!("{a}.{b}"));
-    let names: Value = (0..cuda.cards.len()).map(|n| format!("cuda:{n}")).collect();
+    let names: Value = (0..cuda.gpus.len()).map(|n| format!("cuda:{n}")).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let facts = json!({
         "cpu": {"threads": threads},
         "cuda": {"built_in": cuda.built, "found": names, "driver": version(cuda.driver),
             "nvrtc": version(cuda.nvrtc), "headers": cuda.headers,
-            "works": Place::Cuda(0).check().is_ok(),
-            "cards": cuda.cards.iter().map(ToString::to_string).collect::<Vec<_>>()},
+            "works": DeviceSpec::Cuda(0).check().is_ok(),
+            "cards": cuda.gpus.iter().map(ToString::to_string).collect::<Vec<_>>()},
         "wgpu": {"built_in": cfg!(feature = "wgpu"), "works": wgpu.is_ok()},
-        "default": Place::best().ok().map(|place| place.to_string()),
+        "default": DeviceSpec::best().ok().map(|place| place.to_string()),
     });
     let (what, facts) = (said.join("\n"), facts);
-    match Place::best() {
+    match DeviceSpec::best() {
         // The environment names a device that can't work: everything that trains will say so.
         Err(error) => Check::new("devices", State::Action, what).todo(format!(
             "{VARIABLE}: {}. {}",

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use epsilab::data::Dataset;
-use epsilab::device::Place;
+use epsilab::device::DeviceSpec;
 use epsilab::grid::{Grid, GridMethod, MaskKind};
 use epsilab::mask::DroppingRule;
 use epsilab::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer};
@@ -197,8 +197,8 @@ impl Plan {
     pub fn grid(&self) -> Result<Grid> {
         // Before anything is trained: each run would be refused in the same words.
         match self.device.as_deref() {
-            Some(name) => name.parse::<Place>()?.check()?,
-            None => Place::best().map(|_| ())?,
+            Some(name) => name.parse::<DeviceSpec>()?.check()?,
+            None => DeviceSpec::best().map(|_| ())?,
         }
         for (name, examples) in [("--train", self.train), ("--test", self.test)] {
             if count::<usize>(name, examples)? == Some(0) {

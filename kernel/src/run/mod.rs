@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use epsilab::device::{Place, VARIABLE};
+use epsilab::device::{DeviceSpec, VARIABLE};
 use epsilab::{Error, ErrorKind, Result};
 use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyStatus};
 
@@ -94,8 +94,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let mut notebook = Notebook::read(&args.notebook)?;
     let targets = Targets::choose(&args.notebook, args.out.as_deref())?;
     let place = match &args.device {
-        Some(name) => name.parse::<Place>()?.checked()?,
-        None => Place::best()?,
+        Some(name) => name.parse::<DeviceSpec>()?.checked()?,
+        None => DeviceSpec::best()?,
     };
     eprintln!("profile: {}, device: {}", profile.name(), place.describe());
     prebuilt::ensure(&mut |line| eprintln!("{line}"))?;

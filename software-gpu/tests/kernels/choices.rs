@@ -4,7 +4,7 @@ use epsilab::data::{Augment, from_vecs};
 use epsilab::device::kernels::{keep_largest, stretches, versions};
 use epsilab_software_gpu::{Random, bits, cpu, gpu, matrix, values, vector};
 
-/// Numbers with many ties, zeros of both signs, and what is none.
+/// DeviceArray with many ties, zeros of both signs, and what is none.
 fn coarse(random: &mut Random, n: usize) -> Vec<f32> {
     let special = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1e-45, 1e38];
     let mut value = |_| match random.below(20) {

@@ -19,7 +19,7 @@ const SHAPES: [[usize; 2]; 12] = [
     [70_000, 2],
 ];
 
-/// Numbers that are neither finite nor the same as each other.
+/// DeviceArray that are neither finite nor the same as each other.
 const BAD: [f32; 3] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
 
 /// Each norm is the CPU's to rounding; what f32 holds only with fewer digits may be rounded up.

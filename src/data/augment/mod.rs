@@ -159,7 +159,7 @@ impl Augment {
             // What is no image is only repeated.
             _ => [1, 1, shape.iter().product()],
         };
-        Ok(kernels::versions(images, shape, &self.choices(ids, seed, step), self.copies))
+        Ok(kernels::augment(images, shape, &self.choices(ids, seed, step), self.copies))
     }
 
     /// What happens to every version of these examples, copy after copy: how many rows down and

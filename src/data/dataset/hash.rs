@@ -9,7 +9,7 @@ use crate::data::examples::Examples;
 /// little-endian 32 bits. Examples in files stand for themselves by another first line, by their
 /// scaling and by the SHA-256 of each file.
 pub(super) fn of(classes: usize, examples: &Examples) -> String {
-    /// Numbers are handed over in pieces of this many: an update per number would be slow.
+    /// DeviceArray are handed over in pieces of this many: an update per number would be slow.
     const PIECE: usize = 4096;
     let mut sha = Sha256::new();
     sha.update(if examples.files().is_some() { b"epsilab file 1\n" } else { b"epsilab data 1\n" });

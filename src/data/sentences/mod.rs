@@ -12,7 +12,7 @@ use super::text::Vocabulary;
 use crate::Result;
 use words::{ENDS, Kind, OPENINGS, TOPICS, Topic};
 
-/// Numbers in one example: a longer sentence is cut.
+/// DeviceArray in one example: a longer sentence is cut.
 const LENGTH: usize = 24;
 
 /// Synthetic English sentences on four topics: 8,000 for training and 2,000 for testing, 24 words

@@ -1,4 +1,4 @@
-//! Numbers for words, without telling anything about the private texts.
+//! DeviceArray for words, without telling anything about the private texts.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -7,7 +7,7 @@ use burn_flex::FlexTensor;
 
 use super::box_muller::{BLOCK, BLOCK_BYTES, normals};
 use super::stream::CHUNK;
-use super::{CardOps, Masks, Noise};
+use super::{DeviceOps, Masks, Noise};
 
 fn numbers(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("contiguous f32, as made by the lab")
@@ -51,7 +51,7 @@ fn add(sum: &mut [f64], x: f64, b: &[f32]) {
     sum.iter_mut().zip(b).for_each(|(sum, &b)| *sum += x * f64::from(b));
 }
 
-impl CardOps for Flex {
+impl DeviceOps for Flex {
     fn norms(rows: FlexTensor) -> FlexTensor {
         let rows = rows.to_contiguous();
         let [n, columns] = matrix(&rows);
@@ -133,9 +133,9 @@ impl CardOps for Flex {
         noised(&values, noise, |i| selected[i] != 0.0)
     }
 
-    fn words(_: FlexTensor, noise: Noise, blocks: usize) -> FlexTensor {
+    fn random_bits(_: FlexTensor, noise: Noise, blocks: usize) -> FlexTensor {
         let mut bytes = vec![0; blocks * BLOCK_BYTES];
-        noise.stream.words(noise.first, &mut bytes);
+        noise.stream.random_bits(noise.first, &mut bytes);
         let words = bytes.as_chunks::<4>().0.iter().map(|word| i32::from_le_bytes(*word));
         made(words.collect(), [blocks * BLOCK_BYTES / 4])
     }
@@ -161,7 +161,7 @@ impl CardOps for Flex {
         made(kept, [n])
     }
 
-    fn stretches(values: FlexTensor, places: usize) -> FlexTensor {
+    fn count_nonzero_bins(values: FlexTensor, places: usize) -> FlexTensor {
         let values = values.to_contiguous();
         let values = numbers(&values);
         let count = |c: usize| {
@@ -181,7 +181,7 @@ impl CardOps for Flex {
         made::<f32>(out, [rows.len(), each])
     }
 
-    fn versions(
+    fn augment(
         images: FlexTensor,
         choices: FlexTensor,
         [_, height, width]: [usize; 3],

@@ -1,11 +1,11 @@
 //! The lab's own operations where tensor operations would waste bandwidth, or have no answer.
 //!
 //! Each is a function of plain `f32` tensors that are not tracked, and runs where they live: on a
-//! card by a CubeCL kernel (feature `card`), on the CPU by a plain loop, which is also what the
+//! GPU by a CubeCL kernel (feature `gpu`), on the CPU by a plain loop, which is also what the
 //! kernels are compared to. None of them copies anything to the host.
 
 mod box_muller;
-#[cfg(feature = "card")]
+#[cfg(feature = "gpu")]
 mod cube;
 mod flex;
 mod masks;
@@ -18,7 +18,7 @@ use burn::tensor::DType;
 use stream::Stream;
 
 pub use masks::Masks;
-pub use ops::CardOps;
+pub use ops::DeviceOps;
 
 /// Which noise: the values of a tensor take those of `stream` from piece `first` on, one piece for
 /// each [`CHUNK`](stream::CHUNK) values, times `std`.
@@ -110,7 +110,7 @@ pub fn outer_sum(a: Tensor<2>, b: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
 ///
 /// # Guarantee
 /// The words are those of the CPU's noise, bit for bit, and the values are made of them by the same
-/// formula: on a card in f32, within 1e-5 of a standard deviation.
+/// formula: on a GPU in f32, within 1e-5 of a standard deviation.
 pub fn noised(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> Tensor<1> {
     if values.shape().num_elements() == 0 {
         return values;
@@ -126,16 +126,16 @@ pub fn noised(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> 
 
 /// The random words of the first `blocks` blocks of 32 values of this noise: for each block 16
 /// pairs, the low word first, for the radii, then 16 for the angles. For those who want to see that
-/// a card draws what the CPU draws.
-pub fn words(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, Int> {
+/// a GPU draws what the CPU draws.
+pub fn random_bits(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, Int> {
     if blocks == 0 {
         return Tensor::empty([0], (device, DType::I32));
     }
     let place = Tensor::<1>::empty([1], device).into_dispatch();
-    Tensor::from_dispatch(Dispatch::words(place, noise, blocks))
+    Tensor::from_dispatch(Dispatch::random_bits(place, noise, blocks))
 }
 
-/// The standard normal values that such [`words`] become, 32 for each block of 48.
+/// The standard normal values that such [`random_bits`] become, 32 for each block of 48.
 pub fn normals(words: Tensor<1, Int>) -> Tensor<1> {
     if words.shape().num_elements() == 0 {
         return Tensor::zeros([0], &words.device());
@@ -155,11 +155,11 @@ pub fn keep_largest(values: Tensor<1>, among: Tensor<1>, drop: usize) -> Tensor<
 
 /// How many of the numbers are not 0 in each of `places` stretches of equal length (stretch c is
 /// from ⌊c·n/places⌋ to ⌊(c+1)·n/places⌋), `[places]`.
-pub fn stretches(values: Tensor<1>, places: usize) -> Tensor<1> {
+pub fn count_nonzero_bins(values: Tensor<1>, places: usize) -> Tensor<1> {
     if places == 0 || values.shape().num_elements() == 0 {
         return Tensor::zeros([places], &values.device());
     }
-    Tensor::from_dispatch(Dispatch::stretches(values.into_dispatch(), places))
+    Tensor::from_dispatch(Dispatch::count_nonzero_bins(values.into_dispatch(), places))
 }
 
 /// Dropout masks, `[rows, each]`: 0 with probability `rate` (in [0, 1)), else 1/(1 - `rate`). A row
@@ -185,7 +185,7 @@ pub fn dropout(
 /// choice says how many rows down and columns to the right a version begins (less than the image
 /// has of them; beyond an edge the image is mirrored there, the edge itself is not repeated) and
 /// whether it is flipped left to right (1) or not (0).
-pub fn versions(
+pub fn augment(
     images: Tensor<2>,
     shape: [usize; 3],
     choices: &[[i32; 3]],
@@ -196,7 +196,7 @@ pub fn versions(
         return Tensor::zeros([n * copies, size], &images.device());
     }
     let choices = integers(choices.concat(), &images.device()).into_dispatch();
-    Tensor::from_dispatch(Dispatch::versions(images.into_dispatch(), choices, shape, copies))
+    Tensor::from_dispatch(Dispatch::augment(images.into_dispatch(), choices, shape, copies))
 }
 
 /// Integers of 32 bits, on a device.

@@ -7,9 +7,9 @@ use super::{Masks, Noise};
 
 /// One method for each function of this room; those say what they do. Integers are 32 bits wide;
 /// no tensor is empty.
-#[cfg_attr(feature = "card", backend_extension(Flex, Cube))]
-#[cfg_attr(not(feature = "card"), backend_extension(Flex))]
-pub trait CardOps: Backend {
+#[cfg_attr(feature = "gpu", backend_extension(Flex, Cube))]
+#[cfg_attr(not(feature = "gpu"), backend_extension(Flex))]
+pub trait DeviceOps: Backend {
     /// See [`norms`](super::norms).
     fn norms(rows: FloatTensor<Self>) -> FloatTensor<Self>;
     /// See [`norms`](super::norms).
@@ -36,8 +36,8 @@ pub trait CardOps: Backend {
         selected: FloatTensor<Self>,
         noise: Noise,
     ) -> FloatTensor<Self>;
-    /// See [`words`](super::words). The tensor only says where.
-    fn words(place: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self>;
+    /// See [`random_bits`](super::random_bits). The tensor only says where.
+    fn random_bits(place: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self>;
     /// See [`normals`](super::normals).
     fn normals(words: IntTensor<Self>) -> FloatTensor<Self>;
     /// See [`keep_largest`](super::keep_largest).
@@ -47,11 +47,11 @@ pub trait CardOps: Backend {
         drop: usize,
     ) -> FloatTensor<Self>;
     /// See [`stretches`](super::stretches).
-    fn stretches(values: FloatTensor<Self>, places: usize) -> FloatTensor<Self>;
+    fn count_nonzero_bins(values: FloatTensor<Self>, places: usize) -> FloatTensor<Self>;
     /// See [`dropout`](super::dropout): rows of the example's number and its copy's.
     fn dropout(rows: IntTensor<Self>, masks: Masks, each: usize) -> FloatTensor<Self>;
     /// See [`versions`](super::versions).
-    fn versions(
+    fn augment(
         images: FloatTensor<Self>,
         choices: IntTensor<Self>,
         shape: [usize; 3],

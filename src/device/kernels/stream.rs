@@ -24,12 +24,12 @@ impl Stream {
     pub(crate) fn draw(&self, piece: u64, len: usize, out: &mut [f64; CHUNK]) {
         let mut bytes = [0; BYTES];
         let bytes = &mut bytes[..len.div_ceil(BLOCK) * BLOCK_BYTES];
-        self.words(piece, bytes);
+        self.random_bits(piece, bytes);
         normals(bytes, out);
     }
 
     /// The random bytes from the beginning of a piece on.
-    pub(super) fn words(&self, piece: u64, bytes: &mut [u8]) {
+    pub(super) fn random_bits(&self, piece: u64, bytes: &mut [u8]) {
         let mut rng = ChaCha20Rng::from_seed(self.seed);
         rng.set_stream(self.step);
         rng.set_word_pos(u128::from(piece) * (BYTES / 4) as u128);

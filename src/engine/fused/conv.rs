@@ -4,7 +4,7 @@ mod norms;
 
 use super::activation::Activation;
 use super::layout::{Map, Part};
-use super::op::{Chunk, How, Op, Rows, Scratch, Seen, room};
+use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, room};
 use super::outer;
 use super::patches::Walk;
 use super::pixels::Pixels;
@@ -164,7 +164,7 @@ impl Conv {
         ENOUGH.div_ceil(self.positions())
     }
 
-    /// Numbers in one group's weights.
+    /// DeviceArray in one group's weights.
     fn group_len(&self) -> usize {
         self.weight.len() / self.walks.len()
     }
@@ -292,12 +292,12 @@ impl Op for Conv {
         }
     }
 
-    fn how(&self, copies: usize, weighted: bool) -> How {
+    fn norm_method(&self, copies: usize, weighted: bool) -> NormMethod {
         let outputs = self.out / self.walks.len();
         if weighted || self.standardise.is_some() && !self.is_bare() {
-            return How::Instance;
+            return NormMethod::Instance;
         }
-        outer::how(copies * self.positions(), self.patch(), outputs)
+        outer::norm_method(copies * self.positions(), self.patch(), outputs)
     }
 
     fn squares(

@@ -2,7 +2,7 @@
 
 use super::activation::Activation;
 use super::layout::{Map, Part};
-use super::op::{Chunk, How, Op, Rows, Scratch, Seen, room};
+use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, room};
 use super::outer;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
@@ -84,12 +84,12 @@ impl Op for Dense {
         }
     }
 
-    fn how(&self, copies: usize, weighted: bool) -> How {
+    fn norm_method(&self, copies: usize, weighted: bool) -> NormMethod {
         let positions = copies * self.steps;
         match (positions, weighted) {
-            (1, _) => How::Ghost,
-            (_, true) => How::Instance,
-            _ => outer::how(positions, self.inputs, self.outputs),
+            (1, _) => NormMethod::Ghost,
+            (_, true) => NormMethod::Instance,
+            _ => outer::norm_method(positions, self.inputs, self.outputs),
         }
     }
 

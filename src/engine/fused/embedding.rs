@@ -1,7 +1,7 @@
 //! Embeddings: one row of a table per token.
 
 use super::layout::{Map, Part};
-use super::op::{Chunk, How, Op, Rows, Scratch, Seen, Sparse};
+use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, Sparse};
 use super::outer;
 use crate::nn::kernels::product::Store;
 
@@ -54,8 +54,8 @@ impl Op for Embedding {
         }
     }
 
-    fn how(&self, _: usize, _: bool) -> How {
-        How::Ghost
+    fn norm_method(&self, _: usize, _: bool) -> NormMethod {
+        NormMethod::Ghost
     }
 
     fn is_sparse(&self) -> bool {

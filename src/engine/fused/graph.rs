@@ -29,7 +29,7 @@ pub(super) struct Node {
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     pub(super) small: usize,
-    /// Numbers in one example, and its channels: 1 unless it is an image.
+    /// DeviceArray in one example, and its channels: 1 unless it is an image.
     pub(super) input: usize,
     pub(super) channels: usize,
 }
@@ -47,7 +47,7 @@ impl Graph {
         graph
     }
 
-    /// Numbers in one row of a value.
+    /// DeviceArray in one row of a value.
     pub(super) fn width(&self, value: usize) -> usize {
         match value {
             0 => self.input,

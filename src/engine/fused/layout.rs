@@ -29,7 +29,7 @@ impl Part {
         Self { small: false, at, map }
     }
 
-    /// Numbers in the tensor.
+    /// DeviceArray in the tensor.
     pub(super) fn len(&self) -> usize {
         match self.map {
             Map::Plain { len } => len,

@@ -63,7 +63,7 @@ impl Lstm {
         4 * self.hidden
     }
 
-    /// Numbers in one step of the output.
+    /// DeviceArray in one step of the output.
     fn outputs(&self) -> usize {
         self.directions.len() * self.hidden
     }

@@ -28,7 +28,7 @@ mod state;
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{Batch, ClipRule, ClippedSum, PerExample, Weights};
+use super::{Batch, ClipRule, ClippedSum, Executor, Weights};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
@@ -43,16 +43,16 @@ use state::State;
 /// examples at a time ([`with_chunk`](Self::with_chunk)) changes f32 rounding only.
 ///
 /// # Guarantee
-/// As [`PerExample`]. Norms of wide layers on few positions are found without forming the
+/// As [`Executor`]. Norms of wide layers on few positions are found without forming the
 /// gradient, from products of pairs of positions; where these nearly cancel the gradient is formed
 /// after all, so that the norm is good to 1e-4 whatever the example, and to about 1e-6 as a rule.
 #[derive(Default)]
-pub struct Fused {
+pub struct FusedExecutor {
     chunk: Option<usize>,
     state: Mutex<Option<State>>,
 }
 
-impl Fused {
+impl FusedExecutor {
     /// Works on this many examples at a time (at least one); chosen from the sizes of the
     /// activations if not given.
     pub fn with_chunk(self, examples: usize) -> Self {
@@ -75,7 +75,7 @@ impl Fused {
         if !Self::takes(network) {
             let why = "the fused executor works on the CPU, on networks of the lab's own layers";
             return Err(Error::new(ErrorKind::Model, "a network it can't take", why)
-                .fix("use engine::Taps, which takes any"));
+                .fix("use engine::TapExecutor, which takes any"));
         }
         // A panic elsewhere can't leave the state half-changed: every call sets it up anew.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ impl Fused {
     }
 }
 
-impl PerExample for Fused {
+impl Executor for FusedExecutor {
     fn weighted_sum(
         &self,
         network: &Network,
@@ -121,14 +121,14 @@ impl PerExample for Fused {
         }
     }
 
-    fn how(&self, network: &Network) -> Vec<&'static str> {
-        State::of(network).how()
+    fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
+        State::of(network).norm_methods()
     }
 }
 
-impl std::fmt::Debug for Fused {
+impl std::fmt::Debug for FusedExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fused").field("chunk", &self.chunk).finish_non_exhaustive()
+        f.debug_struct("FusedExecutor").field("chunk", &self.chunk).finish_non_exhaustive()
     }
 }
 

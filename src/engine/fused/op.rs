@@ -72,7 +72,7 @@ pub(super) struct Sparse {
 
 /// How the norms of a layer's large parameters are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum NormMethod {
     /// From inputs and output gradients, for a whole chunk, without the gradients themselves.
     Ghost,
     /// Each example's gradient in turn.
@@ -83,12 +83,12 @@ pub(super) enum How {
 ///
 /// Parameters are of two kinds. Small ones (biases, gains) have their per-example gradients
 /// written down during the backward pass. Large ones are either never formed per example
-/// ([`How::Ghost`]) or formed for one example at a time ([`How::Instance`]).
+/// ([`NormMethod::Ghost`]) or formed for one example at a time ([`NormMethod::Instance`]).
 pub(super) trait Op: Send + Sync {
-    /// Numbers in one row of the output.
+    /// DeviceArray in one row of the output.
     fn len(&self) -> usize;
 
-    /// Numbers kept per row for the backward pass besides input and output.
+    /// DeviceArray kept per row for the backward pass besides input and output.
     fn kept(&self) -> usize {
         0
     }
@@ -98,12 +98,12 @@ pub(super) trait Op: Send + Sync {
         &[]
     }
 
-    /// Numbers of the small parameters.
+    /// DeviceArray of the small parameters.
     fn small(&self) -> usize {
         self.layout().iter().filter(|part| part.small).map(Part::len).sum()
     }
 
-    /// Numbers of the large parameters.
+    /// DeviceArray of the large parameters.
     fn large(&self) -> usize {
         self.layout().iter().filter(|part| !part.small).map(Part::len).sum()
     }
@@ -133,8 +133,8 @@ pub(super) trait Op: Send + Sync {
     );
 
     /// How the large parameters' norms are found; `weighted` if coordinates have weights.
-    fn how(&self, _copies: usize, _weighted: bool) -> How {
-        How::Instance
+    fn norm_method(&self, _copies: usize, _weighted: bool) -> NormMethod {
+        NormMethod::Instance
     }
 
     /// Adds to each example's square of the norm that of the large parameters' gradients. Only
@@ -174,7 +174,7 @@ pub(super) trait Op: Send + Sync {
     ) {
     }
 
-    /// Numbers in a weighted sum if it is not by the parameters themselves but by what is made
+    /// DeviceArray in a weighted sum if it is not by the parameters themselves but by what is made
     /// of them, with [`finish`](Self::finish) as the way back; it then has a place of its own.
     fn indirect(&self) -> Option<usize> {
         None

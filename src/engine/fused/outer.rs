@@ -2,14 +2,14 @@
 //! what comes out (`g`: `[positions, outputs]`), and from them the gradient by the matrix,
 //! `aᵀ g`, its norm, and sums of it.
 
-use super::op::{How, room};
+use super::op::{NormMethod, room};
 use crate::nn::kernels::product::{LANES, Matrix, Store, dot, folded, product};
 
 /// The cheaper way to a norm. Forming the gradient costs little more than the product the sum
 /// needs anyway, but two further passes over `inputs x outputs` numbers; without it, products of
 /// `positions²` numbers are needed. How many multiplications a number in a pass is worth depends
 /// on where the gradient lies: in the first cache, the second, or beyond (measured roughly).
-pub(super) fn how(positions: usize, inputs: usize, outputs: usize) -> How {
+pub(super) fn norm_method(positions: usize, inputs: usize, outputs: usize) -> NormMethod {
     let numbers = inputs * outputs;
     let worth = match 4 * numbers {
         0..0x10000 => 8,
@@ -17,8 +17,8 @@ pub(super) fn how(positions: usize, inputs: usize, outputs: usize) -> How {
         _ => 60,
     };
     match positions * positions * (inputs + outputs) < worth * numbers {
-        true => How::Ghost,
-        false => How::Instance,
+        true => NormMethod::Ghost,
+        false => NormMethod::Instance,
     }
 }
 
@@ -117,7 +117,7 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// Numbers whose squares are summed in f32.
+/// DeviceArray whose squares are summed in f32.
 const BLOCK: usize = 4096;
 
 /// Whether a sum of squares over a block in f32 says what the sum is. Underflow takes less than two

@@ -1,9 +1,9 @@
 //! One chunk of examples: forward, backward, norms, factors, sums.
 
 use super::graph::Graph;
-use super::op::{Chunk, How, Op, Rows, Scratch, Seen, Sparse, room};
+use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, Sparse, room};
 use super::outer;
-use super::plan::{Ask, Own, Plan};
+use super::plan::{Ask, PackedWeights, Plan};
 use crate::engine::Batch;
 use crate::nn::kernels::product::{Store, add_scaled, turn};
 
@@ -200,7 +200,7 @@ impl Workspace {
         graph: &Graph,
         plan: &Plan,
         rows: Rows,
-        weights: Option<&Own>,
+        weights: Option<&PackedWeights>,
     ) -> (Vec<f64>, Vec<Alone>) {
         let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
         let mut squares: Vec<f64> =
@@ -209,8 +209,8 @@ impl Workspace {
         let (mut alone, mut pairs) = (Vec::new(), Vec::new());
         let mut scratch = std::mem::take(&mut self.scratch);
         for (i, node) in graph.nodes.iter().enumerate() {
-            if plan.how[i] == Some(How::Ghost) {
-                let (seen, weights) = (self.seen(graph, i, rows), Own::of(weights, i));
+            if plan.norm_method[i] == Some(NormMethod::Ghost) {
+                let (seen, weights) = (self.seen(graph, i, rows), PackedWeights::of(weights, i));
                 node.op.squares(seen, weights, &mut squares, &mut alone, &mut scratch);
                 pairs.extend(alone.drain(..).map(|example| (i, example)));
             }
@@ -226,14 +226,14 @@ impl Workspace {
         rows: Rows,
         node: usize,
         example: usize,
-        weights: Option<&Own>,
+        weights: Option<&PackedWeights>,
     ) -> f64 {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut instance = std::mem::take(&mut self.instance);
         let out = room(&mut instance, graph.nodes[node].op.large());
         let seen = self.seen(graph, node, rows).example(example);
         let op = &graph.nodes[node].op;
-        let square = op.instance(seen, Own::of(weights, node), out, &mut scratch);
+        let square = op.instance(seen, PackedWeights::of(weights, node), out, &mut scratch);
         (self.scratch, self.instance) = (scratch, instance);
         square
     }
@@ -245,18 +245,18 @@ impl Workspace {
         plan: &Plan,
         rows: Rows,
         i: usize,
-        weights: Option<&Own>,
+        weights: Option<&PackedWeights>,
     ) -> f64 {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut instance = std::mem::take(&mut self.instance);
         let mut square = 0.0;
         room(&mut instance, plan.instance);
         for (at, node) in graph.nodes.iter().enumerate() {
-            if plan.how[at] == Some(How::Instance) {
+            if plan.norm_method[at] == Some(NormMethod::Instance) {
                 let start = plan.direct[at] - graph.small;
                 let out = &mut instance[start..start + node.op.large()];
                 let seen = self.seen(graph, at, rows).example(i);
-                square += node.op.instance(seen, Own::of(weights, at), out, &mut scratch);
+                square += node.op.instance(seen, PackedWeights::of(weights, at), out, &mut scratch);
             }
         }
         (self.scratch, self.instance) = (scratch, instance);
@@ -280,9 +280,9 @@ impl Workspace {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut others = Vec::new();
         for (i, node) in graph.nodes.iter().enumerate() {
-            match plan.how[i] {
+            match plan.norm_method[i] {
                 None => continue,
-                Some(How::Instance) if factors.is_some() => continue,
+                Some(NormMethod::Instance) if factors.is_some() => continue,
                 _ => {}
             }
             let factors = factors.map(|(factors, alone)| {

@@ -16,7 +16,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Numbers in one patch: kernel height x kernel width x the group's channels.
+    /// DeviceArray in one patch: kernel height x kernel width x the group's channels.
     pub(super) fn patch(&self) -> usize {
         self.kernel[0] * self.kernel[1] * self.part
     }

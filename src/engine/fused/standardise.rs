@@ -74,12 +74,12 @@ impl Standardise {
                 }
             }
             for (o, &s) in spread.iter().enumerate() {
-                let (guarded, floor) = match self.guard {
+                let (guarded_variance, floor) = match self.guard {
                     Guard::Add(e) => (s + e, false),
                     Guard::AtLeast(e) => (s.max(e), s < e),
                 };
-                self.inverse[first + o] = (1.0 / guarded.sqrt()) as f32;
-                self.length[first + o] = if floor { 0.0 } else { (s / guarded) as f32 };
+                self.inverse[first + o] = (1.0 / guarded_variance.sqrt()) as f32;
+                self.length[first + o] = if floor { 0.0 } else { (s / guarded_variance) as f32 };
             }
             let unit = &mut self.unit[first * self.patch..(first + outputs) * self.patch];
             for (row, unit) in weight.chunks_exact_mut(outputs).zip(unit.chunks_exact_mut(outputs))

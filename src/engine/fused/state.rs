@@ -5,16 +5,16 @@ use std::sync::Mutex;
 use rayon::prelude::*;
 
 use super::graph::{Graph, Node};
-use super::op::{How, Sparse};
+use super::op::{NormMethod, Sparse};
 use super::pass::{Sums, Workspace};
-use super::plan::{Ask, Own, Plan, Weighted};
+use super::plan::{Ask, PackedWeights, Plan, Weighted};
 use crate::Result;
 use crate::device::host::Host;
 use crate::engine::{Batch, ClippedSum, Gradients, Weights};
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, workers};
 
-/// Numbers in the buffers of the examples that a worker has in hand: about what its share of the
+/// DeviceArray in the buffers of the examples that a worker has in hand: about what its share of the
 /// processor's caches holds.
 const IN_HAND: usize = 1 << 21;
 
@@ -75,7 +75,7 @@ impl State {
     }
 
     /// Weights in the layers' own layouts.
-    pub(super) fn own(&self, weights: &Weights) -> Own {
+    pub(super) fn own(&self, weights: &Weights) -> PackedWeights {
         let mut small = vec![0.0; self.graph.small];
         let mut large: Vec<Weighted> = self.graph.nodes.iter().map(|_| Weighted::Ones).collect();
         let (mut left, mut entries) = (small.as_mut_slice(), weights.entries());
@@ -104,15 +104,15 @@ impl State {
                 Weighted::Each(own)
             };
         });
-        Own { small, large }
+        PackedWeights { small, large }
     }
 
     /// How the norms of the parameters are found, in the network's order.
-    pub(super) fn how(&self) -> Vec<&'static str> {
+    pub(super) fn norm_methods(&self) -> Vec<&'static str> {
         let plan = Plan::of(&self.graph, 1, false, None);
-        let each = self.graph.nodes.iter().zip(plan.how).flat_map(|(node, how)| {
-            node.op.layout().iter().map(move |part| match how {
-                Some(How::Ghost) if !part.small => "ghost",
+        let each = self.graph.nodes.iter().zip(plan.norm_method).flat_map(|(node, norm_method)| {
+            node.op.layout().iter().map(move |part| match norm_method {
+                Some(NormMethod::Ghost) if !part.small => "ghost",
                 _ => "instantiated",
             })
         });
@@ -223,7 +223,7 @@ impl State {
             })
             .collect();
         for_each(each, self.numbers, |(i, node, mut large, entries)| {
-            if plan.how[i].is_some() && !node.op.is_sparse() {
+            if plan.norm_method[i].is_some() && !node.op.is_sparse() {
                 let (direct, merged) = (plan.direct[i], plan.merged[i]);
                 large.extend_from_slice(&sums.dense[direct..direct + node.op.large()]);
                 if let (true, Some(len)) = (merged != direct, node.op.indirect()) {

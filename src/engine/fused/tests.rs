@@ -3,8 +3,8 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::Fused;
-use crate::engine::{Batch, ClipRule, Gradients, Oracle, PerExample, Weights};
+use super::FusedExecutor;
+use crate::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, Weights};
 use crate::nn::*;
 
 /// Uniform in ±1/2.
@@ -43,8 +43,11 @@ fn distance(a: &[f32], b: &[f32]) -> (f64, f64) {
 /// The largest difference of any parameter's sum, and of the norms, relative to the oracle's.
 fn apart(network: &Network, batch: &Batch, weights: Option<&Weights>, clip: f64) -> f64 {
     let rule = ClipRule::flat(clip);
-    let right = Oracle.weighted_sum(network, batch, &rule, weights).unwrap();
-    let fast = Fused::default().with_chunk(3).weighted_sum(network, batch, &rule, weights).unwrap();
+    let right = ReferenceExecutor.weighted_sum(network, batch, &rule, weights).unwrap();
+    let fast = FusedExecutor::default()
+        .with_chunk(3)
+        .weighted_sum(network, batch, &rule, weights)
+        .unwrap();
     let (off, all) = distance(&fast.norms, &right.norms);
     let mut worst = off / all;
     let (off, all) = distance(&fast.losses, &right.losses);
@@ -80,7 +83,8 @@ fn agree(name: &str, shape: &[usize], layers: &[LayerSpec]) {
     for copies in [1, 2] {
         let batch = batch(&network, 5, copies, tokens);
         let median = {
-            let all = Oracle.clipped_sum(&network, &batch, &ClipRule::unclipped()).unwrap();
+            let all =
+                ReferenceExecutor.clipped_sum(&network, &batch, &ClipRule::unclipped()).unwrap();
             f64::from(all.norms[2])
         };
         for weights in [None, Some(&weights[0]), Some(&weights[1])] {
@@ -150,9 +154,12 @@ fn wide_convolutions_by_gram_matrices() {
         let layers = [wide(16, 64, 1), LayerSpec::Tanh, wide(64, 32, 1), wide(32, 40, 2)];
         let end = [LayerSpec::Relu, LayerSpec::Flatten, linear(160, 3)];
         let layers = [&layers[..], &end[..]].concat();
-        let how = Fused::default().how(&network(&[16, 3, 3], &layers, 1));
+        let norm_method = FusedExecutor::default().norm_methods(&network(&[16, 3, 3], &layers, 1));
         // Standardised ones only where no activation follows.
-        assert!(how.iter().filter(|&&how| how == "ghost").count() >= 2, "{how:?}");
+        assert!(
+            norm_method.iter().filter(|&&norm_method| norm_method == "ghost").count() >= 2,
+            "{norm_method:?}"
+        );
         agree("wide", &[16, 3, 3], &layers);
     }
 }
@@ -199,7 +206,7 @@ fn an_example_cannot_hide_in_cancelling_terms() {
         (0..n).map(number).collect()
     })
     .unwrap();
-    assert_eq!(Fused::default().how(&network)[0], "ghost");
+    assert_eq!(FusedExecutor::default().norm_methods(&network)[0], "ghost");
     // Only the convolution counts: beside the linear layer's norm, its own would not show.
     let mut only = Gradients::zeros_like(&network);
     only.entries[0].values.fill(1.0);
@@ -210,10 +217,10 @@ fn an_example_cannot_hide_in_cancelling_terms() {
             (0..128).map(|i| 20.0 + (i / 2 % 7) as f32 + if i % 2 == 0 { 0.0 } else { shift });
         let one = Batch::new(features.collect(), &[64, 1, 2], vec![1]).unwrap();
         let all = ClipRule::unclipped();
-        let right = Oracle.weighted_sum(&network, &one, &all, only).unwrap();
+        let right = ReferenceExecutor.weighted_sum(&network, &one, &all, only).unwrap();
         let bound = f64::from(right.norms[0]) / 10.0;
         let clip = ClipRule::flat(bound.max(1e-9));
-        let share = Fused::default().weighted_sum(&network, &one, &clip, only).unwrap();
+        let share = FusedExecutor::default().weighted_sum(&network, &one, &clip, only).unwrap();
         let (found, right) = (share.norms[0], right.norms[0]);
         // What is left of numbers that cancel has few digits, in the oracle too; but what is added
         // is what was measured.
@@ -229,7 +236,7 @@ fn change_by(network: &Network, honest: &[f32], guest: &[f32], clip: f64) -> (f6
     let sum = |features: &[f32]| {
         let labels = (0..features.len() / size).map(|i| (i % network.outputs()) as u32).collect();
         let batch = Batch::new(features.to_vec(), network.input_shape(), labels).unwrap();
-        Fused::default().clipped_sum(network, &batch, &ClipRule::flat(clip)).unwrap()
+        FusedExecutor::default().clipped_sum(network, &batch, &ClipRule::flat(clip)).unwrap()
     };
     let (without, with) = (sum(honest), sum(&[honest, guest].concat()));
     let pairs = with.sum.entries.iter().zip(&without.sum.entries);
@@ -347,6 +354,6 @@ fn selu_at_zero_has_the_derivative_of_the_oracle() {
     let batch = Batch::new(vec![0.0; 8], &[4], vec![0, 0]).unwrap();
     let off = apart(&network, &batch, None, 0.1);
     assert!(off < 1e-6, "{off:e}");
-    let sum = Fused::default().plain_sum(&network, &batch).unwrap().sum;
+    let sum = FusedExecutor::default().plain_sum(&network, &batch).unwrap().sum;
     assert!(sum.get("0.bias").unwrap().values.iter().any(|&v| v != 0.0));
 }

@@ -4,11 +4,11 @@ use rayon::prelude::*;
 use std::fmt;
 
 use super::{Gradient, Gradients, Weights};
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::device::kernels::stream::{BLOCK, CHUNK, Stream};
 use crate::{Error, ErrorKind, Result};
 
-mod card;
+mod device;
 
 /// Pieces that are made on the calling thread: waking others would take longer.
 const FEW: usize = 24;
@@ -34,7 +34,7 @@ const DRAWS: usize = 4;
 /// little on what was noised (Mironov, 2012; Jin et al., arXiv:2112.05307, break PyTorch's
 /// generator that way). Rounding to f32 hides most of it here; see [`secure`](Self::secure).
 ///
-/// Numbers on a card get their noise there, of the same words, without being copied. The formula is
+/// DeviceArray on a GPU get their noise there, of the same words, without being copied. The formula is
 /// then computed in f32: each value lies within 1e-5 of a standard deviation of what the CPU adds,
 /// an error that no accountant knows of, and fewer values are possible, so the attacks above have
 /// less to search. Who fears them takes [`secure`](Self::secure), or the CPU.
@@ -64,8 +64,8 @@ impl GaussianNoise {
     /// pairs: each draw is shifted against the one before (which is what throwing the first draw
     /// away is for, where they come one at a time).
     ///
-    /// For numbers on a card the noise is drawn on the host and copied there: the construction
-    /// wants f64, which not every card has. It is rounded to f32 once more then, before the sum.
+    /// For numbers on a GPU the noise is drawn on the host and copied there: the construction
+    /// wants f64, which not every GPU has. It is rounded to f32 once more then, before the sum.
     ///
     /// It does NOT defend against: a sum whose rounding depends on the order of examples (its
     /// sensitivity is C only up to about 1e-7 of the sum's length), the finite tail, whoever
@@ -104,7 +104,7 @@ impl GaussianNoise {
     /// On a weighted sum made with these weights and `std = rule.noise_std(noise_multiplier)` this
     /// is the Gaussian mechanism with that noise multiplier, if the weights were fixed without a
     /// look at the batch: selected coordinates change by at most C in L2 norm (a weight of one or
-    /// more never makes a norm smaller), and the others are zero for every batch. On a card nobody
+    /// more never makes a norm smaller), and the others are zero for every batch. On a GPU nobody
     /// looks whether they are (a step would wait for it): there they are made exactly zero, by
     /// selection, whatever they were.
     ///
@@ -142,7 +142,7 @@ impl GaussianNoise {
             if let Some(device) = entry.values.device() {
                 let values = entry.values.tensor(&device);
                 let selected = weights.map(|weights| (weights, index));
-                entry.values = Numbers::of(self.noised(values, first, std, selected));
+                entry.values = DeviceArray::of(self.noised(values, first, std, selected));
                 continue;
             }
             if weights.is_some_and(|weights| weights.is_zero(index)) {
@@ -213,7 +213,7 @@ fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
         let why = "which coordinates get noise would be left to chance";
         return Err(Error::new(ErrorKind::Model, what, why).fix("make both from one network"));
     }
-    // What lies on a card is not looked at: weights know this of themselves.
+    // What lies on a GPU is not looked at: weights know this of themselves.
     let away = |entry: &Gradient| entry.values.device().is_some();
     if let Some(weight) = weights.between().filter(|_| sum.entries.iter().any(away)) {
         return Err(too_small(weight));
@@ -227,7 +227,7 @@ fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
         let what = format!("a sum of {value} at a coordinate of weight 0 in {}", sum.path);
         let why = "it would be released without noise";
         return Err(Error::new(ErrorKind::Model, what, why)
-            .fix("make the sum with PerExample::weighted_sum and the same weights"));
+            .fix("make the sum with Executor::weighted_sum and the same weights"));
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
 use super::*;
 use crate::data;
-use crate::engine::{ClippedSum, Taps, Weights};
+use crate::engine::{ClippedSum, TapExecutor, Weights};
 use crate::nn::models;
 
 /// Does what `spoil` does to the right answer.
 struct Wrong(fn(&mut ClippedSum, &ClipRule, &Batch));
 
-impl PerExample for Wrong {
+impl Executor for Wrong {
     fn weighted_sum(
         &self,
         network: &Network,
@@ -14,7 +14,7 @@ impl PerExample for Wrong {
         rule: &ClipRule,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        let mut right = Taps::default().weighted_sum(network, batch, rule, weights)?;
+        let mut right = TapExecutor::default().weighted_sum(network, batch, rule, weights)?;
         (self.0)(&mut right, rule, batch);
         Ok(right)
     }
@@ -75,7 +75,7 @@ fn wrong_executors_are_found_out() {
         assert!(!proof.holds(), "{name}: {proof}");
         assert!(proof.to_string().contains("DIFFERS"), "{name}");
     }
-    assert!(prove(&Taps::default(), model.network(), &batch).unwrap().holds());
+    assert!(prove(&TapExecutor::default(), model.network(), &batch).unwrap().holds());
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn nothing_to_compare_is_an_error() {
     let model = models::linear(&digits()).seed(1).build().unwrap();
     let batch =
         |features: Vec<f32>, n: usize| Batch::new(features, &[1, 12, 12], vec![0; n]).unwrap();
-    assert!(prove(&Taps::default(), model.network(), &batch(Vec::new(), 0)).is_err());
-    let error = prove(&Taps::default(), model.network(), &batch(vec![f32::NAN; 144], 1));
+    assert!(prove(&TapExecutor::default(), model.network(), &batch(Vec::new(), 0)).is_err());
+    let error = prove(&TapExecutor::default(), model.network(), &batch(vec![f32::NAN; 144], 1));
     assert!(error.unwrap_err().to_string().contains("finite"));
 }

@@ -28,10 +28,10 @@ fn rising() -> Rate {
     Rate::linear(0.2, 0.8)
 }
 
-/// On the card, which here is the CPU, as on the host: every rule, with and without a mask.
+/// On the GPU, which here is the CPU, as on the host: every rule, with and without a mask.
 #[test]
-fn the_choice_on_a_card_is_that_of_the_host() {
-    let (model, card) = (model(), Device::flex());
+fn the_choice_on_a_gpu_is_that_of_the_host() {
+    let (model, gpu) = (model(), Device::flex());
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
     let rules = [
         Dropping::random(0.5),
@@ -46,7 +46,7 @@ fn the_choice_on_a_card_is_that_of_the_host() {
         for step in 0..8 {
             let network = moved(model.network(), step);
             let a = here.next_on(None, &network).unwrap().unwrap();
-            let b = there.next_on(Some(&card), &network).unwrap().unwrap();
+            let b = there.next_on(Some(&gpu), &network).unwrap().unwrap();
             let found = rule.rule == DroppingRule::Magnitude;
             assert!(!found || unseen(&b), "somebody looked at the choice");
             let lies_there = |e: &Gradient| e.values.device().is_some();
@@ -61,15 +61,15 @@ fn the_choice_on_a_card_is_that_of_the_host() {
 }
 
 #[test]
-fn a_mask_alone_is_brought_to_the_card_once() {
-    let (model, card) = (model(), Device::flex());
+fn a_mask_alone_is_brought_to_the_gpu_once() {
+    let (model, gpu) = (model(), Device::flex());
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
     let mut selector = Selector::new(Some(&mask), None, 2, [3; 32]);
-    let first = selector.next_on(Some(&card), model.network()).unwrap().unwrap();
-    let second = selector.next_on(Some(&card), model.network()).unwrap().unwrap();
+    let first = selector.next_on(Some(&gpu), model.network()).unwrap().unwrap();
+    let second = selector.next_on(Some(&gpu), model.network()).unwrap().unwrap();
     assert!(Arc::ptr_eq(&first, &second));
-    assert!(first.entries().iter().all(|entry| entry.values.device() == Some(card.clone())));
+    assert!(first.entries().iter().all(|entry| entry.values.device() == Some(gpu.clone())));
     assert_eq!(first.entries(), mask.weights(model.network()).unwrap().entries());
-    let nothing = Selector::new(None, None, 2, [3; 32]).next_on(Some(&card), model.network());
+    let nothing = Selector::new(None, None, 2, [3; 32]).next_on(Some(&gpu), model.network());
     assert!(nothing.unwrap().is_none());
 }

@@ -1,7 +1,7 @@
 //! The sum of all examples' connection sensitivities, clipped per example.
 
 use crate::data::Examples;
-use crate::engine::{Batch, Best, ClipRule, Gradients, PerExample, Weights};
+use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
 use crate::mask::Scores;
 use crate::mask::saliency::prunable;
 use crate::nn::{Model, Network};
@@ -53,7 +53,7 @@ impl Sensitivities {
         let parameters = network.values();
         let mut total: Vec<Vec<f64>> =
             parameters.iter().map(|(_, values)| vec![0.0; values.len()]).collect();
-        let executor = Best::default().steady(chunk);
+        let executor = AutoExecutor::default().fixed_chunks(chunk);
         let ids: Vec<u32> = (0..examples.len() as u32).collect();
         for ids in ids.chunks(chunk) {
             let batch = Batch::of(examples, ids)?.seed(dropout);

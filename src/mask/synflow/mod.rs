@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::magnitude::of_parameters;
 use super::rate::{check_rate, dropped_of, in_percent};
-use super::{Mask, Saliency, rank};
+use super::{Mask, Saliency, top_k};
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
 use flow::Flow;
@@ -126,7 +126,7 @@ impl Synflow {
                     _ => self.put_back(model, &cuts[..made], before),
                 };
             }
-            let next = rank::keep_largest(&flow.scores(), drop, Some(&kept));
+            let next = top_k::keep_largest(&flow.scores(), drop, Some(&kept));
             flow.keep(&next);
             before = std::mem::replace(&mut kept, next);
         }

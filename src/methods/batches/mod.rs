@@ -71,14 +71,14 @@ impl Batches {
     /// device: such batches are for this network's vocabulary), or the plan's augmentation does
     /// not suit them; as [`OnDevice::new`].
     pub fn on(self, network: &Network) -> Result<Self> {
-        if network.device() == Device::flex() { Ok(self) } else { self.as_on_a_card(network) }
+        if network.device() == Device::flex() { Ok(self) } else { self.with_device_path(network) }
     }
 
     /// As [`on`](Self::on), but makes batches the way of a card on the CPU too.
     ///
     /// # Errors
     /// As [`on`](Self::on).
-    pub fn as_on_a_card(self, network: &Network) -> Result<Self> {
+    pub fn with_device_path(self, network: &Network) -> Result<Self> {
         let examples = self.examples.clone();
         if examples.is_in_memory() {
             // Data in files are images; no network takes these for tokens.

@@ -1,7 +1,7 @@
 //! What one step of DP-SGD releases: the clipped sum, noised, over the expected batch size.
 
 use crate::Result;
-use crate::engine::{Batch, Best, GaussianNoise, Gradients, PerExample, Weights, usual};
+use crate::engine::{AutoExecutor, Batch, Executor, GaussianNoise, Gradients, Weights, usual};
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::{Network, Precision};
 
@@ -17,7 +17,7 @@ pub struct GaussianSum {
     privacy: Privacy,
     expected_batch_size: f64,
     noise: GaussianNoise,
-    executor: Best,
+    executor: AutoExecutor,
 }
 
 impl GaussianSum {
@@ -27,7 +27,7 @@ impl GaussianSum {
             privacy: privacy.clone(),
             expected_batch_size: expected_batch_size as f64,
             noise: GaussianNoise::new(noise_seed),
-            executor: Best::default().steady(usual(expected_batch_size)),
+            executor: AutoExecutor::default().fixed_chunks(usual(expected_batch_size)),
         }
     }
 

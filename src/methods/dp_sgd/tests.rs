@@ -1,6 +1,6 @@
 use super::*;
 use crate::data::{self, Dataset};
-use crate::engine::{Batch, ClipRule, Gradients, PerExample, Taps};
+use crate::engine::{Batch, ClipRule, Executor, Gradients, TapExecutor};
 use crate::methods::{Batches, Mechanism, Optimizer, Privacy};
 use crate::nn::{Model, models};
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline};
@@ -79,7 +79,7 @@ fn the_sum_is_divided_by_the_expected_batch_size_not_by_the_drawn_one() {
     let model = network(&data);
     let rule = ClipRule::flat(1.0);
     let batch = all(&data);
-    let sum = Taps::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
+    let sum = TapExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
     let mut mechanism = GaussianSum::new(&privacy(1.0, 1e-9), 10, SEED);
     let released = mechanism.release(model.network(), &batch, None).unwrap().gradient;
     let close =
@@ -106,7 +106,7 @@ fn one_example_moves_the_sum_by_at_most_the_sensitivity() {
     let with = all(&data);
     let moved = |rule: &ClipRule| -> f64 {
         let sum = |batch: &Batch| {
-            flat(&Taps::default().clipped_sum(model.network(), batch, rule).unwrap().sum)
+            flat(&TapExecutor::default().clipped_sum(model.network(), batch, rule).unwrap().sum)
         };
         (0..40)
             .map(|left_out| {

@@ -7,7 +7,7 @@ use burn::prelude::*;
 use crate::Result;
 use crate::data::Dataset;
 use crate::engine::Weights;
-use crate::mask::{Mask, PrePrune, Recorder, Selector, Touched, snip_check};
+use crate::mask::{Mask, PrePrune, Recorder, SelectionLog, Selector, snip_check};
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
@@ -137,7 +137,7 @@ impl Coordinates {
     }
 
     /// The mask of the run and where its steps were, for the record.
-    pub fn into_record(self) -> (Option<Mask>, Option<Touched>) {
+    pub fn into_record(self) -> (Option<Mask>, Option<SelectionLog>) {
         (self.mask, self.touched.map(Recorder::finish))
     }
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::data::{self, Dataset};
-use crate::engine::{Batch, ClipRule, Gradients, Oracle, PerExample, Taps, Weights};
+use crate::engine::{
+    Batch, ClipRule, Executor, Gradients, ReferenceExecutor, TapExecutor, Weights,
+};
 use crate::mask::{
     Covered, Dropping, Kept, MagnitudeMask, Mask, Origin, RandomMask, Selector, assumptions,
 };
@@ -89,14 +91,16 @@ fn one_example_moves_the_selected_sum_by_at_most_the_clip_norm() {
     let rule = ClipRule::flat(clip);
     let sum = |ids: &[u32]| {
         let batch = batch(&data, ids);
-        let sum = Taps::default().weighted_sum(model.network(), &batch, &rule, Some(&selected));
+        let sum =
+            TapExecutor::default().weighted_sum(model.network(), &batch, &rule, Some(&selected));
         flat(&sum.unwrap().sum)
     };
     // Norm and clip over all coordinates, the selection taken afterwards: within the bound, but
     // kept coordinates of most examples are cut shorter than they need be.
     let late = |ids: &[u32]| {
         let batch = batch(&data, ids);
-        let mut sum = Taps::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
+        let mut sum =
+            TapExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
         selected.select(&mut sum);
         flat(&sum)
     };
@@ -124,9 +128,9 @@ fn a_step_releases_the_sum_that_is_clipped_by_the_selected_norm() {
     let all = batch(&data, &(0..40).collect::<Vec<u32>>());
     let released = mechanism(0.25, 1e-9).release(network, &all, Some(&selected)).unwrap().gradient;
     let rule = ClipRule::flat(0.25);
-    let right = Oracle.weighted_sum(network, &all, &rule, Some(&selected)).unwrap().sum;
+    let right = ReferenceExecutor.weighted_sum(network, &all, &rule, Some(&selected)).unwrap().sum;
     // Norm and clip over all coordinates, the selection taken afterwards.
-    let mut late = Oracle.clipped_sum(network, &all, &rule).unwrap().sum;
+    let mut late = ReferenceExecutor.clipped_sum(network, &all, &rule).unwrap().sum;
     selected.select(&mut late);
     let off = |sum: &Gradients| {
         let apart = flat(sum).into_iter().zip(flat(&released)).map(|(sum, r)| sum - 16.0 * r);

@@ -1,7 +1,7 @@
 //! What one step without privacy uses: the gradient as it is.
 
 use crate::Result;
-use crate::engine::{Batch, Best, PerExample, Weights, usual};
+use crate::engine::{AutoExecutor, Batch, Executor, Weights, usual};
 use crate::methods::{Mechanism, Release};
 use crate::nn::{Network, Precision};
 
@@ -11,13 +11,13 @@ use crate::nn::{Network, Precision};
 /// None: no clipping, no noise.
 pub struct MeanGradient {
     expected_batch_size: f64,
-    executor: Best,
+    executor: AutoExecutor,
 }
 
 impl MeanGradient {
     /// For batches of this expected size.
     pub fn new(expected_batch_size: usize) -> Self {
-        let executor = Best::default().steady(usual(expected_batch_size));
+        let executor = AutoExecutor::default().fixed_chunks(usual(expected_batch_size));
         Self { expected_batch_size: expected_batch_size as f64, executor }
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::data;
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::engine::Gradient;
 use crate::mask::{Dropping, RandomMask, Selector};
 use crate::nn::{Model, models};
@@ -169,7 +169,7 @@ fn adam_corrects_by_each_coordinates_own_updates() {
 fn away(gradient: &Gradients) -> Gradients {
     let mut away = gradient.clone();
     for entry in &mut away.entries {
-        entry.values = Numbers::of(entry.values.tensor(&Device::flex()));
+        entry.values = DeviceArray::of(entry.values.tensor(&Device::flex()));
     }
     away
 }

@@ -40,12 +40,12 @@ impl Window {
         Some([side(0)?, side(1)?])
     }
 
-    /// Numbers in one patch: channels x kernel height x kernel width.
+    /// DeviceArray in one patch: channels x kernel height x kernel width.
     pub(crate) fn patch(&self) -> usize {
         self.channels * self.kernel[0] * self.kernel[1]
     }
 
-    /// Numbers in one image.
+    /// DeviceArray in one image.
     pub(crate) fn image(&self) -> usize {
         self.channels * self.size[0] * self.size[1]
     }

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::device::host::values;
 
-    /// Numbers without ties, and their gradient through `f` with uneven weights.
+    /// DeviceArray without ties, and their gradient through `f` with uneven weights.
     fn gradient(shape: [usize; 4], f: impl Fn(Tensor<4>) -> Tensor<4>) -> (Vec<f32>, Vec<f32>) {
         let n: usize = shape.iter().product();
         let numbers: Vec<f32> =

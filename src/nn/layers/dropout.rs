@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::nn::{Tape, Value};
 use crate::{Error, Result};
 
@@ -59,7 +59,7 @@ impl Dropout {
     }
 }
 
-fn keep<const D: usize>(x: Tensor<D>, mask: &Numbers, device: &Device) -> Tensor<D> {
+fn keep<const D: usize>(x: Tensor<D>, mask: &DeviceArray, device: &Device) -> Tensor<D> {
     let mask = mask.tensor(device).reshape(x.dims());
     x * mask
 }

@@ -51,7 +51,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// The rows of the tokens. Numbers that are no token id are rounded down into the
+    /// The rows of the tokens. DeviceArray that are no token id are rounded down into the
     /// vocabulary, for a forward pass can't fail; models and batches refuse such examples before.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let weight = self.inner.weight.val();

@@ -5,6 +5,7 @@
 
 mod activation;
 mod block;
+mod constructors;
 mod conv2d;
 mod convert;
 mod dropout;
@@ -17,7 +18,6 @@ mod pool;
 mod source;
 mod standardise;
 mod time;
-mod words;
 
 pub use activation::{Relu, Selu, Tanh};
 pub use block::{Group, GroupSpec, Residual, ResidualSpec};

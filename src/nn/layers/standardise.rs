@@ -57,11 +57,11 @@ impl Standardisation {
         let w = raw.reshape([channels, fan_in]);
         let centred = w.clone() - w.mean_dim(1);
         let v = (centred.clone() * centred.clone()).sum_dim(1);
-        let guarded = match self.guard {
+        let guarded_variance = match self.guard {
             Guard::Add(e) => v + e,
             Guard::AtLeast(e) => v.clamp_min(e),
         };
-        let scaled = centred / guarded.sqrt();
+        let scaled = centred / guarded_variance.sqrt();
         let scaled = match gain {
             Some(gain) => scaled * gain.reshape([channels, 1]),
             None => scaled,

@@ -1,6 +1,6 @@
-//! Using a model: predictions, accuracy, loss. On the CPU on all cores, and elsewhere by `card`.
+//! Using a model: predictions, accuracy, loss. On the CPU on all cores, and elsewhere by `device`.
 
-mod card;
+mod device;
 
 use burn::prelude::Device;
 

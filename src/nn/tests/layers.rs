@@ -6,11 +6,11 @@ use burn::nn::PaddingConfig2d;
 use burn::prelude::*;
 
 use super::*;
-use crate::device::Numbers;
+use crate::device::DeviceArray;
 use crate::device::host::values;
 use crate::layers;
 
-/// Numbers that look random, between -1 and 1.
+/// DeviceArray that look random, between -1 and 1.
 pub(super) fn wave(n: usize, start: usize) -> Vec<f32> {
     let number = |i: usize| ((i + start) * 7919 % 1009) as f32 / 504.5 - 1.0;
     (0..n).map(number).collect()
@@ -166,12 +166,14 @@ fn weight_standardisation_is_its_formula() {
                 raw[channel * 12..(channel + 1) * 12].iter().map(|&w| f64::from(w)).collect();
             let mean = w.iter().sum::<f64>() / 12.0;
             let variance = w.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / 12.0;
-            let guarded = match guard {
+            let guarded_variance = match guard {
                 Guard::Add(e) => variance * 12.0 + e,
                 Guard::AtLeast(e) => (variance * 12.0).max(e),
             };
-            let want: Vec<f32> =
-                w.iter().map(|w| (gain[channel] * (w - mean) / guarded.sqrt()) as f32).collect();
+            let want: Vec<f32> = w
+                .iter()
+                .map(|w| (gain[channel] * (w - mean) / guarded_variance.sqrt()) as f32)
+                .collect();
             assert_near(&got[channel * 12..(channel + 1) * 12], &want, 1e-6);
         }
     }
@@ -204,7 +206,7 @@ fn selu_is_its_formula_and_its_gradient_stays_finite() {
 fn dropout_keeps_all_when_predicting_and_takes_its_mask_from_the_tape() {
     struct Mask;
     impl Tape for Mask {
-        fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<Numbers> {
+        fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
             assert_eq!((rate, shape), (0.25, [2, 3].as_slice()));
             Some(vec![0.0, 4.0, 0.0, 1.0, 0.0, 2.0].into())
         }

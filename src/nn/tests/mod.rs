@@ -1,6 +1,6 @@
 mod layers;
-mod own;
 mod sites;
+mod user_module;
 mod zoo;
 
 use std::fs;
@@ -10,7 +10,7 @@ use burn::optim::{AdamConfig, SgdConfig};
 
 use super::*;
 use crate::data::{self, Dataset};
-use crate::engine::{self, Batch, ClipRule, PerExample, Taps};
+use crate::engine::{self, Batch, ClipRule, Executor, TapExecutor};
 use crate::{Error, ErrorKind};
 
 /// Random-looking images whose class shows in their brightness.
@@ -150,7 +150,7 @@ fn a_few_plain_steps_of_sgd_or_adam_lower_the_loss() {
         let mut network = model.network().clone();
         for _ in 0..10 {
             let rule = ClipRule::unclipped();
-            let mut sum = Taps::default().clipped_sum(&network, &batch, &rule).unwrap().sum;
+            let mut sum = TapExecutor::default().clipped_sum(&network, &batch, &rule).unwrap().sum;
             sum.scale(1.0 / 64.0);
             network = engine::step(&mut optimizer, rate, &network, &sum);
         }

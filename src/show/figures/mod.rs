@@ -29,7 +29,7 @@ pub use compare::{epsilon_vs_delta, why_they_differ};
 pub use grids::{GridCell, GridFigure, accuracy_heat_map, accuracy_lines};
 pub use masks::{
     Scored, chance_overlap, kept, mask, of_saliency, overlap, overlap_over_epsilon, saliency,
-    signal_and_noise, tiles, touched,
+    selection_log, signal_and_noise, tiles,
 };
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise, scaling_law};
 pub use steps::epsilon_over_steps;

@@ -68,7 +68,7 @@ pub(super) fn start(seed: &Seed, further: u32) -> Array<u32> {
 }
 
 #[cube]
-fn turn(x: u32, #[comptime] by: u32) -> u32 {
+fn rotate_left(x: u32, #[comptime] by: u32) -> u32 {
     (x << by) | (x >> comptime!(32 - by))
 }
 
@@ -81,13 +81,13 @@ fn quarter(
     #[comptime] d: usize,
 ) {
     words[a] += words[b];
-    words[d] = turn(words[d] ^ words[a], 16u32);
+    words[d] = rotate_left(words[d] ^ words[a], 16u32);
     words[c] += words[d];
-    words[b] = turn(words[b] ^ words[c], 12u32);
+    words[b] = rotate_left(words[b] ^ words[c], 12u32);
     words[a] += words[b];
-    words[d] = turn(words[d] ^ words[a], 8u32);
+    words[d] = rotate_left(words[d] ^ words[a], 8u32);
     words[c] += words[d];
-    words[b] = turn(words[b] ^ words[c], 7u32);
+    words[b] = rotate_left(words[b] ^ words[c], 7u32);
 }
 
 /// The block's random words, by this many double rounds.

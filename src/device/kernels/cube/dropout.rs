@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 
 use super::super::Masks;
 use super::chacha::{self, Seed, WORDS};
-use super::{UNITS, grid, room, units};
+use super::{UNITS, alloc, grid, units};
 
 /// Double rounds of ChaCha8.
 const DOUBLE_ROUNDS: u32 = 4;
@@ -44,7 +44,7 @@ fn mask(
 pub(super) fn dropout(rows: CubeTensor, masks: Masks, each: usize) -> CubeTensor {
     let n = rows.meta.num_elements() / 2;
     let blocks = each.div_ceil(WORDS);
-    let out = room(&rows, [n, each], DType::F32);
+    let out = alloc(&rows, [n, each], DType::F32);
     mask::launch(
         &out.client,
         grid((n * blocks).div_ceil(UNITS)),

@@ -1,10 +1,12 @@
-//! The operations on a card, as CubeCL kernels: compiled when first used, for CUDA or WGSL.
+//! The operations on a GPU, as CubeCL kernels: compiled when first used, for CUDA or WGSL.
 //!
 //! WGSL compilers may assume that every number is finite, so kernels tell those that are not, and
 //! zeros, by their bits. No kernel depends on which of its cubes runs first: the same
 //! shapes give the same bits in every run.
 
+mod augment;
 mod chacha;
+mod count_nonzero;
 mod dropout;
 mod noise;
 mod normal;
@@ -12,9 +14,7 @@ mod products;
 mod rows;
 mod select;
 mod squares;
-mod stretches;
 mod sums;
-mod versions;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::tensor::{DType, Shape};
@@ -25,7 +25,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::AddressType;
 use cubecl::prelude::*;
 
-use super::{CardOps, Masks, Noise};
+use super::{DeviceOps, Masks, Noise};
 
 /// Units of a cube that work together: the most that WGSL promises.
 const UNITS: usize = 256;
@@ -36,7 +36,7 @@ const SIZE: u32 = 0x7fff_ffff;
 /// The bits of infinity; the sizes of what is not a number are larger.
 const INFINITE: u32 = 0x7f80_0000;
 
-/// At least so many cubes: a card counts at most 65,535 along one side.
+/// At least so many cubes: a GPU counts at most 65,535 along one side.
 fn grid(cubes: usize) -> CubeCount {
     const SIDE: usize = 1 << 15;
     let (x, y) = (cubes.min(SIDE), cubes.div_ceil(SIDE));
@@ -48,7 +48,7 @@ fn units() -> CubeDim {
 }
 
 /// Room for a result beside this tensor.
-fn room(beside: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
+fn alloc(beside: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
     let (client, device) = (beside.client.clone(), beside.device.clone());
     empty_device_contiguous_dtype(client, device, shape.into(), dtype)
 }
@@ -63,7 +63,7 @@ fn matrix(x: &CubeTensor) -> [usize; 2] {
     [x.meta.shape()[0], x.meta.shape()[1]]
 }
 
-impl CardOps for CubeBackend {
+impl DeviceOps for CubeBackend {
     fn norms(rows: FloatTensor<Self>) -> FloatTensor<Self> {
         rows::norms(into_contiguous(rows), None)
     }
@@ -108,8 +108,8 @@ impl CardOps for CubeBackend {
         noise::noised(into_contiguous(values), Some(into_contiguous(selected)), noise)
     }
 
-    fn words(place: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self> {
-        noise::words(&place, noise, blocks)
+    fn random_bits(place: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self> {
+        noise::random_bits(&place, noise, blocks)
     }
 
     fn normals(words: IntTensor<Self>) -> FloatTensor<Self> {
@@ -124,20 +124,20 @@ impl CardOps for CubeBackend {
         select::keep_largest(into_contiguous(values), into_contiguous(among), drop)
     }
 
-    fn stretches(values: FloatTensor<Self>, places: usize) -> FloatTensor<Self> {
-        stretches::stretches(into_contiguous(values), places)
+    fn count_nonzero_bins(values: FloatTensor<Self>, places: usize) -> FloatTensor<Self> {
+        count_nonzero::count_nonzero_bins(into_contiguous(values), places)
     }
 
     fn dropout(rows: IntTensor<Self>, masks: Masks, each: usize) -> FloatTensor<Self> {
         dropout::dropout(into_contiguous(rows), masks, each)
     }
 
-    fn versions(
+    fn augment(
         images: FloatTensor<Self>,
         choices: IntTensor<Self>,
         shape: [usize; 3],
         copies: usize,
     ) -> FloatTensor<Self> {
-        versions::versions(into_contiguous(images), into_contiguous(choices), shape, copies)
+        augment::augment(into_contiguous(images), into_contiguous(choices), shape, copies)
     }
 }

@@ -8,7 +8,7 @@ use super::super::Noise;
 use super::super::stream::{BLOCK, CHUNK};
 use super::chacha::{self, Seed, SeedLaunch, WORDS};
 use super::normal::pair;
-use super::{SIZE, UNITS, grid, room, units};
+use super::{SIZE, UNITS, alloc, grid, units};
 
 /// Double rounds of ChaCha20.
 const DOUBLE_ROUNDS: u32 = 10;
@@ -98,7 +98,7 @@ fn seed(noise: &Noise) -> SeedLaunch {
 /// `values` + std · noise; exactly zero where nothing is selected.
 pub(super) fn noised(values: CubeTensor, selected: Option<CubeTensor>, noise: Noise) -> CubeTensor {
     let n = values.meta.num_elements();
-    let out = room(&values, [n], DType::F32);
+    let out = alloc(&values, [n], DType::F32);
     let masked = selected.is_some();
     let selected = selected.unwrap_or_else(|| values.clone());
     add::launch(
@@ -116,7 +116,7 @@ pub(super) fn noised(values: CubeTensor, selected: Option<CubeTensor>, noise: No
 }
 
 /// The words of so many blocks of values.
-pub(super) fn words(place: &CubeTensor, noise: Noise, blocks: usize) -> CubeTensor {
+pub(super) fn random_bits(place: &CubeTensor, noise: Noise, blocks: usize) -> CubeTensor {
     let out = room(place, [blocks * THREE * WORDS], DType::I32);
     let cubes = (blocks * THREE).div_ceil(UNITS);
     write::launch(&out.client, grid(cubes), units(), out.clone().into_buffer_arg(), seed(&noise));
@@ -126,7 +126,7 @@ pub(super) fn words(place: &CubeTensor, noise: Noise, blocks: usize) -> CubeTens
 /// The values of these words.
 pub(super) fn normals(words: CubeTensor) -> CubeTensor {
     let values = words.meta.num_elements() / (THREE * WORDS) * BLOCK;
-    let out = room(&words, [values], DType::F32);
+    let out = alloc(&words, [values], DType::F32);
     let (words, cubes) = (words.into_buffer_arg(), (values / 2).div_ceil(UNITS));
     transform::launch(&out.client, grid(cubes), units(), words, out.clone().into_buffer_arg());
     out

@@ -1,5 +1,5 @@
 //! Normal values from random words in f32: the formula of `box_muller`, by own arithmetic, since
-//! the functions of cards are coarse.
+//! the functions of GPUs are coarse.
 
 use std::f32::consts::{FRAC_PI_4, LN_2, SQRT_2};
 

@@ -1,13 +1,13 @@
 //! Products of matrices in f32.
 //!
-//! The backend's own products may round their factors to 10 bits (tf32) where a card has matrix
+//! The backend's own products may round their factors to 10 bits (tf32) where a GPU has matrix
 //! units for that. Here it would matter: an example's norm is taken of the factors as they are.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{SIZE, UNITS, addresses, grid, matrix, room, sums, units};
+use super::{SIZE, UNITS, addresses, alloc, grid, matrix, sums, units};
 
 /// Rows and columns of the square that a cube makes; each unit makes a square of [`EACH`].
 const SQUARE: usize = 64;
@@ -16,7 +16,7 @@ const EACH: usize = 4;
 const SIDE: usize = SQUARE / EACH;
 /// Terms of the sum that lie in shared memory at a time.
 const DEPTH: usize = 16;
-/// The fewest terms that are worth a cube of their own, and how many cubes keep a card busy.
+/// The fewest terms that are worth a cube of their own, and how many cubes keep a GPU busy.
 const FEWEST: usize = 256;
 const ENOUGH: usize = 512;
 
@@ -120,7 +120,7 @@ pub(super) fn outer_sum(a: CubeTensor, b: CubeTensor, factors: CubeTensor) -> Cu
     launch(a, b, Some(factors), [rows, terms, columns])
 }
 
-/// Long sums are cut into pieces, by the shapes alone, so that there are cubes for the whole card.
+/// Long sums are cut into pieces, by the shapes alone, so that there are cubes for the whole GPU.
 fn launch(
     a: CubeTensor,
     b: CubeTensor,
@@ -131,7 +131,7 @@ fn launch(
     let pieces = (ENOUGH / squares).clamp(1, terms.div_ceil(FEWEST).max(1));
     let span = terms.div_ceil(pieces).next_multiple_of(DEPTH).max(DEPTH);
     let pieces = terms.div_ceil(span).max(1);
-    let out = room(&a, [pieces, rows * columns], DType::F32);
+    let out = alloc(&a, [pieces, rows * columns], DType::F32);
     let over_rows = factors.is_some();
     let wide = if pieces * rows * columns > a.meta.num_elements() { &out } else { &a };
     let wide = if b.meta.num_elements() > wide.meta.num_elements() { &b } else { wide };

@@ -5,7 +5,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::squares::{ABOVE, BELOW, add, exponent, field, mantissa, norm, sort};
-use super::{INFINITE, SIZE, UNITS, addresses, grid, matrix, room, units};
+use super::{INFINITE, SIZE, UNITS, addresses, alloc, grid, matrix, units};
 
 /// What a piece of a row leaves: its three sums of squares, and 1 if a number is not finite.
 const PARTS: usize = 4;
@@ -147,7 +147,7 @@ pub(super) fn finite(rows: CubeTensor) -> CubeTensor {
 }
 
 fn pass(rows: CubeTensor, roots: Option<CubeTensor>, flag: bool) -> CubeTensor {
-    /// Cubes that keep a card busy, and numbers that make a piece worth a cube.
+    /// Cubes that keep a GPU busy, and numbers that make a piece worth a cube.
     const BUSY: usize = 1024;
     const WORTH: usize = 4096;
     let [n, columns] = matrix(&rows);
@@ -155,8 +155,8 @@ fn pass(rows: CubeTensor, roots: Option<CubeTensor>, flag: bool) -> CubeTensor {
     let group = |numbers: usize| (numbers / 4).next_power_of_two().min(UNITS);
     let span = columns.div_ceil((BUSY / n).clamp(1, columns.div_ceil(WORTH)));
     let pieces = columns.div_ceil(span);
-    let parts = room(&rows, [n, pieces, PARTS], DType::F32);
-    let out = room(&rows, [n], DType::F32);
+    let parts = alloc(&rows, [n, pieces, PARTS], DType::F32);
+    let out = alloc(&rows, [n], DType::F32);
     let (weighted, width) = (roots.is_some(), addresses(&rows));
     let roots = roots.unwrap_or_else(|| rows.clone());
     measure::launch(

@@ -3,14 +3,14 @@
 //! A coordinate's rank is decided by 64 bits, no two the same: its absolute value's, then its
 //! index. Digit by digit, the candidates that agree with the bound so far are counted by their next
 //! digit, and the bound takes the digit in which the last candidate to be dropped lies. Counts do
-//! not depend on order, so atomic additions are safe; all decisions are made on the card.
+//! not depend on order, so atomic additions are safe; all decisions are made on the GPU.
 
 use burn::tensor::DType;
 use burn_cubecl::ops::numeric::zeros_client;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{INFINITE, SIZE, UNITS, grid, room, units};
+use super::{INFINITE, SIZE, UNITS, alloc, grid, units};
 
 /// Values of a digit of 8 bits: as many as a cube has units.
 const DIGITS: usize = UNITS;
@@ -134,11 +134,11 @@ fn keep(values: &[u32], among: &[u32], line: &[u32], out: &mut [f32]) {
 pub(super) fn keep_largest(values: CubeTensor, among: CubeTensor, drop: usize) -> CubeTensor {
     let n = values.meta.num_elements();
     let (client, device) = (values.client.clone(), values.device.clone());
-    let line = room(&values, [3], DType::U32);
+    let line = alloc(&values, [3], DType::U32);
     let digits = 2 * SIZES;
     let all = [digits as usize * DIGITS];
     let counts = zeros_client(client.clone(), device, all.into(), DType::U32);
-    let out = room(&values, [n], DType::F32);
+    let out = alloc(&values, [n], DType::F32);
     let drop = u32::try_from(drop).unwrap_or(u32::MAX);
     begin::launch(&client, grid(1), units(), line.clone().into_buffer_arg(), drop);
     // Digits of the index that are 0 for all need no look.

@@ -2,17 +2,17 @@
 //!
 //! Squares of f32 do both long before norms do. So there are three sums, of large, middling and
 //! small numbers (Blue 1978), each in units of a power of two in which its squares are safe; and
-//! each keeps what its additions round away (Kahan 1965), unless the card's compiler finds that
+//! each keeps what its additions round away (Kahan 1965), unless the GPU's compiler finds that
 //! superfluous: then long rows are right to 1e-5 or so.
 
 use cubecl::prelude::*;
 
 use super::INFINITE;
 
-/// Numbers below 2^BELOW are small and are measured in units of 2^-SMALL.
+/// DeviceArray below 2^BELOW are small and are measured in units of 2^-SMALL.
 pub(super) const BELOW: i32 = -50;
 const SMALL: i32 = 100;
-/// Numbers from 2^ABOVE on are large and are measured in units of 2^LARGE.
+/// DeviceArray from 2^ABOVE on are large and are measured in units of 2^LARGE.
 pub(super) const ABOVE: i32 = 48;
 const LARGE: i32 = 80;
 /// Products below this power of two can't be seen in any norm that f32 can hold.
@@ -30,7 +30,7 @@ fn power(e: i32) -> f32 {
     f32::reinterpret(u32::cast_from(e + 127) << 23)
 }
 
-/// The bits of a normal number with the same digits: cards may take what is not normal for zero, so
+/// The bits of a normal number with the same digits: GPUs may take what is not normal for zero, so
 /// it is read as an integer, which makes it 2^149 times as large.
 #[cube]
 fn normal(size: u32) -> u32 {
@@ -85,7 +85,7 @@ pub(super) fn norm(middling: f32, small: f32, large: f32) -> u32 {
         let rest = f32::sqrt(small) * power(-SMALL);
         size = u32::reinterpret(f32::sqrt(middling + rest * rest));
     } else if small > 0.0 {
-        // Rounded up where a card might take it for zero.
+        // Rounded up where a GPU might take it for zero.
         size = u32::reinterpret(f32::sqrt(small) * power(-SMALL));
         size = select(field(size) == 0, 0x0080_0000u32, size);
     }

@@ -4,7 +4,7 @@ use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{SIZE, UNITS, addresses, grid, matrix, room, units};
+use super::{SIZE, UNITS, addresses, alloc, grid, matrix, units};
 
 /// Rows that one unit adds. The sum is a tree with so many branches, whatever the columns: its
 /// order depends on the number of rows alone.
@@ -53,7 +53,7 @@ fn gather(
 /// Each row times its factor; exactly zero where the factor is.
 pub(super) fn scaled(rows: CubeTensor, factors: CubeTensor) -> CubeTensor {
     let [n, columns] = matrix(&rows);
-    let out = room(&rows, [n, columns], DType::F32);
+    let out = alloc(&rows, [n, columns], DType::F32);
     scale::launch(
         &out.client,
         grid((n * columns).div_ceil(UNITS)),
@@ -86,7 +86,7 @@ pub(super) fn sum(mut rows: CubeTensor) -> CubeTensor {
 fn gathered(rows: CubeTensor, factors: Option<CubeTensor>) -> CubeTensor {
     let [n, columns] = matrix(&rows);
     let sums = n.div_ceil(BRANCHES);
-    let out = room(&rows, [sums, columns], DType::F32);
+    let out = alloc(&rows, [sums, columns], DType::F32);
     let weighted = factors.is_some();
     let factors = factors.unwrap_or_else(|| rows.clone());
     gather::launch(

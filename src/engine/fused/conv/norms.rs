@@ -5,11 +5,11 @@ use crate::engine::fused::op::{Scratch, Seen, room};
 use crate::engine::fused::outer;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
-/// Numbers of a gradient that are formed and measured before the next: what the second cache
+/// DeviceArray of a gradient that are formed and measured before the next: what the second cache
 /// holds beside their weights.
 const TILE: usize = 1 << 16;
 
-/// Numbers of these that are pulled back and measured while the first cache holds them.
+/// DeviceArray of these that are pulled back and measured while the first cache holds them.
 const BLOCK: usize = 1 << 12;
 
 impl Conv {

@@ -7,18 +7,18 @@
 mod kept;
 mod overlap;
 mod saliency;
+mod selection_log;
 mod signal;
 #[cfg(test)]
 mod tests;
 mod tiles;
-mod touched;
 
 pub use kept::kept;
 pub use overlap::{chance_overlap, overlap, overlap_over_epsilon};
 pub use saliency::{Scored, mask, of_saliency, saliency};
+pub use selection_log::selection_log;
 pub use signal::signal_and_noise;
 pub use tiles::tiles;
-pub use touched::touched;
 
 use crate::mask::{Kept, Mask};
 use crate::show::format;

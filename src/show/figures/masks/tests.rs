@@ -1,8 +1,8 @@
 use super::*;
 use crate::data::glyphs_with;
 use crate::mask::{
-    Covered, Dropping, Origin, RandomMask, Saliency, Scores, Selector, SignalNoise, SignalPoint,
-    Touched,
+    Covered, Dropping, Origin, RandomMask, Saliency, Scores, SelectionLog, Selector, SignalNoise,
+    SignalPoint,
 };
 use crate::nn::{Model, models};
 use crate::show::layout::tests::collisions;
@@ -51,11 +51,11 @@ fn model() -> Model {
     models::papernot_cnn(&data).seed(1).build().unwrap()
 }
 
-fn record(dropping: Dropping, steps: u64) -> Touched {
+fn record(dropping: Dropping, steps: u64) -> SelectionLog {
     let model = model();
     let mask = RandomMask::prune(0.3).seed(1).mask(&model).unwrap();
     let mut selector = Selector::new(Some(&mask), Some(dropping), steps, [7; 32]);
-    let mut touched = Touched::new(steps);
+    let mut touched = SelectionLog::new(steps);
     for step in 0..steps {
         touched.record(step, &selector.next(model.network()).unwrap().unwrap());
     }
@@ -91,10 +91,10 @@ fn all_figures() -> Vec<(&'static str, Figure)> {
         ("tiles_many", tiles(&wide, None).unwrap()),
         ("overlap_two", overlap(&pair).unwrap()),
         ("overlap_three", overlap(&three).unwrap()),
-        ("touched_random", touched(&record(Dropping::random(0.5), 40))),
-        ("touched_magnitude", touched(&record(Dropping::magnitude(0.5), 40))),
-        ("touched_short", touched(&record(Dropping::random(0.9), 3))),
-        ("touched_nothing", touched(&Touched::new(5))),
+        ("touched_random", selection_log(&record(Dropping::random(0.5), 40))),
+        ("touched_magnitude", selection_log(&record(Dropping::magnitude(0.5), 40))),
+        ("touched_short", selection_log(&record(Dropping::random(0.9), 3))),
+        ("touched_nothing", selection_log(&SelectionLog::new(5))),
     ]
 }
 
@@ -258,7 +258,7 @@ fn tiles_are_those_of_the_mask_and_refuse_another_model() {
 
 #[test]
 fn records_of_dropping_say_how_often() {
-    let random = touched(&record(Dropping::random(0.5), 40));
+    let random = selection_log(&record(Dropping::random(0.5), 40));
     assert!(random.text().contains("35.0 % of the weights selected in a step"), "{random}");
     assert!(random.text().contains("over 40 of 40 steps"), "{random}");
     // A record from a broken file is no reason to fall.
@@ -267,7 +267,7 @@ fn records_of_dropping_say_how_often() {
     broken.tensors[1].share.clear();
     broken.tensors[2].share[0][0] = f32::NAN;
     broken.recorded.pop();
-    assert!(touched(&broken).svg().starts_with("<svg"));
+    assert!(selection_log(&broken).svg().starts_with("<svg"));
 }
 
 #[test]

@@ -1,0 +1,41 @@
+//! Noise on numbers that live on a GPU.
+
+use burn::prelude::*;
+use rayon::prelude::*;
+
+use super::{CHUNK, GaussianNoise, Stream, Weights};
+use crate::device::kernels::{self, Noise};
+
+impl GaussianNoise {
+    /// `values` with the noise of the pieces from `first` on, where they live; with `selected`, the
+    /// weights and which of their entries it is, only where that is not zero.
+    ///
+    /// # Guarantee
+    /// Coordinates of weight zero are exactly zero, whatever they were.
+    pub(super) fn noised(
+        &self,
+        values: Tensor<1>,
+        first: u64,
+        std: f64,
+        selected: Option<(&Weights, usize)>,
+    ) -> Tensor<1> {
+        if selected.is_some_and(|(weights, entry)| weights.is_zero(entry)) {
+            return values.zeros_like();
+        }
+        let device = values.device();
+        let selected = selected.map(|(all, entry)| all.entries()[entry].values.tensor(&device));
+        if !self.secure {
+            let stream = Stream { seed: self.seed, step: self.step };
+            return kernels::noised(values, Noise { stream, first, std }, selected.as_ref());
+        }
+        let mut drawn = vec![0.0; values.dims()[0]];
+        let pieces = drawn.par_chunks_mut(CHUNK).enumerate();
+        pieces.for_each(|(i, values)| self.add_piece(std, (first + i as u64, values, None)));
+        let shape = values.dims();
+        let sum = values + Tensor::from_data(TensorData::new(drawn, shape), &device);
+        match selected {
+            None => sum,
+            Some(selected) => sum.mask_fill(selected.equal_elem(0.0), 0.0),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! One example at a time: slow, plain, always right.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::prelude::*;
+use burn::tensor::Gradients as BurnGradients;
+
+use super::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
+use crate::Result;
+use crate::device::DeviceArray;
+use crate::device::host::values;
+use crate::nn::loss::cross_entropy;
+use crate::nn::{Network, Tape, Value};
+
+/// One backward pass of Burn per example on the weights themselves, no tap, no ghost norm, none
+/// of the lab's own kernels, sums in f64. What the fast executors are tested against.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReferenceExecutor;
+
+/// Says no to own kernels and hands out the batch's dropout masks.
+struct Plain<'a> {
+    batch: &'a Batch,
+    example: usize,
+    dropouts: usize,
+}
+
+impl Tape for Plain<'_> {
+    fn own_kernels(&self) -> bool {
+        false
+    }
+
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
+        let layer = self.dropouts;
+        self.dropouts += 1;
+        let rows = self.batch.rows(&[self.example]);
+        let mut mask = vec![0.0; shape.iter().product()];
+        let each = mask.len() / rows.len();
+        for (mask, row) in mask.chunks_mut(each).zip(rows) {
+            self.batch.dropout_mask(row, layer, rate, mask);
+        }
+        Some(mask.into())
+    }
+}
+
+/// Reads the gradient of every parameter, in the network's order.
+struct Read<'a> {
+    grads: &'a BurnGradients,
+    found: Vec<Vec<f32>>,
+}
+
+impl ModuleVisitor for Read<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let gradient = param.val().grad(self.grads);
+        self.found.push(
+            gradient.map(values).unwrap_or_else(|| vec![0.0; param.val().shape().num_elements()]),
+        );
+    }
+}
+
+/// Loss and gradient of one example: the means over its copies.
+fn example(tracked: &Network, batch: &Batch, i: usize) -> (f32, Vec<Vec<f32>>) {
+    let (features, labels) = batch.gather(&[i]);
+    let x = Value::new(features, batch.copies(), batch.shape(), &tracked.device());
+    let mut tape = Plain { batch, example: i, dropouts: 0 };
+    let loss = cross_entropy(tracked.forward(x, &mut tape), &labels).mean();
+    let grads = loss.backward();
+    let mut read = Read { grads: &grads, found: Vec::new() };
+    tracked.visit(&mut read);
+    (values(loss)[0], read.found)
+}
+
+impl Executor for ReferenceExecutor {
+    fn weighted_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        rule: &ClipRule,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        super::check(network, batch, rule, weights)?;
+        let tracked = network.tracked();
+        let mut sum = Gradients::zeros_like(network);
+        let mut total: Vec<Vec<f64>> =
+            sum.entries.iter().map(|entry| vec![0.0; entry.values.len()]).collect();
+        let weight = |entry: usize, j: usize| {
+            weights.map_or(1.0, |weights| f64::from(weights.entries()[entry].values[j]))
+        };
+        let mut norms = vec![f32::NAN; batch.len()];
+        let mut losses = vec![f32::NAN; batch.len()];
+        for i in batch.finite() {
+            let (loss, gradient) = example(&tracked, batch, i);
+            let square = |(entry, values): (usize, &Vec<f32>)| {
+                let squares = values
+                    .iter()
+                    .enumerate()
+                    .map(|(j, &g)| weight(entry, j) * f64::from(g).powi(2));
+                squares.sum::<f64>()
+            };
+            let norm = gradient.iter().enumerate().map(square).sum::<f64>().sqrt() as f32;
+            if !norm.is_finite() || !loss.is_finite() {
+                continue;
+            }
+            (norms[i], losses[i]) = (norm, loss);
+            let factor = f64::from(rule.factor(norm));
+            for (total, gradient) in total.iter_mut().zip(&gradient) {
+                for (t, &g) in total.iter_mut().zip(gradient) {
+                    *t += factor * f64::from(g);
+                }
+            }
+        }
+        for (entry, total) in sum.entries.iter_mut().zip(total) {
+            entry.values = total.into_iter().map(|v| v as f32).collect();
+        }
+        if let Some(weights) = weights {
+            weights.select(&mut sum);
+        }
+        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
+    }
+}

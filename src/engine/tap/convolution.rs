@@ -1,0 +1,199 @@
+//! Gradients of a convolution's parameters, example by example.
+
+use burn::prelude::*;
+use burn::tensor::module::unfold4d;
+use burn::tensor::ops::{PadMode, UnfoldOptions};
+
+use super::site::ComputePath;
+use crate::device::host::Host;
+use crate::nn::kernels::product::{Matrix, Store, product};
+use crate::nn::{Guard, Precision, Standardisation, Window};
+
+/// Gradients by the weight that was used, `[examples, channels out, patch]`; rows of `input` and
+/// `gradient` are copies of examples, `copies` of each.
+pub(super) fn instances(
+    window: Window,
+    groups: usize,
+    input: Tensor<4>,
+    gradient: Tensor<4>,
+    copies: usize,
+    path: ComputePath,
+) -> Tensor<3> {
+    if let ComputePath::Device(precision) = path {
+        return on_device(window, groups, input, gradient, copies, precision);
+    }
+    // Burn's CPU backend unfolds value by value, often by way of a convolution: the lab's own
+    // kernels are several times as fast. This is the only place that knows the host.
+    match (Host::shared(input.clone()), Host::shared(gradient.clone())) {
+        (Some(images), Some(gradients)) => {
+            let [rows, channels, ..] = gradient.dims();
+            let (images, gradients) = (images.slice(), gradients.slice());
+            let sizes = [rows / copies, copies, channels, groups];
+            by_hand(window, sizes, images, gradients, &gradient.device())
+        }
+        _ => on_device(window, groups, input, gradient, copies, Precision::F32),
+    }
+}
+
+/// One product per example, copy and group: the copies add up in place.
+fn by_hand(
+    window: Window,
+    [n, copies, channels, groups]: [usize; 4],
+    images: &[f32],
+    gradients: &[f32],
+    device: &Device,
+) -> Tensor<3> {
+    let one = Window { channels: window.channels / groups, ..window };
+    let (patch, positions) = (one.patch(), one.positions());
+    let mut out = vec![0.0; n * channels * patch];
+    let mut patches = vec![0.0; patch * positions];
+    let (image, output) = (window.image(), channels * positions);
+    let rows = images.chunks_exact(image).zip(gradients.chunks_exact(output)).enumerate();
+    for (row, (image, gradient)) in rows {
+        let example = row / copies * channels * patch;
+        let instance = &mut out[example..example + channels * patch];
+        let store = if row % copies == 0 { Store::Replace } else { Store::Add };
+        let parts = image
+            .chunks_exact(one.image())
+            .zip(instance.chunks_exact_mut(channels / groups * patch));
+        for ((image, instance), gradient) in parts.zip(gradient.chunks_exact(output / groups)) {
+            one.columns(image, &mut patches);
+            let gradient = Matrix::new(gradient, channels / groups, positions);
+            product(instance, store, gradient, Matrix::new(&patches, positions, patch));
+        }
+    }
+    Tensor::from_data(TensorData::new(out, [n, channels, patch]), device)
+}
+
+/// The same by tensor operations: patches as a matrix, then one batched product.
+fn on_device(
+    window: Window,
+    groups: usize,
+    input: Tensor<4>,
+    gradient: Tensor<4>,
+    copies: usize,
+    precision: Precision,
+) -> Tensor<3> {
+    // Before they are unfolded: half the numbers to write and to read.
+    let (input, gradient) = (precision.factor(input), precision.factor(gradient));
+    let [rows, channels, ..] = gradient.dims();
+    let Window { kernel, stride, padding: [vertical, horizontal], dilation, .. } = window;
+    // Padding first: Burn unfolds images without padding and holes by views alone.
+    let padded = match [vertical, horizontal] {
+        [0, 0] => input,
+        _ => input.pad([(vertical, vertical), (horizontal, horizontal)], PadMode::Constant(0.0)),
+    };
+    let patches = unfold4d(padded, kernel, UnfoldOptions::new(stride, [0, 0], dilation));
+    let (patch, positions) = (window.patch() / groups, window.positions());
+    let patches = patches.reshape([rows * groups, patch, positions]);
+    let gradient = gradient.reshape([rows * groups, channels / groups, positions]);
+    let each = precision.product(gradient.matmul(patches.swap_dims(1, 2)));
+    each.reshape([rows / copies, copies, channels * patch]).sum_dim(1).reshape([
+        rows / copies,
+        channels,
+        patch,
+    ])
+}
+
+/// Gradients by the raw weight and by the gain, from those by the standardised weight
+/// `[examples, channels out, fan in]`.
+///
+/// With u = w - mean(w), v = Σ u² and r = 1/√guarded(v), the weight that is used is gain · r · u.
+/// Its derivative takes g to gain · r · (g - mean(g) - r² guarded'(v) (g·u) u): the centring of g
+/// and, unless the guard's floor holds, no change along u, for u's length does not matter.
+pub(super) fn pull_back(
+    rule: Standardisation,
+    raw: Tensor<4>,
+    gain: Option<Tensor<1>>,
+    g: Tensor<3>,
+) -> (Tensor<3>, Tensor<2>) {
+    let [n, channels, fan_in] = g.dims();
+    let w = raw.reshape([channels, fan_in]);
+    let u = w.clone() - w.mean_dim(1);
+    let v = (u.clone() * u.clone()).sum_dim(1);
+    let (guarded_variance, slope) = match rule.guard {
+        Guard::Add(e) => (v.clone() + e, v.ones_like()),
+        Guard::AtLeast(e) => (v.clone().clamp_min(e), v.greater_elem(e).float()),
+    };
+    let r = guarded_variance.sqrt().recip();
+    let unit: Tensor<3> = (u * r.clone()).unsqueeze();
+    // Along the standardised weight, per example and channel.
+    let along = (g.clone() * unit.clone()).sum_dim(2);
+    let by_gain = along.clone().reshape([n, channels]);
+    let centred = g.clone() - g.mean_dim(2);
+    let tangent = centred - along * slope.unsqueeze::<3>() * unit;
+    let factor = match gain {
+        Some(gain) => r * gain.reshape([channels, 1]),
+        None => r,
+    };
+    (tangent * factor.unsqueeze::<3>(), by_gain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::host::values;
+
+    fn numbers<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+        let n: usize = shape.iter().product();
+        let values: Vec<f32> =
+            (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect();
+        Tensor::from_data(TensorData::new(values, shape), &Device::flex())
+    }
+
+    #[test]
+    fn tensor_operations_and_host_kernels_agree() {
+        for (kernel, stride, padding, dilation, groups, copies) in [
+            ([3, 2], [2, 1], [1, 0], [1, 1], 1, 1),
+            ([2, 3], [1, 2], [0, 2], [2, 1], 2, 1),
+            ([1, 1], [1, 1], [0, 0], [1, 1], 4, 3),
+            ([3, 3], [1, 1], [2, 2], [2, 2], 2, 2),
+        ] {
+            let window = Window { channels: 4, size: [6, 7], kernel, stride, padding, dilation };
+            let [rows, columns] = window.output().unwrap();
+            let (input, gradient) = (numbers([6, 4, 6, 7]), numbers([6, 8, rows, columns]));
+            let host = instances(
+                window,
+                groups,
+                input.clone(),
+                gradient.clone(),
+                copies,
+                ComputePath::Host,
+            );
+            let device = instances(
+                window,
+                groups,
+                input,
+                gradient,
+                copies,
+                ComputePath::Device(Precision::F32),
+            );
+            assert_eq!(host.dims(), device.dims());
+            for (a, b) in values(host).iter().zip(values(device)) {
+                assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_pull_back_is_the_derivative_autodiff_finds() {
+        for guard in [Guard::Add(0.1), Guard::AtLeast(1e-4), Guard::AtLeast(1e4)] {
+            let rule = Standardisation { gain: true, guard };
+            let (raw, gain) = (numbers([3, 2, 2, 3]), numbers([3]) + 2.0);
+            let g = numbers([1, 3, 12]) * 0.7 + 0.1;
+            let (by_raw, by_gain) = pull_back(rule, raw.clone(), Some(gain.clone()), g.clone());
+            let (raw, gain) = (raw.autodiff().require_grad(), gain.autodiff().require_grad());
+            let used = rule.apply(raw.clone(), Some(gain.clone()));
+            let grads = (used * Tensor::from_inner(g.reshape([3, 2, 2, 3]))).sum().backward();
+            let pairs = [
+                (values(by_raw), values(raw.grad(&grads).unwrap())),
+                (values(by_gain), values(gain.grad(&grads).unwrap())),
+            ];
+            for (ours, burns) in pairs {
+                for (a, b) in ours.iter().zip(&burns) {
+                    assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{guard:?}: {a} {b}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the tapes of this executor have in common: dropout masks, and the numbers in products.
+
+use burn::prelude::*;
+
+use crate::device::DeviceArray;
+use crate::engine::Batch;
+use crate::nn::{Precision, Tape};
+
+/// The masks of some examples, layer after layer, as the batch draws them; nothing else listens.
+pub(super) struct Dropouts<'a> {
+    batch: &'a Batch,
+    rows: Vec<usize>,
+    layer: usize,
+    device: Option<Device>,
+    precision: Precision,
+}
+
+impl<'a> Dropouts<'a> {
+    /// For the examples `ids` of the batch.
+    pub(super) fn new(batch: &'a Batch, ids: &[usize]) -> Self {
+        Self { batch, rows: batch.rows(ids), layer: 0, device: None, precision: Precision::F32 }
+    }
+
+    /// Masks that are drawn on this device, the same numbers.
+    pub(super) fn on(self, device: &Device) -> Self {
+        Self { device: Some(device.clone()), ..self }
+    }
+}
+
+impl Dropouts<'_> {
+    /// Layers compute their products in such numbers.
+    pub(super) fn precise(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+}
+
+impl Tape for Dropouts<'_> {
+    fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    fn own_kernels(&self) -> bool {
+        false
+    }
+
+    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
+        let layer = self.layer;
+        self.layer += 1;
+        let each = (shape.iter().product::<usize>() / self.rows.len().max(1)).max(1);
+        if let Some(device) = &self.device {
+            let masks = self.batch.dropout_masks(&self.rows, layer, rate, each, device);
+            return Some(DeviceArray::of(masks.flatten(0, 1)));
+        }
+        let mut mask = vec![0.0; shape.iter().product()];
+        for (mask, &row) in mask.chunks_mut(each).zip(&self.rows) {
+            self.batch.dropout_mask(row, layer, rate, mask);
+        }
+        Some(mask.into())
+    }
+}

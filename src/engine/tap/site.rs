@@ -1,0 +1,189 @@
+//! From what a map with parameters saw to the gradients of its parameters.
+
+use std::collections::BTreeMap;
+
+use burn::module::ParamId;
+use burn::prelude::*;
+
+use super::convolution;
+use super::recorder::TapeRecord;
+use super::site_gradient::SiteGradient;
+use crate::nn::{Parameter, Precision, Site, Value};
+
+/// What is asked of the sites.
+pub(super) struct RequestedGrads {
+    /// The parameters, by Burn's id: the number of the entry and its shape.
+    parameters: BTreeMap<ParamId, (usize, Vec<usize>)>,
+    path: ComputePath,
+}
+
+/// How instances are formed.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum ComputePath {
+    /// By the lab's own kernels for the CPU, where there are some.
+    Host,
+    /// By tensor operations, on products of such numbers.
+    Device(Precision),
+}
+
+impl ComputePath {
+    /// Of the numbers in products.
+    pub(super) fn precision(self) -> Precision {
+        match self {
+            Self::Host => Precision::F32,
+            Self::Device(precision) => precision,
+        }
+    }
+}
+
+impl RequestedGrads {
+    /// All parameters but those that are left out.
+    pub(super) fn new(
+        parameters: &[Parameter],
+        path: ComputePath,
+        left_out: impl Fn(usize) -> bool,
+    ) -> Self {
+        let each = parameters.iter().enumerate().filter(|&(entry, _)| !left_out(entry));
+        let parameters = each.map(|(entry, p)| (p.id, (entry, p.shape.clone()))).collect();
+        Self { parameters, path }
+    }
+
+    /// In which numbers products are computed.
+    pub(super) fn precision(&self) -> Precision {
+        self.path.precision()
+    }
+
+    /// The number of a parameter's entry.
+    pub(super) fn entry(&self, id: ParamId) -> Option<usize> {
+        self.parameters.get(&id).map(|(entry, _)| *entry)
+    }
+}
+
+/// One form per parameter that has a part in the loss, by entry. Records are rows of copies,
+/// `copies` per example.
+pub(super) fn site_gradients(
+    records: Vec<TapeRecord>,
+    copies: usize,
+    requested: &RequestedGrads,
+) -> BTreeMap<usize, SiteGradient> {
+    let mut all = BTreeMap::<usize, SiteGradient>::new();
+    for record in records {
+        for (entry, site_gradient) in of_site(record, copies, requested) {
+            let site_gradient = match all.remove(&entry) {
+                None => site_gradient,
+                // A tied parameter: its gradient is the sum over its sites.
+                Some(before) => {
+                    SiteGradient::Instance(before.instance() + site_gradient.instance())
+                }
+            };
+            all.insert(entry, site_gradient);
+        }
+    }
+    all
+}
+
+fn of_site(
+    record: TapeRecord,
+    copies: usize,
+    requested: &RequestedGrads,
+) -> Vec<(usize, SiteGradient)> {
+    let TapeRecord { site, input, gradient } = record;
+    let mut site_gradients = Vec::new();
+    let mut add = |id: Option<ParamId>, make: &dyn Fn() -> SiteGradient| {
+        if let Some(entry) = id.and_then(|id| requested.entry(id)) {
+            site_gradients.push((entry, make()));
+        }
+    };
+    match site {
+        Site::Linear { weight, bias } => {
+            let (input, gradient) = (places(input, copies), places(gradient, copies));
+            let precision = requested.path.precision();
+            add(Some(weight), &|| product(&input, &gradient, precision));
+            add(bias, &|| over_places(gradient.clone()));
+        }
+        Site::Conv2d { window, groups, weight, bias, standardised } => {
+            let (input, gradient) = (input.image(), gradient.image());
+            add(bias, &|| over_places(channels_last(gradient.clone(), copies)));
+            let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.as_ref());
+            let gain = gain.map(|(id, _)| *id);
+            if [Some(weight), gain].iter().flatten().any(|id| requested.entry(*id).is_some()) {
+                let g =
+                    convolution::instances(window, groups, input, gradient, copies, requested.path);
+                let (g, by_gain) = match standardised {
+                    Some((rule, raw, gain)) => {
+                        let gain = gain.map(|(_, values)| values);
+                        let (by_raw, by_gain) = convolution::pull_back(rule, raw, gain, g);
+                        (by_raw, Some(by_gain))
+                    }
+                    None => (g, None),
+                };
+                add(Some(weight), &|| SiteGradient::Instance(g.clone().flatten(1, 2)));
+                if let Some(by_gain) = by_gain {
+                    add(gain, &|| SiteGradient::Instance(by_gain.clone()));
+                }
+            }
+        }
+        Site::Affine { gamma, beta } => {
+            let (input, gradient) = (channels(input, copies), channels(gradient, copies));
+            add(Some(gamma), &|| over_places(input.clone() * gradient.clone()));
+            add(beta, &|| over_places(gradient.clone()));
+        }
+        Site::Embedding { weight } => {
+            let [rows, steps] = input.clone().flat().dims();
+            let tokens = input.flat().reshape([rows / copies, copies * steps]);
+            let gradient = places(gradient, copies);
+            let vocabulary = requested.parameters.get(&weight).map_or(0, |(_, shape)| shape[0]);
+            add(Some(weight), &|| {
+                SiteGradient::table(tokens.clone(), gradient.clone(), vocabulary)
+            });
+        }
+    }
+    site_gradients
+}
+
+/// Copies and steps of an example side by side: `[examples, places, features]`.
+fn places(value: Value, copies: usize) -> Tensor<3> {
+    let x = match value {
+        Value::Flat(x) => x.unsqueeze_dim(1),
+        other => other.sequence(),
+    };
+    let [rows, steps, features] = x.dims();
+    x.reshape([rows / copies, copies * steps, features])
+}
+
+/// The pixels of an image as places: `[examples, places, channels]`, as a view.
+fn channels_last(x: Tensor<4>, copies: usize) -> Tensor<3> {
+    let [rows, channels, height, width] = x.dims();
+    let each = x.reshape([rows, channels, height * width]).swap_dims(1, 2);
+    if copies == 1 {
+        each
+    } else {
+        each.reshape([rows / copies, copies * height * width, channels])
+    }
+}
+
+fn channels(value: Value, copies: usize) -> Tensor<3> {
+    match value {
+        Value::Image(x) => channels_last(x, copies),
+        other => places(other, copies),
+    }
+}
+
+/// Σ over the places: what a bias sees.
+fn over_places(x: Tensor<3>) -> SiteGradient {
+    let [n, _, features] = x.dims();
+    SiteGradient::Instance(x.sum_dim(1).reshape([n, features]))
+}
+
+/// Σ over the places of inputᵀ · gradient: what the weight of a linear map sees.
+fn product(input: &Tensor<3>, gradient: &Tensor<3>, precision: Precision) -> SiteGradient {
+    let ([n, places, inputs], [_, _, outputs]) = (input.dims(), gradient.dims());
+    let (input, gradient) = (input.clone(), gradient.clone());
+    if places == 1 {
+        return SiteGradient::Outer {
+            input: input.reshape([n, inputs]),
+            gradient: gradient.reshape([n, outputs]),
+        };
+    }
+    SiteGradient::Instance(precision.matmul(input.swap_dims(1, 2), gradient).flatten(1, 2))
+}

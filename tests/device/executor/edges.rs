@@ -1,0 +1,133 @@
+//! DeviceArray at the ends of f32, no numbers at all, and wrong ones.
+
+use epsilab::burn::prelude::Device;
+use epsilab::engine::{
+    Batch, ClipRule, Executor, Gradients, ReferenceExecutor, TapExecutor, Weights,
+};
+use epsilab::nn::Network;
+
+use super::known::linear;
+use super::modules::tied;
+use super::random::{Draw, batch, network};
+use super::{apart, executors, there, tolerance};
+
+pub fn tiny_and_huge_gradients_are_clipped(device: &Device) {
+    for scale in [1e-25f32, 1e25] {
+        // Two copies make the layer instantiate, one makes an outer product. Huge features would
+        // saturate the loss: the weight is made as small as they are large.
+        let network = Network::build(&[1], &[linear(1, 2, true)], |path, _, _| {
+            if path.ends_with("weight") { vec![0.3 / scale, -0.2 / scale] } else { vec![0.0; 2] }
+        });
+        let network = network.unwrap();
+        let mut mask = Gradients::zeros_like(&network);
+        mask.entries[0].values = vec![1.0, 0.5].into();
+        let mask = Weights::new(&network, mask).unwrap();
+        let bound = f64::from(scale) / 100.0;
+        let rule = ClipRule::flat(bound);
+        let gpu = there(&network, device);
+        for copies in [1, 2] {
+            let features = [scale, 0.5 * scale][..copies].to_vec();
+            let batch = Batch::with_copies(features, &[1], vec![0], copies).unwrap();
+            for (name, executor) in executors() {
+                let got = executor.weighted_sum(&gpu, &batch, &rule, Some(&mask)).unwrap();
+                let want =
+                    ReferenceExecutor.weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap();
+                let off = (got.norms[0] / want.norms[0] - 1.0).abs();
+                assert!(f64::from(off) < tolerance(device), "{name}, {copies} copies: {off:e}");
+                let weights = mask.entries()[0].values.iter().map(|&w| f64::from(w));
+                let values = got.sum.entries[0].values.iter().map(|&v| f64::from(v));
+                let length = values.zip(weights).map(|(v, w)| v * v * w).sum::<f64>().sqrt();
+                assert!(length <= bound * (1.0 + 1e-6), "{name}: {length:e}");
+                assert!((length / bound - 1.0).abs() < tolerance(device), "{name}: {length:e}");
+            }
+        }
+    }
+}
+
+pub fn a_huge_input_with_a_tiny_gradient_is_clipped(device: &Device) {
+    // One feature of 1e19 and logits of 53 and 0: the gradient by the second logit is about
+    // 1e-23, its square is 0 in f32, but their product, the example's share, is not.
+    let network = Network::build(&[1], &[linear(1, 2, true)], |path, _, _| {
+        if path.ends_with("weight") { vec![5.3e-18, 0.0] } else { vec![0.0, 0.0] }
+    });
+    let network = network.unwrap();
+    let batch = Batch::new(vec![1e19], &[1], vec![0]).unwrap();
+    let mut mask = Gradients::zeros_like(&network);
+    mask.entries[0].values = vec![0.0, 1.0].into();
+    let mask = Weights::new(&network, mask).unwrap();
+    let network = there(&network, device);
+    for (name, executor) in executors() {
+        let share = |clip, weights: Option<&Weights>| {
+            let rule = ClipRule::flat(clip);
+            executor.weighted_sum(&network, &batch, &rule, weights).unwrap().sum.l2_norm()
+        };
+        for weights in [None, Some(&mask)] {
+            assert!(share(1.0, weights) > 1e-5, "{name}: the example has something to clip");
+            let clipped = share(1e-6, weights);
+            assert!(clipped <= 1e-6 * (1.0 + 1e-4), "{name}: {clipped:e}");
+        }
+    }
+}
+
+pub fn an_empty_batch_gives_zeros(device: &Device) {
+    let network = there(&network(&mut Draw::new(1), &[4], &[linear(4, 3, true)]), device);
+    let batch = Batch::new(Vec::new(), &[4], Vec::new()).unwrap();
+    for (name, executor) in executors() {
+        let clipped = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap();
+        for got in [clipped, executor.plain_sum(&network, &batch).unwrap()] {
+            assert!(got.norms.is_empty() && got.losses.is_empty(), "{name}");
+            assert_eq!(got.sum, Gradients::zeros_like(&network), "{name}");
+            let there = |entry: &epsilab::engine::Gradient| entry.values.device();
+            assert!(got.sum.entries.iter().all(|entry| there(entry).as_ref() == Some(device)));
+        }
+    }
+}
+
+pub fn rows_of_no_single_example_and_wrong_data_are_refused(device: &Device) {
+    let network = there(&network(&mut Draw::new(1), &[4], &[linear(4, 3, true)]), device);
+    let rule = ClipRule::flat(1.0);
+    let batch = |shape: &[usize], label| {
+        let size = shape.iter().product();
+        Batch::new(vec![0.0; size], shape, vec![label]).unwrap()
+    };
+    for (name, executor) in executors() {
+        assert!(executor.clipped_sum(&network, &batch(&[4], 2), &rule).is_ok(), "{name}");
+        for wrong in [batch(&[5], 0), batch(&[4], 3)] {
+            assert!(executor.clipped_sum(&network, &wrong, &rule).is_err(), "{name}");
+            assert!(executor.plain_sum(&network, &wrong).is_err(), "{name}");
+        }
+        let nothing = ClipRule::flat(0.0);
+        assert!(executor.clipped_sum(&network, &batch(&[4], 0), &nothing).is_err(), "{name}");
+    }
+}
+
+/// A GPU chooses by the shapes how it computes: with passes of one size nobody's gradient depends on
+/// how many others there are.
+pub fn steady_passes_leave_the_others_alone(device: &Device) {
+    let mut draw = Draw::new(7);
+    let (model, _) = tied();
+    let network = there(model.network(), device);
+    let nine = batch(&mut draw, &[2, 4, 5], false, 9, 1);
+    let first = |n: usize| {
+        let features = (0..n).flat_map(|i| nine.features(i).to_vec()).collect();
+        Batch::new(features, nine.shape(), nine.labels()[..n].to_vec()).unwrap()
+    };
+    let rule = ClipRule::flat(0.1);
+    for most in [4, 100] {
+        let executor = TapExecutor::default().with_device_path().fixed_chunks(12).with_chunk(most);
+        let of = |n: usize| executor.clipped_sum(&network, &first(n), &rule).unwrap();
+        let all = of(9);
+        assert!(all.losses.iter().all(|loss| loss.is_finite()), "none is taken for a filler");
+        for n in [1, 4, 5, 8] {
+            let some = of(n);
+            assert_eq!(some.norms[..], all.norms[..n], "{n} of 9, {most} at a time");
+            assert_eq!(some.losses[..], all.losses[..n], "{n} of 9, {most} at a time");
+            let want = ReferenceExecutor.clipped_sum(model.network(), &first(n), &rule).unwrap();
+            assert!(apart(&some.sum, &want.sum) < tolerance(device), "{n} of 9");
+            let plain = executor.plain_sum(&network, &first(n)).unwrap();
+            let want = ReferenceExecutor.plain_sum(model.network(), &first(n)).unwrap();
+            assert!(apart(&plain.sum, &want.sum) < tolerance(device), "plain, {n} of 9");
+            assert_eq!(plain.losses.len(), n);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Checks of the tensor executor on a device.
+
+pub mod bad;
+#[path = "../../per_example/compare.rs"]
+mod compare;
+pub mod edges;
+pub mod goldens;
+#[path = "../../per_example/known.rs"]
+mod known;
+#[path = "../../per_example/modules.rs"]
+mod modules;
+pub mod networks;
+pub mod precision;
+#[path = "../../per_example/networks.rs"]
+mod random;
+pub mod reads;
+
+use epsilab::burn::module::Module;
+use epsilab::burn::prelude::*;
+use epsilab::device::DeviceArray;
+use epsilab::engine::{
+    Batch, ClipRule, ClippedSum, Executor, ReferenceExecutor, TapExecutor, Weights,
+};
+use epsilab::nn::Network;
+
+use compare::{apart, distance, median};
+
+/// All at once, and in chunks.
+fn executors() -> [(&'static str, TapExecutor); 2] {
+    let gpu = || TapExecutor::default().with_device_path();
+    [("at once", gpu()), ("in chunks", gpu().with_chunk(3))]
+}
+
+/// How far results may be from those of the CPU, relatively. GPUs multiply in fewer bits and take
+/// some norms a little longer for it.
+fn tolerance(device: &Device) -> f64 {
+    if *device == Device::flex() { 1e-5 } else { 5e-3 }
+}
+
+/// The network on the device.
+fn there(network: &Network, device: &Device) -> Network {
+    network.clone().to_device(device)
+}
+
+/// The weights with their numbers on the device.
+fn weights_there(network: &Network, weights: &Weights, device: &Device) -> Weights {
+    let mut moved = epsilab::engine::Gradients { entries: weights.entries().to_vec() };
+    for entry in &mut moved.entries {
+        entry.values = DeviceArray::of(Tensor::from_data(&entry.values[..], device));
+    }
+    Weights::new(network, moved).unwrap()
+}
+
+/// The sum that the executor makes on the device at the median norm, and the oracle's on the CPU.
+fn both(
+    executor: &TapExecutor,
+    network: &Network,
+    device: &Device,
+    batch: &Batch,
+    weights: Option<&Weights>,
+) -> (ClippedSum, ClippedSum) {
+    let unclipped = ClipRule::unclipped();
+    let norms = ReferenceExecutor.weighted_sum(network, batch, &unclipped, weights).unwrap().norms;
+    let rule = ClipRule::flat(median(&norms).max(1e-12));
+    let got = executor.weighted_sum(&there(network, device), batch, &rule, weights).unwrap();
+    (got, ReferenceExecutor.weighted_sum(network, batch, &rule, weights).unwrap())
+}
+
+/// Compares norms, losses, the sum as a whole and each parameter's part.
+#[track_caller]
+fn assert_close(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str) {
+    assert_eq!(got.non_finite(), 0, "{about}");
+    let norms = distance(&got.norms, &want.norms, 0.0);
+    assert!(norms < tolerance, "norms are off by {norms:.1e}: {about}");
+    assert!(distance(&got.losses, &want.losses, 0.0) < tolerance, "losses: {about}");
+    assert_sums(got, want, tolerance, about);
+}
+
+#[track_caller]
+fn assert_sums(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str) {
+    let sums = apart(&got.sum, &want.sum);
+    assert!(sums < tolerance, "sums are off by {sums:.1e}: {about}");
+    // In front of a normalisation, a bias has a gradient of nothing but rounding.
+    let floor = 0.3 * want.sum.l2_norm();
+    for (got, want) in got.sum.entries.iter().zip(&want.sum.entries) {
+        assert_eq!((&got.path, &got.shape), (&want.path, &want.shape), "{about}");
+        let off = distance(&got.values, &want.values, floor);
+        assert!(off < tolerance, "{} is off by {off:.1e}: {about}", got.path);
+    }
+}
+
+/// Coordinates of weight 0, and only they, are exactly zero.
+#[track_caller]
+fn assert_selected(got: &ClippedSum, weights: &Weights, about: &str) {
+    for (entry, weights) in got.sum.entries.iter().zip(weights.entries()) {
+        let dropped = entry.values.iter().zip(&weights.values).filter(|(_, w)| **w == 0.0);
+        assert!(dropped.clone().all(|(v, _)| v.to_bits() == 0), "{}: {about}", entry.path);
+    }
+}

@@ -1,0 +1,139 @@
+//! Against the oracle, on networks of all kinds.
+
+use epsilab::burn::prelude::Device;
+use epsilab::data::{self, Dataset};
+use epsilab::engine::{Batch, ClipRule, Executor, ReferenceExecutor, TapExecutor};
+use epsilab::nn::{DropoutSpec, LayerSpec, LinearSpec, models};
+
+use super::modules::{texts, tied};
+use super::random::{Draw, architecture, batch, network, weights};
+use super::{
+    apart, assert_close, assert_selected, assert_sums, both, distance, executors, there, tolerance,
+    weights_there,
+};
+
+/// How many random networks: those of a device that is not the CPU have to be compiled.
+fn many(device: &Device) -> u64 {
+    if *device == Device::flex() { 200 } else { 20 }
+}
+
+pub fn it_agrees_with_the_oracle_on_random_networks(device: &Device) {
+    for seed in 0..many(device) {
+        let mut draw = Draw::new(seed);
+        let (specs, shape, tokens) = architecture(&mut draw);
+        let network = network(&mut draw, &shape, &specs);
+        let (n, copies) = (1 + draw.below(7), 1 + draw.below(2) * draw.below(3));
+        let batch = batch(&mut draw, &shape, tokens, n, copies);
+        let weights = weights(&mut draw, &network).map(|weights| match draw.below(2) {
+            0 => weights_there(&network, &weights, device),
+            _ => weights,
+        });
+        for (how, executor) in executors() {
+            let (got, want) = both(&executor, &network, device, &batch, weights.as_ref());
+            let about = format!("seed {seed}, {how}, {copies} copies, {shape:?}: {specs:?}");
+            assert_close(&got, &want, tolerance(device), &about);
+            weights.iter().for_each(|weights| assert_selected(&got, weights, &about));
+        }
+    }
+}
+
+fn images(n: usize, shape: &[usize]) -> Dataset {
+    let size: usize = shape.iter().product();
+    let features = (0..n * size).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect();
+    data::from_vecs(features, shape, (0..n as u32).map(|i| i % 3).collect(), 3).unwrap()
+}
+
+pub fn it_agrees_with_the_oracle_on_the_zoo(device: &Device) {
+    let (grey, small) = (images(5, &[1, 28, 28]), images(3, &[3, 16, 16]));
+    let tokens = (0..5 * 20).map(|i| ((i * i * 7 + i / 3) % 30) as f32).collect();
+    let texts = data::from_vecs(tokens, &[20], vec![0, 1, 2, 0, 1], 3).unwrap();
+    let built = [
+        (models::papernot_cnn(&grey).seed(1).build(), &grey),
+        (models::mlp(&grey, &[20, 10]).seed(1).build(), &grey),
+        (models::stevens_cifar_cnn(&small).seed(1).build(), &small),
+        (models::simple_vgg(&small, &[8, 16], 2).seed(1).build(), &small),
+        (models::wide_resnet(&small, 10, 1).gain(true).conv_bias(true).seed(1).build(), &small),
+        (models::bilstm(&texts, 30, 8, 6).seed(1).build(), &texts),
+    ];
+    for (model, data) in built {
+        let model = model.unwrap();
+        let ids: Vec<u32> = (0..data.train().len() as u32).collect();
+        let batch = Batch::of(data.train(), &ids).unwrap();
+        let (_, executor) = &executors()[0];
+        let (got, want) = both(executor, model.network(), device, &batch, None);
+        assert_close(&got, &want, 3.0 * tolerance(device), model.name());
+    }
+}
+
+pub fn parameters_used_twice_are_added_before_the_norm(device: &Device) {
+    for (model, data) in [tied(), texts()] {
+        let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
+        for (_, executor) in executors() {
+            let (got, want) = both(&executor, model.network(), device, &batch, None);
+            assert_close(&got, &want, tolerance(device), model.name());
+        }
+    }
+}
+
+pub fn plain_sums_are_those_of_the_oracle(device: &Device) {
+    for seed in 0..many(device) / 2 {
+        let mut draw = Draw::new(seed);
+        let (specs, shape, tokens) = architecture(&mut draw);
+        let network = network(&mut draw, &shape, &specs);
+        let (n, copies) = (1 + draw.below(7), 1 + draw.below(2) * draw.below(3));
+        let batch = batch(&mut draw, &shape, tokens, n, copies);
+        let want = ReferenceExecutor.plain_sum(&network, &batch).unwrap();
+        for (how, executor) in executors() {
+            let got = executor.plain_sum(&there(&network, device), &batch).unwrap();
+            let about = format!("seed {seed}, {how}, {copies} copies, {shape:?}: {specs:?}");
+            assert!(got.norms.len() == n && got.norms.iter().all(|norm| norm.is_nan()));
+            assert!(distance(&got.losses, &want.losses, 0.0) < tolerance(device), "{about}");
+            assert_sums(&got, &want, tolerance(device), &about);
+        }
+    }
+}
+
+pub fn dropout_masks_go_by_the_seed(device: &Device) {
+    let specs = [
+        LayerSpec::Linear(LinearSpec { inputs: 4, outputs: 16, bias: true }),
+        LayerSpec::Dropout(DropoutSpec { rate: 0.5 }),
+        LayerSpec::Linear(LinearSpec { inputs: 16, outputs: 3, bias: true }),
+    ];
+    let mut draw = Draw::new(3);
+    let network = network(&mut draw, &[4], &specs);
+    // By an example's own number, and not by its place in the batch.
+    let batch = batch(&mut draw, &[4], false, 6, 2).numbered(&[5, 0, 70_000, 9, 1, 4]).unwrap();
+    let (rule, gpu) = (ClipRule::flat(1.0), there(&network, device));
+    for (name, executor) in executors() {
+        let sum = |seed| executor.clipped_sum(&gpu, &batch.clone().seed(seed), &rule).unwrap().sum;
+        let plain = |seed| executor.plain_sum(&gpu, &batch.clone().seed(seed)).unwrap().sum;
+        let one = batch.clone().seed(1);
+        let want = ReferenceExecutor.clipped_sum(&network, &one, &rule).unwrap().sum;
+        assert!(apart(&sum(1), &want) < tolerance(device), "{name}");
+        let want = ReferenceExecutor.plain_sum(&network, &one).unwrap().sum;
+        assert!(apart(&plain(1), &want) < tolerance(device), "{name}");
+        assert!(apart(&sum(1), &sum(2)) > 1e-2 && apart(&plain(1), &plain(2)) > 1e-2, "{name}");
+    }
+}
+
+pub fn chunks_change_rounding_only(device: &Device) {
+    let mut draw = Draw::new(11);
+    let specs = [
+        LayerSpec::Conv2d(epsilab::nn::Conv2dSpec::new(2, 3, 3)),
+        LayerSpec::Tanh,
+        LayerSpec::Flatten,
+        LayerSpec::Linear(LinearSpec { inputs: 27, outputs: 3, bias: true }),
+    ];
+    let network = network(&mut draw, &[2, 5, 5], &specs);
+    let batch = batch(&mut draw, &[2, 5, 5], false, 23, 2);
+    let want = ReferenceExecutor.clipped_sum(&network, &batch, &ClipRule::flat(0.3)).unwrap();
+    let network = there(&network, device);
+    for chunk in [1, 2, 7, 22, 23, 1000] {
+        let executor = TapExecutor::default().with_device_path().with_chunk(chunk);
+        // Twice: the second time nobody looks whether there is room.
+        for _ in 0..2 {
+            let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(0.3)).unwrap();
+            assert_close(&got, &want, tolerance(device), &format!("{chunk} at a time"));
+        }
+    }
+}

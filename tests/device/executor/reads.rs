@@ -1,0 +1,40 @@
+//! Who waits for whom.
+
+use epsilab::burn::prelude::Device;
+use epsilab::device::host_syncs;
+use epsilab::engine::{ClipRule, Executor, TapExecutor};
+
+use super::modules::tied;
+use super::random::{Draw, batch, weights};
+use super::{there, weights_there};
+
+/// From the second step on nothing is copied to the host. Only means something on a device other
+/// than the CPU, and while nothing else in the process uses one.
+pub fn later_steps_copy_nothing_to_the_host(device: &Device) {
+    assert!(*device != Device::flex(), "reads of the CPU are not counted");
+    let mut draw = Draw::new(1);
+    let (model, _) = tied();
+    let network = there(model.network(), device);
+    let mask = loop {
+        if let Some(weights) = weights(&mut draw, model.network()) {
+            break weights_there(&network, &weights, device);
+        }
+    };
+    let executor = TapExecutor::default();
+    let mut step = |examples| {
+        let batch = batch(&mut draw, &[2, 4, 5], false, examples, 2);
+        let rule = ClipRule::flat(0.1);
+        let before = host_syncs();
+        let sums = [
+            executor.weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap(),
+            executor.plain_sum(&network, &batch).unwrap(),
+        ];
+        let during = host_syncs() - before;
+        // A look at them does count.
+        assert!(sums.iter().all(|sum| sum.losses.len() == examples && !sum.losses[0].is_nan()));
+        assert!(host_syncs() - before > during, "nothing was on the device");
+        during
+    };
+    assert!(step(32) > 0, "the first step finds out whether there is room");
+    assert_eq!([step(32), step(35), step(1)], [0; 3]);
+}
