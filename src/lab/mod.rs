@@ -3,6 +3,7 @@
 mod budget;
 mod cells;
 mod check;
+mod exercises;
 mod ledger;
 mod masks;
 mod preview;
@@ -13,6 +14,7 @@ mod verbs;
 
 pub use budget::{BudgetView, budget, remaining};
 pub use check::{Checked, check};
+pub use exercises::exercise;
 pub use ledger::{LedgerView, ledger};
 pub use preview::Preview;
 pub use profile::{Profile, by_profile, profile};

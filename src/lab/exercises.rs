@@ -1,0 +1,124 @@
+//! The exercises of the notebooks: what is right, and a hint. They live here so that a cell does
+//! not show the answer that its reader is looking for.
+
+use super::{Checked, check};
+use crate::privacy::{
+    self, Accountant, Delta, Epsilon, Event, Headline, NoiseMultiplier, Rdp, SamplingRate,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// The right answer to an exercise, computed when it is asked for, and the hint for others.
+struct Exercise {
+    /// Notebook and number: `"02.1"`.
+    name: &'static str,
+    answer: fn() -> Result<f64>,
+    hint: &'static str,
+}
+
+const EXERCISES: [Exercise; 8] = [
+    Exercise {
+        name: "02.1",
+        answer: || Ok(privacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-10))?.epsilon),
+        hint: "follow the curve to its left end: epsilon grows when delta shrinks",
+    },
+    Exercise {
+        name: "02.2",
+        answer: || Ok(16.0),
+        hint: "how many is it for multiplier 4? Solve 8 / sqrt(k) = 2",
+    },
+    Exercise {
+        name: "02.3",
+        answer: || {
+            let rdp = Rdp::default().epsilon(&[training()], DELTA)?.epsilon;
+            Ok(100.0 * (rdp / privacy::epsilon(&[training()], DELTA)?.epsilon - 1.0))
+        },
+        hint: "the table above has both: 100 (rdp / headline - 1)",
+    },
+    Exercise {
+        name: "02.4",
+        answer: || {
+            let (epsilon, noise) = (Epsilon(2.382), NoiseMultiplier(2.2));
+            let by = Headline::default();
+            Ok(privacy::steps_for(epsilon, DELTA, SamplingRate(RATE), noise, &by)?.epochs)
+        },
+        hint: "noise counts at least squared, so begin above 4 * 60 epochs. Ask \
+               privacy::steps_for, or go up in steps of 60 epochs until epsilon passes 2.38, \
+               then back in smaller ones",
+    },
+    Exercise {
+        name: "02.5",
+        answer: || Ok(100.0 * privacy::meaning(&[training()], DELTA)?.right_at_most()),
+        hint: "the sentences under \"A whole training run\" have it",
+    },
+    Exercise {
+        name: "03.1",
+        answer: || Ok(1.0 / 3.0),
+        hint: "both keep 0.25 of all weights; how many does at least one keep?",
+    },
+    Exercise {
+        name: "03.2",
+        answer: || Ok(4.0 * 25_920f64.sqrt()),
+        hint: "take the square root of 25,920, about 161, times sigma",
+    },
+    Exercise {
+        name: "04.1",
+        answer: || Ok(0.1f64.sqrt()),
+        hint: "the norm grows with the square root of the number of coordinates",
+    },
+];
+
+const DELTA: Delta = Delta(1e-5);
+const RATE: f64 = 256.0 / 60_000.0;
+
+/// The training run of notebook 02: 60 epochs over 60,000 examples.
+fn training() -> Event {
+    Event::poisson(RATE, 1.1, 14_062)
+}
+
+/// Compares an answer with the right one of a notebook's exercise, within 3 %. The exercise is
+/// named by its notebook and number (`"02.1"`); NaN stands for "not answered yet". For exercises
+/// of your own there is [`check`].
+///
+/// # Errors
+/// If no exercise has this name.
+pub fn exercise(name: &str, answer: f64) -> Result<Checked> {
+    let Some(found) = EXERCISES.iter().find(|exercise| exercise.name == name) else {
+        let names: Vec<&str> = EXERCISES.iter().map(|exercise| exercise.name).collect();
+        let what = format!("exercise {name:?}");
+        return Err(Error::new(ErrorKind::Setting, what, "no exercise has this name")
+            .fix(format!("the exercises are {}", names.join(", "))));
+    };
+    Ok(check(answer, (found.answer)()?, found.hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn right_answers_pass_and_others_get_the_hint() {
+        let answers = [
+            ("02.1", 3.02),
+            ("02.2", 16.0),
+            ("02.3", 9.01),
+            ("02.4", 293.0),
+            ("02.5", 76.0),
+            ("03.1", 0.333),
+            ("03.2", 644.0),
+            ("04.1", 0.316),
+        ];
+        assert_eq!(answers.map(|(name, _)| name), EXERCISES.map(|exercise| exercise.name));
+        for (name, answer) in answers {
+            let right = exercise(name, answer).unwrap();
+            assert!(right.is_right(), "{name}: {right}");
+            let wrong = exercise(name, 0.9 * answer).unwrap();
+            assert!(!wrong.is_right() && wrong.to_string().contains("A hint"), "{name}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_exercise_is_refused_with_the_names_there_are() {
+        let error = exercise("05.1", 1.0).unwrap_err().to_string();
+        assert!(error.contains("05.1") && error.contains("02.1"), "{error}");
+    }
+}
