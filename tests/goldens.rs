@@ -1,10 +1,11 @@
 //! Every row of the shared golden file, one test each.
 //!
 //! The rows are values from other accountants, from 50-digit arithmetic and from papers, with the
-//! tolerance that each deserves. Without the shared folder every test says so and passes.
+//! tolerance that each deserves. Without the file every test is skipped.
 
-use std::path::PathBuf;
-use std::sync::LazyLock;
+mod shared;
+
+use std::sync::OnceLock;
 
 use epsilab::privacy::{
     Accountant, Conversion, Delta, Epsilon, Event, Gdp, GdpClt, Neighbouring, OrderList, Pld, Rdp,
@@ -348,22 +349,13 @@ fn noise_multiplier_of(row: &Value, accountant: &dyn Accountant) -> f64 {
     found.unwrap().noise_multiplier.0
 }
 
-/// The golden file, or `None` (with a word on why) where the shared folder is absent.
+/// The golden file, read once, or `None` if the test is skipped without it.
+#[track_caller]
 fn goldens() -> Option<&'static Value> {
-    static GOLDENS: LazyLock<Option<Value>> = LazyLock::new(|| {
-        let text = std::fs::read_to_string(path()).ok()?;
-        Some(serde_json::from_str(&text).expect("the golden file is JSON"))
-    });
-    if GOLDENS.is_none() {
-        println!("skipped: {} is not there (set EPSILAB_SHARED to its folder)", path().display());
-    }
-    GOLDENS.as_ref()
-}
-
-fn path() -> PathBuf {
-    let shared = std::env::var_os("EPSILAB_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    shared.join("goldens/accounting.json")
+    const FILE: &str = "goldens/accounting.json";
+    static GOLDENS: OnceLock<Value> = OnceLock::new();
+    shared::path(FILE)?;
+    Some(GOLDENS.get_or_init(|| shared::json(FILE).expect("the file was there a moment ago")))
 }
 
 fn rows_of(goldens: &Value) -> impl Iterator<Item = &Value> {

@@ -1,19 +1,15 @@
 //! The published figure on the real data: MNIST at epsilon = 3.
 
+mod shared;
+
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
 use epsilab::train::{Silent, fit};
-use std::path::Path;
 
 /// A plain PyTorch loop with these settings reaches 98.0 %; the bound leaves room for one seed.
 #[test]
 fn dp_sgd_reaches_97_and_a_half_percent_at_epsilon_3() -> Result<()> {
-    let shared = std::env::var("EPSILAB_SHARED").unwrap_or_else(|_| "../shared".into());
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(shared).join("datasets/mnist");
-    if !folder.is_dir() {
-        eprintln!("skipped: no folder with the real data sets (set EPSILAB_SHARED)");
-        return Ok(());
-    }
+    let Some(folder) = shared::path("datasets/mnist") else { return Ok(()) };
     let data = data::mnist_in(folder)?;
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let plan = DpSgd::new()

@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
-# The lab on a card of NVIDIA, measured: built here, run on a machine that may have neither the
-# Internet nor a toolchain nor this repository.
+# Checks and measures the lab on an NVIDIA GPU. The bundle is built here and runs on a machine that
+# may have neither Internet access nor a toolchain nor this repository.
 #
-#   benches/gpu/check.sh build         make target/gpu-bundle/ (no card and no part of CUDA needed)
-#   benches/gpu/check.sh run [DIR]     on the card: check, time and train; results go to DIR
+#   benches/gpu/check.sh build         make target/gpu-bundle/ (needs no GPU and no part of CUDA)
+#   benches/gpu/check.sh run [DIR]     on the GPU: check, time and train; results go to DIR
 #
 # The bundle is a folder that can be copied anywhere: `gpu-bundle/run.sh [DIR]` does the same.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 bundle=target/gpu-bundle
-# All of the bundle: it has to travel.
+# The largest size of the whole bundle, which has to be copied.
 most_mib=48
-# A program of the size of a class's upload; packed, it is a third of that.
+# A larger program is compressed to about a third.
 pack_above_mib=24
-# The oldest C library the bundle is for, which is Ubuntu 22.04's.
+# The oldest C library that the bundle supports: that of Ubuntu 22.04.
 oldest_glibc=2.35
 
-# The driver's interface that the program is compiled for; why this one, .cargo/config.toml says.
-# Calls are looked up when they are made: an older driver of CUDA 12 does unless one of them is missing.
+# The version of the driver API that the program is compiled for (.cargo/config.toml says why).
+# Calls are looked up when they are made, so an older driver of CUDA 12 works if it has all of them.
 export CUDARC_CUDA_VERSION="${CUDARC_CUDA_VERSION:-12080}"
 
 die() { echo "error: $*" >&2; exit 1; }
 mib() { du -sm --apparent-size "$1" | cut -f1; }
 
 build() {
-    # rust-analyzer's crates look at this variable when they are compiled; the others don't care.
+    # The crates of rust-analyzer read this variable when they are compiled.
     unset CI
     cargo build --locked --profile bundle -p epsilab-kernel --no-default-features --features cuda \
         --bin epsilab
@@ -33,7 +33,8 @@ build() {
     local needs
     needs="$(grep -aoE 'GLIBC_2\.[0-9]+' "$program" | sort -uV | tail -1 | cut -d_ -f2)"
     [ "$(printf '%s\n' "$needs" "$oldest_glibc" | sort -V | tail -1)" = "$oldest_glibc" ] ||
-        die "the program needs glibc $needs, the bundle promises $oldest_glibc: build it on an older system"
+        die "the program needs glibc $needs, the bundle supports $oldest_glibc:" \
+            "build it on an older system"
 
     rm -rf "$bundle"
     mkdir -p "$bundle"
@@ -45,14 +46,14 @@ build() {
         echo "packed: $(mib "$bundle/epsilab.xz") MiB"
     fi
     [ "$(mib "$bundle")" -le "$most_mib" ] ||
-        die "$bundle takes $(mib "$bundle") MiB, more than the $most_mib that it may"
+        die "$bundle takes $(mib "$bundle") MiB, but at most $most_mib MiB are allowed"
     echo "$bundle: $(mib "$bundle") MiB"
 }
 
 case "${1:-}" in
 build) build ;;
 run)
-    [ -x "$bundle/run.sh" ] || die "there is no $bundle: make it with '$0 build', or copy it here"
+    [ -x "$bundle/run.sh" ] || die "$bundle is missing: make it with '$0 build', or copy it here"
     exec "$bundle/run.sh" "${@:2}"
     ;;
 *)

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Training steps of JAX on a card, private by vmap: one JSON line for each way.
+"""Times training steps of JAX on a GPU, private ones by vmap. Prints one JSON line per variant.
 
-    python3 jax_steps.py --model simple_vgg --batch 4096
+python3 jax_steps.py --model simple_vgg --batch 4096
 """
+
 import os
 
 import models
 
 args = models.arguments(__doc__)
 os.environ["JAX_PLATFORMS"] = args.device
-# The memory belongs to whoever is timed next, too.
+# Leave memory to the library that is timed next.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax  # noqa: E402
@@ -22,8 +23,10 @@ LAYERS, SHAPE = models.MODELS[args.model]
 
 
 def start(layers, key):
-    """First numbers of a list of layers, in its form."""
-    return [first(kind, about, jax.random.fold_in(key, i)) for i, (kind, *about) in enumerate(layers)]
+    """Initial parameters of a list of layers, nested like the list."""
+    return [
+        first(kind, about, jax.random.fold_in(key, i)) for i, (kind, *about) in enumerate(layers)
+    ]
 
 
 def first(kind, about, key):
@@ -42,7 +45,7 @@ def first(kind, about, key):
 
 
 def uniform(key, shape, fan_in):
-    bound = fan_in ** -0.5
+    bound = fan_in**-0.5
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
@@ -70,8 +73,13 @@ def apply(kind, about, own, x):
         return lax.reduce_window(x, -jnp.inf, lax.max, size, step, "VALID")
     if kind == "residual":
         return run(about[0], own[0], x) + run(about[1], own[1], x)
-    return {"linear": lambda: x @ own[0] + own[1], "relu": lambda: jax.nn.relu(x), "tanh": lambda: jnp.tanh(x),
-            "flatten": lambda: x.reshape(len(x), -1), "mean": lambda: x.mean((2, 3))}[kind]()
+    return {
+        "linear": lambda: x @ own[0] + own[1],
+        "relu": lambda: jax.nn.relu(x),
+        "tanh": lambda: jnp.tanh(x),
+        "flatten": lambda: x.reshape(len(x), -1),
+        "mean": lambda: x.mean((2, 3)),
+    }[kind]()
 
 
 def loss_of(weights, x, y):
@@ -96,6 +104,7 @@ def private(chunk):
     def step(weights, x, y, key):
         def more(total, part):
             return jax.tree.map(jnp.add, total, clipped(weights, *part)), None
+
         parts = (x.reshape(-1, chunk, *SHAPE), y.reshape(-1, chunk))
         zero = (jax.tree.map(jnp.zeros_like, weights), jnp.float32(0))
         (total, loss), _ = lax.scan(more, zero, parts)
@@ -103,7 +112,11 @@ def private(chunk):
         keys = jax.random.split(key, len(leaves))
         leaves = [g + NOISE * CLIP * jax.random.normal(k, g.shape) for g, k in zip(leaves, keys)]
         total = jax.tree.unflatten(form, leaves)
-        return jax.tree.map(lambda w, g: w - args.lr / args.batch * g, weights, total), loss / args.batch
+        return (
+            jax.tree.map(lambda w, g: w - args.lr / args.batch * g, weights, total),
+            loss / args.batch,
+        )
+
     return step
 
 
@@ -119,17 +132,27 @@ def prepared(step, last):
             state[0], loss = compiled(state[0], x, y, key)
             last[:] = [state[0], loss]
             return loss
+
         return again
+
     return prepare
 
 
 def main():
     last = []
     ways = [("JAX", False, prepared(plain, last))]
-    ways += [(f"JAX, vmap, {chunk} at a time", True, prepared(private(chunk), last)) for chunk in (256, 1024)
-             if chunk <= args.batch and args.batch % chunk == 0]
+    ways += [
+        (f"JAX, vmap, {chunk} at a time", True, prepared(private(chunk), last))
+        for chunk in (256, 1024)
+        if chunk <= args.batch and args.batch % chunk == 0
+    ]
     count = sum(w.size for w in jax.tree.leaves(start(LAYERS, jax.random.key(0))))
-    about = {"library": "jax", "version": jax.__version__, "parameters": count, "device": args.device}
+    about = {
+        "library": "jax",
+        "version": jax.__version__,
+        "parameters": count,
+        "device": args.device,
+    }
     models.measure(args, ways, about, lambda: jax.block_until_ready(last))
 
 

@@ -1,10 +1,13 @@
-"""The models that are timed on cards, as lists of layers that each library reads in its own way.
+"""The models that are timed on GPUs, as lists of layers that each library's script builds.
 
-They are those of `epsilab bench`: same layers, same number of parameters. Images are [channels, height, width].
+They are those of `epsilab bench`: same layers, same number of parameters. Images have the shape
+[channels, height, width].
 
-    ("conv", from, to, kernel, stride, padding, bias, standardised)    ("linear", from, to)    ("norm", groups, channels)
-    ("pool", kernel, stride)    ("relu",)    ("tanh",)    ("flatten",)    ("mean",)    ("residual", layers, shortcut)
+    ("conv", from, to, kernel, stride, padding, bias, standardised)
+    ("linear", from, to)    ("norm", groups, channels)    ("pool", kernel, stride)
+    ("relu",)    ("tanh",)    ("flatten",)    ("mean",)    ("residual", layers, shortcut)
 """
+
 import argparse
 import json
 import statistics
@@ -14,9 +17,18 @@ STEPS_IN_A_ROW = 5  # Between two looks at the clock, as `epsilab bench` does it
 
 
 def papernot_cnn():
-    return [("conv", 1, 16, 8, 2, 3, True, False), ("relu",), ("pool", 2, 1),
-            ("conv", 16, 32, 4, 2, 0, True, False), ("relu",), ("pool", 2, 1),
-            ("flatten",), ("linear", 512, 32), ("relu",), ("linear", 32, 10)]
+    return [
+        ("conv", 1, 16, 8, 2, 3, True, False),
+        ("relu",),
+        ("pool", 2, 1),
+        ("conv", 16, 32, 4, 2, 0, True, False),
+        ("relu",),
+        ("pool", 2, 1),
+        ("flatten",),
+        ("linear", 512, 32),
+        ("relu",),
+        ("linear", 32, 10),
+    ]
 
 
 def simple_vgg():
@@ -38,7 +50,12 @@ def residual_network(stem, widths, blocks, groups, standardised):
         for block in range(blocks):
             stride = 2 if place > 0 and block == 0 else 1
             before = [("norm", groups, last), ("relu",)]
-            body = [conv(last, width, 3, stride), ("norm", groups, width), ("relu",), conv(width, width, 3, 1)]
+            body = [
+                conv(last, width, 3, stride),
+                ("norm", groups, width),
+                ("relu",),
+                conv(width, width, 3, 1),
+            ]
             if last == width and stride == 1:
                 layers.append(("residual", before + body, []))
             else:
@@ -62,22 +79,29 @@ def arguments(description):
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warmup", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=60, help="begin nothing more after this")
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="start no further variant after this time"
+    )
     parser.add_argument("--device", default="cuda", help="cuda or cpu")
     parser.add_argument("--lr", type=float, default=0.05)
     return parser.parse_args()
 
 
 def measure(args, ways, about, wait):
-    """Times each way, (name, private, prepare) with prepare() -> step() -> loss, and prints a JSON line for each."""
+    """Times variants and prints a JSON line for each.
+
+    A variant is (name, private, prepare). prepare() returns step, and step() returns the loss.
+    """
     begun = time.perf_counter()
     for name, private, prepare in ways:
         line = {"model": args.model, "batch": args.batch, "name": name, "private": private, **about}
         try:
             if time.perf_counter() - begun > args.seconds:
-                raise TimeoutError(f"not begun: the others took {args.seconds:.0f} s")
+                raise TimeoutError(
+                    f"not started: the time limit of {args.seconds:.0f} s was reached"
+                )
             line |= timed(args, prepare(), wait)
-        except Exception as error:  # Out of memory, a layer it does not know: the others go on.
+        except Exception as error:  # Out of memory, unknown layer: continue.
             line["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:160]
         print(json.dumps(line), flush=True)
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Training steps of PyTorch on a card, private by Opacus and by torch.func: one JSON line for each way.
+"""Times training steps of PyTorch on a GPU, private ones by Opacus and torch.func.
+
+Prints one JSON line per variant.
 
     python3 torch_steps.py --model simple_vgg --batch 4096
 """
+
 import warnings
 
 import models
@@ -29,7 +32,11 @@ class Standardised(nn.Conv2d):
 
 
 def standardised_gradients(layer, activations, gradients):
-    """For Opacus, which would take a slow way: each example's gradient of the standardised weight, led back to the weight."""
+    """Per-example gradients of a weight-standardised convolution, for Opacus.
+
+    Without this rule Opacus would use a slow fallback. The gradient by the standardised weight is
+    propagated back to the weight.
+    """
     x, count = activations[0], len(activations[0])
     patches = F.unfold(x, layer.kernel_size, padding=layer.padding, stride=layer.stride)
     each = torch.einsum("noq,npq->nop", gradients.reshape(count, gradients.shape[1], -1), patches)
@@ -58,9 +65,19 @@ class Mean(nn.Module):
 def layer(kind, *about):
     if kind == "conv":
         start, end, kernel, stride, padding, bias, standardised = about
-        return (Standardised if standardised else nn.Conv2d)(start, end, kernel, stride, padding, bias=bias)
-    return {"linear": nn.Linear, "norm": nn.GroupNorm, "pool": nn.MaxPool2d, "relu": nn.ReLU, "tanh": nn.Tanh,
-            "flatten": nn.Flatten, "mean": Mean, "residual": Residual}[kind](*about)
+        return (Standardised if standardised else nn.Conv2d)(
+            start, end, kernel, stride, padding, bias=bias
+        )
+    return {
+        "linear": nn.Linear,
+        "norm": nn.GroupNorm,
+        "pool": nn.MaxPool2d,
+        "relu": nn.ReLU,
+        "tanh": nn.Tanh,
+        "flatten": nn.Flatten,
+        "mean": Mean,
+        "residual": Residual,
+    }[kind](*about)
 
 
 def network(layers):
@@ -68,14 +85,20 @@ def network(layers):
 
 
 def ready(form=torch.contiguous_format):
-    """The model, its optimizer, and batches one after the other."""
+    """Returns the model, its optimizer and an endless iterator over four batches."""
     model = network(LAYERS).to(DEVICE, memory_format=form).train()
-    pool = [(torch.randn(args.batch, *SHAPE, device=DEVICE).contiguous(memory_format=form),
-             torch.randint(10, (args.batch,), device=DEVICE)) for _ in range(4)]
+    pool = [
+        (
+            torch.randn(args.batch, *SHAPE, device=DEVICE).contiguous(memory_format=form),
+            torch.randint(10, (args.batch,), device=DEVICE),
+        )
+        for _ in range(4)
+    ]
 
     def batches():
         while True:
             yield from pool
+
     return model, torch.optim.SGD(model.parameters(), lr=args.lr), batches()
 
 
@@ -91,17 +114,21 @@ def ordinary(model, optimizer, criterion, batches):
         loss = criterion(model(x), y)
         loss.backward()
         optimizer.step()
-        # Opacus has an object of its own for losses; its .item() would wait for the card in every step.
+        # Opacus wraps losses in an object whose .item() would synchronise with the GPU.
         return getattr(loss, "loss_per_sample", loss).detach().mean()
+
     return step
 
 
 def opacus_hooks():
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
+
     teach_opacus()
     model, sgd, batches = ready()
-    optimizer = DPOptimizer(sgd, noise_multiplier=NOISE, max_grad_norm=CLIP, expected_batch_size=args.batch)
+    optimizer = DPOptimizer(
+        sgd, noise_multiplier=NOISE, max_grad_norm=CLIP, expected_batch_size=args.batch
+    )
     return ordinary(GradSampleModule(model), optimizer, F.cross_entropy, batches)
 
 
@@ -109,21 +136,30 @@ def opacus_ghost():
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
     teach_opacus()
     model, sgd, batches = ready()
     model = GradSampleModuleFastGradientClipping(model, max_grad_norm=CLIP, use_ghost_clipping=True)
     optimizer = DPOptimizerFastGradientClipping(
-        sgd, noise_multiplier=NOISE, max_grad_norm=CLIP, expected_batch_size=args.batch)
-    return ordinary(model, optimizer, DPLossFastGradientClipping(model, optimizer, nn.CrossEntropyLoss()), batches)
+        sgd, noise_multiplier=NOISE, max_grad_norm=CLIP, expected_batch_size=args.batch
+    )
+    return ordinary(
+        model,
+        optimizer,
+        DPLossFastGradientClipping(model, optimizer, nn.CrossEntropyLoss()),
+        batches,
+    )
 
 
 def teach_opacus():
     from opacus.grad_sample import register_grad_sampler
+
     register_grad_sampler(Standardised)(standardised_gradients)
 
 
 def torch_func(chunk):
     from torch.func import functional_call, grad_and_value, vmap
+
     model, _, batches = ready()
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
 
@@ -146,18 +182,31 @@ def torch_func(chunk):
                 noise = NOISE * CLIP * torch.randn_like(weight)
                 weight.sub_((total[name] + noise) * (args.lr / args.batch))
         return losses / args.batch
+
     return step
 
 
 def main():
     wait = torch.cuda.synchronize if DEVICE.type == "cuda" else (lambda: None)
-    ways = [("PyTorch", False, plain), ("PyTorch, channels last", False, lambda: plain(torch.channels_last)),
-            ("Opacus, hooks", True, opacus_hooks), ("Opacus, ghost", True, opacus_ghost)]
-    ways += [(f"torch.func, {chunk} at a time", True, lambda chunk=chunk: torch_func(chunk)) for chunk in (256, 1024)
-             if chunk <= max(args.batch, 256)]
+    ways = [
+        ("PyTorch", False, plain),
+        ("PyTorch, channels last", False, lambda: plain(torch.channels_last)),
+        ("Opacus, hooks", True, opacus_hooks),
+        ("Opacus, ghost", True, opacus_ghost),
+    ]
+    ways += [
+        (f"torch.func, {chunk} at a time", True, lambda chunk=chunk: torch_func(chunk))
+        for chunk in (256, 1024)
+        if chunk <= max(args.batch, 256)
+    ]
     count = sum(weight.numel() for weight in network(LAYERS).parameters())
-    about = {"library": "torch", "version": torch.__version__, "parameters": count, "device": args.device,
-             "tf32": torch.backends.cudnn.allow_tf32}
+    about = {
+        "library": "torch",
+        "version": torch.__version__,
+        "parameters": count,
+        "device": args.device,
+        "tf32": torch.backends.cudnn.allow_tf32,
+    }
     models.measure(args, ways, about, wait)
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Our accountants beside those of other libraries, measured in one session on one thread.
+"""Compares our accountants with those of other libraries, in one session on one thread.
 
     python3 benches/peers/accounting.py --python /path/to/venv/bin/python
 
-The other libraries' script (accountants_bench.py, one JSON line per accountant and task) lies in
---peers and runs under --python, where dp-accounting is needed and prv-accountant and opacus are
-used if installed. Ours are the Criterion medians of benches/accounting.rs. The table goes between
-two comments in docs/accounting.md. Measure on an idle machine.
+--peers is the folder with the other libraries' script, accountants_bench.py, which prints one JSON
+line per accountant and task. It runs under --python, which needs dp-accounting; prv-accountant and
+opacus are used if installed. Ours are the Criterion medians of benches/accounting.rs. The table
+replaces the text between two comments in docs/accounting.md. Measure on an idle machine.
 """
+
 import argparse
 import datetime
 import json
@@ -23,11 +24,23 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/accounting.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-# Name of the distribution -> how its accountants are called in the peers' script.
+# Name of the package -> prefix of its accountants in the other libraries' script.
 PEERS = {"dp-accounting": "dp_accounting", "prv-accountant": "prv_accountant", "opacus": "opacus"}
-# Task of the peers' script -> our benchmarks that answer the same question.
-RIVALS = {"epsilon": {"PLD": "pld/epsilon", "PRV": "pld/epsilon", "prv": "pld/epsilon", "RDP": "rdp/epsilon"},
-          "sigma": {"PLD": "headline/sigma", "PRV": "headline/sigma", "prv": "headline/sigma", "RDP": "rdp/sigma"}}
+# Task of that script -> our benchmarks that answer the same question.
+RIVALS = {
+    "epsilon": {
+        "PLD": "pld/epsilon",
+        "PRV": "pld/epsilon",
+        "prv": "pld/epsilon",
+        "RDP": "rdp/epsilon",
+    },
+    "sigma": {
+        "PLD": "headline/sigma",
+        "PRV": "headline/sigma",
+        "prv": "headline/sigma",
+        "RDP": "rdp/sigma",
+    },
+}
 OURS = {
     "pld/epsilon": "epsilon, 14,062 steps, PLD",
     "rdp/epsilon": "epsilon, 14,062 steps, RDP",
@@ -44,24 +57,35 @@ OURS = {
 
 def arguments():
     shared = os.environ.get("EPSILAB_SHARED", ROOT.parent / "shared")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--peers", type=pathlib.Path, default=pathlib.Path(shared) / "bench/peers")
-    parser.add_argument("--python", default=sys.executable, help="a Python with the other libraries")
-    parser.add_argument("--rounds", type=int, default=3, help="how often the peers run, ours in between")
-    parser.add_argument("--no-cargo", action="store_true", help="use the Criterion results that are there")
+    parser.add_argument(
+        "--python", default=sys.executable, help="a Python with the other libraries"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="runs of the other libraries, alternating with ours"
+    )
+    parser.add_argument("--no-cargo", action="store_true", help="use existing Criterion results")
     return parser.parse_args()
 
 
 def installed(python):
-    """Versions of the other libraries under `python`; those that are missing are left out."""
-    code = ("import importlib.metadata as m, json, sys\nfound = {}\nfor name in sys.argv[1:]:\n"
-            "    try: found[name] = m.version(name)\n    except m.PackageNotFoundError: pass\nprint(json.dumps(found))")
-    answer = subprocess.run([python, "-c", code, *PEERS], check=True, capture_output=True, text=True)
+    """Versions of the other libraries that are installed under `python`."""
+    code = (
+        "import importlib.metadata as m, json, sys\nfound = {}\nfor name in sys.argv[1:]:\n"
+        "    try: found[name] = m.version(name)\n    except m.PackageNotFoundError: pass\n"
+        "print(json.dumps(found))"
+    )
+    answer = subprocess.run(
+        [python, "-c", code, *PEERS], check=True, capture_output=True, text=True
+    )
     return json.loads(answer.stdout)
 
 
 def run_peers(args, found):
-    """One JSON line per accountant and task; a library that is not installed is not asked."""
+    """One JSON line per accountant and task of the installed libraries."""
     script = args.peers / "accountants_bench.py"
     if not script.exists():
         sys.exit(f"{script} is not there: name its folder with --peers or EPSILAB_SHARED")
@@ -70,13 +94,17 @@ def run_peers(args, found):
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         if "opacus" not in found:
-            # The script imports Opacus even where it is not asked: an empty stand-in, never timed.
+            # The script always imports Opacus: give it an empty module, which is never timed.
             stand_in = pathlib.Path(folder) / "opacus/accountants"
             stand_in.mkdir(parents=True)
             (stand_in / "__init__.py").write_text("create_accountant = None\n")
             (stand_in / "utils.py").write_text("get_noise_multiplier = None\n")
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
-        answer = subprocess.run(command, cwd=args.peers, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+            environment["PYTHONPATH"] = os.pathsep.join(
+                filter(None, [folder, os.environ.get("PYTHONPATH")])
+            )
+        answer = subprocess.run(
+            command, cwd=args.peers, env=environment, check=True, stdout=subprocess.PIPE, text=True
+        )
     return [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
 
 
@@ -99,13 +127,16 @@ def seconds(value):
 
 
 def against(line):
-    """Our benchmark that answers the question of a peer's line."""
+    """Our benchmark that answers the same question as a line of the others."""
     pairs = RIVALS.get(line["task"], {})
     return next((ours for mark, ours in pairs.items() if mark in line["accountant"]), None)
 
 
 def table(lines, ours):
-    rows = ["| question | accountant | its answer | median | ours | ours is faster by |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| question | accountant | its answer | median | ours | ours is faster by |",
+        "|---|---|---|---|---|---|",
+    ]
     questions = {"epsilon": "epsilon of 60 epochs", "sigma": "noise multiplier for epsilon 3"}
     for (accountant, task), group in sorted(lines.items(), key=lambda item: item[0][1]):
         question, first = questions.get(task, task), group[0]
@@ -116,7 +147,9 @@ def table(lines, ours):
         name = against(first)
         mine = ours.get(name)
         ratio = "– | –" if mine is None else f"{seconds(mine)} (`{name}`) | {theirs / mine:.3g}"
-        rows.append(f"| {question} | {accountant} | {first['value']:.5g} | {seconds(theirs)} | {ratio} |")
+        rows.append(
+            f"| {question} | {accountant} | {first['value']:.5g} | {seconds(theirs)} | {ratio} |"
+        )
     rows += ["", "| ours | median | benchmark |", "|---|---|---|"]
     rows += [f"| {OURS[name]} | {seconds(value)} | `{name}` |" for name, value in ours.items()]
     return rows
@@ -138,7 +171,7 @@ def main():
     missing = [name for name in PEERS if name not in found]
     if "dp-accounting" not in found:
         sys.exit(f"{args.python} has no dp-accounting: pip install dp-accounting prv-accountant")
-    # In turn, so that both see the same state of the machine.
+    # Alternate, so that both see the same state of the machine.
     lines = {}
     for turn in range(args.rounds):
         for line in run_peers(args, found):
@@ -151,8 +184,14 @@ def main():
     rust = subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout.split()[1]
     versions = ", ".join(f"{name} {version}" for name, version in found.items())
     python = next(iter(lines.values()))[0]["versions"]["python"]
-    text = [BEGIN, "", f"{cpu()}, one thread, {datetime.date.today():%d %B %Y}; rustc {rust}, Python {python}, {versions}.",
-            f"Medians of the other libraries' warm calls (runs: {args.rounds}) and of Criterion.", ""]
+    text = [
+        BEGIN,
+        "",
+        f"{cpu()}, one thread, {datetime.date.today():%d %B %Y}; "
+        f"rustc {rust}, Python {python}, {versions}.",
+        f"Medians of the other libraries' warm calls (runs: {args.rounds}) and of Criterion.",
+        "",
+    ]
     if missing:
         text += [f"Not installed, so not measured: {', '.join(missing)}.", ""]
     load = os.getloadavg()[0]

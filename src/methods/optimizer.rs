@@ -25,8 +25,8 @@ impl Default for Optimizer {
 }
 
 impl Optimizer {
-    /// Burn's optimizer with fresh state.
-    pub(crate) fn init(self) -> ModuleOptimizer {
+    /// Burn's optimizer of this rule, with fresh state, for [`engine::step`](crate::engine::step).
+    pub fn init(self) -> ModuleOptimizer {
         match self {
             // Burn's default dampening of 0.1 is not the field's: switch it off.
             Self::Sgd { momentum } if momentum > 0.0 => SgdConfig::new()

@@ -6,6 +6,8 @@ mod folder;
 mod mnist;
 mod names;
 mod parts;
+#[path = "../shared/mod.rs"]
+mod reference;
 mod tables;
 mod text;
 
@@ -42,16 +44,10 @@ fn refused(result: Result<Dataset>, kind: ErrorKind, parts: &[&str]) -> Error {
     error
 }
 
-/// The folder of public data sets, or a line that says why the test is skipped.
-fn shared(subfolder: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("EPSILAB_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    let folder = root.join("datasets").join(subfolder);
-    if !folder.is_dir() {
-        println!("skipped: no real files in {} (set EPSILAB_SHARED)", folder.display());
-        return None;
-    }
-    Some(folder)
+/// The folder of a real data set, or `None` if the test is skipped without it.
+#[track_caller]
+fn shared(data_set: &str) -> Option<PathBuf> {
+    reference::path(&format!("datasets/{data_set}"))
 }
 
 fn counts(part: &data::Examples) -> [usize; 10] {

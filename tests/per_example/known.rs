@@ -1,6 +1,7 @@
 //! The reference file and its networks: layers, and where our parameters are among PyTorch's.
 
-use std::path::PathBuf;
+#[path = "../shared/mod.rs"]
+mod shared;
 
 use epsilab::engine::{Gradients, Weights};
 use epsilab::nn::{
@@ -9,25 +10,7 @@ use epsilab::nn::{
 };
 use serde_json::Value;
 
-/// A file of the shared folder, or `None` with a word on why.
-fn shared(file: &str) -> Option<Value> {
-    let root = std::env::var_os("EPSILAB_SHARED")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
-    let path = root.join(file);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(serde_json::from_str(&text).expect("the file is JSON")),
-        Err(e) => {
-            println!("skipped: {} can't be read ({e}); set EPSILAB_SHARED", path.display());
-            None
-        }
-    }
-}
-
-/// The gradients that PyTorch found, if the file is there.
-pub fn goldens() -> Option<Value> {
-    shared("goldens/per_example_grads.json")
-}
+pub use shared::goldens;
 
 /// The labels of a case.
 pub fn labels(case: &Value) -> Vec<u32> {

@@ -1,28 +1,55 @@
-//! The shared folder: real data and reference values, if there are any.
+//! Reference values and real data sets that are not part of the repository.
+//!
+//! `EPSILAB_SHARED` names a folder with `goldens/` and `datasets/`. A test that needs a file of it
+//! is skipped where the file is missing, unless `EPSILAB_REQUIRE_SHARED=1` turns that into a
+//! failure, as the CI does.
+
+// Each test program uses a part of this module.
+#![allow(dead_code)]
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// A file or folder in it, or `None` with a word on why a test is skipped.
+/// A file or folder of the shared folder, or `None` if it is missing and the test may be skipped.
+///
+/// # Panics
+/// If it is missing and `EPSILAB_REQUIRE_SHARED` is set (to anything but nothing or `0`).
+#[track_caller]
 pub fn path(inside: &str) -> Option<PathBuf> {
     let root = std::env::var_os("EPSILAB_SHARED")
         .map(PathBuf::from)
         .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
     let path = root.join(inside);
-    if !path.exists() {
-        println!("skipped: there is no {}; set EPSILAB_SHARED", path.display());
+    if path.exists() {
+        return Some(path);
     }
-    path.exists().then_some(path)
+    let required = std::env::var_os("EPSILAB_REQUIRE_SHARED");
+    if required.is_some_and(|value| !value.is_empty() && value != "0") {
+        panic!(
+            "{} is missing, and EPSILAB_REQUIRE_SHARED is set: this test may not be skipped; let \
+             EPSILAB_SHARED name the folder with goldens/ and datasets/",
+            path.display()
+        );
+    }
+    println!("skipped: {} is missing; set EPSILAB_SHARED", path.display());
+    None
 }
 
-/// PyTorch's per-example gradients, and what follows from them.
+/// The parsed contents of a JSON file of the shared folder.
+#[track_caller]
+pub fn json(inside: &str) -> Option<Value> {
+    let text = std::fs::read_to_string(path(inside)?).expect("the file can be read");
+    Some(serde_json::from_str(&text).expect("the file is JSON"))
+}
+
+/// Per-example gradients of PyTorch, and the values that follow from them.
+#[track_caller]
 pub fn goldens() -> Option<Value> {
-    let text = std::fs::read_to_string(path("goldens/per_example_grads.json")?);
-    Some(serde_json::from_str(&text.expect("a file that can be read")).expect("the file is JSON"))
+    json("goldens/per_example_grads.json")
 }
 
-/// The numbers in a nested list, row by row.
+/// All numbers of nested lists, row-major.
 pub fn flat(value: &Value) -> Vec<f64> {
     match value {
         Value::Array(all) => all.iter().flat_map(flat).collect(),
@@ -30,7 +57,7 @@ pub fn flat(value: &Value) -> Vec<f64> {
     }
 }
 
-/// `[rows, columns]` to `[columns, rows]`: linear weights are `[outputs, inputs]` there.
+/// `[rows, columns]` to `[columns, rows]`: PyTorch's linear weights are `[outputs, inputs]`.
 pub fn turned<T: Copy>(values: &[T], columns: usize) -> Vec<T> {
     let rows = values.len() / columns;
     (0..values.len()).map(|k| values[k % rows * columns + k / rows]).collect()

@@ -1,4 +1,5 @@
-use std::path::PathBuf;
+#[path = "../../../tests/shared/mod.rs"]
+mod shared;
 
 use serde_json::Value;
 
@@ -45,14 +46,7 @@ fn without(data: &Dataset, i: usize) -> Dataset {
 
 #[test]
 fn the_reference_values_of_sum_scores_and_mask_come_out() -> Result<()> {
-    let root = std::env::var_os("EPSILAB_SHARED")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
-    let Ok(text) = std::fs::read_to_string(root.join("goldens/per_example_grads.json")) else {
-        println!("skipped: no goldens in {}; set EPSILAB_SHARED", root.display());
-        return Ok(());
-    };
-    let all: Value = serde_json::from_str(&text).unwrap();
+    let Some(all) = shared::goldens() else { return Ok(()) };
     let case = &all["snip"];
     fn numbers(value: &Value) -> Vec<f64> {
         match value {
