@@ -37,7 +37,7 @@ fn one_step_without_sampling_has_the_analytic_divergence() {
 #[test]
 fn known_training_runs_cost_what_is_known() {
     // Opacus 1.6 and an independent quadrature; its list of orders.
-    let rdp = Rdp::with_orders(OrderList::opacus_default());
+    let rdp = Rdp::default().with_orders(OrderList::opacus_default());
     for (q, sigma, steps, delta, expected, order) in [
         (0.01, 1.0, 1000, 1e-5, 2.101_365_27, 7.8),
         (256.0 / 60_000.0, 1.1, 3516, 1e-5, 1.281_300_02, 12.0),
@@ -53,7 +53,7 @@ fn known_training_runs_cost_what_is_known() {
 #[test]
 fn the_longer_production_list_is_never_worse_and_has_no_visible_floor() {
     for (q, sigma, steps) in [(0.01, 1.0, 1000), (1e-4, 50.0, 100_000), (0.5, 2.0, 500)] {
-        let short = Rdp::with_orders(OrderList::opacus_default());
+        let short = Rdp::default().with_orders(OrderList::opacus_default());
         let short = short.epsilon(&[training(q, sigma, steps)], Delta(1e-10)).unwrap();
         assert!(epsilon(q, sigma, steps, 1e-10) <= short.epsilon);
     }
@@ -169,7 +169,7 @@ fn twenty_thousand_multipliers_are_accounted_quickly_and_exactly() {
         let orders = rdp.orders().as_slice();
         let at = orders.iter().position(|&order| order == spent.order).unwrap();
         for order in [orders[at - 1], orders[at + 1]] {
-            let one = Rdp::with_orders(OrderList::custom(&[order]).unwrap());
+            let one = Rdp::default().with_orders(OrderList::custom(&[order]).unwrap());
             assert!(one.epsilon(&events, Delta(delta)).unwrap().epsilon >= spent.epsilon);
         }
     }

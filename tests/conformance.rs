@@ -318,13 +318,13 @@ macro_rules! suite {
 
 // Columns: Gaussian, Poisson, truncated Poisson, fixed size, shuffled epochs.
 // Rows: add or remove one, zero out one, replace one.
-suite!(pld, Pld::under, 1e-3, ["aaa?-", "aa??a", "aa??a"]);
-suite!(rdp, Rdp::under, 1e-6, ["aaa--", "aaa-a", "a--aa"]);
-suite!(gdp, Gdp::under, 1e-6, ["a----", "a---a", "a---a"]);
-suite!(gdp_clt, GdpClt::under, 1e-6, ["aa---", "aa--a", "a--aa"]);
-suite!(zcdp, Zcdp::under, 1e-6, ["a----", "a---a", "a---a"]);
-suite!(tcdp, Tcdp::under, 1e-6, ["a----", "a---a", "a--aa"]);
-suite!(headline, Headline::under, 1e-3, ["aaa?-", "aaa?a", "aa?aa"]);
+suite!(pld, Pld::with_neighbouring, 1e-3, ["aaa?-", "aa??a", "aa??a"]);
+suite!(rdp, Rdp::with_neighbouring, 1e-6, ["aaa--", "aaa-a", "a--aa"]);
+suite!(gdp, Gdp::with_neighbouring, 1e-6, ["a----", "a---a", "a---a"]);
+suite!(gdp_clt, GdpClt::with_neighbouring, 1e-6, ["aa---", "aa--a", "a--aa"]);
+suite!(zcdp, Zcdp::with_neighbouring, 1e-6, ["a----", "a---a", "a---a"]);
+suite!(tcdp, Tcdp::with_neighbouring, 1e-6, ["a----", "a---a", "a--aa"]);
+suite!(headline, Headline::with_neighbouring, 1e-3, ["aaa?-", "aaa?a", "aa?aa"]);
 
 /// Bounds on Gaussians and what the exact accountant says of the same.
 #[test]
@@ -334,15 +334,15 @@ fn nobody_proves_less_than_the_exact_value_for_gaussians() {
             [(0.3, 1, 1e-5), (1.0, 5, 1e-12), (50.0, 10, 1e-5), (9.0, 900, 0.1)]
         {
             let events = [Event::Gaussian { noise_multiplier: sigma, count }];
-            let exact = Gdp::under(relation).epsilon(&events, Delta(delta)).unwrap();
+            let exact = Gdp::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
             let lower = exact.lower.expect("the exact accountant knows a bound from below");
             assert!(lower <= exact.epsilon && exact.epsilon - lower <= 1e-8 * exact.epsilon);
             let bounds: [Box<dyn Accountant>; 5] = [
-                Box::new(Pld::under(relation)),
-                Box::new(Rdp::under(relation)),
-                Box::new(Zcdp::under(relation)),
-                Box::new(Tcdp::under(relation)),
-                Box::new(Headline::under(relation)),
+                Box::new(Pld::with_neighbouring(relation)),
+                Box::new(Rdp::with_neighbouring(relation)),
+                Box::new(Zcdp::with_neighbouring(relation)),
+                Box::new(Tcdp::with_neighbouring(relation)),
+                Box::new(Headline::with_neighbouring(relation)),
             ];
             for bound in bounds {
                 let claimed = epsilon(&*bound, &events, delta);
@@ -362,12 +362,13 @@ fn the_loss_distribution_is_never_above_the_renyi_bound_and_above_its_own_bound_
     ] {
         let events = [Event::PoissonGaussian { sampling_rate: q, noise_multiplier: sigma, steps }];
         for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
-            let pld = Pld::under(relation).epsilon(&events, Delta(delta)).unwrap();
-            let rdp = epsilon(&Rdp::under(relation), &events, delta);
+            let pld = Pld::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
+            let rdp = epsilon(&Rdp::with_neighbouring(relation), &events, delta);
             assert!(pld.epsilon <= rdp, "q {q} sigma {sigma}: {pld} above {rdp}");
             let lower = pld.lower.expect("a bound from below");
             assert!(lower <= pld.epsilon && lower > 0.5 * pld.epsilon, "{pld:?}");
-            let headline = Headline::under(relation).epsilon(&events, Delta(delta)).unwrap();
+            let headline =
+                Headline::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
             assert!(headline.epsilon <= pld.epsilon, "{headline} {pld}");
         }
     }
@@ -379,9 +380,12 @@ fn only_the_limit_is_an_estimate_and_only_it_claims_too_little() {
         [Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 }];
     let known_to_be_true = 1.828;
     for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
-        assert!(GdpClt::under(relation).is_approximate());
-        assert!(epsilon(&GdpClt::under(relation), &events, 1e-5) < known_to_be_true);
-        for bound in [&Rdp::under(relation) as &dyn Accountant, &Headline::under(relation)] {
+        assert!(GdpClt::with_neighbouring(relation).is_approximate());
+        assert!(epsilon(&GdpClt::with_neighbouring(relation), &events, 1e-5) < known_to_be_true);
+        for bound in [
+            &Rdp::with_neighbouring(relation) as &dyn Accountant,
+            &Headline::with_neighbouring(relation),
+        ] {
             assert!(!bound.is_approximate());
             assert!(epsilon(bound, &events, 1e-5) >= known_to_be_true, "{}", bound.name());
         }
@@ -412,7 +416,7 @@ fn samples_of_every_kind_stay_above_nothing_and_below_no_sampling() {
     // What sampling can gain at most is everything, what it can lose is nothing; a cap or a
     // replacement doubles the distance.
     for relation in RELATIONS {
-        let rdp = Rdp::under(relation);
+        let rdp = Rdp::with_neighbouring(relation);
         let unsampled = epsilon(&Rdp::default(), &[kinds(3.0, 50)[0].clone()], 1e-5);
         for event in &kinds(6.0, 50)[1..4] {
             if let Ok(spent) = rdp.epsilon(std::slice::from_ref(event), Delta(1e-5)) {

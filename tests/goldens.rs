@@ -199,12 +199,12 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
         }
         "rdp_inverse" => vec![("noise multiplier", noise_multiplier_of(row, &rdp_of(row)))],
         "pld_inverse" => {
-            let pld = Pld::under(neighbouring_of(row));
+            let pld = Pld::with_neighbouring(neighbouring_of(row));
             vec![("noise multiplier", noise_multiplier_of(row, &pld))]
         }
-        "pld" | "prv" | "prv_upper" => vec![epsilon(&Pld::under(neighbouring_of(row)))],
+        "pld" | "prv" | "prv_upper" => vec![epsilon(&Pld::with_neighbouring(neighbouring_of(row)))],
         "gdp_exact" => {
-            let accountant = Gdp::under(neighbouring_of(row));
+            let accountant = Gdp::with_neighbouring(neighbouring_of(row));
             let mu = accountant.mu(&events_of(row)).unwrap();
             assert!(
                 (gdp::delta_of(mu, number(&row["expected"]["eps"])) / delta() - 1.0).abs() < 1e-8
@@ -212,7 +212,7 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
             vec![epsilon(&accountant), ("mu", mu)]
         }
         "gdp_clt" | "gdp_clt_uniform" => {
-            let accountant = GdpClt::under(neighbouring_of(row));
+            let accountant = GdpClt::with_neighbouring(neighbouring_of(row));
             vec![epsilon(&accountant), ("mu", accountant.mu(&events_of(row)).unwrap())]
         }
         "zcdp" => {
@@ -280,11 +280,11 @@ fn bands_of(row: &Value) -> Vec<(&'static str, Band)> {
 }
 
 fn rdp_of(row: &Value) -> Rdp {
-    let rdp = Rdp::under(neighbouring_of(row)).conversion(Conversion::Improved);
+    let rdp = Rdp::with_neighbouring(neighbouring_of(row)).with_conversion(Conversion::Improved);
     match &row["inputs"]["orders"] {
         Value::Null => rdp,
-        Value::String(name) => rdp.ordered(name.parse().expect("a known order list")),
-        orders => rdp.ordered(OrderList::custom(&numbers(orders)).expect("orders above 1")),
+        Value::String(name) => rdp.with_orders(name.parse().expect("a known order list")),
+        orders => rdp.with_orders(OrderList::custom(&numbers(orders)).expect("orders above 1")),
     }
 }
 

@@ -21,7 +21,7 @@ fn training(steps: u64) -> Event {
 }
 
 fn epsilon(events: &[Event]) -> f64 {
-    let headline = Headline::under(Neighbouring::AddOrRemoveOne);
+    let headline = Headline::with_neighbouring(Neighbouring::AddOrRemoveOne);
     headline.epsilon(events, DELTA).expect("an epsilon").epsilon
 }
 

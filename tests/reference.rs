@@ -14,7 +14,7 @@ fn every_value_of_the_other_library_lies_within_three_in_a_thousand() {
             serde_json::from_value(row["relation"].clone()).expect("a relation");
         let events: Vec<Event> = serde_json::from_value(row["events"].clone()).expect("events");
         let (delta, theirs) = (row["delta"].as_f64().unwrap(), row["epsilon"].as_f64().unwrap());
-        let ours = Pld::under(relation).epsilon(&events, Delta(delta)).unwrap();
+        let ours = Pld::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
         let lower = ours.lower.unwrap();
         println!(
             "{theirs:<20} ours {lower} to {} ({relation}, {:.80})",

@@ -77,7 +77,7 @@ impl Spent {
 
     /// The same with a bound from below; an exact accountant gives `epsilon` itself. That epsilon
     /// is at least 0 goes without saying.
-    pub fn at_least(mut self, lower: f64) -> Self {
+    pub fn with_lower_bound(mut self, lower: f64) -> Self {
         self.lower = (lower > 0.0 || self.epsilon == 0.0).then_some(lower.min(self.epsilon));
         self
     }
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn a_bound_from_below_is_rounded_down_and_shown_where_it_differs() {
-        let near = Spent::new(2.38156, "pld").at_least(2.38151);
+        let near = Spent::new(2.38156, "pld").with_lower_bound(2.38151);
         assert_eq!(near.to_string(), "epsilon 2.382 (pld)");
-        let far = Spent::new(2.38156, "pld").at_least(2.37999);
+        let far = Spent::new(2.38156, "pld").with_lower_bound(2.37999);
         assert_eq!(far.to_string(), "epsilon 2.382 (pld; the truth is at least 2.379)");
     }
 }

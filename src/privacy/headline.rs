@@ -22,8 +22,8 @@ impl Headline {
     }
 
     /// The same for another neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
-        Self { neighbouring, pld: Pld::under(neighbouring) }
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+        Self { neighbouring, pld: Pld::with_neighbouring(neighbouring) }
     }
 }
 
@@ -39,14 +39,16 @@ impl Accountant for Headline {
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         delta.check()?;
         if singles("epsilon", events)?.is_empty() {
-            return Ok(Spent::new(0.0, "headline").at_least(0.0));
+            return Ok(Spent::new(0.0, "headline").with_lower_bound(0.0));
         }
-        let exact = Gdp::under(self.neighbouring).epsilon(events, delta);
+        let exact = Gdp::with_neighbouring(self.neighbouring).epsilon(events, delta);
         if exact.is_ok() {
             return exact;
         }
-        let bounds =
-            [self.pld.epsilon(events, delta), Rdp::under(self.neighbouring).epsilon(events, delta)];
+        let bounds = [
+            self.pld.epsilon(events, delta),
+            Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta),
+        ];
         let lower = bounds.iter().flatten().find_map(|spent| spent.lower);
         let mut refusals = Vec::new();
         let mut best: Option<Spent> = None;
@@ -62,7 +64,7 @@ impl Accountant for Headline {
         }
         match (best, refusals.into_iter().next_back()) {
             (Some(best), _) => Ok(match lower {
-                Some(lower) => best.at_least(lower),
+                Some(lower) => best.with_lower_bound(lower),
                 None => best,
             }),
             (None, Some(refusal)) => Err(refusal),
@@ -104,16 +106,16 @@ pub struct Answer {
 /// Asks every accountant: `pld`, `rdp`, `gdp` (exact where it can be, else the labelled central
 /// limit approximation), `zcdp`.
 pub fn compare(events: &[Event], delta: Delta, neighbouring: Neighbouring) -> Vec<Answer> {
-    let exact = Gdp::under(neighbouring);
+    let exact = Gdp::with_neighbouring(neighbouring);
     let gdp: Box<dyn Accountant> = match exact.epsilon(events, delta) {
         Ok(_) => Box::new(exact),
-        Err(_) => Box::new(super::GdpClt::under(neighbouring)),
+        Err(_) => Box::new(super::GdpClt::with_neighbouring(neighbouring)),
     };
     let asked: [Box<dyn Accountant>; 4] = [
-        Box::new(Pld::under(neighbouring)),
-        Box::new(Rdp::under(neighbouring)),
+        Box::new(Pld::with_neighbouring(neighbouring)),
+        Box::new(Rdp::with_neighbouring(neighbouring)),
         gdp,
-        Box::new(Zcdp::under(neighbouring)),
+        Box::new(Zcdp::with_neighbouring(neighbouring)),
     ];
     let answer = |accountant: &dyn Accountant| Answer {
         accountant: accountant.name().to_string(),

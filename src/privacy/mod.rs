@@ -41,15 +41,15 @@ pub mod zcdp;
 pub use accountant::{Accountant, Spent};
 pub use calibrate::{
     Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Length, batch_size_for,
-    delta_for, epsilon_for, noise_multiplier_beside, noise_multiplier_for,
-    noise_multiplier_for_schedule, steps_for,
+    delta_for, epsilon_for, noise_multiplier_for, noise_multiplier_for_schedule,
+    noise_multiplier_given_prior, steps_for,
 };
 pub use event::Event;
 pub(crate) use event::STOPPING;
 pub use gdp::{Gdp, GdpClt};
 pub use headline::{Answer, Headline, compare, epsilon};
 pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};
-pub(crate) use meaning::percent_up;
+pub(crate) use meaning::percent_rounded_up;
 pub use meaning::{Meaning, TradeOff, meaning};
 pub use neighbouring::Neighbouring;
 pub use pld::Pld;

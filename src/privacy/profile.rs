@@ -19,11 +19,11 @@ pub struct Profile {
 
 impl Profile {
     /// A profile through points of upper bounds, epsilon strictly rising from 0.
-    pub(crate) fn through(mut points: Vec<(f64, f64)>) -> Self {
-        let mut least = 1.0_f64;
+    pub(crate) fn from_points(mut points: Vec<(f64, f64)>) -> Self {
+        let mut smallest = 1.0_f64;
         for (_, delta) in &mut points {
-            least = least.min(delta.max(0.0));
-            *delta = least;
+            smallest = smallest.min(delta.max(0.0));
+            *delta = smallest;
         }
         Self { points: points.into() }
     }
@@ -35,25 +35,25 @@ impl Profile {
 
     /// The smallest delta that is proved for `epsilon`.
     pub fn delta(&self, epsilon: f64) -> f64 {
-        let after = self.points.partition_point(|&(e, _)| e <= epsilon);
-        let Some(&(e0, d0)) = after.checked_sub(1).and_then(|i| self.points.get(i)) else {
+        let next = self.points.partition_point(|&(e, _)| e <= epsilon);
+        let Some(&(e0, d0)) = next.checked_sub(1).and_then(|i| self.points.get(i)) else {
             return 1.0;
         };
-        let Some(&(e1, d1)) = self.points.get(after) else { return d0 };
+        let Some(&(e1, d1)) = self.points.get(next) else { return d0 };
         // (e^eps - e^e0) / (e^e1 - e^e0), for any size of the exponents.
-        let share = (epsilon - e0).exp_m1() / (e1 - e0).exp_m1();
-        if share.is_finite() { d0 + (d1 - d0) * share } else { d0 }
+        let fraction = (epsilon - e0).exp_m1() / (e1 - e0).exp_m1();
+        if fraction.is_finite() { d0 + (d1 - d0) * fraction } else { d0 }
     }
 
     /// The smallest epsilon that is proved for `delta`; `None` if the profile ends above it.
     pub fn epsilon(&self, delta: f64) -> Option<f64> {
-        let at = self.points.partition_point(|&(_, d)| d > delta);
-        let &(e1, d1) = self.points.get(at)?;
-        let Some(&(e0, d0)) = at.checked_sub(1).and_then(|i| self.points.get(i)) else {
+        let index = self.points.partition_point(|&(_, d)| d > delta);
+        let &(e1, d1) = self.points.get(index)?;
+        let Some(&(e0, d0)) = index.checked_sub(1).and_then(|i| self.points.get(i)) else {
             return Some(e1);
         };
-        let share = ((d0 - delta) / (d0 - d1)).clamp(0.0, 1.0);
-        let step = (share * (e1 - e0).exp_m1()).ln_1p();
+        let fraction = ((d0 - delta) / (d0 - d1)).clamp(0.0, 1.0);
+        let step = (fraction * (e1 - e0).exp_m1()).ln_1p();
         Some(if step.is_finite() { (e0 + step).min(e1) } else { e1 })
     }
 }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn between_two_points_delta_is_a_line_over_e_to_the_epsilon() {
-        let profile = Profile::through(vec![(0.0, 0.5), (1.0, 0.1), (2.0, 0.2)]);
+        let profile = Profile::from_points(vec![(0.0, 0.5), (1.0, 0.1), (2.0, 0.2)]);
         assert_eq!((profile.delta(0.0), profile.delta(1.0)), (0.5, 0.1));
         // Delta never rises again, and stays beyond the last point.
         assert_eq!((profile.delta(2.0), profile.delta(9.0)), (0.1, 0.1));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn huge_epsilons_do_not_overflow() {
-        let profile = Profile::through(vec![(0.0, 1.0), (2000.0, 0.5), (5000.0, 0.0)]);
+        let profile = Profile::from_points(vec![(0.0, 1.0), (2000.0, 0.5), (5000.0, 0.0)]);
         assert!(profile.delta(1000.0).is_finite());
         assert!(profile.epsilon(0.25).unwrap() <= 5000.0);
     }

@@ -10,7 +10,7 @@ use super::{Event, Length, NoiseMultiplier, SamplingRate};
 use crate::{Error, Result};
 
 /// More epochs would only be a list that nobody can account.
-const MOST_EPOCHS: u64 = 100_000;
+const MAX_EPOCHS: u64 = 100_000;
 
 /// The noise multiplier of every epoch e = 0, 1, 2, …, relative to the one it begins with.
 ///
@@ -71,10 +71,10 @@ impl NoiseSchedule {
             NoiseSchedule::Constant => {}
             NoiseSchedule::Linear { rate }
             | NoiseSchedule::Time { rate }
-            | NoiseSchedule::Exponential { rate } => positive("rate", *rate)?,
+            | NoiseSchedule::Exponential { rate } => check_positive("rate", *rate)?,
             NoiseSchedule::Step { rate, every } => {
-                positive("rate", *rate)?;
-                some_epochs("every", *every)?;
+                check_positive("rate", *rate)?;
+                check_epochs("every", *every)?;
             }
             NoiseSchedule::Piecewise { phases } => {
                 if phases.is_empty() {
@@ -82,8 +82,8 @@ impl NoiseSchedule {
                         .fix("give for example piecewise:10x1,5x0.8"));
                 }
                 for &(epochs, factor) in phases {
-                    some_epochs("epochs of a phase", epochs)?;
-                    positive("factor", factor)?;
+                    check_epochs("epochs of a phase", epochs)?;
+                    check_positive("factor", factor)?;
                 }
             }
         }
@@ -101,11 +101,11 @@ impl NoiseSchedule {
         epoch: u64,
     ) -> Result<NoiseMultiplier> {
         let initial = initial.check()?.0;
-        let here = initial * (0.5 * self.check()?.ln_variance(epoch)).exp();
-        if here > 0.0 && here.is_finite() {
-            return Ok(NoiseMultiplier(here));
+        let sigma = initial * (0.5 * self.check()?.ln_variance(epoch)).exp();
+        if sigma > 0.0 && sigma.is_finite() {
+            return Ok(NoiseMultiplier(sigma));
         }
-        let why = format!("from {} it comes to {here} in epoch {epoch}", Readable(initial));
+        let why = format!("from {} it comes to {sigma} in epoch {epoch}", Readable(initial));
         Err(Error::setting("noise schedule", self, why).fix("take a milder rate or fewer epochs"))
     }
 
@@ -115,7 +115,7 @@ impl NoiseSchedule {
     /// # Errors
     /// As [`events`](NoiseSchedule::events).
     pub fn sum_of_inverse_variances(&self, epochs: u64) -> Result<f64> {
-        countable(epochs)?;
+        check_epoch_count(epochs)?;
         let schedule = self.check()?;
         let sum: f64 = (0..epochs).map(|epoch| (-schedule.ln_variance(epoch)).exp()).sum();
         if sum.is_finite() {
@@ -138,7 +138,7 @@ impl NoiseSchedule {
         epochs: u64,
     ) -> Result<Vec<Event>> {
         let steps = Length::Epochs(1.0).steps(sampling_rate)?;
-        countable(epochs)?;
+        check_epoch_count(epochs)?;
         let event = |epoch| {
             Ok(Event::PoissonGaussian {
                 sampling_rate: sampling_rate.0,
@@ -225,7 +225,7 @@ impl FromStr for NoiseSchedule {
     }
 }
 
-fn positive(name: &str, value: f64) -> Result<()> {
+fn check_positive(name: &str, value: f64) -> Result<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
@@ -233,7 +233,7 @@ fn positive(name: &str, value: f64) -> Result<()> {
     Err(Error::setting(name, value, why).fix("take for example linear:0.99"))
 }
 
-fn some_epochs(name: &str, epochs: u64) -> Result<()> {
+fn check_epochs(name: &str, epochs: u64) -> Result<()> {
     match epochs {
         0 => Err(Error::setting(name, 0, "the schedule would never come to its next value")
             .fix("give at least 1 epoch")),
@@ -241,11 +241,11 @@ fn some_epochs(name: &str, epochs: u64) -> Result<()> {
     }
 }
 
-fn countable(epochs: u64) -> Result<()> {
-    if epochs <= MOST_EPOCHS {
+fn check_epoch_count(epochs: u64) -> Result<()> {
+    if epochs <= MAX_EPOCHS {
         return Ok(());
     }
-    let why = format!("a schedule is accounted epoch by epoch, at most {MOST_EPOCHS} of them");
+    let why = format!("a schedule is accounted epoch by epoch, at most {MAX_EPOCHS} of them");
     Err(Error::setting("epochs", epochs, why).fix("train for fewer epochs"))
 }
 

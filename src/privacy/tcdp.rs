@@ -26,7 +26,7 @@ pub use published::{AutoDpSgd, PublishedClaim, auto_dp_sgd_as_published};
 /// The accountant of truncated concentrated differential privacy.
 ///
 /// # Guarantee
-/// Neighbours in the sense given to [`Tcdp::under`]. Accounts releases of the sum over everybody,
+/// Neighbours in the sense given to [`Tcdp::with_neighbouring`]. Accounts releases of the sum over everybody,
 /// shuffled epochs where the number of examples stays, and samples of a fixed size under
 /// replace-one where the conditions of the lemma hold: with the noise over the distance of a
 /// replacement rho = 2 / sigma², so sigma must be at least 4.48. Poisson samples are refused: the
@@ -38,7 +38,7 @@ pub struct Tcdp {
 
 impl Tcdp {
     /// For the given neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring }
     }
 
@@ -49,15 +49,15 @@ impl Tcdp {
     pub fn rho_and_omega(&self, events: &[Event]) -> Result<(f64, f64)> {
         let (mut rho, mut omega) = (0.0, f64::INFINITY);
         for (single, times) in singles("tcdp", events)? {
-            let (one, limit) = self.one(&single)?;
+            let (one, limit) = self.rho_and_omega_of(&single)?;
             rho += times as f64 * one;
             omega = f64::min(omega, limit);
         }
         Ok((rho, omega))
     }
 
-    fn one(&self, single: &Single) -> Result<(f64, f64)> {
-        if let Some(sigma) = single.unsampled(self.neighbouring) {
+    fn rho_and_omega_of(&self, single: &Single) -> Result<(f64, f64)> {
+        if let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) {
             return Ok((0.5 / sigma / sigma, f64::INFINITY));
         }
         match (*single, self.neighbouring) {
@@ -66,16 +66,16 @@ impl Tcdp {
                 Neighbouring::ReplaceOne,
             ) => {
                 let rho = 2.0 / noise_multiplier / noise_multiplier;
-                subsampled(rho, batch_size as f64 / examples as f64).map_err(|why| {
+                amplified_by_sampling(rho, batch_size as f64 / examples as f64).map_err(|why| {
                     single
-                        .refused("tcdp", why)
+                        .unsupported("tcdp", why)
                         .fix("use more noise or smaller batches, or the RDP accountant, which has no conditions")
                 })
             }
             _ => {
                 let why = "its lemma on sampling is about samples of a fixed size, drawn without \
                            replacement, when an example is replaced";
-                Err(single.refused("tcdp", why).fix("use the PLD or the RDP accountant"))
+                Err(single.unsupported("tcdp", why).fix("use the PLD or the RDP accountant"))
             }
         }
     }
@@ -106,7 +106,7 @@ impl Accountant for Tcdp {
 }
 
 /// The tCDP of a share `q` drawn without replacement, or the condition that fails.
-fn subsampled(rho: f64, q: f64) -> std::result::Result<(f64, f64), String> {
+fn amplified_by_sampling(rho: f64, q: f64) -> std::result::Result<(f64, f64), String> {
     if rho.is_nan() || rho > 0.1 {
         return Err(format!("rho = {rho:.3} without sampling must be at most 0.1"));
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn tcdp(event: Event) -> Result<Spent> {
-        Tcdp::under(Neighbouring::ReplaceOne).epsilon(&[event], Delta(1e-5))
+        Tcdp::with_neighbouring(Neighbouring::ReplaceOne).epsilon(&[event], Delta(1e-5))
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn sampling_is_accounted_inside_its_conditions_and_refused_outside() {
-        let (rho, omega) = Tcdp::under(Neighbouring::ReplaceOne)
+        let (rho, omega) = Tcdp::with_neighbouring(Neighbouring::ReplaceOne)
             .rho_and_omega(&[fixed_size(10.0, 60, 1000), fixed_size(20.0, 60, 1)])
             .unwrap();
         assert!((rho - 13.0 * 1e-6 * (1000.0 * 0.02 + 0.005)).abs() < 1e-15, "{rho}");
@@ -185,7 +185,9 @@ mod tests {
         // Add or remove one is not what the lemma is about.
         assert!(Tcdp::default().epsilon(&[fixed_size(10.0, 60, 1)], Delta(1e-5)).is_err());
         // The third condition, for shares that the second lets pass.
-        assert!(subsampled(0.1, 0.1).is_ok() && subsampled(0.1, 0.11).is_err());
+        assert!(
+            amplified_by_sampling(0.1, 0.1).is_ok() && amplified_by_sampling(0.1, 0.11).is_err()
+        );
     }
 
     #[test]

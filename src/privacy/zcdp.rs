@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind, Result};
 /// The accountant of zero-concentrated differential privacy.
 ///
 /// # Guarantee
-/// Neighbours in the sense given to [`Zcdp::under`]. Accounts releases of the sum over everybody
+/// Neighbours in the sense given to [`Zcdp::with_neighbouring`]. Accounts releases of the sum over everybody
 /// and, where the number of examples stays, shuffled epochs; the noise counts half if an example
 /// is replaced. Sampled releases are refused: no rho covers the gain from sampling at all orders
 /// (zCDP asks for a line through all of them), so counting it would be wrong and leaving it out
@@ -25,13 +25,13 @@ pub struct Zcdp {
 
 impl Zcdp {
     /// For the given neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring, ..Self::default() }
     }
 
     /// The same with another conversion: `Improved` is [`epsilon_improved`], `Classic` is
     /// [`epsilon_basic`], for numbers of older papers.
-    pub fn conversion(mut self, conversion: Conversion) -> Self {
+    pub fn with_conversion(mut self, conversion: Conversion) -> Self {
         self.conversion = conversion;
         self
     }
@@ -43,14 +43,14 @@ impl Zcdp {
     pub fn rho(&self, events: &[Event]) -> Result<f64> {
         let mut rho = 0.0;
         for (single, times) in singles("zcdp", events)? {
-            let Some(sigma) = single.unsampled(self.neighbouring) else {
+            let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) else {
                 let why = format!(
                     "under \"{}\" it is not a Gaussian without sampling, and zCDP knows no gain \
                      from sampling",
                     self.neighbouring
                 );
                 return Err(single
-                    .all_refused("zcdp", times, why)
+                    .unsupported_n("zcdp", times, why)
                     .fix("use the PLD or the RDP accountant"));
             };
             rho += times as f64 / sigma / sigma / 2.0;
@@ -147,7 +147,7 @@ mod tests {
                 assert!(best <= epsilon_basic(rho, delta), "rho {rho} delta {delta}");
                 for i in -400..400 {
                     let order = 1.0 + (f64::from(i) / 20.0).exp();
-                    let at = rho * order + Conversion::Improved.added(order, delta);
+                    let at = rho * order + Conversion::Improved.epsilon_offset(order, delta);
                     let slack = 1e-11 * (1.0 + best);
                     assert!(best <= at.max(0.0) + slack, "rho {rho} delta {delta} order {order}");
                 }
@@ -160,15 +160,17 @@ mod tests {
         for sigma in [0.1, 1.0, 8.0, 100.0] {
             let event = [Event::Gaussian { noise_multiplier: sigma, count: 3 }];
             for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ReplaceOne] {
-                let zcdp = Zcdp::under(relation).epsilon(&event, Delta(1e-5)).unwrap().epsilon;
-                let exact = Gdp::under(relation).epsilon(&event, Delta(1e-5)).unwrap();
+                let zcdp =
+                    Zcdp::with_neighbouring(relation).epsilon(&event, Delta(1e-5)).unwrap().epsilon;
+                let exact = Gdp::with_neighbouring(relation).epsilon(&event, Delta(1e-5)).unwrap();
                 assert!(zcdp >= exact.epsilon, "sigma {sigma}");
-                let classic = Zcdp::under(relation).conversion(Conversion::Classic);
+                let classic =
+                    Zcdp::with_neighbouring(relation).with_conversion(Conversion::Classic);
                 assert!(classic.epsilon(&event, Delta(1e-5)).unwrap().epsilon >= zcdp);
             }
             // Forgetting that a replacement moves the sum twice as far claims too little.
             let forgotten = Zcdp::default().epsilon(&event, Delta(1e-5)).unwrap().epsilon;
-            let exact = Gdp::under(Neighbouring::ReplaceOne);
+            let exact = Gdp::with_neighbouring(Neighbouring::ReplaceOne);
             assert!(forgotten < exact.epsilon(&event, Delta(1e-5)).unwrap().lower.unwrap());
         }
     }

@@ -155,7 +155,7 @@ fn figure_2() -> Section {
 fn figure_7() -> Section {
     let rate = 65_536.0 / EXAMPLES;
     let steps = (70.0 * EXAMPLES / 65_536.0).ceil() as u64;
-    let rdp = Rdp::with_orders(OrderList::tf_legacy());
+    let rdp = Rdp::default().with_orders(OrderList::tf_legacy());
     let solved = noise_multiplier_for(Epsilon(10.0), Delta(DELTA), SamplingRate(rate), steps, &rdp)
         .expect("ten is within reach");
     let sigma = solved.noise_multiplier.0;

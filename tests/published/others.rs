@@ -44,7 +44,8 @@ fn zero_concentrated() -> Section {
 /// Disjoint batches: an example that is zeroed out changes one release per epoch. Exact.
 fn epochs_of(noise_multiplier: f64, epochs: u64) -> Result<Ours> {
     let event = [Event::ShuffledEpochs { noise_multiplier, epochs }];
-    let spent = Headline::under(Neighbouring::ZeroOutOne).epsilon(&event, Delta(DELTA))?;
+    let spent =
+        Headline::with_neighbouring(Neighbouring::ZeroOutOne).epsilon(&event, Delta(DELTA))?;
     // Unsampled Gaussians compose exactly: the value is a bound from both sides.
     let exact = (spent.accountant == "gdp").then_some(spent.epsilon);
     Ok(Ours { at_least: spent.lower.or(exact), ..Ours::from(spent) })

@@ -122,7 +122,8 @@ pub fn training(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Event 
 
 /// Rényi accounting with the named list of orders, as the papers did it: an upper bound.
 pub fn renyi(orders: &str, events: &[Event], delta: f64) -> Result<Ours> {
-    let spent = Rdp::with_orders(orders.parse::<OrderList>()?).epsilon(events, Delta(delta))?;
+    let spent =
+        Rdp::default().with_orders(orders.parse::<OrderList>()?).epsilon(events, Delta(delta))?;
     Ok(Ours { value: spent.epsilon, at_least: None, by: "rdp".into() })
 }
 

@@ -35,11 +35,11 @@ fn releases() -> [(&'static str, Event); 5] {
 /// The accountants that answer, as one cell of the table.
 fn who(event: &Event, relation: Neighbouring) -> String {
     let asked: [Box<dyn Accountant>; 5] = [
-        Box::new(Pld::under(relation)),
-        Box::new(Rdp::under(relation)),
-        Box::new(Gdp::under(relation)),
-        Box::new(Zcdp::under(relation)),
-        Box::new(GdpClt::under(relation)),
+        Box::new(Pld::with_neighbouring(relation)),
+        Box::new(Rdp::with_neighbouring(relation)),
+        Box::new(Gdp::with_neighbouring(relation)),
+        Box::new(Zcdp::with_neighbouring(relation)),
+        Box::new(GdpClt::with_neighbouring(relation)),
     ];
     let answers: Vec<String> = asked
         .iter()

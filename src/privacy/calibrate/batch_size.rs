@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Question, Setting, out_of_reach};
-use super::{Length, above_floor, at_least_one, training};
+use super::search::{Outcome, Parameter, Search, infeasible};
+use super::{Length, at_least_one, check_reachable, training};
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use crate::{Error, ErrorKind, Result};
@@ -66,7 +66,7 @@ pub fn batch_size_for(
     accountant: &dyn Accountant,
 ) -> Result<CalibratedBatchSize> {
     let noise = noise_multiplier.check()?;
-    let target = above_floor("batch size", target, delta, accountant)?;
+    let target = check_reachable("batch size", target, delta, accountant)?;
     at_least_one("examples", examples)?;
     if examples > 1 << 53 {
         let why = "so many can't be counted exactly";
@@ -80,11 +80,11 @@ pub fn batch_size_for(
             match run.epsilon(run.examples, steps, accountant) {
                 Ok(epsilon) if epsilon <= target.0 => (run.examples, run.examples, steps),
                 Err(error) if error.kind() != ErrorKind::Accounting => return Err(error),
-                _ => run.fewest_steps(epochs, accountant)?,
+                _ => run.min_steps_for_target(epochs, accountant)?,
             }
         }
     };
-    let (batch_size, epsilon) = run.largest_batch(least, most, steps, accountant)?;
+    let (batch_size, epsilon) = run.max_batch_for_steps(least, most, steps, accountant)?;
     Ok(CalibratedBatchSize {
         batch_size: batch_size as u64,
         sampling_rate: run.rate(batch_size),
@@ -118,7 +118,11 @@ impl Run {
 
     /// The fewest steps that meet the target, with the smallest and the largest batch that take
     /// exactly so many.
-    fn fewest_steps(&self, epochs: f64, accountant: &dyn Accountant) -> Result<(f64, f64, u64)> {
+    fn min_steps_for_target(
+        &self,
+        epochs: f64,
+        accountant: &dyn Accountant,
+    ) -> Result<(f64, f64, u64)> {
         let steps_of = |batch| Length::Epochs(epochs).steps(self.rate(batch));
         let range = (steps_of(self.examples)? as f64, steps_of(1.0)? as f64);
         let cheapest = |steps| {
@@ -126,22 +130,22 @@ impl Run {
             // With tiny batches not every number of steps has a batch of its own.
             steps_of(batch).map(|steps| (batch, steps))
         };
-        let question = Question {
+        let search = Search {
             target: self.target.0,
-            setting: Setting {
+            parameter: Parameter {
                 range,
-                more_is_safer: true,
-                whole: true,
+                increasing_is_safer: true,
+                integer: true,
                 tolerance: 1e-6,
-                start: steps_of(256.0)?.clamp(range.0 as u64, range.1 as u64) as f64,
-                slope: 0.5,
+                initial: steps_of(256.0)?.clamp(range.0 as u64, range.1 as u64) as f64,
+                elasticity: 0.5,
             },
             epsilon: &|steps, accountant| {
                 let (batch, steps) = cheapest(steps)?;
                 self.epsilon(batch, steps, accountant)
             },
         };
-        match question.answer(accountant)? {
+        match search.solve(accountant)? {
             Outcome::Found { value, .. } => {
                 let (least, steps) = cheapest(value)?;
                 let most = if steps as f64 <= range.0 {
@@ -151,39 +155,39 @@ impl Run {
                 };
                 Ok((least, most.max(least), steps))
             }
-            Outcome::OutOfReach { epsilon } => Err(self.refused(epsilon, accountant)),
+            Outcome::Infeasible { epsilon } => Err(self.infeasible_batch(epsilon, accountant)),
         }
     }
 
     /// The largest batch for so many steps and its epsilon.
-    fn largest_batch(
+    fn max_batch_for_steps(
         &self,
         least: f64,
         most: f64,
         steps: u64,
         accountant: &dyn Accountant,
     ) -> Result<(f64, f64)> {
-        let question = Question {
+        let search = Search {
             target: self.target.0,
-            setting: Setting {
+            parameter: Parameter {
                 range: (least, most),
-                more_is_safer: false,
-                whole: true,
+                increasing_is_safer: false,
+                integer: true,
                 tolerance: 1e-6,
-                start: 256.0,
-                slope: 1.2,
+                initial: 256.0,
+                elasticity: 1.2,
             },
             epsilon: &|batch, accountant| self.epsilon(batch, steps, accountant),
         };
-        match question.answer(accountant)? {
+        match search.solve(accountant)? {
             Outcome::Found { value, epsilon } => Ok((value, epsilon)),
-            Outcome::OutOfReach { epsilon } => Err(self.refused(epsilon, accountant)),
+            Outcome::Infeasible { epsilon } => Err(self.infeasible_batch(epsilon, accountant)),
         }
     }
 
-    fn refused(&self, epsilon: f64, accountant: &dyn Accountant) -> Error {
+    fn infeasible_batch(&self, epsilon: f64, accountant: &dyn Accountant) -> Error {
         let why = format!("an expected batch of 1 already costs epsilon {}", Rounded(epsilon));
-        out_of_reach("batch size", self.target, accountant, why)
+        infeasible("batch size", self.target, accountant, why)
             .fix("use more noise, train for less long, or ask for a larger epsilon or delta")
     }
 }

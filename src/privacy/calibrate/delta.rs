@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Question, Setting, out_of_reach};
+use super::search::{Outcome, Parameter, Search, infeasible};
 use crate::Result;
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, Event};
@@ -55,29 +55,29 @@ pub fn delta_for(
     accountant: &dyn Accountant,
 ) -> Result<CalibratedDelta> {
     let target = target.check()?;
-    let question = Question {
+    let search = Search {
         target: target.0,
-        setting: Setting {
+        parameter: Parameter {
             range: RANGE,
-            more_is_safer: true,
-            whole: false,
+            increasing_is_safer: true,
+            integer: false,
             tolerance: 1e-4,
-            start: 1e-5,
-            slope: 0.05,
+            initial: 1e-5,
+            elasticity: 0.05,
         },
         epsilon: &|delta, accountant| {
             accountant.epsilon(events, Delta(delta)).map(|spent| spent.epsilon)
         },
     };
-    match question.answer(accountant)? {
+    match search.solve(accountant)? {
         Outcome::Found { value, epsilon } => Ok(CalibratedDelta {
             delta: Delta(value),
             epsilon,
             accountant: accountant.name().to_string(),
         }),
-        Outcome::OutOfReach { epsilon } => {
+        Outcome::Infeasible { epsilon } => {
             let why = format!("even at delta {} it is {}", RANGE.1, Rounded(epsilon));
-            Err(out_of_reach("delta", target, accountant, why)
+            Err(infeasible("delta", target, accountant, why)
                 .fix("ask for a larger epsilon, or release less"))
         }
     }

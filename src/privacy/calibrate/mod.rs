@@ -3,7 +3,7 @@
 //! | looked for | by | the answer is |
 //! |---|---|---|
 //! | noise multiplier | [`noise_multiplier_for`], [`noise_multiplier_for_schedule`] | the smallest |
-//! | the same beside other releases | [`noise_multiplier_beside`] | the smallest |
+//! | the same beside other releases | [`noise_multiplier_given_prior`] | the smallest |
 //! | steps | [`steps_for`] | the most |
 //! | batch size | [`batch_size_for`] | the largest |
 //! | delta | [`delta_for`] | the smallest |
@@ -24,17 +24,17 @@ use super::{
 use crate::{Error, Result};
 
 mod batch_size;
-mod beside;
 mod delta;
+mod given_prior;
 mod search;
 mod steps;
 #[cfg(test)]
 mod tests;
 
 pub use batch_size::{CalibratedBatchSize, batch_size_for};
-pub use beside::noise_multiplier_beside;
 pub use delta::{CalibratedDelta, delta_for};
-use search::{Outcome, Question, Setting, out_of_reach};
+pub use given_prior::noise_multiplier_given_prior;
+use search::{Outcome, Parameter, Search, infeasible};
 pub use steps::{CalibratedSteps, Length, steps_for};
 
 /// How far above the smallest a noise multiplier may be, relative to it.
@@ -96,7 +96,7 @@ pub fn noise_multiplier_for(
     let sampling_rate = sampling_rate.check()?;
     let events = |noise_multiplier| Ok(vec![training(sampling_rate, noise_multiplier, steps)]);
     at_least_one("steps", steps)?;
-    smallest_noise(target, delta, &events, accountant)
+    smallest_noise_multiplier(target, delta, &events, accountant)
 }
 
 /// The smallest multiplier to begin with so that `epochs` epochs of `schedule` stay within
@@ -119,7 +119,7 @@ pub fn noise_multiplier_for_schedule(
     // Refuses a bad rate or a schedule that runs out of numbers with the plainest multiplier.
     schedule.events(NoiseMultiplier(1.0), sampling_rate, epochs)?;
     let events = |noise_multiplier| schedule.events(noise_multiplier, sampling_rate, epochs);
-    smallest_noise(target, delta, &events, accountant)
+    smallest_noise_multiplier(target, delta, &events, accountant)
 }
 
 /// The epsilon of `steps` Poisson-sampled Gaussian steps at `delta`.
@@ -139,36 +139,36 @@ pub fn epsilon_for(
     accountant.epsilon(&[training(sampling_rate, noise_multiplier, steps)], delta)
 }
 
-fn smallest_noise(
+fn smallest_noise_multiplier(
     target: Epsilon,
     delta: Delta,
     events: &dyn Fn(NoiseMultiplier) -> Result<Vec<Event>>,
     accountant: &dyn Accountant,
 ) -> Result<Calibrated> {
-    let target = above_floor("noise multiplier", target, delta, accountant)?;
-    let question = Question {
+    let target = check_reachable("noise multiplier", target, delta, accountant)?;
+    let search = Search {
         target: target.0,
-        setting: Setting {
+        parameter: Parameter {
             range: RANGE,
-            more_is_safer: true,
-            whole: false,
+            increasing_is_safer: true,
+            integer: false,
             tolerance: TOLERANCE,
-            start: 1.0,
-            slope: 1.5,
+            initial: 1.0,
+            elasticity: 1.5,
         },
         epsilon: &|sigma, accountant| {
             accountant.epsilon(&events(NoiseMultiplier(sigma))?, delta).map(|spent| spent.epsilon)
         },
     };
-    match question.answer(accountant)? {
+    match search.solve(accountant)? {
         Outcome::Found { value, epsilon } => Ok(Calibrated {
             noise_multiplier: NoiseMultiplier(value),
             epsilon,
             accountant: accountant.name().to_string(),
         }),
-        Outcome::OutOfReach { epsilon } => {
+        Outcome::Infeasible { epsilon } => {
             let why = format!("a multiplier of {:e} still costs {}", RANGE.1, Rounded(epsilon));
-            Err(out_of_reach("noise multiplier", target, accountant, why)
+            Err(infeasible("noise multiplier", target, accountant, why)
                 .fix("ask for a larger epsilon or delta, or for fewer steps"))
         }
     }
@@ -183,7 +183,7 @@ fn training(sampling_rate: SamplingRate, noise_multiplier: NoiseMultiplier, step
 }
 
 /// The target if it is a number that this accountant can report at all.
-fn above_floor(
+fn check_reachable(
     what: &str,
     target: Epsilon,
     delta: Delta,
@@ -195,7 +195,7 @@ fn above_floor(
         return Ok(target);
     }
     let why = format!("at delta {delta} this accountant can't report less than {floor:.4}");
-    Err(out_of_reach(what, target, accountant, why)
+    Err(infeasible(what, target, accountant, why)
         .fix("ask for a larger epsilon or delta, or use a longer list of orders"))
 }
 

@@ -4,14 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Question, Setting, out_of_reach};
-use super::{above_floor, training};
+use super::search::{Outcome, Parameter, Search, infeasible};
+use super::{check_reachable, training};
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use crate::{Error, Result};
 
 /// More steps than any number counts exactly; beyond them nothing is looked for.
-const MOST: f64 = (1u64 << 53) as f64;
+const MAX_STEPS: f64 = (1u64 << 53) as f64;
 
 /// The length of a training run, said in one of two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ impl Length {
                     .fix("take for example 10"));
             }
         };
-        if steps > MOST {
+        if steps > MAX_STEPS {
             let why = format!("at sampling rate {sampling_rate} that is {steps:e} steps");
             return Err(Error::setting("epochs", epochs_of(self), why).fix("train for less long"));
         }
@@ -109,32 +109,32 @@ pub fn steps_for(
     accountant: &dyn Accountant,
 ) -> Result<CalibratedSteps> {
     let (rate, noise) = (sampling_rate.check()?, noise_multiplier.check()?);
-    let target = above_floor("number of steps", target, delta, accountant)?;
-    let question = Question {
+    let target = check_reachable("number of steps", target, delta, accountant)?;
+    let search = Search {
         target: target.0,
-        setting: Setting {
-            range: (1.0, MOST),
-            more_is_safer: false,
-            whole: true,
+        parameter: Parameter {
+            range: (1.0, MAX_STEPS),
+            increasing_is_safer: false,
+            integer: true,
             tolerance: 1e-6,
-            start: 1000.0,
-            slope: 0.6,
+            initial: 1000.0,
+            elasticity: 0.6,
         },
         epsilon: &|steps, accountant| {
             let event = training(rate, noise, steps as u64);
             accountant.epsilon(&[event], delta).map(|spent| spent.epsilon)
         },
     };
-    match question.answer(accountant)? {
+    match search.solve(accountant)? {
         Outcome::Found { value, epsilon } => Ok(CalibratedSteps {
             steps: value as u64,
             epochs: value * rate.0,
             epsilon,
             accountant: accountant.name().to_string(),
         }),
-        Outcome::OutOfReach { epsilon } => {
+        Outcome::Infeasible { epsilon } => {
             let why = format!("a single step already costs epsilon {}", Rounded(epsilon));
-            Err(out_of_reach("number of steps", target, accountant, why)
+            Err(infeasible("number of steps", target, accountant, why)
                 .fix("use more noise, a smaller batch, or ask for a larger epsilon or delta"))
         }
     }

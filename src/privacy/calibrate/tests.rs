@@ -77,9 +77,9 @@ fn noise_takes_at_most_twelve_questions() {
 
 #[test]
 fn the_other_questions_are_cheap_too() {
-    let ask = |what: &str, most: u32, question: &dyn Fn(&dyn Accountant)| {
+    let ask = |what: &str, most: u32, search: &dyn Fn(&dyn Accountant)| {
         let accountant = Counting::new(0.9, 0.0);
-        question(&accountant);
+        search(&accountant);
         let asked = accountant.asked.get();
         println!("{what}: {asked}");
         assert!(asked <= most, "{what}: {asked} questions");
@@ -163,7 +163,7 @@ fn an_accountant_of_steps_is_answered_too() {
 
 #[test]
 fn a_target_at_or_below_the_floor_of_a_short_list_is_a_typed_error() {
-    let short = Rdp::with_orders("opacus_default".parse().unwrap());
+    let short = Rdp::default().with_orders("opacus_default".parse().unwrap());
     let error = find(0.1, 1e-5, 0.01, 100, &short).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Accounting);
     assert!(error.to_string().contains("0.1029"), "{error}");
@@ -243,7 +243,7 @@ fn another_conversion_gives_another_answer() {
             self.0.epsilon(events, delta)
         }
     }
-    let rdp = || Rdp::default().conversion(Conversion::Classic);
+    let rdp = || Rdp::default().with_conversion(Conversion::Classic);
     let guessed = find(3.0, 1e-5, 0.01, 1000, &Classic(rdp())).unwrap();
     let direct = find(3.0, 1e-5, 0.01, 1000, &rdp()).unwrap();
     let ratio = guessed.noise_multiplier.0 / direct.noise_multiplier.0;
@@ -254,7 +254,7 @@ fn another_conversion_gives_another_answer() {
 
 fn beside(prior: &[Event], epsilon: f64, q: f64, steps: u64, by: &dyn Accountant) -> Result<f64> {
     let (target, rate) = (Epsilon(epsilon), SamplingRate(q));
-    let found = noise_multiplier_beside(prior, target, DELTA, rate, steps, by)?;
+    let found = noise_multiplier_given_prior(prior, target, DELTA, rate, steps, by)?;
     let sigma = found.noise_multiplier;
     let mut all = prior.to_vec();
     all.push(training(rate, sigma, steps));

@@ -33,7 +33,7 @@ impl Event {
             .fix("close a run with its own event and at most its own number of steps"))
         };
         let (Some((planned, kind)), Some((taken, spent_kind))) =
-            (self.count_and_numbers(), spent.count_and_numbers())
+            (self.count_and_parameters(), spent.count_and_parameters())
         else {
             return match (self, spent) {
                 (Event::Composed { events }, Event::Composed { events: taken })
@@ -56,7 +56,7 @@ impl Event {
         if kind.len() != spent_kind.len() || taken > planned {
             return refuse();
         }
-        if !kind.iter().zip(&spent_kind).all(|(a, b)| same(*a, *b)) {
+        if !kind.iter().zip(&spent_kind).all(|(a, b)| nearly_equal(*a, *b)) {
             return refuse();
         }
         Ok(self.with_count(taken))
@@ -64,7 +64,7 @@ impl Event {
 
     /// How often a plain release happens and all its other numbers, the kind first; `None` for
     /// events that hold others, or nothing countable.
-    fn count_and_numbers(&self) -> Option<(u64, Vec<f64>)> {
+    fn count_and_parameters(&self) -> Option<(u64, Vec<f64>)> {
         Some(match *self {
             Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
                 (steps, vec![1.0, sampling_rate, noise_multiplier])
@@ -109,7 +109,7 @@ impl Event {
 }
 
 /// Equal up to the last digits: reading a float back from JSON may move its last bit.
-fn same(a: f64, b: f64) -> bool {
+fn nearly_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs()
 }
 

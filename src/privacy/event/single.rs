@@ -52,7 +52,7 @@ impl Single {
     ///
     /// Removing an example from a shuffled epoch shifts all later batches, so an epoch has no
     /// such number under [`Neighbouring::AddOrRemoveOne`].
-    pub(crate) fn unsampled(&self, neighbouring: Neighbouring) -> Option<f64> {
+    pub(crate) fn unsampled_noise_multiplier(&self, neighbouring: Neighbouring) -> Option<f64> {
         match (*self, neighbouring) {
             (Single::Gaussian { noise_multiplier }, Neighbouring::AddOrRemoveOne)
             | (
@@ -95,12 +95,12 @@ impl Single {
     }
 
     /// The error of an accountant that can't account this release.
-    pub(crate) fn refused(&self, accountant: &str, why: impl Into<String>) -> Error {
-        self.all_refused(accountant, 1, why)
+    pub(crate) fn unsupported(&self, accountant: &str, why: impl Into<String>) -> Error {
+        self.unsupported_n(accountant, 1, why)
     }
 
     /// The same where it is known that the release happens `times` times.
-    pub(crate) fn all_refused(
+    pub(crate) fn unsupported_n(
         &self,
         accountant: &str,
         times: u64,
@@ -132,7 +132,7 @@ impl Single {
 /// Kind `Setting` for a number out of range; kind `Accounting` for a release without a guarantee,
 /// in the name of `accountant`.
 pub(crate) fn singles(accountant: &str, events: &[Event]) -> Result<Vec<(Single, u64)>> {
-    let mut found = Singles::default();
+    let mut found = SingleCounts::default();
     for event in events {
         event.check()?;
         found.add(accountant, event, 1)?;
@@ -141,12 +141,12 @@ pub(crate) fn singles(accountant: &str, events: &[Event]) -> Result<Vec<(Single,
 }
 
 #[derive(Default)]
-struct Singles {
+struct SingleCounts {
     list: Vec<(Single, u64)>,
     index: HashMap<(u8, [u64; 4]), usize>,
 }
 
-impl Singles {
+impl SingleCounts {
     fn add(&mut self, accountant: &str, event: &Event, times: u64) -> Result<()> {
         let (single, count) = match event {
             Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
@@ -257,12 +257,12 @@ mod tests {
     #[test]
     fn the_noise_counts_half_when_an_example_is_replaced() {
         let gaussian = Single::Gaussian { noise_multiplier: 2.0 };
-        assert_eq!(gaussian.unsampled(Neighbouring::AddOrRemoveOne), Some(2.0));
-        assert_eq!(gaussian.unsampled(Neighbouring::ReplaceOne), Some(1.0));
+        assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), Some(2.0));
+        assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
         let epoch = Single::ShuffledEpoch { noise_multiplier: 2.0 };
-        assert_eq!(epoch.unsampled(Neighbouring::AddOrRemoveOne), None);
-        assert_eq!(epoch.unsampled(Neighbouring::ZeroOutOne), Some(2.0));
-        assert_eq!(epoch.unsampled(Neighbouring::ReplaceOne), Some(1.0));
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), None);
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::ZeroOutOne), Some(2.0));
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
     }
 
     #[test]

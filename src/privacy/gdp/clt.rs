@@ -1,7 +1,7 @@
 //! The central limit approximation for sampled Gaussians: an estimate, never a guarantee.
 
-use super::normal::{central, upper_tail};
-use super::{curve, finite};
+use super::normal::{centred_cdf, upper_tail};
+use super::{curve, finite_or_error};
 use crate::privacy::event::{Single, singles};
 use crate::privacy::{Accountant, Delta, Event, Neighbouring, Spent};
 use crate::{Error, ErrorKind, Result};
@@ -29,7 +29,7 @@ pub struct GdpClt {
 
 impl GdpClt {
     /// For the given neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring }
     }
 
@@ -52,7 +52,7 @@ impl GdpClt {
             }
             squares += times as f64 * one;
         }
-        finite(squares.sqrt(), "gdp_clt", events)
+        finite_or_error(squares.sqrt(), "gdp_clt", events)
     }
 
     fn mu_squared(&self, single: &Single) -> Result<f64> {
@@ -66,14 +66,14 @@ impl GdpClt {
                 Neighbouring::ReplaceOne,
             ) => {
                 let rate = batch_size as f64 / examples as f64;
-                2.0 * rate.powi(2) * excess_without_replacement(2.0 / noise_multiplier)
+                2.0 * rate.powi(2) * mu_squared_without_replacement(2.0 / noise_multiplier)
             }
-            (single, neighbouring) => match single.unsampled(neighbouring) {
+            (single, neighbouring) => match single.unsampled_noise_multiplier(neighbouring) {
                 Some(sigma) => sigma.recip().powi(2),
                 None => {
                     let why = format!("under \"{neighbouring}\" no limit is known for it");
                     return Err(single
-                        .refused("gdp_clt", why)
+                        .unsupported("gdp_clt", why)
                         .fix("use the PLD or the RDP accountant"));
                 }
             },
@@ -82,12 +82,12 @@ impl GdpClt {
 }
 
 /// e^{m²} Phi(3m/2) + 3 Phi(-m/2) - 2, without cancellation for small m.
-fn excess_without_replacement(m: f64) -> f64 {
+fn mu_squared_without_replacement(m: f64) -> f64 {
     if m < 1e-5 {
         // m²/2 + m³/sqrt(2 pi) + …: the terms of order 0 and 1 cancel.
         return m * m * (0.5 + m / (2.0 * std::f64::consts::PI).sqrt());
     }
-    (m * m).exp_m1() * upper_tail(-1.5 * m) + central(1.5 * m) - 3.0 * central(0.5 * m)
+    (m * m).exp_m1() * upper_tail(-1.5 * m) + centred_cdf(1.5 * m) - 3.0 * centred_cdf(0.5 * m)
 }
 
 impl Accountant for GdpClt {
@@ -106,7 +106,7 @@ impl Accountant for GdpClt {
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         let delta = delta.check()?.0;
         let epsilon = curve::epsilon_of(self.mu(events)?, delta);
-        Ok(Spent::new(finite(epsilon, "gdp_clt", events)?, "gdp_clt"))
+        Ok(Spent::new(finite_or_error(epsilon, "gdp_clt", events)?, "gdp_clt"))
     }
 }
 
@@ -117,14 +117,16 @@ mod tests {
     #[test]
     fn small_and_large_noise_meet_without_a_step() {
         for m in [1e-9, 9.99e-6] {
-            assert!((excess_without_replacement(m) / (m * m / 2.0) - 1.0).abs() < 2.0 * m + 1e-12);
+            assert!(
+                (mu_squared_without_replacement(m) / (m * m / 2.0) - 1.0).abs() < 2.0 * m + 1e-12
+            );
         }
         let (below, above) =
-            (excess_without_replacement(9.999e-6), excess_without_replacement(1.0001e-5));
+            (mu_squared_without_replacement(9.999e-6), mu_squared_without_replacement(1.0001e-5));
         let expected = (1.0001f64 / 0.9999).powi(2);
         assert!((above / below / expected - 1.0).abs() < 1e-7);
         // Term by term at m = 1: e Phi(1.5) + 3 Phi(-.5) - 2.
         let expected = 1f64.exp() * 0.933_192_798_731_141_9 + 3.0 * 0.308_537_538_725_986_9 - 2.0;
-        assert!((excess_without_replacement(1.0) - expected).abs() < 1e-14);
+        assert!((mu_squared_without_replacement(1.0) - expected).abs() < 1e-14);
     }
 }

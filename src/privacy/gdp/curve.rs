@@ -20,10 +20,10 @@
 use super::normal::{density, mills_ratio, mills_slope, upper_tail};
 
 /// Relative error that the computed delta may have (measured: a few 1e-13).
-const SLACK: f64 = 1e-11;
+const DELTA_ERROR: f64 = 1e-11;
 
 /// The same for mu, which is computed from sums over up to 1e5 releases.
-const MU_SLACK: f64 = 1e-11;
+const MU_ERROR: f64 = 1e-11;
 
 /// The smallest delta for which `mu`-GDP implies (`epsilon`, delta)-differential privacy, rounded
 /// up by at most 1e-10 of itself.
@@ -42,7 +42,7 @@ pub fn delta_of(mu: f64, epsilon: f64) -> f64 {
     }
     // Rounding epsilon / mu moves a by half a unit in its last place, delta by about a times that.
     let t = (epsilon / mu) * (1.0 - f64::EPSILON);
-    (delta_at(mu, t) * (1.0 + SLACK)).clamp(f64::MIN_POSITIVE, 1.0)
+    (delta_at_ratio(mu, t) * (1.0 + DELTA_ERROR)).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
 /// The smallest epsilon for which `mu`-GDP implies (epsilon, `delta`)-differential privacy,
@@ -53,21 +53,21 @@ pub fn delta_of(mu: f64, epsilon: f64) -> f64 {
 /// # Guarantee
 /// As [`delta_of`].
 pub fn epsilon_of(mu: f64, delta: f64) -> f64 {
-    epsilon_between(mu, delta).1
+    epsilon_bounds(mu, delta).1
 }
 
 /// A bound from below and one from above on the true epsilon of a `mu` that is known to
-/// [`MU_SLACK`].
-pub(super) fn epsilon_between(mu: f64, delta: f64) -> (f64, f64) {
+/// [`MU_ERROR`].
+pub(super) fn epsilon_bounds(mu: f64, delta: f64) -> (f64, f64) {
     if !(mu >= 0.0 && mu.is_finite() && delta > 0.0 && delta < 1.0) {
         return (f64::INFINITY, f64::INFINITY);
     }
     if mu == 0.0 {
         return (0.0, 0.0);
     }
-    let (small, large) = (mu * (1.0 - MU_SLACK), mu * (1.0 + MU_SLACK));
-    let (lower, _) = bracket(small, delta * (1.0 + SLACK));
-    let (_, upper) = bracket(large, delta * (1.0 - SLACK));
+    let (small, large) = (mu * (1.0 - MU_ERROR), mu * (1.0 + MU_ERROR));
+    let (lower, _) = bisect(small, delta * (1.0 + DELTA_ERROR));
+    let (_, upper) = bisect(large, delta * (1.0 - DELTA_ERROR));
     (lower * small * (1.0 - f64::EPSILON), upper * large * (1.0 + f64::EPSILON))
 }
 
@@ -75,9 +75,9 @@ pub(super) fn epsilon_between(mu: f64, delta: f64) -> (f64, f64) {
 /// above (or t is 0), at the second at most `delta`.
 ///
 /// Solving for t keeps its digits also where epsilon is 1e9 and delta 1e-300.
-fn bracket(mu: f64, delta: f64) -> (f64, f64) {
+fn bisect(mu: f64, delta: f64) -> (f64, f64) {
     let (mut low, mut high) = (0.0, mu / 2.0 + 39.0);
-    if delta_at(mu, low) <= delta {
+    if delta_at_ratio(mu, low) <= delta {
         return (0.0, 0.0);
     }
     // At a = 39 delta is below all normal numbers. The width falls to the last bit in 60 halvings
@@ -87,17 +87,17 @@ fn bracket(mu: f64, delta: f64) -> (f64, f64) {
         if middle <= low || middle >= high {
             break;
         }
-        if delta_at(mu, middle) > delta { low = middle } else { high = middle }
+        if delta_at_ratio(mu, middle) > delta { low = middle } else { high = middle }
     }
     (low, high)
 }
 
 /// The exact delta at epsilon = mu t.
-fn delta_at(mu: f64, t: f64) -> f64 {
+fn delta_at_ratio(mu: f64, t: f64) -> f64 {
     let (a, b) = (t - mu / 2.0, t + mu / 2.0);
     let phi = density(a);
     if mu <= 0.5 {
-        phi * integral(a, mu)
+        phi * integrate_mills_slope(a, mu)
     } else if a < 2.0 {
         upper_tail(a) - phi * mills_ratio(b)
     } else {
@@ -107,7 +107,7 @@ fn delta_at(mu: f64, t: f64) -> f64 {
 
 /// The integral of 1 - x R(x) over [from, from + width], for a width of at most 1/2 and `from`
 /// above -1: ten Gauss-Legendre nodes leave nothing there.
-fn integral(from: f64, width: f64) -> f64 {
+fn integrate_mills_slope(from: f64, width: f64) -> f64 {
     const NODES: [(f64, f64); 5] = [
         (0.148_874_338_981_631_21, 0.295_524_224_714_752_87),
         (0.433_395_394_129_247_2, 0.269_266_719_309_996_35),

@@ -17,7 +17,7 @@ pub use curve::{delta_of, epsilon_of};
 /// The exact accountant of Gaussians without sampling.
 ///
 /// # Guarantee
-/// Neighbours in the sense given to [`Gdp::under`]. Accounts releases of the sum over everybody
+/// Neighbours in the sense given to [`Gdp::with_neighbouring`]. Accounts releases of the sum over everybody
 /// and, where the number of examples stays, shuffled epochs; the noise counts half if an example
 /// is replaced. The value is the best possible one, rounded up by less than a billionth; sampled
 /// releases are refused, because theirs is not known in closed form.
@@ -28,7 +28,7 @@ pub struct Gdp {
 
 impl Gdp {
     /// For the given neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring }
     }
 
@@ -39,19 +39,19 @@ impl Gdp {
     pub fn mu(&self, events: &[Event]) -> Result<f64> {
         let mut squares = 0.0;
         for (single, times) in singles("gdp", events)? {
-            let Some(sigma) = single.unsampled(self.neighbouring) else {
+            let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) else {
                 let why = format!(
                     "under \"{}\" it is not a Gaussian without sampling, the only release that is \
                      exactly a Gaussian in privacy",
                     self.neighbouring
                 );
                 return Err(single
-                    .all_refused("gdp", times, why)
+                    .unsupported_n("gdp", times, why)
                     .fix("use the PLD or the RDP accountant"));
             };
             squares += times as f64 / sigma / sigma;
         }
-        finite(squares.sqrt(), "gdp", events)
+        finite_or_error(squares.sqrt(), "gdp", events)
     }
 }
 
@@ -67,13 +67,13 @@ impl Accountant for Gdp {
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         let delta = delta.check()?.0;
         let mu = self.mu(events)?;
-        let (lower, upper) = curve::epsilon_between(mu, delta);
-        Ok(Spent::new(finite(upper, "gdp", events)?, "gdp").at_least(lower))
+        let (lower, upper) = curve::epsilon_bounds(mu, delta);
+        Ok(Spent::new(finite_or_error(upper, "gdp", events)?, "gdp").with_lower_bound(lower))
     }
 }
 
 /// The number itself, or the error that says that there is no privacy.
-fn finite(number: f64, accountant: &str, events: &[Event]) -> Result<f64> {
+fn finite_or_error(number: f64, accountant: &str, events: &[Event]) -> Result<f64> {
     if number.is_finite() {
         return Ok(number);
     }

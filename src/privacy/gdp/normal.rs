@@ -14,8 +14,12 @@ pub(crate) fn density(x: f64) -> f64 {
 }
 
 /// Phi(x) - 1/2, with all digits near 0.
-pub(crate) fn central(x: f64) -> f64 {
-    if x.abs() < SPLIT { density(x) * series(x) } else { (0.5 - upper_tail(x.abs())).copysign(x) }
+pub(crate) fn centred_cdf(x: f64) -> f64 {
+    if x.abs() < SPLIT {
+        density(x) * central_series(x)
+    } else {
+        (0.5 - upper_tail(x.abs())).copysign(x)
+    }
 }
 
 /// Phi(-x), with all digits however small.
@@ -23,7 +27,7 @@ pub(crate) fn upper_tail(x: f64) -> f64 {
     if x >= SPLIT {
         density(x) * mills_ratio(x)
     } else if x > -SPLIT {
-        0.5 - central(x)
+        0.5 - centred_cdf(x)
     } else {
         1.0 - upper_tail(-x)
     }
@@ -32,9 +36,9 @@ pub(crate) fn upper_tail(x: f64) -> f64 {
 /// R(x) = Phi(-x) / phi(x): positive, falling.
 pub(crate) fn mills_ratio(x: f64) -> f64 {
     if x >= SPLIT {
-        1.0 / (x + fraction(x))
+        1.0 / (x + mills_fraction(x))
     } else if x > -SPLIT {
-        (PI / 2.0).sqrt() * (0.5 * x * x).exp() - series(x)
+        (PI / 2.0).sqrt() * (0.5 * x * x).exp() - central_series(x)
     } else {
         upper_tail(x) / density(x)
     }
@@ -43,7 +47,7 @@ pub(crate) fn mills_ratio(x: f64) -> f64 {
 /// -R'(x) = 1 - x R(x): positive, falling.
 pub(crate) fn mills_slope(x: f64) -> f64 {
     if x >= SPLIT {
-        let rest = fraction(x);
+        let rest = mills_fraction(x);
         rest / (x + rest)
     } else {
         1.0 - x * mills_ratio(x)
@@ -51,7 +55,7 @@ pub(crate) fn mills_slope(x: f64) -> f64 {
 }
 
 /// (Phi(x) - 1/2) / phi(x) = x + x³/3 + x⁵/(3 5) + … (Abramowitz, Stegun 26.2.11).
-fn series(x: f64) -> f64 {
+fn central_series(x: f64) -> f64 {
     let (mut sum, mut term, mut k) = (x, x, 3.0);
     while term.abs() > 1e-18 * sum.abs() {
         term *= x * x / k;
@@ -61,9 +65,9 @@ fn series(x: f64) -> f64 {
     sum
 }
 
-/// The continued fraction 1 / (x + 2 / (x + 3 / (x + …))): R(x) = 1 / (x + fraction(x)) (Laplace;
+/// The continued fraction 1 / (x + 2 / (x + 3 / (x + …))): R(x) = 1 / (x + mills_fraction(x)) (Laplace;
 /// Abramowitz, Stegun 26.2.14), with as many terms as leave nothing behind.
-fn fraction(x: f64) -> f64 {
+fn mills_fraction(x: f64) -> f64 {
     let terms = (500.0 / (x * x)) as u32 + 6;
     (1..=terms).rev().fold(0.0, |rest, k| f64::from(k) / (x + rest))
 }
@@ -95,8 +99,8 @@ mod tests {
                 assert!((ours / theirs - 1.0).abs() < 1e-13, "x {x}: {ours:e} {theirs:e}");
             }
         }
-        assert!((central(1e-9) / (1e-9 * density(0.0)) - 1.0).abs() < 1e-15);
-        assert_eq!((central(0.0), upper_tail(-50.0), upper_tail(50.0)), (0.0, 1.0, 0.0));
+        assert!((centred_cdf(1e-9) / (1e-9 * density(0.0)) - 1.0).abs() < 1e-15);
+        assert_eq!((centred_cdf(0.0), upper_tail(-50.0), upper_tail(50.0)), (0.0, 1.0, 0.0));
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn epsilon_agrees_with_sixty_digits_and_is_never_below() {
         (0.45, 1e-15, 3.508_663_564_659_672),
         (0.55, 1e-15, 4.329_132_939_391_986),
     ] {
-        let (lower, upper) = curve::epsilon_between(mu, delta);
+        let (lower, upper) = curve::epsilon_bounds(mu, delta);
         assert_eq!(upper, epsilon_of(mu, delta));
         assert!(lower <= expected && expected <= upper, "{mu} {delta}: {lower} {expected} {upper}");
         assert!(upper - lower <= 1e-9 * expected, "mu {mu} delta {delta}: {lower} {upper}");
@@ -75,7 +75,7 @@ fn nothing_costs_nothing_and_nonsense_is_no_privacy() {
     assert_eq!(delta_of(f64::INFINITY, 3.0), 1.0);
     for mu in [1e-300, 1e-9, 1.0, 1e9, 1e150] {
         for delta in [1e-300, 1e-15, 0.5, 1.0 - 1e-16] {
-            let (lower, upper) = curve::epsilon_between(mu, delta);
+            let (lower, upper) = curve::epsilon_bounds(mu, delta);
             assert!(0.0 <= lower && lower <= upper && upper.is_finite(), "{mu} {delta}");
         }
     }
@@ -83,8 +83,9 @@ fn nothing_costs_nothing_and_nonsense_is_no_privacy() {
 
 #[test]
 fn gaussians_add_up_as_squares_and_a_replacement_counts_double() {
-    let spent =
-        |relation, events: &[Event]| Gdp::under(relation).epsilon(events, Delta(1e-5)).unwrap();
+    let spent = |relation, events: &[Event]| {
+        Gdp::with_neighbouring(relation).epsilon(events, Delta(1e-5)).unwrap()
+    };
     let one = spent(Neighbouring::AddOrRemoveOne, &[gaussian(1.0, 1)]);
     assert!((one.epsilon - 4.377_178_095_681_224_5).abs() < 1e-8, "{one}");
     let parts = [gaussian(2.0, 2), gaussian(5f64.sqrt() * 2.0, 10)];

@@ -26,12 +26,12 @@ pub(crate) struct Charge {
     pub(crate) closed: bool,
     pub(crate) epsilon_claimed: Option<f64>,
     /// The ledger that it was charged to first, if it was taken over from there.
-    pub(crate) former: Option<String>,
+    pub(crate) imported_from: Option<String>,
 }
 
 impl Account {
     /// The account of entries in the order in which they were made.
-    pub(super) fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self> {
+    pub(super) fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self> {
         let mut account = Self::default();
         entries.into_iter().try_for_each(|entry| account.add(entry))?;
         Ok(account)
@@ -54,7 +54,7 @@ impl Account {
 
     /// Whether an entry of another ledger of the same people is missing among `known`, the entries
     /// of this account. A budget is not where there is one already.
-    pub(super) fn lacks(&self, known: &[Entry], entry: &Entry) -> bool {
+    pub(super) fn is_missing(&self, known: &[Entry], entry: &Entry) -> bool {
         let settled = matches!(entry.entry, EntryKind::Budget(_)) && self.budget.is_some();
         !settled && !known.contains(entry)
     }
@@ -62,9 +62,9 @@ impl Account {
     /// Takes an entry that is about to be made, if the budget allows it.
     pub(super) fn admit(&mut self, entry: &Entry) -> Result<()> {
         match &entry.entry {
-            EntryKind::Planned { event, .. } => self.after(event).map(|_| ())?,
+            EntryKind::Planned { event, .. } => self.spending_after(event).map(|_| ())?,
             // A promise that is broken already is not given.
-            EntryKind::Budget(budget) => self.under(*budget).map(|_| ())?,
+            EntryKind::Budget(budget) => self.spending_under(*budget).map(|_| ())?,
             EntryKind::Spent { .. } => {}
         }
         self.add(entry)
@@ -90,7 +90,7 @@ impl Account {
                     event: event.clone(),
                     closed: false,
                     epsilon_claimed: entry.epsilon_claimed,
-                    former: entry.former.clone(),
+                    imported_from: entry.imported_from.clone(),
                 });
             }
             EntryKind::Spent { run, event } => {

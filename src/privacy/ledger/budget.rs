@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{account::Account, in_one_line};
+use super::{account::Account, first_line};
 use crate::privacy::digits::{Rounded, RoundedDown};
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
 use crate::{Error, ErrorKind, Result};
@@ -55,7 +55,7 @@ impl Budget {
 impl Spending {
     /// Budget less what is spent, at least 0. What fits is decided by adding up all events, not
     /// by subtraction: epsilons do not add up exactly.
-    pub fn left(&self) -> f64 {
+    pub fn remaining(&self) -> f64 {
         (self.budget.epsilon.0 - self.spent.epsilon).max(0.0)
     }
 
@@ -65,13 +65,13 @@ impl Spending {
     }
 
     /// `2.1 is spent by 3 runs, 0.9 is left`.
-    pub(crate) fn used(&self) -> String {
+    pub(crate) fn usage(&self) -> String {
         let s = if self.runs == 1 { "" } else { "s" };
         let spent = format!("{} is spent by {} run{s}", Rounded(self.spent.epsilon), self.runs);
         if self.is_overspent() {
             format!("{spent}, which is more: every plan is refused until the budget is raised")
         } else {
-            format!("{spent}, {} is left", RoundedDown(self.left()))
+            format!("{spent}, {} is left", RoundedDown(self.remaining()))
         }
     }
 }
@@ -86,35 +86,35 @@ impl Account {
     /// The epsilon of all runs that promise something.
     pub(crate) fn private_total(&self, delta: Delta) -> Result<Spent> {
         let mut events = self.events();
-        events.retain(|event| !promises_nothing(event));
+        events.retain(|event| !has_no_guarantee(event));
         Headline::new().epsilon(&events, delta)
     }
 
     /// How many runs promise nothing.
-    pub(crate) fn without_privacy(&self) -> usize {
-        self.runs().iter().filter(|run| promises_nothing(&run.event)).count()
+    pub(crate) fn non_private_runs(&self) -> usize {
+        self.runs().iter().filter(|run| has_no_guarantee(&run.event)).count()
     }
 
     /// What is spent of `budget`, or why it can't be kept.
-    pub(crate) fn under(&self, budget: Budget) -> Result<Spending> {
-        let spent = self.total(None, budget.delta).map_err(|e| self.beyond(budget, &e))?;
+    pub(crate) fn spending_under(&self, budget: Budget) -> Result<Spending> {
+        let spent = self.total(None, budget.delta).map_err(|e| self.budget_error(budget, &e))?;
         Ok(Spending { budget, spent, runs: self.runs().len() })
     }
 
     /// What would be spent of the budget after `plan`, or why the plan is refused; `None` without
     /// a budget.
-    pub(crate) fn after(&self, plan: &Event) -> Result<Option<Spending>> {
+    pub(crate) fn spending_after(&self, plan: &Event) -> Result<Option<Spending>> {
         let Some(budget) = self.budget() else { return Ok(None) };
         let spent = match self.total(Some(plan), budget.delta) {
             Ok(spent) => spent,
             Err(_) => {
                 // Nobody can add it up: is that the plan's fault or the sum's?
-                self.under(budget)?;
+                self.spending_under(budget)?;
                 let what = format!("this plan does not fit the budget {budget}");
                 let alone = Headline::new().epsilon(std::slice::from_ref(plan), budget.delta);
                 let why = match alone {
-                    Err(_) if promises_nothing(plan) => format!("no epsilon covers {plan}"),
-                    Err(error) => in_one_line(&error),
+                    Err(_) if has_no_guarantee(plan) => format!("no epsilon covers {plan}"),
+                    Err(error) => first_line(&error),
                     Ok(_) => "no accountant can add it to the runs before it".to_string(),
                 };
                 return Err(Error::new(ErrorKind::Ledger, what, why).fix(
@@ -127,19 +127,19 @@ impl Account {
         if !after.is_overspent() {
             return Ok(Some(after));
         }
-        let before = self.under(budget)?;
+        let before = self.spending_under(budget)?;
         let epsilon = Rounded(after.spent.epsilon);
         Err(Error::new(
             ErrorKind::Ledger,
             format!("this plan would bring the epsilon of its data set to {epsilon}"),
-            format!("the budget is {budget}; {}", before.used()),
+            format!("the budget is {budget}; {}", before.usage()),
         )
         .fix(ADVICE))
     }
 
-    fn beyond(&self, budget: Budget, error: &Error) -> Error {
-        let why = match self.without_privacy() {
-            0 => in_one_line(error),
+    fn budget_error(&self, budget: Budget, error: &Error) -> Error {
+        let why = match self.non_private_runs() {
+            0 => first_line(error),
             1 => "1 run without privacy is on record, and no budget covers what it may reveal"
                 .to_string(),
             n => format!(
@@ -157,11 +157,11 @@ const ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the b
                       (Ledger::set_budget, lab::budget in a notebook): the ledger keeps a trace of it";
 
 /// Whether an event releases anything without a guarantee.
-pub(crate) fn promises_nothing(event: &Event) -> bool {
+pub(crate) fn has_no_guarantee(event: &Event) -> bool {
     match event {
         Event::Unaccountable { .. } => true,
-        Event::Repeated { event, count } => *count > 0 && promises_nothing(event),
-        Event::Composed { events } => events.iter().any(promises_nothing),
+        Event::Repeated { event, count } => *count > 0 && has_no_guarantee(event),
+        Event::Composed { events } => events.iter().any(has_no_guarantee),
         _ => false,
     }
 }
@@ -174,6 +174,6 @@ impl fmt::Display for Budget {
 
 impl fmt::Display for Spending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "budget {}: {}", self.budget, self.used())
+        write!(f, "budget {}: {}", self.budget, self.usage())
     }
 }

@@ -37,7 +37,7 @@ fn a_plan_that_fits_goes_on_and_one_that_does_not_is_refused_in_numbers() {
         let limit = both * 1.001;
         let spending = ledger.set_budget(Epsilon(limit), DELTA).unwrap();
         assert_eq!((spending.spent.epsilon, spending.runs), (one, 1), "earlier runs count");
-        assert!((spending.left() - (limit - one)).abs() < 1e-12 && !spending.is_overspent());
+        assert!((spending.remaining() - (limit - one)).abs() < 1e-12 && !spending.is_overspent());
 
         let after = ledger.spending_after(&training(1000)).unwrap().unwrap();
         assert!((after.spent.epsilon - both).abs() < 1e-12);
@@ -89,7 +89,7 @@ fn the_newest_budget_holds_and_raising_it_leaves_a_trace() {
         ledger.begin("run", &training(1000)).unwrap();
 
         let low = ledger.set_budget(Epsilon(limit), DELTA).unwrap();
-        assert!(low.is_overspent() && low.left() == 0.0);
+        assert!(low.is_overspent() && low.remaining() == 0.0);
         assert!(low.to_string().contains("refused until the budget is raised"), "{low}");
         assert!(ledger.begin("a small one", &training(1)).is_err());
         ledger.close("run", &training(999)).unwrap();
@@ -137,7 +137,7 @@ fn a_budget_that_is_broken_already_is_not_set_and_private_runs_go_on_without() {
         assert_eq!(ledger.entries().unwrap().len(), 1);
         ledger.begin("private", &training(100)).unwrap();
         let account = ledger.account().unwrap();
-        assert_eq!(account.without_privacy(), 1);
+        assert_eq!(account.non_private_runs(), 1);
         assert_eq!(account.private_total(DELTA).unwrap().epsilon, epsilon(&[training(100)]));
     }
 }

@@ -33,7 +33,7 @@ impl Chain {
 
     /// Takes in a line of format 1, which has no link, with its line end. `false`, and nothing
     /// taken in, after a line of format 2: there it would go unnoticed if it were changed.
-    pub(super) fn older(&mut self, line: &str) -> bool {
+    pub(super) fn absorb_unlinked(&mut self, line: &str) -> bool {
         match self {
             Self::Unlinked(hash) => {
                 hash.update(line);
@@ -44,7 +44,7 @@ impl Chain {
     }
 
     /// Goes on to `line`, without its line end; `false` if it does not follow.
-    pub(super) fn follow(&mut self, line: &str) -> bool {
+    pub(super) fn advance(&mut self, line: &str) -> bool {
         let parts = line.strip_suffix(END).and_then(|line| line.rsplit_once(KEY));
         match parts {
             Some((body, link)) if link == self.link_of(body) => {
@@ -56,7 +56,7 @@ impl Chain {
     }
 
     /// A JSON object on one line, with the link that makes it the next line of this chain.
-    pub(super) fn seal(&self, object: &str) -> String {
+    pub(super) fn with_link(&self, object: &str) -> String {
         let body = object.strip_suffix('}').unwrap_or(object);
         format!("{body}{KEY}{}{END}", self.link_of(body))
     }
@@ -89,30 +89,30 @@ mod tests {
         let first = "edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb";
         assert_eq!(chain.last(), first);
         let second = "66ff382e0e523a4aa0eee9fdf4a32ae05229a2717fe0ff440e1aaf9bed8d8f86";
-        assert_eq!(chain.seal(r#"{"a":1}"#), format!(r#"{{"a":1,"chain":"{second}"}}"#));
+        assert_eq!(chain.with_link(r#"{"a":1}"#), format!(r#"{{"a":1,"chain":"{second}"}}"#));
     }
 
     #[test]
     fn a_line_follows_only_on_its_own_past() {
         let mut chain = Chain::new("abc");
-        let one = chain.seal(r#"{"n":1}"#);
-        assert!(chain.follow(&one));
-        let two = chain.seal(r#"{"n":2}"#);
-        assert!(!Chain::new("abc").follow(&two), "not without the first line");
-        assert!(!Chain::new("abd").follow(&one), "not in another ledger");
-        assert!(!chain.clone().follow(&two.replace("\"n\":2", "\"n\":3")));
-        assert!(!chain.clone().follow(&one), "not the first line again");
-        assert!(!chain.clone().follow(r#"{"n":2}"#), "not without a link");
-        assert!(!chain.older("{}\n"), "no line without a link after one with");
-        assert!(chain.follow(&two));
+        let one = chain.with_link(r#"{"n":1}"#);
+        assert!(chain.advance(&one));
+        let two = chain.with_link(r#"{"n":2}"#);
+        assert!(!Chain::new("abc").advance(&two), "not without the first line");
+        assert!(!Chain::new("abd").advance(&one), "not in another ledger");
+        assert!(!chain.clone().advance(&two.replace("\"n\":2", "\"n\":3")));
+        assert!(!chain.clone().advance(&one), "not the first line again");
+        assert!(!chain.clone().advance(r#"{"n":2}"#), "not without a link");
+        assert!(!chain.absorb_unlinked("{}\n"), "no line without a link after one with");
+        assert!(chain.advance(&two));
     }
 
     #[test]
     fn older_text_is_vouched_for_by_the_first_link() {
         let sealed = |older: &str| {
             let mut chain = Chain::new("abc");
-            assert!(chain.older(older));
-            chain.seal(r#"{"n":1}"#)
+            assert!(chain.absorb_unlinked(older));
+            chain.with_link(r#"{"n":1}"#)
         };
         assert_ne!(sealed("{\"steps\":10}\n"), sealed("{\"steps\":11}\n"));
         assert_eq!(sealed("{\"steps\":10}\n"), sealed("{\"steps\":10}\n"));

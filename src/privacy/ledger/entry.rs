@@ -49,8 +49,8 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon_claimed: Option<f64>,
     /// The name of the ledger that it was made in, if it was taken over from there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub former: Option<String>,
+    #[serde(rename = "former", default, skip_serializing_if = "Option::is_none")]
+    pub imported_from: Option<String>,
 }
 
 impl Entry {
@@ -82,14 +82,14 @@ impl Entry {
     }
 
     /// The same entry, taken over into the ledger of this name.
-    pub(super) fn taken_over(self, data_hash: &str) -> Self {
-        let former = Some(self.former.unwrap_or(self.data_hash));
-        Self { data_hash: data_hash.to_string(), former, ..self }
+    pub(super) fn imported_into(self, data_hash: &str) -> Self {
+        let imported_from = Some(self.imported_from.unwrap_or(self.data_hash));
+        Self { data_hash: data_hash.to_string(), imported_from, ..self }
     }
 
     fn now(data_hash: &str, entry: EntryKind) -> Self {
         let (data_hash, at, note) = (data_hash.to_string(), now(), String::new());
-        Self { entry, data_hash, at, note, epsilon_claimed: None, former: None }
+        Self { entry, data_hash, at, note, epsilon_claimed: None, imported_from: None }
     }
 
     /// Refuses numbers out of range, and an entry of another data set's ledger.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::account::Account;
 use super::entry::now;
-use super::{Budget, Ledger, in_one_line};
+use super::{Budget, Ledger, first_line};
 use crate::privacy::{Delta, Event, Neighbouring};
 use crate::{Error, ErrorKind, Result};
 
@@ -60,7 +60,7 @@ struct Run {
 
 impl DataSet {
     /// The account of one data set as others may see it.
-    pub(crate) fn of(account: &Account) -> Self {
+    pub(crate) fn from_account(account: &Account) -> Self {
         let delta = account.budget().map_or(DELTA, |budget| budget.delta);
         let total = account.total(None, delta);
         let private = account.private_total(delta);
@@ -73,15 +73,15 @@ impl DataSet {
             epsilon_claimed: charge.epsilon_claimed,
         });
         Self {
-            name: name_in(account.runs().iter().map(|charge| charge.note.as_str())),
+            name: data_set_names(account.runs().iter().map(|charge| charge.note.as_str())),
             runs: runs.collect(),
             events: account.events(),
             epsilon: total.as_ref().ok().map(|spent| spent.epsilon),
             delta,
             accountant: total.as_ref().ok().map(|spent| spent.accountant.clone()),
             neighbouring: Neighbouring::AddOrRemoveOne,
-            why: total.err().map(|error| in_one_line(&error)),
-            runs_without_privacy: account.without_privacy(),
+            why: total.err().map(|error| first_line(&error)),
+            runs_without_privacy: account.non_private_runs(),
             epsilon_of_private_runs: private.ok().map(|spent| spent.epsilon),
             budget: account.budget(),
         }
@@ -102,12 +102,12 @@ impl Ledger {
     /// As [`Ledger::entries`]. A total that nobody can compute is not an error: `epsilon` is
     /// `null` then, and `why` says why.
     pub fn export_json(&self) -> Result<String> {
-        text(&[&DataSet::of(&self.account()?)])
+        to_json(&[&DataSet::from_account(&self.account()?)])
     }
 }
 
 /// The document with these data sets.
-pub(crate) fn text(data_sets: &[&DataSet]) -> Result<String> {
+pub(crate) fn to_json(data_sets: &[&DataSet]) -> Result<String> {
     let document: Value = json!({"format": FORMAT, "exported_at": now(), "data_sets": data_sets});
     serde_json::to_string_pretty(&document).map_err(|e| {
         Error::new(ErrorKind::Ledger, "a ledger that can't be written as JSON", e.to_string())
@@ -124,7 +124,7 @@ pub(crate) fn write(path: &Path, document: &str) -> Result<()> {
 }
 
 /// The names of the data in notes such as `DP-SGD on MNIST, study mode`.
-fn name_in<'a>(notes: impl Iterator<Item = &'a str>) -> Option<String> {
+fn data_set_names<'a>(notes: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     for note in notes {
         let Some((_, name)) = note.split_once(" on ") else { continue };

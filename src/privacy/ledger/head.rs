@@ -40,14 +40,14 @@ impl Head {
     pub(super) fn write(&self, ledger: &Path) -> io::Result<()> {
         let (path, draft) = (path_beside(ledger), ledger.with_extension("head-draft"));
         let mut file = File::create(&draft)?;
-        file.write_all(format!("{}\n", self.text()).as_bytes())?;
+        file.write_all(format!("{}\n", self.to_json()).as_bytes())?;
         file.sync_all()?;
         fs::rename(&draft, &path)?;
         sync_folder_of(&path)
     }
 
     /// The head as it stands in its file.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn to_json(&self) -> String {
         format!(r#"{{"entries":{},"chain":"{}"}}"#, self.entries, self.chain)
     }
 }

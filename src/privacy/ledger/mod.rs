@@ -33,7 +33,7 @@ mod file;
 mod head;
 
 pub(crate) use account::{Account, Charge};
-pub(crate) use budget::promises_nothing;
+pub(crate) use budget::has_no_guarantee;
 pub use budget::{Budget, Spending};
 pub use entry::{Entry, EntryKind};
 use file::LedgerFile;
@@ -85,7 +85,7 @@ impl Ledger {
     /// Kind `Io` if the file can't be made or read, kind `Ledger` if it can't be trusted or is
     /// gone while its head is there.
     pub fn open(path: &Path) -> Result<Self> {
-        let data_hash = Self::named_by(path);
+        let data_hash = Self::data_hash_of(path);
         Ok(Self { store: Store::File(LedgerFile::open(path, &data_hash)?), data_hash })
     }
 
@@ -94,15 +94,15 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::open`]; kind `Io` also if there is no such file.
-    pub(crate) fn existing(path: &Path) -> Result<Self> {
-        let data_hash = Self::named_by(path);
+    pub(crate) fn open_existing(path: &Path) -> Result<Self> {
+        let data_hash = Self::data_hash_of(path);
         let file = LedgerFile::at(path, &data_hash);
         file.read()?;
         Ok(Self { store: Store::File(file), data_hash })
     }
 
     /// The content hash that a ledger's file is named after.
-    fn named_by(path: &Path) -> String {
+    fn data_hash_of(path: &Path) -> String {
         path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
@@ -155,7 +155,7 @@ impl Ledger {
         if !known {
             self.record(&Entry::budget(&self.data_hash, budget))?;
         }
-        self.account()?.under(budget)
+        self.account()?.spending_under(budget)
     }
 
     /// The budget that holds, if one was ever set.
@@ -172,7 +172,7 @@ impl Ledger {
     /// As [`Ledger::entries`].
     pub fn spending(&self) -> Result<Option<Spending>> {
         let account = self.account()?;
-        account.budget().map(|budget| account.under(budget)).transpose()
+        account.budget().map(|budget| account.spending_under(budget)).transpose()
     }
 
     /// What would be spent of the budget if `plan` were begun now; `None` without a budget.
@@ -183,7 +183,7 @@ impl Ledger {
     /// as [`Ledger::entries`].
     pub fn spending_after(&self, plan: &Event) -> Result<Option<Spending>> {
         plan.check()?;
-        self.account()?.after(plan)
+        self.account()?.spending_after(plan)
     }
 
     /// Appends an entry; returns when it is on the disk.
@@ -200,7 +200,7 @@ impl Ledger {
             Store::File(file) => file.append(entry, |account| account.admit(entry)),
             Store::Memory(entries) => {
                 let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-                Account::of(entries.iter())?.admit(entry)?;
+                Account::from_entries(entries.iter())?.admit(entry)?;
                 entries.push(entry.clone());
                 Ok(())
             }
@@ -213,7 +213,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::record`], but that no budget refuses what was charged before.
-    pub fn take_over(&self, former: &Ledger) -> Result<usize> {
+    pub fn import(&self, former: &Ledger) -> Result<usize> {
         let entries = former.entries()?;
         // Of several budgets the last one holds.
         let is_budget = |entry: &Entry| matches!(entry.entry, EntryKind::Budget(_));
@@ -221,15 +221,15 @@ impl Ledger {
         let holds = |(i, entry): &(usize, Entry)| !is_budget(entry) || Some(*i) == budget;
         let entries = entries.into_iter().enumerate().filter(holds);
         let entries: Vec<Entry> =
-            entries.map(|(_, entry)| entry.taken_over(&self.data_hash)).collect();
+            entries.map(|(_, entry)| entry.imported_into(&self.data_hash)).collect();
         match &self.store {
-            Store::File(file) => file.take_over(entries),
+            Store::File(file) => file.import(entries),
             Store::Memory(known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut account = Account::of(known.iter())?;
+                let mut account = Account::from_entries(known.iter())?;
                 let before = known.len();
                 for entry in entries {
-                    if account.lacks(&known, &entry) {
+                    if account.is_missing(&known, &entry) {
                         account.add(&entry)?;
                         known.push(entry);
                     }
@@ -276,7 +276,7 @@ impl Ledger {
         match &self.store {
             Store::File(file) => Ok(file.read()?.account),
             Store::Memory(entries) => {
-                Account::of(entries.lock().unwrap_or_else(PoisonError::into_inner).iter())
+                Account::from_entries(entries.lock().unwrap_or_else(PoisonError::into_inner).iter())
             }
         }
     }
@@ -302,7 +302,7 @@ impl fmt::Debug for Ledger {
 }
 
 /// What an error says, without its advice: it goes into another one, which has its own.
-fn in_one_line(error: &Error) -> String {
+fn first_line(error: &Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_string()
 }
 

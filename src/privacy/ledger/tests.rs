@@ -202,10 +202,10 @@ fn an_event_that_could_not_be_read_back_is_never_written() {
 fn looking_makes_neither_files_nor_folders() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger/abc123.jsonl");
-    assert_eq!(Ledger::existing(&path).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(Ledger::open_existing(&path).unwrap_err().kind(), ErrorKind::Io);
     assert!(!path.parent().unwrap().exists());
     Ledger::open(&path).unwrap().begin("run", &training(5)).unwrap();
-    let ledger = Ledger::existing(&path).unwrap();
+    let ledger = Ledger::open_existing(&path).unwrap();
     assert_eq!(ledger.events().unwrap(), [training(5)]);
     // What was only looked at can be charged all the same.
     ledger.begin("next", &training(6)).unwrap();
@@ -222,7 +222,7 @@ fn a_pipe_in_place_of_a_ledger_is_refused_and_not_waited_for() {
     let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
     // SAFETY: a path that ends in a zero byte.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    for refused in [Ledger::open(&path), Ledger::existing(&path)] {
+    for refused in [Ledger::open(&path), Ledger::open_existing(&path)] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Ledger);
         assert!(error.to_string().contains("not a regular file"), "{error}");

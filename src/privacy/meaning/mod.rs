@@ -3,16 +3,16 @@
 //! Pure numbers, derived from what the accountants prove. Nothing here is an attack that was
 //! carried out: all are bounds that no attack can beat.
 
+mod percent;
 mod trade_off;
-mod words;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
+pub(crate) use percent::percent_rounded_up;
 pub use trade_off::TradeOff;
-pub(crate) use words::percent_up;
 
 use super::digits::Rounded;
 use super::statement::accountant_in_words;
@@ -20,7 +20,7 @@ use super::{Accountant, Delta, Event, Headline, Neighbouring};
 use crate::Result;
 
 /// The share of false alarms that the sentences speak of: 1 %.
-pub(crate) const FALSE_ALARMS: f64 = 0.01;
+pub(crate) const REPORTED_FPR: f64 = 0.01;
 
 /// An epsilon for a reader without statistics.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub struct Meaning {
 /// let training =
 ///     Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
 /// let meaning = privacy::meaning(&[training], Delta(1e-5))?;
-/// assert!(meaning.right_at_most() < 0.7);
+/// assert!(meaning.max_attack_accuracy() < 0.7);
 /// println!("{meaning}");
 /// # Ok::<(), epsilab::Error>(())
 /// ```
@@ -50,7 +50,7 @@ pub struct Meaning {
 /// # Guarantee
 /// As [`Meaning`], for [`Neighbouring::AddOrRemoveOne`].
 pub fn meaning(events: &[Event], delta: Delta) -> Result<Meaning> {
-    Meaning::under(Neighbouring::AddOrRemoveOne, events, delta)
+    Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, events, delta)
 }
 
 /// # Guarantee
@@ -62,10 +62,15 @@ impl Meaning {
     ///
     /// # Errors
     /// As [`meaning`].
-    pub fn under(neighbouring: Neighbouring, events: &[Event], delta: Delta) -> Result<Self> {
-        let spent = Headline::under(neighbouring).epsilon(events, delta)?;
+    pub fn with_neighbouring(
+        neighbouring: Neighbouring,
+        events: &[Event],
+        delta: Delta,
+    ) -> Result<Self> {
+        let spent = Headline::with_neighbouring(neighbouring).epsilon(events, delta)?;
         // The reported pair is proved as well: the smaller bound counts everywhere.
-        let trade_off = TradeOff::of_events(events, neighbouring)?.and_pair(spent.epsilon, delta.0);
+        let trade_off =
+            TradeOff::from_events(events, neighbouring)?.with_pair(spent.epsilon, delta.0);
         Ok(Self {
             epsilon: spent.epsilon,
             delta,
@@ -97,16 +102,16 @@ impl Meaning {
 
     /// The most often anybody can be right who must tell "with the example" from "without it",
     /// when both are equally likely: 0.5 is a coin.
-    pub fn right_at_most(&self) -> f64 {
+    pub fn max_attack_accuracy(&self) -> f64 {
         (1.0 + self.trade_off.advantage()) / 2.0
     }
 }
 
 impl fmt::Display for Meaning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (alarms, catches) = (FALSE_ALARMS, self.trade_off.catches(FALSE_ALARMS));
+        let (fpr, tpr) = (REPORTED_FPR, self.trade_off.max_tpr(REPORTED_FPR));
         // With equal odds before: catches against false alarms, one to one.
-        let sure = catches / (catches + alarms);
+        let sure = tpr / (tpr + fpr);
         let (task, member) = match self.neighbouring {
             Neighbouring::AddOrRemoveOne => {
                 ("whether that example was in the data or not", "of the examples that were in")
@@ -134,23 +139,23 @@ impl fmt::Display for Meaning {
             "Take an attacker who knows the whole data set except one example, sees everything \
              that is released, and must say {task}. Where both are equally likely they are right at \
              most {} of the time; a coin is right 50 % of the time.",
-            percent_up(self.right_at_most()),
+            percent_rounded_up(self.max_attack_accuracy()),
         )?;
         writeln!(
             f,
             "If they accept {} false alarms, they catch at most {} {member}; without the release \
              they would catch {}.",
-            percent_up(alarms),
-            percent_up(catches),
-            percent_up(alarms),
+            percent_rounded_up(fpr),
+            percent_rounded_up(tpr),
+            percent_rounded_up(fpr),
         )?;
         write!(
             f,
             "If they believed it with 50 % before, a verdict that cautious makes them at most {} \
              sure.",
-            percent_up(sure),
+            percent_rounded_up(sure),
         )?;
-        if percent_up(self.right_at_most()) == "100 %" {
+        if percent_rounded_up(self.max_attack_accuracy()) == "100 %" {
             write!(f, "\nThese bounds rule nothing out: so large an epsilon protects nobody.")?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::words::percent_up;
+use super::percent::percent_rounded_up;
 use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring, Pld, Profile};
 use crate::{Error, Result};
 
@@ -39,7 +39,7 @@ impl TradeOff {
     ///
     /// Between the points of a profile nothing is lost: there each line above is a straight line
     /// over e^epsilon or e^-epsilon and therefore largest at a point.
-    pub fn of(profile: &Profile) -> Self {
+    pub fn from_profile(profile: &Profile) -> Self {
         Self { pairs: profile.points().into() }
     }
 
@@ -48,12 +48,12 @@ impl TradeOff {
     /// # Errors
     /// Kind `Setting` for an epsilon that is not a finite number from 0 on or a delta outside
     /// [0, 1].
-    pub fn of_pair(epsilon: f64, delta: f64) -> Result<Self> {
+    pub fn from_epsilon_delta(epsilon: f64, delta: f64) -> Result<Self> {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
             return Err(Error::setting("epsilon", epsilon, "epsilon is a finite number from 0 on")
                 .fix("take for example 1.0"));
         }
-        Ok(Self { pairs: [(epsilon, share("delta", delta)?)].into() })
+        Ok(Self { pairs: [(epsilon, check_probability("delta", delta)?)].into() })
     }
 
     /// The trade-off of a list of releases: from the privacy loss distribution, or, where that
@@ -61,11 +61,11 @@ impl TradeOff {
     ///
     /// # Errors
     /// As [`Accountant::epsilon`]: nothing is bounded if nobody can account the releases.
-    pub fn of_events(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
-        if let Ok(profile) = Pld::under(neighbouring).profile(events) {
-            return Ok(Self::of(&profile));
+    pub fn from_events(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
+        if let Ok(profile) = Pld::with_neighbouring(neighbouring).profile(events) {
+            return Ok(Self::from_profile(&profile));
         }
-        let headline = Headline::under(neighbouring);
+        let headline = Headline::with_neighbouring(neighbouring);
         // The first failure tells why; a single delta out of reach leaves the others.
         let asked = DELTAS.map(|d| headline.epsilon(events, Delta(d)).map(|s| (s.epsilon, d)));
         let pairs: Vec<_> = asked.iter().flatten().copied().collect();
@@ -76,7 +76,7 @@ impl TradeOff {
     }
 
     /// The same with one more pair that is proved for the same releases.
-    pub(super) fn and_pair(&self, epsilon: f64, delta: f64) -> Self {
+    pub(super) fn with_pair(&self, epsilon: f64, delta: f64) -> Self {
         let more = self.pairs.iter().copied().chain([(epsilon, delta)]);
         Self { pairs: more.collect() }
     }
@@ -85,8 +85,8 @@ impl TradeOff {
     ///
     /// # Errors
     /// Kind `Setting` for a share outside [0, 1].
-    pub fn false_negative_rate(&self, false_alarms: f64) -> Result<f64> {
-        self.catches_at(false_alarms).map(|catches| 1.0 - catches)
+    pub fn false_negative_rate(&self, false_positive_rate: f64) -> Result<f64> {
+        self.true_positive_rate(false_positive_rate).map(|tpr| 1.0 - tpr)
     }
 
     /// The largest share of members that an attacker catches who accepts this share of false
@@ -94,8 +94,8 @@ impl TradeOff {
     ///
     /// # Errors
     /// Kind `Setting` for a share outside [0, 1].
-    pub fn catches_at(&self, false_alarms: f64) -> Result<f64> {
-        Ok(self.catches(share("false_alarms", false_alarms)?))
+    pub fn true_positive_rate(&self, false_positive_rate: f64) -> Result<f64> {
+        Ok(self.max_tpr(check_probability("false_positive_rate", false_positive_rate)?))
     }
 
     /// The advantage of the best attacker: the most by which catches can exceed false alarms. He
@@ -118,34 +118,37 @@ impl TradeOff {
     ///
     /// # Errors
     /// Kind `Setting` for a number outside [0, 1].
-    pub fn posterior(&self, prior: f64, false_alarms: f64) -> Result<f64> {
-        let (prior, alarms) = (share("prior", prior)?, share("false_alarms", false_alarms)?);
+    pub fn posterior(&self, prior: f64, false_positive_rate: f64) -> Result<f64> {
+        let (prior, fpr) = (
+            check_probability("prior", prior)?,
+            check_probability("false_positive_rate", false_positive_rate)?,
+        );
         if prior == 0.0 {
             return Ok(0.0);
         }
-        let alarms_per_catch = match alarms > 0.0 {
-            true => alarms / self.catches(alarms),
-            false => self.least_alarms_per_catch(),
+        let fpr_per_tpr = match fpr > 0.0 {
+            true => fpr / self.max_tpr(fpr),
+            false => self.min_fpr_per_tpr(),
         };
-        Ok(prior / (prior + (1.0 - prior) * alarms_per_catch))
+        Ok(prior / (prior + (1.0 - prior) * fpr_per_tpr))
     }
 
     /// False alarms for each catch, in the limit of no false alarm: e^-epsilon of the smallest
     /// epsilon with delta 0; 0 if delta is never 0.
-    fn least_alarms_per_catch(&self) -> f64 {
+    fn min_fpr_per_tpr(&self) -> f64 {
         let pure = self.pairs.iter().filter(|(_, delta)| *delta == 0.0).map(|(epsilon, _)| epsilon);
         (-pure.copied().fold(f64::INFINITY, f64::min)).exp()
     }
 
     /// 1 - f, written so that small shares keep all their digits.
-    pub(crate) fn catches(&self, alarms: f64) -> f64 {
+    pub(crate) fn max_tpr(&self, fpr: f64) -> f64 {
         let one = |&(epsilon, delta): &(f64, f64)| {
             // Beyond e^709 the first line says nothing, unless nobody raises a false alarm.
-            let steep = if alarms > 0.0 { alarms * epsilon.exp() } else { 0.0 } + delta;
-            let flat = -(-epsilon).exp_m1() + (-epsilon).exp() * (delta + alarms);
+            let steep = if fpr > 0.0 { fpr * epsilon.exp() } else { 0.0 } + delta;
+            let flat = -(-epsilon).exp_m1() + (-epsilon).exp() * (delta + fpr);
             steep.min(flat)
         };
-        self.pairs.iter().map(one).fold(1.0, f64::min).max(alarms)
+        self.pairs.iter().map(one).fold(1.0, f64::min).max(fpr)
     }
 }
 
@@ -153,16 +156,16 @@ impl TradeOff {
 impl fmt::Display for TradeOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an attacker who accepts this share of false alarms catches at most")?;
-        for alarms in [0.0001, 0.001, 0.01, 0.1, 0.5] {
-            let catches = percent_up(self.catches(alarms));
-            write!(f, "\n  {:>7}  {catches:>7}", percent_up(alarms))?;
+        for fpr in [0.0001, 0.001, 0.01, 0.1, 0.5] {
+            let tpr = percent_rounded_up(self.max_tpr(fpr));
+            write!(f, "\n  {:>7}  {tpr:>7}", percent_rounded_up(fpr))?;
         }
-        write!(f, "\nadvantage over guessing: at most {}", percent_up(self.advantage()))
+        write!(f, "\nadvantage over guessing: at most {}", percent_rounded_up(self.advantage()))
     }
 }
 
 /// A probability, checked.
-fn share(name: &str, value: f64) -> Result<f64> {
+fn check_probability(name: &str, value: f64) -> Result<f64> {
     match (0.0..=1.0).contains(&value) {
         true => Ok(value),
         false => Err(Error::setting(name, value, "a share or probability lies between 0 and 1")

@@ -1,29 +1,29 @@
 //! Chernoff's bound on a composition: rougher than its distribution, and far quicker.
 
-use super::losses::Losses;
+use super::loss_distribution::LossDistribution;
 
 /// For rounding, and for the moments' own arithmetic.
 const MARGIN: f64 = 1e-3;
 
 /// What some tilts prove about the sum of many losses.
-pub(super) struct Chernoff {
+pub(super) struct ChernoffBound {
     /// (theta, ln of a factor): delta at epsilon is at most factor e^(-theta epsilon), and what
     /// is infinite.
     lines: Vec<(f64, f64)>,
     infinity: f64,
 }
 
-impl Chernoff {
-    /// For losses that happen so many times each. Losses from above give a bound from above.
-    pub fn of(losses: &[(f64, Losses)]) -> Self {
+impl ChernoffBound {
+    /// For losses that happen so many times each. LossDistribution from above give a bound from above.
+    pub fn new(losses: &[(f64, LossDistribution)]) -> Self {
         let line = |theta: f64| {
             let ln_moment: f64 =
-                losses.iter().map(|(times, losses)| times * losses.ln_moment(theta)).sum();
+                losses.iter().map(|(count, losses)| count * losses.ln_moment(theta)).sum();
             // 1 - e^-x <= c e^(theta x), with c the largest value of (1 - e^-x) e^(-theta x).
             let ln_c = theta * theta.ln() - (theta + 1.0) * theta.ln_1p();
             (theta, ln_moment + ln_c + MARGIN)
         };
-        let infinity: f64 = losses.iter().map(|(times, losses)| times * losses.infinity).sum();
+        let infinity: f64 = losses.iter().map(|(count, losses)| count * losses.infinity).sum();
         let lines = (-30..60).map(|i| line(1.4f64.powi(i))).filter(|line| line.1.is_finite());
         Self { lines: lines.collect(), infinity: infinity * (1.0 + MARGIN) }
     }
@@ -51,15 +51,15 @@ mod tests {
 
     #[test]
     fn the_bound_is_above_every_sum_it_is_about() {
-        // Losses of 1 and -1, four times: Binomial.
-        let one = Losses {
+        // LossDistribution of 1 and -1, four times: Binomial.
+        let one = LossDistribution {
             step: 1.0,
             offset: 0.0,
             first: -1,
             mass: vec![0.25, 0.0, 0.75 - 1e-9],
             infinity: 1e-9,
         };
-        let bound = Chernoff::of(&[(4.0, one)]);
+        let bound = ChernoffBound::new(&[(4.0, one)]);
         let exact = |epsilon: f64| -> f64 {
             let sums = [(4.0, 0.3164), (2.0, 0.4218), (0.0, 0.2109)];
             sums.iter().map(|(l, p)| p * (-(epsilon - l).exp_m1()).max(0.0)).sum()

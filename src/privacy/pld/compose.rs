@@ -6,7 +6,7 @@
 //! becomes the middle, and delta = 1e-15 is as precise as delta = 0.1. Masses outside of the
 //! window wrap round; a Chernoff bound says how much that can be.
 
-use super::losses::Losses;
+use super::loss_distribution::LossDistribution;
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::sync::Arc;
@@ -61,15 +61,15 @@ impl Composition {
     }
 
     /// Adds `times` independent losses.
-    pub fn add(&mut self, losses: &Losses, times: f64) {
+    pub fn add(&mut self, losses: &LossDistribution, count: f64) {
         let Window { step, theta, len, theta_up, theta_down, .. } = self.window;
         let ln_moment = losses.ln_moment(theta);
         for (total, tilt) in self.ln_moments.iter_mut().zip([theta, theta_up, theta_down]) {
-            *total += times * losses.ln_moment(tilt);
+            *total += count * losses.ln_moment(tilt);
         }
-        self.infinity += times * losses.infinity;
-        self.offset += times * losses.offset;
-        self.releases += times;
+        self.infinity += count * losses.infinity;
+        self.offset += count * losses.offset;
+        self.releases += count;
 
         let mut tilted = self.forward.make_input_vec();
         let start = losses.first.rem_euclid(len as i64) as usize;
@@ -91,21 +91,21 @@ impl Composition {
 
         let rounding = f64::EPSILON * 4.0 * (len as f64).log2();
         // Frequencies that vanish below all rounding need no arithmetic: most of them.
-        let gone = (-200.0 / times).exp();
+        let negligible = (-200.0 / count).exp();
         for ((total, error), value) in self.spectrum.iter_mut().zip(&mut self.error).zip(single) {
             let size = value.norm_sqr();
-            if size <= gone || size.is_nan() || *total == Complex::ZERO {
+            if size <= negligible || size.is_nan() || *total == Complex::ZERO {
                 *total = Complex::ZERO;
                 continue;
             }
             let size = size.sqrt();
-            *total *= Complex::from_polar((times * size.ln()).exp(), times * value.arg());
-            *error += times * rounding / size.max(rounding);
+            *total *= Complex::from_polar((count * size.ln()).exp(), count * value.arg());
+            *error += count * rounding / size.max(rounding);
         }
     }
 
     /// Adds everything that the other composition holds, seen through the same window.
-    pub fn join(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         for (total, value) in self.spectrum.iter_mut().zip(&other.spectrum) {
             *total *= value;
         }
@@ -121,7 +121,7 @@ impl Composition {
     }
 
     /// The sum's distribution, with the errors that have to be reckoned with.
-    pub fn finish(mut self) -> Composed {
+    pub fn finish(mut self) -> TiltedSum {
         let Window { step, theta, low, len, theta_up, theta_down } = self.window;
         let first = ((low - self.offset) / step).floor();
         let low = self.offset + first * step;
@@ -145,7 +145,7 @@ impl Composition {
         let end = low + len as f64 * step;
         let beyond = (up - at - (theta_up - theta) * end).exp()
             + (down - at + (theta - theta_down) * low).exp();
-        Composed {
+        TiltedSum {
             step,
             theta,
             low,
@@ -161,7 +161,7 @@ impl Composition {
 
 /// The distribution of a sum of losses, tilted: its mass at `loss` is
 /// e^(ln_scale - theta loss) times the stored one.
-pub(super) struct Composed {
+pub(super) struct TiltedSum {
     step: f64,
     theta: f64,
     /// The loss of the first mass.
@@ -179,12 +179,12 @@ pub(super) struct Composed {
 
 /// Whether errors are counted against us or for us.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Side {
+pub(super) enum Bound {
     Upper,
     Lower,
 }
 
-impl Composed {
+impl TiltedSum {
     /// Number of grid points.
     pub fn points(&self) -> usize {
         self.mass.len()
@@ -192,22 +192,24 @@ impl Composed {
 
     /// delta at every grid point of the window, from its end downwards: (loss, delta, slope),
     /// where delta is `delta - slope (e^(eps - loss) - 1)` from the loss up to the next.
-    pub fn deltas(&self, side: Side) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
-        let fade = (-self.theta * self.step).exp();
-        let fade_more = (-(self.theta + 1.0) * self.step).exp();
-        let error = self.all_errors();
-        let (mut whole, mut worth) = (0.0, 0.0);
+    pub fn deltas(&self, bound: Bound) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
+        let decay = (-self.theta * self.step).exp();
+        let decay_discounted = (-(self.theta + 1.0) * self.step).exp();
+        let error = self.total_error();
+        let (mut total_mass, mut discounted) = (0.0, 0.0);
         (0..self.mass.len()).rev().map(move |i| {
             // Sums over the losses above: of the masses, and of the masses times e^-(loss - this).
             let loss = self.low + i as f64 * self.step;
-            whole = whole * fade + self.mass[i];
-            worth = worth * fade_more + self.mass[i];
+            total_mass = total_mass * decay + self.mass[i];
+            discounted = discounted * decay_discounted + self.mass[i];
             let scale = (self.ln_scale - self.theta * loss).exp();
-            let delta = match side {
-                Side::Upper => (scale * (whole - worth + error)) * self.slack + self.infinity,
-                Side::Lower => scale * (whole - worth - error) / self.slack,
+            let delta = match bound {
+                Bound::Upper => {
+                    (scale * (total_mass - discounted + error)) * self.slack + self.infinity
+                }
+                Bound::Lower => scale * (total_mass - discounted - error) / self.slack,
             };
-            (loss, delta, scale * (worth - self.mass[i]))
+            (loss, delta, scale * (discounted - self.mass[i]))
         })
     }
 
@@ -216,7 +218,7 @@ impl Composed {
         let mut deltas = vec![1.0; epsilons.len()];
         let mut next = epsilons.len();
         let mut end = f64::INFINITY;
-        for (loss, here, slope) in self.deltas(Side::Upper) {
+        for (loss, here, slope) in self.deltas(Bound::Upper) {
             while let Some(i) = next.checked_sub(1).filter(|&i| epsilons[i] >= loss) {
                 if epsilons[i] <= end {
                     deltas[i] = (here - slope * (epsilons[i] - loss).exp_m1()).clamp(0.0, 1.0);
@@ -230,46 +232,46 @@ impl Composed {
 
     /// What may add to delta at `epsilon`, as shares of `delta`: all that lies outside of the
     /// window, and the rounding errors of the transform.
-    pub fn doubts(&self, epsilon: f64, delta: f64) -> (f64, f64) {
+    pub fn error_fractions(&self, epsilon: f64, delta: f64) -> (f64, f64) {
         let scale = (self.ln_scale - self.theta * epsilon).exp() / delta;
-        (self.outside * scale, (self.all_errors() - self.outside) * scale)
+        (self.outside * scale, (self.total_error() - self.outside) * scale)
     }
 
     /// All stored masses may be wrong by `error`: together, weighted as in a delta; and all that
     /// lies outside of the window may have come to the worst place.
-    fn all_errors(&self) -> f64 {
-        let fade = (-self.theta * self.step).exp();
-        self.error * (self.mass.len() as f64).min(1.0 / (1.0 - fade).max(1e-300)) + self.outside
+    fn total_error(&self) -> f64 {
+        let decay = (-self.theta * self.step).exp();
+        self.error * (self.mass.len() as f64).min(1.0 / (1.0 - decay).max(1e-300)) + self.outside
     }
 
     /// The smallest epsilon >= 0 at which delta is at most `delta`, as far as the window tells.
-    pub fn epsilon(&self, delta: f64, side: Side) -> Found {
+    pub fn epsilon(&self, delta: f64, bound: Bound) -> Crossing {
         let mut above: Option<f64> = None;
-        for (loss, here, slope) in self.deltas(side) {
+        for (loss, here, slope) in self.deltas(bound) {
             if here > delta || here.is_nan() {
                 // here - slope (e^(eps - loss) - 1) = delta
                 let epsilon = loss + ((here - delta) / slope).ln_1p();
                 return match above {
-                    None => Found::Above,
-                    Some(end) if epsilon <= end => Found::At(epsilon.max(0.0)),
-                    Some(end) => Found::At(end.max(0.0)),
+                    None => Crossing::AboveWindow,
+                    Some(end) if epsilon <= end => Crossing::At(epsilon.max(0.0)),
+                    Some(end) => Crossing::At(end.max(0.0)),
                 };
             }
             if loss <= 0.0 {
-                return Found::At(0.0);
+                return Crossing::At(0.0);
             }
             above = Some(loss);
         }
-        Found::Below
+        Crossing::BelowWindow
     }
 }
 
 /// Where an epsilon lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Found {
+pub(super) enum Crossing {
     At(f64),
     /// Below the window.
-    Below,
+    BelowWindow,
     /// Above the window, or what is in the window is not precise enough to tell.
-    Above,
+    AboveWindow,
 }

@@ -16,29 +16,29 @@
 
 use super::{Accountant, Delta, Event, Neighbouring, Profile, Spent, gdp};
 use crate::{Error, ErrorKind, Result};
-use enclose::Enclosure;
-use parts::{Part, cases};
+use bounds::CompositionBounds;
+use components::{Component, cases};
 
+mod bounds;
 mod cells;
 mod chernoff;
+mod coarse;
+mod components;
 mod compose;
-mod enclose;
-mod losses;
-mod pair;
-mod parts;
-mod sketch;
+mod dominating_pair;
+mod loss_distribution;
 #[cfg(test)]
 mod tests;
 mod threshold;
 
 /// Bounds further apart than this share of epsilon are computed anew on a finer grid.
-const TOLERANCE: f64 = 2e-3;
+const RELATIVE_TOLERANCE: f64 = 2e-3;
 
 /// So many sorts of release are computed once, on one grid.
-const MANY: usize = 32;
+const MANY_COMPONENTS: usize = 32;
 
 /// Nobody cares for the digits of an epsilon this small.
-const NEGLIGIBLE: f64 = 1e-6;
+const ABSOLUTE_TOLERANCE: f64 = 1e-6;
 
 /// The accountant of privacy loss distributions.
 ///
@@ -47,7 +47,7 @@ const NEGLIGIBLE: f64 = 1e-6;
 /// and Gaussians under every neighbouring relation, in any mixture.
 ///
 /// # Guarantee
-/// For the neighbours of [`under`](Pld::under) (add or remove one if not said). `epsilon` is from
+/// For the neighbours of [`under`](Pld::with_neighbouring) (add or remove one if not said). `epsilon` is from
 /// above: losses are discretised by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar,
 /// Manurangsi 2022), which never lowers delta; what is cut off counts as infinite loss; what may
 /// wrap round in the Fourier transform is bounded (Chernoff) and added, rounding errors of the
@@ -66,7 +66,7 @@ impl Pld {
     }
 
     /// The same for another neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring }
     }
 
@@ -77,9 +77,9 @@ impl Pld {
     pub fn curve(&self, events: &[Event], deltas: &[Delta]) -> Result<Vec<Spent>> {
         let curves: Vec<_> = cases(events, self.neighbouring)?
             .iter()
-            .map(|parts| curve(parts, deltas, events))
+            .map(|components| curve(components, deltas, events))
             .collect::<Result<_>>()?;
-        Ok((0..deltas.len()).map(|i| worst(curves.iter().map(|curve| curve[i]))).collect())
+        Ok((0..deltas.len()).map(|i| worst_case(curves.iter().map(|curve| curve[i]))).collect())
     }
 
     /// delta for every epsilon: the whole trade-off between the two.
@@ -90,12 +90,12 @@ impl Pld {
         const POINTS: usize = 400;
         let cases = cases(events, self.neighbouring)?;
         if cases.iter().all(Vec::is_empty) {
-            return Ok(Profile::through(vec![(0.0, 0.0)]));
+            return Ok(Profile::from_points(vec![(0.0, 0.0)]));
         }
-        let windows: Vec<_> = cases.iter().map(|parts| windows(parts)).collect();
+        let windows: Vec<_> = cases.iter().map(|components| windows(components)).collect();
         let largest = |windows: &Windows| windows.iter().find_map(|(delta, w)| w.epsilon(*delta));
         let Some(ends) = windows.iter().map(largest).collect::<Option<Vec<_>>>() else {
-            return Err(out_of_reach(events));
+            return Err(grid_too_large(events));
         };
         let end = ends.iter().fold(0.0, |end: f64, found| end.max(found.1));
         // Even in epsilon, with the knots of the windows so that no bend is missed.
@@ -114,7 +114,7 @@ impl Pld {
             }
             deltas.iter_mut().zip(least).for_each(|(delta, least)| *delta = delta.max(least));
         }
-        Ok(Profile::through(epsilons.into_iter().zip(deltas).collect()))
+        Ok(Profile::from_points(epsilons.into_iter().zip(deltas).collect()))
     }
 }
 
@@ -131,39 +131,40 @@ impl Accountant for Pld {
         let delta = delta.check()?.0;
         let found: Vec<_> = cases(events, self.neighbouring)?
             .iter()
-            .map(|parts| bounds(parts, delta, events))
+            .map(|components| bounds(components, delta, events))
             .collect::<Result<_>>()?;
-        Ok(worst(found.into_iter()))
+        Ok(worst_case(found.into_iter()))
     }
 }
 
 /// What one case reveals at each delta, from below and from above.
-fn curve(parts: &[Part], deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f64)>> {
+fn curve(components: &[Component], deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f64)>> {
     // With rounded multipliers the bounds do not come closer on a finer grid.
-    let enough = |lower, upper| is_close(lower, upper) || parts.len() > MANY;
-    let mut seen: Windows = Vec::new();
+    let is_tight = |lower, upper| is_close(lower, upper) || components.len() > MANY_COMPONENTS;
+    let mut computed: Windows = Vec::new();
     let mut curve = Vec::with_capacity(deltas.len());
     for delta in deltas {
         let delta = delta.check()?.0;
-        if parts.is_empty() {
+        if components.is_empty() {
             curve.push((0.0, 0.0));
             continue;
         }
         // A window is good for deltas within two powers of ten, and says so itself.
-        let near = seen.iter().find_map(|(at, window)| {
-            let (lower, upper) = seen_through(window, parts, delta)?;
-            let close = (delta / at).log10().abs() <= 2.0 && enough(lower, upper);
+        let near = computed.iter().find_map(|(at, window)| {
+            let (lower, upper) = epsilon_in(window, components, delta)?;
+            let close = (delta / at).log10().abs() <= 2.0 && is_tight(lower, upper);
             close.then_some((lower, upper))
         });
         curve.push(match near {
             Some(found) => found,
             None => {
-                let window = Enclosure::near(delta, parts, 1.0);
-                let found = window.as_ref().and_then(|window| seen_through(window, parts, delta));
-                seen.extend(window.map(|window| (delta, window)));
-                match found.filter(|&(lower, upper)| enough(lower, upper)) {
+                let window = CompositionBounds::near_delta(delta, components, 1.0);
+                let found =
+                    window.as_ref().and_then(|window| epsilon_in(window, components, delta));
+                computed.extend(window.map(|window| (delta, window)));
+                match found.filter(|&(lower, upper)| is_tight(lower, upper)) {
                     Some(found) => found,
-                    None => bounds(parts, delta, events)?,
+                    None => bounds(components, delta, events)?,
                 }
             }
         });
@@ -172,63 +173,69 @@ fn curve(parts: &[Part], deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64,
 }
 
 /// Windows, each with the delta that it is near.
-type Windows = Vec<(f64, Enclosure)>;
+type Windows = Vec<(f64, CompositionBounds)>;
 
 /// Windows over all deltas that anybody asks for.
-fn windows(parts: &[Part]) -> Windows {
+fn windows(components: &[Component]) -> Windows {
     [1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.9]
         .into_iter()
-        .filter_map(|delta| Some((delta, Enclosure::near(delta, parts, 1.0)?)))
+        .filter_map(|delta| Some((delta, CompositionBounds::near_delta(delta, components, 1.0)?)))
         .collect()
 }
 
 /// What the worst case reveals, from the bounds of all.
-fn worst(cases: impl Iterator<Item = (f64, f64)>) -> Spent {
+fn worst_case(cases: impl Iterator<Item = (f64, f64)>) -> Spent {
     let (lower, upper) = cases.fold((0.0, 0.0), |(lower, upper): (f64, f64), case| {
         (lower.max(case.0), upper.max(case.1))
     });
-    Spent::new(upper, "pld").at_least(lower)
+    Spent::new(upper, "pld").with_lower_bound(lower)
 }
 
 fn is_close(lower: f64, upper: f64) -> bool {
-    upper - lower <= (TOLERANCE * upper).max(NEGLIGIBLE)
+    upper - lower <= (RELATIVE_TOLERANCE * upper).max(ABSOLUTE_TOLERANCE)
 }
 
 /// (from below, from above) of epsilon, as far as the window tells.
-fn seen_through(window: &Enclosure, parts: &[Part], delta: f64) -> Option<(f64, f64)> {
+fn epsilon_in(
+    window: &CompositionBounds,
+    components: &[Component],
+    delta: f64,
+) -> Option<(f64, f64)> {
     let (lower, upper) = window.epsilon(delta)?;
-    Some((lower.max(threshold::epsilon(parts, delta, upper)).min(upper), upper))
+    Some((lower.max(threshold::epsilon(components, delta, upper)).min(upper), upper))
 }
 
 /// (from below, from above) of epsilon, on finer grids until they are close or no closer.
-fn bounds(parts: &[Part], delta: f64, events: &[Event]) -> Result<(f64, f64)> {
-    if parts.is_empty() {
+fn bounds(components: &[Component], delta: f64, events: &[Event]) -> Result<(f64, f64)> {
+    if components.is_empty() {
         return Ok((0.0, 0.0));
     }
     // The losses of a Gaussian are Gaussian themselves: no grid is needed.
-    if let [part] = parts
-        && let [(_, Some(pair))] = &part.mixture[..]
+    if let [component] = components
+        && let [(_, Some(pair))] = &component.mixture[..]
         && pair.q >= 1.0
     {
         let exact = gdp::epsilon_of(1.0 / pair.sigma, delta);
         return Ok((exact * (1.0 - 1e-8), exact));
     }
     let mut best: Option<(f64, f64)> = None;
-    for finer in [1.0, 3.0, 10.0] {
-        let Some(enclosure) = Enclosure::near(delta, parts, finer) else { continue };
-        if let Some((lower, upper)) = seen_through(&enclosure, parts, delta) {
+    for refinement in [1.0, 3.0, 10.0] {
+        let Some(enclosure) = CompositionBounds::near_delta(delta, components, refinement) else {
+            continue;
+        };
+        if let Some((lower, upper)) = epsilon_in(&enclosure, components, delta) {
             // Both are valid on every grid.
             best = Some(best.map_or((lower, upper), |(l, u)| (l.max(lower), u.min(upper))));
         }
         let close = best.is_some_and(|(lower, upper)| is_close(lower, upper));
-        if close || !enclosure.can_be_finer || parts.len() > MANY {
+        if close || !enclosure.can_be_refined || components.len() > MANY_COMPONENTS {
             break;
         }
     }
-    best.ok_or_else(|| out_of_reach(events))
+    best.ok_or_else(|| grid_too_large(events))
 }
 
-fn out_of_reach(events: &[Event]) -> Error {
+fn grid_too_large(events: &[Event]) -> Error {
     Error::new(
         ErrorKind::Accounting,
         format!("pld can't account {}", Event::Composed { events: events.to_vec() }),

@@ -2,9 +2,9 @@ use super::*;
 use crate::privacy::Rdp;
 use crate::privacy::rdp::sampled_gaussian::renyi_divergence;
 
-mod brute;
-mod cut;
+mod convolution;
 mod rare;
+mod truncated;
 
 fn step(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Event {
     Event::PoissonGaussian { sampling_rate, noise_multiplier, steps }
@@ -16,7 +16,8 @@ fn spent_by(events: &[Event], delta: f64) -> Spent {
 
 /// delta of a Gaussian mechanism (Balle, Wang 2018, Theorem 8).
 fn gaussian_delta(mu: f64, epsilon: f64) -> f64 {
-    pair::phi(mu / 2.0 - epsilon / mu) - epsilon.exp() * pair::phi(-mu / 2.0 - epsilon / mu)
+    dominating_pair::phi(mu / 2.0 - epsilon / mu)
+        - epsilon.exp() * dominating_pair::phi(-mu / 2.0 - epsilon / mu)
 }
 
 #[test]
@@ -32,12 +33,12 @@ fn a_gaussian_is_enclosed() {
 
 /// delta of one sampled step, by the same formula at the loss where P = e^epsilon Q.
 fn sampled_delta(q: f64, sigma: f64, epsilon: f64, remove: bool) -> f64 {
-    let pair = pair::Pair { kind: pair::Kind::OneSided, q, sigma };
+    let pair = dominating_pair::DominatingPair { kind: dominating_pair::Kind::OneSided, q, sigma };
     if remove {
-        let (p, q) = pair.above(pair.at_loss(epsilon));
+        let (p, q) = pair.above(pair.inverse_loss(epsilon));
         p - epsilon.exp() * q
     } else {
-        let t = pair.at_loss(-epsilon);
+        let t = pair.inverse_loss(-epsilon);
         if t == f64::NEG_INFINITY {
             return 0.0;
         }
@@ -67,15 +68,18 @@ fn one_sampled_step_is_enclosed() {
         (0.9, 0.7, 0.01),
     ] {
         let found = spent_by(&[step(q, sigma, 1)], delta);
-        let worst = |epsilon| {
+        let worst_delta = |epsilon| {
             f64::max(
                 sampled_delta(q, sigma, epsilon, true),
                 sampled_delta(q, sigma, epsilon, false),
             )
         };
-        assert!(worst(found.epsilon) <= delta * (1.0 + 1e-9), "q {q} sigma {sigma}: {found:?}");
+        assert!(
+            worst_delta(found.epsilon) <= delta * (1.0 + 1e-9),
+            "q {q} sigma {sigma}: {found:?}"
+        );
         let lower = found.lower.unwrap();
-        assert!(worst(lower) >= delta * (1.0 - 1e-9), "q {q} sigma {sigma}: {found:?}");
+        assert!(worst_delta(lower) >= delta * (1.0 - 1e-9), "q {q} sigma {sigma}: {found:?}");
         assert!(found.epsilon - lower < 3e-3 * found.epsilon, "q {q} sigma {sigma}: {found:?}");
     }
 }
@@ -102,12 +106,14 @@ fn tiny_deltas_are_as_precise_as_large_ones() {
 #[test]
 fn the_moments_of_the_losses_are_the_renyi_divergences_from_either_side() {
     let (q, sigma, grid) = (0.05, 0.8, 1e-3);
-    let pair = pair::Pair { kind: pair::Kind::OneSided, q, sigma };
-    let cells = cells::Cells::of(&pair, grid, 0.0, 1e-80);
-    let (upper, dual) = losses::upper(&cells);
+    let pair = dominating_pair::DominatingPair { kind: dominating_pair::Kind::OneSided, q, sigma };
+    let cells = cells::LossCells::new(&pair, grid, 0.0, 1e-80);
+    let (upper, dual) = loss_distribution::upper_bound(&cells);
     let offset = cells::balanced_offset(&pair, grid, 1e-80);
-    let lower = losses::lower(&cells::Cells::of(&pair, grid, offset, 1e-80));
-    let total = |losses: &losses::Losses| losses.mass.iter().sum::<f64>() + losses.infinity;
+    let lower = loss_distribution::lower_bound(&cells::LossCells::new(&pair, grid, offset, 1e-80));
+    let total = |losses: &loss_distribution::LossDistribution| {
+        losses.mass.iter().sum::<f64>() + losses.infinity
+    };
     assert!((total(&upper) - 1.0).abs() < 1e-11 && (total(&dual) - 1.0).abs() < 1e-11);
     for theta in [0.5, 1.0, 4.0, 10.0] {
         let exact = theta * renyi_divergence(q, sigma, theta + 1.0);
@@ -125,9 +131,13 @@ fn the_moments_of_the_losses_are_the_renyi_divergences_from_either_side() {
 #[test]
 fn rounding_losses_down_is_told_from_a_bound() {
     // The wrong discretisation, every cell at its lower end, has too small a moment.
-    let pair = pair::Pair { kind: pair::Kind::OneSided, q: 0.05, sigma: 0.8 };
-    let cells = cells::Cells::of(&pair, 0.05, 0.0, 1e-80);
-    let (upper, _) = losses::upper(&cells);
+    let pair = dominating_pair::DominatingPair {
+        kind: dominating_pair::Kind::OneSided,
+        q: 0.05,
+        sigma: 0.8,
+    };
+    let cells = cells::LossCells::new(&pair, 0.05, 0.0, 1e-80);
+    let (upper, _) = loss_distribution::upper_bound(&cells);
     let mut down = upper.clone();
     down.mass = cells.p.clone();
     let exact = 4.0 * renyi_divergence(0.05, 0.8, 5.0);
@@ -196,7 +206,7 @@ fn a_cut_batch_costs_more_than_a_whole_one() {
             noise_multiplier: 1.0,
             steps: 1000,
         };
-        Pld::under(relation).epsilon(&[event], Delta(1e-5)).unwrap().epsilon
+        Pld::with_neighbouring(relation).epsilon(&[event], Delta(1e-5)).unwrap().epsilon
     };
     let whole = spent_by(&[step(256.0 / 60_000.0, 1.0, 1000)], 1e-5).epsilon;
     let all = Neighbouring::AddOrRemoveOne;

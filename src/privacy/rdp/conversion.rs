@@ -15,7 +15,7 @@ pub enum Conversion {
 
 impl Conversion {
     /// What the conversion adds to the Rényi divergence at `order`.
-    pub(crate) fn added(self, order: f64, delta: f64) -> f64 {
+    pub(crate) fn epsilon_offset(self, order: f64, delta: f64) -> f64 {
         match self {
             Conversion::Improved => {
                 (-1.0 / order).ln_1p() - (delta.ln() + order.ln()) / (order - 1.0)

@@ -17,13 +17,13 @@
 //! Sigma here is noise over the distance that replacing one example moves the sum: half an event's
 //! noise multiplier, because one contribution goes and another comes.
 
-use super::sampled_gaussian::{Grid, LnSum, ln_exp_m1, softplus};
+use super::sampled_gaussian::{LogSumExp, QuadratureGrid, ln_exp_m1, softplus};
 
 /// B(l) is tabulated up to here; beyond, the other bound serves.
-const LARGEST_MOMENT: usize = 256;
+const MAX_MOMENT: usize = 256;
 
 /// Beyond this order the divergence without sampling is the bound: sums take too long.
-const LARGEST_SUMMED_ORDER: f64 = 65_536.0;
+const MAX_SUMMED_ORDER: f64 = 65_536.0;
 
 /// One step on a fixed number of examples, drawn without replacement.
 #[derive(Clone, Debug)]
@@ -52,13 +52,14 @@ impl FixedSizeStep {
     pub(crate) fn renyi_divergence(&self, order: f64) -> f64 {
         // Sampling never hurts (joint quasi-convexity of the divergence).
         let unsampled = order / self.sigma / self.sigma / 2.0;
-        if order > LARGEST_SUMMED_ORDER {
+        if order > MAX_SUMMED_ORDER {
             return unsampled;
         }
-        let (below, above) = (order.floor(), order.ceil());
-        let share = order - below;
-        let log_moment = if share > 0.0 {
-            let line = [(1.0 - share) * self.log_moment(below), share * self.log_moment(above)];
+        let (floor, ceil) = (order.floor(), order.ceil());
+        let fraction = order - floor;
+        let log_moment = if fraction > 0.0 {
+            let line =
+                [(1.0 - fraction) * self.log_moment(floor), fraction * self.log_moment(ceil)];
             line.into_iter().sum()
         } else {
             self.log_moment(order)
@@ -68,7 +69,7 @@ impl FixedSizeStep {
 
     /// The bound on (alpha - 1) R(alpha) for a whole order alpha.
     fn log_moment(&self, order: f64) -> f64 {
-        let mut sum = LnSum::default();
+        let mut sum = LogSumExp::default();
         let mut ln_choose = order.ln();
         for j in 2..=order as usize {
             let jf = j as f64;
@@ -96,8 +97,8 @@ impl FixedSizeStep {
 fn ln_even_moments(sigma: f64) -> Vec<f64> {
     // B(l) is e^{l(l-1)/(2 sigma²)} E[(1 - e^-L)^l] with L about (l - 1/2) / sigma² there: where
     // that is large, B is four times, not half of, what it competes with.
-    let useful = (40.0 * sigma * sigma + 2.0).min(LARGEST_MOMENT as f64) as usize;
-    let Some(grid) = Grid::new(sigma, useful as f64) else { return Vec::new() };
+    let useful = (40.0 * sigma * sigma + 2.0).min(MAX_MOMENT as f64) as usize;
+    let Some(grid) = QuadratureGrid::new(sigma, useful as f64) else { return Vec::new() };
     let nodes: Vec<(f64, f64)> = grid
         .points()
         .map(|t| {
@@ -109,11 +110,11 @@ fn ln_even_moments(sigma: f64) -> Vec<f64> {
     (1..=useful / 2)
         .map(|half| {
             let l = 2.0 * half as f64;
-            let mut sum = LnSum::default();
+            let mut sum = LogSumExp::default();
             for &(ln_distance, ln_density) in &nodes {
                 sum.add(l * ln_distance + ln_density);
             }
-            sum.ln() + grid.ln_weight()
+            sum.ln() + grid.ln_normaliser()
         })
         .collect()
 }

@@ -59,24 +59,19 @@ impl Rdp {
         Self::default()
     }
 
-    /// The accountant with another list of orders.
-    pub fn with_orders(orders: OrderList) -> Self {
-        Self { orders, ..Self::default() }
-    }
-
     /// The accountant for another neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring, ..Self::default() }
     }
 
     /// The same accountant with another list of orders.
-    pub fn ordered(mut self, orders: OrderList) -> Self {
+    pub fn with_orders(mut self, orders: OrderList) -> Self {
         self.orders = orders;
         self
     }
 
     /// The same accountant with another conversion.
-    pub fn conversion(mut self, conversion: Conversion) -> Self {
+    pub fn with_conversion(mut self, conversion: Conversion) -> Self {
         self.conversion = conversion;
         self
     }
@@ -116,13 +111,14 @@ impl Rdp {
             return Ok(Spent::new(0.0, "rdp"));
         }
         let orders = self.orders.as_slice();
-        let epsilon_at =
-            |i: usize| releases.divergence(orders[i]) + self.conversion.added(orders[i], delta);
+        let epsilon_at = |i: usize| {
+            releases.divergence(orders[i]) + self.conversion.epsilon_offset(orders[i], delta)
+        };
         // Where the best order would be if the divergence were a straight line through the one at
         // order 2: close enough to start from.
         let slope = releases.divergence(2.0) / 2.0;
         let guess = orders.partition_point(|order| (order - 1.0).powi(2) * slope < -delta.ln());
-        let (best, epsilon) = search::smallest(orders.len(), guess, epsilon_at);
+        let (best, epsilon) = search::argmin(orders.len(), guess, epsilon_at);
         if !epsilon.is_finite() {
             return Err(Error::new(
                 ErrorKind::Accounting,
@@ -145,12 +141,13 @@ impl Rdp {
     /// Kind `Setting` for a delta outside (0, 1).
     pub fn floor(&self, delta: Delta) -> Result<f64> {
         let delta = delta.check()?.0;
-        let added = self.orders.as_slice().iter().map(|&o| self.conversion.added(o, delta));
+        let added =
+            self.orders.as_slice().iter().map(|&o| self.conversion.epsilon_offset(o, delta));
         Ok(added.fold(f64::INFINITY, f64::min).max(0.0))
     }
 
     fn releases(&self, events: &[Event]) -> Result<Releases> {
-        Releases::of(events, self.neighbouring)
+        Releases::from_events(events, self.neighbouring)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::fixed_size::FixedSizeStep;
 use super::sampled_gaussian::renyi_divergence;
-use super::truncated::{probability_of_reaching, renyi_divergence_truncated};
+use super::truncated::{binomial_tail_upper, renyi_divergence_truncated};
 use crate::privacy::event::{Single, singles};
 use crate::privacy::{Event, Neighbouring};
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ enum Release {
     /// A Poisson-sampled Gaussian step; at sampling rate 1 no sampling.
     Sampled { sampling_rate: f64, noise_multiplier: f64 },
     /// The same with a largest batch, which the others reach with probability `full`.
-    Truncated { neighbouring: Neighbouring, full: f64, sampling_rate: f64, noise_multiplier: f64 },
+    Truncated { neighbouring: Neighbouring, p_cap: f64, sampling_rate: f64, noise_multiplier: f64 },
     /// A fixed number of examples, without replacement.
     FixedSize(FixedSizeStep),
 }
@@ -27,11 +27,11 @@ impl Releases {
     /// # Errors
     /// Kind `Setting` for a number outside its range, kind `Accounting` for a release without a
     /// known divergence under this neighbouring relation.
-    pub(super) fn of(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
+    pub(super) fn from_events(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
         let mut releases = Self::default();
         // A schedule of noise multipliers has one sampler: its tail is computed once.
         let mut last_tail = None;
-        for (single, times) in singles("rdp", events)? {
+        for (single, count) in singles("rdp", events)? {
             let release = match single {
                 Single::Poisson { sampling_rate, noise_multiplier }
                     if neighbouring != Neighbouring::ReplaceOne =>
@@ -42,12 +42,12 @@ impl Releases {
                     if neighbouring != Neighbouring::ReplaceOne =>
                 {
                     let sampler = (examples, sampling_rate, batch_cap);
-                    let full = match last_tail {
-                        Some((known, full)) if known == sampler => full,
-                        _ => probability_of_reaching(examples, sampling_rate, batch_cap),
+                    let p_cap = match last_tail {
+                        Some((known, p_cap)) if known == sampler => p_cap,
+                        _ => binomial_tail_upper(examples, sampling_rate, batch_cap),
                     };
-                    last_tail = Some((sampler, full));
-                    Release::Truncated { neighbouring, full, sampling_rate, noise_multiplier }
+                    last_tail = Some((sampler, p_cap));
+                    Release::Truncated { neighbouring, p_cap, sampling_rate, noise_multiplier }
                 }
                 Single::FixedSize { examples, batch_size, noise_multiplier }
                     if neighbouring == Neighbouring::ReplaceOne =>
@@ -56,14 +56,14 @@ impl Releases {
                     let sigma = noise_multiplier / 2.0;
                     Release::FixedSize(FixedSizeStep::new(examples, batch_size, sigma))
                 }
-                other => match other.unsampled(neighbouring) {
+                other => match other.unsampled_noise_multiplier(neighbouring) {
                     Some(noise_multiplier) => {
                         Release::Sampled { sampling_rate: 1.0, noise_multiplier }
                     }
-                    None => return Err(refusal(&other, neighbouring)),
+                    None => return Err(unsupported(&other, neighbouring)),
                 },
             };
-            releases.list.push((release, times as f64));
+            releases.list.push((release, count as f64));
         }
         Ok(releases)
     }
@@ -74,7 +74,7 @@ impl Releases {
 
     /// The Rényi divergence of order `order` of all releases together, in nats.
     pub(super) fn divergence(&self, order: f64) -> f64 {
-        self.list.iter().map(|(release, times)| times * release.divergence(order)).sum()
+        self.list.iter().map(|(release, count)| count * release.divergence(order)).sum()
     }
 }
 
@@ -84,10 +84,10 @@ impl Release {
             Release::Sampled { sampling_rate, noise_multiplier } => {
                 renyi_divergence(sampling_rate, noise_multiplier, order)
             }
-            Release::Truncated { neighbouring, full, sampling_rate, noise_multiplier } => {
+            Release::Truncated { neighbouring, p_cap, sampling_rate, noise_multiplier } => {
                 renyi_divergence_truncated(
                     neighbouring,
-                    full,
+                    p_cap,
                     sampling_rate,
                     noise_multiplier,
                     order,
@@ -99,7 +99,7 @@ impl Release {
 }
 
 /// Why there is no divergence, and who may know better.
-fn refusal(single: &Single, neighbouring: Neighbouring) -> Error {
+fn unsupported(single: &Single, neighbouring: Neighbouring) -> Error {
     let (why, fix) = match single {
         Single::Poisson { .. } => (
             "a closed bound on the Rényi divergence of Poisson samples is known when an example is \
@@ -119,5 +119,5 @@ fn refusal(single: &Single, neighbouring: Neighbouring) -> Error {
             "account it under the zero-out or the replace-one relation",
         ),
     };
-    single.refused("rdp", format!("under \"{neighbouring}\" {why}")).fix(fix)
+    single.unsupported("rdp", format!("under \"{neighbouring}\" {why}")).fix(fix)
 }

@@ -20,10 +20,10 @@
 use std::f64::consts::PI;
 
 /// Beyond this many nodes the quadrature gives way to the closed upper bound.
-const MOST_NODES: f64 = 1e6;
+const MAX_NODES: f64 = 1e6;
 
 /// Integer orders up to here may be summed term by term.
-const LARGEST_SUMMED_ORDER: f64 = 256.0;
+const MAX_SUMMED_ORDER: f64 = 256.0;
 
 /// Rényi divergence of order `order` of one step, in nats.
 ///
@@ -34,7 +34,7 @@ const LARGEST_SUMMED_ORDER: f64 = 256.0;
 /// Neighbours differ by one added or removed example whose contribution has norm at most 1 on a
 /// sum with noise `noise_multiplier`; each example joins independently with probability
 /// `sampling_rate`. In the two corners where no exact value is computed (see
-/// `triangle_bound`) the value is an upper bound.
+/// `minkowski_bound`) the value is an upper bound.
 pub fn renyi_divergence(sampling_rate: f64, noise_multiplier: f64, order: f64) -> f64 {
     let (q, sigma) = (sampling_rate, noise_multiplier);
     // Divided twice: sigma² may underflow where the quotient is still a number.
@@ -42,18 +42,18 @@ pub fn renyi_divergence(sampling_rate: f64, noise_multiplier: f64, order: f64) -
     if q >= 1.0 {
         return unsampled;
     }
-    let summed = order.fract() == 0.0 && order <= LARGEST_SUMMED_ORDER;
-    let grid = Grid::new(sigma, order);
-    let divergence = if triangle_bound_is_exact(q, sigma, order) {
-        triangle_bound(q, sigma, order)
+    let summed = order.fract() == 0.0 && order <= MAX_SUMMED_ORDER;
+    let grid = QuadratureGrid::new(sigma, order);
+    let divergence = if minkowski_bound_is_tight(q, sigma, order) {
+        minkowski_bound(q, sigma, order)
     } else {
         // Both are exact; the shorter one is taken.
         match grid {
             Some(grid) if !summed || (grid.nodes as f64) < order => {
-                softplus(ln_excess_by_quadrature(q, sigma, order, &grid)) / (order - 1.0)
+                softplus(ln_a_minus_1_by_quadrature(q, sigma, order, &grid)) / (order - 1.0)
             }
-            _ if summed => softplus(ln_excess_by_binomial_sum(q, sigma, order)) / (order - 1.0),
-            _ => triangle_bound(q, sigma, order),
+            _ if summed => softplus(ln_a_minus_1_by_binomial_sum(q, sigma, order)) / (order - 1.0),
+            _ => minkowski_bound(q, sigma, order),
         }
     };
     // Sampling never hurts (quasi-convexity of the divergence); also removes rounding above it.
@@ -66,7 +66,7 @@ pub fn renyi_divergence(sampling_rate: f64, noise_multiplier: f64, order: f64) -
 /// ```text
 /// A^{1/alpha} = ‖(1-q) + q e^L‖  <=  (1-q) + q e^{(alpha-1)/(2 sigma²)}
 /// ```
-fn triangle_bound(q: f64, sigma: f64, order: f64) -> f64 {
+fn minkowski_bound(q: f64, sigma: f64, order: f64) -> f64 {
     let growth = (order - 1.0) / sigma / sigma / 2.0;
     let ln_norm = if growth > 700.0 {
         q.ln() + growth + ((-growth).exp() * (1.0 - q) / q).ln_1p()
@@ -79,7 +79,7 @@ fn triangle_bound(q: f64, sigma: f64, order: f64) -> f64 {
 /// Whether the triangle bound is the value itself to machine precision: A is at least
 /// q^alpha E[e^{alpha L}], so ln A is at most alpha ln(1 + (1-q)/q e^{-(alpha-1)/(2 sigma²)})
 /// below the bound, and here that is less than alpha e^-36 of at least 35 alpha.
-fn triangle_bound_is_exact(q: f64, sigma: f64, order: f64) -> bool {
+fn minkowski_bound_is_tight(q: f64, sigma: f64, order: f64) -> bool {
     (order - 1.0) / sigma / sigma / 2.0 - ((1.0 - q) / q).ln().max(0.0) >= 36.0
 }
 
@@ -90,9 +90,9 @@ fn triangle_bound_is_exact(q: f64, sigma: f64, order: f64) -> bool {
 /// ```
 ///
 /// The subtracted ones are the binomial distribution itself, whose sum is 1.
-fn ln_excess_by_binomial_sum(q: f64, sigma: f64, order: f64) -> f64 {
+fn ln_a_minus_1_by_binomial_sum(q: f64, sigma: f64, order: f64) -> f64 {
     let (ln_q, ln_rest) = (q.ln(), (-q).ln_1p());
-    let mut sum = LnSum::default();
+    let mut sum = LogSumExp::default();
     let mut ln_choose = order.ln();
     for k in 2..=order as u32 {
         let k = f64::from(k);
@@ -107,13 +107,13 @@ fn ln_excess_by_binomial_sum(q: f64, sigma: f64, order: f64) -> f64 {
 ///
 /// This is the signed value: the two binomial series for fractional orders alternate in sign
 /// (Mironov, Talwar, Zhang 2019, section 3.3), and dropping the signs over-estimates it.
-fn ln_excess_by_quadrature(q: f64, sigma: f64, order: f64, grid: &Grid) -> f64 {
-    let mut sum = LnSum::default();
+fn ln_a_minus_1_by_quadrature(q: f64, sigma: f64, order: f64, grid: &QuadratureGrid) -> f64 {
+    let mut sum = LogSumExp::default();
     for t in grid.points() {
         let ln_ratio = (t - 0.5 / sigma) / sigma;
-        sum.add(ln_bernoulli_gap(q, ln_ratio, order) - 0.5 * t * t);
+        sum.add(ln_bernoulli_remainder(q, ln_ratio, order) - 0.5 * t * t);
     }
-    sum.ln() + grid.ln_weight()
+    sum.ln() + grid.ln_normaliser()
 }
 
 /// Equally spaced nodes in t = x / sigma that make the trapezoid rule exact to about 1e-13.
@@ -123,13 +123,13 @@ fn ln_excess_by_quadrature(q: f64, sigma: f64, order: f64, grid: &Grid) -> f64 {
 /// error is about e^{s²/2 - 2 pi s / step} for each s < pi sigma (Trefethen, Weideman: The
 /// Exponentially Convergent Trapezoidal Rule, 2014, Theorem 5.1). The mass lies within ten
 /// standard deviations of the bumps at x = 0 … max(alpha, 2).
-pub(super) struct Grid {
-    from: f64,
+pub(super) struct QuadratureGrid {
+    start: f64,
     step: f64,
     nodes: u64,
 }
 
-impl Grid {
+impl QuadratureGrid {
     /// `None` where more than a million nodes would be needed.
     pub(super) fn new(sigma: f64, order: f64) -> Option<Self> {
         const LN_ACCURACY: f64 = 35.0;
@@ -138,16 +138,16 @@ impl Grid {
         let step = 2.0 * PI * strip / (strip * strip / 2.0 + LN_ACCURACY);
         let length = order.max(2.0) / sigma + 2.0 * DEVIATIONS;
         let nodes = length / step;
-        (nodes <= MOST_NODES).then_some(Self { from: -DEVIATIONS, step, nodes: nodes as u64 })
+        (nodes <= MAX_NODES).then_some(Self { start: -DEVIATIONS, step, nodes: nodes as u64 })
     }
 
     /// The nodes.
     pub(super) fn points(&self) -> impl Iterator<Item = f64> {
-        (0..=self.nodes).map(|i| self.from + i as f64 * self.step)
+        (0..=self.nodes).map(|i| self.start + i as f64 * self.step)
     }
 
     /// ln of step / sqrt(2 pi), by which a sum over f(t) e^{-t²/2} becomes the mean of f.
-    pub(super) fn ln_weight(&self) -> f64 {
+    pub(super) fn ln_normaliser(&self) -> f64 {
         (self.step / (2.0 * PI).sqrt()).ln()
     }
 }
@@ -157,14 +157,14 @@ impl Grid {
 /// With w = ln(1 + u) and m = alpha - 1, g(u) = e^w [expm1(m w) + m expm1(-w)]: both parts carry
 /// the factor m, so nothing cancels when alpha is close to 1. Where u is so small that the two
 /// parts cancel, the binomial series of g takes over.
-fn ln_bernoulli_gap(q: f64, l: f64, order: f64) -> f64 {
+fn ln_bernoulli_remainder(q: f64, l: f64, order: f64) -> f64 {
     let m = order - 1.0;
-    let moderate = l < 700.0;
-    let u = if moderate { q * l.exp_m1() } else { (q.ln() + l).exp() };
+    let exp_is_finite = l < 700.0;
+    let u = if exp_is_finite { q * l.exp_m1() } else { (q.ln() + l).exp() };
     if (order * u).abs() < 0.05 {
-        return 2.0 * u.abs().ln() + (order * m / 2.0).ln() + series_beyond_square(u, order).ln();
+        return 2.0 * u.abs().ln() + (order * m / 2.0).ln() + remainder_series(u, order).ln();
     }
-    let w = if !moderate {
+    let w = if !exp_is_finite {
         // Only a rate below 1e-290 leaves the other part of the mixture a say, and then it is 1.
         softplus(q.ln() + l)
     } else if u > -0.5 {
@@ -177,7 +177,7 @@ fn ln_bernoulli_gap(q: f64, l: f64, order: f64) -> f64 {
 }
 
 /// g(u) / (alpha (alpha-1) u² / 2) = 1 + (alpha-2)/3 u (1 + (alpha-3)/4 u (1 + …)).
-fn series_beyond_square(u: f64, order: f64) -> f64 {
+fn remainder_series(u: f64, order: f64) -> f64 {
     let (mut sum, mut term, mut k) = (1.0, 1.0, 2.0);
     while f64::abs(term) > 1e-17 {
         term *= (order - k) / (k + 1.0) * u;
@@ -199,18 +199,18 @@ pub(super) fn softplus(x: f64) -> f64 {
 
 /// A sum of positive terms given by their logarithms.
 #[derive(Clone, Copy)]
-pub(super) struct LnSum {
+pub(super) struct LogSumExp {
     largest: f64,
     scaled: f64,
 }
 
-impl Default for LnSum {
+impl Default for LogSumExp {
     fn default() -> Self {
         Self { largest: f64::NEG_INFINITY, scaled: 0.0 }
     }
 }
 
-impl LnSum {
+impl LogSumExp {
     pub(super) fn add(&mut self, ln_term: f64) {
         if ln_term > self.largest {
             self.scaled = self.scaled * (self.largest - ln_term).exp() + 1.0;

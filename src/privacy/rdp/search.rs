@@ -11,7 +11,7 @@
 /// (van Erven, Harremoës: Rényi Divergence and Kullback-Leibler Divergence, 2014, Corollary 2); a
 /// convex function over m has convex sublevel sets. Should rounding, or a bound in place of an
 /// exact divergence, break this, the result is still one of the values.
-pub(super) fn smallest(
+pub(super) fn argmin(
     length: usize,
     guess: usize,
     mut value: impl FnMut(usize) -> f64,
@@ -20,9 +20,9 @@ pub(super) fn smallest(
     // start where there is nothing.
     let (mut low, mut high) = (0, length + 1);
     let mut best = (guess + 1).clamp(1, length);
-    let mut least = value(best - 1);
+    let mut min_value = value(best - 1);
     let mut stride = 1;
-    while least > 0.0 {
+    while min_value > 0.0 {
         let (left, right) = (best - low - 1, high - best - 1);
         let (left_is_open, right_is_open) = (low == 0, high == length + 1);
         let go_left = match (left, right) {
@@ -31,20 +31,21 @@ pub(super) fn smallest(
             (_, 0) => true,
             _ => left_is_open || (!right_is_open && left > right),
         };
-        let (room, open) = if go_left { (left, left_is_open) } else { (right, right_is_open) };
-        let step = if open { stride.min(room) } else { room.div_ceil(2) };
+        let (unexplored, open) =
+            if go_left { (left, left_is_open) } else { (right, right_is_open) };
+        let step = if open { stride.min(unexplored) } else { unexplored.div_ceil(2) };
         stride *= 2;
         let probe = if go_left { best - step } else { best + step };
         let found = value(probe - 1);
-        let better = found < least || (go_left && least == f64::INFINITY);
+        let better = found < min_value || (go_left && min_value == f64::INFINITY);
         match (better, go_left) {
-            (true, true) => (high, best, least) = (best, probe, found),
-            (true, false) => (low, best, least) = (best, probe, found),
+            (true, true) => (high, best, min_value) = (best, probe, found),
+            (true, false) => (low, best, min_value) = (best, probe, found),
             (false, true) => low = probe,
             (false, false) => high = probe,
         }
     }
-    (best - 1, least)
+    (best - 1, min_value)
 }
 
 #[cfg(test)]
@@ -57,7 +58,7 @@ mod tests {
             for lowest in 0..length {
                 for guess in 0..=length {
                     let value = |i: usize| 1.0 + (i as f64 - lowest as f64).abs();
-                    assert_eq!(smallest(length, guess, value), (lowest, 1.0));
+                    assert_eq!(argmin(length, guess, value), (lowest, 1.0));
                     // The rise may soon be beyond all numbers, and steeper than the fall.
                     let wall = |i: usize| {
                         if i > lowest + 1 {
@@ -66,7 +67,7 @@ mod tests {
                             1.0 + (lowest as f64 - i as f64).powi(2)
                         }
                     };
-                    assert_eq!(smallest(length, guess, wall), (lowest, 1.0));
+                    assert_eq!(argmin(length, guess, wall), (lowest, 1.0));
                 }
             }
         }
@@ -80,7 +81,7 @@ mod tests {
                 looked.push(i);
                 1.0 + (i as f64 - 60.0).powi(2)
             };
-            assert_eq!(smallest(176, guess, value).0, 60);
+            assert_eq!(argmin(176, guess, value).0, 60);
             assert!(looked.len() <= most, "{} of 176 from {guess}", looked.len());
             let count = looked.len();
             looked.sort_unstable();
@@ -91,9 +92,9 @@ mod tests {
 
     #[test]
     fn hopeless_everywhere_ends_and_free_ends_at_once() {
-        assert_eq!(smallest(9, 9, |_| f64::INFINITY).1, f64::INFINITY);
+        assert_eq!(argmin(9, 9, |_| f64::INFINITY).1, f64::INFINITY);
         let mut looked = 0;
-        let free = smallest(9, 4, |_| {
+        let free = argmin(9, 4, |_| {
             looked += 1;
             -1.0
         });

@@ -37,7 +37,7 @@ use crate::privacy::Neighbouring;
 /// Rényi divergence of order `order` of one truncated step, in nats, as an upper bound.
 ///
 /// `full` is (a bound on) the probability that the others alone reach the cap, from
-/// [`probability_of_reaching`]. Infinite under replace-one, where no bound is known to us.
+/// [`binomial_tail_upper`]. Infinite under replace-one, where no bound is known to us.
 ///
 /// # Guarantee
 /// Neighbours in the sense of `neighbouring`; noise `noise_multiplier` on a sum of contributions
@@ -45,23 +45,23 @@ use crate::privacy::Neighbouring;
 /// of too many are kept is uniform and does not depend on their data.
 pub(crate) fn renyi_divergence_truncated(
     neighbouring: Neighbouring,
-    full: f64,
+    p_cap: f64,
     sampling_rate: f64,
     noise_multiplier: f64,
     order: f64,
 ) -> f64 {
     let (q, sigma, m) = (sampling_rate, noise_multiplier, order - 1.0);
-    let free = m * renyi_divergence(q, sigma, order);
-    let crowded = match neighbouring {
+    let below_cap = m * renyi_divergence(q, sigma, order);
+    let at_cap = match neighbouring {
         Neighbouring::AddOrRemoveOne => m * renyi_divergence(q, sigma / 2.0, order),
-        Neighbouring::ZeroOutOne => ln_mix(q, 0.0, order * m / sigma / sigma / 2.0),
+        Neighbouring::ZeroOutOne => ln_mixture_exp(q, 0.0, order * m / sigma / sigma / 2.0),
         Neighbouring::ReplaceOne => return f64::INFINITY,
     };
-    ln_mix(full, free, crowded) / m
+    ln_mixture_exp(p_cap, below_cap, at_cap) / m
 }
 
 /// ln((1 - p) e^a + p e^b) for a, b >= 0, keeping the digits of tiny ones.
-fn ln_mix(p: f64, a: f64, b: f64) -> f64 {
+fn ln_mixture_exp(p: f64, a: f64, b: f64) -> f64 {
     if p <= 0.0 {
         return a;
     }
@@ -77,7 +77,7 @@ fn ln_mix(p: f64, a: f64, b: f64) -> f64 {
 }
 
 /// At most this many terms of a tail are summed; the rest is bounded by a geometric series.
-const MOST_TERMS: u64 = 1_000_000;
+const MAX_TERMS: u64 = 1_000_000;
 
 /// What the computed tail may be off by, relatively, up to a million examples.
 const SLACK: f64 = 1e-9;
@@ -85,7 +85,7 @@ const SLACK: f64 = 1e-9;
 /// `P[Binomial(examples, rate) >= cap]`, rounded up: never below the truth, and up to 1e9
 /// examples at most a few billionths of it above, down to the smallest normal number. At most 1;
 /// 0 only if the cap is beyond all examples.
-pub(crate) fn probability_of_reaching(examples: u64, rate: f64, cap: u64) -> f64 {
+pub(crate) fn binomial_tail_upper(examples: u64, rate: f64, cap: u64) -> f64 {
     if cap == 0 || (rate >= 1.0 && cap <= examples) {
         return 1.0;
     }
@@ -99,21 +99,21 @@ pub(crate) fn probability_of_reaching(examples: u64, rate: f64, cap: u64) -> f64
     if k > n * rate {
         // Each term over the one before it: falling, and below 1 from the cap on.
         let ratio = |i: f64| (n - k - i) / (k + i + 1.0) * odds;
-        let (sum, rest) = falling_sum(ratio);
-        let tail = ln_binomial(n, rate, k).exp() * (sum + rest);
+        let (sum, rest) = decreasing_ratio_sum(ratio);
+        let tail = ln_binomial_pmf(n, rate, k).exp() * (sum + rest);
         return (tail * (1.0 + slack(ratio(0.0)))).clamp(f64::MIN_POSITIVE, 1.0);
     }
     let k = k - 1.0;
     let ratio = |i: f64| (k - i) / (n - k + i + 1.0) / odds;
-    let (sum, _) = falling_sum(ratio);
-    let below = ln_binomial(n, rate, k).exp() * sum;
+    let (sum, _) = decreasing_ratio_sum(ratio);
+    let below = ln_binomial_pmf(n, rate, k).exp() * sum;
     (1.0 - below * (1.0 - slack(ratio(0.0)))).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
 /// 1 + r(0) + r(0) r(1) + …, and a bound on what was left out, for falling ratios r that reach 0.
-fn falling_sum(ratio: impl Fn(f64) -> f64) -> (f64, f64) {
+fn decreasing_ratio_sum(ratio: impl Fn(f64) -> f64) -> (f64, f64) {
     let (mut sum, mut term) = (1.0, 1.0);
-    for i in 0..MOST_TERMS {
+    for i in 0..MAX_TERMS {
         let r = ratio(i as f64);
         let rest = if r < 1.0 { term * r / (1.0 - r) } else { f64::INFINITY };
         if rest <= 1e-13 * sum {
@@ -122,31 +122,31 @@ fn falling_sum(ratio: impl Fn(f64) -> f64) -> (f64, f64) {
         term *= r;
         sum += term;
     }
-    let r = ratio(MOST_TERMS as f64);
+    let r = ratio(MAX_TERMS as f64);
     (sum, if r < 1.0 { term * r / (1.0 - r) } else { f64::INFINITY })
 }
 
 /// ln P[Binomial(n, p) = k] for 0 < p < 1, without the cancellation of large log-factorials
 /// (Loader: Fast and Accurate Computation of Binomial Probabilities, 2000).
-fn ln_binomial(n: f64, p: f64, k: f64) -> f64 {
+fn ln_binomial_pmf(n: f64, p: f64, k: f64) -> f64 {
     if k == 0.0 {
         return n * (-p).ln_1p();
     }
     if k == n {
         return n * p.ln();
     }
-    let away = k - n * p;
-    let spread = (n / k / (n - k) / (2.0 * std::f64::consts::PI)).ln() / 2.0;
-    stirling_error(n) - stirling_error(k) - stirling_error(n - k) + spread
-        - deviance(n * p, away)
-        - deviance(n * (1.0 - p), -away)
+    let offset = k - n * p;
+    let ln_scale = (n / k / (n - k) / (2.0 * std::f64::consts::PI)).ln() / 2.0;
+    stirling_error(n) - stirling_error(k) - stirling_error(n - k) + ln_scale
+        - deviance(n * p, offset)
+        - deviance(n * (1.0 - p), -offset)
 }
 
 /// x ln(x / mean) - (x - mean) for x = mean + away.
-fn deviance(mean: f64, away: f64) -> f64 {
-    let e = away / mean;
+fn deviance(mean: f64, offset: f64) -> f64 {
+    let e = offset / mean;
     if e.abs() > 0.3 {
-        return (mean + away) * e.ln_1p() - away;
+        return (mean + offset) * e.ln_1p() - offset;
     }
     // (1+e) ln(1+e) - e = e²/2 - e³/6 + e⁴/12 - …
     let (mut sum, mut power, mut j) = (0.0, e * e, 2.0);

@@ -1,6 +1,6 @@
 //! Tiny sampling rates, where one large loss is all there is to epsilon.
 
-use super::brute::epsilon_between;
+use super::convolution::epsilon_between;
 use super::*;
 
 #[test]
@@ -32,9 +32,10 @@ fn at_tiny_rates_the_bounds_are_close_and_the_truth_lies_between() {
 fn one_question_never_proves_more_than_is_true() {
     for (q, sigma) in [(1e-6, 0.5), (1e-4, 1.0), (0.1, 2.0), (0.9, 0.7)] {
         for delta in [1e-12, 1e-8, 1e-4] {
-            let parts = &parts::cases(&[step(q, sigma, 1)], Neighbouring::AddOrRemoveOne).unwrap();
+            let components =
+                &components::cases(&[step(q, sigma, 1)], Neighbouring::AddOrRemoveOne).unwrap();
             for upper in [1e-3, 0.1, 1.0, 10.0] {
-                let found = threshold::epsilon(&parts[0], delta, upper);
+                let found = threshold::epsilon(&components[0], delta, upper);
                 let exact = sampled_delta(q, sigma, found, true);
                 assert!(found == 0.0 || exact >= delta * (1.0 - 1e-6), "{q} {delta:e} {found}");
                 // It is the very question to ask, if the threshold is right.

@@ -54,7 +54,7 @@ fn zeroing_out_in_a_full_batch_is_not_the_plain_step() {
 #[test]
 fn a_cap_that_is_never_reached_changes_nothing_and_one_always_reached_changes_most() {
     for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
-        let at = |full: f64| renyi_divergence_truncated(relation, full, 0.01, 1.0, 5.0);
+        let at = |p_cap: f64| renyi_divergence_truncated(relation, p_cap, 0.01, 1.0, 5.0);
         let plain = renyi_divergence(0.01, 1.0, 5.0);
         assert!((at(0.0) - plain).abs() < 1e-15 && (at(1e-300) - plain).abs() < 1e-15);
         let rising = [0.0, 1e-6, 1e-3, 0.1, 1.0].map(at);
@@ -67,12 +67,12 @@ fn a_cap_that_is_never_reached_changes_nothing_and_one_always_reached_changes_mo
 
 #[test]
 fn a_mixture_of_exponentials_keeps_tiny_and_huge_ones() {
-    assert!((ln_mix(0.25, 1e-14, 3e-14) - 1.5e-14).abs() < 1e-28);
-    let huge = ln_mix(1e-300, 5.0, 1000.0);
+    assert!((ln_mixture_exp(0.25, 1e-14, 3e-14) - 1.5e-14).abs() < 1e-28);
+    let huge = ln_mixture_exp(1e-300, 5.0, 1000.0);
     assert!((huge - (1000.0 + 1e-300f64.ln())).abs() < 1e-9, "{huge}");
-    assert_eq!(ln_mix(0.0, 5.0, f64::INFINITY), 5.0);
-    assert_eq!(ln_mix(1e-9, 5.0, f64::INFINITY), f64::INFINITY);
-    assert!((ln_mix(0.5, 2000.0, 2000.0) - 2000.0).abs() < 1e-9);
+    assert_eq!(ln_mixture_exp(0.0, 5.0, f64::INFINITY), 5.0);
+    assert_eq!(ln_mixture_exp(1e-9, 5.0, f64::INFINITY), f64::INFINITY);
+    assert!((ln_mixture_exp(0.5, 2000.0, 2000.0) - 2000.0).abs() < 1e-9);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn binomial_tails_are_precise_down_to_1e_300_and_never_too_small() {
         (1_000_000_000, 0.01, 10_117_000, 8.507_478_681_242_843e-302),
         (1000, 0.5, 990, 2.483_338_791_489_635_3e-278),
     ] {
-        let tail = probability_of_reaching(examples, rate, cap);
+        let tail = binomial_tail_upper(examples, rate, cap);
         assert!(tail >= expected, "{examples} {rate} {cap}: {tail:e} is below {expected:e}");
         assert!(tail <= expected * (1.0 + 5.0 * SLACK), "{examples} {rate} {cap}: {tail:e}");
     }
@@ -99,15 +99,15 @@ fn binomial_tails_are_precise_down_to_1e_300_and_never_too_small() {
 
 #[test]
 fn corners_of_the_tail() {
-    assert_eq!(probability_of_reaching(9, 0.1, 0), 1.0);
-    assert_eq!(probability_of_reaching(9, 0.1, 10), 0.0);
-    assert_eq!(probability_of_reaching(9, 1.0, 9), 1.0);
+    assert_eq!(binomial_tail_upper(9, 0.1, 0), 1.0);
+    assert_eq!(binomial_tail_upper(9, 0.1, 10), 0.0);
+    assert_eq!(binomial_tail_upper(9, 1.0, 9), 1.0);
     // Beyond the smallest number: still not 0.
-    assert_eq!(probability_of_reaching(1_000_000, 1e-6, 500_000), f64::MIN_POSITIVE);
+    assert_eq!(binomial_tail_upper(1_000_000, 1e-6, 500_000), f64::MIN_POSITIVE);
     for cap in [1, 1 << 20, 1 << 40, u64::MAX / 2, u64::MAX] {
         for rate in [1e-300, 1e-12, 0.5, 1.0 - 1e-16] {
             let start = std::time::Instant::now();
-            let tail = probability_of_reaching(u64::MAX, rate, cap);
+            let tail = binomial_tail_upper(u64::MAX, rate, cap);
             assert!((0.0..=1.0).contains(&tail), "{rate} {cap}: {tail}");
             assert!(start.elapsed().as_millis() < 500, "{rate} {cap}: {:?}", start.elapsed());
         }
@@ -118,7 +118,7 @@ fn corners_of_the_tail() {
 fn a_billion_examples_take_milliseconds() {
     let start = std::time::Instant::now();
     for cap in [499_000_000, 500_000_000, 500_010_000, 500_100_000] {
-        probability_of_reaching(1_000_000_000, 0.5, cap);
+        binomial_tail_upper(1_000_000_000, 0.5, cap);
     }
     assert!(start.elapsed().as_millis() < 200, "{:?}", start.elapsed());
 }

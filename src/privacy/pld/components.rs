@@ -1,47 +1,47 @@
 //! Events as the sorts of release that are composed.
 
-use super::pair::{Kind, Pair};
+use super::dominating_pair::{DominatingPair, Kind};
 use crate::Result;
 use crate::privacy::event::{Single, singles};
-use crate::privacy::rdp::truncated::probability_of_reaching;
+use crate::privacy::rdp::truncated::binomial_tail_upper;
 use crate::privacy::{Event, Neighbouring};
 use std::collections::BTreeMap;
 
 /// More multipliers than this are rounded to a common grid.
-pub(super) const MOST_MULTIPLIERS: usize = 256;
+pub(super) const MAX_MULTIPLIERS: usize = 256;
 
 /// ln of the ratio between two multipliers of that grid: 0.1 %.
-const GRID: f64 = 1e-3;
+const LOG_STEP: f64 = 1e-3;
 
 /// Noise this small tells almost everything; its losses do not fit on a grid.
-const LEAST_NOISE: f64 = 0.02;
+const MIN_NOISE: f64 = 0.02;
 
 /// Beyond these numbers nothing is trained, and grids would be endless.
-const MOST_NOISE: f64 = 1e6;
-const LEAST_RATE: f64 = 1e-9;
-const MOST_TIMES: f64 = 1e12;
+const MAX_NOISE: f64 = 1e6;
+const MIN_RATE: f64 = 1e-9;
+const MAX_COUNT: f64 = 1e12;
 
 /// One sort of release in a composition.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct Component {
     /// A public coin chooses one of these pairs, or nothing: (probability, pair).
-    pub mixture: Vec<(f64, Option<Pair>)>,
+    pub mixture: Vec<(f64, Option<DominatingPair>)>,
     /// How often it happens, counted from above.
-    pub times: f64,
+    pub count: f64,
     /// How often it happens, counted from below.
-    pub times_lower: f64,
+    pub count_lower: f64,
 }
 
-impl Part {
+impl Component {
     /// The pairs, without their probabilities.
-    pub fn pairs(&self) -> impl Iterator<Item = &Pair> {
+    pub fn pairs(&self) -> impl Iterator<Item = &DominatingPair> {
         self.mixture.iter().filter_map(|(_, pair)| pair.as_ref())
     }
 }
 
 /// How many examples the neighbours have in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Others {
+enum OtherExamples {
     /// One less than the data set: an example of its own is removed, zeroed out or replaced.
     AllButOne,
     /// The whole data set: an example is added to it.
@@ -54,14 +54,14 @@ enum Others {
 /// Only a cut batch knows how many other examples there are. Between N and N - 1 neither is always
 /// the worse: with more others a batch is full more often, with fewer an example has its place in
 /// a full batch more often. The pair of neighbours is the same for all events.
-pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<Vec<Part>>> {
+pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<Vec<Component>>> {
     let singles = singles("pld", events)?;
-    let cut = singles.iter().any(|(single, _)| matches!(single, Single::Truncated { .. }));
-    let all: &[Others] = match cut && neighbouring == Neighbouring::AddOrRemoveOne {
-        true => &[Others::AllButOne, Others::All],
-        false => &[Others::AllButOne],
+    let truncated = singles.iter().any(|(single, _)| matches!(single, Single::Truncated { .. }));
+    let all: &[OtherExamples] = match truncated && neighbouring == Neighbouring::AddOrRemoveOne {
+        true => &[OtherExamples::AllButOne, OtherExamples::All],
+        false => &[OtherExamples::AllButOne],
     };
-    all.iter().map(|&others| parts(&singles, neighbouring, others)).collect()
+    all.iter().map(|&others| components(&singles, neighbouring, others)).collect()
 }
 
 /// The parts of all releases together.
@@ -69,43 +69,47 @@ pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<
 /// Gaussians without sampling become a single one (their composition is exactly Gaussian). Where
 /// there are more than 256 sampled sorts, noise multipliers are rounded to a geometric grid of
 /// 0.1 %: down for the bound from above, up for the bound from below.
-fn parts(
+fn components(
     singles: &[(Single, u64)],
     neighbouring: Neighbouring,
-    others: Others,
-) -> Result<Vec<Part>> {
+    others: OtherExamples,
+) -> Result<Vec<Component>> {
     let mut squared_mu = 0.0;
     let mut sampled = Vec::new();
-    for &(single, times) in singles {
-        match single.unsampled(neighbouring) {
-            Some(sigma) => squared_mu += times as f64 / sigma / sigma,
-            None => sampled.push((single, times as f64)),
+    for &(single, count) in singles {
+        match single.unsampled_noise_multiplier(neighbouring) {
+            Some(sigma) => squared_mu += count as f64 / sigma / sigma,
+            None => sampled.push((single, count as f64)),
         }
     }
-    let mut parts = Vec::new();
-    for (single, times, times_lower) in rounded(sampled) {
+    let mut components = Vec::new();
+    for (single, count, count_lower) in round_multipliers(sampled) {
         let mixture = mixture(&single, neighbouring, others)?;
-        parts.push(Part { mixture, times, times_lower });
+        components.push(Component { mixture, count, count_lower });
     }
     if squared_mu > 0.0 {
-        let pair = Pair { kind: Kind::OneSided, q: 1.0, sigma: 1.0 / squared_mu.sqrt() };
-        parts.push(Part { mixture: vec![(1.0, Some(pair))], times: 1.0, times_lower: 1.0 });
+        let pair = DominatingPair { kind: Kind::OneSided, q: 1.0, sigma: 1.0 / squared_mu.sqrt() };
+        components.push(Component {
+            mixture: vec![(1.0, Some(pair))],
+            count: 1.0,
+            count_lower: 1.0,
+        });
     }
-    let noises = parts.iter().flat_map(Part::pairs).map(|pair| pair.sigma);
+    let noises = components.iter().flat_map(Component::pairs).map(|pair| pair.sigma);
     let sigma = noises.fold(f64::INFINITY, f64::min);
-    if sigma < LEAST_NOISE {
+    if sigma < MIN_NOISE {
         return Err(crate::Error::new(
             crate::ErrorKind::Accounting,
             format!("pld can't account noise of {sigma:.2e} times the sensitivity"),
-            format!("below {LEAST_NOISE} the privacy losses are too far apart for one grid"),
+            format!("below {MIN_NOISE} the privacy losses are too far apart for one grid"),
         )
         .fix("use the RDP accountant, or much more noise"));
     }
-    let endless = |part: &Part| {
-        let pair = |pair: &Pair| pair.sigma > MOST_NOISE || pair.q < LEAST_RATE;
-        part.times > MOST_TIMES || part.pairs().any(pair)
+    let too_large = |component: &Component| {
+        let pair = |pair: &DominatingPair| pair.sigma > MAX_NOISE || pair.q < MIN_RATE;
+        component.count > MAX_COUNT || component.pairs().any(pair)
     };
-    if parts.iter().any(endless) {
+    if components.iter().any(too_large) {
         return Err(crate::Error::new(
             crate::ErrorKind::Accounting,
             "pld can't account so many, so rare or so noisy releases",
@@ -114,20 +118,20 @@ fn parts(
         )
         .fix("use the RDP accountant"));
     }
-    Ok(parts)
+    Ok(components)
 }
 
 /// (release, times from above, times from below), multipliers on a common grid if there are many.
-fn rounded(sampled: Vec<(Single, f64)>) -> Vec<(Single, f64, f64)> {
-    if sampled.len() <= MOST_MULTIPLIERS {
-        return sampled.into_iter().map(|(single, times)| (single, times, times)).collect();
+fn round_multipliers(sampled: Vec<(Single, f64)>) -> Vec<(Single, f64, f64)> {
+    if sampled.len() <= MAX_MULTIPLIERS {
+        return sampled.into_iter().map(|(single, count)| (single, count, count)).collect();
     }
     let mut grid: BTreeMap<_, (Single, f64, f64)> = BTreeMap::new();
-    for (single, times) in sampled {
-        let below = (single.noise_multiplier().ln() / GRID).floor();
+    for (single, count) in sampled {
+        let below = (single.noise_multiplier().ln() / LOG_STEP).floor();
         let kind = single.with_noise_multiplier(1.0).key();
-        for (index, above, from_below) in [(below, times, 0.0), (below + 1.0, 0.0, times)] {
-            let on_grid = single.with_noise_multiplier((index * GRID).exp());
+        for (index, above, from_below) in [(below, count, 0.0), (below + 1.0, 0.0, count)] {
+            let on_grid = single.with_noise_multiplier((index * LOG_STEP).exp());
             let entry = grid.entry((kind, index as i64)).or_insert((on_grid, 0.0, 0.0));
             entry.1 += above;
             entry.2 += from_below;
@@ -149,50 +153,50 @@ fn rounded(sampled: Vec<(Single, f64)>) -> Vec<(Single, f64, f64)> {
 fn mixture(
     single: &Single,
     neighbouring: Neighbouring,
-    others: Others,
-) -> Result<Vec<(f64, Option<Pair>)>> {
+    others: OtherExamples,
+) -> Result<Vec<(f64, Option<DominatingPair>)>> {
     let pair = |q: f64, sigma: f64| {
         let kind = match neighbouring {
             Neighbouring::ReplaceOne => Kind::TwoSided,
             _ => Kind::OneSided,
         };
-        Some(Pair { kind, q, sigma })
+        Some(DominatingPair { kind, q, sigma })
     };
-    let told = |sigma: f64| Some(Pair { kind: Kind::OneSided, q: 1.0, sigma });
+    let revealed = |sigma: f64| Some(DominatingPair { kind: Kind::OneSided, q: 1.0, sigma });
     match *single {
         Single::Poisson { sampling_rate, noise_multiplier } => {
             Ok(vec![(1.0, pair(sampling_rate, noise_multiplier))])
         }
         Single::Truncated { examples, sampling_rate: q, batch_cap, noise_multiplier: sigma } => {
             let others = match others {
-                Others::AllButOne => examples.saturating_sub(1),
-                Others::All => examples,
+                OtherExamples::AllButOne => examples.saturating_sub(1),
+                OtherExamples::All => examples,
             };
-            let full = probability_of_reaching(others, q, batch_cap);
-            let mut mixture = vec![(1.0 - full, pair(q, sigma))];
+            let p_cap = binomial_tail_upper(others, q, batch_cap);
+            let mut mixture = vec![(1.0 - p_cap, pair(q, sigma))];
             // Too rare to be a number.
-            if full == 0.0 {
+            if p_cap == 0.0 {
                 return Ok(mixture);
             }
-            let kept = kept_when_full(others, q, batch_cap, full);
+            let kept = p_kept_at_cap(others, q, batch_cap, p_cap);
             match neighbouring {
-                Neighbouring::AddOrRemoveOne => mixture.push((full, pair(kept, 0.5 * sigma))),
-                Neighbouring::ZeroOutOne => mixture.push((full * kept, told(sigma))),
-                Neighbouring::ReplaceOne => mixture.push((full * kept, told(0.5 * sigma))),
+                Neighbouring::AddOrRemoveOne => mixture.push((p_cap, pair(kept, 0.5 * sigma))),
+                Neighbouring::ZeroOutOne => mixture.push((p_cap * kept, revealed(sigma))),
+                Neighbouring::ReplaceOne => mixture.push((p_cap * kept, revealed(0.5 * sigma))),
             }
             if neighbouring != Neighbouring::AddOrRemoveOne {
-                mixture.push((full * (1.0 - kept), None));
+                mixture.push((p_cap * (1.0 - kept), None));
             }
             Ok(mixture)
         }
         Single::FixedSize { .. } => Err(single
-            .refused("pld", "no pair is known that is worst for drawing without replacement")
+            .unsupported("pld", "no pair is known that is worst for drawing without replacement")
             .fix("use the RDP accountant under the replace-one relation")),
         Single::ShuffledEpoch { .. } => Err(single
-            .refused("pld", "removing an example shifts every later batch of a shuffled epoch")
+            .unsupported("pld", "removing an example shifts every later batch of a shuffled epoch")
             .fix("account it under the zero-out or the replace-one relation")),
         Single::Gaussian { .. } => {
-            Err(single.refused("pld", "this neighbouring relation is not known"))
+            Err(single.unsupported("pld", "this neighbouring relation is not known"))
         }
     }
 }
@@ -201,10 +205,10 @@ fn mixture(
 /// drawn: the mean of q cap / (m + 1) over their number m, which is
 /// cap P\[Bin(n + 1, q) > cap\] / ((n + 1) P\[Bin(n, q) >= cap\]). Which of the others are kept
 /// does not depend on m, so the mean is all that counts.
-fn kept_when_full(others: u64, q: f64, cap: u64, full: f64) -> f64 {
+fn p_kept_at_cap(others: u64, q: f64, cap: u64, p_cap: f64) -> f64 {
     let all = others.saturating_add(1);
-    let more = probability_of_reaching(all, q, cap.saturating_add(1));
-    (cap as f64 * more / (all as f64 * full) * (1.0 + 1e-6)).min(q)
+    let more = binomial_tail_upper(all, q, cap.saturating_add(1));
+    (cap as f64 * more / (all as f64 * p_cap) * (1.0 + 1e-6)).min(q)
 }
 
 #[cfg(test)]
@@ -212,7 +216,7 @@ mod tests {
     use super::*;
 
     /// The parts of events without a cut batch: there is one case.
-    fn only(events: &[Event]) -> Result<Vec<Part>> {
+    fn only(events: &[Event]) -> Result<Vec<Component>> {
         let mut cases = cases(events, Neighbouring::AddOrRemoveOne)?;
         assert_eq!(cases.len(), 1);
         Ok(cases.remove(0))
@@ -228,9 +232,9 @@ mod tests {
             Event::Gaussian { noise_multiplier: 2.0, count: 3 },
             Event::Gaussian { noise_multiplier: 4.0, count: 4 },
         ];
-        let parts = only(&events).unwrap();
-        assert_eq!(parts.len(), 1);
-        assert!((parts[0].pairs().next().unwrap().sigma - 1.0).abs() < 1e-12);
+        let components = only(&events).unwrap();
+        assert_eq!(components.len(), 1);
+        assert!((components[0].pairs().next().unwrap().sigma - 1.0).abs() < 1e-12);
     }
 
     #[test]
@@ -238,17 +242,17 @@ mod tests {
         let few: Vec<_> = (0..256).map(|i| step(1.0 + 1e-5 * f64::from(i))).collect();
         assert_eq!(only(&few).unwrap().len(), 256);
         let many: Vec<_> = (0..20_000).map(|i| step(1.0 + 1e-5 * f64::from(i))).collect();
-        let parts = only(&many).unwrap();
-        assert!(parts.len() < 200, "{}", parts.len());
+        let components = only(&many).unwrap();
+        assert!(components.len() < 200, "{}", components.len());
         let (above, below): (f64, f64) =
-            parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.times, s.1 + p.times_lower));
+            components.iter().fold((0.0, 0.0), |s, p| (s.0 + p.count, s.1 + p.count_lower));
         assert_eq!((above, below), (20_000.0, 20_000.0));
         // From above the noise is never more than it was, from below never less.
-        let precision = |times: fn(&Part) -> f64| -> f64 {
-            parts.iter().map(|p| times(p) / p.pairs().next().unwrap().sigma).sum()
+        let precision = |count: fn(&Component) -> f64| -> f64 {
+            components.iter().map(|p| count(p) / p.pairs().next().unwrap().sigma).sum()
         };
         let truth: f64 = (0..20_000).map(|i| 1.0 / (1.0 + 1e-5 * f64::from(i))).sum();
-        let (most, least) = (precision(|p| p.times), precision(|p| p.times_lower));
+        let (most, least) = (precision(|p| p.count), precision(|p| p.count_lower));
         assert!(most > truth && most < truth * 1.001 && least < truth && least > truth * 0.999);
     }
 
@@ -267,9 +271,9 @@ mod tests {
         };
         for relation in [Neighbouring::ZeroOutOne, Neighbouring::ReplaceOne] {
             let cases = cases(std::slice::from_ref(&event), relation).unwrap();
-            let [parts] = &cases[..] else { panic!("{cases:?}") };
-            let told = parts[0].mixture[1].0;
-            assert!((told / used - 1.0).abs() < 1e-5, "{relation}: {told} {used}");
+            let [components] = &cases[..] else { panic!("{cases:?}") };
+            let revealed = components[0].mixture[1].0;
+            assert!((revealed / used - 1.0).abs() < 1e-5, "{relation}: {revealed} {used}");
         }
     }
 
@@ -289,7 +293,7 @@ mod tests {
         assert!(cases(&[epoch], Neighbouring::ZeroOutOne).is_ok());
         assert!(cases(&[step(0.01)], all).is_err(), "too little noise for a grid");
         assert!(cases(&[step(1e300)], all).is_err(), "too much noise for a grid");
-        let endless = Event::Repeated { event: Box::new(step(1.0)), count: u64::MAX };
-        assert!(cases(&[endless], all).is_err(), "too many steps for a grid");
+        let too_large = Event::Repeated { event: Box::new(step(1.0)), count: u64::MAX };
+        assert!(cases(&[too_large], all).is_err(), "too many steps for a grid");
     }
 }

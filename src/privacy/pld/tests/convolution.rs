@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 pub(super) type Mixture = Vec<(f64, f64)>;
 
 /// More points than this of a sum are not kept: what lies above counts as an infinite loss.
-const MOST: usize = 12_000;
+const MAX_POINTS: usize = 12_000;
 
 /// Masses at the multiples of a step, the first of them at `first`.
 struct Line {
@@ -21,8 +21,8 @@ impl Line {
         for (i, a) in self.mass.iter().enumerate().filter(|(_, a)| **a > 1e-22) {
             mass[i..].iter_mut().zip(&other.mass).for_each(|(to, b)| *to += a * b);
         }
-        let beyond: f64 = mass.iter().skip(MOST).sum();
-        mass.truncate(MOST);
+        let beyond: f64 = mass.iter().skip(MAX_POINTS).sum();
+        mass.truncate(MAX_POINTS);
         let infinity = self.infinity + other.infinity + beyond;
         Self { first: self.first + other.first, mass, infinity }
     }

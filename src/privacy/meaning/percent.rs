@@ -2,11 +2,11 @@
 
 /// A share as percent with up to two significant digits after the point's place, rounded **up**:
 /// `0.0931` is `9.4 %`, `0.5` is `50 %`. An attacker is never shown weaker than the bound.
-pub(crate) fn percent_up(share: f64) -> String {
-    if !share.is_finite() {
+pub(crate) fn percent_rounded_up(probability: f64) -> String {
+    if !probability.is_finite() {
         return "100 %".into();
     }
-    let percent = share.clamp(0.0, 1.0) * 100.0;
+    let percent = probability.clamp(0.0, 1.0) * 100.0;
     // Small shares keep two digits: 0.013 % must not become 0.1 %.
     let decimals = if percent > 0.0 && percent < 0.095 {
         (1 - percent.log10().floor() as i32).min(12) as usize
@@ -38,13 +38,17 @@ mod tests {
             (1.0, "100 %"),
             (f64::NAN, "100 %"),
         ];
-        for (share, shown) in cases {
-            assert_eq!(percent_up(share), shown, "{share}");
+        for (probability, shown) in cases {
+            assert_eq!(percent_rounded_up(probability), shown, "{probability}");
         }
         for i in 1..3000 {
-            let share = f64::from(i) / 3000.0;
-            let shown: f64 = percent_up(share).trim_end_matches(" %").parse().unwrap();
-            assert!(shown / 100.0 >= share - 1e-12 && shown / 100.0 < share + 0.00101, "{share}");
+            let probability = f64::from(i) / 3000.0;
+            let shown: f64 =
+                percent_rounded_up(probability).trim_end_matches(" %").parse().unwrap();
+            assert!(
+                shown / 100.0 >= probability - 1e-12 && shown / 100.0 < probability + 0.00101,
+                "{probability}"
+            );
         }
     }
 }

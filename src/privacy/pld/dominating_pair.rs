@@ -8,7 +8,7 @@ use crate::privacy::gdp::normal::{density, upper_tail};
 /// P from Q (Zhu, Dong, Wang: Optimal Accounting of Differential Privacy, 2022). The privacy loss
 /// L(t) = ln P(t)/Q(t) rises with t.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Pair {
+pub(super) struct DominatingPair {
     pub kind: Kind,
     /// The sampling rate; 1 for a release without sampling.
     pub q: f64,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     TwoSided,
 }
 
-impl Pair {
+impl DominatingPair {
     /// Distance of the two bumps of P in units of the noise.
     pub fn shift(&self) -> f64 {
         1.0 / self.sigma
@@ -37,7 +37,7 @@ impl Pair {
     }
 
     /// The smallest loss there is (approached, never reached).
-    pub fn least_loss(&self) -> f64 {
+    pub fn min_loss(&self) -> f64 {
         match self.kind {
             Kind::OneSided => (-self.q).ln_1p(),
             Kind::TwoSided => f64::NEG_INFINITY,
@@ -55,8 +55,8 @@ impl Pair {
         }
     }
 
-    /// Where the loss is `loss`; minus infinity for a loss below [`Pair::least_loss`].
-    pub fn at_loss(&self, loss: f64) -> f64 {
+    /// Where the loss is `loss`; minus infinity for a loss below [`DominatingPair::min_loss`].
+    pub fn inverse_loss(&self, loss: f64) -> f64 {
         let (q, sigma) = (self.q, self.sigma);
         match self.kind {
             Kind::OneSided => {
@@ -115,8 +115,9 @@ impl Pair {
     /// An interval of t outside of which P and Q each have at most `mass` on either side.
     pub fn support(&self, mass: f64) -> (f64, f64) {
         let (q, d) = (self.q, self.shift());
-        let alone = quantile_above(0.5 * mass);
-        let joined = if mass >= q { f64::NEG_INFINITY } else { d + quantile_above(0.5 * mass / q) };
+        let alone = upper_quantile_bound(0.5 * mass);
+        let joined =
+            if mass >= q { f64::NEG_INFINITY } else { d + upper_quantile_bound(0.5 * mass / q) };
         let high = alone.max(joined);
         match self.kind {
             Kind::OneSided => (-alone, high),
@@ -127,7 +128,7 @@ impl Pair {
     /// Length of the stretch of losses outside of which there is at most `mass` on either side.
     pub fn range(&self, mass: f64) -> f64 {
         let (low, high) = self.support(mass);
-        self.loss(high) - self.loss(low).max(self.least_loss())
+        self.loss(high) - self.loss(low).max(self.min_loss())
     }
 }
 
@@ -151,6 +152,6 @@ pub(super) const NORM: f64 = 0.398_942_280_401_432_7;
 
 /// A t with at most `mass` of the standard normal distribution above it, and not much more than
 /// the smallest: phi(-t) <= e^(-t^2/2) / 2.
-fn quantile_above(mass: f64) -> f64 {
+fn upper_quantile_bound(mass: f64) -> f64 {
     if mass >= 0.5 { 0.0 } else { (-2.0 * (2.0 * mass).ln()).sqrt() }
 }

@@ -1,6 +1,6 @@
 //! The noise of a training run that shares its budget with other releases.
 
-use super::{Calibrated, at_least_one, smallest_noise, training};
+use super::{Calibrated, at_least_one, smallest_noise_multiplier, training};
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, Event, SamplingRate};
 use crate::{Error, ErrorKind, Result};
@@ -18,16 +18,16 @@ use crate::{Error, ErrorKind, Result};
 /// accountant's. `prior` and the number of steps are settled without a look at the data.
 ///
 /// ```
-/// use epsilab::privacy::{Delta, Epsilon, Event, Rdp, SamplingRate, noise_multiplier_beside};
+/// use epsilab::privacy::{Delta, Epsilon, Event, Rdp, SamplingRate, noise_multiplier_given_prior};
 /// let mask = Event::gaussian(8.0);
 /// let (target, delta, rate) = (Epsilon(3.0), Delta(1e-5), SamplingRate(2048.0 / 60_000.0));
 /// let accountant = Rdp::default();
-/// let beside = noise_multiplier_beside(&[mask], target, delta, rate, 879, &accountant)?;
-/// let alone = noise_multiplier_beside(&[], target, delta, rate, 879, &accountant)?;
+/// let beside = noise_multiplier_given_prior(&[mask], target, delta, rate, 879, &accountant)?;
+/// let alone = noise_multiplier_given_prior(&[], target, delta, rate, 879, &accountant)?;
 /// assert!(beside.epsilon <= 3.0 && beside.noise_multiplier.0 > alone.noise_multiplier.0);
 /// # Ok::<(), epsilab::Error>(())
 /// ```
-pub fn noise_multiplier_beside(
+pub fn noise_multiplier_given_prior(
     prior: &[Event],
     target: Epsilon,
     delta: Delta,
@@ -58,5 +58,5 @@ pub fn noise_multiplier_beside(
         all.push(training(sampling_rate, noise_multiplier, steps));
         Ok(all)
     };
-    smallest_noise(target, delta, &events, accountant)
+    smallest_noise_multiplier(target, delta, &events, accountant)
 }

@@ -1,43 +1,43 @@
 //! Composition of all parts, in both directions, from above and from below.
 
-use super::cells::{Cells, balanced_offset};
-use super::chernoff::Chernoff;
-use super::compose::{Composed, Composition, Found, Side, Window};
-use super::losses::{self, Losses};
-use super::pair::Pair;
-use super::parts::{MOST_MULTIPLIERS, Part};
-use super::sketch::{Direction, Look, Sketch};
+use super::cells::{LossCells, balanced_offset};
+use super::chernoff::ChernoffBound;
+use super::coarse::{CoarseLosses, Direction, TiltedRange};
+use super::components::{Component, MAX_MULTIPLIERS};
+use super::compose::{Bound, Composition, Crossing, TiltedSum, Window};
+use super::dominating_pair::DominatingPair;
+use super::loss_distribution::{self, LossDistribution};
 use rayon::prelude::*;
 use realfft::RealFftPlanner;
 
 /// Relative error of epsilon that the first grid aims at.
-const AIM: f64 = 1e-4;
+const TARGET_ERROR: f64 = 1e-4;
 
 /// The most grid points of one window, or of one release.
-const MOST_POINTS: f64 = (1 << 19) as f64;
+const MAX_POINTS: f64 = (1 << 19) as f64;
 
 /// Chernoff's bound lies above epsilon, and a smaller tilt than its own both moves the window down
 /// and makes its upper tail short.
-const EARLIER: f64 = 0.8;
+const TILT_FACTOR: f64 = 0.8;
 
 /// The most grid points of all parts together.
-const MOST_WORK: f64 = 2e8;
+const MAX_TOTAL_POINTS: f64 = 2e8;
 
 /// How often a window is moved before we give up.
-const ROUNDS: usize = 8;
+const MAX_WINDOWS: usize = 8;
 
 /// If more than this share of delta may have come from outside of the window, another is tried.
-const MOST_DOUBT: f64 = 1e-4;
+const MAX_ERROR_FRACTION: f64 = 1e-4;
 
 /// ln of the tilted mass that may lie outside of the first window, at either end.
 const LN_OUTSIDE: f64 = -25.0;
 
 /// A composition seen through windows that are right for deltas near one.
-pub(super) struct Enclosure {
-    upper: Composed,
-    lower: Option<Composed>,
+pub(super) struct CompositionBounds {
+    upper: TiltedSum,
+    lower: Option<TiltedSum>,
     /// A finer grid would be no longer than is reasonable.
-    pub can_be_finer: bool,
+    pub can_be_refined: bool,
     add: Add,
 }
 
@@ -47,36 +47,36 @@ enum Add {
     Same,
     /// A bound that is below direction `remove` near the window's own delta. Which direction is
     /// the worse is not the same at every delta, so it is asked at each.
-    Bounded(Chernoff),
-    Composed(Composed),
+    Bounded(ChernoffBound),
+    Composed(TiltedSum),
 }
 
-impl Enclosure {
+impl CompositionBounds {
     /// Looks at the parts near `delta`, on a grid `finer` times finer than usual; `None` where
     /// the numbers do not fit.
-    pub fn near(delta: f64, parts: &[Part], finer: f64) -> Option<Self> {
-        let releases: f64 = parts.iter().map(|part| part.times).sum();
+    pub fn near_delta(delta: f64, components: &[Component], refinement: f64) -> Option<Self> {
+        let releases: f64 = components.iter().map(|component| component.count).sum();
         let mass = (1e-4 * delta / releases).min(1e-16);
-        let task = Task { parts, releases, mass, delta, finer };
+        let task = BoundsBuilder { components, releases, mass, delta, refinement };
         let (upper, lower) = task.compose(Direction::Remove)?;
-        let Found::At(epsilon) = upper.epsilon(delta, Side::Upper) else { return None };
-        let add = match parts.iter().all(Part::is_symmetric) {
+        let Crossing::At(epsilon) = upper.epsilon(delta, Bound::Upper) else { return None };
+        let add = match components.iter().all(Component::is_symmetric) {
             true => Add::Same,
             false => match task.bound_add().filter(|bound| bound.epsilon(delta) <= epsilon) {
                 Some(bound) => Add::Bounded(bound),
                 None => Add::Composed(task.compose(Direction::Add)?.0),
             },
         };
-        let can_be_finer = upper.points() <= 1 << 17;
-        Some(Self { upper, lower, can_be_finer, add })
+        let can_be_refined = upper.points() <= 1 << 17;
+        Some(Self { upper, lower, can_be_refined, add })
     }
 
     /// (from below, from above) of epsilon at `delta`.
     pub fn epsilon(&self, delta: f64) -> Option<(f64, f64)> {
-        let Found::At(remove) = self.upper.epsilon(delta, Side::Upper) else { return None };
+        let Crossing::At(remove) = self.upper.epsilon(delta, Bound::Upper) else { return None };
         let upper = remove.max(self.add.epsilon(delta)?);
-        let lower = match self.lower.as_ref().map(|lower| lower.epsilon(delta, Side::Lower)) {
-            Some(Found::At(epsilon)) => epsilon.min(upper),
+        let lower = match self.lower.as_ref().map(|lower| lower.epsilon(delta, Bound::Lower)) {
+            Some(Crossing::At(epsilon)) => epsilon.min(upper),
             _ => 0.0,
         };
         Some((lower, upper))
@@ -96,9 +96,9 @@ impl Add {
         match self {
             Self::Same => Some(0.0),
             Self::Bounded(bound) => Some(bound.epsilon(delta)),
-            Self::Composed(composed) => match composed.epsilon(delta, Side::Upper) {
-                Found::At(epsilon) => Some(epsilon),
-                Found::Above | Found::Below => None,
+            Self::Composed(composed) => match composed.epsilon(delta, Bound::Upper) {
+                Crossing::At(epsilon) => Some(epsilon),
+                Crossing::AboveWindow | Crossing::BelowWindow => None,
             },
         }
     }
@@ -113,141 +113,146 @@ impl Add {
     }
 }
 
-impl Part {
+impl Component {
     /// Both directions are the same.
     fn is_symmetric(&self) -> bool {
-        self.pairs().all(Pair::is_symmetric)
+        self.pairs().all(DominatingPair::is_symmetric)
     }
 }
 
 /// What is composed, and how closely.
-struct Task<'a> {
-    parts: &'a [Part],
+struct BoundsBuilder<'a> {
+    components: &'a [Component],
     releases: f64,
     /// Mass of one release that may be cut off at either end.
     mass: f64,
     delta: f64,
-    finer: f64,
+    refinement: f64,
 }
 
-impl Task<'_> {
+impl BoundsBuilder<'_> {
     /// The composition in one direction, from above and (direction `remove`) from below.
     ///
     /// Chernoff's bound tells where epsilon is at most, which is good for many small losses and
     /// bad for few large ones: then the window is moved to what the first look has shown.
-    fn compose(&self, direction: Direction) -> Option<(Composed, Option<Composed>)> {
-        let sketch = Sketch::of(self.parts, direction, self.mass);
-        let (theta, mut epsilon) = sketch.tilt(self.delta);
+    fn compose(&self, direction: Direction) -> Option<(TiltedSum, Option<TiltedSum>)> {
+        let coarse = CoarseLosses::new(self.components, direction, self.mass);
+        let (theta, mut epsilon) = coarse.tilt(self.delta);
         let mut ln_outside = LN_OUTSIDE;
-        let mut look = sketch.look(EARLIER * theta, ln_outside);
-        let mut best: Option<(f64, Composed)> = None;
-        let mut best_lower: Option<(f64, Composed)> = None;
-        for _ in 0..ROUNDS {
-            let (composed, lower) = self.through(&look, epsilon, direction)?;
-            if let Found::At(found) = lower.epsilon(self.delta, Side::Lower)
+        let mut range = coarse.tilted_range(TILT_FACTOR * theta, ln_outside);
+        let mut best: Option<(f64, TiltedSum)> = None;
+        let mut best_lower: Option<(f64, TiltedSum)> = None;
+        for _ in 0..MAX_WINDOWS {
+            let (composed, lower) = self.compose_in_window(&range, epsilon, direction)?;
+            if let Crossing::At(found) = lower.epsilon(self.delta, Bound::Lower)
                 && best_lower.as_ref().is_none_or(|(most, _)| found > *most)
             {
                 best_lower = Some((found, lower));
             }
-            match composed.epsilon(self.delta, Side::Upper) {
+            match composed.epsilon(self.delta, Bound::Upper) {
                 // No bound can be smaller.
-                Found::At(0.0) => {
+                Crossing::At(0.0) => {
                     best = Some((0.0, composed));
                     break;
                 }
-                Found::At(found) => {
-                    let (outside, rounding) = composed.doubts(found, self.delta);
-                    let coarse = found < 0.3 * epsilon;
+                Crossing::At(found) => {
+                    let (outside, rounding) = composed.error_fractions(found, self.delta);
+                    let imprecise_guess = found < 0.3 * epsilon;
                     // Far from the lower end of the window everything is precise.
-                    let inside = found > look.low + 0.2 * (look.mean - look.low);
-                    let good = inside && outside + rounding < MOST_DOUBT;
+                    let inside = found > range.low + 0.2 * (range.mean - range.low);
+                    let good = inside && outside + rounding < MAX_ERROR_FRACTION;
                     // All are valid; another window that does not help much is the last.
                     let gained = best.as_ref().is_none_or(|(least, _)| found < 0.99 * least);
                     if best.as_ref().is_none_or(|(least, _)| found <= *least) {
                         best = Some((found, composed));
                     }
-                    if (good && !coarse) || !gained {
+                    if (good && !imprecise_guess) || !gained {
                         break;
                     }
                     epsilon = found.max(1e-3 * epsilon);
                     if !good {
-                        ln_outside -= (outside / MOST_DOUBT).ln().max(0.0) + 3.0;
+                        ln_outside -= (outside / MAX_ERROR_FRACTION).ln().max(0.0) + 3.0;
                         // Wider, or tilted further.
-                        let theta = match inside && rounding < 0.5 * MOST_DOUBT {
-                            true => look.theta,
-                            false => sketch.tilt_towards(epsilon),
+                        let theta = match inside && rounding < 0.5 * MAX_ERROR_FRACTION {
+                            true => range.theta,
+                            false => coarse.tilt_towards(epsilon),
                         };
-                        look = sketch.look(theta, ln_outside);
+                        range = coarse.tilted_range(theta, ln_outside);
                     }
                 }
-                Found::Below => {
-                    epsilon = look.low.max(1e-3 * epsilon);
-                    look =
-                        sketch.look(sketch.tilt_towards(epsilon).min(0.7 * look.theta), ln_outside);
+                Crossing::BelowWindow => {
+                    epsilon = range.low.max(1e-3 * epsilon);
+                    range = coarse.tilted_range(
+                        coarse.tilt_towards(epsilon).min(0.7 * range.theta),
+                        ln_outside,
+                    );
                 }
                 // The top of the window is not precise enough.
-                Found::Above => {
+                Crossing::AboveWindow => {
                     ln_outside -= 20.0;
-                    look = sketch.look(sketch.tilt_towards(epsilon), ln_outside);
+                    range = coarse.tilted_range(coarse.tilt_towards(epsilon), ln_outside);
                 }
             };
         }
         Some((best?.1, best_lower.map(|(_, lower)| lower)))
     }
 
-    fn through(
+    fn compose_in_window(
         &self,
-        look: &Look,
+        range: &TiltedRange,
         epsilon: f64,
         direction: Direction,
-    ) -> Option<(Composed, Composed)> {
+    ) -> Option<(TiltedSum, TiltedSum)> {
         // Where multipliers were rounded to 0.1 %, a fine grid is wasted.
-        let aim = match self.parts.len() as f64 {
-            parts if parts > MOST_MULTIPLIERS as f64 => AIM * (parts / 20.0).min(60.0),
-            parts => AIM * (parts / 64.0).max(1.0),
+        let aim = match self.components.len() as f64 {
+            components if components > MAX_MULTIPLIERS as f64 => {
+                TARGET_ERROR * (components / 20.0).min(60.0)
+            }
+            components => TARGET_ERROR * (components / 64.0).max(1.0),
         };
         // Connecting the dots adds step^2 / 6 to the variance of each loss, and so about
         // (theta + 1) step^2 / 12 to each loss's share of epsilon.
         let step =
-            (12.0 * aim * epsilon / (self.releases * (look.theta + 1.0))).sqrt() / self.finer;
+            (12.0 * aim * epsilon / (self.releases * (range.theta + 1.0))).sqrt() / self.refinement;
         let widest = self
-            .parts
+            .components
             .iter()
-            .flat_map(Part::pairs)
+            .flat_map(Component::pairs)
             .map(|pair| pair.range(self.mass))
-            .fold(look.high - look.low, f64::max);
-        let step = step.max(widest / MOST_POINTS.min(MOST_WORK / self.parts.len() as f64));
+            .fold(range.high - range.low, f64::max);
+        let step =
+            step.max(widest / MAX_POINTS.min(MAX_TOTAL_POINTS / self.components.len() as f64));
         if !(step > 0.0 && step.is_finite()) {
             return None;
         }
         let window = Window {
             step,
-            theta: look.theta,
-            low: look.low,
-            len: even_length(((look.high - look.low) / step).max(32.0) as usize + 3),
-            theta_up: look.theta_up,
-            theta_down: look.theta_down,
+            theta: range.theta,
+            low: range.low,
+            len: even_length(((range.high - range.low) / step).max(32.0) as usize + 3),
+            theta_up: range.theta_up,
+            theta_down: range.theta_down,
         };
         let start = Composition::new(window, &mut RealFftPlanner::new());
         let both = (start.clone(), start);
-        let add = |mut both: (Composition, Composition), part: &Part| {
-            let (upper, lower) = self.losses(part, step, direction);
-            both.0.add(&upper, part.times);
+        let add = |mut both: (Composition, Composition), component: &Component| {
+            let (upper, lower) = self.losses(component, step, direction);
+            both.0.add(&upper, component.count);
             if let Some(lower) = lower {
-                both.1.add(&lower, part.times_lower);
+                both.1.add(&lower, component.count_lower);
             }
             both
         };
         // Few parts are quicker on one core.
-        let (upper, lower) = if self.parts.len() < 8 {
-            self.parts.iter().fold(both, add)
+        let (upper, lower) = if self.components.len() < 8 {
+            self.components.iter().fold(both, add)
         } else {
-            self.parts
-                .par_chunks(self.parts.len().div_ceil(16))
+            self.components
+                .par_chunks(self.components.len().div_ceil(16))
                 .map(|chunk| chunk.iter().fold(both.clone(), add))
                 .reduce_with(|mut a, b| {
-                    a.0.join(&b.0);
-                    a.1.join(&b.1);
+                    a.0.merge(&b.0);
+                    a.1.merge(&b.1);
                     a
                 })?
         };
@@ -255,46 +260,54 @@ impl Task<'_> {
     }
 
     /// The losses of one release, from above and (direction `remove`) from below.
-    fn losses(&self, part: &Part, step: f64, direction: Direction) -> (Losses, Option<Losses>) {
+    fn losses(
+        &self,
+        component: &Component,
+        step: f64,
+        direction: Direction,
+    ) -> (LossDistribution, Option<LossDistribution>) {
         let (mut above, mut below) = (Vec::new(), Vec::new());
-        for (weight, pair) in &part.mixture {
+        for (weight, pair) in &component.mixture {
             let Some(pair) = pair else {
-                above.push((*weight, Losses::nothing(step)));
-                below.push((*weight, Losses::nothing(step)));
+                above.push((*weight, LossDistribution::no_release(step)));
+                below.push((*weight, LossDistribution::no_release(step)));
                 continue;
             };
-            let cells = Cells::of(pair, step, 0.0, self.mass);
-            let (remove, add) = losses::upper(&cells);
+            let cells = LossCells::new(pair, step, 0.0, self.mass);
+            let (remove, add) = loss_distribution::upper_bound(&cells);
             if direction == Direction::Add {
                 above.push((*weight, add));
                 continue;
             }
             above.push((*weight, remove));
             // Mixed losses need one grid; its offset is free only where there is one pair.
-            let offset = match part.mixture.len() {
+            let offset = match component.mixture.len() {
                 1 => balanced_offset(pair, step, self.mass),
                 _ => 0.0,
             };
             below.push(match offset {
-                0.0 => (*weight, losses::lower(&cells)),
-                _ => (*weight, losses::lower(&Cells::of(pair, step, offset, self.mass))),
+                0.0 => (*weight, loss_distribution::lower_bound(&cells)),
+                _ => (
+                    *weight,
+                    loss_distribution::lower_bound(&LossCells::new(pair, step, offset, self.mass)),
+                ),
             });
         }
-        let lower = (direction == Direction::Remove).then(|| Losses::mixed(below));
-        (Losses::mixed(above), lower)
+        let lower = (direction == Direction::Remove).then(|| LossDistribution::mixture_of(below));
+        (LossDistribution::mixture_of(above), lower)
     }
 
     /// A bound on direction `add`, which often shows that it need not be composed. A coarse grid
     /// will do, since whatever it gives is from above.
-    fn bound_add(&self) -> Option<Chernoff> {
-        let coarse = |part: &Part| {
-            let range = part.pairs().map(|pair| pair.range(self.mass)).fold(0.0, f64::max);
-            (part.times, self.losses(part, range / 2000.0, Direction::Add).0)
+    fn bound_add(&self) -> Option<ChernoffBound> {
+        let coarse = |component: &Component| {
+            let range = component.pairs().map(|pair| pair.range(self.mass)).fold(0.0, f64::max);
+            (component.count, self.losses(component, range / 2000.0, Direction::Add).0)
         };
-        if self.parts.len() > 64 {
+        if self.components.len() > 64 {
             return None;
         }
-        Some(Chernoff::of(&self.parts.iter().map(coarse).collect::<Vec<_>>()))
+        Some(ChernoffBound::new(&self.components.iter().map(coarse).collect::<Vec<_>>()))
     }
 }
 
@@ -309,13 +322,13 @@ mod tests {
     use super::*;
 
     /// A loss of `loss` with a probability, else nothing; through a window around it.
-    fn rare(loss: i64, probability: f64) -> Losses {
+    fn rare(loss: i64, probability: f64) -> LossDistribution {
         let mut mass = vec![0.0; loss as usize * 10 + 1];
         (mass[0], mass[loss as usize * 10]) = (1.0 - probability, probability);
-        Losses { step: 0.1, mass, ..Losses::default() }
+        LossDistribution { step: 0.1, mass, ..LossDistribution::default() }
     }
 
-    fn composed(losses: &Losses) -> Composed {
+    fn composed(losses: &LossDistribution) -> TiltedSum {
         let window = Window {
             step: 0.1,
             theta: 3.0,
@@ -334,11 +347,11 @@ mod tests {
     #[test]
     fn which_direction_is_the_worse_is_asked_at_every_delta() {
         let (remove, add) = (rare(5, 1e-2), rare(9, 1e-6));
-        let bound = Chernoff::of(&[(1.0, add.clone())]);
+        let bound = ChernoffBound::new(&[(1.0, add.clone())]);
         assert!(bound.epsilon(1e-3) < 4.8, "at 1e-3 adding need not be composed");
         for add in [Add::Bounded(bound), Add::Composed(composed(&add))] {
             let (upper, lower) = (composed(&remove), None);
-            let both = Enclosure { upper, lower, can_be_finer: false, add };
+            let both = CompositionBounds { upper, lower, can_be_refined: false, add };
             let at = |delta: f64| both.epsilon(delta).unwrap().1;
             // 1e-2 (1 - e^(epsilon - 5)) = 1e-3, and 1e-6 (1 - e^(epsilon - 9)) = 1e-7.
             assert!((at(1e-3) - (5.0 + 0.9f64.ln())).abs() < 2e-2, "{}", at(1e-3));

@@ -1,6 +1,6 @@
 //! Cut batches against the mechanism itself, computed with nothing but sums over grids.
 
-use super::brute::{Mixture, epsilon_between};
+use super::convolution::{Mixture, epsilon_between};
 use super::*;
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Distributions of privacy losses on a grid, above and below the true one.
 
-use super::cells::Cells;
+use super::cells::LossCells;
 
 /// A distribution over the losses offset + (first + i) step, i = 0, 1, …, and infinity.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Losses {
+pub(super) struct LossDistribution {
     /// Width of the grid.
     pub step: f64,
     /// The loss from which the grid counts.
@@ -17,19 +17,19 @@ pub(super) struct Losses {
     pub infinity: f64,
 }
 
-impl Losses {
+impl LossDistribution {
     /// A public coin chooses between releases with these probabilities: their losses mix.
-    pub fn mixed(parts: Vec<(f64, Self)>) -> Self {
-        let first = parts.iter().map(|(_, l)| l.first).min().unwrap_or(0);
-        let end = parts.iter().map(|(_, l)| l.first + l.mass.len() as i64).max().unwrap_or(0);
+    pub fn mixture_of(components: Vec<(f64, Self)>) -> Self {
+        let first = components.iter().map(|(_, l)| l.first).min().unwrap_or(0);
+        let end = components.iter().map(|(_, l)| l.first + l.mass.len() as i64).max().unwrap_or(0);
         let mut mixed = Self {
-            step: parts.first().map_or(0.0, |(_, l)| l.step),
-            offset: parts.first().map_or(0.0, |(_, l)| l.offset),
+            step: components.first().map_or(0.0, |(_, l)| l.step),
+            offset: components.first().map_or(0.0, |(_, l)| l.offset),
             first,
             mass: vec![0.0; (end - first) as usize],
             infinity: 0.0,
         };
-        for (weight, losses) in parts {
+        for (weight, losses) in components {
             let offset = (losses.first - first) as usize;
             for (to, from) in mixed.mass[offset..].iter_mut().zip(&losses.mass) {
                 *to += weight * from;
@@ -40,7 +40,7 @@ impl Losses {
     }
 
     /// The losses of releasing nothing.
-    pub fn nothing(step: f64) -> Self {
+    pub fn no_release(step: f64) -> Self {
         Self { step, offset: 0.0, first: 0, mass: vec![1.0], infinity: 0.0 }
     }
 
@@ -64,12 +64,12 @@ impl Losses {
 /// everywhere stays above after composition.
 ///
 /// The masses in direction `add` are those of `remove`, each times e^-loss and mirrored.
-pub(super) fn upper(cells: &Cells) -> (Losses, Losses) {
+pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribution) {
     let step = cells.step;
     let whole = -(-step).exp_m1();
     let mut mass = vec![0.0; cells.p.len() + 1];
-    for (i, (&p, &rise)) in cells.p.iter().zip(&cells.rise).enumerate() {
-        let up = (rise / whole).min(p);
+    for (i, (&p, &excess_mass)) in cells.p.iter().zip(&cells.excess_mass).enumerate() {
+        let up = (excess_mass / whole).min(p);
         mass[i] += p - up;
         mass[i + 1] += up;
     }
@@ -84,8 +84,8 @@ pub(super) fn upper(cells: &Cells) -> (Losses, Losses) {
     mass[0] += cells.below.0;
     dual[0] += cells.above.1;
     (
-        Losses { step, offset: 0.0, first: cells.first, mass, infinity: cells.above.0 },
-        Losses { step, offset: 0.0, first: -last, mass: dual, infinity: cells.below.1 },
+        LossDistribution { step, offset: 0.0, first: cells.first, mass, infinity: cells.above.0 },
+        LossDistribution { step, offset: 0.0, first: -last, mass: dual, infinity: cells.below.1 },
     )
 }
 
@@ -95,45 +95,46 @@ pub(super) fn upper(cells: &Cells) -> (Losses, Losses) {
 /// fall, also after composition; and what lies below the grid is left out. Going up, what is left
 /// of a cell waits on its upper end until so much of the cells above was added that the balance
 /// is reached; the rest of the last of them waits on the next grid point.
-pub(super) fn lower(cells: &Cells) -> Losses {
+pub(super) fn lower_bound(cells: &LossCells) -> LossDistribution {
     let (step, n) = (cells.step, cells.p.len());
     let mut mass = vec![0.0; n + 1];
-    let mut waiting: Option<Waiting> = None;
+    let mut pending: Option<Pending> = None;
     // A grid with an offset begins with a cell that is in balance by itself.
     let balanced = usize::from(cells.offset != 0.0);
     mass[0] += cells.p[..balanced].iter().sum::<f64>();
-    for (i, (&p, &rise)) in cells.p.iter().zip(&cells.rise).enumerate().skip(balanced) {
+    for (i, (&p, &excess_mass)) in cells.p.iter().zip(&cells.excess_mass).enumerate().skip(balanced)
+    {
         let mut share = 1.0;
-        if let Some(wait) = &mut waiting {
+        if let Some(group) = &mut pending {
             // P - e^loss Q of this cell, for the loss on which the others wait.
-            let shrink = (-((i - wait.on) as f64) * step).exp();
-            let excess = p * (1.0 - shrink) + shrink * rise;
+            let shrink = (-((i - group.on) as f64) * step).exp();
+            let excess = p * (1.0 - shrink) + shrink * excess_mass;
             // A hair more than balance, so that rounding does not tip it.
-            let needed = wait.lacking * (1.0 + 1e-9);
+            let needed = group.deficit * (1.0 + 1e-9);
             if excess <= needed {
-                wait.p += p;
-                wait.lacking -= excess;
+                group.p += p;
+                group.deficit -= excess;
                 continue;
             }
             share -= needed / excess;
-            mass[wait.on] += wait.p + (1.0 - share) * p;
+            mass[group.on] += group.p + (1.0 - share) * p;
         }
         // e^(loss + step) Q - P: how far the cell lies below its upper end.
-        let fall = (p * step.exp_m1() - step.exp() * rise).max(0.0);
-        waiting = Some(Waiting { on: i + 1, p: share * p, lacking: share * fall });
+        let fall = (p * step.exp_m1() - step.exp() * excess_mass).max(0.0);
+        pending = Some(Pending { on: i + 1, p: share * p, deficit: share * fall });
     }
     // Nothing is left above to balance the last: it goes down to where its losses begin.
-    if let Some(wait) = waiting {
-        mass[wait.on - 1] += wait.p;
+    if let Some(group) = pending {
+        mass[group.on - 1] += group.p;
     }
     mass[n] += cells.above.0;
-    Losses { step, offset: cells.offset, first: cells.first, mass, infinity: 0.0 }
+    LossDistribution { step, offset: cells.offset, first: cells.first, mass, infinity: 0.0 }
 }
 
 /// Outcomes that wait on a grid point for others with larger losses.
-struct Waiting {
+struct Pending {
     on: usize,
     p: f64,
     /// e^loss Q - P of them.
-    lacking: f64,
+    deficit: f64,
 }
