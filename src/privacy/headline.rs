@@ -1,14 +1,16 @@
-//! The epsilon that is reported: the smallest of all that are proved.
+//! The epsilon that is reported: the smallest proved upper bound.
 
 use super::event::singles;
 use super::{Accountant, Delta, Event, Gdp, Neighbouring, Pld, Rdp, Spent, Zcdp};
 use crate::{Error, ErrorKind, Result};
 
-/// The smallest of the proved bounds: Gaussians without sampling exactly ([`Gdp`]), else the
-/// lesser of [`Pld`] and [`Rdp`].
+/// The accountant whose epsilon is reported: the smallest of the proved upper bounds.
+///
+/// Uses [`Gdp`] where it supports all events, because its value is exact. Otherwise it takes the
+/// smaller of [`Pld`] and [`Rdp`].
 ///
 /// # Guarantee
-/// The minimum of valid upper bounds is a valid upper bound. Approximations take no part.
+/// The minimum of valid upper bounds is a valid upper bound. Approximate accountants are not used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
     neighbouring: Neighbouring,
@@ -16,12 +18,12 @@ pub struct Headline {
 }
 
 impl Headline {
-    /// For neighbours that differ by one added or removed example.
+    /// The accountant for neighbours that differ by one added or removed example.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same for another neighbouring relation.
+    /// The accountant for another neighbouring relation.
     pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring, pld: Pld::with_neighbouring(neighbouring) }
     }
@@ -73,7 +75,7 @@ impl Accountant for Headline {
     }
 }
 
-/// The epsilon of all events together for one added or removed example: [`Headline`] in short.
+/// The epsilon of all events together for one added or removed example, by [`Headline`].
 ///
 /// # Errors
 /// As [`Accountant::epsilon`].
@@ -92,19 +94,19 @@ pub fn epsilon(events: &[Event], delta: Delta) -> Result<Spent> {
     Headline::default().epsilon(events, delta)
 }
 
-/// One accountant's answer to a question that was put to all.
+/// The result of one accountant in a comparison.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Name of the accountant.
     pub accountant: String,
-    /// What it found, or why it refuses.
+    /// The epsilon, or the reason why the accountant does not support the events.
     pub spent: Result<Spent>,
-    /// An estimate that may lie below the truth.
+    /// Whether the epsilon is an estimate that may lie below the true one.
     pub approximate: bool,
 }
 
-/// Asks every accountant: `pld`, `rdp`, `gdp` (exact where it can be, else the labelled central
-/// limit approximation), `zcdp`.
+/// Evaluates the events with `pld`, `rdp`, `gdp` and `zcdp`. Where `gdp` does not support them, its
+/// labelled central limit approximation `gdp_clt` takes its place.
 pub fn compare(events: &[Event], delta: Delta, neighbouring: Neighbouring) -> Vec<Answer> {
     let exact = Gdp::with_neighbouring(neighbouring);
     let gdp: Box<dyn Accountant> = match exact.epsilon(events, delta) {

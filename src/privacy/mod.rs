@@ -1,15 +1,15 @@
-//! Privacy as pure mathematics: no tensors, no training, nothing random.
+//! Privacy accounting: pure computation, without tensors, training or randomness.
 //!
-//! The story is told once, as inert data, and read by everybody:
-//!
-//! - [`Event`] documents what was (or will be) released;
-//! - an [`Accountant`] turns a list of events into an epsilon: [`Pld`], [`Rdp`], [`Gdp`],
-//!   [`Zcdp`]; [`Headline`] reports the smallest that is proved, [`compare`] asks all of them;
-//! - [`calibrate`] goes the other way ([`noise_multiplier_for`] and the like) and errs on the
-//!   safe side; a [`NoiseSchedule`] changes the noise from epoch to epoch;
-//! - the [`Ledger`] of a data set remembers every event, on disk, before a release is used;
-//! - [`statement()`] says in words what is guaranteed and what is not, [`meaning()`] how well the
-//!   best attacker could guess.
+//! - An [`Event`] describes a release as inert data.
+//! - An [`Accountant`] turns a list of events into an epsilon: [`Pld`], [`Rdp`], [`Gdp`], [`Zcdp`],
+//!   [`Tcdp`]. [`Headline`] reports the smallest proved epsilon. [`compare`] evaluates several
+//!   accountants on the same events.
+//! - [`calibrate`] solves for a noise multiplier, a number of steps, a batch size or a delta, for
+//!   example [`noise_multiplier_for`]. Its results never exceed the target epsilon. A
+//!   [`NoiseSchedule`] changes the noise multiplier from epoch to epoch.
+//! - The [`Ledger`] of a data set records every event on disk before the release is used.
+//! - [`statement()`] writes out what is guaranteed and what is not. [`meaning()`] gives bounds on
+//!   the success of a membership inference attack.
 //!
 //! ```
 //! use epsilab::privacy::{Accountant, Delta, Event, Rdp};

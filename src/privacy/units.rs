@@ -1,4 +1,4 @@
-//! The four numbers of a privacy guarantee, each with its own type and its own range.
+//! Checked parameters of a guarantee: epsilon, delta, noise multiplier and sampling rate.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::digits::Readable;
 use crate::{Error, Result};
 
-/// Declares one checked number: a transparent `f64` that knows its name, its range and why.
+/// Declares a checked parameter: a transparent `f64` with a name, a valid range and error texts.
 macro_rules! checked_number {
     ($(#[$doc:meta])* $type:ident, $name:literal, $holds:expr, $why:literal, $fix:literal) => {
         $(#[$doc])*
@@ -16,9 +16,10 @@ macro_rules! checked_number {
         pub struct $type(pub f64);
 
         impl $type {
-            /// The number itself if it is in its range, else an error of kind `Setting`.
+            /// Returns the value if it is in its range.
             ///
-            /// NaN is never in range.
+            /// # Errors
+            /// Kind `Setting` for a value outside its range. NaN is never in range.
             pub fn check(self) -> Result<Self> {
                 let holds: fn(f64) -> bool = $holds;
                 if holds(self.0) {
@@ -38,10 +39,10 @@ macro_rules! checked_number {
 }
 
 checked_number!(
-    /// The privacy loss bound epsilon of (epsilon, delta)-differential privacy: above 0, finite.
+    /// The epsilon of (epsilon, delta)-differential privacy: finite and above 0.
     ///
-    /// Smaller is more private (Dwork, Roth: The Algorithmic Foundations of Differential Privacy,
-    /// 2014, Definition 2.4).
+    /// A smaller epsilon is a stronger guarantee. Source: Dwork, Roth, The Algorithmic Foundations
+    /// of Differential Privacy, 2014, Definition 2.4.
     Epsilon,
     "epsilon",
     |x| x > 0.0 && x.is_finite(),
@@ -50,8 +51,9 @@ checked_number!(
 );
 
 checked_number!(
-    /// The failure probability delta of (epsilon, delta)-differential privacy: strictly between
-    /// 0 and 1, and to mean anything well below one over the number of examples.
+    /// The delta of (epsilon, delta)-differential privacy: strictly between 0 and 1.
+    ///
+    /// A delta that is not well below 1 / (number of examples) gives no meaningful guarantee.
     Delta,
     "delta",
     |x| x > 0.0 && x < 1.0,
@@ -60,8 +62,10 @@ checked_number!(
 );
 
 checked_number!(
-    /// The noise multiplier sigma: standard deviation of the Gaussian noise on the *sum* of the
-    /// clipped gradients, divided by the clip norm. Above 0, finite.
+    /// The noise multiplier sigma: finite and above 0.
+    ///
+    /// The standard deviation of the Gaussian noise on the *sum* of the clipped gradients, divided
+    /// by the clip norm.
     NoiseMultiplier,
     "noise_multiplier",
     |x| x > 0.0 && x.is_finite(),
@@ -70,8 +74,9 @@ checked_number!(
 );
 
 checked_number!(
-    /// The sampling rate q: the probability with which each example joins a step, independently
-    /// of all others. Above 0, at most 1.
+    /// The sampling rate q of Poisson sampling: above 0, at most 1.
+    ///
+    /// Each example joins a step with this probability, independently of all other examples.
     SamplingRate,
     "sampling_rate",
     |x| x > 0.0 && x <= 1.0,

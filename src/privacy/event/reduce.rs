@@ -1,28 +1,30 @@
-//! The correction of a plan: it can only lower the number of steps.
+//! Correction of a planned event to what was released. It can only lower the number of steps.
 
 use super::Event;
 use crate::{Error, ErrorKind, Result};
 
-/// What has to hold for a run that was stopped early to cost no more than the steps it took. An
-/// adversary who chooses when to stop by what was released has seen more than those steps say.
+/// The condition under which a run that stopped early costs no more than the steps it took. If the
+/// stopping time depends on released results, an adversary learns more than those steps alone
+/// reveal.
 pub(crate) const STOPPING: &str =
     "the moment of stopping was chosen independently of the data and of everything the run showed";
 
 impl Event {
-    /// The part of this planned event that `spent` says was truly released.
+    /// The part of this planned event that `spent` reports as released.
     ///
-    /// The parts of a composed event correspond one to one; parts at the end that `spent` does
-    /// not mention were not begun. The result carries this plan's own multipliers and rates.
+    /// The parts of a composed event correspond one to one. Trailing parts that `spent` does not
+    /// mention were not started. The result has the noise multipliers and sampling rates of the
+    /// plan.
     ///
     /// # Errors
-    /// Kind `Ledger` if `spent` is more than the plan, or something else: the correction of a
-    /// plan can only lower its number of steps.
+    /// Kind `Ledger` if `spent` exceeds the plan or is a different event: a correction can only
+    /// lower the number of steps.
     ///
     /// # Guarantee
-    /// What remains covers every release, provided `spent` counts every step whose result was
-    /// used and the moment of stopping was chosen independently of the data and of everything the
-    /// run showed. One that follows from released results is covered by the whole plan only, one
-    /// that follows from anything without noise by no epsilon.
+    /// The result covers every release if `spent` counts every step whose result was used, and if
+    /// the stopping time was chosen independently of the data and of everything the run showed. A
+    /// stopping time that depends on released results is covered only by the whole plan. One that
+    /// depends on values without noise is covered by no epsilon.
     pub fn reduced_to(&self, spent: &Event) -> Result<Event> {
         let refuse = || {
             Err(Error::new(
@@ -62,8 +64,8 @@ impl Event {
         Ok(self.with_count(taken))
     }
 
-    /// How often a plain release happens and all its other numbers, the kind first; `None` for
-    /// events that hold others, or nothing countable.
+    /// The number of repetitions of a simple event and its other parameters, starting with a number
+    /// for the kind. `None` for nested and unaccountable events.
     fn count_and_parameters(&self) -> Option<(u64, Vec<f64>)> {
         Some(match *self {
             Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
@@ -92,7 +94,7 @@ impl Event {
         })
     }
 
-    /// The same release, happening another number of times.
+    /// This event with another number of repetitions.
     fn with_count(&self, times: u64) -> Event {
         let mut event = self.clone();
         match &mut event {
@@ -108,7 +110,7 @@ impl Event {
     }
 }
 
-/// Equal up to the last digits: reading a float back from JSON may move its last bit.
+/// Equality up to rounding: the last bit of a float may change when it is read back from JSON.
 fn nearly_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs()
 }

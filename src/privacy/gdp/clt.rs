@@ -1,4 +1,4 @@
-//! The central limit approximation for sampled Gaussians: an estimate, never a guarantee.
+//! The central limit approximation of GDP for subsampled Gaussian mechanisms: not a guarantee.
 
 use super::normal::{centred_cdf, upper_tail};
 use super::{curve, finite_or_error};
@@ -6,34 +6,35 @@ use crate::privacy::event::{Single, singles};
 use crate::privacy::{Accountant, Delta, Event, Neighbouring, Spent};
 use crate::{Error, ErrorKind, Result};
 
-/// The central limit approximation of Gaussian differential privacy: many sampled steps together
-/// are treated as one Gaussian. **Approximate**: it may lie below the true epsilon, for example
-/// 1.62 where 1.83 is true (sampling rate .01, noise multiplier 1, 1000 steps, delta 1e-5). Made
-/// to compare with published numbers.
+/// The central limit theorem (CLT) approximation of Gaussian differential privacy. **Approximate.**
 ///
-/// With the noise multiplier sigma and the sampling rate q of the events:
+/// Treats the composition of many subsampled steps as one Gaussian mechanism. The result may lie
+/// below the true epsilon: 1.62 instead of 1.83 for sampling rate 0.01, noise multiplier 1, 1000
+/// steps and delta 1e-5. It serves to compare with published numbers.
 ///
-/// - Poisson samples, an example added, removed or zeroed out: mu² = q² Σ (e^{1/sigma²} - 1)
-///   (Bu, Dong, Long, Su: Deep Learning with Gaussian Differential Privacy, 2020, section 3);
-/// - samples of a fixed size, an example replaced: mu² = 2 q² Σ (e^{1/s²} Phi(3/(2s)) +
-///   3 Phi(-1/(2s)) - 2) with s = sigma/2, because s is noise over the distance of a replacement
-///   (Dong, Roth, Su 2022, Theorem 5.2). Opacus puts sigma itself in for s, which claims less;
-/// - Gaussians without sampling join by adding their mu².
+/// With noise multiplier sigma and sampling rate q:
+///
+/// - Poisson sampling, add-or-remove-one or zero-out: mu² = q² Σ (e^{1/sigma²} - 1) (Bu, Dong,
+///   Long, Su: Deep Learning with Gaussian Differential Privacy, 2020, section 3).
+/// - Fixed-size samples, replace-one: mu² = 2 q² Σ (e^{1/s²} Phi(3/(2s)) + 3 Phi(-1/(2s)) - 2) with
+///   s = sigma / 2, because the sensitivity is twice the clip norm (Dong, Roth, Su 2022, Theorem
+///   5.2). Opacus uses s = sigma, which gives a smaller epsilon.
+/// - Gaussian mechanisms without sampling add their mu².
 ///
 /// # Guarantee
-/// None: the limit is approached from either side, at an unknown distance.
+/// None. The error of the approximation is unknown and may have either sign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GdpClt {
     neighbouring: Neighbouring,
 }
 
 impl GdpClt {
-    /// For the given neighbouring relation.
+    /// The accountant for a neighbouring relation.
     pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring }
     }
 
-    /// The mu that all events together are likened to.
+    /// The mu of the approximating Gaussian mechanism for all events together.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].

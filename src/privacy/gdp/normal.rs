@@ -1,19 +1,19 @@
-//! The tail of the normal distribution and its Mills ratio, to the last digits.
+//! Tail of the standard normal distribution and its Mills ratio, to machine precision.
 //!
-//! Written out here because the error functions of common libraries (statrs among them) are
-//! accurate to 1e-10 only, which is too little for the difference of two tails.
+//! The error functions of common libraries, `statrs` among them, have a relative accuracy of only
+//! 1e-10. That is too little for the difference of two tails.
 
 use std::f64::consts::PI;
 
-/// From here on the continued fraction, below it the series.
+/// From here on the continued fraction is used, below it the series.
 const SPLIT: f64 = 2.5;
 
-/// phi(x), the density.
+/// phi(x), the standard normal density.
 pub(crate) fn density(x: f64) -> f64 {
     (-0.5 * x * x).exp() / (2.0 * PI).sqrt()
 }
 
-/// Phi(x) - 1/2, with all digits near 0.
+/// Phi(x) - 1/2, with full relative precision near 0.
 pub(crate) fn centred_cdf(x: f64) -> f64 {
     if x.abs() < SPLIT {
         density(x) * central_series(x)
@@ -22,7 +22,7 @@ pub(crate) fn centred_cdf(x: f64) -> f64 {
     }
 }
 
-/// Phi(-x), with all digits however small.
+/// Phi(-x), with full relative precision in the tail.
 pub(crate) fn upper_tail(x: f64) -> f64 {
     if x >= SPLIT {
         density(x) * mills_ratio(x)
@@ -33,7 +33,7 @@ pub(crate) fn upper_tail(x: f64) -> f64 {
     }
 }
 
-/// R(x) = Phi(-x) / phi(x): positive, falling.
+/// The Mills ratio R(x) = Phi(-x) / phi(x): positive, decreasing.
 pub(crate) fn mills_ratio(x: f64) -> f64 {
     if x >= SPLIT {
         1.0 / (x + mills_fraction(x))
@@ -44,7 +44,7 @@ pub(crate) fn mills_ratio(x: f64) -> f64 {
     }
 }
 
-/// -R'(x) = 1 - x R(x): positive, falling.
+/// -R'(x) = 1 - x R(x): positive, decreasing.
 pub(crate) fn mills_slope(x: f64) -> f64 {
     if x >= SPLIT {
         let rest = mills_fraction(x);
@@ -65,8 +65,8 @@ fn central_series(x: f64) -> f64 {
     sum
 }
 
-/// The continued fraction 1 / (x + 2 / (x + 3 / (x + …))): R(x) = 1 / (x + mills_fraction(x)) (Laplace;
-/// Abramowitz, Stegun 26.2.14), with as many terms as leave nothing behind.
+/// The continued fraction 1 / (x + 2 / (x + 3 / (x + …))), with R(x) = 1 / (x + mills_fraction(x))
+/// (Laplace; Abramowitz, Stegun 26.2.14). The number of terms suffices for machine precision.
 fn mills_fraction(x: f64) -> f64 {
     let terms = (500.0 / (x * x)) as u32 + 6;
     (1..=terms).rev().fold(0.0, |rest, k| f64::from(k) / (x + rest))

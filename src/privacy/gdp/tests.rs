@@ -22,7 +22,7 @@ fn delta_agrees_with_sixty_digits_and_is_never_below() {
         assert!(delta >= expected, "mu {mu} epsilon {epsilon}: {delta:e} {expected:e}");
         assert!(delta <= expected * (1.0 + 1e-10), "mu {mu} epsilon {epsilon}: {delta:e}");
     }
-    // The truth, 1.5e-310, is below the normal numbers.
+    // The true value, 1.5e-310, is below the normal numbers.
     assert_eq!(delta_of(1e-9, 3.7e-8), f64::MIN_POSITIVE);
 }
 
@@ -51,7 +51,8 @@ fn epsilon_agrees_with_sixty_digits_and_is_never_below() {
 
 #[test]
 fn the_two_ways_to_delta_meet() {
-    // Below mu = 1/2 an integral, above it a difference; at a = 2 two forms of the difference.
+    // The integral is used below mu = 1/2, the difference above it; the difference has two forms
+    // that meet at a = 2.
     for epsilon in [0.0, 0.1, 1.0, 5.0, 15.0] {
         let (below, above) = (delta_of(0.5, epsilon), delta_of(0.5 + 1e-15, epsilon));
         assert!((above / below - 1.0).abs() < 1e-10, "epsilon {epsilon}: {below:e} {above:e}");
@@ -66,7 +67,7 @@ fn the_two_ways_to_delta_meet() {
 #[test]
 fn nothing_costs_nothing_and_nonsense_is_no_privacy() {
     assert_eq!((delta_of(0.0, 0.0), epsilon_of(0.0, 1e-5)), (0.0, 0.0));
-    // Little enough for delta alone to cover: 2 Phi(mu/2) - 1 = 4e-6.
+    // delta alone suffices: 2 Phi(mu/2) - 1 = 4e-6.
     assert_eq!(epsilon_of(1e-5, 4e-6), 0.0);
     for (mu, other) in [(f64::NAN, 0.5), (-1.0, 0.5), (1.0, f64::NAN), (1.0, -1.0)] {
         assert_eq!(delta_of(mu, other), 1.0);
@@ -96,7 +97,7 @@ fn gaussians_add_up_as_squares_and_a_replacement_counts_double() {
     let epoch = [Event::ShuffledEpochs { noise_multiplier: 1.0, epochs: 1 }];
     assert!((spent(Neighbouring::ZeroOutOne, &epoch).epsilon - one.epsilon).abs() < 1e-8);
     assert!(Gdp::default().epsilon(&epoch, Delta(1e-5)).is_err());
-    // Exact: the bound from below is where the bound from above is.
+    // Exact: the lower and the upper bound coincide.
     assert!(one.epsilon - one.lower.unwrap() < 1e-9);
 }
 

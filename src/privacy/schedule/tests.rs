@@ -18,7 +18,7 @@ fn the_published_sums_are_those_of_the_variance_and_not_of_the_multiplier() {
         let sum = schedule(text).sum_of_inverse_variances(100).unwrap();
         assert!((sum - expected).abs() < tolerance, "{text}: {sum}");
     }
-    // A rate that acts on the multiplier squares here: 320 instead of 171.
+    // A rate that acts on the multiplier itself gives 320 instead of 171.
     let wrong = schedule("linear:0.9801").sum_of_inverse_variances(100).unwrap();
     assert!((wrong - 171.47).abs() > 100.0, "{wrong}");
 }
@@ -56,7 +56,7 @@ fn an_epoch_is_one_event_of_as_many_steps_as_batches() {
         assert_eq!((*sampling_rate, *steps), (rate.0, 235));
         assert!((noise_multiplier - 0.99f64.powf(0.5 * epoch as f64)).abs() < 1e-15);
     }
-    // 60000 / 64 = 937.5; a rate that divides 1 takes no step too many, although 1 / q is rounded.
+    // 60000 / 64 = 937.5. Rates 1 / n must give exactly n steps, although 1 / q is rounded.
     let steps = |q| schedule("constant").events(NoiseMultiplier(1.0), SamplingRate(q), 1).unwrap();
     assert_eq!(steps(64.0 / 60_000.0)[0].releases(), 938);
     for batches in 1..5000 {
@@ -66,8 +66,8 @@ fn an_epoch_is_one_event_of_as_many_steps_as_batches() {
 
 #[test]
 fn composing_epochs_instead_of_steps_is_rejected() {
-    // The whole schedule by RDP: 4.1201 (independent quadrature). One release per epoch instead
-    // of 938 would claim next to nothing.
+    // The RDP epsilon of the whole schedule is 4.1201 (independent quadrature). Counting one
+    // release per epoch instead of 938 would give a far smaller value.
     let rate = SamplingRate(64.0 / 60_000.0);
     let events = schedule("linear:0.99").events(NoiseMultiplier(1.0), rate, 100).unwrap();
     let epsilon = Rdp::default().epsilon(&events, Delta(1e-5)).unwrap().epsilon;
@@ -132,7 +132,7 @@ fn noise_beyond_all_numbers_is_an_error_and_not_zero() {
     assert!(schedule("constant").events(NoiseMultiplier(1.0), rate, u64::MAX).is_err());
     assert!(schedule("constant").events(NoiseMultiplier(1.0), SamplingRate(1e-300), 1).is_err());
     assert!(schedule("constant").events(NoiseMultiplier(0.0), rate, 1).is_err());
-    // Built by hand, unchecked: refused before a number comes out.
+    // Constructed without a check: the method itself has to reject it.
     let by_hand = NoiseSchedule::Step { rate: 0.9, every: 0 };
     assert!(by_hand.noise_multiplier(NoiseMultiplier(1.0), 5).is_err());
 }
