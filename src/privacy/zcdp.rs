@@ -15,8 +15,8 @@ use crate::{Error, ErrorKind, Result};
 /// Upper bound for neighbours under the relation given to [`Zcdp::with_neighbouring`]. Supports
 /// Gaussian mechanisms without sampling and, under the zero-out and replace-one relations, shuffled
 /// epochs. Under replace-one the sensitivity is twice the clip norm, so the noise multiplier is
-/// halved. Subsampled releases are not supported: zCDP needs one linear bound for all orders, and
-/// no useful rho captures amplification by sampling.
+/// halved. Subsampled releases are not supported: zCDP bounds the divergences of all
+/// orders alpha by one line, and sampling gives no amplification for large orders.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Zcdp {
     neighbouring: Neighbouring,

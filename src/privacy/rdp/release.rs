@@ -1,4 +1,4 @@
-//! Which Rényi divergence a release has under which neighbouring relation.
+//! Rényi divergences of releases under a neighbouring relation.
 
 use super::fixed_size::FixedSizeStep;
 use super::sampled_gaussian::renyi_divergence;
@@ -7,29 +7,32 @@ use crate::privacy::event::{Single, singles};
 use crate::privacy::{Event, Neighbouring};
 use crate::{Error, Result};
 
-/// A list of events as RDP sees it: releases with a known divergence, and how often each happens.
+/// Releases with a known Rényi divergence, and how often each happens.
 #[derive(Default)]
 pub(super) struct Releases {
     list: Vec<(Release, f64)>,
 }
 
-/// One release whose divergence is known.
+/// A release with a known Rényi divergence.
 enum Release {
-    /// A Poisson-sampled Gaussian step; at sampling rate 1 no sampling.
+    /// A step of the Poisson-subsampled Gaussian mechanism; no sampling at rate 1.
     Sampled { sampling_rate: f64, noise_multiplier: f64 },
-    /// The same with a largest batch, which the others reach with probability `full`.
+    /// The same with a maximum batch size. `p_cap` is the probability that the other examples alone
+    /// reach it.
     Truncated { neighbouring: Neighbouring, p_cap: f64, sampling_rate: f64, noise_multiplier: f64 },
-    /// A fixed number of examples, without replacement.
+    /// A fixed number of examples, drawn without replacement.
     FixedSize(FixedSizeStep),
 }
 
 impl Releases {
+    /// Flattens events into releases.
+    ///
     /// # Errors
-    /// Kind `Setting` for a number outside its range, kind `Accounting` for a release without a
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for a release without a
     /// known divergence under this neighbouring relation.
     pub(super) fn from_events(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
         let mut releases = Self::default();
-        // A schedule of noise multipliers has one sampler: its tail is computed once.
+        // The steps of a noise schedule have the same sampler, so its tail probability is reused.
         let mut last_tail = None;
         for (single, count) in singles("rdp", events)? {
             let release = match single {
@@ -52,7 +55,7 @@ impl Releases {
                 Single::FixedSize { examples, batch_size, noise_multiplier }
                     if neighbouring == Neighbouring::ReplaceOne =>
                 {
-                    // Replacing takes one contribution out and puts another in.
+                    // Replacing one example removes one contribution and adds another.
                     let sigma = noise_multiplier / 2.0;
                     Release::FixedSize(FixedSizeStep::new(examples, batch_size, sigma))
                 }
@@ -98,7 +101,7 @@ impl Release {
     }
 }
 
-/// Why there is no divergence, and who may know better.
+/// The error of a release without a known divergence: why, and which accountant to use instead.
 fn unsupported(single: &Single, neighbouring: Neighbouring) -> Error {
     let (why, fix) = match single {
         Single::Poisson { .. } => (

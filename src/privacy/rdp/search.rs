@@ -1,23 +1,25 @@
-//! The smallest value of a sequence that falls, then rises.
+//! Minimisation of a unimodal sequence.
 
-/// Index and value of the smallest of `value(0)`, …, `value(length - 1)`, looking at few.
+/// Index and value of the minimum of `value(0)`, …, `value(length - 1)`, a sequence that first
+/// decreases and then increases.
 ///
-/// Starts at `guess` and strides away from it, so that far ends, which may be slow to compute,
-/// are rarely touched; then halves what is left. Ends early at a value of 0 or less, which is as
-/// good as any. Infinite values count as beyond the rise.
+/// The search starts at `guess` with steps that double, so it rarely evaluates the ends, which may
+/// be slow. It then bisects the remaining interval. It stops early at a value of 0 or less, because
+/// epsilon is clamped at 0. Infinite values count as part of the increasing end.
 ///
-/// Epsilon as a function of the order alpha is such a sequence: with m = alpha - 1 it is N(m) / m,
-/// where N(m) = m R(alpha) + m ln(m / (m+1)) - ln(m+1) - ln delta is convex because m R(alpha) is
-/// (van Erven, Harremoës: Rényi Divergence and Kullback-Leibler Divergence, 2014, Corollary 2); a
-/// convex function over m has convex sublevel sets. Should rounding, or a bound in place of an
-/// exact divergence, break this, the result is still one of the values.
+/// Epsilon as a function of the order alpha is unimodal. With m = alpha - 1 it is N(m) / m, where
+/// N(m) = m R(alpha) + m ln(m / (m+1)) - ln(m+1) - ln delta is convex because m R(alpha) is convex
+/// (van Erven, Harremoës: Rényi Divergence and Kullback-Leibler Divergence, 2014, Corollary 2). A
+/// convex function divided by m has convex sublevel sets. If rounding, or an upper bound in place
+/// of an exact divergence, breaks this property, the result is still one of the values and so a
+/// valid bound.
 pub(super) fn argmin(
     length: usize,
     guess: usize,
     mut value: impl FnMut(usize) -> f64,
 ) -> (usize, f64) {
-    // Positions count from 1: `low` and `high` are just outside of where the smallest can be, and
-    // start where there is nothing.
+    // Positions count from 1. The minimum lies strictly between `low` and `high`; 0 and `length +
+    // 1` are sentinels.
     let (mut low, mut high) = (0, length + 1);
     let mut best = (guess + 1).clamp(1, length);
     let mut min_value = value(best - 1);
@@ -59,7 +61,8 @@ mod tests {
                 for guess in 0..=length {
                     let value = |i: usize| 1.0 + (i as f64 - lowest as f64).abs();
                     assert_eq!(argmin(length, guess, value), (lowest, 1.0));
-                    // The rise may soon be beyond all numbers, and steeper than the fall.
+                    // The increasing part may soon be infinite, and steeper than the decreasing
+                    // part.
                     let wall = |i: usize| {
                         if i > lowest + 1 {
                             f64::INFINITY

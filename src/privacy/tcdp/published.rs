@@ -38,7 +38,7 @@ pub struct PublishedClaim {
 /// With q = batch size / examples and S the sum over the schedule:
 ///
 /// ```text
-/// rho = 13 q² sensitivity² S / (2 sigma0²),      omega = ln(1/q) smallest sigma² / (2 sensitivity²)
+/// rho = 13 q² sensitivity² S / (2 sigma0²),     omega = ln(1/q) smallest sigma² / (2 sensitivity²)
 /// epsilon = rho + 2 sqrt(rho ln(1/delta))
 /// ```
 ///
