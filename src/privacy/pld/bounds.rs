@@ -1,4 +1,4 @@
-//! Composition of all parts, in both directions, from above and from below.
+//! Upper and lower bounds on a composition, in both directions.
 
 use super::cells::{LossCells, balanced_offset};
 use super::chernoff::ChernoffBound;
@@ -10,50 +10,50 @@ use super::loss_distribution::{self, LossDistribution};
 use rayon::prelude::*;
 use realfft::RealFftPlanner;
 
-/// Relative error of epsilon that the first grid aims at.
+/// Target relative error of epsilon on the first grid.
 const TARGET_ERROR: f64 = 1e-4;
 
-/// The most grid points of one window, or of one release.
+/// Maximum number of grid points of one window, or of one release.
 const MAX_POINTS: f64 = (1 << 19) as f64;
 
-/// Chernoff's bound lies above epsilon, and a smaller tilt than its own both moves the window down
-/// and makes its upper tail short.
+/// Factor on the Chernoff-optimal tilt. The Chernoff bound exceeds epsilon; a smaller tilt moves
+/// the window down and shortens its upper tail.
 const TILT_FACTOR: f64 = 0.8;
 
-/// The most grid points of all parts together.
+/// Maximum number of grid points of all components together.
 const MAX_TOTAL_POINTS: f64 = 2e8;
 
-/// How often a window is moved before we give up.
+/// Maximum number of windows that are tried.
 const MAX_WINDOWS: usize = 8;
 
-/// If more than this share of delta may have come from outside of the window, another is tried.
+/// Maximum fraction of delta that may come from errors; above it another window is tried.
 const MAX_ERROR_FRACTION: f64 = 1e-4;
 
-/// ln of the tilted mass that may lie outside of the first window, at either end.
+/// ln of the tilted mass beyond either end of the first window.
 const LN_OUTSIDE: f64 = -25.0;
 
-/// A composition seen through windows that are right for deltas near one.
+/// Bounds on a composition, in windows selected for deltas near a given one.
 pub(super) struct CompositionBounds {
     upper: TiltedSum,
     lower: Option<TiltedSum>,
-    /// A finer grid would be no longer than is reasonable.
+    /// Whether a finer grid would still have a reasonable size.
     pub can_be_refined: bool,
     add: Add,
 }
 
 /// What is known of direction `add`.
 enum Add {
-    /// It is the same as direction `remove`.
+    /// Equal to direction `remove`.
     Same,
-    /// A bound that is below direction `remove` near the window's own delta. Which direction is
-    /// the worse is not the same at every delta, so it is asked at each.
+    /// A Chernoff bound, below direction `remove` at the delta of the window. It is evaluated at
+    /// each delta, because the worse direction depends on delta.
     Bounded(ChernoffBound),
     Composed(TiltedSum),
 }
 
 impl CompositionBounds {
-    /// Looks at the parts near `delta`, on a grid `finer` times finer than usual; `None` where
-    /// the numbers do not fit.
+    /// Composes the components in windows near `delta`, on a grid `refinement` times finer than the
+    /// default. `None` if the numbers do not fit.
     pub fn near_delta(delta: f64, components: &[Component], refinement: f64) -> Option<Self> {
         let releases: f64 = components.iter().map(|component| component.count).sum();
         let mass = (1e-4 * delta / releases).min(1e-16);
@@ -71,7 +71,7 @@ impl CompositionBounds {
         Some(Self { upper, lower, can_be_refined, add })
     }
 
-    /// (from below, from above) of epsilon at `delta`.
+    /// Lower and upper bound on epsilon at `delta`.
     pub fn epsilon(&self, delta: f64) -> Option<(f64, f64)> {
         let Crossing::At(remove) = self.upper.epsilon(delta, Bound::Upper) else { return None };
         let upper = remove.max(self.add.epsilon(delta)?);
@@ -82,7 +82,7 @@ impl CompositionBounds {
         Some((lower, upper))
     }
 
-    /// delta from above at each of these rising epsilons; 1 outside of the windows.
+    /// Upper bounds on delta at increasing epsilons; 1 outside of the windows.
     pub fn deltas(&self, epsilons: &[f64]) -> Vec<f64> {
         let (mut deltas, add) = (self.upper.deltas_at(epsilons), self.add.deltas_at(epsilons));
         deltas.iter_mut().zip(add).for_each(|(delta, add)| *delta = delta.max(add));
@@ -91,7 +91,7 @@ impl CompositionBounds {
 }
 
 impl Add {
-    /// From above; `None` where the window does not tell.
+    /// Upper bound on epsilon; `None` if it is outside of the window.
     fn epsilon(&self, delta: f64) -> Option<f64> {
         match self {
             Self::Same => Some(0.0),
@@ -103,7 +103,7 @@ impl Add {
         }
     }
 
-    /// delta from above at each of these rising epsilons.
+    /// Upper bounds on delta at increasing epsilons.
     fn deltas_at(&self, epsilons: &[f64]) -> Vec<f64> {
         match self {
             Self::Same => vec![0.0; epsilons.len()],
@@ -114,27 +114,28 @@ impl Add {
 }
 
 impl Component {
-    /// Both directions are the same.
+    /// Whether both directions are equal.
     fn is_symmetric(&self) -> bool {
         self.pairs().all(DominatingPair::is_symmetric)
     }
 }
 
-/// What is composed, and how closely.
+/// The components to compose, and the precision.
 struct BoundsBuilder<'a> {
     components: &'a [Component],
     releases: f64,
-    /// Mass of one release that may be cut off at either end.
+    /// Mass of one release that may be truncated at either end.
     mass: f64,
     delta: f64,
     refinement: f64,
 }
 
 impl BoundsBuilder<'_> {
-    /// The composition in one direction, from above and (direction `remove`) from below.
+    /// The composition in one direction: an upper bound, and for direction `remove` a lower bound.
     ///
-    /// Chernoff's bound tells where epsilon is at most, which is good for many small losses and
-    /// bad for few large ones: then the window is moved to what the first look has shown.
+    /// The Chernoff bound on epsilon selects the first window. It is good for many small losses and
+    /// loose for few large ones; in that case the window is moved according to the result of the
+    /// first.
     fn compose(&self, direction: Direction) -> Option<(TiltedSum, Option<TiltedSum>)> {
         let coarse = CoarseLosses::new(self.components, direction, self.mass);
         let (theta, mut epsilon) = coarse.tilt(self.delta);
@@ -158,10 +159,10 @@ impl BoundsBuilder<'_> {
                 Crossing::At(found) => {
                     let (outside, rounding) = composed.error_fractions(found, self.delta);
                     let imprecise_guess = found < 0.3 * epsilon;
-                    // Far from the lower end of the window everything is precise.
+                    // Values far above the lower end of the window are precise.
                     let inside = found > range.low + 0.2 * (range.mean - range.low);
                     let good = inside && outside + rounding < MAX_ERROR_FRACTION;
-                    // All are valid; another window that does not help much is the last.
+                    // All windows give valid bounds. Stop when another one gains little.
                     let gained = best.as_ref().is_none_or(|(least, _)| found < 0.99 * least);
                     if best.as_ref().is_none_or(|(least, _)| found <= *least) {
                         best = Some((found, composed));
@@ -172,7 +173,7 @@ impl BoundsBuilder<'_> {
                     epsilon = found.max(1e-3 * epsilon);
                     if !good {
                         ln_outside -= (outside / MAX_ERROR_FRACTION).ln().max(0.0) + 3.0;
-                        // Wider, or tilted further.
+                        // A wider window, or a larger tilt.
                         let theta = match inside && rounding < 0.5 * MAX_ERROR_FRACTION {
                             true => range.theta,
                             false => coarse.tilt_towards(epsilon),
@@ -187,7 +188,7 @@ impl BoundsBuilder<'_> {
                         ln_outside,
                     );
                 }
-                // The top of the window is not precise enough.
+                // The upper end of the window is not precise enough.
                 Crossing::AboveWindow => {
                     ln_outside -= 20.0;
                     range = coarse.tilted_range(coarse.tilt_towards(epsilon), ln_outside);
@@ -210,8 +211,8 @@ impl BoundsBuilder<'_> {
             }
             components => TARGET_ERROR * (components / 64.0).max(1.0),
         };
-        // Connecting the dots adds step^2 / 6 to the variance of each loss, and so about
-        // (theta + 1) step^2 / 12 to each loss's share of epsilon.
+        // Connecting the dots adds step^2 / 6 to the variance of each loss, and so about (theta +
+        // 1) step^2 / 12 to its contribution to epsilon.
         let step =
             (12.0 * aim * epsilon / (self.releases * (range.theta + 1.0))).sqrt() / self.refinement;
         let widest = self
@@ -243,7 +244,7 @@ impl BoundsBuilder<'_> {
             }
             both
         };
-        // Few parts are quicker on one core.
+        // A few components are faster on one core.
         let (upper, lower) = if self.components.len() < 8 {
             self.components.iter().fold(both, add)
         } else {
@@ -259,7 +260,7 @@ impl BoundsBuilder<'_> {
         Some((upper.finish(), lower.finish()))
     }
 
-    /// The losses of one release, from above and (direction `remove`) from below.
+    /// Loss distributions of one release: an upper bound, and for direction `remove` a lower bound.
     fn losses(
         &self,
         component: &Component,
@@ -280,7 +281,7 @@ impl BoundsBuilder<'_> {
                 continue;
             }
             above.push((*weight, remove));
-            // Mixed losses need one grid; its offset is free only where there is one pair.
+            // A mixture needs one common grid, so an offset is possible only for a single pair.
             let offset = match component.mixture.len() {
                 1 => balanced_offset(pair, step, self.mass),
                 _ => 0.0,
@@ -297,8 +298,8 @@ impl BoundsBuilder<'_> {
         (LossDistribution::mixture_of(above), lower)
     }
 
-    /// A bound on direction `add`, which often shows that it need not be composed. A coarse grid
-    /// will do, since whatever it gives is from above.
+    /// A Chernoff bound on direction `add`, which often shows that it need not be composed. A
+    /// coarse grid suffices, because the result is an upper bound on any grid.
     fn bound_add(&self) -> Option<ChernoffBound> {
         let coarse = |component: &Component| {
             let range = component.pairs().map(|pair| pair.range(self.mass)).fold(0.0, f64::max);
@@ -311,7 +312,7 @@ impl BoundsBuilder<'_> {
     }
 }
 
-/// The next number of the form 2^a or 3 2^a.
+/// The smallest even length of the form 2^a or 3 2^a that is at least `points`.
 fn even_length(points: usize) -> usize {
     let power = points.next_power_of_two();
     if power / 4 * 3 >= points { power / 4 * 3 } else { power }
@@ -321,7 +322,7 @@ fn even_length(points: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A loss of `loss` with a probability, else nothing; through a window around it.
+    /// A loss of `loss` with a given probability, otherwise 0.
     fn rare(loss: i64, probability: f64) -> LossDistribution {
         let mut mass = vec![0.0; loss as usize * 10 + 1];
         (mass[0], mass[loss as usize * 10]) = (1.0 - probability, probability);
@@ -342,8 +343,8 @@ mod tests {
         sum.finish()
     }
 
-    /// Removing shows a little often, adding much rarely: at delta = 1e-3 removing is the worse,
-    /// at 1e-7 adding.
+    /// In direction `remove` a small loss is likely, in direction `add` a large loss is rare: at
+    /// delta = 1e-3 `remove` has the larger epsilon, at 1e-7 `add`.
     #[test]
     fn which_direction_is_the_worse_is_asked_at_every_delta() {
         let (remove, add) = (rare(5, 1e-2), rare(9, 1e-6));

@@ -1,20 +1,20 @@
-//! The line of privacy losses cut into cells of equal width.
+//! Partition of the privacy losses into cells of equal width.
 
 use super::dominating_pair::{DominatingPair, Kind, NORM, phi};
 use crate::privacy::gdp::normal::density;
 
-/// The masses that P and Q give to each cell of losses, the k-th from offset + k step to the next.
+/// The masses of P and Q in each cell. Cell k holds losses from offset + k step to the next.
 #[derive(Clone, Debug)]
 pub(super) struct LossCells {
     /// Width of a cell.
     pub step: f64,
-    /// The loss from which cells are counted.
+    /// Loss at the lower end of cell 0.
     pub offset: f64,
-    /// k of the first cell.
+    /// Index k of the first cell.
     pub first: i64,
-    /// P of each cell.
+    /// Mass of P in each cell.
     pub p: Vec<f64>,
-    /// P - e^(k step) Q of each cell, never negative: how far the cell's mass lies above its
+    /// P - e^(k step) Q of each cell, never negative: the excess of P over balance at the cell's
     /// lower end. Computed without cancellation.
     pub excess_mass: Vec<f64>,
     /// (P, Q) of all losses below the first cell.
@@ -24,14 +24,14 @@ pub(super) struct LossCells {
 }
 
 impl LossCells {
-    /// The cells of a pair, together holding all but `mass` on either side.
+    /// The cells of a pair. They hold all but `mass` on either side.
     ///
     /// With an `offset` from [`balanced_offset`] the first cell is cell 0 and holds everything
     /// below its upper end.
     pub fn new(pair: &DominatingPair, step: f64, offset: f64, mass: f64) -> Self {
         let (low, high) = pair.support(mass);
         let index = |loss: f64| (loss - offset) / step;
-        // The least loss itself falls into the first cell.
+        // The smallest loss falls into the first cell.
         let least = pair.loss(low).max(pair.min_loss());
         let first = if offset == 0.0 { index(least).floor() as i64 } else { 0 };
         let end = (index(pair.loss(high)).ceil() as i64).max(first + 1);
@@ -60,8 +60,8 @@ impl LossCells {
     }
 }
 
-/// The loss that is the mean (in the sense P = e^loss Q) of everything up to one `step` above it,
-/// for a pair whose losses crowd at the least one; 0 for others.
+/// The loss at which everything up to one `step` above it balances (P = e^loss Q), for a pair whose
+/// losses concentrate near the smallest one; 0 for other pairs.
 pub(super) fn balanced_offset(pair: &DominatingPair, step: f64, mass: f64) -> f64 {
     let least = pair.min_loss();
     if pair.loss(pair.support(mass).0) > least + step {
@@ -82,26 +82,26 @@ pub(super) fn balanced_offset(pair: &DominatingPair, step: f64, mass: f64) -> f6
 
 /// (P, P - e^loss Q) of everything below t.
 fn integrate_lower_tail(pair: &DominatingPair, loss: f64, t: f64) -> (f64, f64) {
-    // With R the mass of the shifted bump, P = (1-q) Q + q R.
+    // With R the mass of the shifted component, P = (1-q) Q + q R.
     let ((p, q_mass), r) = (pair.below(t), phi(t - pair.shift()));
     (p, pair.q * r - (loss.exp_m1() + pair.q) * q_mass)
 }
 
-/// Where densities of standard deviation 1 are 0 in f64.
+/// Distance at which the standard normal density is 0 in f64.
 const MAX_DEVIATIONS: f64 = 40.0;
 
 /// (P, P - e^loss(from) Q) of the interval, by Gauss-Legendre quadrature.
 ///
-/// With h the distance from the lower end, where P = e^loss Q, the integrand of the second is
-/// q N(t; d) (1 - e^(-h d)), and for two-sided pairs q e^loss N(t; -d) (e^(h d) - 1) more.
+/// P = e^loss Q holds at the lower end. With h the distance from it, the integrand of the second is
+/// q N(t; d) (1 - e^(-h d)). For two-sided pairs q e^loss N(t; -d) (e^(h d) - 1) is added.
 fn integrate(pair: &DominatingPair, from: f64, to: f64) -> (f64, f64) {
     let (q, d) = (pair.q, pair.shift());
     let loss = match pair.kind {
         Kind::OneSided => None,
         Kind::TwoSided => Some(pair.loss(from)),
     };
-    // Further out every density is 0 in f64. A release that hides nearly everything has cells that
-    // reach a thousand times as far when others make the grid coarse.
+    // Beyond this interval every density is 0 in f64. On a grid that suits other components, the
+    // cells of a release with much noise can reach a thousand times further.
     let (start, end) = (from.max(-d - MAX_DEVIATIONS), to.min(d + MAX_DEVIATIONS));
     if start >= end {
         return (0.0, 0.0);

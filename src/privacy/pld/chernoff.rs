@@ -1,25 +1,26 @@
-//! Chernoff's bound on a composition: rougher than its distribution, and far quicker.
+//! Chernoff bounds on a composition: looser than its loss distribution, but cheap.
 
 use super::loss_distribution::LossDistribution;
 
-/// For rounding, and for the moments' own arithmetic.
+/// Margin for rounding errors, in ln delta.
 const MARGIN: f64 = 1e-3;
 
-/// What some tilts prove about the sum of many losses.
+/// Chernoff bounds on the sum of many losses, for a grid of tilts.
 pub(super) struct ChernoffBound {
-    /// (theta, ln of a factor): delta at epsilon is at most factor e^(-theta epsilon), and what
-    /// is infinite.
+    /// (theta, ln factor): delta at epsilon is at most factor e^(-theta epsilon) plus the mass at
+    /// infinity.
     lines: Vec<(f64, f64)>,
     infinity: f64,
 }
 
 impl ChernoffBound {
-    /// For losses that happen so many times each. LossDistribution from above give a bound from above.
+    /// For losses given as (count, distribution). Upper bounds on the losses give an upper bound on
+    /// delta.
     pub fn new(losses: &[(f64, LossDistribution)]) -> Self {
         let line = |theta: f64| {
             let ln_moment: f64 =
                 losses.iter().map(|(count, losses)| count * losses.ln_moment(theta)).sum();
-            // 1 - e^-x <= c e^(theta x), with c the largest value of (1 - e^-x) e^(-theta x).
+            // 1 - e^-x <= c e^(theta x), where c is the maximum of (1 - e^-x) e^(-theta x).
             let ln_c = theta * theta.ln() - (theta + 1.0) * theta.ln_1p();
             (theta, ln_moment + ln_c + MARGIN)
         };
@@ -28,7 +29,7 @@ impl ChernoffBound {
         Self { lines: lines.collect(), infinity: infinity * (1.0 + MARGIN) }
     }
 
-    /// delta from above at `epsilon`.
+    /// Upper bound on delta at `epsilon`.
     pub fn delta(&self, epsilon: f64) -> f64 {
         let least = |least: f64, line: &(f64, f64)| least.min((line.1 - line.0 * epsilon).exp());
         (self.lines.iter().fold(1.0, least) + self.infinity).min(1.0)
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_above_every_sum_it_is_about() {
-        // LossDistribution of 1 and -1, four times: Binomial.
+        // Losses of 1 and -1, four times: a binomial distribution.
         let one = LossDistribution {
             step: 1.0,
             offset: 0.0,

@@ -1,20 +1,19 @@
-//! A rough picture of a composition, to decide where to look closely.
+//! A coarse approximation of a composition, which selects tilt, window and grid.
 //!
-//! Nothing here enters a result: tilt, window and grid chosen from a poor sketch would only make
-//! the bounds wide.
+//! Correctness does not depend on it: a poor approximation only makes the bounds wide.
 
 use super::components::Component;
 use super::dominating_pair::DominatingPair;
 
-/// How much narrower than the noise the sketch's grid is.
+/// Spacing of the points, in units of the noise.
 const COARSE_STEP: f64 = 0.2;
 
-/// The losses of all parts in one direction, each as (mass, loss).
+/// The losses of all components in one direction: (count, points), each point (mass, loss).
 pub(super) struct CoarseLosses {
     components: Vec<(f64, Vec<(f64, f64)>)>,
 }
 
-/// Which of the neighbours is the one that is seen.
+/// Order of the neighbours: which of the two is observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Direction {
     Remove,
@@ -46,19 +45,19 @@ impl CoarseLosses {
         self.components.iter().map(of_component).sum()
     }
 
-    /// The tilt that makes Chernoff's bound on epsilon smallest, and that bound.
+    /// The tilt that minimises the Chernoff bound on epsilon, and that bound.
     pub fn tilt(&self, delta: f64) -> (f64, f64) {
         let epsilon = |ln_theta: f64| {
             let theta = ln_theta.exp();
             (self.ln_moment(theta) - delta.ln()) / theta
         };
-        // The bound has one minimum: golden section.
+        // The bound has one minimum: golden-section search.
         let (mut low, mut high) = ((1e-9_f64).ln(), (1e12_f64).ln());
         let golden = 0.5 * (5f64.sqrt() - 1.0);
         let (mut a, mut b) = (high - golden * (high - low), low + golden * (high - low));
         let (mut at_a, mut at_b) = (epsilon(a), epsilon(b));
         while high - low > 0.05 {
-            // Not a number, or infinite: too far up.
+            // NaN or infinite: the tilt is too large.
             if at_a <= at_b || !at_b.is_finite() {
                 (high, b, at_b) = (b, a, at_a);
                 a = high - golden * (high - low);
@@ -73,7 +72,7 @@ impl CoarseLosses {
         (best.exp(), epsilon(best))
     }
 
-    /// The tilt that moves the middle of the sum to `epsilon`.
+    /// The tilt that moves the mean of the sum to `epsilon`.
     pub fn tilt_towards(&self, epsilon: f64) -> f64 {
         let (mut low, mut high) = ((1e-9_f64).ln(), (1e12_f64).ln());
         while high - low > 0.05 {
@@ -85,8 +84,8 @@ impl CoarseLosses {
         low.exp()
     }
 
-    /// Where the sum, tilted by theta, can be but for a mass of e^ln_outside at either end, and the
-    /// tilts that prove it.
+    /// The range of the sum tilted by theta, with a mass of at most e^ln_outside beyond either end,
+    /// and the tilts that prove it.
     pub fn tilted_range(&self, theta: f64, ln_outside: f64) -> TiltedRange {
         let at = self.ln_moment(theta);
         let h = 1e-3 * theta;
@@ -101,7 +100,7 @@ impl CoarseLosses {
             theta_up: theta,
             mean,
         };
-        // Small further tilts suit a few large losses, those of 1 / std many small ones.
+        // Small additional tilts suit a few large losses, tilts near 1 / std many small ones.
         let least = (0.5 / std).min(0.05 * (theta + 1.0));
         let most = (70.0 / std).max(10.0 * (theta + 1.0));
         for i in 0..=36 {
@@ -119,7 +118,7 @@ impl CoarseLosses {
     }
 }
 
-/// A tilt, and the stretch of losses that holds the tilted sum.
+/// A tilt, and the range of losses that holds the tilted sum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TiltedRange {
     pub theta: f64,

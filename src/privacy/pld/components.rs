@@ -1,4 +1,4 @@
-//! Events as the sorts of release that are composed.
+//! Events as components of a composition: dominating pairs with counts.
 
 use super::dominating_pair::{DominatingPair, Kind};
 use crate::Result;
@@ -7,28 +7,28 @@ use crate::privacy::rdp::truncated::binomial_tail_upper;
 use crate::privacy::{Event, Neighbouring};
 use std::collections::BTreeMap;
 
-/// More multipliers than this are rounded to a common grid.
+/// With more noise multipliers than this, they are rounded to a common grid.
 pub(super) const MAX_MULTIPLIERS: usize = 256;
 
-/// ln of the ratio between two multipliers of that grid: 0.1 %.
+/// Step of that grid in ln(noise multiplier): 0.1 %.
 const LOG_STEP: f64 = 1e-3;
 
-/// Noise this small tells almost everything; its losses do not fit on a grid.
+/// Smallest supported noise multiplier: the losses of smaller ones do not fit on a grid.
 const MIN_NOISE: f64 = 0.02;
 
-/// Beyond these numbers nothing is trained, and grids would be endless.
+/// Limits outside of which grids would become too large.
 const MAX_NOISE: f64 = 1e6;
 const MIN_RATE: f64 = 1e-9;
 const MAX_COUNT: f64 = 1e12;
 
-/// One sort of release in a composition.
+/// One kind of release in a composition, with its counts.
 #[derive(Clone, Debug)]
 pub(super) struct Component {
-    /// A public coin chooses one of these pairs, or nothing: (probability, pair).
+    /// (probability, pair): data-independent mixture of pairs. `None` releases nothing.
     pub mixture: Vec<(f64, Option<DominatingPair>)>,
-    /// How often it happens, counted from above.
+    /// Number of releases, for the upper bound.
     pub count: f64,
-    /// How often it happens, counted from below.
+    /// Number of releases, for the lower bound.
     pub count_lower: f64,
 }
 
@@ -39,21 +39,22 @@ impl Component {
     }
 }
 
-/// How many examples the neighbours have in common.
+/// Number of examples that both neighbours contain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OtherExamples {
-    /// One less than the data set: an example of its own is removed, zeroed out or replaced.
+    /// One less than the data set: one of its examples is removed, zeroed out or replaced.
     AllButOne,
     /// The whole data set: an example is added to it.
     All,
 }
 
-/// The parts of all events together, once for each way in which neighbours can differ: the events
-/// are at most as revealing as the worst of these lists.
+/// The components of all events together, one list per case of neighbouring data sets. The epsilon
+/// of the events is at most the largest epsilon of these lists.
 ///
-/// Only a cut batch knows how many other examples there are. Between N and N - 1 neither is always
-/// the worse: with more others a batch is full more often, with fewer an example has its place in
-/// a full batch more often. The pair of neighbours is the same for all events.
+/// Only a maximum batch size makes the number of other examples matter. Under add-or-remove-one it
+/// is N or N - 1, and either can be the worse: with more other examples a batch reaches the cap
+/// more often, with fewer the example is kept more often in a full batch. The pair of neighbours is
+/// the same for all events, so the cases are not mixed.
 pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<Vec<Component>>> {
     let singles = singles("pld", events)?;
     let truncated = singles.iter().any(|(single, _)| matches!(single, Single::Truncated { .. }));
@@ -64,11 +65,11 @@ pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<
     all.iter().map(|&others| components(&singles, neighbouring, others)).collect()
 }
 
-/// The parts of all releases together.
+/// The components of all releases together.
 ///
-/// Gaussians without sampling become a single one (their composition is exactly Gaussian). Where
-/// there are more than 256 sampled sorts, noise multipliers are rounded to a geometric grid of
-/// 0.1 %: down for the bound from above, up for the bound from below.
+/// Gaussian mechanisms without sampling are merged into one, because their composition is exactly
+/// Gaussian. With more than 256 kinds of subsampled releases, noise multipliers are rounded to a
+/// geometric grid of 0.1 %: down for the upper bound, up for the lower bound.
 fn components(
     singles: &[(Single, u64)],
     neighbouring: Neighbouring,
@@ -121,7 +122,8 @@ fn components(
     Ok(components)
 }
 
-/// (release, times from above, times from below), multipliers on a common grid if there are many.
+/// (release, count for the upper bound, count for the lower bound), with multipliers rounded to a
+/// common grid if there are many.
 fn round_multipliers(sampled: Vec<(Single, f64)>) -> Vec<(Single, f64, f64)> {
     if sampled.len() <= MAX_MULTIPLIERS {
         return sampled.into_iter().map(|(single, count)| (single, count, count)).collect();
@@ -140,16 +142,17 @@ fn round_multipliers(sampled: Vec<(Single, f64)>) -> Vec<(Single, f64, f64)> {
     grid.into_values().collect()
 }
 
-/// The pairs of one release.
+/// The dominating pairs of one release.
 ///
-/// Poisson sampling: Zhu, Dong, Wang 2022, Theorem 11, for adding, removing and zeroing out one
-/// example; replacing one compares a draw with the opposite draw.
+/// Poisson sampling: Zhu, Dong, Wang 2022, Theorem 11, for add-or-remove-one and zero-out.
+/// Replace-one compares a draw with the opposite draw.
 ///
-/// A cut batch: how many of the *others* are drawn does not depend on the example, so it may as
-/// well be told. Below the cap nothing is cut. At the cap the example, if it is kept, has the place
-/// of another: adding it moves the sum by two contributions. When it is zeroed out or replaced it
-/// keeps its place, but the batches without it differ from those with it by more than its own
-/// contribution and may not hide it; so whether it is kept is told, too.
+/// Maximum batch size: the number of *other* examples drawn does not depend on the example and may
+/// be revealed. Below the cap the step is an ordinary Poisson-sampled one. At the cap the example,
+/// if it is kept, takes the place of another, so adding it moves the sum by two contributions.
+/// Under zero-out and replace-one the example keeps its place, but the batches without it differ
+/// from those with it by more than its own contribution and may not hide it. The bound therefore
+/// also reveals whether it is kept.
 fn mixture(
     single: &Single,
     neighbouring: Neighbouring,
@@ -174,7 +177,7 @@ fn mixture(
             };
             let p_cap = binomial_tail_upper(others, q, batch_cap);
             let mut mixture = vec![(1.0 - p_cap, pair(q, sigma))];
-            // Too rare to be a number.
+            // The probability underflowed.
             if p_cap == 0.0 {
                 return Ok(mixture);
             }
@@ -201,10 +204,12 @@ fn mixture(
     }
 }
 
-/// The probability that the example is in a batch, given that at least `cap` of the n others are
-/// drawn: the mean of q cap / (m + 1) over their number m, which is
-/// cap P\[Bin(n + 1, q) > cap\] / ((n + 1) P\[Bin(n, q) >= cap\]). Which of the others are kept
-/// does not depend on m, so the mean is all that counts.
+/// Upper bound on the probability that the example is in the batch, given that at least `cap` of
+/// the n other examples are drawn.
+///
+/// It is the mean of q cap / (m + 1) over their number m, which is cap P\[Bin(n + 1, q) > cap\] /
+/// ((n + 1) P\[Bin(n, q) >= cap\]). Which of the others are kept does not depend on m, so only the
+/// mean matters.
 fn p_kept_at_cap(others: u64, q: f64, cap: u64, p_cap: f64) -> f64 {
     let all = others.saturating_add(1);
     let more = binomial_tail_upper(all, q, cap.saturating_add(1));
@@ -215,7 +220,7 @@ fn p_kept_at_cap(others: u64, q: f64, cap: u64, p_cap: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The parts of events without a cut batch: there is one case.
+    /// The components of events without a maximum batch size: there is one case.
     fn only(events: &[Event]) -> Result<Vec<Component>> {
         let mut cases = cases(events, Neighbouring::AddOrRemoveOne)?;
         assert_eq!(cases.len(), 1);
@@ -247,7 +252,7 @@ mod tests {
         let (above, below): (f64, f64) =
             components.iter().fold((0.0, 0.0), |s, p| (s.0 + p.count, s.1 + p.count_lower));
         assert_eq!((above, below), (20_000.0, 20_000.0));
-        // From above the noise is never more than it was, from below never less.
+        // For the upper bound the noise is never increased, for the lower bound never decreased.
         let precision = |count: fn(&Component) -> f64| -> f64 {
             components.iter().map(|p| count(p) / p.pairs().next().unwrap().sigma).sum()
         };
@@ -256,7 +261,7 @@ mod tests {
         assert!(most > truth && most < truth * 1.001 && least < truth && least > truth * 0.999);
     }
 
-    /// A neighbour of N examples has N - 1 in common with the others when one of its own changes.
+    /// With N examples, one of which changes, the neighbours have N - 1 examples in common.
     #[test]
     fn an_example_that_changes_is_used_as_often_as_it_is_beside_the_others() {
         let (q, cap) = (0.5, 3);

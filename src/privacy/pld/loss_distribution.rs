@@ -1,4 +1,4 @@
-//! Distributions of privacy losses on a grid, above and below the true one.
+//! Discretised privacy loss distributions: upper and lower bounds.
 
 use super::cells::LossCells;
 
@@ -7,7 +7,7 @@ use super::cells::LossCells;
 pub(super) struct LossDistribution {
     /// Width of the grid.
     pub step: f64,
-    /// The loss from which the grid counts.
+    /// Loss at grid index 0.
     pub offset: f64,
     /// Grid index of the first mass.
     pub first: i64,
@@ -18,7 +18,7 @@ pub(super) struct LossDistribution {
 }
 
 impl LossDistribution {
-    /// A public coin chooses between releases with these probabilities: their losses mix.
+    /// The mixture of loss distributions with the given weights, chosen independently of the data.
     pub fn mixture_of(components: Vec<(f64, Self)>) -> Self {
         let first = components.iter().map(|(_, l)| l.first).min().unwrap_or(0);
         let end = components.iter().map(|(_, l)| l.first + l.mass.len() as i64).max().unwrap_or(0);
@@ -39,14 +39,14 @@ impl LossDistribution {
         mixed
     }
 
-    /// The losses of releasing nothing.
+    /// The loss distribution of releasing nothing.
     pub fn no_release(step: f64) -> Self {
         Self { step, offset: 0.0, first: 0, mass: vec![1.0], infinity: 0.0 }
     }
 
     /// ln E[e^(theta loss)] of the finite losses.
     pub fn ln_moment(&self, theta: f64) -> f64 {
-        // Horner's rule, beginning where the terms are small.
+        // Horner's rule, starting with the small terms.
         let ratio = (-theta.abs() * self.step).exp();
         let sum = if theta >= 0.0 {
             self.mass.iter().fold(0.0, |sum, &m| sum * ratio + m)
@@ -58,10 +58,12 @@ impl LossDistribution {
     }
 }
 
-/// Connect the dots (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022): each cell's mass goes to
-/// its two ends so that P and Q keep their masses. delta(epsilon) then is exact on the grid and
-/// a chord between two grid points, so it is nowhere too small; and a pair with a larger delta
-/// everywhere stays above after composition.
+/// Upper bound by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), for the
+/// directions `remove` and `add`.
+///
+/// Each cell's mass is split between its two ends so that P and Q keep their masses. delta(epsilon)
+/// is then exact on the grid and linear in e^epsilon between grid points, so it is never too small.
+/// A pair with a larger delta at every epsilon stays larger under composition.
 ///
 /// The masses in direction `add` are those of `remove`, each times e^-loss and mirrored.
 pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribution) {
@@ -80,7 +82,7 @@ pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribut
         .map(|(i, &m)| m * (-cells.loss_at(cells.first + i as i64)).exp())
         .collect();
     dual.reverse();
-    // The tails: what lies below the grid is moved up to it, what lies above to infinity.
+    // Tails: mass below the grid moves up to its first point, mass above it to infinity.
     mass[0] += cells.below.0;
     dual[0] += cells.above.1;
     (
@@ -89,27 +91,27 @@ pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribut
     )
 }
 
-/// The opposite: outcomes are put together so that on every grid point P is e^loss Q.
+/// Lower bound: outcomes are merged so that P = e^loss Q on every grid point.
 ///
-/// Putting outcomes together is something an attacker could do to himself, so delta can only
-/// fall, also after composition; and what lies below the grid is left out. Going up, what is left
-/// of a cell waits on its upper end until so much of the cells above was added that the balance
-/// is reached; the rest of the last of them waits on the next grid point.
+/// Merging outcomes is post-processing, so delta can only decrease, also under composition. Mass
+/// below the grid is dropped. The cells are processed upwards. The remainder of a cell is pending
+/// on its upper end until enough mass of higher cells is merged with it to reach balance. The
+/// remainder of the last of these cells becomes pending on the next grid point.
 pub(super) fn lower_bound(cells: &LossCells) -> LossDistribution {
     let (step, n) = (cells.step, cells.p.len());
     let mut mass = vec![0.0; n + 1];
     let mut pending: Option<Pending> = None;
-    // A grid with an offset begins with a cell that is in balance by itself.
+    // With an offset the first cell is balanced by itself.
     let balanced = usize::from(cells.offset != 0.0);
     mass[0] += cells.p[..balanced].iter().sum::<f64>();
     for (i, (&p, &excess_mass)) in cells.p.iter().zip(&cells.excess_mass).enumerate().skip(balanced)
     {
         let mut share = 1.0;
         if let Some(group) = &mut pending {
-            // P - e^loss Q of this cell, for the loss on which the others wait.
+            // P - e^loss Q of this cell, at the loss of the pending outcomes.
             let shrink = (-((i - group.on) as f64) * step).exp();
             let excess = p * (1.0 - shrink) + shrink * excess_mass;
-            // A hair more than balance, so that rounding does not tip it.
+            // Slightly more than balance, to be safe under rounding.
             let needed = group.deficit * (1.0 + 1e-9);
             if excess <= needed {
                 group.p += p;
@@ -119,11 +121,11 @@ pub(super) fn lower_bound(cells: &LossCells) -> LossDistribution {
             share -= needed / excess;
             mass[group.on] += group.p + (1.0 - share) * p;
         }
-        // e^(loss + step) Q - P: how far the cell lies below its upper end.
+        // e^(loss + step) Q - P: the deficit of the cell at its upper end.
         let fall = (p * step.exp_m1() - step.exp() * excess_mass).max(0.0);
         pending = Some(Pending { on: i + 1, p: share * p, deficit: share * fall });
     }
-    // Nothing is left above to balance the last: it goes down to where its losses begin.
+    // No higher cell can balance the last pending outcomes: they move down one grid point.
     if let Some(group) = pending {
         mass[group.on - 1] += group.p;
     }
@@ -131,10 +133,10 @@ pub(super) fn lower_bound(cells: &LossCells) -> LossDistribution {
     LossDistribution { step, offset: cells.offset, first: cells.first, mass, infinity: 0.0 }
 }
 
-/// Outcomes that wait on a grid point for others with larger losses.
+/// Outcomes pending on a grid point until outcomes with larger losses are merged with them.
 struct Pending {
     on: usize,
     p: f64,
-    /// e^loss Q - P of them.
+    /// Their e^loss Q - P at that grid point.
     deficit: f64,
 }

@@ -1,18 +1,17 @@
-//! The accountant of privacy loss distributions (PLD): the whole distribution of the loss, not
-//! only its moments.
+//! The accountant of privacy loss distributions (PLD).
 //!
-//! A release is at most as revealing as telling P from Q (`pair`); the privacy loss is
-//! ln P/Q under P, and the losses of independent releases add up (Koskela, Jälkö, Honkela 2020;
-//! Gopi, Lee, Wutschitz 2021). In the order of the computation:
+//! A release is dominated by a pair of distributions (P, Q). The privacy loss is ln P/Q under P,
+//! and the losses of independent releases add up (Koskela, Jälkö, Honkela 2020; Gopi, Lee,
+//! Wutschitz 2021). The modules, in the order of the computation:
 //!
-//! - `parts`: events as sorts of release, each a pair and a number of times;
-//! - `cells`: the masses that P and Q give to small intervals of losses;
-//! - `losses`: distributions on a grid that are surely above and surely below the true one;
-//! - `sketch`: a rough picture that decides where to look;
-//! - `chernoff`: what moments alone prove, for the direction that matters less;
-//! - `compose`: sums of losses by the Fourier transform, tilted towards where delta lives;
-//! - `enclose`: all of it together, in both directions;
-//! - `threshold`: another bound from below, where a grid has none.
+//! - `components`: events as dominating pairs with counts;
+//! - `cells`: the masses of P and Q in small intervals of the privacy loss;
+//! - `loss_distribution`: discretised loss distributions that are upper and lower bounds;
+//! - `coarse`: a coarse approximation that selects tilt, window and grid;
+//! - `chernoff`: Chernoff bounds, for the direction with the smaller epsilon;
+//! - `compose`: sums of losses by FFT, with exponential tilting;
+//! - `bounds`: upper and lower bounds in both directions;
+//! - `threshold`: a second lower bound, for cases where the grid gives none.
 
 use super::{Accountant, Delta, Event, Neighbouring, Profile, Spent, gdp};
 use crate::{Error, ErrorKind, Result};
@@ -31,46 +30,52 @@ mod loss_distribution;
 mod tests;
 mod threshold;
 
-/// Bounds further apart than this share of epsilon are computed anew on a finer grid.
+/// Bounds whose relative difference exceeds this value are computed again on a finer grid.
 const RELATIVE_TOLERANCE: f64 = 2e-3;
 
-/// So many sorts of release are computed once, on one grid.
+/// With more components than this, the bounds are computed on one grid only.
 const MANY_COMPONENTS: usize = 32;
 
-/// Nobody cares for the digits of an epsilon this small.
+/// Absolute difference of the bounds that is always accepted.
 const ABSOLUTE_TOLERANCE: f64 = 1e-6;
 
 /// The accountant of privacy loss distributions.
 ///
-/// Usually the smallest epsilon that can be proved: the bounds from above and below differ by
-/// some 0.03 %, at any delta down to 1e-300. Accounts Poisson-sampled steps (also cut batches)
-/// and Gaussians under every neighbouring relation, in any mixture.
+/// Usually gives the smallest provable epsilon. The upper and the lower bound typically differ by
+/// 0.03 %, at any delta down to 1e-300. Supports Gaussian mechanisms and Poisson-sampled steps,
+/// also with a maximum batch size, under every neighbouring relation and in any combination.
 ///
 /// # Guarantee
-/// For the neighbours of [`under`](Pld::with_neighbouring) (add or remove one if not said). `epsilon` is from
-/// above: losses are discretised by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar,
-/// Manurangsi 2022), which never lowers delta; what is cut off counts as infinite loss; what may
-/// wrap round in the Fourier transform is bounded (Chernoff) and added, rounding errors of the
-/// transform too. `lower` is from below in the same way, or what an attacker who asks one question
-/// learns, for the worst pair of neighbours; with a cut batch the pair itself is a bound. With more
-/// than 256 noise multipliers each is rounded to the safe side by at most 0.1 %.
+/// Bounds for neighbours under the relation given to [`with_neighbouring`](Pld::with_neighbouring),
+/// add-or-remove-one by default.
+///
+/// - `epsilon` is an upper bound. Losses are discretised by connecting the dots (Doroshenko, Ghazi,
+///   Kamath, Kumar, Manurangsi 2022), which never decreases delta. Truncated mass counts as
+///   infinite loss. A Chernoff bound on the mass that wraps around in the Fourier transform, and a
+///   bound on its rounding errors, are added to delta.
+/// - `lower` is a lower bound for the worst pair of neighbours, from a second discretisation or
+///   from a threshold test. With a maximum batch size the dominating pair is itself an upper bound,
+///   and `lower` refers to that pair.
+///
+/// With more than 256 different noise multipliers each is rounded to the safe side by at most 0.1
+/// %.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pld {
     neighbouring: Neighbouring,
 }
 
 impl Pld {
-    /// For neighbours that differ by one added or removed example.
+    /// The accountant for neighbours that differ by one added or removed example.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same for another neighbouring relation.
+    /// The accountant for another neighbouring relation.
     pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring }
     }
 
-    /// The epsilons of all events together at many deltas, at less cost than one by one.
+    /// The epsilons of all events together at several deltas. Cheaper than one call per delta.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
@@ -82,7 +87,7 @@ impl Pld {
         Ok((0..deltas.len()).map(|i| worst_case(curves.iter().map(|curve| curve[i]))).collect())
     }
 
-    /// delta for every epsilon: the whole trade-off between the two.
+    /// The privacy profile: an upper bound on delta for every epsilon.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
@@ -98,7 +103,7 @@ impl Pld {
             return Err(grid_too_large(events));
         };
         let end = ends.iter().fold(0.0, |end: f64, found| end.max(found.1));
-        // Even in epsilon, with the knots of the windows so that no bend is missed.
+        // Evenly spaced in epsilon, plus the epsilons of the windows.
         let mut epsilons: Vec<f64> = (0..=POINTS).map(|i| end * i as f64 / POINTS as f64).collect();
         let all = windows.iter().flatten();
         epsilons.extend(all.filter_map(|(delta, w)| w.epsilon(*delta)).map(|found| found.1));
@@ -106,7 +111,8 @@ impl Pld {
         epsilons.dedup_by(|a, b| *a - *b <= 1e-9 * end);
         let mut deltas = vec![0.0_f64; epsilons.len()];
         for windows in &windows {
-            // Each window is from above: the least of them counts, and the worst case.
+            // Every window gives an upper bound: take the minimum over windows, then the maximum
+            // over cases.
             let mut least = vec![1.0_f64; epsilons.len()];
             for (_, window) in windows {
                 let here = window.deltas(&epsilons);
@@ -137,9 +143,9 @@ impl Accountant for Pld {
     }
 }
 
-/// What one case reveals at each delta, from below and from above.
+/// Lower and upper bound on the epsilon of one case at each delta.
 fn curve(components: &[Component], deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f64)>> {
-    // With rounded multipliers the bounds do not come closer on a finer grid.
+    // With rounded multipliers a finer grid does not tighten the bounds.
     let is_tight = |lower, upper| is_close(lower, upper) || components.len() > MANY_COMPONENTS;
     let mut computed: Windows = Vec::new();
     let mut curve = Vec::with_capacity(deltas.len());
@@ -149,7 +155,7 @@ fn curve(components: &[Component], deltas: &[Delta], events: &[Event]) -> Result
             curve.push((0.0, 0.0));
             continue;
         }
-        // A window is good for deltas within two powers of ten, and says so itself.
+        // A window serves deltas within two orders of magnitude; it reports where it does not.
         let near = computed.iter().find_map(|(at, window)| {
             let (lower, upper) = epsilon_in(window, components, delta)?;
             let close = (delta / at).log10().abs() <= 2.0 && is_tight(lower, upper);
@@ -172,10 +178,10 @@ fn curve(components: &[Component], deltas: &[Delta], events: &[Event]) -> Result
     Ok(curve)
 }
 
-/// Windows, each with the delta that it is near.
+/// Bounds in windows, each with the delta for which the window was selected.
 type Windows = Vec<(f64, CompositionBounds)>;
 
-/// Windows over all deltas that anybody asks for.
+/// Windows that cover the range of useful deltas.
 fn windows(components: &[Component]) -> Windows {
     [1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.9]
         .into_iter()
@@ -183,7 +189,7 @@ fn windows(components: &[Component]) -> Windows {
         .collect()
 }
 
-/// What the worst case reveals, from the bounds of all.
+/// The largest of the bounds of all cases.
 fn worst_case(cases: impl Iterator<Item = (f64, f64)>) -> Spent {
     let (lower, upper) = cases.fold((0.0, 0.0), |(lower, upper): (f64, f64), case| {
         (lower.max(case.0), upper.max(case.1))
@@ -195,7 +201,7 @@ fn is_close(lower: f64, upper: f64) -> bool {
     upper - lower <= (RELATIVE_TOLERANCE * upper).max(ABSOLUTE_TOLERANCE)
 }
 
-/// (from below, from above) of epsilon, as far as the window tells.
+/// Lower and upper bound on epsilon from one window; `None` if `delta` is outside of it.
 fn epsilon_in(
     window: &CompositionBounds,
     components: &[Component],
@@ -205,12 +211,12 @@ fn epsilon_in(
     Some((lower.max(threshold::epsilon(components, delta, upper)).min(upper), upper))
 }
 
-/// (from below, from above) of epsilon, on finer grids until they are close or no closer.
+/// Lower and upper bound on epsilon, on increasingly fine grids until they are close.
 fn bounds(components: &[Component], delta: f64, events: &[Event]) -> Result<(f64, f64)> {
     if components.is_empty() {
         return Ok((0.0, 0.0));
     }
-    // The losses of a Gaussian are Gaussian themselves: no grid is needed.
+    // A single Gaussian mechanism has a closed form: no grid is needed.
     if let [component] = components
         && let [(_, Some(pair))] = &component.mixture[..]
         && pair.q >= 1.0
@@ -224,7 +230,7 @@ fn bounds(components: &[Component], delta: f64, events: &[Event]) -> Result<(f64
             continue;
         };
         if let Some((lower, upper)) = epsilon_in(&enclosure, components, delta) {
-            // Both are valid on every grid.
+            // The bounds of every grid are valid.
             best = Some(best.map_or((lower, upper), |(l, u)| (l.max(lower), u.min(upper))));
         }
         let close = best.is_some_and(|(lower, upper)| is_close(lower, upper));

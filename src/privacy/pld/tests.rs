@@ -49,7 +49,7 @@ fn sampled_delta(q: f64, sigma: f64, epsilon: f64, remove: bool) -> f64 {
 
 #[test]
 fn a_gaussian_on_the_grid_is_enclosed_too() {
-    // As a sampled step at a rate of almost 1, which does go through the grid.
+    // As a sampled step at a rate of almost 1, which uses the grid.
     for (sigma, delta) in [(0.5, 1e-5), (3.0, 1e-8)] {
         let grid = spent_by(&[step(1.0 - 1e-12, sigma, 7)], delta);
         let exact = spent_by(&[Event::Gaussian { noise_multiplier: sigma, count: 7 }], delta);
@@ -94,7 +94,7 @@ fn many_small_losses_are_where_rounding_up_goes_wrong() {
 
 #[test]
 fn tiny_deltas_are_as_precise_as_large_ones() {
-    // A plain transform has an error of 1e-12 here.
+    // An FFT without tilting has an error of about 1e-12 here.
     for delta in [1e-15, 1e-30, 1e-100] {
         let found = spent_by(&[step(0.01, 1.0, 1000)], delta);
         let rdp = Rdp::default().epsilon(&[step(0.01, 1.0, 1000)], Delta(delta)).unwrap();
@@ -124,13 +124,13 @@ fn the_moments_of_the_losses_are_the_renyi_divergences_from_either_side() {
         );
         assert!(above - below < 5e-3 * exact, "{theta}: {below} {exact} {above}");
     }
-    // Under Q, e^loss has mean 1: nothing of Q was lost.
+    // Under Q, e^loss has mean 1: no mass of Q was lost.
     assert!(upper.ln_moment(-1.0).abs() < 1e-9 && dual.ln_moment(-1.0).abs() < 1e-9);
 }
 
 #[test]
 fn rounding_losses_down_is_told_from_a_bound() {
-    // The wrong discretisation, every cell at its lower end, has too small a moment.
+    // The wrong discretisation, with every cell at its lower end, has too small a moment.
     let pair = dominating_pair::DominatingPair {
         kind: dominating_pair::Kind::OneSided,
         q: 0.05,
@@ -146,7 +146,7 @@ fn rounding_losses_down_is_told_from_a_bound() {
 
 #[test]
 fn both_directions_count() {
-    // A rare example: removing it shows far more than adding it.
+    // At a small sampling rate, `remove` has a far larger epsilon than `add`.
     let (q, sigma) = (0.01, 1.0);
     let found = spent_by(&[step(q, sigma, 1)], 1e-4);
     assert!(sampled_delta(q, sigma, found.epsilon * 0.99, true) > 1e-4);
@@ -157,7 +157,7 @@ fn both_directions_count() {
 fn many_multipliers_are_enclosed_and_close_to_the_exact_list() {
     let many: Vec<_> = (0..2000).map(|i| step(0.01, 1.0 + 1e-4 * f64::from(i), 1)).collect();
     let found = spent_by(&many, 1e-5);
-    // The same list in 200 blocks of one multiplier each, from either side.
+    // The same list in 200 blocks of one multiplier each, rounded down and up.
     let blocks = |shift: i32| -> Vec<_> {
         let sigma = |b: i32| 1.0 + 1e-3 * f64::from(b) + 1e-3 * f64::from(shift);
         (0..200).map(|b| step(0.01, sigma(b), 10)).collect()
@@ -220,8 +220,8 @@ fn a_cut_batch_costs_more_than_a_whole_one() {
 
 #[test]
 fn a_loud_release_beside_one_that_hides_nearly_everything_costs_what_it_costs_alone() {
-    // On a grid that suits the loud one a cell reaches thousands of standard deviations of the
-    // other: this took minutes when every cell was integrated to its end.
+    // On a grid that suits the release with little noise, one cell covers thousands of standard
+    // deviations of the other. Integrating every cell to its end took minutes.
     let (loud, quiet) = (step(0.128, 0.05, 10), step(0.128, 7901.0, 10));
     let (alone, both) =
         (spent_by(std::slice::from_ref(&loud), 1e-5), spent_by(&[loud, quiet], 1e-5));

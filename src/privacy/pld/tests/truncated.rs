@@ -1,4 +1,4 @@
-//! Cut batches against the mechanism itself, computed with nothing but sums over grids.
+//! Truncated batches, compared with the mechanism itself on a grid.
 
 use super::convolution::{Mixture, epsilon_between};
 use super::*;
@@ -15,8 +15,8 @@ fn binomial(n: u64, p: f64) -> Vec<f64> {
     all
 }
 
-/// The sum of a cut batch without and with the example: contributions of the others are -1, the
-/// example's is 1.
+/// The sum of a truncated batch, with and without the example. The contributions of the others are
+/// -1, that of the example is 1.
 fn attacked(others: u64, q: f64, cap: u64) -> (Mixture, Mixture) {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for (m, p) in binomial(others, q).into_iter().enumerate() {
@@ -31,7 +31,7 @@ fn attacked(others: u64, q: f64, cap: u64) -> (Mixture, Mixture) {
     (merged(with), merged(without))
 }
 
-/// Equal centres together.
+/// Merges components with equal centres.
 fn merged(mixture: Mixture) -> Mixture {
     let mut all = BTreeMap::<i64, f64>::new();
     mixture.into_iter().for_each(|(p, at)| *all.entry(at as i64).or_default() += p);
@@ -50,13 +50,13 @@ fn cut(examples: u64, q: f64, batch_cap: u64, noise_multiplier: f64, steps: u64)
 
 #[test]
 fn the_example_may_be_one_of_the_data_set_or_one_more() {
-    // Always full: with fewer others the example is used more often, in 10 of 100 batches.
+    // Always full: with fewer other examples the example is kept more often, in 10 of 100 batches.
     let found = spent_by(&[cut(100, 0.5, 10, 2.0, 100)], 1e-5);
     let (with, without) = attacked(99, 0.5, 10);
     let truth = epsilon_between((&with, &without), 2.0, 100, 1e-5, 1e-2);
     assert!((truth - 7.048).abs() < 2e-3, "{truth}");
     assert!(found.epsilon > truth - 3e-3 && found.epsilon < truth + 0.01, "{found:?} {truth}");
-    // Rarely full: with more others it is full more often.
+    // Rarely full: with more other examples the batch is full more often.
     for (examples, q, cap, sigma, steps) in
         [(40, 0.5, 20, 1.5, 20), (12, 0.3, 9, 0.7, 10), (10, 0.9, 1, 1.0, 8), (9, 0.5, 8, 1.0, 5)]
     {
