@@ -1,4 +1,4 @@
-//! How large the batches of a training run may be.
+//! Calibration of the batch size.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use crate::{Error, ErrorKind, Result};
 
-/// An expected batch size and the epsilon it truly costs.
+/// A calibrated expected batch size and its epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibratedBatchSize {
     /// The expected batch size.
     pub batch_size: u64,
-    /// The same as a sampling rate: batch size over number of examples.
+    /// The sampling rate: batch size divided by the number of examples.
     pub sampling_rate: SamplingRate,
-    /// The number of steps with batches of this size.
+    /// The number of steps with this batch size.
     pub steps: u64,
-    /// The epsilon of exactly this run, at most the target.
+    /// The epsilon of this run, at most the target.
     pub epsilon: f64,
-    /// Name of the accountant that found it.
+    /// Name of the accountant.
     pub accountant: String,
 }
 
@@ -36,27 +36,29 @@ impl fmt::Display for CalibratedBatchSize {
     }
 }
 
-/// The largest expected batch size, out of `examples`, with which a run of the given length stays
-/// within (`target`, `delta`).
+/// The largest expected batch size, out of `examples`, for which a run of the given length is
+/// (`target`, `delta`)-differentially private.
 ///
-/// With a fixed number of *steps* a larger batch always costs more, and the answer is the largest
-/// (beyond a million, at most a millionth smaller). With fixed *epochs* a larger batch also means
-/// fewer steps, and the cost is no simple curve: it jumps down at every size that saves one whole
-/// step, and it may fall again towards the whole data set (three epochs with noise multiplier 0.3
-/// cost most with about a quarter of the data in each step). So the whole data set is tried first;
-/// else the number of steps is looked for, by the cheapest batch of each, and then the largest
-/// batch for it. The answer is the largest if, beside those jumps, the cost rises first and falls
-/// after, as it was seen to do for all noise multipliers from 0.2 to 1. Where it does not, the
-/// answer still meets the target, but a larger batch may too.
+/// With a fixed number of *steps* epsilon increases with the batch size, and the result is the
+/// largest batch size. Above a million it may be smaller by a factor of at most 1 - 1e-6.
+///
+/// With a fixed number of *epochs* a larger batch also means fewer steps, and epsilon is not
+/// monotone. It drops at every batch size that saves one whole step, and it may decrease towards
+/// the full data set: three epochs with noise multiplier 0.3 have the largest epsilon at a sampling
+/// rate of about 1/4. The search therefore tries the full data set first. Otherwise it finds the
+/// fewest steps that meet the target, and then the largest batch size for that number of steps. The
+/// result is the largest batch size if, apart from the drops, epsilon first increases and then
+/// decreases; this was observed for all noise multipliers from 0.2 to 1. Otherwise the result still
+/// meets the target, but a larger batch size may meet it too.
 ///
 /// # Errors
-/// Kind `Setting` for a number outside its range; kind `Accounting` if even single examples cost
-/// more.
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if even an expected batch size
+/// of 1 exceeds the target.
 ///
 /// # Guarantee
-/// The result errs on the safe side, whether the assumption above holds or not: its epsilon was
-/// evaluated by the same accountant and is at most `target`. `examples` is treated as public.
-/// Neighbouring relation and other assumptions are the accountant's.
+/// The accountant has evaluated the result, and its epsilon is at most `target`, whether or not
+/// epsilon has the shape described above. `examples` is treated as public. The neighbouring
+/// relation and the other assumptions are those of the accountant.
 pub fn batch_size_for(
     target: Epsilon,
     delta: Delta,
@@ -111,13 +113,13 @@ impl Run {
         accountant.epsilon(&[event], self.delta).map(|spent| spent.epsilon)
     }
 
-    /// The smallest batch that is through with the epochs in so many steps.
+    /// The smallest batch size that completes the epochs in this number of steps.
     fn smallest_batch(&self, epochs: f64, steps: f64) -> f64 {
         (epochs * self.examples / steps - 1e-9).ceil().clamp(1.0, self.examples)
     }
 
-    /// The fewest steps that meet the target, with the smallest and the largest batch that take
-    /// exactly so many.
+    /// The fewest steps that meet the target, and the smallest and largest batch size that take
+    /// exactly this many steps.
     fn min_steps_for_target(
         &self,
         epochs: f64,
@@ -127,7 +129,7 @@ impl Run {
         let range = (steps_of(self.examples)? as f64, steps_of(1.0)? as f64);
         let cheapest = |steps| {
             let batch = self.smallest_batch(epochs, steps);
-            // With tiny batches not every number of steps has a batch of its own.
+            // For tiny batches not every number of steps has a batch size.
             steps_of(batch).map(|steps| (batch, steps))
         };
         let search = Search {
@@ -159,7 +161,7 @@ impl Run {
         }
     }
 
-    /// The largest batch for so many steps and its epsilon.
+    /// The largest batch size for this number of steps, and its epsilon.
     fn max_batch_for_steps(
         &self,
         least: f64,

@@ -1,4 +1,4 @@
-//! The smallest delta for an epsilon.
+//! Calibration of delta.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use crate::Result;
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, Event};
 
-/// Deltas outside are not looked for.
+/// Range of the search.
 const RANGE: (f64, f64) = (1e-300, 0.999);
 
-/// A delta and the epsilon that truly holds at it.
+/// A calibrated delta and its epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibratedDelta {
-    /// The delta: at most a ten-thousandth above the smallest that meets the target.
+    /// The delta, at most a factor 1 + 1e-4 above the smallest that meets the target.
     pub delta: Delta,
-    /// The epsilon at this very delta, at most the target.
+    /// The epsilon at this delta, at most the target.
     pub epsilon: f64,
-    /// Name of the accountant that found it.
+    /// Name of the accountant.
     pub accountant: String,
 }
 
@@ -30,16 +30,16 @@ impl fmt::Display for CalibratedDelta {
     }
 }
 
-/// The smallest delta at which all `events` together stay within `target`; 1e-300 if an even
-/// smaller one would do.
+/// The smallest delta for which all `events` together are (`target`, delta)-differentially private;
+/// 1e-300 if a smaller one would suffice.
 ///
 /// # Errors
-/// Kind `Setting` for a number outside its range; kind `Accounting` if no delta below 0.999 is
-/// enough, or the accountant refuses the events.
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if no delta up to 0.999
+/// suffices, or if the accountant does not support the events.
 ///
 /// # Guarantee
-/// The result errs on the safe side: the accountant's epsilon at this delta was evaluated and is
-/// at most `target`. Neighbouring relation and assumptions are the accountant's.
+/// The accountant has evaluated its epsilon at this delta, and it is at most `target`. The
+/// neighbouring relation and the assumptions are those of the accountant.
 ///
 /// ```
 /// use epsilab::privacy::{Epsilon, Event, Rdp, delta_for};

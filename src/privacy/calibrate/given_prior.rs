@@ -1,21 +1,22 @@
-//! The noise of a training run that shares its budget with other releases.
+//! Calibration of the noise of a training run that shares its privacy budget with other releases.
 
 use super::{Calibrated, at_least_one, smallest_noise_multiplier, training};
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, Event, SamplingRate};
 use crate::{Error, ErrorKind, Result};
 
-/// The smallest noise multiplier with which `steps` Poisson-sampled Gaussian steps *and*
-/// everything in `prior`, released on the same data, together stay within (`target`, `delta`).
+/// The smallest noise multiplier for which `steps` steps of the Poisson-subsampled Gaussian
+/// mechanism, composed with the releases in `prior` on the same data, are (`target`,
+/// `delta`)-differentially private.
 ///
 /// # Errors
-/// As [`noise_multiplier_for`](super::noise_multiplier_for); kind `Accounting` also if `prior`
-/// alone costs as much as the target, or the accountant refuses it.
+/// As [`noise_multiplier_for`](super::noise_multiplier_for). Kind `Accounting` also if `prior`
+/// alone costs as much as the target, or if the accountant does not support it.
 ///
 /// # Guarantee
-/// The result errs on the safe side: the epsilon of all releases together was evaluated by the
-/// same accountant and is at most `target`. Neighbouring relation and assumptions are the
-/// accountant's. `prior` and the number of steps are settled without a look at the data.
+/// The accountant has evaluated the epsilon of all releases together, and it is at most `target`.
+/// The neighbouring relation and the assumptions are those of the accountant. `prior` and the
+/// number of steps must not depend on the data.
 ///
 /// ```
 /// use epsilab::privacy::{Delta, Epsilon, Event, Rdp, SamplingRate, noise_multiplier_given_prior};

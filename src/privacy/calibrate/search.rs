@@ -1,42 +1,43 @@
-//! The search behind every calibration: few questions to the accountant, always a proved answer.
+//! The root search behind every calibration. It needs few evaluations of the accountant, and its
+//! result always meets the target.
 //!
-//! An accountant of privacy loss distributions takes about 10 ms for one answer, so bisection is
-//! too slow. On logarithmic scales epsilon is nearly a straight line over every setting; a secant
-//! along it needs about six questions. A bracket keeps it safe: one end is always a setting whose
-//! epsilon was evaluated and met the target, the other one that did not. Only the ends of the
-//! bracket decide, so an accountant whose values tremble in the sixth digit can neither make the
-//! search endless nor its answer unsafe.
+//! The PLD accountant takes about 10 ms per evaluation, which makes bisection slow. On logarithmic
+//! scales epsilon is nearly linear in every parameter, so a secant method needs about six
+//! evaluations. A bracket makes it safe: at one end is a value whose evaluated epsilon meets the
+//! target, at the other one that does not. Only the ends of the bracket determine the result. Small
+//! fluctuations of the accountant can therefore neither prevent termination nor make the result
+//! unsafe.
 
 use crate::privacy::{Accountant, Epsilon, Neighbouring, OrderList, Rdp};
 use crate::{Error, ErrorKind, Result};
 
-/// A guess by another accountant is good enough when it is this close.
+/// Relative tolerance of the initial guess by a cheaper accountant.
 const GUESS_TOLERANCE: f64 = 0.03;
 
-/// A bracket that three secants did not halve is halved by force.
+/// After this many secant steps that did not halve the bracket, it is bisected.
 const MAX_SLOW_STEPS: u32 = 3;
 
-/// Values of an accountant may be off by about this much, relative to them.
+/// Relative size of the numerical fluctuations of an accountant.
 const ACCOUNTANT_NOISE: f64 = 1e-5;
 
-/// The setting that is looked for.
+/// The parameter to solve for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
-    /// The values that may be tried, all above 0.
+    /// Range of the search; all values are above 0.
     pub range: (f64, f64),
-    /// Whether more of it is more private (noise, delta) or less (steps, batch size).
+    /// Whether a larger value is more private (noise, delta) or less (steps, batch size).
     pub increasing_is_safer: bool,
-    /// Whether only whole numbers make sense.
+    /// Whether the parameter is an integer.
     pub integer: bool,
-    /// How close to the best value the answer has to be, relative to it.
+    /// Relative tolerance of the result.
     pub tolerance: f64,
-    /// Where to begin.
+    /// Initial value.
     pub initial: f64,
-    /// About how many per cent epsilon changes with one per cent of the setting, above 0.
+    /// Typical elasticity, |d ln epsilon / d ln value|, above 0.
     pub elasticity: f64,
 }
 
-/// What is asked: the most costly value of `setting` whose epsilon is at most `target`.
+/// A search for the least private value of `parameter` whose epsilon is at most `target`.
 pub(super) struct Search<'a> {
     pub target: f64,
     pub parameter: Parameter,
@@ -44,28 +45,28 @@ pub(super) struct Search<'a> {
     pub epsilon: &'a dyn Fn(f64, &dyn Accountant) -> Result<f64>,
 }
 
-/// How a search ends.
+/// Result of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
-    /// The value, and the epsilon that was evaluated for it.
+    /// The value and its evaluated epsilon.
     Found { value: f64, epsilon: f64 },
-    /// Even the safest value of the range costs this much.
+    /// Even the most private value of the range has this epsilon.
     Infeasible { epsilon: f64 },
 }
 
 impl Search<'_> {
-    /// The answer by `accountant`. A cheap accountant only says where to begin.
+    /// Solves with `accountant`. A cheap accountant provides the initial guess.
     ///
     /// # Errors
-    /// Those of the accountant: kind `Setting` at once, kind `Accounting` if it refuses even the
-    /// safest value of the range.
+    /// Those of the accountant. An error of kind `Setting` is returned at once; one of kind
+    /// `Accounting` only if the accountant rejects the most private value of the range.
     pub fn solve(&self, accountant: &dyn Accountant) -> Result<Outcome> {
         let mut parameter = self.parameter;
         if accountant.name() != "rdp" {
             let tolerance = GUESS_TOLERANCE.max(parameter.tolerance);
             let coarse = Search { parameter: Parameter { tolerance, ..parameter }, ..*self };
             let mut guess = Bracket::new(&coarse);
-            // A refusal is no news here: the accountant that was asked has the word.
+            // An error here is ignored: only the given accountant decides.
             if let Ok(rdp) = cheap_rdp(accountant.neighbouring())
                 && let Ok(Outcome::Found { value, .. }) = guess.close(&coarse, &rdp)
             {
@@ -77,12 +78,12 @@ impl Search<'_> {
     }
 }
 
-/// RDP with a few orders that are quickly computed: a guess needs no more.
+/// RDP with a few orders that are fast to compute, for an initial guess.
 fn cheap_rdp(neighbouring: Neighbouring) -> Result<Rdp> {
     if neighbouring == Neighbouring::ReplaceOne {
         return Ok(Rdp::with_neighbouring(neighbouring));
     }
-    // For a guess, zeroing an example out is as good as removing it.
+    // For a guess, zero-out is close enough to add-or-remove-one.
     let orders = [
         1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 14.0, 16.0,
         20.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0, 1024.0, 8192.0,
@@ -90,27 +91,27 @@ fn cheap_rdp(neighbouring: Neighbouring) -> Result<Rdp> {
     Ok(Rdp::default().with_orders(OrderList::custom(&orders)?))
 }
 
-/// A value that was tried: its logarithm, counted so that epsilon falls with it, and by how much
-/// the logarithm of its epsilon misses that of the target.
+/// An evaluated value: `x` is ±ln(value), such that epsilon decreases with `x`; `log_error` is
+/// ln(epsilon / target).
 #[derive(Clone, Copy, Debug)]
 struct Evaluation {
     x: f64,
     log_error: f64,
 }
 
-/// What is known so far.
+/// State of a search.
 struct Bracket {
     parameter: Parameter,
     target: f64,
-    /// The most costly value that met the target, with its epsilon.
+    /// The least private value that met the target, with its epsilon.
     safe: Option<(f64, f64)>,
-    /// The safest value that did not.
+    /// The most private value that did not.
     costly: Option<f64>,
-    /// Every value with a finite epsilon above 0.
+    /// All values with a finite epsilon above 0.
     evaluations: Vec<Evaluation>,
-    /// The longest step into the unknown; doubles.
+    /// The longest step beyond a known end; doubles with every step.
     max_step: f64,
-    /// How often in a row the bracket was not halved.
+    /// Number of successive steps that did not halve the bracket.
     slow_steps: u32,
 }
 
@@ -127,7 +128,7 @@ impl Bracket {
         }
     }
 
-    /// Asks until the bracket is closed.
+    /// Evaluates values until the bracket is closed.
     fn close(&mut self, search: &Search, accountant: &dyn Accountant) -> Result<Outcome> {
         let (least, most) = self.parameter.range;
         let (safest, costliest) =
@@ -149,7 +150,7 @@ impl Bracket {
                         self.evaluations.push(Evaluation { x: self.x(value), log_error });
                     }
                 }
-                // Beyond any number is too much.
+                // An overflowing epsilon exceeds the target.
                 Err(error) if error.kind() == ErrorKind::Accounting && value != safest => {
                     self.costly = Some(value);
                 }
@@ -180,7 +181,7 @@ impl Bracket {
         }
     }
 
-    /// The distance of the ends at which the bracket counts as closed.
+    /// The width at which the bracket counts as closed.
     fn gap(&self, value: f64) -> f64 {
         let gap = value * self.parameter.tolerance;
         if self.parameter.integer { gap.floor().max(1.0) } else { gap }
@@ -193,7 +194,7 @@ impl Bracket {
         }
     }
 
-    /// The value that came closest to the target.
+    /// The value whose epsilon is closest to the target.
     fn closest(&self) -> Option<Evaluation> {
         self.evaluations
             .iter()
@@ -201,11 +202,11 @@ impl Bracket {
             .min_by(|a, b| a.log_error.abs().total_cmp(&b.log_error.abs()))
     }
 
-    /// The steepness of ln epsilon over x between the two values that came closest, above 0.
+    /// The slope of -ln epsilon over x between the two values closest to the target, above 0.
     fn local_elasticity(&self) -> f64 {
         let usual = self.parameter.elasticity;
         let Some(best) = self.closest() else { return usual };
-        // Two epsilons closer to each other than an accountant trembles tell nothing.
+        // Two epsilons within the fluctuations of the accountant determine no slope.
         let others = self
             .evaluations
             .iter()
@@ -216,7 +217,7 @@ impl Bracket {
         if slope > 0.0 { slope.clamp(usual / 100.0, usual * 100.0) } else { usual }
     }
 
-    /// The value to try next, always strictly inside what is not known yet.
+    /// The next value to evaluate, strictly inside the unexplored range.
     fn next_value(&mut self) -> f64 {
         let (safe, costly) =
             (self.safe.map(|(value, _)| self.x(value)), self.costly.map(|v| self.x(v)));
@@ -230,7 +231,7 @@ impl Bracket {
                     self.slow_steps = 0;
                     return self.between(halved, true);
                 };
-                // The end that is farther away is the one to pull in.
+                // Aim at the end that is farther away.
                 self.between(root, safe - root > root - costly)
             }
             (known, _) => {
@@ -240,7 +241,7 @@ impl Bracket {
                     (None, None) => return self.parameter.initial,
                 };
                 let step = root.map_or(self.max_step, |root| (root - from) * towards);
-                // Never creep: the longer nothing is found, the farther it goes.
+                // The minimum step increases, so that the search does not stall.
                 let least = self.parameter.tolerance * self.max_step.powi(4);
                 let step = step.clamp(least.min(self.max_step), 4.0 * self.max_step);
                 self.max_step *= 2.0;
@@ -249,7 +250,7 @@ impl Bracket {
         }
     }
 
-    /// `x` as a value, moved a little to the side that is meant to be hit, inside the bracket.
+    /// `x` as a value inside the bracket, moved slightly towards the given side.
     fn between(&self, x: f64, safe_side: bool) -> f64 {
         let value = self.nudge(x, safe_side);
         let (Some((safe, _)), Some(costly)) = (self.safe, self.costly) else { return value };
@@ -264,7 +265,7 @@ impl Bracket {
         }
     }
 
-    /// `x` as a value beyond the only end that is known.
+    /// `x` as a value beyond the only known end.
     fn beyond(&self, x: f64, safe_side: bool) -> f64 {
         let (least, most) = self.parameter.range;
         let value = self.nudge(x, safe_side);
@@ -281,7 +282,7 @@ impl Bracket {
     fn nudge(&self, x: f64, safe_side: bool) -> f64 {
         let value = self.value(x);
         let upwards = safe_side == self.parameter.increasing_is_safer;
-        // Two values on either side of the true one shall close the bracket.
+        // Two values on either side of the root shall close the bracket.
         let nudge = 0.4 * self.gap(value);
         match (self.parameter.integer, upwards) {
             (false, true) => value + nudge,

@@ -10,12 +10,12 @@ fn find(epsilon: f64, delta: f64, q: f64, steps: u64, by: &dyn Accountant) -> Re
     noise_multiplier_for(Epsilon(epsilon), Delta(delta), SamplingRate(q), steps, by)
 }
 
-/// An accountant that is expensive to ask: RDP, made a little different from it, that counts.
+/// RDP scaled by a factor, with a count of its evaluations. Stands for an expensive accountant.
 struct Counting {
     rdp: Rdp,
-    /// Its epsilon is RDP's times this: an exact accountant is below RDP.
+    /// Factor on the epsilon of RDP. An exact accountant is below RDP.
     factor: f64,
-    /// Relative size of a deterministic noise on it.
+    /// Relative size of a deterministic fluctuation.
     tremble: f64,
     asked: Cell<u32>,
 }
@@ -59,7 +59,8 @@ const TYPICAL: [(f64, f64, u64); 9] = [
 fn noise_takes_at_most_twelve_questions() {
     let mut all = Vec::new();
     for (epsilon, q, steps) in TYPICAL {
-        // Near RDP, below it as exact accountants are, far from it, and trembling as an FFT does.
+        // Equal to RDP, below it as exact accountants are, far below it, and with numerical
+        // fluctuations.
         for (factor, tremble) in [(1.0, 0.0), (0.9, 0.0), (0.6, 0.0), (0.9, 1e-6)] {
             let accountant = Counting::new(factor, tremble);
             let found = find(epsilon, 1e-5, q, steps, &accountant).unwrap();
@@ -71,7 +72,7 @@ fn noise_takes_at_most_twelve_questions() {
         }
     }
     println!("questions: {all:?}");
-    // A wide bracket and bisection, as an earlier version had it, takes more than 20.
+    // Bisection of a wide bracket takes more than 20.
     assert!(all.iter().sum::<u32>() as f64 / all.len() as f64 <= 8.0, "{all:?}");
 }
 
@@ -143,7 +144,7 @@ fn a_trembling_accountant_neither_loops_nor_gives_an_unsafe_answer() {
 
 #[test]
 fn an_accountant_of_steps_is_answered_too() {
-    /// Epsilon in whole numbers only: no slope anywhere.
+    /// Epsilon rounded up to integers, so that it has no slope.
     struct Stairs;
     impl Accountant for Stairs {
         fn name(&self) -> &str {
@@ -187,7 +188,7 @@ fn settings_out_of_range_are_refused() {
         (1.0, 1e-5, 0.1, 0),
     ] {
         assert_eq!(kind(find(epsilon, delta, q, steps, &rdp)), ErrorKind::Setting);
-        // The same words whoever is asked: the guess never speaks.
+        // The same error kind with every accountant: errors of the initial guess are not reported.
         let counting = Counting::new(0.9, 0.0);
         assert_eq!(kind(find(epsilon, delta, q, steps, &counting)), ErrorKind::Setting);
     }
@@ -233,7 +234,7 @@ fn an_accountant_that_refuses_is_quoted() {
 
 #[test]
 fn another_conversion_gives_another_answer() {
-    // The guess comes from the improved conversion: it must not leak into the answer.
+    // The initial guess uses the improved conversion, which must not affect the result.
     struct Classic(Rdp);
     impl Accountant for Classic {
         fn name(&self) -> &str {
@@ -269,14 +270,14 @@ fn beside(prior: &[Event], epsilon: f64, q: f64, steps: u64, by: &dyn Accountant
 
 #[test]
 fn training_beside_a_mask_finds_the_noise_of_a_known_joint_ledger() {
-    // dp_accounting 0.6.0: with a release of multiplier 8 and 300 steps of (0.02, 1.5), 500 steps
-    // of (0.01, 1.0) cost this epsilon, to 0.3 %.
+    // Reference: dp_accounting 0.6.0. Composed with a release of multiplier 8 and 300 steps of
+    // (0.02, 1.5), 500 steps of (0.01, 1.0) have this epsilon, to 0.3 %.
     let prior = [Event::gaussian(8.0), Event::poisson(0.02, 1.5, 300)];
     let epsilon = 1.752_831_612_984_079_3;
     let pld = crate::privacy::Pld::default();
     let sigma = beside(&prior, epsilon, 0.01, 500, &pld).unwrap();
     assert!((sigma - 1.0).abs() < 0.005, "{sigma}");
-    // Whoever forgets the mask trains with too little noise.
+    // Leaving out the mask gives too little noise.
     let forgotten = beside(&prior[1..], epsilon, 0.01, 500, &pld).unwrap();
     assert!(forgotten < sigma - 0.005, "{forgotten}");
 }
@@ -298,7 +299,7 @@ fn more_beside_the_training_takes_more_noise_in_it_until_nothing_is_left() {
     for part in ["costs epsilon 4.7", "may cost 3", "nothing is left"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    // Exactly at the target nothing is left either, and just above it a little is.
+    // At exactly the target nothing is left; slightly above it the training fits.
     let prior = [Event::gaussian(2.0)];
     let cost = rdp.epsilon(&prior, DELTA).unwrap().epsilon;
     assert!(beside(&prior, cost, q, steps, &rdp).is_err());

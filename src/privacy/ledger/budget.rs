@@ -1,4 +1,4 @@
-//! A budget: the epsilon that everything about one data set may cost together.
+//! Privacy budgets: a limit on the epsilon of everything released about one data set.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use crate::privacy::digits::{Rounded, RoundedDown};
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
 use crate::{Error, ErrorKind, Result};
 
-/// A noise multiplier that was found for a target equal to the budget must fit into it, whatever
-/// became of the last digits on the way.
+/// Relative tolerance. A noise multiplier calibrated for exactly the budget must fit in spite of
+/// rounding.
 const SLACK: f64 = 1e-9;
 
-/// The most that all runs on one data set may cost together.
+/// A limit on the total epsilon of all runs on one data set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// The limit.
+    /// The maximum epsilon.
     pub epsilon: Epsilon,
-    /// The delta that it is measured at.
+    /// The delta at which epsilon is computed.
     pub delta: Delta,
 }
 
-/// What is spent of a budget, by the [`Headline`] accountant, for neighbours that differ by one
-/// added or removed example.
+/// The part of a budget that is spent, by the [`Headline`] accountant, for neighbours that differ
+/// by one added or removed example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spending {
     /// The budget.
     pub budget: Budget,
     /// The epsilon of all runs together at the budget's delta.
     pub spent: Spent,
-    /// How many runs that is.
+    /// The number of runs.
     pub runs: usize,
 }
 
 impl Budget {
-    /// The budget itself if both numbers are in range.
+    /// Returns the budget if both numbers are in range.
     ///
     /// # Errors
     /// Kind `Setting` for an epsilon or delta out of range.
@@ -45,7 +45,8 @@ impl Budget {
         Ok(self)
     }
 
-    /// Equal up to the last digits: reading a float back from a file may move its last bit.
+    /// Equality up to rounding: the last bit of a float may change when it is read back from a
+    /// file.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         let same = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs();
         same(self.epsilon.0, other.epsilon.0) && same(self.delta.0, other.delta.0)
@@ -53,18 +54,18 @@ impl Budget {
 }
 
 impl Spending {
-    /// Budget less what is spent, at least 0. What fits is decided by adding up all events, not
-    /// by subtraction: epsilons do not add up exactly.
+    /// The budget minus the spent epsilon, at least 0. Whether a plan fits is decided by composing
+    /// all events, not by subtraction, because epsilons are not additive.
     pub fn remaining(&self) -> f64 {
         (self.budget.epsilon.0 - self.spent.epsilon).max(0.0)
     }
 
-    /// More is spent than the budget allows: every further plan is refused.
+    /// Whether more is spent than the budget allows. Every further plan is then rejected.
     pub fn is_overspent(&self) -> bool {
         self.spent.epsilon > self.budget.epsilon.0 * (1.0 + SLACK)
     }
 
-    /// `2.1 is spent by 3 runs, 0.9 is left`.
+    /// Summary, for example `2.1 is spent by 3 runs, 0.9 is left`.
     pub(crate) fn usage(&self) -> String {
         let s = if self.runs == 1 { "" } else { "s" };
         let spent = format!("{} is spent by {} run{s}", Rounded(self.spent.epsilon), self.runs);
@@ -77,38 +78,39 @@ impl Spending {
 }
 
 impl Account {
-    /// The epsilon of everything charged and `plan` together.
+    /// The epsilon of everything charged, composed with `plan`.
     pub(crate) fn total(&self, plan: Option<&Event>, delta: Delta) -> Result<Spent> {
         let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
         Headline::new().epsilon(&events, delta)
     }
 
-    /// The epsilon of all runs that promise something.
+    /// The epsilon of all runs that have a guarantee.
     pub(crate) fn private_total(&self, delta: Delta) -> Result<Spent> {
         let mut events = self.events();
         events.retain(|event| !has_no_guarantee(event));
         Headline::new().epsilon(&events, delta)
     }
 
-    /// How many runs promise nothing.
+    /// The number of runs without a guarantee.
     pub(crate) fn non_private_runs(&self) -> usize {
         self.runs().iter().filter(|run| has_no_guarantee(&run.event)).count()
     }
 
-    /// What is spent of `budget`, or why it can't be kept.
+    /// The spending under `budget`, or an error that says why the budget cannot be kept.
     pub(crate) fn spending_under(&self, budget: Budget) -> Result<Spending> {
         let spent = self.total(None, budget.delta).map_err(|e| self.budget_error(budget, &e))?;
         Ok(Spending { budget, spent, runs: self.runs().len() })
     }
 
-    /// What would be spent of the budget after `plan`, or why the plan is refused; `None` without
-    /// a budget.
+    /// The spending after `plan`, or an error that says why the plan is rejected; `None` without a
+    /// budget.
     pub(crate) fn spending_after(&self, plan: &Event) -> Result<Option<Spending>> {
         let Some(budget) = self.budget() else { return Ok(None) };
         let spent = match self.total(Some(plan), budget.delta) {
             Ok(spent) => spent,
             Err(_) => {
-                // Nobody can add it up: is that the plan's fault or the sum's?
+                // No accountant supports the composition: find out whether the plan or the earlier
+                // runs are the reason.
                 self.spending_under(budget)?;
                 let what = format!("this plan does not fit the budget {budget}");
                 let alone = Headline::new().epsilon(std::slice::from_ref(plan), budget.delta);
@@ -156,7 +158,7 @@ impl Account {
 const ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the budget deliberately \
                       (Ledger::set_budget, lab::budget in a notebook): the ledger keeps a trace of it";
 
-/// Whether an event releases anything without a guarantee.
+/// Whether the event contains a release without a guarantee.
 pub(crate) fn has_no_guarantee(event: &Event) -> bool {
     match event {
         Event::Unaccountable { .. } => true,

@@ -1,4 +1,4 @@
-//! A budget is kept: what fits goes on, what does not is refused and nothing is written.
+//! Plans that fit a budget are recorded; others are rejected without writing anything.
 
 use super::*;
 use crate::ErrorKind;
@@ -18,7 +18,7 @@ fn epsilon(events: &[Event]) -> f64 {
     Headline::new().epsilon(events, DELTA).unwrap().epsilon
 }
 
-/// One in memory and one in a file.
+/// One ledger in memory and one in a file.
 fn ledgers() -> (tempfile::TempDir, [Ledger; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let file = Ledger::open(&folder.path().join("abc123.jsonl")).unwrap();
@@ -53,7 +53,7 @@ fn a_plan_that_fits_goes_on_and_one_that_does_not_is_refused_in_numbers() {
 
         ledger.begin("fits", &training(1000)).unwrap();
         assert!(ledger.begin("once more", &training(100)).is_err());
-        // What a run gives back is there for the next.
+        // The part that a closed run did not use is available again.
         ledger.close("fits", &training(10)).unwrap();
         ledger.begin("once more", &training(100)).unwrap();
     }

@@ -1,22 +1,22 @@
-//! The chain through a ledger's lines: each line vouches for all lines before it.
+//! Hash chain over the lines of a ledger. Each line authenticates all lines before it.
 //!
-//! A line of format 2 ends in `,"chain":"<link>"}`. With everything before that comma as its
-//! body, byte for byte,
+//! A line of format 2 ends in `,"chain":"<link>"}`. Its body is everything before that comma, byte
+//! for byte:
 //!
 //! ```text
 //! link(line) = hex SHA-256( link(line before) + "\n" + body )
 //! ```
 //!
-//! and the first such line follows on hex SHA-256( data hash + "\n" + all older text ), the text
-//! of format 1 above it with its line ends, if there is any. Hashing the text as it stands, and
-//! not what it means, leaves no question of how a number is written.
+//! The first such line uses, in place of the previous link, hex SHA-256( data hash + "\n" + older
+//! text ). The older text is all lines of format 1 above it, with their line ends. The hash covers
+//! the text itself, so it does not depend on how numbers are formatted.
 
 use sha2::{Digest, Sha256};
 
 const KEY: &str = ",\"chain\":\"";
 const END: &str = "\"}";
 
-/// A chain, ready for its next line.
+/// State of the chain before its next line.
 #[derive(Clone)]
 pub(super) enum Chain {
     /// No line of format 2 yet: the hash of the data hash and the older text so far.
@@ -26,13 +26,13 @@ pub(super) enum Chain {
 }
 
 impl Chain {
-    /// The chain of a ledger without lines.
+    /// The chain of an empty ledger.
     pub(super) fn new(data_hash: &str) -> Self {
         Self::Unlinked(Sha256::new_with_prefix(data_hash).chain_update("\n"))
     }
 
-    /// Takes in a line of format 1, which has no link, with its line end. `false`, and nothing
-    /// taken in, after a line of format 2: there it would go unnoticed if it were changed.
+    /// Hashes a line of format 1, with its line end. Returns `false` and changes nothing after a
+    /// line of format 2, because a later line of format 1 would not be authenticated.
     pub(super) fn absorb_unlinked(&mut self, line: &str) -> bool {
         match self {
             Self::Unlinked(hash) => {
@@ -43,7 +43,8 @@ impl Chain {
         }
     }
 
-    /// Goes on to `line`, without its line end; `false` if it does not follow.
+    /// Checks that `line`, without its line end, is the next line, and advances to it. Returns
+    /// `false` if it is not.
     pub(super) fn advance(&mut self, line: &str) -> bool {
         let parts = line.strip_suffix(END).and_then(|line| line.rsplit_once(KEY));
         match parts {
@@ -55,13 +56,13 @@ impl Chain {
         }
     }
 
-    /// A JSON object on one line, with the link that makes it the next line of this chain.
+    /// Adds the link to a JSON object, which becomes the next line of this chain.
     pub(super) fn with_link(&self, object: &str) -> String {
         let body = object.strip_suffix('}').unwrap_or(object);
         format!("{body}{KEY}{}{END}", self.link_of(body))
     }
 
-    /// What the next line follows on.
+    /// The link of the last line, which the next line continues.
     pub(super) fn last(&self) -> String {
         match self {
             Self::Unlinked(hash) => hex(hash.clone()),

@@ -1,4 +1,4 @@
-//! A ledger in a file: read whole, checked whole, appended to under the system's file lock.
+//! A ledger in a file: read and verified as a whole, appended to under a file lock.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,12 +12,12 @@ use super::head::{self, Head};
 use super::{Entry, first_line};
 use crate::{Error, ErrorKind, Result};
 
-/// The version of the file format that this code writes.
+/// The file format that this version writes.
 const FORMAT: u32 = 2;
-/// The version before, without links. Still read, above the first line of format 2.
+/// The previous format, without links. Its lines are read above the first line of format 2.
 const UNLINKED: u32 = 1;
 
-/// A line as it stands in the file, but for its link.
+/// A line of the file, without its link.
 #[derive(Serialize, Deserialize)]
 struct Line {
     format: u32,
@@ -25,7 +25,7 @@ struct Line {
     entry: Entry,
 }
 
-/// Only the version, to say of a newer file that it is newer and not that it is broken.
+/// The format alone, so that a newer file is reported as newer and not as corrupt.
 #[derive(Deserialize)]
 struct Version {
     format: u32,
@@ -38,37 +38,36 @@ pub(super) struct LedgerFile {
     data_hash: String,
 }
 
-/// A file that was read and can be trusted.
+/// The verified contents of a file.
 pub(super) struct Contents {
     pub(super) entries: Vec<Entry>,
     pub(super) account: Account,
     chain: Chain,
     /// Length of the text in bytes.
     length: u64,
-    /// A crash came between the last line and the head.
+    /// Whether the last line has no head yet, because of a crash.
     head_is_behind: bool,
 }
 
-/// The file with what it holds, about to grow.
+/// The locked file and its contents, for appending.
 struct LockedFile {
     file: File,
     contents: Contents,
 }
 
 impl LedgerFile {
-    /// Makes file and folders if they are not there, and checks what is.
+    /// Creates the file and its folders if they do not exist, and verifies the contents.
     pub(super) fn open(path: &Path, data_hash: &str) -> Result<Self> {
         let this = Self::at(path, data_hash);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
                 .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
         }
-        // The head is looked for first: where there is one there was a ledger, which must not
-        // come back empty.
+        // A head proves that there was a ledger; in that case an empty one must not be created.
         let create = !head::path_beside(path).exists();
-        // Opened in append mode, so that it is made if absent and never emptied if present.
+        // Append mode creates a missing file and never truncates an existing one.
         let file = this.open_for_append(create)?;
-        // The file's name must outlive a crash just as its lines do.
+        // The directory entry of the file must survive a crash like its lines.
         file.sync_all()
             .and_then(|()| head::sync_folder_of(path))
             .map_err(|e| this.io("syncing", &e))?;
@@ -76,7 +75,7 @@ impl LedgerFile {
         Ok(this)
     }
 
-    /// The file as it is: nothing is made, and checks come with the first reading.
+    /// The file as it is. Nothing is created; the contents are verified when they are read.
     pub(super) fn at(path: &Path, data_hash: &str) -> Self {
         Self { path: path.to_path_buf(), data_hash: data_hash.to_string() }
     }
@@ -85,7 +84,7 @@ impl LedgerFile {
         &self.path
     }
 
-    /// Reads and checks the whole file.
+    /// Reads and verifies the whole file.
     pub(super) fn read(&self) -> Result<Contents> {
         self.check_regular()?;
         let mut file = File::open(&self.path).map_err(|e| self.open_error("reading", &e))?;
@@ -93,7 +92,7 @@ impl LedgerFile {
         self.read_contents(&mut file)
     }
 
-    /// Appends an entry that `admit` lets into the account; on the disk when this returns.
+    /// Appends an entry that `admit` accepts. Returns when it is on disk.
     pub(super) fn append(
         &self,
         entry: &Entry,
@@ -104,10 +103,10 @@ impl LedgerFile {
         self.write(&mut locked, entry)
     }
 
-    /// Appends those of these entries that are not in the file yet, whatever a budget says: they
-    /// are on record elsewhere. How many these were.
+    /// Appends the entries that are missing here, without checking the budget, since they are on
+    /// record elsewhere. Returns how many were appended.
     pub(super) fn import(&self, entries: Vec<Entry>) -> Result<usize> {
-        // Where all are there already, no right to write is needed.
+        // Without missing entries no write permission is needed.
         let known = self.read()?;
         if !entries.iter().any(|entry| known.account.is_missing(&known.entries, entry)) {
             return Ok(0);
@@ -124,7 +123,7 @@ impl LedgerFile {
         Ok(locked.contents.entries.len() - before)
     }
 
-    /// The file, locked until it is closed: between a check and a write nobody else may add a line.
+    /// Locks the file until it is closed, so that no other process writes between check and append.
     fn lock_for_append(&self) -> Result<LockedFile> {
         let mut file = self.open_for_append(false)?;
         file.lock().map_err(|e| self.io("locking", &e))?;
@@ -132,20 +131,21 @@ impl LedgerFile {
         Ok(LockedFile { file, contents })
     }
 
-    /// Appends an entry that the account has taken; on the disk when this returns.
+    /// Appends an entry that the account has accepted. Returns when it is on disk.
     fn write(&self, locked: &mut LockedFile, entry: &Entry) -> Result<()> {
         let LockedFile { file, contents } = locked;
         let chain = &mut contents.chain;
         let line = chain.with_link(&self.serialise(entry)?);
         let mut head = Head { entries: contents.entries.len(), chain: chain.last() };
         if contents.head_is_behind {
-            // First of all: a second crash would leave the ledger two entries ahead.
+            // Before the new line: a second crash would leave the file two entries ahead of its
+            // head.
             head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
             contents.head_is_behind = false;
         }
         if let Err(e) = file.write_all(format!("{line}\n").as_bytes()) {
-            // A disk that is full takes half a line; the entry was not made, so it is taken back.
-            // Should that fail as well, the cut line is found by the next reader.
+            // A full disk may take part of a line. The entry was not made, so it is removed again.
+            // If that fails too, the next reader reports the incomplete line.
             let _ = file.set_len(contents.length);
             return Err(self.io("writing to", &e));
         }
@@ -158,8 +158,8 @@ impl LedgerFile {
         Ok(())
     }
 
-    /// An entry as the object of a line. What could not be read back is never written: it would
-    /// close the ledger for good.
+    /// The JSON object of an entry. Checks that it can be read back, because a line that cannot
+    /// would make the ledger unreadable.
     fn serialise(&self, entry: &Entry) -> Result<String> {
         let refuse = |why: String| {
             Error::new(ErrorKind::Ledger, format!("{} can't be written", entry.subject()), why)
@@ -171,7 +171,7 @@ impl LedgerFile {
         Ok(text)
     }
 
-    /// Parses and checks the whole file and its head; the caller holds the lock.
+    /// Reads and verifies the whole file and its head. The caller holds the lock.
     fn read_contents(&self, file: &mut File) -> Result<Contents> {
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|e| match e.kind() {
@@ -181,7 +181,7 @@ impl LedgerFile {
         let mut entries = Vec::new();
         let mut account = Account::default();
         let mut chain = Chain::new(&self.data_hash);
-        // What each entry leaves its next one to follow on.
+        // The link after each line.
         let mut links = Vec::new();
         for (i, line) in text.split_inclusive('\n').enumerate() {
             let number = i + 1;
@@ -197,7 +197,7 @@ impl LedgerFile {
         Ok(Contents { entries, account, chain, length: text.len() as u64, head_is_behind })
     }
 
-    /// One line, with its line end, that goes on with `chain`.
+    /// Parses and verifies one line, including its line end, and advances the chain.
     fn parse_line(&self, number: usize, line: &str, chain: &mut Chain) -> Result<Entry> {
         let corrupt = |why: &str| self.corrupt(number, why);
         let Some(text) = line.strip_suffix('\n') else {
@@ -232,7 +232,7 @@ impl LedgerFile {
         Ok(entry)
     }
 
-    /// Whether the ledger is one entry ahead of its head; an error if they do not belong together.
+    /// Whether the file is one entry ahead of its head. An error if they do not match.
     fn compare_with_head(&self, links: &[Option<String>]) -> Result<bool> {
         let end = links.len() + 1;
         let head = Head::read(&self.path).map_err(|e| match e.kind() {
@@ -242,7 +242,7 @@ impl LedgerFile {
             _ => self.io("reading the head of", &e),
         })?;
         let Some(Head { entries, chain }) = head else {
-            // Format 1 had no heads, and the first head follows its line.
+            // Format 1 had no head, and the first head is written after its line.
             return match links.iter().flatten().count() {
                 linked @ 0..=1 => Ok(linked == 1),
                 _ => Err(self.corrupt(end, "its head is gone").fix(self.recovery_advice(links))),
@@ -273,7 +273,7 @@ impl LedgerFile {
         }
     }
 
-    /// What to do about a head that is gone or behind while the ledger's own chain is whole.
+    /// How to recover when the head is missing or behind, and the chain of the file is intact.
     fn recovery_advice(&self, links: &[Option<String>]) -> String {
         let chain = links.last().cloned().flatten().unwrap_or_default();
         format!(
@@ -284,7 +284,7 @@ impl LedgerFile {
         )
     }
 
-    /// Only opening a ledger makes its file: one that vanished since must not come back empty.
+    /// Only `open` creates the file: a file that disappeared must not come back empty.
     fn open_for_append(&self, create: bool) -> Result<File> {
         self.check_regular()?;
         let opened = OpenOptions::new().read(true).append(true).create(create).open(&self.path);
@@ -297,7 +297,7 @@ impl LedgerFile {
         })
     }
 
-    /// Opening a pipe would wait for whoever is at its other end.
+    /// Opening a pipe would block until its other end is opened.
     fn check_regular(&self) -> Result<()> {
         match std::fs::metadata(&self.path) {
             Ok(file) if !file.is_file() => Err(self.corrupt(1, "it is not a regular file")),

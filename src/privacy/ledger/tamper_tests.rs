@@ -1,4 +1,4 @@
-//! Every kind of tampering is found, and an honest ledger is not accused.
+//! Tampering is detected, and an intact ledger is accepted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,8 @@ impl Fixture {
             .unwrap();
     }
 
-    /// Refused at `line` by all that read or write, with advice, and left as it is.
+    /// Every reader and writer reports an error at `line`, with advice, and leaves the file
+    /// unchanged.
     fn refused(&self, line: usize, word: &str) {
         let before = fs::read(&self.path).ok();
         let ledger = LedgerFile::open(&self.path, "abc123").err().expect("opening is refused");
@@ -63,7 +64,7 @@ impl Fixture {
         assert_eq!(fs::read(&self.path).ok(), before, "left as it is");
     }
 
-    /// Accepted by a reader, and the next entry too.
+    /// The ledger can be read and appended to.
     fn goes_on(&self, entries: usize) {
         let ledger = Ledger::open(&self.path).unwrap();
         assert_eq!(ledger.entries().unwrap().len(), entries);
@@ -107,7 +108,7 @@ fn whatever_byte_is_changed_and_wherever_the_file_is_cut_it_is_found() {
             bytes[at] ^= 1;
             fs::write(path, &bytes).unwrap();
             assert_eq!(read().unwrap_err().kind(), ErrorKind::Ledger, "byte {at} changed");
-            // Cut before its last character, the head still says all that it has to say.
+            // Cut before its final newline, the head is still complete.
             if path == &ledger.path || at + 1 < whole.len() {
                 fs::write(path, &whole[..at]).unwrap();
                 assert_eq!(read().unwrap_err().kind(), ErrorKind::Ledger, "cut at {at}");
@@ -153,13 +154,13 @@ fn removed_swapped_repeated_and_inserted_lines_are_found() {
 fn a_line_without_a_link_is_found_below_one_with() {
     let ledger = Fixture::new();
     let mut lines = ledger.lines();
-    // The plan of run three as format 1 would have it, with less noise to pay for.
+    // The plan of run three as a line of format 1, which has no link.
     let plain =
         lines[3].split(",\"chain\"").next().unwrap().replace("\"format\":2", "\"format\":1");
     lines[3] = format!("{plain}}}");
     ledger.put(&lines);
     ledger.refused(4, "format 1 below");
-    // And as a line of format 2 that lost its link.
+    // And as a line of format 2 without its link.
     lines[3] = lines[3].replace("\"format\":1", "\"format\":2");
     ledger.put(&lines);
     ledger.refused(4, "does not follow");
@@ -183,14 +184,14 @@ fn another_history_of_the_same_length_is_found_by_the_head() {
     let (ledger, other) = (Fixture::new(), Fixture::new());
     let lines = other.lines();
     other.put(&lines[..3]);
-    // The same length, each chain whole: only the last plan differs.
+    // The same length, each chain intact: only the last plan differs.
     fs::write(other.head(), head_of(&lines[..3])).unwrap();
     Ledger::open(&other.path).unwrap().begin("three", &training(1)).unwrap();
     fs::copy(&other.path, &ledger.path).unwrap();
     ledger.refused(4, "not of one piece");
 }
 
-/// The head of a ledger of these lines.
+/// The head of a ledger with these lines.
 fn head_of(lines: &[String]) -> String {
     let last = lines.last().unwrap().trim_end_matches("\"}");
     let chain = last.rsplit_once('"').unwrap().1;
@@ -203,7 +204,7 @@ fn a_crash_between_line_and_head_is_no_tampering() {
     let lines = ledger.lines();
     fs::write(ledger.head(), head_of(&lines[..3])).unwrap();
     ledger.goes_on(4);
-    // The very first line, before there was a head.
+    // The first line, before there was a head.
     let ledger = Fixture::new();
     ledger.put(&ledger.lines()[..1]);
     fs::remove_file(ledger.head()).unwrap();

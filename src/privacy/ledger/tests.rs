@@ -63,7 +63,7 @@ fn another_process_finds_everything_that_was_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
     Ledger::open(&path).unwrap().begin("run", &training(879)).unwrap();
-    // A fresh value knows nothing but the file, as after a kill.
+    // A new value knows nothing but the file, as after a kill.
     let reopened = Ledger::open(&path).unwrap();
     assert_eq!(reopened.data_hash(), "abc123");
     let events = reopened.events().unwrap();
@@ -176,7 +176,7 @@ fn a_vanished_file_is_an_error_and_not_an_empty_ledger() {
         assert!(error.to_string().contains("its head"), "{error}");
     }
     assert!(!path.exists());
-    // Before anything was recorded there is no head; a ledger in use still does not come back.
+    // Before the first entry there is no head; a missing file must still not be created again.
     let path = folder.path().join("def456.jsonl");
     let ledger = Ledger::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -207,7 +207,7 @@ fn looking_makes_neither_files_nor_folders() {
     Ledger::open(&path).unwrap().begin("run", &training(5)).unwrap();
     let ledger = Ledger::open_existing(&path).unwrap();
     assert_eq!(ledger.events().unwrap(), [training(5)]);
-    // What was only looked at can be charged all the same.
+    // A ledger opened for reading can also be charged.
     ledger.begin("next", &training(6)).unwrap();
     assert_eq!(Ledger::open(&path).unwrap().events().unwrap(), [training(5), training(6)]);
 }

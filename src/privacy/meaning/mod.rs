@@ -1,7 +1,7 @@
-//! What an epsilon means for one person: how well the best attacker can guess.
+//! Interpretation of an epsilon: bounds on the success of membership inference attacks.
 //!
-//! Pure numbers, derived from what the accountants prove. Nothing here is an attack that was
-//! carried out: all are bounds that no attack can beat.
+//! All values follow from the accountants' bounds. They hold for every attack; no attack is carried
+//! out.
 
 mod percent;
 mod trade_off;
@@ -19,10 +19,10 @@ use super::statement::accountant_in_words;
 use super::{Accountant, Delta, Event, Headline, Neighbouring};
 use crate::Result;
 
-/// The share of false alarms that the sentences speak of: 1 %.
+/// The false positive rate used in the text.
 pub(crate) const REPORTED_FPR: f64 = 0.01;
 
-/// An epsilon for a reader without statistics.
+/// Bounds on the success of a membership inference attack, with a text for non-experts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meaning {
     epsilon: f64,
@@ -32,7 +32,7 @@ pub struct Meaning {
     trade_off: TradeOff,
 }
 
-/// What the releases in `events` mean for one example that is added or removed.
+/// The interpretation of the releases in `events` for one example that is added or removed.
 ///
 /// ```
 /// use epsilab::privacy::{self, Delta, Event};
@@ -45,7 +45,7 @@ pub struct Meaning {
 /// ```
 ///
 /// # Errors
-/// As [`Accountant::epsilon`]: a release that nobody can account has no bounded meaning.
+/// As [`Accountant::epsilon`]. Without a bound on epsilon there is no bound on attacks.
 ///
 /// # Guarantee
 /// As [`Meaning`], for [`Neighbouring::AddOrRemoveOne`].
@@ -54,11 +54,11 @@ pub fn meaning(events: &[Event], delta: Delta) -> Result<Meaning> {
 }
 
 /// # Guarantee
-/// Epsilon is [`Headline`]'s; the attacker's numbers are those of [`TradeOff`]. All are upper
-/// bounds under the neighbouring relation that the text names; they rest on the same assumptions
-/// as the events themselves.
+/// Epsilon is that of [`Headline`], and the bounds on attacks are those of [`TradeOff`]. All are
+/// upper bounds under the neighbouring relation that the text names. They rest on the same
+/// assumptions as the events.
 impl Meaning {
-    /// What the releases mean under another neighbouring relation.
+    /// The interpretation under another neighbouring relation.
     ///
     /// # Errors
     /// As [`meaning`].
@@ -68,7 +68,7 @@ impl Meaning {
         delta: Delta,
     ) -> Result<Self> {
         let spent = Headline::with_neighbouring(neighbouring).epsilon(events, delta)?;
-        // The reported pair is proved as well: the smaller bound counts everywhere.
+        // The reported (epsilon, delta) is proved as well, so it can only tighten the trade-off.
         let trade_off =
             TradeOff::from_events(events, neighbouring)?.with_pair(spent.epsilon, delta.0);
         Ok(Self {
@@ -80,28 +80,28 @@ impl Meaning {
         })
     }
 
-    /// The epsilon that is reported at [`delta`](Meaning::delta).
+    /// The epsilon reported at [`delta`](Meaning::delta).
     pub fn epsilon(&self) -> f64 {
         self.epsilon
     }
 
-    /// The delta that epsilon is reported at.
+    /// The delta at which epsilon is reported.
     pub fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// When two data sets count as neighbours.
+    /// The neighbouring relation.
     pub fn neighbouring(&self) -> Neighbouring {
         self.neighbouring
     }
 
-    /// What the best attacker can do at every rate of false alarms.
+    /// The trade-off function: bounds on attacks at every false positive rate.
     pub fn trade_off(&self) -> &TradeOff {
         &self.trade_off
     }
 
-    /// The most often anybody can be right who must tell "with the example" from "without it",
-    /// when both are equally likely: 0.5 is a coin.
+    /// Upper bound on the accuracy of an attack that distinguishes the two neighbours with equal
+    /// prior probability. 0.5 is random guessing.
     pub fn max_attack_accuracy(&self) -> f64 {
         (1.0 + self.trade_off.advantage()) / 2.0
     }
@@ -110,7 +110,7 @@ impl Meaning {
 impl fmt::Display for Meaning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (fpr, tpr) = (REPORTED_FPR, self.trade_off.max_tpr(REPORTED_FPR));
-        // With equal odds before: catches against false alarms, one to one.
+        // Positive predictive value at equal prior probability.
         let sure = tpr / (tpr + fpr);
         let (task, member) = match self.neighbouring {
             Neighbouring::AddOrRemoveOne => {

@@ -1,20 +1,21 @@
-//! Shares as words that never flatter.
+//! Probabilities as percentages, rounded up.
 
-/// A share as percent with up to two significant digits after the point's place, rounded **up**:
-/// `0.0931` is `9.4 %`, `0.5` is `50 %`. An attacker is never shown weaker than the bound.
+/// A probability as a percentage, rounded **up** to one decimal place: `0.0931` is `9.4 %`, `0.5`
+/// is `50 %`. Values below 0.095 % keep two significant digits. The success of an attack is never
+/// understated.
 pub(crate) fn percent_rounded_up(probability: f64) -> String {
     if !probability.is_finite() {
         return "100 %".into();
     }
     let percent = probability.clamp(0.0, 1.0) * 100.0;
-    // Small shares keep two digits: 0.013 % must not become 0.1 %.
+    // 0.013 % must not become 0.1 %.
     let decimals = if percent > 0.0 && percent < 0.095 {
         (1 - percent.log10().floor() as i32).min(12) as usize
     } else {
         1
     };
     let scale = 10f64.powi(decimals as i32);
-    // The tiny step back keeps 50 at 50: the sums behind it are only exact to the last bits.
+    // The tolerance keeps 50 at 50, because the value has rounding errors.
     let up = ((percent * scale * (1.0 - 1e-12)) - 1e-9).ceil().max(0.0) / scale;
     let text = format!("{up:.decimals$}");
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))

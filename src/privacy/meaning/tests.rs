@@ -8,7 +8,7 @@ fn normal() -> Normal {
     Normal::new(0.0, 1.0).unwrap()
 }
 
-/// The privacy profile of one Gaussian release (Balle, Wang: Improving the Gaussian Mechanism,
+/// The privacy profile of one Gaussian mechanism (Balle, Wang: Improving the Gaussian Mechanism,
 /// 2018, Theorem 8), at points `step` apart.
 fn gaussian(mu: f64, step: f64) -> Profile {
     let phi = |x: f64| normal().cdf(x);
@@ -17,7 +17,7 @@ fn gaussian(mu: f64, step: f64) -> Profile {
     Profile::from_points(points.collect())
 }
 
-/// The exact trade-off function of that release: Phi(Phi^-1(1 - a) - mu).
+/// The exact trade-off function of the Gaussian mechanism: Phi(Phi^-1(1 - a) - mu).
 fn gaussian_misses(mu: f64, alarms: f64) -> f64 {
     normal().cdf(normal().inverse_cdf(1.0 - alarms) - mu)
 }
@@ -37,7 +37,8 @@ fn a_gaussian_has_its_exact_trade_off_and_is_never_flattered() {
         assert!((trade_off.advantage() - advantage).abs() < 1e-12);
         assert!((trade_off.advantage() - gaussian(mu, 0.5).delta(0.0)).abs() < 1e-12);
     }
-    // f(0.01) = Phi(2.3263 - 1) = 0.9076: an attacker at 1 % false alarms catches 9.24 %.
+    // f(0.01) = Phi(2.3263 - 1) = 0.9076: at a false positive rate of 1 % the true positive rate is
+    // 9.24 %.
     let catches = TradeOff::from_profile(&gaussian(1.0, 0.01)).true_positive_rate(0.01).unwrap();
     assert!((catches - 0.0924).abs() < 1e-4, "{catches}");
 }
@@ -114,7 +115,7 @@ fn the_posterior_is_the_share_of_right_alarms_and_has_the_classical_bound() {
             assert!((found - right).abs() < 1e-12 && found <= bound + 1e-15);
         }
     }
-    // With a delta, whoever raises an alarm only in the event of probability delta is sure.
+    // With delta > 0, an attack that reports only on the event of probability delta can be certain.
     let with_delta = TradeOff::from_epsilon_delta(1.0, 1e-5).unwrap();
     assert_eq!(with_delta.posterior(0.5, 0.0).unwrap(), 1.0);
     assert!(with_delta.posterior(0.5, 0.01).unwrap() < 0.74);
@@ -141,7 +142,7 @@ fn numbers_that_are_no_shares_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Convex, falling, symmetric, never above the line of guessing (Dong, Roth, Su 2022).
+    /// Convex, decreasing, symmetric, never above random guessing (Dong, Roth, Su 2022).
     #[test]
     fn every_trade_off_is_a_trade_off_function(
         pairs in prop::collection::vec((0.0..8.0f64, 0.0..0.3f64), 1..6),
@@ -206,8 +207,8 @@ fn a_run_means_at_most_what_its_epsilon_alone_would() {
         assert!(many <= one, "{alarms}: {many} {one}");
     }
     assert!(whole.max_attack_accuracy() < (1.0 + alone.advantage()) / 2.0 - 0.05);
-    // Not below the truth: the best attacker on this run is right 58.2 % of the time at least
-    // (central limit, mu = 0.415: Phi(mu / 2)).
+    // A lower bound: the best attack on this run has an accuracy of at least 58.2 % (central limit,
+    // mu = 0.415: Phi(mu / 2)).
     assert!(whole.max_attack_accuracy() > 0.58, "{}", whole.max_attack_accuracy());
     let nothing = meaning(&[], Delta(1e-5)).unwrap();
     assert_eq!((nothing.epsilon(), nothing.max_attack_accuracy()), (0.0, 0.5));
