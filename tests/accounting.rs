@@ -35,7 +35,7 @@ fn one_step_without_sampling_has_the_analytic_divergence() {
 }
 
 #[test]
-fn known_training_runs_cost_what_is_known() {
+fn known_runs_have_their_known_epsilon() {
     // Opacus 1.6 and an independent quadrature; its list of orders.
     let rdp = Rdp::default().with_orders(OrderList::opacus_default());
     for (q, sigma, steps, delta, expected, order) in [
@@ -86,7 +86,7 @@ fn extremes_give_a_value_or_a_typed_error() {
 }
 
 #[test]
-fn calibration_answers_over_the_whole_range_or_says_why_not() {
+fn calibration_succeeds_over_the_whole_range_or_gives_a_typed_error() {
     for target in [1e-6, 0.01, 3.0, 1e6, 1e9] {
         for (q, steps) in [(1e-6, 1), (0.034, 879), (1.0, 1_000_000)] {
             for delta in [1e-15, 1e-5] {
@@ -214,7 +214,7 @@ proptest! {
 }
 
 #[test]
-fn twenty_thousand_multipliers_take_the_tight_accountant_under_five_seconds() {
+fn pld_accounts_twenty_thousand_multipliers_in_under_five_seconds() {
     let step = |i: i32| training(0.01, 1.0 - 2e-5 * f64::from(i), 50);
     let events: Vec<Event> = (0..20_000).map(step).collect();
     let start = std::time::Instant::now();

@@ -56,7 +56,7 @@ fn epsilon(accountant: &dyn Accountant, events: &[Event], delta: f64) -> f64 {
     spent.unwrap_or_else(|error| panic!("{} {events:?}: {error}", accountant.name())).epsilon
 }
 
-fn costs_nothing_if_nothing_is_released(make: Make) {
+fn nothing_released_has_epsilon_zero(make: Make) {
     for relation in RELATIONS {
         let accountant = make(relation);
         assert_eq!(accountant.neighbouring(), relation);
@@ -69,7 +69,7 @@ fn costs_nothing_if_nothing_is_released(make: Make) {
     }
 }
 
-fn refuses_what_has_no_guarantee_by_name(make: Make) {
+fn rejects_unaccountable_events_by_name(make: Make) {
     let why = "the threshold was read off the private batch";
     for relation in RELATIONS {
         let accountant = make(relation);
@@ -83,7 +83,7 @@ fn refuses_what_has_no_guarantee_by_name(make: Make) {
     }
 }
 
-fn refuses_numbers_out_of_range(make: Make) {
+fn rejects_out_of_range_parameters(make: Make) {
     let accountant = make(Neighbouring::AddOrRemoveOne);
     let mut bad = Vec::new();
     for sigma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
@@ -109,7 +109,7 @@ fn refuses_numbers_out_of_range(make: Make) {
     }
 }
 
-fn answers_exactly_as_the_table_says(make: Make, table: Table) {
+fn supports_exactly_the_events_of_the_table(make: Make, table: Table) {
     for (relation, row) in RELATIONS.into_iter().zip(table) {
         let accountant = make(relation);
         for (event, expected) in kinds(6.0, 10).into_iter().zip(row.chars()) {
@@ -130,7 +130,7 @@ fn answers_exactly_as_the_table_says(make: Make, table: Table) {
     }
 }
 
-fn never_falls_with_more_steps_less_noise_or_a_smaller_delta(make: Make, table: Table, slack: f64) {
+fn epsilon_is_monotone(make: Make, table: Table, slack: f64) {
     for (accountant, kind) in answered(make, table) {
         let at = |sigma: f64, count: u64, delta: f64| {
             epsilon(&*accountant, &[kinds(sigma, count)[kind].clone()], delta)
@@ -145,7 +145,7 @@ fn never_falls_with_more_steps_less_noise_or_a_smaller_delta(make: Make, table: 
     }
 }
 
-fn does_not_care_how_the_same_events_are_written(make: Make, table: Table, slack: f64) {
+fn equivalent_lists_of_events_agree(make: Make, table: Table, slack: f64) {
     for relation in 0..3 {
         let accountant = make(RELATIONS[relation]);
         let columns = table[relation].chars().enumerate().filter(|&(_, answer)| answer == 'a');
@@ -196,7 +196,7 @@ fn does_not_care_how_the_same_events_are_written(make: Make, table: Table, slack
     }
 }
 
-fn counts_a_replacement_no_less_than_an_addition(make: Make, slack: f64) {
+fn replace_one_doubles_the_sensitivity(make: Make, slack: f64) {
     for sigma in [0.5, 2.0, 30.0] {
         let event = [Event::Gaussian { noise_multiplier: sigma, count: 7 }];
         let double = [Event::Gaussian { noise_multiplier: sigma / 2.0, count: 7 }];
@@ -210,7 +210,7 @@ fn counts_a_replacement_no_less_than_an_addition(make: Make, slack: f64) {
 }
 
 /// Numbers from all over the range in which people work, and a little beyond.
-fn gives_a_number_or_a_typed_error_at_extremes(make: Make) {
+fn extremes_give_a_value_or_an_error(make: Make) {
     let cases = ProptestConfig { failure_persistence: None, cases: 12, ..Default::default() };
     let seed = proptest::test_runner::TestRng::from_seed(
         proptest::test_runner::RngAlgorithm::ChaCha,
@@ -275,42 +275,42 @@ macro_rules! suite {
 
             #[test]
             fn nothing_released_costs_nothing() {
-                costs_nothing_if_nothing_is_released(make);
+                nothing_released_has_epsilon_zero(make);
             }
 
             #[test]
-            fn what_has_no_guarantee_is_refused_by_name() {
-                refuses_what_has_no_guarantee_by_name(make);
+            fn a_release_without_a_guarantee_is_rejected_by_name() {
+                rejects_unaccountable_events_by_name(make);
             }
 
             #[test]
-            fn numbers_out_of_range_are_refused() {
-                refuses_numbers_out_of_range(make);
+            fn out_of_range_parameters_are_rejected() {
+                rejects_out_of_range_parameters(make);
             }
 
             #[test]
-            fn the_table_holds() {
-                answers_exactly_as_the_table_says(make, TABLE);
+            fn exactly_the_events_of_the_table_are_supported() {
+                supports_exactly_the_events_of_the_table(make, TABLE);
             }
 
             #[test]
             fn epsilon_never_falls_with_more_steps_less_noise_or_a_smaller_delta() {
-                never_falls_with_more_steps_less_noise_or_a_smaller_delta(make, TABLE, $slack);
+                epsilon_is_monotone(make, TABLE, $slack);
             }
 
             #[test]
-            fn the_way_of_writing_does_not_matter() {
-                does_not_care_how_the_same_events_are_written(make, TABLE, $slack);
+            fn equivalent_lists_of_events_have_the_same_epsilon() {
+                equivalent_lists_of_events_agree(make, TABLE, $slack);
             }
 
             #[test]
-            fn replacing_is_never_below_adding() {
-                counts_a_replacement_no_less_than_an_addition(make, $slack);
+            fn replace_one_costs_at_least_as_much_as_add_or_remove_one() {
+                replace_one_doubles_the_sensitivity(make, $slack);
             }
 
             #[test]
             fn extremes_give_a_number_or_a_typed_error() {
-                gives_a_number_or_a_typed_error_at_extremes(make);
+                extremes_give_a_value_or_an_error(make);
             }
         }
     };
@@ -328,7 +328,7 @@ suite!(headline, Headline::with_neighbouring, 1e-3, ["aaa?-", "aaa?a", "aa?aa"])
 
 /// Bounds on Gaussians and what the exact accountant says of the same.
 #[test]
-fn nobody_proves_less_than_the_exact_value_for_gaussians() {
+fn no_accountant_is_below_the_exact_value_for_gaussians() {
     for relation in RELATIONS {
         for (sigma, count, delta) in
             [(0.3, 1, 1e-5), (1.0, 5, 1e-12), (50.0, 10, 1e-5), (9.0, 900, 0.1)]
@@ -353,7 +353,7 @@ fn nobody_proves_less_than_the_exact_value_for_gaussians() {
 }
 
 #[test]
-fn the_loss_distribution_is_never_above_the_renyi_bound_and_above_its_own_bound_from_below() {
+fn pld_is_below_rdp_and_above_its_own_lower_bound() {
     for (q, sigma, steps, delta) in [
         (0.01, 1.0, 1000, 1e-5),
         (0.2, 2.0, 100, 1e-6),
@@ -375,7 +375,7 @@ fn the_loss_distribution_is_never_above_the_renyi_bound_and_above_its_own_bound_
 }
 
 #[test]
-fn only_the_limit_is_an_estimate_and_only_it_claims_too_little() {
+fn only_the_clt_is_approximate_and_below_the_true_epsilon() {
     let events =
         [Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 }];
     let known_to_be_true = 1.828;
@@ -393,7 +393,7 @@ fn only_the_limit_is_an_estimate_and_only_it_claims_too_little() {
 }
 
 #[test]
-fn a_target_from_a_hundredth_to_a_million_is_met() {
+fn targets_from_0_01_to_1e6_are_met() {
     for accountant in
         [&Rdp::new() as &dyn Accountant, &Gdp::default(), &Zcdp::default(), &Tcdp::default()]
     {
@@ -412,7 +412,7 @@ fn a_target_from_a_hundredth_to_a_million_is_met() {
 }
 
 #[test]
-fn samples_of_every_kind_stay_above_nothing_and_below_no_sampling() {
+fn sampled_releases_cost_more_than_nothing_and_less_than_no_sampling() {
     // What sampling can gain at most is everything, what it can lose is nothing; a cap or a
     // replacement doubles the distance.
     for relation in RELATIONS {

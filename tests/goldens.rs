@@ -134,7 +134,7 @@ rows! {
 }
 
 #[test]
-fn no_row_of_the_file_is_forgotten() {
+fn every_row_of_the_file_has_a_test() {
     let Some(goldens) = goldens() else { return };
     let ids: Vec<&str> = rows_of(goldens).map(|row| row["id"].as_str().expect("an id")).collect();
     assert_eq!(ROWS, ids);

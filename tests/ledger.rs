@@ -83,7 +83,7 @@ fn give_the_signal(parts: &[&str], path: &Path) {
 }
 
 #[test]
-fn two_processes_at_once_lose_nothing_and_leave_one_chain() {
+fn two_concurrent_processes_lose_nothing_and_leave_one_chain() {
     if let Some((part, path)) = part() {
         at_the_signal(&part, &path);
         let ledger = Ledger::open(&path).expect("the ledger");
@@ -96,7 +96,7 @@ fn two_processes_at_once_lose_nothing_and_leave_one_chain() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = file_in(&folder);
-    let test = "two_processes_at_once_lose_nothing_and_leave_one_chain";
+    let test = "two_concurrent_processes_lose_nothing_and_leave_one_chain";
     let writers = ["a", "b"].map(|part| start(test, part, &path));
     give_the_signal(&["a", "b"], &path);
     for mut writer in writers {
@@ -118,7 +118,7 @@ fn two_processes_at_once_lose_nothing_and_leave_one_chain() {
 }
 
 #[test]
-fn of_many_processes_that_want_the_rest_of_a_budget_one_gets_it() {
+fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
     if let Some((part, path)) = part() {
         let ledger = Ledger::open(&path).expect("the ledger");
         at_the_signal(&part, &path);
@@ -130,7 +130,7 @@ fn of_many_processes_that_want_the_rest_of_a_budget_one_gets_it() {
             Err(error) => panic!("{error}"),
         }
     }
-    let test = "of_many_processes_that_want_the_rest_of_a_budget_one_gets_it";
+    let test = "only_one_of_many_processes_gets_the_rest_of_a_budget";
     let folder = tempfile::tempdir().expect("a folder");
     let path = file_in(&folder);
     // So much is on record that adding up takes far longer than the racers' start differs: were
@@ -179,7 +179,7 @@ fn a_killed_process_leaves_its_whole_plan_charged() {
 
 /// Killed at any moment while it writes without pause: whatever is there can be read, and goes on.
 #[test]
-fn a_kill_at_any_moment_leaves_a_ledger_that_goes_on() {
+fn a_kill_at_any_moment_leaves_a_usable_ledger() {
     if let Some((part, path)) = part() {
         let ledger = Ledger::open(&path).expect("the ledger");
         let begun = ledger.entries().expect("entries").len();
@@ -190,7 +190,7 @@ fn a_kill_at_any_moment_leaves_a_ledger_that_goes_on() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = file_in(&folder);
-    let test = "a_kill_at_any_moment_leaves_a_ledger_that_goes_on";
+    let test = "a_kill_at_any_moment_leaves_a_usable_ledger";
     let mut checked = 0;
     for round in 0..12_u64 {
         let _ = fs::remove_file(path.with_extension("said"));
@@ -214,8 +214,8 @@ fn a_kill_at_any_moment_leaves_a_ledger_that_goes_on() {
 /// A disk that is full in the middle of a line: the entry is refused, the ledger stays whole.
 #[cfg(unix)]
 #[test]
-fn a_line_that_does_not_fit_on_the_disk_is_taken_back() {
-    let test = "a_line_that_does_not_fit_on_the_disk_is_taken_back";
+fn a_line_that_does_not_fit_on_the_disk_is_removed_again() {
+    let test = "a_line_that_does_not_fit_on_the_disk_is_removed_again";
     if let Some((_, path)) = part() {
         let ledger = Ledger::open(&path).expect("the ledger");
         let length = fs::metadata(&path).expect("its length").len();
@@ -243,10 +243,10 @@ fn a_line_that_does_not_fit_on_the_disk_is_taken_back() {
 /// A project in a folder that nobody may write to: it is read all the same, and left as it was.
 #[cfg(unix)]
 #[test]
-fn a_project_that_is_read_only_can_be_looked_at() {
+fn a_read_only_project_can_be_inspected() {
     use epsilab::prelude::*;
     use std::os::unix::fs::PermissionsExt;
-    let test = "a_project_that_is_read_only_can_be_looked_at";
+    let test = "a_read_only_project_can_be_inspected";
     if let Some((part, home)) = part() {
         // SAFETY: in this process nothing else runs, and nothing has asked for the folder yet.
         unsafe { std::env::set_var("EPSILAB_HOME", &home) };

@@ -21,7 +21,7 @@ fn edit(settings: &Path, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn a_ledger_that_lacks_a_stored_run_is_an_error_everywhere() -> Result<()> {
+fn a_ledger_that_lacks_a_stored_run_is_always_an_error() -> Result<()> {
     let home = tempfile::tempdir().expect("a temporary folder");
     // SAFETY: the only test of this program, before anything reads the environment.
     unsafe { std::env::set_var("EPSILAB_HOME", home.path()) };

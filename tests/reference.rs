@@ -5,7 +5,7 @@ use epsilab::privacy::{Accountant, Delta, Event, Neighbouring, Pld};
 use serde_json::Value;
 
 #[test]
-fn every_value_of_the_other_library_lies_within_three_in_a_thousand() {
+fn values_agree_with_dp_accounting_within_0_3_percent() {
     let text = include_str!("data/pld_reference.json");
     let rows: Vec<Value> = serde_json::from_str(text).expect("a list");
     assert!(rows.len() >= 20);

@@ -90,7 +90,7 @@ impl fmt::Display for Spent {
             write!(f, " at order {}", Readable(self.order))?;
         }
         if self.at_end_of_orders {
-            f.write_str(", an end of the order list: a longer list could give less")?;
+            f.write_str(", an end of the order list: a longer list could give a smaller epsilon")?;
         }
         match self.lower {
             Some(lower) if Rounded(lower).to_string() != Rounded(self.epsilon).to_string() => {
@@ -107,16 +107,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_order_is_said_aloud() {
+    fn a_boundary_order_is_mentioned_in_the_text() {
         let spent = Spent { order: 1.1, at_end_of_orders: true, ..Spent::new(2.0, "rdp") };
         assert_eq!(
             spent.to_string(),
-            "epsilon 2 (rdp at order 1.1, an end of the order list: a longer list could give less)"
+            "epsilon 2 (rdp at order 1.1, an end of the order list: a longer list could give a smaller \
+             epsilon)"
         );
     }
 
     #[test]
-    fn a_bound_from_below_is_rounded_down_and_shown_where_it_differs() {
+    fn a_lower_bound_is_rounded_down_and_shown_if_it_differs() {
         let near = Spent::new(2.38156, "pld").with_lower_bound(2.38151);
         assert_eq!(near.to_string(), "epsilon 2.382 (pld)");
         let far = Spent::new(2.38156, "pld").with_lower_bound(2.37999);

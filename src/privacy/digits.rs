@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn epsilon_is_shown_in_four_digits_and_never_rounded_down() {
+    fn epsilon_has_four_digits_and_is_never_rounded_down() {
         let shown = |x: f64| Rounded(x).to_string();
         assert_eq!(shown(3.0), "3");
         assert_eq!(shown(2.99941), "3");

@@ -70,7 +70,9 @@ impl Accountant for Headline {
                 None => best,
             }),
             (None, Some(refusal)) => Err(refusal),
-            (None, None) => Err(Error::new(ErrorKind::Accounting, "epsilon", "nobody answers")),
+            (None, None) => {
+                Err(Error::new(ErrorKind::Accounting, "epsilon", "no accountant gave a result"))
+            }
         }
     }
 }

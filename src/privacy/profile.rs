@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn between_two_points_delta_is_a_line_over_e_to_the_epsilon() {
+    fn delta_is_interpolated_linearly_in_e_to_the_epsilon() {
         let profile = Profile::from_points(vec![(0.0, 0.5), (1.0, 0.1), (2.0, 0.2)]);
         assert_eq!((profile.delta(0.0), profile.delta(1.0)), (0.5, 0.1));
         // Delta is made non-increasing and stays constant beyond the last point.

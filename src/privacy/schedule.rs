@@ -79,7 +79,7 @@ impl NoiseSchedule {
             NoiseSchedule::Piecewise { phases } => {
                 if phases.is_empty() {
                     return Err(Error::setting("phases", 0, "a schedule needs at least one phase")
-                        .fix("give for example piecewise:10x1,5x0.8"));
+                        .fix("use for example piecewise:10x1,5x0.8"));
                 }
                 for &(epochs, factor) in phases {
                     check_epochs("epochs of a phase", epochs)?;
@@ -105,8 +105,10 @@ impl NoiseSchedule {
         if sigma > 0.0 && sigma.is_finite() {
             return Ok(NoiseMultiplier(sigma));
         }
-        let why = format!("from {} it comes to {sigma} in epoch {epoch}", Readable(initial));
-        Err(Error::setting("noise schedule", self, why).fix("take a milder rate or fewer epochs"))
+        let why =
+            format!("the noise multiplier {} becomes {sigma} in epoch {epoch}", Readable(initial));
+        Err(Error::setting("noise schedule", self, why)
+            .fix("use a rate closer to constant noise, or fewer epochs"))
     }
 
     /// The sum of sigma_0² / sigma_e² over the epochs.
@@ -123,8 +125,8 @@ impl NoiseSchedule {
         if sum.is_finite() {
             return Ok(sum);
         }
-        Err(Error::setting("noise schedule", self, "its noise vanishes below all numbers")
-            .fix("take a milder rate or fewer epochs"))
+        Err(Error::setting("noise schedule", self, "its noise multiplier underflows")
+            .fix("use a rate closer to constant noise, or fewer epochs"))
     }
 
     /// The events of `epochs` epochs: one event per epoch, of ceil(1 / q) Poisson-sampled steps
@@ -198,8 +200,8 @@ impl FromStr for NoiseSchedule {
     /// Parses the text form that `Display` writes.
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
-            Error::setting("noise schedule", text, "this is not a schedule").fix(
-                "write constant, linear:0.99, time:0.01, step:0.99:10, exp:0.1 or \
+            Error::setting("noise schedule", text, "this is not a noise schedule").fix(
+                "use constant, linear:0.99, time:0.01, step:0.99:10, exp:0.1 or \
                  piecewise:10x1,5x0.8",
             )
         };
@@ -231,14 +233,14 @@ fn check_positive(name: &str, value: f64) -> Result<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
-    let why = "a noise schedule needs a finite number above 0";
-    Err(Error::setting(name, value, why).fix("take for example linear:0.99"))
+    let why = "the parameters of a noise schedule must be finite and above 0";
+    Err(Error::setting(name, value, why).fix("use for example linear:0.99"))
 }
 
 fn check_epochs(name: &str, epochs: u64) -> Result<()> {
     match epochs {
-        0 => Err(Error::setting(name, 0, "the schedule would never come to its next value")
-            .fix("give at least 1 epoch")),
+        0 => Err(Error::setting(name, 0, "the schedule would never reach its next value")
+            .fix("use at least 1 epoch")),
         _ => Ok(()),
     }
 }
@@ -247,7 +249,7 @@ fn check_epoch_count(epochs: u64) -> Result<()> {
     if epochs <= MAX_EPOCHS {
         return Ok(());
     }
-    let why = format!("a schedule is accounted epoch by epoch, at most {MAX_EPOCHS} of them");
+    let why = format!("a schedule is accounted epoch by epoch, with at most {MAX_EPOCHS} epochs");
     Err(Error::setting("epochs", epochs, why).fix("train for fewer epochs"))
 }
 

@@ -70,14 +70,15 @@ impl Tcdp {
             ) => {
                 let rho = 2.0 / noise_multiplier / noise_multiplier;
                 amplified_by_sampling(rho, batch_size as f64 / examples as f64).map_err(|why| {
-                    single
-                        .unsupported("tcdp", why)
-                        .fix("use more noise or smaller batches, or the RDP accountant, which has no conditions")
+                    single.unsupported("tcdp", why).fix(
+                        "use more noise or smaller batches, or the RDP accountant, which has no \
+                             such conditions",
+                    )
                 })
             }
             _ => {
-                let why = "its lemma on sampling is about samples of a fixed size, drawn without \
-                           replacement, when an example is replaced";
+                let why = "its amplification theorem covers only samples of a fixed size, drawn \
+                           without replacement, under replace-one";
                 Err(single.unsupported("tcdp", why).fix("use the PLD or the RDP accountant"))
             }
         }
@@ -111,14 +112,16 @@ impl Accountant for Tcdp {
 /// (rho, omega) after sampling a fraction `q` without replacement, or the condition that fails.
 fn amplified_by_sampling(rho: f64, q: f64) -> std::result::Result<(f64, f64), String> {
     if rho.is_nan() || rho > 0.1 {
-        return Err(format!("rho = {rho:.3} without sampling must be at most 0.1"));
+        return Err(format!("rho = {rho:.3} before sampling must be at most 0.1"));
     }
     if q.is_nan() || q > 0.1 {
-        return Err(format!("the share of {q:.3} that is drawn must be at most 0.1"));
+        return Err(format!("the sampled fraction {q:.3} must be at most 0.1"));
     }
     let (have, need) = (-q.ln(), 3.0 * rho * (2.0 - rho.log2()));
     if have < need {
-        return Err(format!("ln(1/q) = {have:.3} must be at least {need:.3} for this noise"));
+        return Err(format!(
+            "ln(1/q) = {have:.3} must be at least {need:.3} for this noise multiplier"
+        ));
     }
     Ok((13.0 * q * q * rho, have / (4.0 * rho)))
 }
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn gaussians_are_those_of_zcdp() {
+    fn gaussian_mechanisms_agree_with_zcdp() {
         let event = Event::Gaussian { noise_multiplier: 2.0, count: 4 };
         let spent = Tcdp::default().epsilon(std::slice::from_ref(&event), Delta(1e-5)).unwrap();
         assert_eq!(spent.epsilon, epsilon_basic(0.5, 1e-5));
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_is_accounted_inside_its_conditions_and_refused_outside() {
+    fn sampling_is_accounted_only_under_its_conditions() {
         let (rho, omega) = Tcdp::with_neighbouring(Neighbouring::ReplaceOne)
             .rho_and_omega(&[fixed_size(10.0, 60, 1000), fixed_size(20.0, 60, 1)])
             .unwrap();
@@ -173,7 +176,7 @@ mod tests {
         assert!((omega - 1000f64.ln() / 0.08).abs() < 1e-9, "{omega}");
         for (event, word) in [
             (fixed_size(4.47, 60, 1), "rho"),
-            (fixed_size(10.0, 6001, 1), "share"),
+            (fixed_size(10.0, 6001, 1), "fraction"),
             // rho = 0.098 needs ln(1/q) >= 1.57, which holds for every q of at most 0.1.
             (
                 Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 9.0, steps: 1 },
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_conversion_changes_its_branch_where_its_condition_ends() {
+    fn the_conversion_switches_branches_at_its_condition() {
         let (rho, delta) = (0.01, 1e-5f64);
         let edge = 1.0 + (-delta.ln() / rho).sqrt();
         let inside = epsilon_of(rho, edge * 1.000_1, delta).unwrap();

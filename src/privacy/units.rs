@@ -46,8 +46,8 @@ checked_number!(
     Epsilon,
     "epsilon",
     |x| x > 0.0 && x.is_finite(),
-    "the privacy budget must be a finite number above 0",
-    "ask for example for 3"
+    "epsilon must be a finite number above 0",
+    "use for example 3"
 );
 
 checked_number!(
@@ -57,8 +57,8 @@ checked_number!(
     Delta,
     "delta",
     |x| x > 0.0 && x < 1.0,
-    "delta is a probability strictly between 0 and 1",
-    "take a number well below 1 / (number of examples), for example 1e-5"
+    "delta must be a probability strictly between 0 and 1",
+    "use a value well below 1 / (number of examples), for example 1e-5"
 );
 
 checked_number!(
@@ -70,7 +70,7 @@ checked_number!(
     "noise_multiplier",
     |x| x > 0.0 && x.is_finite(),
     "the noise multiplier must be a finite number above 0: without noise there is no privacy",
-    "take for example 1.0, or give a target epsilon and have the multiplier computed"
+    "use for example 1.0, or set a target epsilon to have the multiplier calibrated"
 );
 
 checked_number!(
@@ -80,8 +80,8 @@ checked_number!(
     SamplingRate,
     "sampling_rate",
     |x| x > 0.0 && x <= 1.0,
-    "the sampling rate is a probability above 0 and at most 1",
-    "it is the expected batch size divided by the public number of examples"
+    "the sampling rate must be a probability above 0 and at most 1",
+    "use the expected batch size divided by the public number of examples"
 );
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn numbers_inside_their_range_pass_and_numbers_outside_are_refused_by_name() {
+    fn values_outside_their_range_are_rejected_by_name() {
         assert_eq!(Epsilon(3.0).check(), Ok(Epsilon(3.0)));
         assert_eq!(Delta(1e-15).check(), Ok(Delta(1e-15)));
         assert_eq!(NoiseMultiplier(0.003).check(), Ok(NoiseMultiplier(0.003)));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_read_as_a_person_would_write_them() {
+    fn values_are_displayed_without_superfluous_digits() {
         assert_eq!(Delta(1e-5).to_string(), "1e-5");
         assert_eq!(Epsilon(3.0).to_string(), "3");
         assert_eq!(SamplingRate(0.0125).to_string(), "0.0125");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_a_plain_number_in_json() {
+    fn values_are_plain_numbers_in_json() {
         assert_eq!(serde_json::to_string(&Epsilon(0.5)).unwrap(), "0.5");
         assert_eq!(serde_json::from_str::<Delta>("1e-5").unwrap(), Delta(1e-5));
     }

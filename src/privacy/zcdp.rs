@@ -45,8 +45,8 @@ impl Zcdp {
         for (single, times) in singles("zcdp", events)? {
             let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) else {
                 let why = format!(
-                    "under \"{}\" it is not a Gaussian without sampling, and zCDP knows no gain \
-                     from sampling",
+                    "under \"{}\" it is not a Gaussian mechanism without sampling, and zCDP has no \
+                     amplification by sampling",
                     self.neighbouring
                 );
                 return Err(single
@@ -79,7 +79,7 @@ impl Accountant for Zcdp {
             return Err(Error::new(
                 ErrorKind::Accounting,
                 format!("epsilon of {} by zcdp", Event::Composed { events: events.to_vec() }),
-                "the privacy loss is beyond any number: this noise gives no privacy at all",
+                "the privacy loss overflows: so little noise gives no privacy",
             )
             .fix("use a larger noise multiplier or fewer steps"));
         }
@@ -143,7 +143,7 @@ mod tests {
     use crate::privacy::Gdp;
 
     #[test]
-    fn the_improved_conversion_is_no_worse_than_any_order_nor_than_the_basic_one() {
+    fn the_improved_conversion_is_the_minimum_over_all_orders() {
         for rho in [1e-12, 1e-4, 0.5, 5.0, 100.0, 1e6] {
             for delta in [1e-300, 1e-15, 1e-5, 0.1, 0.9] {
                 let best = epsilon_improved(rho, delta);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn never_below_the_exact_value_and_the_wrong_sensitivity_is() {
+    fn zcdp_is_never_below_the_exact_value_but_the_wrong_sensitivity_is() {
         for sigma in [0.1, 1.0, 8.0, 100.0] {
             let event = [Event::Gaussian { noise_multiplier: sigma, count: 3 }];
             for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ReplaceOne] {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn corners_are_numbers_or_no_privacy() {
+    fn extreme_inputs_give_a_value_and_invalid_ones_infinity() {
         for rho in [0.0, 1e-300, 1e-20, 1.0, 1e20, 1e300] {
             for delta in [1e-300, 0.5, 1.0 - 1e-16] {
                 let epsilon = epsilon_improved(rho, delta);

@@ -100,7 +100,7 @@ fn as_published(rate: f64, clip: f64, sigma: f64, decay: Decay) -> Result<Ours> 
 /// A bound from below on epsilon from one step alone. Of the outputs above 1, the data set with
 /// the example gives at least q / 2, the one without at most exp(-1 / (2 sigma²)) / 2; so at
 /// epsilon = 1 / (2 sigma²) + ln(q / 2) delta would have to be at least q / 4.
-fn at_least_by_one_step(rate: f64, sigma: f64) -> f64 {
+fn lower_bound_from_one_step(rate: f64, sigma: f64) -> f64 {
     assert!(rate / 4.0 > DELTA, "the bound needs a delta below q / 4");
     1.0 / (2.0 * sigma * sigma) + (rate / 2.0).ln()
 }
@@ -186,7 +186,7 @@ fn section_10_honest() -> Section {
             // gives no meaningful number), one step from below.
             Decay::Exponential => renyi("1.01,1.1,1.25,1.5,2", &events, DELTA).map(|ours| {
                 let sigma = Decay::Exponential.variance(99).sqrt();
-                Ours { at_least: Some(at_least_by_one_step(MNIST.rate(), sigma)), ..ours }
+                Ours { at_least: Some(lower_bound_from_one_step(MNIST.rate(), sigma)), ..ours }
             }),
             _ => tight(&events, DELTA),
         };

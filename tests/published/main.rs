@@ -41,7 +41,7 @@ fn none_is(wrong: impl Fn(&str, &Row) -> Option<String>) {
 }
 
 #[test]
-fn every_row_has_our_number_and_other_software_finds_the_same() {
+fn every_row_has_a_value_that_agrees_with_other_software() {
     none_is(|_, row| match (&row.ours, row.check) {
         (Err(error), _) => Some(error.to_string()),
         (Ok(ours), _) if !ours.value.is_finite() => Some(format!("{} is no number", ours.value)),
@@ -56,7 +56,7 @@ fn every_row_has_our_number_and_other_software_finds_the_same() {
 }
 
 #[test]
-fn the_arithmetic_of_the_papers_is_reproduced_but_for_two_numbers() {
+fn all_but_two_published_values_are_reproduced() {
     none_is(|id, row| {
         let misprint = id == "auto-adaptive" && row.setting.starts_with("MNIST");
         let wanted = match row.claim {
@@ -70,7 +70,7 @@ fn the_arithmetic_of_the_papers_is_reproduced_but_for_two_numbers() {
 }
 
 #[test]
-fn the_figures_fall_as_drawn() {
+fn the_curves_of_the_figures_decrease() {
     let falls = |id: &str, points: usize| {
         let falling = section(id).iter().filter(|row| {
             matches!(row.claim, Claim::Falls { .. }) && row.verdict() == Some(Verdict::Reproduced)
@@ -82,7 +82,7 @@ fn the_figures_fall_as_drawn() {
 }
 
 #[test]
-fn sound_accounting_holds() {
+fn sound_claims_hold() {
     none_is(|id, row| {
         let sound =
             id.starts_with("imagenet") || id == "de-tight" || row.setting.contains("constant");
@@ -126,12 +126,12 @@ fn clipping_the_average_is_refuted() {
 }
 
 #[test]
-fn the_page_of_claims_is_what_the_numbers_give() {
+fn the_page_of_claims_is_up_to_date() {
     on_disk("docs/published_claims.md", |_| page::page(&SECTIONS));
 }
 
 #[test]
-fn the_table_of_relations_and_samplers_is_what_the_accountants_answer() {
+fn the_table_of_supported_events_is_up_to_date() {
     let (begin, end) = ("<!-- support: begin -->\n", "<!-- support: end -->");
     on_disk("docs/accounting.md", |page| {
         let (head, rest) = page.split_once(begin).expect("where the table begins");

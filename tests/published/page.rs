@@ -144,7 +144,7 @@ mod tests {
     use super::digits;
 
     #[test]
-    fn three_digits_in_every_size() {
+    fn values_have_three_significant_digits() {
         let shown = |x| digits(x, f64::round);
         assert_eq!(shown(0.242_925), "0.243");
         assert_eq!(shown(70.8), "70.8");

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_refuted_by_a_bound_from_below_and_by_nothing_else() {
+    fn only_a_lower_bound_refutes_a_claim() {
         assert_eq!(claimed("0.50", 0.504, Some(0.503)), Verdict::Holds);
         assert_eq!(claimed("0.50", 2.0, Some(1.0)), Verdict::Refuted { times: 2.0 });
         // An upper bound however large, such as Rényi's, refutes nothing.
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_a_few_percent_off_is_not_reproduced() {
+    fn a_value_a_few_percent_off_is_not_reproduced() {
         let row = |value| {
             let claim = Claim::Number { printed: "16.86", within: 0.02 };
             Row::new("", claim, formula(value, "test")).verdict().unwrap()
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_printed_digit_is_read_off() {
+    fn the_unit_of_the_last_printed_digit_is_parsed() {
         assert_eq!([last_digit("3.45"), last_digit("71"), last_digit("9.8e8")], [0.01, 1.0, 1e7]);
     }
 }

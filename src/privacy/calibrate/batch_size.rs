@@ -71,8 +71,8 @@ pub fn batch_size_for(
     let target = check_reachable("batch size", target, delta, accountant)?;
     at_least_one("examples", examples)?;
     if examples > 1 << 53 {
-        let why = "so many can't be counted exactly";
-        return Err(Error::setting("examples", examples, why).fix("give the size of the data set"));
+        let why = "so many examples cannot be counted exactly";
+        return Err(Error::setting("examples", examples, why).fix("use the size of the data set"));
     }
     let run = Run { target, delta, examples: examples as f64, noise };
     let (least, most, steps) = match length {
@@ -188,8 +188,8 @@ impl Run {
     }
 
     fn infeasible_batch(&self, epsilon: f64, accountant: &dyn Accountant) -> Error {
-        let why = format!("an expected batch of 1 already costs epsilon {}", Rounded(epsilon));
+        let why = format!("an expected batch size of 1 already costs epsilon {}", Rounded(epsilon));
         infeasible("batch size", self.target, accountant, why)
-            .fix("use more noise, train for less long, or ask for a larger epsilon or delta")
+            .fix("use more noise, a shorter training, or a larger epsilon or delta")
     }
 }

@@ -76,9 +76,9 @@ pub fn delta_for(
             accountant: accountant.name().to_string(),
         }),
         Outcome::Infeasible { epsilon } => {
-            let why = format!("even at delta {} it is {}", RANGE.1, Rounded(epsilon));
+            let why = format!("even at delta {} epsilon is {}", RANGE.1, Rounded(epsilon));
             Err(infeasible("delta", target, accountant, why)
-                .fix("ask for a larger epsilon, or release less"))
+                .fix("use a larger epsilon, or release less"))
         }
     }
 }

@@ -44,14 +44,14 @@ pub fn noise_multiplier_given_prior(
         if spent.epsilon >= target.0 {
             let cost = Rounded(spent.epsilon);
             let what = format!(
-                "what is released beside the training costs epsilon {cost} ({})",
+                "the releases before the training cost epsilon {cost} ({})",
                 spent.accountant
             );
             let why = format!(
-                "everything together may cost {target} at delta {delta}: nothing is left to train"
+                "the target for everything is {target} at delta {delta}: nothing is left for training"
             );
             return Err(Error::new(ErrorKind::Accounting, what, why)
-                .fix("give it more noise, or ask for a larger epsilon"));
+                .fix("add more noise to those releases, or use a larger target epsilon"));
         }
     }
     let events = |noise_multiplier| {

@@ -169,9 +169,13 @@ fn smallest_noise_multiplier(
             accountant: accountant.name().to_string(),
         }),
         Outcome::Infeasible { epsilon } => {
-            let why = format!("a multiplier of {:e} still costs {}", RANGE.1, Rounded(epsilon));
+            let why = format!(
+                "a noise multiplier of {:e} still costs epsilon {}",
+                RANGE.1,
+                Rounded(epsilon)
+            );
             Err(infeasible("noise multiplier", target, accountant, why)
-                .fix("ask for a larger epsilon or delta, or for fewer steps"))
+                .fix("use a larger epsilon or delta, or fewer steps"))
         }
     }
 }
@@ -196,15 +200,15 @@ fn check_reachable(
     if target.0 > floor {
         return Ok(target);
     }
-    let why = format!("at delta {delta} this accountant can't report less than {floor:.4}");
+    let why = format!("at delta {delta} this accountant reports at least {floor:.4}");
     Err(infeasible(what, target, accountant, why)
-        .fix("ask for a larger epsilon or delta, or use a longer list of orders"))
+        .fix("use a larger epsilon or delta, or a longer list of orders"))
 }
 
 fn at_least_one(name: &str, value: u64) -> Result<()> {
     if value == 0 {
-        let why = "without a step there is nothing to calibrate";
-        return Err(Error::setting(name, value, why).fix("give at least 1"));
+        let why = "there is nothing to calibrate with 0";
+        return Err(Error::setting(name, value, why).fix("use at least 1"));
     }
     Ok(())
 }

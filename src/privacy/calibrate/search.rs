@@ -303,7 +303,7 @@ pub(super) fn infeasible(
     let name = accountant.name();
     Error::new(
         ErrorKind::Accounting,
-        format!("no {what} reaches epsilon = {target} by {name}"),
+        format!("no {what} meets epsilon = {target} with accountant {name}"),
         why,
     )
 }

@@ -33,7 +33,7 @@ impl Length {
         let rate = sampling_rate.check()?.0;
         let steps = match self {
             Length::Steps(0) => {
-                return Err(Error::setting("steps", 0, "nothing would ever be released")
+                return Err(Error::setting("steps", 0, "with 0 steps nothing is released")
                     .fix("train for at least 1 step"));
             }
             Length::Steps(steps) => return Ok(steps),
@@ -42,13 +42,21 @@ impl Length {
                 (epochs / rate - 1e-9).ceil().max(1.0)
             }
             Length::Epochs(epochs) => {
-                return Err(Error::setting("epochs", epochs, "it must be a finite number above 0")
-                    .fix("take for example 10"));
+                return Err(Error::setting(
+                    "epochs",
+                    epochs,
+                    "the number of epochs must be finite and above 0",
+                )
+                .fix("use for example 10"));
             }
         };
         if steps > MAX_STEPS {
-            let why = format!("at sampling rate {sampling_rate} that is {steps:e} steps");
-            return Err(Error::setting("epochs", epochs_of(self), why).fix("train for less long"));
+            let why = format!(
+                "at sampling rate {sampling_rate} that is {steps:e} steps, too many to count exactly"
+            );
+            return Err(
+                Error::setting("epochs", epochs_of(self), why).fix("train for fewer epochs")
+            );
         }
         Ok(steps as u64)
     }
@@ -137,7 +145,7 @@ pub fn steps_for(
         Outcome::Infeasible { epsilon } => {
             let why = format!("a single step already costs epsilon {}", Rounded(epsilon));
             Err(infeasible("number of steps", target, accountant, why)
-                .fix("use more noise, a smaller batch, or ask for a larger epsilon or delta"))
+                .fix("use more noise, a smaller batch, or a larger epsilon or delta"))
         }
     }
 }

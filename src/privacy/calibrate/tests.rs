@@ -56,7 +56,7 @@ const TYPICAL: [(f64, f64, u64); 9] = [
 ];
 
 #[test]
-fn noise_takes_at_most_twelve_questions() {
+fn noise_calibration_takes_at_most_twelve_evaluations() {
     let mut all = Vec::new();
     for (epsilon, q, steps) in TYPICAL {
         // Equal to RDP, below it as exact accountants are, far below it, and with numerical
@@ -77,7 +77,7 @@ fn noise_takes_at_most_twelve_questions() {
 }
 
 #[test]
-fn the_other_questions_are_cheap_too() {
+fn other_calibrations_take_few_evaluations() {
     let ask = |what: &str, most: u32, search: &dyn Fn(&dyn Accountant)| {
         let accountant = Counting::new(0.9, 0.0);
         search(&accountant);
@@ -106,7 +106,7 @@ fn the_other_questions_are_cheap_too() {
 }
 
 #[test]
-fn the_noise_meets_the_target_and_a_little_less_does_not() {
+fn the_noise_meets_the_target_and_slightly_less_does_not() {
     let rdp = Rdp::default();
     for (epsilon, q, steps) in [
         (0.05, 0.01, 100),
@@ -128,7 +128,7 @@ fn the_noise_meets_the_target_and_a_little_less_does_not() {
 }
 
 #[test]
-fn a_trembling_accountant_neither_loops_nor_gives_an_unsafe_answer() {
+fn a_fluctuating_accountant_neither_loops_nor_gives_an_unsafe_result() {
     for tremble in [1e-6, 1e-4, 1e-2] {
         for (epsilon, q, steps) in TYPICAL {
             let by = Counting::new(0.9, tremble);
@@ -143,7 +143,7 @@ fn a_trembling_accountant_neither_loops_nor_gives_an_unsafe_answer() {
 }
 
 #[test]
-fn an_accountant_of_steps_is_answered_too() {
+fn a_step_function_as_epsilon_is_calibrated() {
     /// Epsilon rounded up to integers, so that it has no slope.
     struct Stairs;
     impl Accountant for Stairs {
@@ -174,7 +174,7 @@ fn a_target_at_or_below_the_floor_of_a_short_list_is_a_typed_error() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused() {
+fn out_of_range_parameters_are_rejected() {
     let rdp = Rdp::default();
     let kind = |result: Result<Calibrated>| result.unwrap_err().kind();
     for (epsilon, delta, q, steps) in [
@@ -211,7 +211,7 @@ fn settings_out_of_range_are_refused() {
 }
 
 #[test]
-fn an_accountant_that_refuses_is_quoted() {
+fn an_error_of_the_accountant_is_passed_on() {
     struct Refuses;
     impl Accountant for Refuses {
         fn name(&self) -> &str {
@@ -233,7 +233,7 @@ fn an_accountant_that_refuses_is_quoted() {
 }
 
 #[test]
-fn another_conversion_gives_another_answer() {
+fn another_conversion_gives_another_result() {
     // The initial guess uses the improved conversion, which must not affect the result.
     struct Classic(Rdp);
     impl Accountant for Classic {
@@ -269,7 +269,7 @@ fn beside(prior: &[Event], epsilon: f64, q: f64, steps: u64, by: &dyn Accountant
 }
 
 #[test]
-fn training_beside_a_mask_finds_the_noise_of_a_known_joint_ledger() {
+fn noise_given_a_prior_matches_dp_accounting() {
     // Reference: dp_accounting 0.6.0. Composed with a release of multiplier 8 and 300 steps of
     // (0.02, 1.5), 500 steps of (0.01, 1.0) have this epsilon, to 0.3 %.
     let prior = [Event::gaussian(8.0), Event::poisson(0.02, 1.5, 300)];
@@ -283,7 +283,7 @@ fn training_beside_a_mask_finds_the_noise_of_a_known_joint_ledger() {
 }
 
 #[test]
-fn more_beside_the_training_takes_more_noise_in_it_until_nothing_is_left() {
+fn a_larger_prior_needs_more_noise_until_no_budget_is_left() {
     let rdp = Rdp::default();
     let (epsilon, q, steps) = (3.0, 2048.0 / 6e4, 879);
     let alone = find(epsilon, 1e-5, q, steps, &rdp).unwrap().noise_multiplier.0;
@@ -296,7 +296,7 @@ fn more_beside_the_training_takes_more_noise_in_it_until_nothing_is_left() {
     }
     let error = beside(&[Event::gaussian(1.0)], epsilon, q, steps, &rdp).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Accounting);
-    for part in ["costs epsilon 4.7", "may cost 3", "nothing is left"] {
+    for part in ["cost epsilon 4.7", "is 3 at delta", "nothing is left"] {
         assert!(error.to_string().contains(part), "{error}");
     }
     // At exactly the target nothing is left; slightly above it the training fits.

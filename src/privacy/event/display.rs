@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_reads_as_a_sentence() {
+    fn an_event_has_a_text_form() {
         assert_eq!(
             training(1).to_string(),
             "1 step with Gaussian noise on Poisson samples (sampling rate 0.01, noise multiplier 1.1)"

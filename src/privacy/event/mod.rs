@@ -151,9 +151,9 @@ impl Event {
                 NoiseMultiplier(*noise_multiplier).check()?;
                 at_least_one("batch_size", *batch_size)?;
                 if batch_size > examples {
-                    let why = format!("there are only {examples} examples to draw from");
+                    let why = format!("the data set has only {examples} examples");
                     return Err(Error::setting("batch_size", batch_size, why)
-                        .fix("draw at most as many examples as there are"));
+                        .fix("use a batch size of at most the number of examples"));
                 }
             }
             Event::ShuffledEpochs { noise_multiplier, .. } => {
@@ -191,7 +191,7 @@ impl Event {
 
 fn at_least_one(name: &str, value: u64) -> Result<()> {
     match value {
-        0 => Err(Error::setting(name, value, "nothing would ever be released")),
+        0 => Err(Error::setting(name, value, "with 0 nothing is released").fix("use at least 1")),
         _ => Ok(()),
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_json_that_names_its_kind_and_reads_back() {
+    fn events_round_trip_through_json() {
         let event = Event::Composed {
             events: vec![
                 training(100),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_the_kind_does_not_have_is_refused_by_name_also_inside() {
+    fn unknown_keys_are_rejected_by_name_also_when_nested() {
         for (json, key) in [
             (
                 r#"{"kind":"gaussian","noise_multiplier":1.0,"count":1,"sampling_rate":0.1}"#,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused_also_inside_a_composition() {
+    fn out_of_range_parameters_are_rejected_also_when_nested() {
         for (q, sigma) in [(0.0, 1.0), (1.5, 1.0), (f64::NAN, 1.0), (0.1, 0.0), (0.1, f64::NAN)] {
             let bad =
                 Event::PoissonGaussian { sampling_rate: q, noise_multiplier: sigma, steps: 1 };

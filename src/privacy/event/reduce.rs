@@ -30,9 +30,9 @@ impl Event {
             Err(Error::new(
                 ErrorKind::Ledger,
                 format!("spent: {spent}; planned: {self}"),
-                "what was spent is not a part of what was planned, so the plan stays charged",
+                "the spent event is not part of the planned one, so the whole plan stays charged",
             )
-            .fix("close a run with its own event and at most its own number of steps"))
+            .fix("close a run with the event of its plan and at most the planned number of steps"))
         };
         let (Some((planned, kind)), Some((taken, spent_kind))) =
             (self.count_and_parameters(), spent.count_and_parameters())
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_lowers_the_steps_and_can_do_nothing_else() {
+    fn a_correction_can_only_lower_the_steps() {
         let plan = training(100);
         assert_eq!(plan.reduced_to(&training(40)).unwrap(), training(40));
         assert!(plan.reduced_to(&training(101)).is_err(), "more steps than planned");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_composition_that_were_not_begun_are_dropped() {
+    fn parts_of_a_composition_that_were_not_started_are_dropped() {
         let probe = Event::Gaussian { noise_multiplier: 8.0, count: 1 };
         let plan = Event::Composed { events: vec![probe.clone(), training(100)] };
         let spent = Event::Composed { events: vec![probe.clone()] };
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_plan_can_be_lowered_and_only_lowered() {
+    fn every_kind_of_plan_can_only_be_lowered() {
         let plans = |count: u64| {
             [
                 Event::TruncatedPoissonGaussian {

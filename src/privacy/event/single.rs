@@ -106,7 +106,7 @@ impl Single {
         times: u64,
         why: impl Into<String>,
     ) -> Error {
-        let what = format!("{accountant} can't account {}", self.event(times));
+        let what = format!("{accountant} does not support {}", self.event(times));
         Error::new(ErrorKind::Accounting, what, why)
     }
 
@@ -202,10 +202,10 @@ impl SingleCounts {
             Event::Unaccountable { why } => {
                 return Err(Error::new(
                     ErrorKind::Accounting,
-                    format!("{accountant} can't account {event}"),
-                    format!("no finite epsilon covers it: {why}"),
+                    format!("{accountant} does not support {event}"),
+                    format!("no finite epsilon holds for it: {why}"),
                 )
-                .fix("leave this release out, or use a method with a sound guarantee"));
+                .fix("use a method with a sound guarantee instead of this release"));
             }
         };
         let times = times.saturating_mul(count);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_events_become_single_releases_counted_together() {
+    fn nested_events_are_flattened_and_merged() {
         let events = [
             step(1.0, 3),
             Event::Repeated {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_everybody_is_not_sampling() {
+    fn sampling_at_rate_one_is_a_gaussian_mechanism() {
         let all = Event::PoissonGaussian { sampling_rate: 1.0, noise_multiplier: 2.0, steps: 1 };
         let fixed = Event::FixedSizeGaussian {
             examples: 9,
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_noise_counts_half_when_an_example_is_replaced() {
+    fn noise_is_halved_under_replace_one() {
         let gaussian = Single::Gaussian { noise_multiplier: 2.0 };
         assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), Some(2.0));
         assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
@@ -267,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_beyond_all_numbers_stay_at_the_largest() {
+    fn counts_saturate() {
         let huge = Event::Repeated { event: Box::new(step(1.0, u64::MAX)), count: 9 };
         assert_eq!(singles("x", &[huge.clone(), huge]).unwrap()[0].1, u64::MAX);
     }
 
     #[test]
-    fn a_release_without_a_guarantee_is_refused_by_name() {
+    fn a_release_without_a_guarantee_is_rejected_by_name() {
         let why = Event::Unaccountable { why: "raw gradients".into() };
         let error = singles("the accountant", &[why]).unwrap_err().to_string();
         assert!(error.contains("the accountant") && error.contains("raw gradients"), "{error}");

@@ -45,9 +45,9 @@ impl GdpClt {
             if !one.is_finite() {
                 return Err(Error::new(
                     ErrorKind::Accounting,
-                    format!("gdp_clt can't account {}", single.event(times)),
-                    "e^(1 / noise multiplier²) is beyond any number: with so little noise the \
-                     central limit says nothing",
+                    format!("gdp_clt does not support {}", single.event(times)),
+                    "e^(1 / noise multiplier²) overflows, and the central limit theorem does not \
+                     apply to so little noise",
                 )
                 .fix("use the PLD or the RDP accountant, or a larger noise multiplier"));
             }
@@ -72,7 +72,9 @@ impl GdpClt {
             (single, neighbouring) => match single.unsampled_noise_multiplier(neighbouring) {
                 Some(sigma) => sigma.recip().powi(2),
                 None => {
-                    let why = format!("under \"{neighbouring}\" no limit is known for it");
+                    let why = format!(
+                        "under \"{neighbouring}\" no central limit theorem is known for it"
+                    );
                     return Err(single
                         .unsupported("gdp_clt", why)
                         .fix("use the PLD or the RDP accountant"));
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_and_large_noise_meet_without_a_step() {
+    fn the_expansion_for_small_m_is_continuous() {
         for m in [1e-9, 9.99e-6] {
             assert!(
                 (mu_squared_without_replacement(m) / (m * m / 2.0) - 1.0).abs() < 2.0 * m + 1e-12

@@ -44,8 +44,8 @@ impl Gdp {
         for (single, times) in singles("gdp", events)? {
             let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) else {
                 let why = format!(
-                    "under \"{}\" it is not a Gaussian without sampling, the only release that is \
-                     exactly a Gaussian in privacy",
+                    "under \"{}\" it is not a Gaussian mechanism without sampling, the only release \
+                     that is exactly GDP",
                     self.neighbouring
                 );
                 return Err(single
@@ -83,7 +83,7 @@ fn finite_or_error(number: f64, accountant: &str, events: &[Event]) -> Result<f6
     Err(Error::new(
         ErrorKind::Accounting,
         format!("epsilon of {} by {accountant}", Event::Composed { events: events.to_vec() }),
-        "the privacy loss is beyond any number: this noise gives no privacy at all",
+        "the privacy loss overflows: so little noise gives no privacy",
     )
     .fix("use a larger noise multiplier or fewer steps"))
 }

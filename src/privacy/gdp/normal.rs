@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_thirty_digits() {
+    fn tails_agree_with_mpmath() {
         // x, Phi(-x), R(x), 1 - x R(x) by mpmath.
         for (x, tail, ratio, slope) in [
             (-3.5, 0.999_767_370_920_964_5, 1145.6252961089604, 4010.6885363813614),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_function_at_hand_would_not_do() {
+    fn the_error_function_of_statrs_is_not_accurate_enough() {
         let worst = (0..40)
             .map(|i| f64::from(i) * 0.1)
             .map(|x| {

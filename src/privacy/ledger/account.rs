@@ -79,7 +79,7 @@ impl Account {
         match &entry.entry {
             EntryKind::Budget(budget) => self.budget = Some(*budget),
             EntryKind::Planned { run, .. } if self.by_id.contains_key(run) => {
-                return refuse("this run was begun before", "give every run an id of its own");
+                return refuse("this run was started before", "use a new id for every run");
             }
             EntryKind::Planned { run, event } => {
                 self.by_id.insert(run.clone(), self.runs.len());
@@ -98,12 +98,12 @@ impl Account {
                 match at.and_then(|at| self.runs.get_mut(at)) {
                     None => {
                         return refuse(
-                            "this run was never begun",
-                            "begin a run before its first release",
+                            "this run was never started",
+                            "record a plan before the first release of a run",
                         );
                     }
                     Some(charge) if charge.closed => {
-                        return refuse("this run was closed before", "close a run once");
+                        return refuse("this run is already closed", "close a run only once");
                     }
                     Some(charge) => {
                         charge.event = charge.event.reduced_to(event)?;

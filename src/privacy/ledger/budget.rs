@@ -112,12 +112,12 @@ impl Account {
                 // No accountant supports the composition: find out whether the plan or the earlier
                 // runs are the reason.
                 self.spending_under(budget)?;
-                let what = format!("this plan does not fit the budget {budget}");
+                let what = format!("this plan does not fit into the budget {budget}");
                 let alone = Headline::new().epsilon(std::slice::from_ref(plan), budget.delta);
                 let why = match alone {
-                    Err(_) if has_no_guarantee(plan) => format!("no epsilon covers {plan}"),
+                    Err(_) if has_no_guarantee(plan) => format!("no epsilon holds for {plan}"),
                     Err(error) => first_line(&error),
-                    Ok(_) => "no accountant can add it to the runs before it".to_string(),
+                    Ok(_) => "no accountant supports it together with the earlier runs".to_string(),
                 };
                 return Err(Error::new(ErrorKind::Ledger, what, why).fix(
                     "use a method with a guarantee, or data without a budget, for example public \
@@ -156,7 +156,7 @@ impl Account {
 }
 
 const ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the budget deliberately \
-                      (Ledger::set_budget, lab::budget in a notebook): the ledger keeps a trace of it";
+                      (Ledger::set_budget, lab::budget in a notebook): the ledger records it";
 
 /// Whether the event contains a release without a guarantee.
 pub(crate) fn has_no_guarantee(event: &Event) -> bool {

@@ -26,7 +26,7 @@ fn ledgers() -> (tempfile::TempDir, [Ledger; 2]) {
 }
 
 #[test]
-fn a_plan_that_fits_goes_on_and_one_that_does_not_is_refused_in_numbers() {
+fn a_plan_that_fits_is_recorded_and_one_that_does_not_is_rejected_with_numbers() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         assert_eq!(ledger.budget().unwrap(), None);
@@ -60,7 +60,7 @@ fn a_plan_that_fits_goes_on_and_one_that_does_not_is_refused_in_numbers() {
 }
 
 #[test]
-fn a_target_equal_to_the_budget_fits_and_a_little_more_does_not() {
+fn a_target_equal_to_the_budget_fits_and_slightly_more_does_not() {
     let training =
         |sigma| Event::PoissonGaussian { sampling_rate: 0.02, noise_multiplier: sigma, steps: 500 };
     let exact = epsilon(&[training(1.3)]);
@@ -77,7 +77,7 @@ fn a_target_equal_to_the_budget_fits_and_a_little_more_does_not() {
 }
 
 #[test]
-fn the_newest_budget_holds_and_raising_it_leaves_a_trace() {
+fn the_newest_budget_applies_and_earlier_ones_stay_on_record() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         let limit = epsilon(&[training(100)]);
@@ -107,7 +107,7 @@ fn the_newest_budget_holds_and_raising_it_leaves_a_trace() {
 }
 
 #[test]
-fn a_plan_without_a_guarantee_is_refused_under_a_budget_and_only_there() {
+fn a_plan_without_a_guarantee_is_rejected_only_under_a_budget() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         ledger.set_budget(Epsilon(8.0), DELTA).unwrap();
@@ -126,7 +126,7 @@ fn a_plan_without_a_guarantee_is_refused_under_a_budget_and_only_there() {
 }
 
 #[test]
-fn a_budget_that_is_broken_already_is_not_set_and_private_runs_go_on_without() {
+fn a_budget_that_cannot_be_kept_is_not_set_and_private_runs_go_on() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         ledger.begin("baseline", &open()).unwrap();
@@ -143,7 +143,7 @@ fn a_budget_that_is_broken_already_is_not_set_and_private_runs_go_on_without() {
 }
 
 #[test]
-fn budgets_out_of_range_never_enter() {
+fn budgets_out_of_range_are_rejected() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         for (epsilon, delta) in [(0.0, 1e-5), (f64::NAN, 1e-5), (1.0, 0.0), (1.0, 1.0)] {
@@ -157,7 +157,7 @@ fn budgets_out_of_range_never_enter() {
 }
 
 #[test]
-fn the_export_holds_what_others_need_and_nothing_that_names_the_data() {
+fn the_export_is_complete_and_does_not_identify_the_data() {
     let (_folder, [_, ledger]) = ledgers();
     let entry = Entry::planned("abc123-run", "abc123", &training(100));
     ledger.record(&entry.note("DP-SGD on MNIST, study mode")).unwrap();

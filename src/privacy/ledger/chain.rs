@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_follows_only_on_its_own_past() {
+    fn a_line_follows_only_the_lines_it_was_linked_to() {
         let mut chain = Chain::new("abc");
         let one = chain.with_link(r#"{"n":1}"#);
         assert!(chain.advance(&one));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn older_text_is_vouched_for_by_the_first_link() {
+    fn the_first_link_authenticates_older_text() {
         let sealed = |older: &str| {
             let mut chain = Chain::new("abc");
             assert!(chain.absorb_unlinked(older));

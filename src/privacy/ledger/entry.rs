@@ -107,7 +107,7 @@ impl Entry {
         }
         Err(Error::new(
             ErrorKind::Ledger,
-            format!("{} is about the data set {}", self.subject(), self.data_hash),
+            format!("{} belongs to the data set {}", self.subject(), self.data_hash),
             format!("this is the ledger of {data_hash}"),
         ))
     }

@@ -110,7 +110,7 @@ impl Ledger {
 pub(crate) fn to_json(data_sets: &[&DataSet]) -> Result<String> {
     let document: Value = json!({"format": FORMAT, "exported_at": now(), "data_sets": data_sets});
     serde_json::to_string_pretty(&document).map_err(|e| {
-        Error::new(ErrorKind::Ledger, "a ledger that can't be written as JSON", e.to_string())
+        Error::new(ErrorKind::Ledger, "the ledger cannot be written as JSON", e.to_string())
     })
 }
 

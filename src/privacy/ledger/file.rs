@@ -61,7 +61,7 @@ impl LedgerFile {
         let this = Self::at(path, data_hash);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
-                .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
+                .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))?;
         }
         // A head proves that there was a ledger; in that case an empty one must not be created.
         let create = !head::path_beside(path).exists();
@@ -201,30 +201,30 @@ impl LedgerFile {
     fn parse_line(&self, number: usize, line: &str, chain: &mut Chain) -> Result<Entry> {
         let corrupt = |why: &str| self.corrupt(number, why);
         let Some(text) = line.strip_suffix('\n') else {
-            return Err(corrupt("the line is cut off").fix(
-                "an entry is complete before its release is used, so a cut last line means that \
-                 the release never happened: after looking at it, remove that line by hand",
+            return Err(corrupt("the line is incomplete").fix(
+                "an entry is written completely before its release is used, so an incomplete last \
+                 line belongs to no release: inspect the line, then remove it by hand",
             ));
         };
         let version: Version = serde_json::from_str(text).map_err(|e| corrupt(&e.to_string()))?;
         match version.format {
             FORMAT if !chain.advance(text) => {
                 return Err(corrupt(
-                    "it does not follow from what stands above it: this line was changed, or a \
+                    "its hash does not follow from the lines above: this line was changed, or a \
                      line above was changed, removed, added or moved",
                 ));
             }
             FORMAT => {}
             UNLINKED if !chain.absorb_unlinked(line) => {
                 return Err(corrupt(
-                    "a line of format 1 below one of format 2: it was added or moved by hand, or \
-                     lost its link",
+                    "it has format 1 below a line of format 2: it was added or moved by hand, or \
+                     its link was removed",
                 ));
             }
             UNLINKED => {}
             other => {
-                let why = format!("format {other} is not known to this version");
-                return Err(corrupt(&why).fix("use the version that wrote it"));
+                let why = format!("this version does not know format {other}");
+                return Err(corrupt(&why).fix("use the version of epsilab that wrote it"));
             }
         }
         let Line { entry, .. } = serde_json::from_str(text).map_err(|e| corrupt(&e.to_string()))?;
@@ -245,7 +245,7 @@ impl LedgerFile {
             // Format 1 had no head, and the first head is written after its line.
             return match links.iter().flatten().count() {
                 linked @ 0..=1 => Ok(linked == 1),
-                _ => Err(self.corrupt(end, "its head is gone").fix(self.recovery_advice(links))),
+                _ => Err(self.corrupt(end, "its head is missing").fix(self.recovery_advice(links))),
             };
         };
         if entries > links.len() {
@@ -253,7 +253,7 @@ impl LedgerFile {
                 end,
                 &format!(
                     "the file ends after {} of {entries} entries: lines at its end were removed, \
-                     or an older copy was put in its place",
+                     or the file was replaced by an older copy",
                     links.len()
                 ),
             ));
@@ -262,7 +262,7 @@ impl LedgerFile {
         if at_head.as_ref() != Some(&chain) {
             return Err(self.corrupt(
                 entries.max(1),
-                "it is not the line that its head remembers: ledger and head are not of one piece",
+                "its hash is not the one in the head: ledger and head do not belong together",
             ));
         }
         match links.len() - entries {
@@ -290,8 +290,8 @@ impl LedgerFile {
         let opened = OpenOptions::new().read(true).append(true).create(create).open(&self.path);
         opened.map_err(|e| match e.kind() {
             io::ErrorKind::PermissionDenied => self.io("writing to", &e).fix(
-                "nothing is trained before it is charged here: ask for the right to write this \
-                 file and its folder",
+                "training needs to be charged to this file first: get write permission for it \
+                 and its folder",
             ),
             _ => self.open_error("opening", &e),
         })
@@ -310,7 +310,7 @@ impl LedgerFile {
         if error.kind() == io::ErrorKind::NotFound && head.exists() {
             return self.corrupt(
                 1,
-                &format!("the file is gone, but its head {} is there", head.display()),
+                &format!("the file is missing, but its head {} exists", head.display()),
             );
         }
         self.io(doing, error)
@@ -323,8 +323,8 @@ impl LedgerFile {
             why.to_string(),
         )
         .fix(
-            "restore the file and its head (.head) from a backup; it is never reset by itself. \
-             Without a backup, count everything this data was used for as spent",
+            "restore the file and its head (.head) from a backup; it is never reset automatically. \
+             Without a backup, treat everything this data was used for as spent",
         )
     }
 

@@ -117,13 +117,12 @@ impl fmt::Display for Meaning {
                 ("whether that example was in the data or not", "of the examples that were in")
             }
             Neighbouring::ZeroOutOne => (
-                "whether that example took part or its place was left empty",
-                "of the examples that took part",
+                "whether that example was used or replaced by zeros",
+                "of the examples that were used",
             ),
-            Neighbouring::ReplaceOne => (
-                "which of two given examples was in its place",
-                "of the cases where it was the first",
-            ),
+            Neighbouring::ReplaceOne => {
+                ("which of two given examples was used", "of the cases where it was the first")
+            }
         };
         writeln!(
             f,
@@ -136,27 +135,30 @@ impl fmt::Display for Meaning {
         )?;
         writeln!(
             f,
-            "Take an attacker who knows the whole data set except one example, sees everything \
-             that is released, and must say {task}. Where both are equally likely they are right at \
-             most {} of the time; a coin is right 50 % of the time.",
+            "Consider an attacker who knows the whole data set except one example, sees everything \
+             that is released, and decides {task}. If both are equally likely, the decision is \
+             right at most {} of the time; a random guess is right 50 % of the time.",
             percent_rounded_up(self.max_attack_accuracy()),
         )?;
         writeln!(
             f,
-            "If they accept {} false alarms, they catch at most {} {member}; without the release \
-             they would catch {}.",
+            "With a false positive rate of {}, the attacker detects at most {} {member}; without \
+             the release it would be {}.",
             percent_rounded_up(fpr),
             percent_rounded_up(tpr),
             percent_rounded_up(fpr),
         )?;
         write!(
             f,
-            "If they believed it with 50 % before, a verdict that cautious makes them at most {} \
-             sure.",
+            "With a prior probability of 50 %, such a detection is correct with a probability of \
+             at most {}.",
             percent_rounded_up(sure),
         )?;
         if percent_rounded_up(self.max_attack_accuracy()) == "100 %" {
-            write!(f, "\nThese bounds rule nothing out: so large an epsilon protects nobody.")?;
+            write!(
+                f,
+                "\nThese bounds exclude no attack: so large an epsilon gives no protection."
+            )?;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_rounded_up_and_round_ones_stay() {
+    fn percentages_are_rounded_up_and_exact_ones_stay() {
         let cases = [
             (0.5, "50 %"),
             (0.0931, "9.4 %"),

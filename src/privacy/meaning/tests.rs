@@ -23,7 +23,7 @@ fn gaussian_misses(mu: f64, alarms: f64) -> f64 {
 }
 
 #[test]
-fn a_gaussian_has_its_exact_trade_off_and_is_never_flattered() {
+fn a_gaussian_mechanism_has_its_exact_trade_off_function() {
     for mu in [0.1, 1.0, 2.5] {
         let trade_off = TradeOff::from_profile(&gaussian(mu, 0.01 * mu.min(1.0)));
         for alarms in [1e-4, 0.001, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999] {
@@ -44,7 +44,7 @@ fn a_gaussian_has_its_exact_trade_off_and_is_never_flattered() {
 }
 
 #[test]
-fn a_coarse_profile_only_makes_the_attacker_stronger() {
+fn a_coarse_profile_only_loosens_the_bounds() {
     for alarms in [0.001, 0.01, 0.1, 0.4] {
         let of =
             |step| TradeOff::from_profile(&gaussian(1.0, step)).true_positive_rate(alarms).unwrap();
@@ -69,7 +69,7 @@ fn points_between_those_of_a_profile_add_nothing() {
 }
 
 #[test]
-fn a_pure_epsilon_has_its_known_two_lines() {
+fn pure_dp_has_its_known_trade_off_function() {
     let e = 1.0f64;
     let trade_off = TradeOff::from_epsilon_delta(e, 0.0).unwrap();
     let misses = |a: f64| trade_off.false_negative_rate(a).unwrap();
@@ -88,7 +88,7 @@ fn a_pure_epsilon_has_its_known_two_lines() {
 }
 
 #[test]
-fn nothing_released_leaves_the_attacker_guessing_and_no_privacy_leaves_him_everything() {
+fn trivial_trade_offs_are_random_guessing_and_certainty() {
     let nothing = TradeOff::from_epsilon_delta(0.0, 0.0).unwrap();
     let open = TradeOff::from_epsilon_delta(0.0, 1.0).unwrap();
     let huge = TradeOff::from_epsilon_delta(1e6, 0.0).unwrap();
@@ -102,7 +102,7 @@ fn nothing_released_leaves_the_attacker_guessing_and_no_privacy_leaves_him_every
 }
 
 #[test]
-fn the_posterior_is_the_share_of_right_alarms_and_has_the_classical_bound() {
+fn the_posterior_is_the_positive_predictive_value_with_the_known_bound() {
     let pure = TradeOff::from_epsilon_delta(1.0, 0.0).unwrap();
     for prior in [0.0, 0.001, 0.5, 0.9, 1.0] {
         let classical = prior * 1f64.exp() / (1.0 - prior + prior * 1f64.exp());
@@ -122,7 +122,7 @@ fn the_posterior_is_the_share_of_right_alarms_and_has_the_classical_bound() {
 }
 
 #[test]
-fn numbers_that_are_no_shares_are_refused() {
+fn values_that_are_no_probabilities_are_rejected() {
     let trade_off = TradeOff::from_epsilon_delta(1.0, 0.0).unwrap();
     for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
         assert!(
@@ -144,7 +144,7 @@ proptest! {
 
     /// Convex, decreasing, symmetric, never above random guessing (Dong, Roth, Su 2022).
     #[test]
-    fn every_trade_off_is_a_trade_off_function(
+    fn every_trade_off_is_a_valid_trade_off_function(
         pairs in prop::collection::vec((0.0..8.0f64, 0.0..0.3f64), 1..6),
         a in 0.0..1.0f64, b in 0.0..1.0f64, t in 0.0..1.0f64,
     ) {
@@ -166,39 +166,39 @@ fn made(epsilon: f64, neighbouring: Neighbouring, trade_off: TradeOff) -> Meanin
 }
 
 #[test]
-fn the_meaning_reads_word_for_word() {
+fn the_text_of_a_meaning_is_fixed() {
     let gaussian = TradeOff::from_profile(&gaussian(1.0, 0.01));
     assert_eq!(
         made(4.37663, Neighbouring::AddOrRemoveOne, gaussian).to_string(),
         "Everything released here is (4.377, 1e-5)-differentially private (neighbours: add or \
          remove one; accountant: PLD (privacy loss distribution)).\n\
-         Take an attacker who knows the whole data set except one example, sees everything that \
-         is released, and must say whether that example was in the data or not. Where both are \
-         equally likely they are right at most 69.2 % of the time; a coin is right 50 % of the \
-         time.\n\
-         If they accept 1 % false alarms, they catch at most 9.3 % of the examples that were in; \
-         without the release they would catch 1 %.\n\
-         If they believed it with 50 % before, a verdict that cautious makes them at most 90.3 % \
-         sure."
+         Consider an attacker who knows the whole data set except one example, sees everything \
+         that is released, and decides whether that example was in the data or not. If both are \
+         equally likely, the decision is right at most 69.2 % of the time; a random guess is right \
+         50 % of the time.\n\
+         With a false positive rate of 1 %, the attacker detects at most 9.3 % of the examples \
+         that were in; without the release it would be 1 %.\n\
+         With a prior probability of 50 %, such a detection is correct with a probability of at \
+         most 90.3 %."
     );
 }
 
 #[test]
-fn the_meaning_has_words_for_every_relation_and_for_an_epsilon_without_meaning() {
+fn the_text_covers_every_relation_and_a_meaningless_epsilon() {
     let pair = TradeOff::from_epsilon_delta(1.0, 0.0).unwrap();
     let said = |relation| made(1.0, relation, pair.clone()).to_string();
     assert!(said(Neighbouring::AddOrRemoveOne).contains("right at most 73.2 % of the time"));
     let replaced = said(Neighbouring::ReplaceOne);
-    assert!(replaced.contains("which of two given examples was in its place"), "{replaced}");
-    assert!(said(Neighbouring::ZeroOutOne).contains("its place was left empty"));
+    assert!(replaced.contains("which of two given examples was used"), "{replaced}");
+    assert!(said(Neighbouring::ZeroOutOne).contains("replaced by zeros"));
     let huge = TradeOff::from_epsilon_delta(20.0, 0.0).unwrap();
     let hopeless = made(20.0, Neighbouring::AddOrRemoveOne, huge).to_string();
-    assert!(hopeless.ends_with("so large an epsilon protects nobody."), "{hopeless}");
-    assert!(!replaced.contains("protects nobody"));
+    assert!(hopeless.ends_with("so large an epsilon gives no protection."), "{hopeless}");
+    assert!(!replaced.contains("no protection"));
 }
 
 #[test]
-fn a_run_means_at_most_what_its_epsilon_alone_would() {
+fn the_profile_gives_tighter_bounds_than_one_epsilon() {
     let event = Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
     let whole = meaning(std::slice::from_ref(&event), Delta(1e-5)).unwrap();
     let alone = TradeOff::from_epsilon_delta(whole.epsilon(), 1e-5).unwrap();

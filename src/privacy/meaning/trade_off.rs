@@ -52,8 +52,12 @@ impl TradeOff {
     /// Kind `Setting` for an epsilon that is not finite and at least 0, or a delta outside [0, 1].
     pub fn from_epsilon_delta(epsilon: f64, delta: f64) -> Result<Self> {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
-            return Err(Error::setting("epsilon", epsilon, "epsilon is a finite number from 0 on")
-                .fix("take for example 1.0"));
+            return Err(Error::setting(
+                "epsilon",
+                epsilon,
+                "epsilon must be finite and at least 0",
+            )
+            .fix("use for example 1.0"));
         }
         Ok(Self { pairs: [(epsilon, check_probability("delta", delta)?)].into() })
     }
@@ -160,7 +164,7 @@ impl TradeOff {
 /// A table of true positive rates by false positive rate.
 impl fmt::Display for TradeOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an attacker who accepts this share of false alarms catches at most")?;
+        write!(f, "false positive rate, largest true positive rate of an attack:")?;
         for fpr in [0.0001, 0.001, 0.01, 0.1, 0.5] {
             let tpr = percent_rounded_up(self.max_tpr(fpr));
             write!(f, "\n  {:>7}  {tpr:>7}", percent_rounded_up(fpr))?;
@@ -173,7 +177,7 @@ impl fmt::Display for TradeOff {
 fn check_probability(name: &str, value: f64) -> Result<f64> {
     match (0.0..=1.0).contains(&value) {
         true => Ok(value),
-        false => Err(Error::setting(name, value, "a share or probability lies between 0 and 1")
+        false => Err(Error::setting(name, value, "a probability must be between 0 and 1")
             .fix("write 1 % as 0.01")),
     }
 }

@@ -346,7 +346,7 @@ mod tests {
     /// In direction `remove` a small loss is likely, in direction `add` a large loss is rare: at
     /// delta = 1e-3 `remove` has the larger epsilon, at 1e-7 `add`.
     #[test]
-    fn which_direction_is_the_worse_is_asked_at_every_delta() {
+    fn the_worse_direction_is_determined_at_every_delta() {
         let (remove, add) = (rare(5, 1e-2), rare(9, 1e-6));
         let bound = ChernoffBound::new(&[(1.0, add.clone())]);
         assert!(bound.epsilon(1e-3) < 4.8, "at 1e-3 adding need not be composed");

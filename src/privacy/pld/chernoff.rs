@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_above_every_sum_it_is_about() {
+    fn the_chernoff_bound_is_above_the_exact_delta() {
         // Losses of 1 and -1, four times: a binomial distribution.
         let one = LossDistribution {
             step: 1.0,

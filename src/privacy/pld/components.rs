@@ -101,10 +101,10 @@ fn components(
     if sigma < MIN_NOISE {
         return Err(crate::Error::new(
             crate::ErrorKind::Accounting,
-            format!("pld can't account noise of {sigma:.2e} times the sensitivity"),
-            format!("below {MIN_NOISE} the privacy losses are too far apart for one grid"),
+            format!("pld does not support noise of {sigma:.2e} times the sensitivity"),
+            format!("the privacy losses of noise below {MIN_NOISE} do not fit on one grid"),
         )
-        .fix("use the RDP accountant, or much more noise"));
+        .fix("use the RDP accountant, or a larger noise multiplier"));
     }
     let too_large = |component: &Component| {
         let pair = |pair: &DominatingPair| pair.sigma > MAX_NOISE || pair.q < MIN_RATE;
@@ -113,9 +113,9 @@ fn components(
     if components.iter().any(too_large) {
         return Err(crate::Error::new(
             crate::ErrorKind::Accounting,
-            "pld can't account so many, so rare or so noisy releases",
+            "pld does not support so many releases, so small a rate or so much noise",
             "noise multipliers above 1e6, sampling rates below 1e-9 and more than 1e12 releases \
-             need endless grids",
+             need too large a grid",
         )
         .fix("use the RDP accountant"));
     }
@@ -193,13 +193,13 @@ fn mixture(
             Ok(mixture)
         }
         Single::FixedSize { .. } => Err(single
-            .unsupported("pld", "no pair is known that is worst for drawing without replacement")
+            .unsupported("pld", "no dominating pair is known for sampling without replacement")
             .fix("use the RDP accountant under the replace-one relation")),
         Single::ShuffledEpoch { .. } => Err(single
             .unsupported("pld", "removing an example shifts every later batch of a shuffled epoch")
-            .fix("account it under the zero-out or the replace-one relation")),
+            .fix("use the zero-out or the replace-one relation")),
         Single::Gaussian { .. } => {
-            Err(single.unsupported("pld", "this neighbouring relation is not known"))
+            Err(single.unsupported("pld", "this neighbouring relation is not supported"))
         }
     }
 }
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn gaussians_become_one_gaussian() {
+    fn gaussian_mechanisms_are_merged() {
         let events = [
             Event::Gaussian { noise_multiplier: 2.0, count: 3 },
             Event::Gaussian { noise_multiplier: 4.0, count: 4 },
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn few_multipliers_stay_as_they_are_and_many_are_rounded_to_either_side() {
+    fn few_multipliers_are_kept_and_many_are_rounded_both_ways() {
         let few: Vec<_> = (0..256).map(|i| step(1.0 + 1e-5 * f64::from(i))).collect();
         assert_eq!(only(&few).unwrap().len(), 256);
         let many: Vec<_> = (0..20_000).map(|i| step(1.0 + 1e-5 * f64::from(i))).collect();
@@ -263,7 +263,7 @@ mod tests {
 
     /// With N examples, one of which changes, the neighbours have N - 1 examples in common.
     #[test]
-    fn an_example_that_changes_is_used_as_often_as_it_is_beside_the_others() {
+    fn the_probability_of_use_depends_on_the_number_of_other_examples() {
         let (q, cap) = (0.5, 3);
         // Binomial(4, 1/2): at least three of the four others are drawn.
         let used = 4.0 / 16.0 * q * 3.0 / 4.0 + 1.0 / 16.0 * q * 3.0 / 5.0;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_worst_pair_is_refused() {
+    fn releases_without_a_dominating_pair_are_rejected() {
         let fixed = Event::FixedSizeGaussian {
             examples: 100,
             batch_size: 10,

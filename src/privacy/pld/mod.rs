@@ -244,8 +244,8 @@ fn bounds(components: &[Component], delta: f64, events: &[Event]) -> Result<(f64
 fn grid_too_large(events: &[Event]) -> Error {
     Error::new(
         ErrorKind::Accounting,
-        format!("pld can't account {}", Event::Composed { events: events.to_vec() }),
+        format!("pld does not support {}", Event::Composed { events: events.to_vec() }),
         "its privacy losses do not fit on a grid of a million points",
     )
-    .fix("use the RDP accountant; or more noise, or fewer steps")
+    .fix("use the RDP accountant, a larger noise multiplier or fewer steps")
 }

@@ -21,7 +21,7 @@ fn gaussian_delta(mu: f64, epsilon: f64) -> f64 {
 }
 
 #[test]
-fn a_gaussian_is_enclosed() {
+fn a_gaussian_is_bounded_on_both_sides() {
     for (sigma, delta) in [(0.5, 1e-5), (1.0, 1e-5), (3.0, 1e-8), (50.0, 1e-5), (1.0, 0.1)] {
         let found = spent_by(&[Event::Gaussian { noise_multiplier: sigma, count: 1 }], delta);
         let mu = 1.0 / sigma;
@@ -48,7 +48,7 @@ fn sampled_delta(q: f64, sigma: f64, epsilon: f64, remove: bool) -> f64 {
 }
 
 #[test]
-fn a_gaussian_on_the_grid_is_enclosed_too() {
+fn a_gaussian_on_the_grid_is_bounded_on_both_sides() {
     // As a sampled step at a rate of almost 1, which uses the grid.
     for (sigma, delta) in [(0.5, 1e-5), (3.0, 1e-8)] {
         let grid = spent_by(&[step(1.0 - 1e-12, sigma, 7)], delta);
@@ -59,7 +59,7 @@ fn a_gaussian_on_the_grid_is_enclosed_too() {
 }
 
 #[test]
-fn one_sampled_step_is_enclosed() {
+fn one_sampled_step_is_bounded_on_both_sides() {
     for (q, sigma, delta) in [
         (0.5, 1.0, 1e-5),
         (0.01, 0.5, 1e-6),
@@ -85,7 +85,7 @@ fn one_sampled_step_is_enclosed() {
 }
 
 #[test]
-fn many_small_losses_are_where_rounding_up_goes_wrong() {
+fn many_small_losses_are_not_rounded_up() {
     // Rounding losses up to a grid of 1e-4 gives 5.60 here; the RDP bound is 1.000.
     let found = spent_by(&[step(64.0 / 60_000.0, 1.4929, 93_800)], 1e-5);
     assert!((found.epsilon - 0.914).abs() < 0.002, "{found:?}");
@@ -104,7 +104,7 @@ fn tiny_deltas_are_as_precise_as_large_ones() {
 }
 
 #[test]
-fn the_moments_of_the_losses_are_the_renyi_divergences_from_either_side() {
+fn the_moments_of_the_losses_bound_the_renyi_divergences() {
     let (q, sigma, grid) = (0.05, 0.8, 1e-3);
     let pair = dominating_pair::DominatingPair { kind: dominating_pair::Kind::OneSided, q, sigma };
     let cells = cells::LossCells::new(&pair, grid, 0.0, 1e-80);
@@ -129,7 +129,7 @@ fn the_moments_of_the_losses_are_the_renyi_divergences_from_either_side() {
 }
 
 #[test]
-fn rounding_losses_down_is_told_from_a_bound() {
+fn rounding_losses_down_is_no_upper_bound() {
     // The wrong discretisation, with every cell at its lower end, has too small a moment.
     let pair = dominating_pair::DominatingPair {
         kind: dominating_pair::Kind::OneSided,
@@ -145,7 +145,7 @@ fn rounding_losses_down_is_told_from_a_bound() {
 }
 
 #[test]
-fn both_directions_count() {
+fn both_directions_are_accounted() {
     // At a small sampling rate, `remove` has a far larger epsilon than `add`.
     let (q, sigma) = (0.01, 1.0);
     let found = spent_by(&[step(q, sigma, 1)], 1e-4);
@@ -154,7 +154,7 @@ fn both_directions_count() {
 }
 
 #[test]
-fn many_multipliers_are_enclosed_and_close_to_the_exact_list() {
+fn many_multipliers_have_bounds_close_to_the_exact_list() {
     let many: Vec<_> = (0..2000).map(|i| step(0.01, 1.0 + 1e-4 * f64::from(i), 1)).collect();
     let found = spent_by(&many, 1e-5);
     // The same list in 200 blocks of one multiplier each, rounded down and up.
@@ -168,7 +168,7 @@ fn many_multipliers_are_enclosed_and_close_to_the_exact_list() {
 }
 
 #[test]
-fn a_curve_is_the_epsilons_one_by_one() {
+fn a_curve_agrees_with_single_epsilons() {
     let events = [step(0.02, 1.3, 500), Event::Gaussian { noise_multiplier: 20.0, count: 1 }];
     let deltas: Vec<_> = (2..=20).map(|i| Delta(10f64.powf(-0.5 * f64::from(i)))).collect();
     let curve = Pld::default().curve(&events, &deltas).unwrap();
@@ -181,7 +181,7 @@ fn a_curve_is_the_epsilons_one_by_one() {
 }
 
 #[test]
-fn a_profile_is_above_the_truth_and_near_it() {
+fn a_profile_is_a_tight_upper_bound() {
     let gaussian = [Event::Gaussian { noise_multiplier: 1.0, count: 1 }];
     let profile = Pld::default().profile(&gaussian).unwrap();
     for epsilon in [0.0, 0.3, 1.0, 2.5, 4.0, 6.0] {
@@ -197,7 +197,7 @@ fn a_profile_is_above_the_truth_and_near_it() {
 }
 
 #[test]
-fn a_cut_batch_costs_more_than_a_whole_one() {
+fn a_maximum_batch_size_costs_more_than_none() {
     let cut = |batch_cap, relation| {
         let event = Event::TruncatedPoissonGaussian {
             examples: 60_000,
@@ -219,7 +219,7 @@ fn a_cut_batch_costs_more_than_a_whole_one() {
 }
 
 #[test]
-fn a_loud_release_beside_one_that_hides_nearly_everything_costs_what_it_costs_alone() {
+fn a_release_with_much_noise_adds_almost_nothing() {
     // On a grid that suits the release with little noise, one cell covers thousands of standard
     // deviations of the other. Integrating every cell to its end took minutes.
     let (loud, quiet) = (step(0.128, 0.05, 10), step(0.128, 7901.0, 10));

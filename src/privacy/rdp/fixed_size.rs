@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn even_moments_agree_with_the_alternating_sum_where_that_is_accurate() {
+    fn even_moments_agree_with_the_alternating_sum() {
         for sigma in [0.3, 0.5, 1.0, 2.0] {
             let table = ln_even_moments(sigma);
             for (i, &ln_moment) in table.iter().enumerate().take(3) {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn order_two_is_the_closed_form_and_the_line_is_used_between_whole_orders() {
+    fn order_two_is_exact_and_fractional_orders_are_interpolated() {
         let step = FixedSizeStep::new(1000, 10, 2.0);
         let two = (1e-4 * 4.0 * f64::exp_m1(0.25)).ln_1p();
         assert!(close(step.renyi_divergence(2.0), two, 1e-9));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn never_above_no_sampling_and_never_below_what_an_attacker_can_reach() {
+    fn the_bound_is_below_no_sampling_and_above_a_lower_bound() {
         // All other contributions are 0 and the example's is +1/2 or -1/2, in units of the
         // sensitivity. The divergence of this pair of mixtures is a lower bound.
         let mut caught = 0;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_corner_gives_a_number_quickly() {
+    fn extreme_parameters_give_a_value_quickly() {
         for sigma in [1e-200, 1e-3, 0.05, 1.0, 50.0, 1e9, 1e200] {
             for (examples, batch_size) in [(2, 1), (u64::MAX, 1), (u64::MAX, u64::MAX - 1)] {
                 let step = FixedSizeStep::new(examples, batch_size, sigma);

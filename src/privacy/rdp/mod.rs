@@ -124,7 +124,7 @@ impl Rdp {
             return Err(Error::new(
                 ErrorKind::Accounting,
                 format!("epsilon of {}", Event::Composed { events: events.to_vec() }),
-                "the privacy loss is beyond any number: this noise gives no privacy at all",
+                "the privacy loss overflows: so little noise gives no privacy",
             )
             .fix("use a larger noise multiplier or fewer steps"));
         }

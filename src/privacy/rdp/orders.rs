@@ -62,7 +62,8 @@ impl OrderList {
                 .fix("give at least one order above 1, for example 2,4,8,16"));
         }
         if let Some(bad) = orders.iter().find(|&&order| !(order > 1.0 && order.is_finite())) {
-            return Err(Error::setting("order", bad, "a Rényi order is a finite number above 1"));
+            return Err(Error::setting("order", bad, "a Rényi order must be finite and above 1")
+                .fix("use for example 2,4,8,16"));
         }
         let mut orders = orders.to_vec();
         orders.sort_by(f64::total_cmp);
@@ -110,7 +111,12 @@ impl FromStr for OrderList {
                 let orders: Option<Vec<f64>> =
                     list.split(',').map(|order| order.trim().parse().ok()).collect();
                 let orders = orders.ok_or_else(|| {
-                    Error::setting("orders", text, "neither a known list nor numbers").fix(
+                    Error::setting(
+                        "orders",
+                        text,
+                        "this is neither the name of a list nor a list of numbers",
+                    )
+                    .fix(
                         "give production, tf_legacy, opacus_default, dp_accounting_default or \
                          numbers above 1 separated by commas",
                     )
@@ -133,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_production_list_extends_opacus_list_up_to_65536_without_a_gap_of_more_than_half() {
+    fn the_production_list_extends_that_of_opacus_to_65536_without_large_gaps() {
         let production = OrderList::production();
         let orders = production.as_slice();
         assert!(orders.windows(2).all(|pair| pair[0] < pair[1] && pair[1] <= 1.5 * pair[0] + 1e-9));
@@ -145,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_by_name_or_as_numbers_and_nonsense_is_refused() {
+    fn lists_are_parsed_by_name_or_as_numbers() {
         assert_eq!("tf_legacy".parse::<OrderList>().unwrap(), OrderList::tf_legacy());
         let own: OrderList = " 8, 2,4.5,2 ".parse().unwrap();
         assert_eq!(own.as_slice(), [2.0, 4.5, 8.0]);

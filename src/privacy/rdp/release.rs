@@ -105,21 +105,21 @@ impl Release {
 fn unsupported(single: &Single, neighbouring: Neighbouring) -> Error {
     let (why, fix) = match single {
         Single::Poisson { .. } => (
-            "a closed bound on the Rényi divergence of Poisson samples is known when an example is \
-             added, removed or zeroed out, not when it is replaced",
-            "use the PLD accountant, which accounts Poisson samples when an example is replaced",
+            "a closed-form Rényi divergence of Poisson sampling is known for add-or-remove-one and \
+             zero-out, not for replace-one",
+            "use the PLD accountant, which supports Poisson sampling under replace-one",
         ),
         Single::Truncated { .. } => (
-            "no bound is known for an example that may be replaced and also displace another",
-            "account it under the add-or-remove or the zero-out relation",
+            "no bound is known for an example that is replaced and also takes the place of another",
+            "use the PLD accountant, or the add-or-remove or the zero-out relation",
         ),
         Single::FixedSize { .. } => (
-            "samples of a fixed size stay of that size only if an example is replaced",
-            "account it under the replace-one relation",
+            "sampling a fixed number of examples is accounted only under replace-one",
+            "use the replace-one relation",
         ),
         Single::ShuffledEpoch { .. } | Single::Gaussian { .. } => (
-            "an added or removed example shifts the others into other batches",
-            "account it under the zero-out or the replace-one relation",
+            "an added or removed example moves other examples to other batches",
+            "use the zero-out or the replace-one relation",
         ),
     };
     single.unsupported("rdp", format!("under \"{neighbouring}\" {why}")).fix(fix)

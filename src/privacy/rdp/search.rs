@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_is_found_from_any_guess_wherever_it_is() {
+    fn the_minimum_is_found_from_every_guess() {
         for length in [1, 2, 3, 7, 176] {
             for lowest in 0..length {
                 for guess in 0..=length {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_are_looked_at_and_none_twice() {
+    fn few_values_are_evaluated_and_none_twice() {
         for (guess, most) in [(60, 12), (55, 16), (0, 20), (175, 20)] {
             let mut looked = Vec::new();
             let value = |i: usize| {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn hopeless_everywhere_ends_and_free_ends_at_once() {
+    fn all_infinite_terminates_and_a_value_below_zero_stops_at_once() {
         assert_eq!(argmin(9, 9, |_| f64::INFINITY).1, f64::INFINITY);
         let mut looked = 0;
         let free = argmin(9, 4, |_| {

@@ -60,13 +60,14 @@ pub fn auto_dp_sgd_as_published(inputs: AutoDpSgd) -> Result<PublishedClaim> {
     NoiseMultiplier(sigma0).check()?;
     NoiseMultiplier(smallest_sigma).check()?;
     if batch_size == 0 || batch_size > examples {
-        let why = format!("a batch holds between 1 and all {examples} examples");
-        return Err(Error::setting("batch_size", batch_size, why).fix("give the paper's own"));
+        let why =
+            format!("the batch size must be between 1 and the number of examples, {examples}");
+        return Err(Error::setting("batch_size", batch_size, why).fix("use the value of the paper"));
     }
     for (name, value) in [("sensitivity", sensitivity), ("schedule_sum", inputs.schedule_sum)] {
         if !(value > 0.0 && value.is_finite()) {
             return Err(Error::setting(name, value, "the formula needs a finite number above 0")
-                .fix("give the paper's own"));
+                .fix("use the value of the paper"));
         }
     }
     let q = batch_size as f64 / examples as f64;
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_claim_is_repeated_and_is_far_below_what_holds() {
+    fn the_claim_is_reproduced_and_far_below_the_proved_epsilon() {
         let claim = auto_dp_sgd_as_published(linear()).unwrap();
         assert!((claim.epsilon_claimed - 0.242_925).abs() < 1e-6, "{claim:?}");
         assert!((claim.omega - 1.26).abs() < 0.01, "{claim:?}");
@@ -117,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn it_claims_more_privacy_for_scaling_everything_down_which_changes_nothing() {
+    fn the_claimed_epsilon_depends_on_the_units_of_the_gradient() {
         let smaller = AutoDpSgd { sensitivity: 0.5, ..linear() };
         let (claim, half) = (auto_dp_sgd_as_published(linear()), auto_dp_sgd_as_published(smaller));
         assert!(half.unwrap().epsilon_claimed < 0.6 * claim.unwrap().epsilon_claimed);
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused() {
+    fn out_of_range_parameters_are_rejected() {
         for bad in [
             AutoDpSgd { delta: 1.0, ..linear() },
             AutoDpSgd { sigma0: 0.0, ..linear() },

@@ -4,7 +4,7 @@ use super::convolution::epsilon_between;
 use super::*;
 
 #[test]
-fn at_tiny_rates_the_bounds_are_close_and_the_truth_lies_between() {
+fn at_tiny_rates_the_bounds_are_close_and_enclose_the_reference() {
     for (q, sigma, steps, delta) in [
         (7.8e-5, 0.971, 54, 5e-12),
         (7.8e-5, 0.971, 54, 1e-10),
@@ -28,7 +28,7 @@ fn at_tiny_rates_the_bounds_are_close_and_the_truth_lies_between() {
 
 /// The threshold test is a lower bound for every threshold: for one step delta is known exactly.
 #[test]
-fn one_question_never_proves_more_than_is_true() {
+fn the_threshold_test_never_exceeds_the_exact_epsilon() {
     for (q, sigma) in [(1e-6, 0.5), (1e-4, 1.0), (0.1, 2.0), (0.9, 0.7)] {
         for delta in [1e-12, 1e-8, 1e-4] {
             let components =

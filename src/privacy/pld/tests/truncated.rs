@@ -49,7 +49,7 @@ fn cut(examples: u64, q: f64, batch_cap: u64, noise_multiplier: f64, steps: u64)
 }
 
 #[test]
-fn the_example_may_be_one_of_the_data_set_or_one_more() {
+fn add_and_remove_are_both_covered() {
     // Always full: with fewer other examples the example is kept more often, in 10 of 100 batches.
     let found = spent_by(&[cut(100, 0.5, 10, 2.0, 100)], 1e-5);
     let (with, without) = attacked(99, 0.5, 10);
@@ -76,7 +76,7 @@ fn the_example_may_be_one_of_the_data_set_or_one_more() {
 }
 
 #[test]
-fn a_curve_and_a_profile_are_those_of_the_worse_neighbour() {
+fn a_curve_and_a_profile_use_the_worse_case() {
     let events = [cut(100, 0.5, 10, 2.0, 100)];
     let one = spent_by(&events, 1e-5);
     let curve = Pld::default().curve(&events, &[Delta(1e-4), Delta(1e-5)]).unwrap();

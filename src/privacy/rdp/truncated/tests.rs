@@ -21,7 +21,7 @@ fn of_mixtures(p: &[(f64, f64)], q: &[(f64, f64)], sigma: f64, order: f64) -> f6
 const RATE: f64 = 0.02;
 
 #[test]
-fn adding_an_example_to_a_full_batch_may_cost_twice_the_distance() {
+fn adding_an_example_to_a_full_batch_has_twice_the_sensitivity() {
     // A cap of 1 and the other example's contribution -1, ours +1.
     for (sigma, order) in [(1.0, 2.0), (1.0, 6.0), (2.0, 8.0)] {
         let attack = of_mixtures(&[(1.0 - RATE, -1.0), (RATE, 1.0)], &[(1.0, -1.0)], sigma, order);
@@ -36,7 +36,7 @@ fn adding_an_example_to_a_full_batch_may_cost_twice_the_distance() {
 }
 
 #[test]
-fn zeroing_out_in_a_full_batch_is_not_the_plain_step() {
+fn zeroing_out_in_a_full_batch_exceeds_the_ordinary_step() {
     // With the example in the batch another one, of contribution -1, is not: the batches are at
     // 0 without it, at 2 with it, at 1 with zeros in its place.
     for (sigma, order) in [(1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (2.0, 16.0)] {
@@ -52,7 +52,7 @@ fn zeroing_out_in_a_full_batch_is_not_the_plain_step() {
 }
 
 #[test]
-fn a_cap_that_is_never_reached_changes_nothing_and_one_always_reached_changes_most() {
+fn the_bound_increases_with_the_probability_of_the_cap() {
     for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
         let at = |p_cap: f64| renyi_divergence_truncated(relation, p_cap, 0.01, 1.0, 5.0);
         let plain = renyi_divergence(0.01, 1.0, 5.0);
@@ -66,7 +66,7 @@ fn a_cap_that_is_never_reached_changes_nothing_and_one_always_reached_changes_mo
 }
 
 #[test]
-fn a_mixture_of_exponentials_keeps_tiny_and_huge_ones() {
+fn a_mixture_of_exponentials_is_precise_for_tiny_and_huge_exponents() {
     assert!((ln_mixture_exp(0.25, 1e-14, 3e-14) - 1.5e-14).abs() < 1e-28);
     let huge = ln_mixture_exp(1e-300, 5.0, 1000.0);
     assert!((huge - (1000.0 + 1e-300f64.ln())).abs() < 1e-9, "{huge}");
@@ -76,7 +76,7 @@ fn a_mixture_of_exponentials_keeps_tiny_and_huge_ones() {
 }
 
 #[test]
-fn binomial_tails_are_precise_down_to_1e_300_and_never_too_small() {
+fn binomial_tails_are_precise_upper_bounds_down_to_1e_300() {
     // Fifty and more digits by mpmath.
     for (examples, rate, cap, expected) in [
         (60_000, 256.0 / 60_000.0, 320, 6.191_610_429_896_505e-5),
@@ -98,7 +98,7 @@ fn binomial_tails_are_precise_down_to_1e_300_and_never_too_small() {
 }
 
 #[test]
-fn corners_of_the_tail() {
+fn extreme_binomial_tails() {
     assert_eq!(binomial_tail_upper(9, 0.1, 0), 1.0);
     assert_eq!(binomial_tail_upper(9, 0.1, 10), 0.0);
     assert_eq!(binomial_tail_upper(9, 1.0, 9), 1.0);
