@@ -1,4 +1,4 @@
-//! Calibration as users meet it: any one number from the others, each answer put back.
+//! Calibration: every value computed from the others meets its target.
 
 use epsilab::ErrorKind;
 use epsilab::privacy::{
@@ -40,7 +40,7 @@ fn a_single_step_above_the_target_is_an_error_with_its_epsilon() {
     let error = steps_for(Epsilon(1.0), DELTA, rate, noise, &Rdp::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Accounting);
     assert!(error.to_string().contains("a single step already costs epsilon 4."), "{error}");
-    // Noise beyond all good: as many steps as can be counted.
+    // With very much noise the search ends at the largest number of steps.
     let hardly = (SamplingRate(1e-6), NoiseMultiplier(1e9));
     let found = steps_for(Epsilon(3.0), DELTA, hardly.0, hardly.1, &Rdp::default()).unwrap();
     assert_eq!(found.steps, 1 << 53);
@@ -83,7 +83,7 @@ fn at_fixed_epochs_no_larger_batch_meets_the_target() {
         assert_eq!(found.epsilon, at(found.batch_size), "{found}");
         assert_eq!(found.steps, length.steps(found.sampling_rate).unwrap());
         assert!(found.epsilon <= target && found.batch_size < examples, "{found}");
-        // Every larger one, not only the next: the cost is a sawtooth.
+        // All larger batch sizes, not only the next: epsilon is a sawtooth.
         for larger in found.batch_size + 1..=examples {
             assert!(
                 at(larger) > target,
@@ -118,7 +118,7 @@ fn the_smallest_delta_inverts_epsilon() {
         let less = Delta(found.delta.0 * (1.0 - 2e-4));
         assert!(Rdp::default().epsilon(&events, less).unwrap().epsilon > epsilon, "{found}");
     }
-    // Nothing released holds at the smallest delta that is looked for.
+    // Without releases the result is the smallest delta of the search range.
     let nothing = delta_for(Epsilon(1.0), &[], &Rdp::default()).unwrap();
     assert_eq!((nothing.delta.0, nothing.epsilon), (1e-300, 0.0));
     let loud = [Event::Gaussian { noise_multiplier: 0.05, count: 1 }];
@@ -145,7 +145,7 @@ fn the_initial_noise_of_a_schedule_meets_the_target() {
         sigma
     };
     let constant = find("constant");
-    // Noise that falls must begin louder, noise that grows may begin lower.
+    // Decreasing noise needs a larger initial value, increasing noise a smaller one.
     assert!(find("linear:0.99") > constant && find("exp:0.05") > find("linear:0.99"));
     assert!(find("linear:1.01") < constant);
     let steps = noise_multiplier_for(Epsilon(2.0), DELTA, rate, 50 * 938, &rdp).unwrap();
@@ -180,7 +180,7 @@ fn extreme_targets_are_met_and_inverted() {
                 let found = noise_multiplier_for(epsilon, Delta(delta), rate, steps, &rdp).unwrap();
                 let sigma = found.noise_multiplier;
                 assert!(cost(q, sigma.0, steps, delta) <= target, "{found}");
-                // And back: at least so many steps, at most that delta.
+                // Inverted: at least this many steps, at most this delta.
                 let back = steps_for(epsilon, Delta(delta), rate, sigma, &rdp).unwrap();
                 assert!(back.steps >= steps, "{found} {back}");
                 let back = delta_for(epsilon, &[training(q, sigma.0, steps)], &rdp).unwrap();
@@ -228,7 +228,7 @@ proptest! {
     }
 }
 
-/// What the noise of an exact accountant has to be: below it nothing is safe.
+/// The noise multiplier of an exact accountant: a smaller one would be unsafe.
 #[test]
 fn the_headline_never_finds_less_noise_than_the_exact_inverse() {
     // Independent mean-matched distributions (2e-3), the last one the analytic Gaussian.

@@ -1,4 +1,4 @@
-//! One suite that every accountant has to pass, and one table of what each of them answers.
+//! Conformance suite for all accountants, with a table of the events each one supports.
 
 use std::time::{Duration, Instant};
 
@@ -12,20 +12,20 @@ use proptest::prelude::*;
 const RELATIONS: [Neighbouring; 3] =
     [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne, Neighbouring::ReplaceOne];
 
-/// Makes an accountant for a neighbouring relation.
-type Make = fn(Neighbouring) -> Box<dyn Accountant>;
+/// Constructor of an accountant for a neighbouring relation.
+type Factory = fn(Neighbouring) -> Box<dyn Accountant>;
 
-/// Which kinds of events an accountant answers for, in the order of [`kinds`]: `a` it answers,
-/// `-` it refuses, `?` it may do either. One row for each of [`RELATIONS`].
+/// Support for the events of [`kinds`], in that order: `a` supported, `-` not supported, `?`
+/// either. One row for each of [`RELATIONS`].
 type Table = [&'static str; 3];
 
-/// One event of every kind with a single free number each: noise and count. The noise has to be
-/// large enough for the conditions of tCDP.
+/// One event of every kind with the given noise and count. The noise must be large enough for the
+/// conditions of tCDP.
 fn kinds(noise_multiplier: f64, count: u64) -> [Event; 5] {
     kinds_at(10_000, 100, noise_multiplier, count)
 }
 
-/// The same for samples of about `batch` of `examples`.
+/// The same for expected samples of `batch` out of `examples`.
 fn kinds_at(examples: u64, batch: u64, noise_multiplier: f64, count: u64) -> [Event; 5] {
     let sampling_rate = batch as f64 / examples as f64;
     [
@@ -43,8 +43,8 @@ fn kinds_at(examples: u64, batch: u64, noise_multiplier: f64, count: u64) -> [Ev
     ]
 }
 
-/// The kinds that an accountant has to answer, with the accountant that has to.
-fn answered(make: Make, table: Table) -> impl Iterator<Item = (Box<dyn Accountant>, usize)> {
+/// All supported kinds of events, each with its accountant.
+fn supported(make: Factory, table: Table) -> impl Iterator<Item = (Box<dyn Accountant>, usize)> {
     RELATIONS.into_iter().zip(table).flat_map(move |(relation, row)| {
         let columns = row.chars().enumerate().filter(|&(_, answer)| answer == 'a');
         columns.map(move |(kind, _)| (make(relation), kind)).collect::<Vec<_>>()
@@ -56,12 +56,12 @@ fn epsilon(accountant: &dyn Accountant, events: &[Event], delta: f64) -> f64 {
     spent.unwrap_or_else(|error| panic!("{} {events:?}: {error}", accountant.name())).epsilon
 }
 
-fn nothing_released_has_epsilon_zero(make: Make) {
+fn nothing_released_has_epsilon_zero(make: Factory) {
     for relation in RELATIONS {
         let accountant = make(relation);
         assert_eq!(accountant.neighbouring(), relation);
         assert_eq!(epsilon(&*accountant, &[], 1e-5), 0.0);
-        // Also of a kind that it would refuse: nothing of it was released.
+        // Also for unsupported kinds of events, because none of them is released.
         for event in kinds(6.0, 0) {
             let repeated = Event::Repeated { event: Box::new(event.clone()), count: 9 };
             assert_eq!(epsilon(&*accountant, &[event, repeated], 1e-15), 0.0);
@@ -69,7 +69,7 @@ fn nothing_released_has_epsilon_zero(make: Make) {
     }
 }
 
-fn rejects_unaccountable_events_by_name(make: Make) {
+fn rejects_unaccountable_events_by_name(make: Factory) {
     let why = "the threshold was read off the private batch";
     for relation in RELATIONS {
         let accountant = make(relation);
@@ -83,7 +83,7 @@ fn rejects_unaccountable_events_by_name(make: Make) {
     }
 }
 
-fn rejects_out_of_range_parameters(make: Make) {
+fn rejects_out_of_range_parameters(make: Factory) {
     let accountant = make(Neighbouring::AddOrRemoveOne);
     let mut bad = Vec::new();
     for sigma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
@@ -109,7 +109,7 @@ fn rejects_out_of_range_parameters(make: Make) {
     }
 }
 
-fn supports_exactly_the_events_of_the_table(make: Make, table: Table) {
+fn supports_exactly_the_events_of_the_table(make: Factory, table: Table) {
     for (relation, row) in RELATIONS.into_iter().zip(table) {
         let accountant = make(relation);
         for (event, expected) in kinds(6.0, 10).into_iter().zip(row.chars()) {
@@ -120,7 +120,7 @@ fn supports_exactly_the_events_of_the_table(make: Make, table: Table) {
                 }
                 (Err(error), '-' | '?') => {
                     assert_eq!(error.kind(), ErrorKind::Accounting, "{error}");
-                    assert!(!error.advice().is_empty(), "what to do instead? {error}");
+                    assert!(!error.advice().is_empty(), "no advice: {error}");
                 }
                 (answer, _) => {
                     panic!("{} under {relation}, {event}: {answer:?}", accountant.name());
@@ -130,8 +130,8 @@ fn supports_exactly_the_events_of_the_table(make: Make, table: Table) {
     }
 }
 
-fn epsilon_is_monotone(make: Make, table: Table, slack: f64) {
-    for (accountant, kind) in answered(make, table) {
+fn epsilon_is_monotone(make: Factory, table: Table, slack: f64) {
+    for (accountant, kind) in supported(make, table) {
         let at = |sigma: f64, count: u64, delta: f64| {
             epsilon(&*accountant, &[kinds(sigma, count)[kind].clone()], delta)
         };
@@ -140,18 +140,18 @@ fn epsilon_is_monotone(make: Make, table: Table, slack: f64) {
         assert!(at(6.0, 150, 1e-5) >= here, "{} {event}: steps", accountant.name());
         assert!(at(5.5, 100, 1e-5) >= here, "{} {event}: noise", accountant.name());
         assert!(at(6.0, 100, 1e-6) >= here, "{} {event}: delta", accountant.name());
-        // And it does rise, far enough away.
+        // And it increases strictly over a larger distance.
         assert!(at(4.6, 2000, 1e-9) > 1.2 * here, "{} {event}", accountant.name());
     }
 }
 
-fn equivalent_lists_of_events_agree(make: Make, table: Table, slack: f64) {
+fn equivalent_lists_of_events_agree(make: Factory, table: Table, slack: f64) {
     for relation in 0..3 {
         let accountant = make(RELATIONS[relation]);
         let columns = table[relation].chars().enumerate().filter(|&(_, answer)| answer == 'a');
         let mut columns: Vec<usize> = columns.map(|(kind, _)| kind).collect();
-        // Only RDP knows fixed sizes and only PLD replaced examples in Poisson samples: nobody
-        // knows both together, so nor does the headline.
+        // Only RDP supports fixed sizes and only PLD supports Poisson sampling under replace-one,
+        // so no accountant supports both together.
         if accountant.name() == "headline" {
             columns.retain(|&kind| kind != 3);
         }
@@ -178,7 +178,7 @@ fn equivalent_lists_of_events_agree(make: Make, table: Table, slack: f64) {
             event: Box::new(Event::Composed { events: [events(6.0, 15), events(9.0, 6)].concat() }),
             count: 2,
         }];
-        for (how, written) in [
+        for (form, written) in [
             ("backwards", backwards),
             ("split", split),
             ("composed", composed),
@@ -188,7 +188,7 @@ fn equivalent_lists_of_events_agree(make: Make, table: Table, slack: f64) {
             let other = epsilon(&*accountant, &written, 1e-5);
             assert!(
                 (other - expected).abs() <= slack * expected,
-                "{} under {}, {how}: {other} {expected}",
+                "{} under {}, {form}: {other} {expected}",
                 accountant.name(),
                 RELATIONS[relation]
             );
@@ -196,21 +196,21 @@ fn equivalent_lists_of_events_agree(make: Make, table: Table, slack: f64) {
     }
 }
 
-fn replace_one_doubles_the_sensitivity(make: Make, slack: f64) {
+fn replace_one_doubles_the_sensitivity(make: Factory, slack: f64) {
     for sigma in [0.5, 2.0, 30.0] {
         let event = [Event::Gaussian { noise_multiplier: sigma, count: 7 }];
         let double = [Event::Gaussian { noise_multiplier: sigma / 2.0, count: 7 }];
         let added = epsilon(&*make(Neighbouring::AddOrRemoveOne), &event, 1e-5);
         let replaced = epsilon(&*make(Neighbouring::ReplaceOne), &event, 1e-5);
         assert!(replaced > added, "sigma {sigma}: {replaced} {added}");
-        // It is the addition at twice the sensitivity.
+        // It equals add-or-remove-one at twice the sensitivity.
         let doubled = epsilon(&*make(Neighbouring::AddOrRemoveOne), &double, 1e-5);
         assert!((replaced - doubled).abs() <= slack * doubled, "sigma {sigma}");
     }
 }
 
-/// Numbers from all over the range in which people work, and a little beyond.
-fn extremes_give_a_value_or_an_error(make: Make) {
+/// Parameters from the practical range and slightly beyond.
+fn extremes_give_a_value_or_an_error(make: Factory) {
     let cases = ProptestConfig { failure_persistence: None, cases: 12, ..Default::default() };
     let seed = proptest::test_runner::TestRng::from_seed(
         proptest::test_runner::RngAlgorithm::ChaCha,
@@ -326,7 +326,7 @@ suite!(zcdp, Zcdp::with_neighbouring, 1e-6, ["a----", "a---a", "a---a"]);
 suite!(tcdp, Tcdp::with_neighbouring, 1e-6, ["a----", "a---a", "a--aa"]);
 suite!(headline, Headline::with_neighbouring, 1e-3, ["aaa?-", "aaa?a", "aa?aa"]);
 
-/// Bounds on Gaussians and what the exact accountant says of the same.
+/// Upper bounds on Gaussian mechanisms, compared with the exact accountant.
 #[test]
 fn no_accountant_is_below_the_exact_value_for_gaussians() {
     for relation in RELATIONS {
@@ -335,7 +335,7 @@ fn no_accountant_is_below_the_exact_value_for_gaussians() {
         {
             let events = [Event::Gaussian { noise_multiplier: sigma, count }];
             let exact = Gdp::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
-            let lower = exact.lower.expect("the exact accountant knows a bound from below");
+            let lower = exact.lower.expect("the exact accountant has a lower bound");
             assert!(lower <= exact.epsilon && exact.epsilon - lower <= 1e-8 * exact.epsilon);
             let bounds: [Box<dyn Accountant>; 5] = [
                 Box::new(Pld::with_neighbouring(relation)),
@@ -365,7 +365,7 @@ fn pld_is_below_rdp_and_above_its_own_lower_bound() {
             let pld = Pld::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
             let rdp = epsilon(&Rdp::with_neighbouring(relation), &events, delta);
             assert!(pld.epsilon <= rdp, "q {q} sigma {sigma}: {pld} above {rdp}");
-            let lower = pld.lower.expect("a bound from below");
+            let lower = pld.lower.expect("a lower bound");
             assert!(lower <= pld.epsilon && lower > 0.5 * pld.epsilon, "{pld:?}");
             let headline =
                 Headline::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
@@ -378,16 +378,16 @@ fn pld_is_below_rdp_and_above_its_own_lower_bound() {
 fn only_the_clt_is_approximate_and_below_the_true_epsilon() {
     let events =
         [Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 }];
-    let known_to_be_true = 1.828;
+    let true_epsilon = 1.828;
     for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
         assert!(GdpClt::with_neighbouring(relation).is_approximate());
-        assert!(epsilon(&GdpClt::with_neighbouring(relation), &events, 1e-5) < known_to_be_true);
+        assert!(epsilon(&GdpClt::with_neighbouring(relation), &events, 1e-5) < true_epsilon);
         for bound in [
             &Rdp::with_neighbouring(relation) as &dyn Accountant,
             &Headline::with_neighbouring(relation),
         ] {
             assert!(!bound.is_approximate());
-            assert!(epsilon(bound, &events, 1e-5) >= known_to_be_true, "{}", bound.name());
+            assert!(epsilon(bound, &events, 1e-5) >= true_epsilon, "{}", bound.name());
         }
     }
 }
@@ -413,8 +413,8 @@ fn targets_from_0_01_to_1e6_are_met() {
 
 #[test]
 fn sampled_releases_cost_more_than_nothing_and_less_than_no_sampling() {
-    // What sampling can gain at most is everything, what it can lose is nothing; a cap or a
-    // replacement doubles the distance.
+    // Sampling may gain everything and loses nothing. A cap or a replacement doubles the
+    // sensitivity.
     for relation in RELATIONS {
         let rdp = Rdp::with_neighbouring(relation);
         let unsampled = epsilon(&Rdp::default(), &[kinds(3.0, 50)[0].clone()], 1e-5);

@@ -1,5 +1,5 @@
-//! The PLD accountant against values computed by another library, dp-accounting 0.6.0
-//! (`tests/data/pld_reference.json`: relation, events, delta, epsilon, and how it was computed).
+//! The PLD accountant compared with dp-accounting 0.6.0 (`tests/data/pld_reference.json`: relation,
+//! events, delta, epsilon, and how it was computed).
 
 use epsilab::privacy::{Accountant, Delta, Event, Neighbouring, Pld};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn values_agree_with_dp_accounting_within_0_3_percent() {
             ours.epsilon,
             row["events"].to_string()
         );
-        // Their values are bounds from above on a grid of 1e-4 or finer, as ours are.
+        // Their values are upper bounds on a grid of 1e-4 or finer.
         assert!(lower <= theirs && (ours.epsilon / theirs - 1.0).abs() < 3e-3, "{row}\n{ours:?}");
     }
 }

@@ -14,7 +14,7 @@ use crate::Result;
 /// Unless [`is_approximate`](Accountant::is_approximate) returns true, `epsilon` is an upper bound:
 /// releasing everything in `events` on one data set is (epsilon, delta)-differentially private for
 /// neighbours under [`neighbouring`](Accountant::neighbouring). An accountant that can bound an
-/// event neither exactly nor from above returns an error of kind `Accounting` that names the event.
+/// event neither exactly nor by an upper bound returns an error of kind `Accounting` that names the event.
 /// It never approximates without saying so.
 pub trait Accountant {
     /// Short name, as in tables and JSON keys, for example `rdp`.

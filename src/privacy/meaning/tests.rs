@@ -18,19 +18,19 @@ fn gaussian(mu: f64, step: f64) -> Profile {
 }
 
 /// The exact trade-off function of the Gaussian mechanism: Phi(Phi^-1(1 - a) - mu).
-fn gaussian_misses(mu: f64, alarms: f64) -> f64 {
-    normal().cdf(normal().inverse_cdf(1.0 - alarms) - mu)
+fn gaussian_fnr(mu: f64, fpr: f64) -> f64 {
+    normal().cdf(normal().inverse_cdf(1.0 - fpr) - mu)
 }
 
 #[test]
 fn a_gaussian_mechanism_has_its_exact_trade_off_function() {
     for mu in [0.1, 1.0, 2.5] {
         let trade_off = TradeOff::from_profile(&gaussian(mu, 0.01 * mu.min(1.0)));
-        for alarms in [1e-4, 0.001, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999] {
+        for fpr in [1e-4, 0.001, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999] {
             let (found, exact) =
-                (trade_off.false_negative_rate(alarms).unwrap(), gaussian_misses(mu, alarms));
-            assert!(found <= exact + 1e-12, "mu {mu}: misses {found} above the truth {exact}");
-            assert!(found >= exact - 2e-5, "mu {mu}: misses {found}, truth {exact}");
+                (trade_off.false_negative_rate(fpr).unwrap(), gaussian_fnr(mu, fpr));
+            assert!(found <= exact + 1e-12, "mu {mu}: fnr {found} above the truth {exact}");
+            assert!(found >= exact - 2e-5, "mu {mu}: fnr {found}, truth {exact}");
         }
         // The advantage is delta at epsilon 0: 2 Phi(mu/2) - 1.
         let advantage = 2.0 * normal().cdf(mu / 2.0) - 1.0;
@@ -39,17 +39,17 @@ fn a_gaussian_mechanism_has_its_exact_trade_off_function() {
     }
     // f(0.01) = Phi(2.3263 - 1) = 0.9076: at a false positive rate of 1 % the true positive rate is
     // 9.24 %.
-    let catches = TradeOff::from_profile(&gaussian(1.0, 0.01)).true_positive_rate(0.01).unwrap();
-    assert!((catches - 0.0924).abs() < 1e-4, "{catches}");
+    let tpr = TradeOff::from_profile(&gaussian(1.0, 0.01)).true_positive_rate(0.01).unwrap();
+    assert!((tpr - 0.0924).abs() < 1e-4, "{tpr}");
 }
 
 #[test]
 fn a_coarse_profile_only_loosens_the_bounds() {
-    for alarms in [0.001, 0.01, 0.1, 0.4] {
+    for fpr in [0.001, 0.01, 0.1, 0.4] {
         let of =
-            |step| TradeOff::from_profile(&gaussian(1.0, step)).true_positive_rate(alarms).unwrap();
+            |step| TradeOff::from_profile(&gaussian(1.0, step)).true_positive_rate(fpr).unwrap();
         assert!(of(2.0) >= of(0.5) && of(0.5) >= of(0.01));
-        assert!(of(2.0) > of(0.01) + 1e-4, "the test sees a difference at {alarms}");
+        assert!(of(2.0) > of(0.01) + 1e-4, "the test sees a difference at {fpr}");
     }
 }
 
@@ -57,14 +57,14 @@ fn a_coarse_profile_only_loosens_the_bounds() {
 fn points_between_those_of_a_profile_add_nothing() {
     let profile = gaussian(1.0, 0.5);
     let dense = (0..=1200).map(|i| f64::from(i) / 100.0).map(|e| (e, profile.delta(e)));
-    let (dense, own) = (
+    let (dense, sparse) = (
         TradeOff::from_profile(&Profile::from_points(dense.collect())),
         TradeOff::from_profile(&profile),
     );
-    for alarms in [0.0, 1e-3, 0.01, 0.2, 0.6] {
+    for fpr in [0.0, 1e-3, 0.01, 0.2, 0.6] {
         let (a, b) =
-            (own.true_positive_rate(alarms).unwrap(), dense.true_positive_rate(alarms).unwrap());
-        assert!((a - b).abs() < 1e-12, "{alarms}: {a} {b}");
+            (sparse.true_positive_rate(fpr).unwrap(), dense.true_positive_rate(fpr).unwrap());
+        assert!((a - b).abs() < 1e-12, "{fpr}: {a} {b}");
     }
 }
 
@@ -72,12 +72,12 @@ fn points_between_those_of_a_profile_add_nothing() {
 fn pure_dp_has_its_known_trade_off_function() {
     let e = 1.0f64;
     let trade_off = TradeOff::from_epsilon_delta(e, 0.0).unwrap();
-    let misses = |a: f64| trade_off.false_negative_rate(a).unwrap();
+    let fnr = |a: f64| trade_off.false_negative_rate(a).unwrap();
     let corner = 1.0 / (1.0 + e.exp());
-    assert!((misses(corner) - corner).abs() < 1e-15);
-    assert!((misses(0.1) - (1.0 - 0.1 * e.exp())).abs() < 1e-15);
-    assert!((misses(0.6) - 0.4 * (-e).exp()).abs() < 1e-15);
-    assert_eq!((misses(0.0), misses(1.0)), (1.0, 0.0));
+    assert!((fnr(corner) - corner).abs() < 1e-15);
+    assert!((fnr(0.1) - (1.0 - 0.1 * e.exp())).abs() < 1e-15);
+    assert!((fnr(0.6) - 0.4 * (-e).exp()).abs() < 1e-15);
+    assert_eq!((fnr(0.0), fnr(1.0)), (1.0, 0.0));
     // (e - 1) / (e + 1), and right e / (1 + e) = 73.1 % of the time.
     assert!((trade_off.advantage() - (e.exp() - 1.0) / (e.exp() + 1.0)).abs() < 1e-15);
     let with_delta = TradeOff::from_epsilon_delta(1.0, 0.01).unwrap();
@@ -92,10 +92,10 @@ fn trivial_trade_offs_are_random_guessing_and_certainty() {
     let nothing = TradeOff::from_epsilon_delta(0.0, 0.0).unwrap();
     let open = TradeOff::from_epsilon_delta(0.0, 1.0).unwrap();
     let huge = TradeOff::from_epsilon_delta(1e6, 0.0).unwrap();
-    for alarms in [0.0, 0.01, 0.5, 1.0] {
-        assert!((nothing.true_positive_rate(alarms).unwrap() - alarms).abs() < 1e-15);
-        assert_eq!(open.true_positive_rate(alarms).unwrap(), 1.0);
-        assert_eq!(nothing.posterior(0.3, alarms).unwrap(), 0.3);
+    for fpr in [0.0, 0.01, 0.5, 1.0] {
+        assert!((nothing.true_positive_rate(fpr).unwrap() - fpr).abs() < 1e-15);
+        assert_eq!(open.true_positive_rate(fpr).unwrap(), 1.0);
+        assert_eq!(nothing.posterior(0.3, fpr).unwrap(), 0.3);
     }
     assert_eq!(huge.true_positive_rate(1e-9).unwrap(), 1.0);
     assert_eq!((nothing.advantage(), open.advantage(), huge.advantage()), (0.0, 1.0, 1.0));
@@ -108,10 +108,10 @@ fn the_posterior_is_the_positive_predictive_value_with_the_known_bound() {
         let classical = prior * 1f64.exp() / (1.0 - prior + prior * 1f64.exp());
         let bound = pure.posterior(prior, 0.0).unwrap();
         assert!((bound - classical).abs() < 1e-15, "{prior}: {bound}");
-        for alarms in [1e-6, 0.01, 0.2, 1.0] {
-            let tpr = pure.true_positive_rate(alarms).unwrap();
-            let right = prior * tpr / (prior * tpr + (1.0 - prior) * alarms);
-            let found = pure.posterior(prior, alarms).unwrap();
+        for fpr in [1e-6, 0.01, 0.2, 1.0] {
+            let tpr = pure.true_positive_rate(fpr).unwrap();
+            let right = prior * tpr / (prior * tpr + (1.0 - prior) * fpr);
+            let found = pure.posterior(prior, fpr).unwrap();
             assert!((found - right).abs() < 1e-12 && found <= bound + 1e-15);
         }
     }
@@ -135,8 +135,8 @@ fn values_that_are_no_probabilities_are_rejected() {
     for bad in [-1.0, f64::NAN, f64::INFINITY] {
         assert!(TradeOff::from_epsilon_delta(bad, 0.0).is_err());
     }
-    let said = trade_off.true_positive_rate(5.0).unwrap_err().to_string();
-    assert!(said.contains("write 1 % as 0.01"), "{said}");
+    let text = trade_off.true_positive_rate(5.0).unwrap_err().to_string();
+    assert!(text.contains("write 1 % as 0.01"), "{text}");
 }
 
 proptest! {
@@ -161,7 +161,7 @@ proptest! {
     }
 }
 
-fn made(epsilon: f64, neighbouring: Neighbouring, trade_off: TradeOff) -> Meaning {
+fn meaning_of(epsilon: f64, neighbouring: Neighbouring, trade_off: TradeOff) -> Meaning {
     Meaning { epsilon, delta: Delta(1e-5), accountant: "pld".into(), neighbouring, trade_off }
 }
 
@@ -169,7 +169,7 @@ fn made(epsilon: f64, neighbouring: Neighbouring, trade_off: TradeOff) -> Meanin
 fn the_text_of_a_meaning_is_fixed() {
     let gaussian = TradeOff::from_profile(&gaussian(1.0, 0.01));
     assert_eq!(
-        made(4.37663, Neighbouring::AddOrRemoveOne, gaussian).to_string(),
+        meaning_of(4.37663, Neighbouring::AddOrRemoveOne, gaussian).to_string(),
         "Everything released here is (4.377, 1e-5)-differentially private (neighbours: add or \
          remove one; accountant: PLD (privacy loss distribution)).\n\
          Consider an attacker who knows the whole data set except one example, sees everything \
@@ -186,14 +186,14 @@ fn the_text_of_a_meaning_is_fixed() {
 #[test]
 fn the_text_covers_every_relation_and_a_meaningless_epsilon() {
     let pair = TradeOff::from_epsilon_delta(1.0, 0.0).unwrap();
-    let said = |relation| made(1.0, relation, pair.clone()).to_string();
-    assert!(said(Neighbouring::AddOrRemoveOne).contains("right at most 73.2 % of the time"));
-    let replaced = said(Neighbouring::ReplaceOne);
+    let text = |relation| meaning_of(1.0, relation, pair.clone()).to_string();
+    assert!(text(Neighbouring::AddOrRemoveOne).contains("right at most 73.2 % of the time"));
+    let replaced = text(Neighbouring::ReplaceOne);
     assert!(replaced.contains("which of two given examples was used"), "{replaced}");
-    assert!(said(Neighbouring::ZeroOutOne).contains("replaced by zeros"));
+    assert!(text(Neighbouring::ZeroOutOne).contains("replaced by zeros"));
     let huge = TradeOff::from_epsilon_delta(20.0, 0.0).unwrap();
-    let hopeless = made(20.0, Neighbouring::AddOrRemoveOne, huge).to_string();
-    assert!(hopeless.ends_with("so large an epsilon gives no protection."), "{hopeless}");
+    let meaningless = meaning_of(20.0, Neighbouring::AddOrRemoveOne, huge).to_string();
+    assert!(meaningless.ends_with("so large an epsilon gives no protection."), "{meaningless}");
     assert!(!replaced.contains("no protection"));
 }
 
@@ -202,9 +202,9 @@ fn the_profile_gives_tighter_bounds_than_one_epsilon() {
     let event = Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
     let whole = meaning(std::slice::from_ref(&event), Delta(1e-5)).unwrap();
     let alone = TradeOff::from_epsilon_delta(whole.epsilon(), 1e-5).unwrap();
-    for alarms in [0.0, 0.001, 0.01, 0.3] {
-        let (many, one) = (whole.trade_off().max_tpr(alarms), alone.max_tpr(alarms));
-        assert!(many <= one, "{alarms}: {many} {one}");
+    for fpr in [0.0, 0.001, 0.01, 0.3] {
+        let (many, one) = (whole.trade_off().max_tpr(fpr), alone.max_tpr(fpr));
+        assert!(many <= one, "{fpr}: {many} {one}");
     }
     assert!(whole.max_attack_accuracy() < (1.0 + alone.advantage()) / 2.0 - 0.05);
     // A lower bound: the best attack on this run has an accuracy of at least 58.2 % (central limit,

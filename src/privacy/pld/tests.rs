@@ -222,9 +222,11 @@ fn a_maximum_batch_size_costs_more_than_none() {
 fn a_release_with_much_noise_adds_almost_nothing() {
     // On a grid that suits the release with little noise, one cell covers thousands of standard
     // deviations of the other. Integrating every cell to its end took minutes.
-    let (loud, quiet) = (step(0.128, 0.05, 10), step(0.128, 7901.0, 10));
-    let (alone, both) =
-        (spent_by(std::slice::from_ref(&loud), 1e-5), spent_by(&[loud, quiet], 1e-5));
+    let (little_noise, much_noise) = (step(0.128, 0.05, 10), step(0.128, 7901.0, 10));
+    let (alone, both) = (
+        spent_by(std::slice::from_ref(&little_noise), 1e-5),
+        spent_by(&[little_noise, much_noise], 1e-5),
+    );
     assert!(both.epsilon >= alone.lower.unwrap(), "{both:?} {alone:?}");
     assert!((both.epsilon - alone.epsilon).abs() < 1e-3 * alone.epsilon, "{both:?} {alone:?}");
 }

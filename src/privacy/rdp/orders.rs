@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn lists_are_parsed_by_name_or_as_numbers() {
         assert_eq!("tf_legacy".parse::<OrderList>().unwrap(), OrderList::tf_legacy());
-        let own: OrderList = " 8, 2,4.5,2 ".parse().unwrap();
-        assert_eq!(own.as_slice(), [2.0, 4.5, 8.0]);
+        let custom: OrderList = " 8, 2,4.5,2 ".parse().unwrap();
+        assert_eq!(custom.as_slice(), [2.0, 4.5, 8.0]);
         for bad in ["", "tf", "1.0,2", "0.5", "NaN", "inf", "2,,3", "-3"] {
             assert!(bad.parse::<OrderList>().is_err(), "{bad:?}");
         }

@@ -103,8 +103,8 @@ mod tests {
         assert!((claim.epsilon_claimed - 0.242_925).abs() < 1e-6, "{claim:?}");
         assert!((claim.omega - 1.26).abs() < 0.01, "{claim:?}");
         // The paper's own lemma, in the branch that applies to this omega.
-        let honest_lemma = tcdp::epsilon_of(claim.rho, claim.omega, 1e-5).unwrap();
-        assert!((43.0..45.0).contains(&honest_lemma), "{honest_lemma}");
+        let lemma_epsilon = tcdp::epsilon_of(claim.rho, claim.omega, 1e-5).unwrap();
+        assert!((43.0..45.0).contains(&lemma_epsilon), "{lemma_epsilon}");
         // The same schedule with real clipping to a public norm, every iteration counted.
         let epochs: Vec<Event> = (0..100)
             .map(|epoch| Event::PoissonGaussian {
@@ -113,8 +113,8 @@ mod tests {
                 steps: 938,
             })
             .collect();
-        let honest = Accountant::epsilon(&Rdp::default(), &epochs, Delta(1e-5)).unwrap().epsilon;
-        assert!(honest > 10.0 * claim.epsilon_claimed, "{honest}");
+        let proved = Accountant::epsilon(&Rdp::default(), &epochs, Delta(1e-5)).unwrap().epsilon;
+        assert!(proved > 10.0 * claim.epsilon_claimed, "{proved}");
     }
 
     #[test]
