@@ -13,9 +13,9 @@ use crate::Result;
 /// # Guarantee
 /// Unless [`is_approximate`](Accountant::is_approximate) returns true, `epsilon` is an upper bound:
 /// releasing everything in `events` on one data set is (epsilon, delta)-differentially private for
-/// neighbours under [`neighbouring`](Accountant::neighbouring). An accountant that can bound an
-/// event neither exactly nor by an upper bound returns an error of kind `Accounting` that names the event.
-/// It never approximates without saying so.
+/// neighbours under [`neighbouring`](Accountant::neighbouring). An accountant that has no upper
+/// bound for an event returns an error of kind `Accounting` that names the event. It never
+/// approximates without saying so.
 pub trait Accountant {
     /// Short name, as in tables and JSON keys, for example `rdp`.
     fn name(&self) -> &str;
@@ -90,7 +90,7 @@ impl fmt::Display for Spent {
             write!(f, " at order {}", Readable(self.order))?;
         }
         if self.at_end_of_orders {
-            f.write_str(", an end of the order list: a longer list could give a smaller epsilon")?;
+            f.write_str(", an end of the order list: a longer list could give less")?;
         }
         match self.lower {
             Some(lower) if Rounded(lower).to_string() != Rounded(self.epsilon).to_string() => {
@@ -111,8 +111,7 @@ mod tests {
         let spent = Spent { order: 1.1, at_end_of_orders: true, ..Spent::new(2.0, "rdp") };
         assert_eq!(
             spent.to_string(),
-            "epsilon 2 (rdp at order 1.1, an end of the order list: a longer list could give a smaller \
-             epsilon)"
+            "epsilon 2 (rdp at order 1.1, an end of the order list: a longer list could give less)"
         );
     }
 

@@ -101,8 +101,8 @@ pub fn epsilon_basic(rho: f64, delta: f64) -> f64 {
     rho + 2.0 * (rho * -delta.ln()).sqrt()
 }
 
-/// The minimum of rho alpha + ln(1 - 1/alpha) - ln(alpha delta) / (alpha - 1) over all orders alpha
-/// > 1, at least 0 (Canonne, Kamath, Steinke 2020, Corollary 13).
+/// The minimum over all orders alpha > 1 of rho alpha + ln(1 - 1/alpha) - ln(alpha delta) /
+/// (alpha - 1), or 0 if that is larger (Canonne, Kamath, Steinke 2020, Corollary 13).
 ///
 /// The derivative is rho + ln(delta alpha) / (alpha - 1)². The minimum is where rho (alpha - 1)²
 /// equals -ln(delta alpha): the left side increases and the right side decreases, so the solution

@@ -130,7 +130,7 @@ fn noise_multipliers() -> Section {
         paper: PAPER,
         title: "The noise multipliers for epsilon = 1, 2, 5, 10 at constant noise",
         method: "q = B / N, steps = epochs · N / B, delta = 1e-5, Rényi accounting.",
-        interpretation: "DP-SGD with constant noise is accounted correctly, step by step.",
+        note: "DP-SGD with constant noise is accounted correctly, step by step.",
         rows,
     }
 }
@@ -152,11 +152,12 @@ fn adaptive() -> Section {
         paper: PAPER,
         title: "The adaptive baseline (linear decay)",
         method: "Their formula, rho = 13 q² C² S / (2 sigma_0²) with S the sum over 100 epochs of \
-              sigma_0² / sigma_e², and epsilon = rho + 2 √(rho ln(1/delta)). Of the paper's sixteen \
-              adaptive values only these three are computed: the settings of the others are unknown.",
-        interpretation: "Two of the three values are reproduced; 16.86 is presumably a misprint of 16.06. The \
-              clip norm does not cancel in the formula, so a change of units changes epsilon: the \
-              formula bounds nothing.",
+                 sigma_0² / sigma_e², and epsilon = rho + 2 √(rho ln(1/delta)). Of the paper's \
+                 sixteen adaptive values only these three are computed: the settings of the others \
+                 are unknown.",
+        note: "Two of the three values are reproduced; 16.86 is presumably a misprint of 16.06. \
+               The clip norm does not cancel in the formula, so a change of units changes epsilon: \
+               the formula bounds nothing.",
         rows: rows.map(row).into(),
     }
 }
@@ -180,7 +181,7 @@ fn section_10() -> Section {
         paper: PAPER,
         title: "Section 10: four schedules, by their formula",
         method: "MNIST, B = 64, 100 epochs, sigma_0 = 1, C = 1, delta = 1e-5, their formula.",
-        interpretation: "All four values are reproduced, which confirms the schedules and the formula.",
+        note: "All four values are reproduced, which confirms the schedules and the formula.",
         rows: SECTION_10.into_iter().zip(known).map(row).collect(),
     }
 }
@@ -204,12 +205,12 @@ fn section_10_real_clipping() -> Section {
         id: "auto-section-10-real-clipping",
         paper: PAPER,
         title: "Section 10: the same noise with real clipping",
-        method: "938 Poisson steps in each of 100 epochs, real clipping to a public norm; privacy loss \
-              distributions. Exponential: Rényi for the upper bound, the last step alone for the \
-              lower bound.",
-        interpretation: "The paper composes epochs although every step is a release, and uses an amplification \
-              lemma outside its conditions. Its automatic threshold does not clip any example, so \
-              no finite epsilon holds for the published method.",
+        method: "938 Poisson steps in each of 100 epochs, real clipping to a public norm; privacy \
+                 loss distributions. Exponential: Rényi for the upper bound, the last step alone \
+                 for the lower bound.",
+        note: "The paper composes epochs although every step is a release, and uses an \
+               amplification lemma outside its conditions. Its automatic threshold does not clip \
+               any example, so no finite epsilon holds for the published method.",
         rows: SECTION_10.into_iter().zip(known).map(row).collect(),
     }
 }
@@ -274,11 +275,12 @@ fn real_clipping_table() -> Section {
         id: "auto-real-clipping",
         paper: PAPER,
         title: "Every schedule of the paper, with real clipping",
-        method: "The noise multipliers sigma_0 of the paper, ⌈N / B⌉ Poisson steps per epoch (AG News: \
-              40 epochs), clipping to a public norm, delta = 1e-5, privacy loss distributions.",
-        interpretation: "A row that holds says only that this noise suffices with real clipping. The automatic \
-              threshold of the paper clips nothing and depends on the private batch, so the \
-              published method has no finite epsilon.",
+        method: "The noise multipliers sigma_0 of the paper, ⌈N / B⌉ Poisson steps per epoch (AG \
+                 News: 40 epochs), clipping to a public norm, delta = 1e-5, privacy loss \
+                 distributions.",
+        note: "A row that holds says only that this noise suffices with real clipping. The \
+               automatic threshold of the paper clips nothing and depends on the private batch, so \
+               the published method has no finite epsilon.",
         rows,
     }
 }

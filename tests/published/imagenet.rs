@@ -41,9 +41,9 @@ fn table_4() -> Section {
         paper: PAPER,
         title: "Table 4: three noise levels, batch 1024, 10 epochs",
         method: "N = 1,281,167, delta = 1e-6, 12,512 Poisson steps. Their accountant: Rényi, older \
-              TensorFlow Privacy orders.",
-        interpretation: "The printed noise multipliers (0.56, 0.42, 0.28) are rounded; the sums of eight \
-              replicas' noises, √8 · 0.2 and so on, give the printed epsilons.",
+                 TensorFlow Privacy orders.",
+        note: "The printed noise multipliers (0.56, 0.42, 0.28) are rounded; the sums of eight \
+               replicas' noises, √8 · 0.2 and so on, give the printed epsilons.",
         rows,
     }
 }
@@ -72,9 +72,9 @@ fn table_5() -> Section {
         paper: PAPER,
         title: "Table 5: batch size and noise increase together",
         method: "12,512 steps each; noise multiplier √8 · 0.001 per 1024 examples; Rényi, older \
-              TensorFlow Privacy orders.",
-        interpretation: "The smallest order of that list, 1.25, gives all four values. The values are correct \
-              and give no meaningful privacy.",
+                 TensorFlow Privacy orders.",
+        note: "The smallest order of that list, 1.25, gives all four values. The values are \
+               correct and give no meaningful privacy.",
         rows: rows.map(row).into(),
     }
 }
@@ -101,8 +101,8 @@ fn table_9() -> Section {
         paper: PAPER,
         title: "Table 9: the largest batches",
         method: "As Table 5, with the number of steps given by the epochs.",
-        interpretation: "The value 326 requires the signs of the fractional series: an accountant that drops \
-              them reports 537.",
+        note: "The value 326 requires the signs of the fractional series: an accountant that drops \
+               them reports 537.",
         rows: rows.map(row).into(),
     }
 }
@@ -127,8 +127,9 @@ fn appendix_h() -> Section {
         id: "imagenet-appendix-h",
         paper: PAPER,
         title: "Appendix H: CIFAR-10, batch 500, 100 epochs",
-        method: "q = 0.01, 10,000 steps, delta = 1e-5. Their accountant: Rényi, the orders of Opacus.",
-        interpretation: "The paper truncates its values instead of rounding them.",
+        method: "q = 0.01, 10,000 steps, delta = 1e-5. Their accountant: Rényi, the orders of \
+                 Opacus.",
+        note: "The paper truncates its values instead of rounding them.",
         rows,
     }
 }
@@ -145,10 +146,12 @@ fn figure_2() -> Section {
     Section {
         id: "imagenet-figure-2",
         paper: PAPER,
-        title: "Figure 2: epsilon decreases with the batch size at fixed noise per example and steps",
-        method: "12,512 steps; noise multiplier √8 · 0.001 per 1024 examples; Rényi, production orders.",
-        interpretation: "The noise and the signal of the average stay the same, while epsilon decreases by \
-              six orders of magnitude. This is the reason for very large batches.",
+        title: "Figure 2: epsilon decreases with the batch size at fixed noise per example and \
+                steps",
+        method: "12,512 steps; noise multiplier √8 · 0.001 per 1024 examples; Rényi, production \
+                 orders.",
+        note: "The noise and the signal of the average stay the same, while epsilon decreases by \
+               six orders of magnitude. This is the reason for very large batches.",
         rows,
     }
 }
@@ -181,10 +184,12 @@ fn figure_7() -> Section {
     Section {
         id: "imagenet-figure-7",
         paper: PAPER,
-        title: "Figure 7: epsilon over delta for the best run (batch 65,536, 70 epochs, epsilon 10)",
-        method: "The noise multiplier is solved for epsilon = 10 at delta = 1e-6 by Rényi accounting; \
-              the curve is the tight one.",
-        interpretation: "The curve decreases as in the figure; the tight epsilon of the same noise is below 10.",
+        title: "Figure 7: epsilon over delta for the best run (batch 65,536, 70 epochs, epsilon \
+                10)",
+        method: "The noise multiplier is solved for epsilon = 10 at delta = 1e-6 by Rényi \
+                 accounting; the curve is the tight one.",
+        note: "The curve decreases as in the figure; the tight epsilon of the same noise is below \
+               10.",
         rows,
     }
 }

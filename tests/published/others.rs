@@ -35,8 +35,9 @@ fn zero_concentrated() -> Section {
         paper: BACKPROPAGATION,
         title: "The accounting as intended",
         method: "Disjoint batches, so one release per epoch; epsilon = rho + 2 √(rho ln(1/delta)), \
-              delta = 1e-5.",
-        interpretation: "The conversion is correct: with the assumed sensitivity these would be the epsilons.",
+                 delta = 1e-5.",
+        note: "The conversion is correct: with the assumed sensitivity these would be the \
+               epsilons.",
         rows: CLAIMS.map(row).into(),
     }
 }
@@ -82,16 +83,16 @@ fn as_coded() -> Section {
         paper: BACKPROPAGATION,
         title: "The accounting as coded",
         method: "The same noise with the sensitivity of the code that produced the results: exact \
-              Gaussian composition, one example zeroed out, delta = 1e-5.",
-        interpretation: "The loss was averaged over the batch of 4096 before gradients were clipped, and the \
-              sensitivity was divided by 4096 again: the noise is 4096 times too small. The authors' \
-              repository says that this invalidates the original results.",
+                 Gaussian composition, one example zeroed out, delta = 1e-5.",
+        note: "The loss was averaged over the batch of 4096 before gradients were clipped, and the \
+               sensitivity was divided by 4096 again: the noise is 4096 times too small. The \
+               authors' repository says that this invalidates the original results.",
         rows,
     }
 }
 
-const DE: &str = "Unlocking High-Accuracy Differentially Private Image Classification through Scale \
-                  (De et al. 2022)";
+const DE: &str = "Unlocking High-Accuracy Differentially Private Image Classification through \
+                  Scale (De et al. 2022)";
 const DE_RATE: f64 = 4096.0 / 50_000.0;
 
 /// Noise multiplier, steps, claimed epsilon, reference value.
@@ -114,8 +115,8 @@ fn de() -> Section {
         paper: DE,
         title: "WRN-16-4 on CIFAR-10, the baseline of Pre-Pruning and Gradient-Dropping",
         method: "N = 50,000, B = 4096, delta = 1e-5, Rényi, older TensorFlow Privacy orders.",
-        interpretation: "Correct and slightly conservative. Dropping gradients by a rule that does not depend on \
-              the data changes nothing here: rate, noise and steps stay the same.",
+        note: "Correct and slightly conservative. Dropping gradients by a rule that does not \
+               depend on the data changes nothing here: rate, noise and steps stay the same.",
         rows: RUNS.map(row).into(),
     }
 }
@@ -131,7 +132,7 @@ fn de_tight() -> Section {
         paper: DE,
         title: "The same runs, tight",
         method: "Privacy loss distributions.",
-        interpretation: "The guarantees hold with a margin: the same epsilon allows less noise.",
+        note: "The guarantees hold with a margin: the same epsilon allows less noise.",
         rows: RUNS.map(row).into(),
     }
 }
@@ -153,10 +154,10 @@ fn as_printed() -> Section {
         paper: "Pre-Pruning and Gradient-Dropping Improve Differentially Private Image \
                 Classification",
         title: "Algorithm 1 as printed: clip the average, not each gradient",
-        method: "Two averages in a ball of radius C differ by up to 2 C, so the noise multiplier is \
-              halved: 5 instead of 10, 875 steps.",
-        interpretation: "Equations (3) and (4) of the paper clip each gradient and give the claimed epsilon; \
-              the algorithm as printed does not.",
+        method: "Two averages in a ball of radius C differ by up to 2 C, so the noise multiplier \
+                 is halved: 5 instead of 10, 875 steps.",
+        note: "Equations (3) and (4) of the paper clip each gradient and give the claimed epsilon; \
+               the algorithm as printed does not.",
         rows,
     }
 }

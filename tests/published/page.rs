@@ -46,7 +46,7 @@ pub fn page(sections: &[Section]) -> String {
         for row in &section.rows {
             page.push_str(&line(row));
         }
-        writeln!(page, "\n{}", section.interpretation).unwrap();
+        writeln!(page, "\n{}", section.note).unwrap();
     }
     page
 }

@@ -12,7 +12,7 @@ pub struct Section {
     /// How our column is computed.
     pub method: &'static str,
     /// Interpretation of the verdicts.
-    pub interpretation: &'static str,
+    pub note: &'static str,
     pub rows: Vec<Row>,
 }
 

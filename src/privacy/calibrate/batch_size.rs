@@ -31,7 +31,8 @@ impl fmt::Display for CalibratedBatchSize {
         let (plural, epsilon) = (if *steps == 1 { "" } else { "s" }, Rounded(*epsilon));
         write!(
             f,
-            "batch size {batch_size} for {steps} step{plural} costs epsilon {epsilon} ({accountant})"
+            "batch size {batch_size} for {steps} step{plural} costs epsilon {epsilon} \
+             ({accountant})"
         )
     }
 }

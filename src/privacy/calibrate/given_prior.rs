@@ -48,7 +48,7 @@ pub fn noise_multiplier_given_prior(
                 spent.accountant
             );
             let why = format!(
-                "the target for everything is {target} at delta {delta}: nothing is left for training"
+                "the total target is {target} at delta {delta}: nothing is left for training"
             );
             return Err(Error::new(ErrorKind::Accounting, what, why)
                 .fix("add more noise to those releases, or use a larger target epsilon"));

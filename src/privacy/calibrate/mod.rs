@@ -3,7 +3,8 @@
 //!
 //! | result | function | optimality |
 //! |---|---|---|
-//! | noise multiplier | [`noise_multiplier_for`], [`noise_multiplier_for_schedule`] | the smallest |
+//! | noise multiplier | [`noise_multiplier_for`] | the smallest |
+//! | initial noise multiplier | [`noise_multiplier_for_schedule`] | the smallest |
 //! | noise multiplier with a prior | [`noise_multiplier_given_prior`] | the smallest |
 //! | steps | [`steps_for`] | the largest |
 //! | batch size | [`batch_size_for`] | the largest |

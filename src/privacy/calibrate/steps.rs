@@ -51,9 +51,7 @@ impl Length {
             }
         };
         if steps > MAX_STEPS {
-            let why = format!(
-                "at sampling rate {sampling_rate} that is {steps:e} steps, too many to count exactly"
-            );
+            let why = format!("at sampling rate {sampling_rate} that is {steps:e} steps: too many");
             return Err(
                 Error::setting("epochs", epochs_of(self), why).fix("train for fewer epochs")
             );

@@ -44,8 +44,8 @@ impl Gdp {
         for (single, times) in singles("gdp", events)? {
             let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) else {
                 let why = format!(
-                    "under \"{}\" it is not a Gaussian mechanism without sampling, the only release \
-                     that is exactly GDP",
+                    "under \"{}\" it is not a Gaussian mechanism without sampling, which is \
+                     the only release that is exactly GDP",
                     self.neighbouring
                 );
                 return Err(single

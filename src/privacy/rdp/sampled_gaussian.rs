@@ -31,8 +31,8 @@ const MAX_SUMMED_ORDER: f64 = 256.0;
 /// only if it exceeds 1e308.
 ///
 /// # Guarantee
-/// Neighbours differ by one added or removed example whose contribution to the sum has norm at most
-/// 1. The noise on the sum has standard deviation `noise_multiplier`. Each example joins
+/// Neighbours differ by one added or removed example. Its contribution to the sum has norm 1 or
+/// less. The noise on the sum has standard deviation `noise_multiplier`. Each example joins
 /// independently with probability `sampling_rate`. The value is exact up to rounding, except where
 /// it is the upper bound `minkowski_bound`: for orders that need too many quadrature nodes.
 pub fn renyi_divergence(sampling_rate: f64, noise_multiplier: f64, order: f64) -> f64 {
