@@ -57,8 +57,8 @@ const ABSOLUTE_TOLERANCE: f64 = 1e-6;
 ///   from a threshold test. With a maximum batch size the dominating pair is itself an upper bound,
 ///   and `lower` refers to that pair.
 ///
-/// With more than 256 different noise multipliers each is rounded to the safe side by at most 0.1
-/// %.
+/// With more than 256 different noise multipliers each is rounded by at most 0.1 % to the
+/// safe side.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pld {
     neighbouring: Neighbouring,
