@@ -26,7 +26,8 @@ impl fmt::Display for Short {
     }
 }
 
-/// At most four significant digits, rounded up. A displayed epsilon must not lie below the bound.
+/// At most four significant digits, rounded up. A displayed epsilon must not lie below the bound,
+/// and a displayed noise multiplier not below the calibrated one.
 pub(crate) struct Rounded(pub f64);
 
 impl fmt::Display for Rounded {

@@ -115,16 +115,16 @@ pub fn compare(events: &[Event], delta: Delta, neighbouring: Neighbouring) -> Ve
         Ok(_) => Box::new(exact),
         Err(_) => Box::new(super::GdpClt::with_neighbouring(neighbouring)),
     };
-    let asked: [Box<dyn Accountant>; 4] = [
+    let accountants: [Box<dyn Accountant>; 4] = [
         Box::new(Pld::with_neighbouring(neighbouring)),
         Box::new(Rdp::with_neighbouring(neighbouring)),
         gdp,
         Box::new(Zcdp::with_neighbouring(neighbouring)),
     ];
-    let answer = |accountant: &dyn Accountant| Answer {
+    let evaluate = |accountant: &dyn Accountant| Answer {
         accountant: accountant.name().to_string(),
         spent: accountant.epsilon(events, delta),
         approximate: accountant.is_approximate(),
     };
-    asked.iter().map(|accountant| answer(accountant.as_ref())).collect()
+    accountants.iter().map(|accountant| evaluate(accountant.as_ref())).collect()
 }

@@ -34,14 +34,14 @@ fn releases() -> [(&'static str, Event); 5] {
 
 /// The accountants that support the event, as one cell of the table.
 fn supporting(event: &Event, relation: Neighbouring) -> String {
-    let asked: [Box<dyn Accountant>; 5] = [
+    let accountants: [Box<dyn Accountant>; 5] = [
         Box::new(Pld::with_neighbouring(relation)),
         Box::new(Rdp::with_neighbouring(relation)),
         Box::new(Gdp::with_neighbouring(relation)),
         Box::new(Zcdp::with_neighbouring(relation)),
         Box::new(GdpClt::with_neighbouring(relation)),
     ];
-    let answers: Vec<String> = asked
+    let answers: Vec<String> = accountants
         .iter()
         .filter(|accountant| accountant.epsilon(std::slice::from_ref(event), Delta(1e-5)).is_ok())
         .map(|accountant| {

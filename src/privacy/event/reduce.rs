@@ -26,7 +26,7 @@ impl Event {
     /// stopping time that depends on released results is covered only by the whole plan. One that
     /// depends on values without noise is covered by no epsilon.
     pub fn reduced_to(&self, spent: &Event) -> Result<Event> {
-        let refuse = || {
+        let reject = || {
             Err(Error::new(
                 ErrorKind::Ledger,
                 format!("spent: {spent}; planned: {self}"),
@@ -52,14 +52,14 @@ impl Event {
                     Ok(Event::Repeated { event: event.clone(), count: *taken })
                 }
                 (Event::Unaccountable { .. }, _) if self == spent => Ok(self.clone()),
-                _ => refuse(),
+                _ => reject(),
             };
         };
         if kind.len() != spent_kind.len() || taken > planned {
-            return refuse();
+            return reject();
         }
         if !kind.iter().zip(&spent_kind).all(|(a, b)| nearly_equal(*a, *b)) {
-            return refuse();
+            return reject();
         }
         Ok(self.with_count(taken))
     }

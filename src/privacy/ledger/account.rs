@@ -73,13 +73,13 @@ impl Account {
     /// Adds an entry that is on record. The budget is not checked: it was checked when the entry
     /// was written, and a release stays on record in any case.
     pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
-        let refuse = |why: &str, fix: &str| {
+        let reject = |why: &str, fix: &str| {
             Err(Error::new(ErrorKind::Ledger, entry.subject(), why).fix(fix))
         };
         match &entry.entry {
             EntryKind::Budget(budget) => self.budget = Some(*budget),
             EntryKind::Planned { run, .. } if self.by_id.contains_key(run) => {
-                return refuse("this run was started before", "use a new id for every run");
+                return reject("this run was started before", "use a new id for every run");
             }
             EntryKind::Planned { run, event } => {
                 self.by_id.insert(run.clone(), self.runs.len());
@@ -97,13 +97,13 @@ impl Account {
                 let at = self.by_id.get(run).copied();
                 match at.and_then(|at| self.runs.get_mut(at)) {
                     None => {
-                        return refuse(
+                        return reject(
                             "this run was never started",
                             "record a plan before the first release of a run",
                         );
                     }
                     Some(charge) if charge.closed => {
-                        return refuse("this run is already closed", "close a run only once");
+                        return reject("this run is already closed", "close a run only once");
                     }
                     Some(charge) => {
                         charge.event = charge.event.reduced_to(event)?;

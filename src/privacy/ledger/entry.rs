@@ -156,6 +156,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_imported_entry_keeps_its_json_key() {
+        let event = Event::Gaussian { noise_multiplier: 8.0, count: 1 };
+        let entry = Entry::planned("run", "old", &event).imported_into("new");
+        let json = serde_json::to_value(&entry).unwrap();
+        assert_eq!((&json["data_hash"], &json["former"]), (&"new".into(), &"old".into()));
+        assert_eq!(serde_json::from_value::<Entry>(json).unwrap(), entry);
+    }
+
+    #[test]
     fn seconds_become_a_date() {
         let at = |seconds| iso_utc(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(at(0), "1970-01-01T00:00:00Z");

@@ -161,12 +161,12 @@ impl LedgerFile {
     /// The JSON object of an entry. Checks that it can be read back, because a line that cannot
     /// would make the ledger unreadable.
     fn serialise(&self, entry: &Entry) -> Result<String> {
-        let refuse = |why: String| {
+        let reject = |why: String| {
             Error::new(ErrorKind::Ledger, format!("{} can't be written", entry.subject()), why)
         };
         let line = Line { format: FORMAT, entry: entry.clone() };
-        let text = serde_json::to_string(&line).map_err(|e| refuse(e.to_string()))?;
-        let back: Line = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+        let text = serde_json::to_string(&line).map_err(|e| reject(e.to_string()))?;
+        let back: Line = serde_json::from_str(&text).map_err(|e| reject(e.to_string()))?;
         back.entry.check(&self.data_hash)?;
         Ok(text)
     }

@@ -111,7 +111,7 @@ impl fmt::Display for Meaning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (fpr, tpr) = (REPORTED_FPR, self.trade_off.max_tpr(REPORTED_FPR));
         // Positive predictive value at equal prior probability.
-        let sure = tpr / (tpr + fpr);
+        let ppv = tpr / (tpr + fpr);
         let (task, member) = match self.neighbouring {
             Neighbouring::AddOrRemoveOne => {
                 ("whether that example was in the data or not", "of the examples that were in")
@@ -152,7 +152,7 @@ impl fmt::Display for Meaning {
             f,
             "With a prior probability of 50 %, such a detection is correct with a probability of \
              at most {}.",
-            percent_rounded_up(sure),
+            percent_rounded_up(ppv),
         )?;
         if percent_rounded_up(self.max_attack_accuracy()) == "100 %" {
             write!(

@@ -75,9 +75,9 @@ impl TradeOff {
         let headline = Headline::with_neighbouring(neighbouring);
         // Deltas without an answer are skipped. If there is none at all, the first error is
         // returned.
-        let asked = DELTAS.map(|d| headline.epsilon(events, Delta(d)).map(|s| (s.epsilon, d)));
-        let pairs: Vec<_> = asked.iter().flatten().copied().collect();
-        match asked.into_iter().find_map(|answer| answer.err()).filter(|_| pairs.is_empty()) {
+        let answers = DELTAS.map(|d| headline.epsilon(events, Delta(d)).map(|s| (s.epsilon, d)));
+        let pairs: Vec<_> = answers.iter().flatten().copied().collect();
+        match answers.into_iter().find_map(|answer| answer.err()).filter(|_| pairs.is_empty()) {
             Some(refusal) => Err(refusal),
             None => Ok(Self { pairs: pairs.into() }),
         }
