@@ -4,7 +4,7 @@
 //! stores the run, none of which happens here. Built-in data, a few seconds.
 
 use epsilab::data::PoissonSampler;
-use epsilab::engine::{self, Batch, ClipRule, Fused, GaussianNoise, PerExample};
+use epsilab::engine::{self, Batch, ClipRule, Executor, FusedExecutor, GaussianNoise};
 use epsilab::prelude::*;
 use epsilab::privacy::{Headline, noise_multiplier_for};
 use epsilab::train::Seeds;
@@ -47,7 +47,7 @@ pub fn train(model: &Model, data: &Dataset, steps: u64, seeds: &Seeds) -> Result
 
     // The parts of a step.
     let mut sampler = PoissonSampler::new(examples.len(), sampling_rate, seeds.sampling)?;
-    let executor = Fused::default();
+    let executor = FusedExecutor::default();
     let clip = ClipRule::flat(CLIP);
     let mut noise = GaussianNoise::new(seeds.noise);
     let mut optimizer = MOMENTUM.init();

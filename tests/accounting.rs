@@ -1,4 +1,4 @@
-//! The RDP accountant against known values, at its extremes, and against the clock.
+//! The RDP and PLD accountants: known values, extreme parameters and run times.
 
 use epsilab::ErrorKind;
 use epsilab::privacy::{
@@ -35,9 +35,9 @@ fn one_step_without_sampling_has_the_analytic_divergence() {
 }
 
 #[test]
-fn known_training_runs_cost_what_is_known() {
-    // Opacus 1.6 and an independent quadrature; its list of orders.
-    let rdp = Rdp::with_orders(OrderList::opacus_default());
+fn known_runs_have_their_known_epsilon() {
+    // Opacus 1.6 and an independent quadrature, with the orders of Opacus.
+    let rdp = Rdp::default().with_orders(OrderList::opacus_default());
     for (q, sigma, steps, delta, expected, order) in [
         (0.01, 1.0, 1000, 1e-5, 2.101_365_27, 7.8),
         (256.0 / 60_000.0, 1.1, 3516, 1e-5, 1.281_300_02, 12.0),
@@ -53,7 +53,7 @@ fn known_training_runs_cost_what_is_known() {
 #[test]
 fn the_longer_production_list_is_never_worse_and_has_no_visible_floor() {
     for (q, sigma, steps) in [(0.01, 1.0, 1000), (1e-4, 50.0, 100_000), (0.5, 2.0, 500)] {
-        let short = Rdp::with_orders(OrderList::opacus_default());
+        let short = Rdp::default().with_orders(OrderList::opacus_default());
         let short = short.epsilon(&[training(q, sigma, steps)], Delta(1e-10)).unwrap();
         assert!(epsilon(q, sigma, steps, 1e-10) <= short.epsilon);
     }
@@ -86,7 +86,7 @@ fn extremes_give_a_value_or_a_typed_error() {
 }
 
 #[test]
-fn calibration_answers_over_the_whole_range_or_says_why_not() {
+fn calibration_succeeds_over_the_whole_range_or_gives_a_typed_error() {
     for target in [1e-6, 0.01, 3.0, 1e6, 1e9] {
         for (q, steps) in [(1e-6, 1), (0.034, 879), (1.0, 1_000_000)] {
             for delta in [1e-15, 1e-5] {
@@ -114,7 +114,7 @@ fn calibration_answers_over_the_whole_range_or_says_why_not() {
 
 #[test]
 fn a_default_epsilon_takes_under_fifty_milliseconds() {
-    // The slowest kind: little privacy loss, so that every order is looked at.
+    // The slowest case: with little privacy loss every order is evaluated.
     for (q, sigma, steps) in [(0.01, 1.1, 10_000), (1e-6, 100.0, 1000), (0.5, 100.0, 1)] {
         let fastest = (0..5)
             .map(|_| {
@@ -165,11 +165,11 @@ fn twenty_thousand_multipliers_are_accounted_quickly_and_exactly() {
         let took = start.elapsed();
         println!("20,000 multipliers, {steps} steps each, delta {delta:e}: {spent}, {took:?}");
         assert!(took.as_secs() < 5, "{took:?}");
-        // No neighbouring order is better: the search has found the bottom.
+        // No adjacent order gives a smaller epsilon: the search has found the minimum.
         let orders = rdp.orders().as_slice();
         let at = orders.iter().position(|&order| order == spent.order).unwrap();
         for order in [orders[at - 1], orders[at + 1]] {
-            let one = Rdp::with_orders(OrderList::custom(&[order]).unwrap());
+            let one = Rdp::default().with_orders(OrderList::custom(&[order]).unwrap());
             assert!(one.epsilon(&events, Delta(delta)).unwrap().epsilon >= spent.epsilon);
         }
     }
@@ -178,7 +178,7 @@ fn twenty_thousand_multipliers_are_accounted_quickly_and_exactly() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 40, ..Default::default() })]
 
-    /// Two grids never give the same last digits: 0.2 % of room, and nothing below a millionth.
+    /// Two grids never agree in every digit: a tolerance of 0.2 %, and at least 1e-6.
     #[test]
     fn the_headline_falls_with_noise_and_delta_and_rises_with_steps_and_rate(
         ln_q in (1e-6f64).ln()..0.0,
@@ -204,7 +204,7 @@ proptest! {
         let more = (steps as f64 * factor).ceil() as u64;
         prop_assert!(not_more(here.epsilon, headline(q, sigma, more, delta).epsilon), "steps");
         prop_assert!(not_more(here.epsilon, headline((q * factor).min(1.0), sigma, steps, delta).epsilon), "rate");
-        // What nobody can prove less than, the tight bound, and the one by moments.
+        // The lower bound, the PLD bound and the RDP bound must be in this order.
         let events = [training(q, sigma, steps)];
         let rdp = Rdp::default().epsilon(&events, Delta(delta)).unwrap();
         let pld = Pld::default().epsilon(&events, Delta(delta)).unwrap();
@@ -214,7 +214,7 @@ proptest! {
 }
 
 #[test]
-fn twenty_thousand_multipliers_take_the_tight_accountant_under_five_seconds() {
+fn pld_accounts_twenty_thousand_multipliers_in_under_five_seconds() {
     let step = |i: i32| training(0.01, 1.0 - 2e-5 * f64::from(i), 50);
     let events: Vec<Event> = (0..20_000).map(step).collect();
     let start = std::time::Instant::now();

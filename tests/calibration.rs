@@ -1,4 +1,4 @@
-//! Calibration as users meet it: any one number from the others, each answer put back.
+//! Calibration: every value computed from the others meets its target.
 
 use epsilab::ErrorKind;
 use epsilab::privacy::{
@@ -16,7 +16,7 @@ fn cost(q: f64, sigma: f64, steps: u64, delta: f64) -> f64 {
 }
 
 #[test]
-fn one_more_step_would_be_too_many() {
+fn one_more_step_exceeds_the_target() {
     for (target, q, sigma) in [
         (3.0, 0.01, 1.0),
         (1.0, 256.0 / 6e4, 1.1),
@@ -35,19 +35,19 @@ fn one_more_step_would_be_too_many() {
 }
 
 #[test]
-fn a_step_that_is_too_much_already_is_an_error_that_says_what_it_costs() {
+fn a_single_step_above_the_target_is_an_error_with_its_epsilon() {
     let (rate, noise) = (SamplingRate(1.0), NoiseMultiplier(1.0));
     let error = steps_for(Epsilon(1.0), DELTA, rate, noise, &Rdp::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Accounting);
     assert!(error.to_string().contains("a single step already costs epsilon 4."), "{error}");
-    // Noise beyond all good: as many steps as can be counted.
+    // With very much noise the search ends at the largest number of steps.
     let hardly = (SamplingRate(1e-6), NoiseMultiplier(1e9));
     let found = steps_for(Epsilon(3.0), DELTA, hardly.0, hardly.1, &Rdp::default()).unwrap();
     assert_eq!(found.steps, 1 << 53);
 }
 
 #[test]
-fn at_fixed_steps_one_more_example_in_the_batch_would_be_too_many() {
+fn at_fixed_steps_the_next_larger_batch_exceeds_the_target() {
     let rdp = Rdp::default();
     for (target, examples, steps, sigma) in
         [(3.0, 60_000, 1000, 1.0), (1.0, 50_000, 875, 9.0), (0.5, 1000, 10, 3.0)]
@@ -62,7 +62,7 @@ fn at_fixed_steps_one_more_example_in_the_batch_would_be_too_many() {
 }
 
 #[test]
-fn at_fixed_epochs_no_larger_batch_is_cheaper() {
+fn at_fixed_epochs_no_larger_batch_meets_the_target() {
     let rdp = Rdp::default();
     for (target, examples, epochs, sigma) in [
         (3.0, 6000u64, 10.0, 1.0),
@@ -83,7 +83,7 @@ fn at_fixed_epochs_no_larger_batch_is_cheaper() {
         assert_eq!(found.epsilon, at(found.batch_size), "{found}");
         assert_eq!(found.steps, length.steps(found.sampling_rate).unwrap());
         assert!(found.epsilon <= target && found.batch_size < examples, "{found}");
-        // Every larger one, not only the next: the cost is a sawtooth.
+        // All larger batch sizes, not only the next: epsilon is a sawtooth.
         for larger in found.batch_size + 1..=examples {
             assert!(
                 at(larger) > target,
@@ -94,7 +94,7 @@ fn at_fixed_epochs_no_larger_batch_is_cheaper() {
 }
 
 #[test]
-fn at_fixed_epochs_the_whole_data_set_may_be_cheaper_than_a_part_and_is_not_missed() {
+fn at_fixed_epochs_full_batches_are_tried() {
     let at = |q, steps| cost(q, 0.3, steps, 1e-5);
     let target = Epsilon(50.0);
     assert!(at(0.25, 12) > target.0 && at(0.01, 300) < target.0 && at(1.0, 3) < target.0);
@@ -105,7 +105,7 @@ fn at_fixed_epochs_the_whole_data_set_may_be_cheaper_than_a_part_and_is_not_miss
 }
 
 #[test]
-fn the_smallest_delta_is_where_the_epsilon_came_from() {
+fn the_smallest_delta_inverts_epsilon() {
     for delta in [1e-12, 1e-5, 0.01] {
         let events = [
             Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 },
@@ -118,7 +118,7 @@ fn the_smallest_delta_is_where_the_epsilon_came_from() {
         let less = Delta(found.delta.0 * (1.0 - 2e-4));
         assert!(Rdp::default().epsilon(&events, less).unwrap().epsilon > epsilon, "{found}");
     }
-    // Nothing released holds at the smallest delta that is looked for.
+    // Without releases the result is the smallest delta of the search range.
     let nothing = delta_for(Epsilon(1.0), &[], &Rdp::default()).unwrap();
     assert_eq!((nothing.delta.0, nothing.epsilon), (1e-300, 0.0));
     let loud = [Event::Gaussian { noise_multiplier: 0.05, count: 1 }];
@@ -128,7 +128,7 @@ fn the_smallest_delta_is_where_the_epsilon_came_from() {
 }
 
 #[test]
-fn a_schedule_begins_with_the_noise_that_meets_the_target() {
+fn the_initial_noise_of_a_schedule_meets_the_target() {
     let rate = SamplingRate(64.0 / 60_000.0);
     let rdp = Rdp::default();
     let find = |text: &str| {
@@ -145,7 +145,7 @@ fn a_schedule_begins_with_the_noise_that_meets_the_target() {
         sigma
     };
     let constant = find("constant");
-    // Noise that falls must begin louder, noise that grows may begin lower.
+    // Decreasing noise needs a larger initial value, increasing noise a smaller one.
     assert!(find("linear:0.99") > constant && find("exp:0.05") > find("linear:0.99"));
     assert!(find("linear:1.01") < constant);
     let steps = noise_multiplier_for(Epsilon(2.0), DELTA, rate, 50 * 938, &rdp).unwrap();
@@ -157,7 +157,7 @@ fn a_schedule_begins_with_the_noise_that_meets_the_target() {
 }
 
 #[test]
-fn the_headline_needs_no_more_noise_than_rdp_and_is_proved_by_itself() {
+fn the_headline_needs_no_more_noise_than_rdp() {
     let headline = Headline::new();
     for (target, q, steps) in [(3.0, 2048.0 / 6e4, 879), (1.0, 256.0 / 6e4, 2345), (2.0, 1.0, 50)] {
         let (epsilon, rate) = (Epsilon(target), SamplingRate(q));
@@ -171,7 +171,7 @@ fn the_headline_needs_no_more_noise_than_rdp_and_is_proved_by_itself() {
 }
 
 #[test]
-fn extremes_are_answered_or_refused_with_a_reason() {
+fn extreme_targets_are_met_and_inverted() {
     let rdp = Rdp::default();
     for target in [0.01, 3.0, 1e6] {
         for delta in [1e-15, 1e-5] {
@@ -180,7 +180,7 @@ fn extremes_are_answered_or_refused_with_a_reason() {
                 let found = noise_multiplier_for(epsilon, Delta(delta), rate, steps, &rdp).unwrap();
                 let sigma = found.noise_multiplier;
                 assert!(cost(q, sigma.0, steps, delta) <= target, "{found}");
-                // And back: at least so many steps, at most that delta.
+                // Inverted: at least this many steps, at most this delta.
                 let back = steps_for(epsilon, Delta(delta), rate, sigma, &rdp).unwrap();
                 assert!(back.steps >= steps, "{found} {back}");
                 let back = delta_for(epsilon, &[training(q, sigma.0, steps)], &rdp).unwrap();
@@ -195,7 +195,7 @@ fn training(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Event {
 }
 
 #[test]
-fn epochs_become_steps_without_a_rounding_step_too_many() {
+fn epochs_are_converted_to_steps_without_rounding_errors() {
     let steps = |epochs, q| Length::Epochs(epochs).steps(SamplingRate(q)).unwrap();
     assert_eq!(steps(15.0, 256.0 / 60_000.0), 3516);
     assert_eq!(steps(1.0, 64.0 / 60_000.0), 938);
@@ -208,7 +208,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 24, ..Default::default() })]
 
     #[test]
-    fn every_answer_holds_when_it_is_put_back(
+    fn every_calibrated_value_meets_its_target(
         ln_target in (0.05f64).ln()..(100.0f64).ln(),
         ln_q in (1e-4f64).ln()..0.0,
         ln_steps in 0.0..(1e5f64).ln(),
@@ -228,7 +228,7 @@ proptest! {
     }
 }
 
-/// What the noise of an exact accountant has to be: below it nothing is safe.
+/// The noise multiplier of an exact accountant: a smaller one would be unsafe.
 #[test]
 fn the_headline_never_finds_less_noise_than_the_exact_inverse() {
     // Independent mean-matched distributions (2e-3), the last one the analytic Gaussian.

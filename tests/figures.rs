@@ -162,9 +162,9 @@ fn the_scaling_law_falls_and_then_flattens() {
 fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
     let events = [training(1.0, 1000)];
     let chart = figures::trade_off(&events).unwrap();
-    let bound = TradeOff::of_events(&events, Neighbouring::AddOrRemoveOne).unwrap();
+    let bound = TradeOff::from_events(&events, Neighbouring::AddOrRemoveOne).unwrap();
     for &(percent, share) in line(&chart, "any attacker").points() {
-        let own = bound.catches_at((percent / 100.0).min(1.0)).unwrap();
+        let own = bound.true_positive_rate((percent / 100.0).min(1.0)).unwrap();
         assert!((share - own).abs() < 1e-9 && share >= percent / 100.0 - 1e-12);
     }
     assert!(line(&chart, "guessing").points().iter().all(|p| (p.0 / 100.0 - p.1).abs() < 1e-12));
@@ -175,7 +175,7 @@ fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
     }
     assert!(said.contains("at 1 % false alarms") && said.contains("  1 %"), "{said}");
     // The attacker's share is written rounded up.
-    let share = bound.catches_at(0.01).unwrap();
+    let share = bound.true_positive_rate(0.01).unwrap();
     let up = (share * 1000.0 - 1e-7).ceil() / 10.0;
     assert!(said.contains(&format!("{up} %")), "{up}:\n{said}");
 }
@@ -189,7 +189,7 @@ fn the_table_says_what_each_accountant_knows() {
         found.unwrap_or_else(|| panic!("no {name} in\n{table}")).to_string()
     };
     assert!(row("RDP ").contains("2.11") && row("RDP ").contains("moments"), "{table}");
-    let classic = Rdp::default().conversion(epsilab::privacy::Conversion::Classic);
+    let classic = Rdp::default().with_conversion(epsilab::privacy::Conversion::Classic);
     let classic = classic.epsilon(&events, DELTA).unwrap().epsilon;
     let shown = epsilab::show::format::eps(classic);
     assert!(row("RDP, classic").contains(&shown), "{table}");

@@ -1,7 +1,7 @@
-//! Every row of the shared golden file, one test each.
+//! One test for each row of the shared file of reference values.
 //!
-//! The rows are values from other accountants, from 50-digit arithmetic and from papers, with the
-//! tolerance that each deserves. Without the file every test is skipped.
+//! The rows come from other accountants, from 50-digit arithmetic and from papers, each with its
+//! own tolerance. Without the shared folder every test reports that it was skipped and passes.
 
 mod shared;
 
@@ -13,7 +13,7 @@ use epsilab::privacy::{
 };
 use serde_json::Value;
 
-/// One test for each row, and the list of them.
+/// Declares one test per row and the list of rows.
 macro_rules! rows {
     ($($test:ident = $id:literal,)*) => {
         const ROWS: &[&str] = &[$($id),*];
@@ -135,7 +135,7 @@ rows! {
 }
 
 #[test]
-fn no_row_of_the_file_is_forgotten() {
+fn every_row_of_the_file_has_a_test() {
     let Some(goldens) = goldens() else { return };
     let ids: Vec<&str> = rows_of(goldens).map(|row| row["id"].as_str().expect("an id")).collect();
     assert_eq!(ROWS, ids);
@@ -145,7 +145,7 @@ fn no_row_of_the_file_is_forgotten() {
 fn every_tolerance_is_narrow_enough_to_reject_a_wrong_value() {
     let Some(goldens) = goldens() else { return };
     for row in rows_of(goldens) {
-        for (what, Band { low, high }) in bands_of(row) {
+        for (what, Interval { low, high }) in intervals_of(row) {
             let width = if row["id"] == "pld-018" { 2.0 } else { 0.11 };
             assert!(high - low <= width * high + 0.005, "{} {what}: {low} to {high}", row["id"]);
         }
@@ -163,8 +163,8 @@ fn the_named_order_lists_are_those_of_the_goldens() {
     }
 }
 
-/// Where a value has to lie.
-struct Band {
+/// The interval in which a value must lie.
+struct Interval {
     low: f64,
     high: f64,
 }
@@ -172,17 +172,17 @@ struct Band {
 fn check(id: &str) {
     let Some(goldens) = goldens() else { return };
     let row = rows_of(goldens).find(|row| row["id"] == id).unwrap_or_else(|| {
-        panic!("the golden file has no row {id}");
+        panic!("the reference file has no row {id}");
     });
-    let (ours, bands) = (values_of(row), bands_of(row));
-    assert_eq!(ours.len(), bands.len(), "{id}: as many values as expectations");
-    for ((what, value), (_, Band { low, high })) in ours.into_iter().zip(bands) {
+    let (ours, intervals) = (values_of(row), intervals_of(row));
+    assert_eq!(ours.len(), intervals.len(), "{id}: one expectation per value");
+    for ((what, value), (_, Interval { low, high })) in ours.into_iter().zip(intervals) {
         println!("{id} {what}: {value} in {low} to {high}");
         assert!((low..=high).contains(&value), "{id} {what}: {value} not in {low} to {high}");
     }
 }
 
-/// What we compute for a row.
+/// The computed values of a row.
 fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
     let inputs = &row["inputs"];
     let delta = || number(&inputs["delta"]);
@@ -200,12 +200,12 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
         }
         "rdp_inverse" => vec![("noise multiplier", noise_multiplier_of(row, &rdp_of(row)))],
         "pld_inverse" => {
-            let pld = Pld::under(neighbouring_of(row));
+            let pld = Pld::with_neighbouring(neighbouring_of(row));
             vec![("noise multiplier", noise_multiplier_of(row, &pld))]
         }
-        "pld" | "prv" | "prv_upper" => vec![epsilon(&Pld::under(neighbouring_of(row)))],
+        "pld" | "prv" | "prv_upper" => vec![epsilon(&Pld::with_neighbouring(neighbouring_of(row)))],
         "gdp_exact" => {
-            let accountant = Gdp::under(neighbouring_of(row));
+            let accountant = Gdp::with_neighbouring(neighbouring_of(row));
             let mu = accountant.mu(&events_of(row)).unwrap();
             assert!(
                 (gdp::delta_of(mu, number(&row["expected"]["eps"])) / delta() - 1.0).abs() < 1e-8
@@ -213,7 +213,7 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
             vec![epsilon(&accountant), ("mu", mu)]
         }
         "gdp_clt" | "gdp_clt_uniform" => {
-            let accountant = GdpClt::under(neighbouring_of(row));
+            let accountant = GdpClt::with_neighbouring(neighbouring_of(row));
             vec![epsilon(&accountant), ("mu", accountant.mu(&events_of(row)).unwrap())]
         }
         "zcdp" => {
@@ -225,11 +225,11 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
         }
         "tcdp_seed_formula" => {
             let claim = tcdp::auto_dp_sgd_as_published(tcdp::AutoDpSgd {
-                examples: whole(&inputs["N"]),
-                batch_size: whole(&inputs["batch"]),
+                examples: integer(&inputs["N"]),
+                batch_size: integer(&inputs["batch"]),
                 sensitivity: number(&inputs["clip"]),
                 sigma0: number(&inputs["sigma0"]),
-                // For omega only, which the rows do not mention.
+                // Used only for omega, which the rows do not contain.
                 smallest_sigma: number(&inputs["sigma0"]),
                 schedule_sum: number(&inputs["S"]),
                 delta: delta(),
@@ -241,17 +241,17 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
     }
 }
 
-/// What is expected of a row, in the order of [`values_of`].
-fn bands_of(row: &Value) -> Vec<(&'static str, Band)> {
+/// The expected values of a row, in the order of [`values_of`].
+fn intervals_of(row: &Value) -> Vec<(&'static str, Interval)> {
     let (expected, tolerance) = (&row["expected"], &row["tolerance"]);
     let rel = tolerance["rel"].as_f64().unwrap_or(0.0);
     let abs = tolerance["abs"].as_f64().unwrap_or(0.0);
     let around = |key: &'static str| {
         let value = number(&expected[key]);
         let off = abs.max(rel * value.abs());
-        (key, Band { low: value - off, high: value + off })
+        (key, Interval { low: value - off, high: value + off })
     };
-    let between = |low: f64, high: f64| vec![("eps", Band { low, high })];
+    let between = |low: f64, high: f64| vec![("eps", Interval { low, high })];
     match row["accountant"].as_str().expect("an accountant") {
         "pld" if row["id"] == "pld-018" => {
             between(0.8 * number(&expected["eps_crosscheck"]), 1.05 * number(&expected["eps"]))
@@ -281,16 +281,16 @@ fn bands_of(row: &Value) -> Vec<(&'static str, Band)> {
 }
 
 fn rdp_of(row: &Value) -> Rdp {
-    let rdp = Rdp::under(neighbouring_of(row)).conversion(Conversion::Improved);
+    let rdp = Rdp::with_neighbouring(neighbouring_of(row)).with_conversion(Conversion::Improved);
     match &row["inputs"]["orders"] {
         Value::Null => rdp,
-        Value::String(name) => rdp.ordered(name.parse().expect("a known order list")),
-        orders => rdp.ordered(OrderList::custom(&numbers(orders)).expect("orders above 1")),
+        Value::String(name) => rdp.with_orders(name.parse().expect("a known order list")),
+        orders => rdp.with_orders(OrderList::custom(&numbers(orders)).expect("orders above 1")),
     }
 }
 
 fn neighbouring_of(row: &Value) -> Neighbouring {
-    // The limit for uniform samples is about replacing, whatever the row says beside it.
+    // The CLT for uniform samples is under replace-one, whatever the row states.
     if row["accountant"] == "gdp_clt_uniform" {
         return Neighbouring::ReplaceOne;
     }
@@ -305,12 +305,13 @@ fn events_of(row: &Value) -> Vec<Event> {
     let inputs = &row["inputs"];
     let event = |entry: &Value| {
         let (rate, sigma) = (number(&entry["q"]), number(&entry["sigma"]));
-        let steps = whole(&entry["steps"]);
+        let steps = integer(&entry["steps"]);
         match (row["accountant"].as_str(), inputs["mechanism"].as_str()) {
-            // In these rows sigma is noise over the distance of a replacement, twice the bound.
+            // In these rows sigma is relative to the sensitivity under replace-one, which is twice
+            // the bound on one contribution.
             (Some("rdp_swor"), _) => Event::FixedSizeGaussian {
-                examples: whole(&inputs["n"]),
-                batch_size: whole(&inputs["batch"]),
+                examples: integer(&inputs["n"]),
+                batch_size: integer(&inputs["batch"]),
                 noise_multiplier: 2.0 * sigma,
                 steps,
             },
@@ -325,9 +326,9 @@ fn events_of(row: &Value) -> Vec<Event> {
                 Event::PoissonGaussian { sampling_rate: rate, noise_multiplier: sigma, steps }
             }
             (_, Some("truncated_poisson_gaussian")) => Event::TruncatedPoissonGaussian {
-                examples: whole(&inputs["n"]),
+                examples: integer(&inputs["n"]),
                 sampling_rate: rate,
-                batch_cap: whole(&inputs["batch_cap"]),
+                batch_cap: integer(&inputs["batch_cap"]),
                 noise_multiplier: sigma,
                 steps,
             },
@@ -343,7 +344,7 @@ fn noise_multiplier_of(row: &Value, accountant: &dyn Accountant) -> f64 {
         Epsilon(number(&inputs["target_eps"])),
         Delta(number(&inputs["delta"])),
         SamplingRate(number(&entry["q"])),
-        whole(&entry["steps"]),
+        integer(&entry["steps"]),
         accountant,
     );
     found.unwrap().noise_multiplier.0
@@ -366,8 +367,8 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
-fn whole(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("not a whole number: {value}"))
+fn integer(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not an integer: {value}"))
 }
 
 fn numbers(value: &Value) -> Vec<f64> {

@@ -1,7 +1,7 @@
-//! The ledger among real processes: writers at once, a race for a budget, a kill, a full disk.
+//! The ledger with several processes: concurrent writers, a race for a budget, a kill, a full disk.
 //!
-//! The processes are this very test program, started again with the name of one test and a
-//! variable that tells that test which part to play.
+//! The processes are this test program, started again with the name of one test and an environment
+//! variable that selects its role.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use epsilab::privacy::{
 };
 
 const DELTA: Delta = Delta(1e-5);
-/// What a process that was refused by the budget ends with.
+/// Exit code of a process whose plan was rejected by the budget.
 const REFUSED: i32 = 17;
 
 fn training(steps: u64) -> Event {
@@ -21,15 +21,15 @@ fn training(steps: u64) -> Event {
 }
 
 fn epsilon(events: &[Event]) -> f64 {
-    let headline = Headline::under(Neighbouring::AddOrRemoveOne);
+    let headline = Headline::with_neighbouring(Neighbouring::AddOrRemoveOne);
     headline.epsilon(events, DELTA).expect("an epsilon").epsilon
 }
 
-/// A process that plays `part` of the test `test` on the ledger in `path`.
-fn start(test: &str, part: &str, path: &Path) -> Child {
+/// Starts a process with the role `role` in the test `test`, on the ledger in `path`.
+fn start(test: &str, role: &str, path: &Path) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", test, "--nocapture"])
-        .env("LEDGER_TEST_PART", part)
+        .env("LEDGER_TEST_ROLE", role)
         .env("LEDGER_TEST_FILE", path)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -37,13 +37,13 @@ fn start(test: &str, part: &str, path: &Path) -> Child {
         .expect("another process")
 }
 
-/// The part this process is to play, and the ledger; `None` in the process that runs the tests.
-fn part() -> Option<(String, PathBuf)> {
-    let part = std::env::var("LEDGER_TEST_PART").ok()?;
-    Some((part, std::env::var_os("LEDGER_TEST_FILE")?.into()))
+/// The role of this process, and the ledger; `None` in the process that runs the tests.
+fn role() -> Option<(String, PathBuf)> {
+    let role = std::env::var("LEDGER_TEST_ROLE").ok()?;
+    Some((role, std::env::var_os("LEDGER_TEST_FILE")?.into()))
 }
 
-/// Files and folders below `folder`, with their lengths and the times of their last change.
+/// All files and folders below `folder`, with their lengths and modification times.
 fn listing(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
     let mut all = Vec::new();
     for path in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("it").path()) {
@@ -61,7 +61,7 @@ fn file_in(folder: &tempfile::TempDir) -> PathBuf {
     folder.path().join("abc123.jsonl")
 }
 
-/// Waits until `file` is there.
+/// Waits until `file` exists.
 fn wait_for(file: &Path) {
     let start = Instant::now();
     while !file.exists() {
@@ -70,25 +70,25 @@ fn wait_for(file: &Path) {
     }
 }
 
-/// Says "ready" by a file and waits for the signal to go, so that processes start together.
-fn at_the_signal(part: &str, path: &Path) {
-    fs::write(path.with_extension(format!("ready-{part}")), "").expect("saying ready");
+/// Creates a "ready" file and waits for the start signal, so that processes start together.
+fn wait_for_signal(role: &str, path: &Path) {
+    fs::write(path.with_extension(format!("ready-{role}")), "").expect("saying ready");
     wait_for(&path.with_extension("go"));
 }
 
-/// Gives the signal once all parts are ready.
-fn give_the_signal(parts: &[&str], path: &Path) {
-    parts.iter().for_each(|part| wait_for(&path.with_extension(format!("ready-{part}"))));
+/// Gives the start signal once all roles are ready.
+fn send_signal(roles: &[&str], path: &Path) {
+    roles.iter().for_each(|role| wait_for(&path.with_extension(format!("ready-{role}"))));
     fs::write(path.with_extension("go"), "").expect("the signal");
 }
 
 #[test]
-fn two_processes_at_once_lose_nothing_and_leave_one_chain() {
-    if let Some((part, path)) = part() {
-        at_the_signal(&part, &path);
+fn two_concurrent_processes_lose_nothing_and_leave_one_chain() {
+    if let Some((role, path)) = role() {
+        wait_for_signal(&role, &path);
         let ledger = Ledger::open(&path).expect("the ledger");
         for i in 0..100 {
-            let run = format!("{part}-{i}");
+            let run = format!("{role}-{i}");
             ledger.begin(&run, &training(9)).expect("a plan");
             ledger.close(&run, &training(4)).expect("its correction");
         }
@@ -96,33 +96,33 @@ fn two_processes_at_once_lose_nothing_and_leave_one_chain() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = file_in(&folder);
-    let test = "two_processes_at_once_lose_nothing_and_leave_one_chain";
-    let writers = ["a", "b"].map(|part| start(test, part, &path));
-    give_the_signal(&["a", "b"], &path);
+    let test = "two_concurrent_processes_lose_nothing_and_leave_one_chain";
+    let writers = ["a", "b"].map(|role| start(test, role, &path));
+    send_signal(&["a", "b"], &path);
     for mut writer in writers {
         assert!(writer.wait().expect("its end").success());
     }
-    // Opening checks chain and head.
+    // Opening verifies chain and head.
     let ledger = Ledger::open(&path).expect("an unbroken ledger");
     assert_eq!(ledger.entries().expect("entries").len(), 400);
     let runs = ledger.runs().expect("runs");
     assert_eq!(runs.len(), 200);
     assert!(runs.iter().all(|(_, event)| *event == training(4)));
-    // How they took turns is the scheduler's choice; that each one's lines kept their order is not.
+    // The interleaving is up to the scheduler, but the lines of each process keep their order.
     for name in ["a", "b"] {
-        let own = runs.iter().map(|(run, _)| run).filter(|run| run.starts_with(name));
-        assert!(own.eq((0..100).map(|i| format!("{name}-{i}")).collect::<Vec<_>>().iter()));
+        let run_ids = runs.iter().map(|(run, _)| run).filter(|run| run.starts_with(name));
+        assert!(run_ids.eq((0..100).map(|i| format!("{name}-{i}")).collect::<Vec<_>>().iter()));
     }
     let head = fs::read_to_string(path.with_extension("head")).expect("its head");
     assert!(head.starts_with("{\"entries\":400,"), "{head}");
 }
 
 #[test]
-fn of_many_processes_that_want_the_rest_of_a_budget_one_gets_it() {
-    if let Some((part, path)) = part() {
+fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
+    if let Some((role, path)) = role() {
         let ledger = Ledger::open(&path).expect("the ledger");
-        at_the_signal(&part, &path);
-        match ledger.begin(&part, &training(1000)) {
+        wait_for_signal(&role, &path);
+        match ledger.begin(&role, &training(1000)) {
             Ok(()) => return,
             Err(error) if error.to_string().contains("the budget is epsilon") => {
                 std::process::exit(REFUSED);
@@ -130,11 +130,11 @@ fn of_many_processes_that_want_the_rest_of_a_budget_one_gets_it() {
             Err(error) => panic!("{error}"),
         }
     }
-    let test = "of_many_processes_that_want_the_rest_of_a_budget_one_gets_it";
+    let test = "only_one_of_many_processes_gets_the_rest_of_a_budget";
     let folder = tempfile::tempdir().expect("a folder");
     let path = file_in(&folder);
-    // So much is on record that adding up takes far longer than the racers' start differs: were
-    // the sum not made under the lock, all of them would find room.
+    // Composing the recorded events takes far longer than the processes differ in their start.
+    // Without the lock around the composition all of them would find the budget sufficient.
     let noise = |i: u32| 5.0 + f64::from(i) / 8.0;
     let step =
         |sigma| Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: sigma, steps: 1 };
@@ -145,9 +145,9 @@ fn of_many_processes_that_want_the_rest_of_a_budget_one_gets_it() {
     let ledger = Ledger::open(&path).expect("the ledger");
     ledger.begin("before", &before).expect("what is on record");
     ledger.set_budget(Epsilon(one * 1.1), DELTA).expect("a budget");
-    let parts = ["a", "b", "c", "d"];
-    let racers = parts.map(|part| start(test, part, &path));
-    give_the_signal(&parts, &path);
+    let roles = ["a", "b", "c", "d"];
+    let racers = roles.map(|role| start(test, role, &path));
+    send_signal(&roles, &path);
     let ends = racers.map(|mut racer| racer.wait().expect("its end").code());
     assert_eq!(ends.iter().filter(|code| **code == Some(0)).count(), 1, "{ends:?}");
     assert_eq!(ends.iter().filter(|code| **code == Some(REFUSED)).count(), 3, "{ends:?}");
@@ -158,10 +158,10 @@ fn of_many_processes_that_want_the_rest_of_a_budget_one_gets_it() {
 
 #[test]
 fn a_killed_process_leaves_its_whole_plan_charged() {
-    if let Some((part, path)) = part() {
+    if let Some((role, path)) = role() {
         let ledger = Ledger::open(&path).expect("the ledger");
         ledger.begin("run", &training(1000)).expect("a plan");
-        at_the_signal(&part, &path);
+        wait_for_signal(&role, &path);
         ledger.close("run", &training(1)).expect("its correction");
         return;
     }
@@ -177,20 +177,20 @@ fn a_killed_process_leaves_its_whole_plan_charged() {
     assert!(ledger.begin("next", &training(1000)).is_err(), "its budget is gone too");
 }
 
-/// Killed at any moment while it writes without pause: whatever is there can be read, and goes on.
+/// A process that writes continuously is killed at any moment: the ledger can be read and used.
 #[test]
-fn a_kill_at_any_moment_leaves_a_ledger_that_goes_on() {
-    if let Some((part, path)) = part() {
+fn a_kill_at_any_moment_leaves_a_usable_ledger() {
+    if let Some((role, path)) = role() {
         let ledger = Ledger::open(&path).expect("the ledger");
         let begun = ledger.entries().expect("entries").len();
         for i in begun.. {
-            ledger.begin(&format!("{part}-{i}"), &training(1)).expect("a plan");
+            ledger.begin(&format!("{role}-{i}"), &training(1)).expect("a plan");
             fs::write(path.with_extension("said"), i.to_string()).expect("saying so");
         }
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = file_in(&folder);
-    let test = "a_kill_at_any_moment_leaves_a_ledger_that_goes_on";
+    let test = "a_kill_at_any_moment_leaves_a_usable_ledger";
     let mut checked = 0;
     for round in 0..12_u64 {
         let _ = fs::remove_file(path.with_extension("said"));
@@ -201,7 +201,7 @@ fn a_kill_at_any_moment_leaves_a_ledger_that_goes_on() {
         writer.wait().expect("its end");
         let said = fs::read_to_string(path.with_extension("said")).expect("what it said");
         let entries = Ledger::open(&path).and_then(|ledger| ledger.entries()).expect("a ledger");
-        // The file may be empty if the kill came while it said so.
+        // The file may be empty if the kill came while it was written.
         if let Ok(said) = said.parse::<usize>() {
             assert!(entries.len() > said, "entry {said} was acknowledged and is gone");
             checked += 1;
@@ -211,12 +211,12 @@ fn a_kill_at_any_moment_leaves_a_ledger_that_goes_on() {
     assert!(checked > 0, "every kill came while the file was empty: nothing was checked");
 }
 
-/// A disk that is full in the middle of a line: the entry is refused, the ledger stays whole.
+/// A disk that is full in the middle of a line: the entry is rejected, the ledger stays intact.
 #[cfg(unix)]
 #[test]
-fn a_line_that_does_not_fit_on_the_disk_is_taken_back() {
-    let test = "a_line_that_does_not_fit_on_the_disk_is_taken_back";
-    if let Some((_, path)) = part() {
+fn a_line_that_does_not_fit_on_the_disk_is_removed_again() {
+    let test = "a_line_that_does_not_fit_on_the_disk_is_removed_again";
+    if let Some((_, path)) = role() {
         let ledger = Ledger::open(&path).expect("the ledger");
         let length = fs::metadata(&path).expect("its length").len();
         let limit = libc::rlimit { rlim_cur: length + 40, rlim_max: length + 40 };
@@ -240,15 +240,15 @@ fn a_line_that_does_not_fit_on_the_disk_is_taken_back() {
     assert_eq!(Ledger::open(&path).and_then(|ledger| ledger.events()).expect("events").len(), 2);
 }
 
-/// A project in a folder that nobody may write to: it is read all the same, and left as it was.
+/// A project without write permission can be inspected and is left unchanged.
 #[cfg(unix)]
 #[test]
-fn a_project_that_is_read_only_can_be_looked_at() {
+fn a_read_only_project_can_be_inspected() {
     use epsilab::prelude::*;
     use std::os::unix::fs::PermissionsExt;
-    let test = "a_project_that_is_read_only_can_be_looked_at";
-    if let Some((part, home)) = part() {
-        // SAFETY: in this process nothing else runs, and nothing has asked for the folder yet.
+    let test = "a_read_only_project_can_be_inspected";
+    if let Some((role, home)) = role() {
+        // SAFETY: no other thread runs in this process, and nothing has read the variable yet.
         unsafe { std::env::set_var("EPSILAB_HOME", &home) };
         let data = data::glyphs_with(200, 20, 5).expect("glyphs");
         let model = models::linear(&data).seed(1).build().expect("a model");
@@ -256,17 +256,17 @@ fn a_project_that_is_read_only_can_be_looked_at() {
         let grid = Grid::new(DpSsgd::new().batch_size(20).steps(2)).epsilon([4.0]);
         let build = |seed| models::linear(&data).seed(seed).build();
         let run_grid = || grid.run_watched(&build, &data, &mut epsilab::grid::Quiet);
-        if part == "make" {
+        if role == "make" {
             settings().train(&model, &data).expect("a run");
             run_grid().expect("a grid");
             return;
         }
-        // SAFETY: as above. The superuser may write everywhere, whatever a folder's mode says.
+        // SAFETY: as above. The superuser may write everywhere, whatever the mode of a folder.
         if unsafe { libc::geteuid() == 0 && libc::setuid(65_534) != 0 } {
-            println!("the superuser's rights can't be given up here: only changes are looked for");
+            println!("superuser rights cannot be dropped here: only changes are checked");
         }
         if !home.join("ledger").exists() {
-            println!("skipped: temporary files are in a folder of the superuser's own");
+            println!("skipped: the temporary folder belongs to the superuser");
             return;
         }
         let view = lab::ledger().expect("the ledger");
@@ -278,16 +278,16 @@ fn a_project_that_is_read_only_can_be_looked_at() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let play = |part: &str| {
+    let run_role = |role: &str| {
         let ended = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", test, "--nocapture"])
-            .env("LEDGER_TEST_PART", part)
+            .env("LEDGER_TEST_ROLE", role)
             .env("LEDGER_TEST_FILE", folder.path())
             .output()
             .expect("another process");
-        assert!(ended.status.success(), "{part}: {}", String::from_utf8_lossy(&ended.stderr));
+        assert!(ended.status.success(), "{role}: {}", String::from_utf8_lossy(&ended.stderr));
     };
-    play("make");
+    run_role("make");
     let modes = |file: u32, folders: u32| {
         let mode = |path: &Path| if path.is_dir() { folders } else { file };
         let set = |path: &Path| {
@@ -298,10 +298,10 @@ fn a_project_that_is_read_only_can_be_looked_at() {
     };
     modes(0o444, 0o555);
     let before = listing(folder.path());
-    let looked = std::panic::catch_unwind(|| play("look"));
+    let inspection = std::panic::catch_unwind(|| run_role("inspect"));
     let after = listing(folder.path());
     modes(0o644, 0o755);
-    looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    assert_eq!(after, before, "looking changed something");
+    inspection.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    assert_eq!(after, before, "inspecting changed something");
     assert!(before.len() > 10, "{before:?}");
 }

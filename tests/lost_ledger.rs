@@ -1,7 +1,7 @@
 //! A project whose ledger was removed while its runs are still stored.
 //!
-//! One test in a program of its own: `lab::ledger()` looks at the whole project, and others that
-//! used it meanwhile would stumble over what is broken here.
+//! This test has a program of its own, because `lab::ledger()` reads the whole project: other tests
+//! would fail on what is broken here.
 
 use epsilab::prelude::*;
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn settings(steps: u64) -> DpSgd {
     DpSgd::new().target(Epsilon(8.0), Delta(1e-4)).batch_size(30).steps(steps)
 }
 
-/// Changes the settings that are stored with a run.
+/// Changes the stored settings of a run.
 fn edit(settings: &Path, change: impl FnOnce(&mut Value)) {
     let text = fs::read_to_string(settings).expect("the settings");
     let mut json = serde_json::from_str(&text).expect("JSON");
@@ -21,7 +21,7 @@ fn edit(settings: &Path, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn a_ledger_that_lacks_a_stored_run_is_an_error_everywhere() -> Result<()> {
+fn a_ledger_that_lacks_a_stored_run_is_always_an_error() -> Result<()> {
     let home = tempfile::tempdir().expect("a temporary folder");
     // SAFETY: the only test of this program, before anything reads the environment.
     unsafe { std::env::set_var("EPSILAB_HOME", home.path()) };
@@ -69,7 +69,7 @@ fn a_ledger_that_lacks_a_stored_run_is_an_error_everywhere() -> Result<()> {
     fs::rename(&aside, &ledger).expect("the backup");
     intact()?;
 
-    // An older copy, with its head, in which a later training of the same settings is missing.
+    // An older copy, with its head, that lacks a later training of the same settings.
     fs::create_dir(&aside).expect("a folder");
     let copy = |from: &Path, to: &Path| {
         for file in fs::read_dir(from).expect("a folder") {
@@ -82,7 +82,7 @@ fn a_ledger_that_lacks_a_stored_run_is_an_error_everywhere() -> Result<()> {
     copy(&aside, &ledger);
     refused("an older copy");
 
-    // Runs of a version that did not say where they are charged are no evidence.
+    // Runs of a version that did not record where they are charged prove nothing.
     for folder in fs::read_dir(home.path().join("runs")).expect("the runs") {
         let settings = folder.expect("a run").path().join("settings.json");
         edit(&settings, |json| {

@@ -8,7 +8,7 @@ use super::result::Inner;
 use super::table::point;
 use crate::Result;
 use crate::data::Dataset;
-use crate::privacy::ledger::{Account, Charge, promises_nothing};
+use crate::privacy::ledger::{Account, Charge, has_no_guarantee};
 use crate::privacy::{Accountant, Delta, Event, Headline, Spent};
 use crate::show::format;
 use crate::store::Store;
@@ -61,7 +61,7 @@ impl Together {
     ) -> Result<Self> {
         let account = store.known_ledger(data)?.map(|ledger| ledger.account()).transpose()?;
         let account = account.unwrap_or_default();
-        let private = || account.runs().iter().filter(|charge| !promises_nothing(&charge.event));
+        let private = || account.runs().iter().filter(|charge| !has_no_guarantee(&charge.event));
         let is_own = |charge: &Charge| tried.iter().any(|run| is_attempt_at(&charge.run, &run.id));
         let attempts: Vec<&Charge> = private().filter(|charge| is_own(charge)).collect();
         let unknown = tried.iter().filter(|run| !run.is_among(&attempts));

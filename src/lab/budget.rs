@@ -61,10 +61,10 @@ fn remaining_in(store: &Store, data: &Dataset) -> Result<BudgetView> {
     Ok(BudgetView {
         data: data.name().to_owned(),
         runs: account.runs().len(),
-        without_privacy: account.without_privacy(),
+        without_privacy: account.non_private_runs(),
         delta,
         spent: account.total(None, delta),
-        limit: account.budget().map(|budget| account.under(budget)).transpose()?,
+        limit: account.budget().map(|budget| account.spending_under(budget)).transpose()?,
     })
 }
 
@@ -86,7 +86,7 @@ impl BudgetView {
 
     /// Limit less what is spent, at least 0; `None` without a limit.
     pub fn left(&self) -> Option<f64> {
-        self.limit.as_ref().map(Spending::left)
+        self.limit.as_ref().map(Spending::remaining)
     }
 
     /// How many runs are counted: every one on record.
@@ -112,7 +112,7 @@ impl BudgetView {
             Some(spending) if spending.is_overspent() => {
                 "overspent: every further run is refused until the budget is raised".to_owned()
             }
-            Some(spending) => format!("{}", RoundedDown(spending.left())),
+            Some(spending) => format!("{}", RoundedDown(spending.remaining())),
         };
         Table::new([format!("budget of {}", self.data), "".into()])
             .row(["limit".to_owned(), format!("{limit}, at delta {}", self.delta)])

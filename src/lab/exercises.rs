@@ -45,7 +45,7 @@ const EXERCISES: [Exercise; 8] = [
     },
     Exercise {
         name: "02.5",
-        answer: || Ok(100.0 * privacy::meaning(&[training()], DELTA)?.right_at_most()),
+        answer: || Ok(100.0 * privacy::meaning(&[training()], DELTA)?.max_attack_accuracy()),
         hint: "the sentences under \"A whole training run\" have it",
     },
     Exercise {

@@ -49,14 +49,18 @@ fn ledger_in(store: &Store) -> Result<LedgerView> {
 impl Row {
     fn of(ledger: &Ledger) -> Result<Self> {
         let account = ledger.account()?;
-        let export = DataSet::of(&account);
+        let export = DataSet::from_account(&account);
         Ok(Self {
             data_hash: ledger.data_hash().to_owned(),
-            former: account.runs().iter().filter_map(|charge| charge.former.clone()).collect(),
+            former: account
+                .runs()
+                .iter()
+                .filter_map(|charge| charge.imported_from.clone())
+                .collect(),
             runs: account.runs().iter().map(|charge| charge.note.clone()).collect(),
-            without_privacy: account.without_privacy(),
+            without_privacy: account.non_private_runs(),
             private: account.private_total(export.delta()),
-            spending: account.budget().map(|budget| account.under(budget)),
+            spending: account.budget().map(|budget| account.spending_under(budget)),
             export,
         })
     }
@@ -90,7 +94,7 @@ impl Row {
                 (spending.budget.to_string(), "overspent".to_owned())
             }
             Some(Ok(spending)) => {
-                (spending.budget.to_string(), RoundedDown(spending.left()).to_string())
+                (spending.budget.to_string(), RoundedDown(spending.remaining()).to_string())
             }
             Some(Err(error)) => (error.to_string(), "unknown".to_owned()),
         };
@@ -131,7 +135,7 @@ impl LedgerView {
     /// examples could test one by it. `epsilon` is of all events together, `null` if one of them
     /// has no guarantee (`why` says so then).
     pub fn to_json(&self) -> Result<String> {
-        export::text(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>())
+        export::to_json(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>())
     }
 
     /// Writes [`to_json`](Self::to_json) to a file.
@@ -218,7 +222,7 @@ mod tests {
         {
             assert!(said.contains(part), "{said}");
         }
-        assert!(said.contains(&RoundedDown(spending.left()).to_string()), "{said}");
+        assert!(said.contains(&RoundedDown(spending.remaining()).to_string()), "{said}");
         assert_eq!(view.epsilon("abc123"), spending.spent.epsilon);
         assert!(!said.contains("abc123") && !view.bundle().html.unwrap().contains("abc123"));
 

@@ -98,7 +98,7 @@ impl Preview {
                 Ok(Some(after)) => {
                     rows.push((
                         format!("budget {}", after.budget),
-                        format!("then {}", after.used()),
+                        format!("then {}", after.usage()),
                     ));
                 }
                 // Training this plan would be refused in these words.

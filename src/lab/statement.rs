@@ -89,7 +89,7 @@ impl Run {
     pub fn meaning(&self) -> Result<Meaning> {
         // Without privacy the delta does not matter: the release itself is refused.
         let delta = self.plan().privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
-        Meaning::under(Neighbouring::AddOrRemoveOne, &self.record().events, delta)
+        Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, &self.record().events, delta)
     }
 }
 

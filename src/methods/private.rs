@@ -5,7 +5,7 @@ use crate::engine::ClipRule;
 use crate::methods::settings::steps_of;
 use crate::methods::{Privacy, Settings};
 use crate::privacy::{
-    Delta, Epsilon, Event, Headline, NoiseMultiplier, SamplingRate, noise_multiplier_beside,
+    Delta, Epsilon, Event, Headline, NoiseMultiplier, SamplingRate, noise_multiplier_given_prior,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -72,7 +72,7 @@ impl Private {
             }
             Noise::Target(epsilon) => {
                 let accountant = Headline::default();
-                let found = noise_multiplier_beside(
+                let found = noise_multiplier_given_prior(
                     beside,
                     epsilon,
                     delta,

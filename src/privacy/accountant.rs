@@ -1,4 +1,4 @@
-//! What an accountant is: events in, epsilon out.
+//! The interface of an accountant: a list of events in, an epsilon out.
 
 use std::fmt;
 
@@ -8,63 +8,63 @@ use super::digits::{Readable, Rounded, RoundedDown};
 use super::{Delta, Event, Neighbouring};
 use crate::Result;
 
-/// Turns a list of events into the epsilon that holds for all of them together.
+/// Computes the epsilon of a list of events under composition.
 ///
 /// # Guarantee
-/// Unless [`is_approximate`](Accountant::is_approximate), `epsilon` is an upper bound: releasing
-/// everything in `events` on one data set is (epsilon, delta)-differentially private for
-/// neighbours in the sense of [`neighbouring`](Accountant::neighbouring). An accountant that
-/// can't account an event exactly or from above refuses it with an error of kind `Accounting`
-/// that names the event; it never approximates silently.
+/// Unless [`is_approximate`](Accountant::is_approximate) returns true, `epsilon` is an upper bound:
+/// releasing everything in `events` on one data set is (epsilon, delta)-differentially private for
+/// neighbours under [`neighbouring`](Accountant::neighbouring). An accountant that has no upper
+/// bound for an event returns an error of kind `Accounting` that names the event. It never
+/// approximates without saying so.
 pub trait Accountant {
-    /// Short name as in tables and JSON keys, for example `rdp`.
+    /// Short name, as in tables and JSON keys, for example `rdp`.
     fn name(&self) -> &str;
 
     /// The epsilon of all events together at `delta`.
     ///
     /// # Errors
-    /// Kind `Setting` for a number outside its range, kind `Accounting` for an event that this
-    /// accountant can't account or an epsilon beyond floating-point numbers.
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
+    /// accountant does not support, or for an epsilon that overflows.
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent>;
 
-    /// The neighbouring relation its epsilon is about.
+    /// The neighbouring relation under which the epsilon holds.
     fn neighbouring(&self) -> Neighbouring {
         Neighbouring::AddOrRemoveOne
     }
 
-    /// Whether the value is an estimate that may lie below the truth, to be labelled so wherever
-    /// it is shown and never to be reported as a guarantee.
+    /// Whether the value is an estimate that may lie below the true epsilon. An estimate is
+    /// labelled wherever it is shown and is never reported as a guarantee.
     fn is_approximate(&self) -> bool {
         false
     }
 
-    /// The epsilon this accountant reports in the limit of infinite noise: targets at or below
-    /// it can't be reached whatever the noise.
+    /// The epsilon reported in the limit of infinite noise. No amount of noise reaches a target at
+    /// or below it.
     fn floor(&self, delta: Delta) -> Result<f64> {
         delta.check().map(|_| 0.0)
     }
 }
 
-/// What an accountant found.
+/// The epsilon computed by an accountant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
-    /// The epsilon: 0 if nothing was released.
+    /// The epsilon: an upper bound unless the accountant is approximate; 0 if nothing was released.
     pub epsilon: f64,
-    /// Name of the accountant that gave it.
+    /// Name of the accountant.
     pub accountant: String,
-    /// No accountant can prove less than this: the true epsilon lies between `lower` and
-    /// `epsilon`. From accountants that know it.
+    /// A lower bound on the true epsilon at the same delta, where the accountant knows one. No
+    /// accountant can prove less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower: Option<f64>,
-    /// The Rényi order at which the bound is smallest; 0 from an accountant without orders.
+    /// The Rényi order that gives the smallest bound; 0 for an accountant without orders.
     pub order: f64,
-    /// The best order is the first or the last of the list: a longer list could give a smaller
-    /// epsilon. The value is an upper bound nevertheless.
+    /// Whether the best order is the first or the last of the list. The epsilon is a valid upper
+    /// bound either way, but a longer list could give a smaller one.
     pub at_end_of_orders: bool,
 }
 
 impl Spent {
-    /// An epsilon by the accountant `name`, which has no orders.
+    /// The epsilon of an accountant without Rényi orders.
     pub fn new(epsilon: f64, name: &str) -> Self {
         Self {
             epsilon,
@@ -75,9 +75,9 @@ impl Spent {
         }
     }
 
-    /// The same with a bound from below; an exact accountant gives `epsilon` itself. That epsilon
-    /// is at least 0 goes without saying.
-    pub fn at_least(mut self, lower: f64) -> Self {
+    /// The same result with a lower bound on the true epsilon. A lower bound of 0 is stored only
+    /// where `epsilon` is 0.
+    pub fn with_lower_bound(mut self, lower: f64) -> Self {
         self.lower = (lower > 0.0 || self.epsilon == 0.0).then_some(lower.min(self.epsilon));
         self
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_order_is_said_aloud() {
+    fn a_boundary_order_is_mentioned_in_the_text() {
         let spent = Spent { order: 1.1, at_end_of_orders: true, ..Spent::new(2.0, "rdp") };
         assert_eq!(
             spent.to_string(),
@@ -116,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_from_below_is_rounded_down_and_shown_where_it_differs() {
-        let near = Spent::new(2.38156, "pld").at_least(2.38151);
+    fn a_lower_bound_is_rounded_down_and_shown_if_it_differs() {
+        let near = Spent::new(2.38156, "pld").with_lower_bound(2.38151);
         assert_eq!(near.to_string(), "epsilon 2.382 (pld)");
-        let far = Spent::new(2.38156, "pld").at_least(2.37999);
+        let far = Spent::new(2.38156, "pld").with_lower_bound(2.37999);
         assert_eq!(far.to_string(), "epsilon 2.382 (pld; the truth is at least 2.379)");
     }
 }

@@ -1,8 +1,8 @@
-//! Numbers in words: as many digits as a reader wants, rounded to the honest side.
+//! Formatting of numbers, rounded towards the conservative side.
 
 use std::fmt;
 
-/// A number as a reader wants it: `0.01`, `1e-5`, never `0.000010000000000000001`.
+/// A number without superfluous digits: `0.01`, `1e-5`, never `0.000010000000000000001`.
 pub(crate) struct Readable(pub f64);
 
 impl fmt::Display for Readable {
@@ -16,7 +16,7 @@ impl fmt::Display for Readable {
     }
 }
 
-/// Four significant digits, rounded to the nearest: for rates and sizes that claim nothing.
+/// Four significant digits, rounded to nearest. For rates and sizes, which claim no guarantee.
 pub(crate) struct Short(pub f64);
 
 impl fmt::Display for Short {
@@ -26,8 +26,8 @@ impl fmt::Display for Short {
     }
 }
 
-/// At most four significant digits, rounded up: a claimed epsilon must not be below the bound, a
-/// noise multiplier that is typed in again not below the one that was found.
+/// At most four significant digits, rounded up. A displayed epsilon must not lie below the bound,
+/// and a displayed noise multiplier not below the calibrated one.
 pub(crate) struct Rounded(pub f64);
 
 impl fmt::Display for Rounded {
@@ -37,7 +37,7 @@ impl fmt::Display for Rounded {
         }
         let digits = 3 - self.0.log10().floor() as i32;
         let unit = 10f64.powi(-digits);
-        // The tiny step back keeps 3 at 3: (3.0 / 0.001).ceil() may be 3001.
+        // The tolerance keeps 3 at 3: (3.0 / 0.001).ceil() may be 3001.
         let up = (self.0 / unit * (1.0 - 1e-12)).ceil() * unit;
         if !(1e-3..1e6).contains(&up) {
             return write!(f, "{up:.3e}");
@@ -51,7 +51,8 @@ impl fmt::Display for Rounded {
     }
 }
 
-/// At most four significant digits, rounded down: for bounds from below.
+/// At most four significant digits, rounded down. For lower bounds and for noise multipliers of
+/// recorded events.
 pub(crate) struct RoundedDown(pub f64);
 
 impl fmt::Display for RoundedDown {
@@ -61,7 +62,7 @@ impl fmt::Display for RoundedDown {
         }
         let digits = 3 - self.0.log10().floor() as i32;
         let unit = 10f64.powi(-digits);
-        // The tiny step forward keeps 1.72 at 1.72: (1.72 / 0.001).floor() may be 1719.
+        // The tolerance keeps 1.72 at 1.72: (1.72 / 0.001).floor() may be 1719.
         fmt::Display::fmt(&Rounded((self.0 / unit * (1.0 + 1e-12)).floor() * unit), f)
     }
 }
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn epsilon_is_shown_in_four_digits_and_never_rounded_down() {
+    fn epsilon_has_four_digits_and_is_never_rounded_down() {
         let shown = |x: f64| Rounded(x).to_string();
         assert_eq!(shown(3.0), "3");
         assert_eq!(shown(2.99941), "3");

@@ -1,14 +1,16 @@
-//! The epsilon that is reported: the smallest of all that are proved.
+//! The epsilon that is reported: the smallest proved upper bound.
 
 use super::event::singles;
 use super::{Accountant, Delta, Event, Gdp, Neighbouring, Pld, Rdp, Spent, Zcdp};
 use crate::{Error, ErrorKind, Result};
 
-/// The smallest of the proved bounds: Gaussians without sampling exactly ([`Gdp`]), else the
-/// lesser of [`Pld`] and [`Rdp`].
+/// The accountant whose epsilon is reported: the smallest of the proved upper bounds.
+///
+/// Uses [`Gdp`] where it supports all events, because its value is exact. Otherwise it takes the
+/// smaller of [`Pld`] and [`Rdp`].
 ///
 /// # Guarantee
-/// The minimum of valid upper bounds is a valid upper bound. Approximations take no part.
+/// The minimum of valid upper bounds is a valid upper bound. Approximate accountants are not used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
     neighbouring: Neighbouring,
@@ -16,14 +18,14 @@ pub struct Headline {
 }
 
 impl Headline {
-    /// For neighbours that differ by one added or removed example.
+    /// The accountant for neighbours that differ by one added or removed example.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same for another neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
-        Self { neighbouring, pld: Pld::under(neighbouring) }
+    /// The accountant for another neighbouring relation.
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+        Self { neighbouring, pld: Pld::with_neighbouring(neighbouring) }
     }
 }
 
@@ -39,14 +41,16 @@ impl Accountant for Headline {
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         delta.check()?;
         if singles("epsilon", events)?.is_empty() {
-            return Ok(Spent::new(0.0, "headline").at_least(0.0));
+            return Ok(Spent::new(0.0, "headline").with_lower_bound(0.0));
         }
-        let exact = Gdp::under(self.neighbouring).epsilon(events, delta);
+        let exact = Gdp::with_neighbouring(self.neighbouring).epsilon(events, delta);
         if exact.is_ok() {
             return exact;
         }
-        let bounds =
-            [self.pld.epsilon(events, delta), Rdp::under(self.neighbouring).epsilon(events, delta)];
+        let bounds = [
+            self.pld.epsilon(events, delta),
+            Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta),
+        ];
         let lower = bounds.iter().flatten().find_map(|spent| spent.lower);
         let mut refusals = Vec::new();
         let mut best: Option<Spent> = None;
@@ -62,16 +66,18 @@ impl Accountant for Headline {
         }
         match (best, refusals.into_iter().next_back()) {
             (Some(best), _) => Ok(match lower {
-                Some(lower) => best.at_least(lower),
+                Some(lower) => best.with_lower_bound(lower),
                 None => best,
             }),
             (None, Some(refusal)) => Err(refusal),
-            (None, None) => Err(Error::new(ErrorKind::Accounting, "epsilon", "nobody answers")),
+            (None, None) => {
+                Err(Error::new(ErrorKind::Accounting, "epsilon", "no accountant gave a result"))
+            }
         }
     }
 }
 
-/// The epsilon of all events together for one added or removed example: [`Headline`] in short.
+/// The epsilon of all events together for one added or removed example, by [`Headline`].
 ///
 /// # Errors
 /// As [`Accountant::epsilon`].
@@ -90,35 +96,35 @@ pub fn epsilon(events: &[Event], delta: Delta) -> Result<Spent> {
     Headline::default().epsilon(events, delta)
 }
 
-/// One accountant's answer to a question that was put to all.
+/// The result of one accountant in a comparison.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Name of the accountant.
     pub accountant: String,
-    /// What it found, or why it refuses.
+    /// The epsilon, or the reason why the accountant does not support the events.
     pub spent: Result<Spent>,
-    /// An estimate that may lie below the truth.
+    /// Whether the epsilon is an estimate that may lie below the true one.
     pub approximate: bool,
 }
 
-/// Asks every accountant: `pld`, `rdp`, `gdp` (exact where it can be, else the labelled central
-/// limit approximation), `zcdp`.
+/// Evaluates the events with `pld`, `rdp`, `gdp` and `zcdp`. Where `gdp` does not support them, its
+/// labelled central limit approximation `gdp_clt` takes its place.
 pub fn compare(events: &[Event], delta: Delta, neighbouring: Neighbouring) -> Vec<Answer> {
-    let exact = Gdp::under(neighbouring);
+    let exact = Gdp::with_neighbouring(neighbouring);
     let gdp: Box<dyn Accountant> = match exact.epsilon(events, delta) {
         Ok(_) => Box::new(exact),
-        Err(_) => Box::new(super::GdpClt::under(neighbouring)),
+        Err(_) => Box::new(super::GdpClt::with_neighbouring(neighbouring)),
     };
-    let asked: [Box<dyn Accountant>; 4] = [
-        Box::new(Pld::under(neighbouring)),
-        Box::new(Rdp::under(neighbouring)),
+    let accountants: [Box<dyn Accountant>; 4] = [
+        Box::new(Pld::with_neighbouring(neighbouring)),
+        Box::new(Rdp::with_neighbouring(neighbouring)),
         gdp,
-        Box::new(Zcdp::under(neighbouring)),
+        Box::new(Zcdp::with_neighbouring(neighbouring)),
     ];
-    let answer = |accountant: &dyn Accountant| Answer {
+    let evaluate = |accountant: &dyn Accountant| Answer {
         accountant: accountant.name().to_string(),
         spent: accountant.epsilon(events, delta),
         approximate: accountant.is_approximate(),
     };
-    asked.iter().map(|accountant| answer(accountant.as_ref())).collect()
+    accountants.iter().map(|accountant| evaluate(accountant.as_ref())).collect()
 }

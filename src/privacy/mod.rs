@@ -1,15 +1,15 @@
-//! Privacy as pure mathematics: no tensors, no training, nothing random.
+//! Privacy accounting: pure computation, without tensors, training or randomness.
 //!
-//! The story is told once, as inert data, and read by everybody:
-//!
-//! - [`Event`] documents what was (or will be) released;
-//! - an [`Accountant`] turns a list of events into an epsilon: [`Pld`], [`Rdp`], [`Gdp`],
-//!   [`Zcdp`]; [`Headline`] reports the smallest that is proved, [`compare`] asks all of them;
-//! - [`calibrate`] goes the other way ([`noise_multiplier_for`] and the like) and errs on the
-//!   safe side; a [`NoiseSchedule`] changes the noise from epoch to epoch;
-//! - the [`Ledger`] of a data set remembers every event, on disk, before a release is used;
-//! - [`statement()`] says in words what is guaranteed and what is not, [`meaning()`] how well the
-//!   best attacker could guess.
+//! - An [`Event`] describes a release as inert data.
+//! - An [`Accountant`] turns a list of events into an epsilon: [`Pld`], [`Rdp`], [`Gdp`], [`Zcdp`],
+//!   [`Tcdp`]. [`Headline`] reports the smallest proved epsilon. [`compare`] evaluates several
+//!   accountants on the same events.
+//! - [`calibrate`] solves for a noise multiplier, a number of steps, a batch size or a delta, for
+//!   example [`noise_multiplier_for`]. Its results never exceed the target epsilon. A
+//!   [`NoiseSchedule`] changes the noise multiplier from epoch to epoch.
+//! - The [`Ledger`] of a data set records every event on disk before the release is used.
+//! - [`statement()`] writes out what is guaranteed and what is not. [`meaning()`] gives bounds on
+//!   the success of a membership inference attack.
 //!
 //! ```
 //! use epsilab::privacy::{Accountant, Delta, Event, Rdp};
@@ -41,15 +41,15 @@ pub mod zcdp;
 pub use accountant::{Accountant, Spent};
 pub use calibrate::{
     Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Length, batch_size_for,
-    delta_for, epsilon_for, noise_multiplier_beside, noise_multiplier_for,
-    noise_multiplier_for_schedule, steps_for,
+    delta_for, epsilon_for, noise_multiplier_for, noise_multiplier_for_schedule,
+    noise_multiplier_given_prior, steps_for,
 };
 pub use event::Event;
 pub(crate) use event::STOPPING;
 pub use gdp::{Gdp, GdpClt};
 pub use headline::{Answer, Headline, compare, epsilon};
 pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};
-pub(crate) use meaning::percent_up;
+pub(crate) use meaning::percent_rounded_up;
 pub use meaning::{Meaning, TradeOff, meaning};
 pub use neighbouring::Neighbouring;
 pub use pld::Pld;

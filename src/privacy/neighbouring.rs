@@ -1,13 +1,13 @@
-//! When two data sets count as neighbours.
+//! The neighbouring relation of data sets.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The neighbouring relation: how far apart two data sets may be and still have to look alike.
+/// The neighbouring relation: by how much two neighbouring data sets may differ.
 ///
-/// The relation belongs beside every epsilon: the same mechanism has another epsilon under
-/// another relation. The noise multiplier in an [`Event`](super::Event) does not depend on it: it
+/// An epsilon holds under one relation only: the same mechanism has a different epsilon under
+/// another. The noise multiplier of an [`Event`](super::Event) does not depend on the relation: it
 /// is always the standard deviation of the noise on the sum divided by the clip norm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -16,11 +16,11 @@ pub enum Neighbouring {
     /// One example is added or removed. A sum of vectors clipped to norm C has sensitivity C.
     #[default]
     AddOrRemoveOne,
-    /// The contribution of one example is replaced by zeros; the number of examples stays.
+    /// The contribution of one example is replaced by zeros; the number of examples stays the same.
     /// A sum of vectors clipped to norm C has sensitivity C.
     ZeroOutOne,
-    /// One example is replaced by any other. A sum of vectors clipped to norm C has
-    /// sensitivity 2 C.
+    /// One example is replaced by any other. A sum of vectors clipped to norm C has sensitivity
+    /// 2C.
     ReplaceOne,
 }
 

@@ -1,59 +1,59 @@
-//! The privacy profile: the smallest delta for every epsilon, which is all there is to know.
+//! The privacy profile: the smallest proved delta as a function of epsilon.
 
 use std::sync::Arc;
 
-/// delta as a function of epsilon for a list of releases, as an upper bound.
+/// Upper bound on delta as a function of epsilon for a list of releases.
 ///
-/// Stored as points; between two of them delta is a straight line over e^epsilon, which is above
-/// the true value because delta is convex in e^epsilon (Doroshenko, Ghazi, Kamath, Kumar,
+/// The profile is stored as points and interpolated linearly in e^epsilon. The interpolation is an
+/// upper bound because the true delta is convex in e^epsilon (Doroshenko, Ghazi, Kamath, Kumar,
 /// Manurangsi: Connect the Dots, 2022, section 3).
 ///
 /// # Guarantee
 /// For every epsilon >= 0 the releases are (epsilon, [`delta`](Profile::delta))-differentially
-/// private, under the neighbouring relation of the accountant that made the profile.
+/// private under the neighbouring relation of the accountant that computed the profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// (epsilon, delta): epsilon strictly rising from 0, delta never rising, in [0, 1].
+    /// (epsilon, delta) pairs: epsilon strictly increasing from 0, delta non-increasing in [0, 1].
     points: Arc<[(f64, f64)]>,
 }
 
 impl Profile {
-    /// A profile through points of upper bounds, epsilon strictly rising from 0.
-    pub(crate) fn through(mut points: Vec<(f64, f64)>) -> Self {
-        let mut least = 1.0_f64;
+    /// The profile through upper bounds (epsilon, delta), with epsilon strictly increasing from 0.
+    pub(crate) fn from_points(mut points: Vec<(f64, f64)>) -> Self {
+        let mut smallest = 1.0_f64;
         for (_, delta) in &mut points {
-            least = least.min(delta.max(0.0));
-            *delta = least;
+            smallest = smallest.min(delta.max(0.0));
+            *delta = smallest;
         }
         Self { points: points.into() }
     }
 
-    /// The points: epsilon rising, delta falling.
+    /// The points: epsilon increasing, delta non-increasing.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// The smallest delta that is proved for `epsilon`.
+    /// The smallest proved delta at `epsilon`.
     pub fn delta(&self, epsilon: f64) -> f64 {
-        let after = self.points.partition_point(|&(e, _)| e <= epsilon);
-        let Some(&(e0, d0)) = after.checked_sub(1).and_then(|i| self.points.get(i)) else {
+        let next = self.points.partition_point(|&(e, _)| e <= epsilon);
+        let Some(&(e0, d0)) = next.checked_sub(1).and_then(|i| self.points.get(i)) else {
             return 1.0;
         };
-        let Some(&(e1, d1)) = self.points.get(after) else { return d0 };
-        // (e^eps - e^e0) / (e^e1 - e^e0), for any size of the exponents.
-        let share = (epsilon - e0).exp_m1() / (e1 - e0).exp_m1();
-        if share.is_finite() { d0 + (d1 - d0) * share } else { d0 }
+        let Some(&(e1, d1)) = self.points.get(next) else { return d0 };
+        // (e^eps - e^e0) / (e^e1 - e^e0) without overflow.
+        let fraction = (epsilon - e0).exp_m1() / (e1 - e0).exp_m1();
+        if fraction.is_finite() { d0 + (d1 - d0) * fraction } else { d0 }
     }
 
-    /// The smallest epsilon that is proved for `delta`; `None` if the profile ends above it.
+    /// The smallest proved epsilon at `delta`; `None` if every point has a larger delta.
     pub fn epsilon(&self, delta: f64) -> Option<f64> {
-        let at = self.points.partition_point(|&(_, d)| d > delta);
-        let &(e1, d1) = self.points.get(at)?;
-        let Some(&(e0, d0)) = at.checked_sub(1).and_then(|i| self.points.get(i)) else {
+        let index = self.points.partition_point(|&(_, d)| d > delta);
+        let &(e1, d1) = self.points.get(index)?;
+        let Some(&(e0, d0)) = index.checked_sub(1).and_then(|i| self.points.get(i)) else {
             return Some(e1);
         };
-        let share = ((d0 - delta) / (d0 - d1)).clamp(0.0, 1.0);
-        let step = (share * (e1 - e0).exp_m1()).ln_1p();
+        let fraction = ((d0 - delta) / (d0 - d1)).clamp(0.0, 1.0);
+        let step = (fraction * (e1 - e0).exp_m1()).ln_1p();
         Some(if step.is_finite() { (e0 + step).min(e1) } else { e1 })
     }
 }
@@ -63,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn between_two_points_delta_is_a_line_over_e_to_the_epsilon() {
-        let profile = Profile::through(vec![(0.0, 0.5), (1.0, 0.1), (2.0, 0.2)]);
+    fn delta_is_interpolated_linearly_in_e_to_the_epsilon() {
+        let profile = Profile::from_points(vec![(0.0, 0.5), (1.0, 0.1), (2.0, 0.2)]);
         assert_eq!((profile.delta(0.0), profile.delta(1.0)), (0.5, 0.1));
-        // Delta never rises again, and stays beyond the last point.
+        // Delta is made non-increasing and stays constant beyond the last point.
         assert_eq!((profile.delta(2.0), profile.delta(9.0)), (0.1, 0.1));
         let half = (0.5 * (1.0 + 1f64.exp())).ln();
         assert!((profile.delta(half) - 0.3).abs() < 1e-12);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn huge_epsilons_do_not_overflow() {
-        let profile = Profile::through(vec![(0.0, 1.0), (2000.0, 0.5), (5000.0, 0.0)]);
+        let profile = Profile::from_points(vec![(0.0, 1.0), (2000.0, 0.5), (5000.0, 0.0)]);
         assert!(profile.delta(1000.0).is_finite());
         assert!(profile.epsilon(0.25).unwrap() <= 5000.0);
     }

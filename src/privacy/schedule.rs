@@ -1,4 +1,4 @@
-//! How the noise changes from epoch to epoch: public data, fixed before training.
+//! Noise schedules: public noise multipliers that change from epoch to epoch.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,128 +9,132 @@ use super::digits::Readable;
 use super::{Event, Length, NoiseMultiplier, SamplingRate};
 use crate::{Error, Result};
 
-/// More epochs would only be a list that nobody can account.
-const MOST_EPOCHS: u64 = 100_000;
+/// Maximum number of epochs, because every epoch becomes an event of its own.
+const MAX_EPOCHS: u64 = 100_000;
 
-/// The noise multiplier of every epoch e = 0, 1, 2, …, relative to the one it begins with.
+/// The noise multiplier of every epoch e = 0, 1, 2, …, relative to its initial value sigma_0.
 ///
-/// The forms are those of Auto DP-SGD (Table 1), with the rate acting on the *variance*: that
-/// reading is the one which reproduces the published sums. As text: `constant`, `linear:0.99`,
-/// `time:0.01`, `step:0.99:10`, `exp:0.1`, `piecewise:10x1,5x0.8`.
+/// The forms are those of Auto DP-SGD, Table 1. The rate acts on the *variance*; only this reading
+/// reproduces the published sums. The text forms are `constant`, `linear:0.99`, `time:0.01`,
+/// `step:0.99:10`, `exp:0.1` and `piecewise:10x1,5x0.8`.
 ///
 /// # Guarantee
-/// A schedule is public: it is fixed before training and must not depend on the data, neither on
-/// examples nor on losses or gradients that were not released. Then every epoch is a sampled
-/// Gaussian with a known multiplier, and any accountant that composes different multipliers
-/// accounts it ([`events`](NoiseSchedule::events)). A rate that lets the noise fall makes every
-/// later epoch cost more; one that lets it grow is as good.
+/// A schedule is public. It is fixed before training and must not depend on the data, that is,
+/// neither on examples nor on losses or gradients that were not released. Every epoch is then a
+/// subsampled Gaussian mechanism with a known noise multiplier, and every accountant that composes
+/// different multipliers accounts it ([`events`](NoiseSchedule::events)). With a decreasing
+/// schedule later epochs cost more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NoiseSchedule {
-    /// The same noise throughout.
+    /// A constant noise multiplier.
     #[default]
     Constant,
-    /// Variance times `rate` after every epoch: sigma_e^2 = rate^e sigma_0^2.
+    /// sigma_e² = rate^e sigma_0².
     Linear {
-        /// Factor on the variance per epoch, above 0; below 1 the noise falls.
+        /// Factor on the variance per epoch, above 0. The noise decreases if it is below 1.
         rate: f64,
     },
-    /// sigma_e^2 = sigma_0^2 / (1 + rate e).
+    /// sigma_e² = sigma_0² / (1 + rate e).
     Time {
-        /// How fast the noise falls, above 0.
+        /// Decay rate, above 0.
         rate: f64,
     },
-    /// Variance times `rate` after every `every` epochs: sigma_e^2 = rate^floor(e / every) sigma_0^2.
+    /// sigma_e² = rate^floor(e / every) sigma_0².
     Step {
-        /// Factor on the variance, above 0; below 1 the noise falls.
+        /// Factor on the variance, above 0. The noise decreases if it is below 1.
         rate: f64,
         /// Epochs between two changes, at least 1.
         every: u64,
     },
-    /// sigma_e^2 = sigma_0^2 exp(-rate e).
+    /// sigma_e² = sigma_0² exp(-rate e).
     Exponential {
-        /// How fast the noise falls, above 0.
+        /// Decay rate, above 0.
         rate: f64,
     },
-    /// Phase after phase, each with its own factor; the last one stays.
+    /// A factor on sigma_0 for each phase. The last factor applies to all later epochs.
     Piecewise {
-        /// (epochs, factor on the noise multiplier it began with), at least one phase.
+        /// Length in epochs and factor on the initial noise multiplier; at least one phase.
         phases: Vec<(u64, f64)>,
     },
 }
 
 impl NoiseSchedule {
-    /// The schedule itself if all its numbers are in range.
+    /// Returns the schedule if all its parameters are in range.
     ///
     /// # Errors
-    /// Kind `Setting` for a rate or factor that is not a finite number above 0, a step or phase
-    /// of no epochs, or no phase at all.
+    /// Kind `Setting` for a rate or factor that is not finite and above 0, a step or phase of 0
+    /// epochs, or an empty list of phases.
     pub fn check(&self) -> Result<&Self> {
         match self {
             NoiseSchedule::Constant => {}
             NoiseSchedule::Linear { rate }
             | NoiseSchedule::Time { rate }
-            | NoiseSchedule::Exponential { rate } => positive("rate", *rate)?,
+            | NoiseSchedule::Exponential { rate } => check_positive("rate", *rate)?,
             NoiseSchedule::Step { rate, every } => {
-                positive("rate", *rate)?;
-                some_epochs("every", *every)?;
+                check_positive("rate", *rate)?;
+                check_epochs("every", *every)?;
             }
             NoiseSchedule::Piecewise { phases } => {
                 if phases.is_empty() {
                     return Err(Error::setting("phases", 0, "a schedule needs at least one phase")
-                        .fix("give for example piecewise:10x1,5x0.8"));
+                        .fix("use for example piecewise:10x1,5x0.8"));
                 }
                 for &(epochs, factor) in phases {
-                    some_epochs("epochs of a phase", epochs)?;
-                    positive("factor", factor)?;
+                    check_epochs("epochs of a phase", epochs)?;
+                    check_positive("factor", factor)?;
                 }
             }
         }
         Ok(self)
     }
 
-    /// The noise multiplier of epoch `epoch`, counted from 0, if training begins with `initial`.
+    /// The noise multiplier of epoch `epoch`, counted from 0, with the initial value `initial`.
     ///
     /// # Errors
-    /// Those of [`check`](NoiseSchedule::check), and kind `Setting` if the multiplier leaves the
-    /// range of numbers.
+    /// Those of [`check`](NoiseSchedule::check). Kind `Setting` if the multiplier overflows or
+    /// underflows.
     pub fn noise_multiplier(
         &self,
         initial: NoiseMultiplier,
         epoch: u64,
     ) -> Result<NoiseMultiplier> {
         let initial = initial.check()?.0;
-        let here = initial * (0.5 * self.check()?.ln_variance(epoch)).exp();
-        if here > 0.0 && here.is_finite() {
-            return Ok(NoiseMultiplier(here));
+        let sigma = initial * (0.5 * self.check()?.ln_variance(epoch)).exp();
+        if sigma > 0.0 && sigma.is_finite() {
+            return Ok(NoiseMultiplier(sigma));
         }
-        let why = format!("from {} it comes to {here} in epoch {epoch}", Readable(initial));
-        Err(Error::setting("noise schedule", self, why).fix("take a milder rate or fewer epochs"))
+        let why =
+            format!("the noise multiplier {} becomes {sigma} in epoch {epoch}", Readable(initial));
+        Err(Error::setting("noise schedule", self, why)
+            .fix("use a rate closer to constant noise, or fewer epochs"))
     }
 
-    /// S = sum of sigma_0^2 / sigma_e^2 over the epochs: how many epochs of the first multiplier
-    /// cost as much, as long as the cost is proportional to the inverse variance.
+    /// The sum of sigma_0² / sigma_e² over the epochs.
+    ///
+    /// It is the number of epochs with the initial noise multiplier that cost the same, as long as
+    /// the cost is proportional to 1 / sigma².
     ///
     /// # Errors
     /// As [`events`](NoiseSchedule::events).
     pub fn sum_of_inverse_variances(&self, epochs: u64) -> Result<f64> {
-        countable(epochs)?;
+        check_epoch_count(epochs)?;
         let schedule = self.check()?;
         let sum: f64 = (0..epochs).map(|epoch| (-schedule.ln_variance(epoch)).exp()).sum();
         if sum.is_finite() {
             return Ok(sum);
         }
-        Err(Error::setting("noise schedule", self, "its noise vanishes below all numbers")
-            .fix("take a milder rate or fewer epochs"))
+        Err(Error::setting("noise schedule", self, "its noise multiplier underflows")
+            .fix("use a rate closer to constant noise, or fewer epochs"))
     }
 
-    /// The releases of `epochs` epochs at a sampling rate: one entry per epoch, of ceil(1 / q)
-    /// Poisson-sampled steps each. The noise changes only between epochs.
+    /// The events of `epochs` epochs: one event per epoch, of ceil(1 / q) Poisson-sampled steps
+    /// each. The noise changes only between epochs.
     ///
     /// # Errors
     /// Kind `Setting` for a number outside its range, more than 100,000 epochs, or a noise
-    /// multiplier that leaves the range of numbers.
+    /// multiplier that overflows or underflows.
     pub fn events(
         &self,
         initial: NoiseMultiplier,
@@ -138,7 +142,7 @@ impl NoiseSchedule {
         epochs: u64,
     ) -> Result<Vec<Event>> {
         let steps = Length::Epochs(1.0).steps(sampling_rate)?;
-        countable(epochs)?;
+        check_epoch_count(epochs)?;
         let event = |epoch| {
             Ok(Event::PoissonGaussian {
                 sampling_rate: sampling_rate.0,
@@ -149,7 +153,7 @@ impl NoiseSchedule {
         (0..epochs).map(event).collect()
     }
 
-    /// ln(sigma_e^2 / sigma_0^2): the logarithm can neither under- nor overflow.
+    /// ln(sigma_e² / sigma_0²). The logarithm neither underflows nor overflows.
     fn ln_variance(&self, epoch: u64) -> f64 {
         let e = epoch as f64;
         match self {
@@ -193,11 +197,11 @@ impl fmt::Display for NoiseSchedule {
 impl FromStr for NoiseSchedule {
     type Err = Error;
 
-    /// Reads what `Display` writes.
+    /// Parses the text form that `Display` writes.
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
-            Error::setting("noise schedule", text, "this is not a schedule").fix(
-                "write constant, linear:0.99, time:0.01, step:0.99:10, exp:0.1 or \
+            Error::setting("noise schedule", text, "this is not a noise schedule").fix(
+                "use constant, linear:0.99, time:0.01, step:0.99:10, exp:0.1 or \
                  piecewise:10x1,5x0.8",
             )
         };
@@ -225,27 +229,27 @@ impl FromStr for NoiseSchedule {
     }
 }
 
-fn positive(name: &str, value: f64) -> Result<()> {
+fn check_positive(name: &str, value: f64) -> Result<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
-    let why = "a noise schedule needs a finite number above 0";
-    Err(Error::setting(name, value, why).fix("take for example linear:0.99"))
+    let why = "the parameters of a noise schedule must be finite and above 0";
+    Err(Error::setting(name, value, why).fix("use for example linear:0.99"))
 }
 
-fn some_epochs(name: &str, epochs: u64) -> Result<()> {
+fn check_epochs(name: &str, epochs: u64) -> Result<()> {
     match epochs {
-        0 => Err(Error::setting(name, 0, "the schedule would never come to its next value")
-            .fix("give at least 1 epoch")),
+        0 => Err(Error::setting(name, 0, "the schedule would never reach its next value")
+            .fix("use at least 1 epoch")),
         _ => Ok(()),
     }
 }
 
-fn countable(epochs: u64) -> Result<()> {
-    if epochs <= MOST_EPOCHS {
+fn check_epoch_count(epochs: u64) -> Result<()> {
+    if epochs <= MAX_EPOCHS {
         return Ok(());
     }
-    let why = format!("a schedule is accounted epoch by epoch, at most {MOST_EPOCHS} of them");
+    let why = format!("a schedule is accounted epoch by epoch, with at most {MAX_EPOCHS} epochs");
     Err(Error::setting("epochs", epochs, why).fix("train for fewer epochs"))
 }
 

@@ -1,4 +1,4 @@
-//! The four numbers of a privacy guarantee, each with its own type and its own range.
+//! Checked parameters of a guarantee: epsilon, delta, noise multiplier and sampling rate.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::digits::Readable;
 use crate::{Error, Result};
 
-/// Declares one checked number: a transparent `f64` that knows its name, its range and why.
+/// Declares a checked parameter: a transparent `f64` with a name, a valid range and error texts.
 macro_rules! checked_number {
     ($(#[$doc:meta])* $type:ident, $name:literal, $holds:expr, $why:literal, $fix:literal) => {
         $(#[$doc])*
@@ -16,9 +16,10 @@ macro_rules! checked_number {
         pub struct $type(pub f64);
 
         impl $type {
-            /// The number itself if it is in its range, else an error of kind `Setting`.
+            /// Returns the value if it is in its range.
             ///
-            /// NaN is never in range.
+            /// # Errors
+            /// Kind `Setting` for a value outside its range. NaN is never in range.
             pub fn check(self) -> Result<Self> {
                 let holds: fn(f64) -> bool = $holds;
                 if holds(self.0) {
@@ -38,45 +39,49 @@ macro_rules! checked_number {
 }
 
 checked_number!(
-    /// The privacy loss bound epsilon of (epsilon, delta)-differential privacy: above 0, finite.
+    /// The epsilon of (epsilon, delta)-differential privacy: finite and above 0.
     ///
-    /// Smaller is more private (Dwork, Roth: The Algorithmic Foundations of Differential Privacy,
-    /// 2014, Definition 2.4).
+    /// A smaller epsilon is a stronger guarantee. Source: Dwork, Roth, The Algorithmic Foundations
+    /// of Differential Privacy, 2014, Definition 2.4.
     Epsilon,
     "epsilon",
     |x| x > 0.0 && x.is_finite(),
-    "the privacy budget must be a finite number above 0",
-    "ask for example for 3"
+    "epsilon must be a finite number above 0",
+    "use for example 3"
 );
 
 checked_number!(
-    /// The failure probability delta of (epsilon, delta)-differential privacy: strictly between
-    /// 0 and 1, and to mean anything well below one over the number of examples.
+    /// The delta of (epsilon, delta)-differential privacy: strictly between 0 and 1.
+    ///
+    /// A delta that is not well below 1 / (number of examples) gives no meaningful guarantee.
     Delta,
     "delta",
     |x| x > 0.0 && x < 1.0,
-    "delta is a probability strictly between 0 and 1",
-    "take a number well below 1 / (number of examples), for example 1e-5"
+    "delta must be a probability strictly between 0 and 1",
+    "use a value well below 1 / (number of examples), for example 1e-5"
 );
 
 checked_number!(
-    /// The noise multiplier sigma: standard deviation of the Gaussian noise on the *sum* of the
-    /// clipped gradients, divided by the clip norm. Above 0, finite.
+    /// The noise multiplier sigma: finite and above 0.
+    ///
+    /// The standard deviation of the Gaussian noise on the *sum* of the clipped gradients, divided
+    /// by the clip norm.
     NoiseMultiplier,
     "noise_multiplier",
     |x| x > 0.0 && x.is_finite(),
     "the noise multiplier must be a finite number above 0: without noise there is no privacy",
-    "take for example 1.0, or give a target epsilon and have the multiplier computed"
+    "use for example 1.0, or set a target epsilon to have the multiplier calibrated"
 );
 
 checked_number!(
-    /// The sampling rate q: the probability with which each example joins a step, independently
-    /// of all others. Above 0, at most 1.
+    /// The sampling rate q of Poisson sampling: above 0, at most 1.
+    ///
+    /// Each example joins a step with this probability, independently of all other examples.
     SamplingRate,
     "sampling_rate",
     |x| x > 0.0 && x <= 1.0,
-    "the sampling rate is a probability above 0 and at most 1",
-    "it is the expected batch size divided by the public number of examples"
+    "the sampling rate must be a probability above 0 and at most 1",
+    "use the expected batch size divided by the public number of examples"
 );
 
 #[cfg(test)]
@@ -85,7 +90,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn numbers_inside_their_range_pass_and_numbers_outside_are_refused_by_name() {
+    fn values_outside_their_range_are_rejected_by_name() {
         assert_eq!(Epsilon(3.0).check(), Ok(Epsilon(3.0)));
         assert_eq!(Delta(1e-15).check(), Ok(Delta(1e-15)));
         assert_eq!(NoiseMultiplier(0.003).check(), Ok(NoiseMultiplier(0.003)));
@@ -108,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_read_as_a_person_would_write_them() {
+    fn values_are_displayed_without_superfluous_digits() {
         assert_eq!(Delta(1e-5).to_string(), "1e-5");
         assert_eq!(Epsilon(3.0).to_string(), "3");
         assert_eq!(SamplingRate(0.0125).to_string(), "0.0125");
@@ -116,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_a_plain_number_in_json() {
+    fn values_are_plain_numbers_in_json() {
         assert_eq!(serde_json::to_string(&Epsilon(0.5)).unwrap(), "0.5");
         assert_eq!(serde_json::from_str::<Delta>("1e-5").unwrap(), Delta(1e-5));
     }

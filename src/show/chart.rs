@@ -242,7 +242,7 @@ impl Panel {
         match self.unit {
             Unit::Plain => super::format::significant(value, 3),
             Unit::Percent => super::format::percent(value),
-            Unit::PercentBound => crate::privacy::percent_up(value),
+            Unit::PercentBound => crate::privacy::percent_rounded_up(value),
             Unit::Epsilon => super::format::eps(value),
         }
     }

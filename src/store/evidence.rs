@@ -87,7 +87,7 @@ pub(super) fn are_charged<'a>(
     let mut known = HashSet::new();
     for ledger in ledgers {
         for charge in ledger.account()?.runs() {
-            let name = charge.former.as_deref().unwrap_or(ledger.data_hash());
+            let name = charge.imported_from.as_deref().unwrap_or(ledger.data_hash());
             known.insert((name.to_owned(), charge.run.clone()));
         }
     }
@@ -102,7 +102,7 @@ pub(super) fn are_charged<'a>(
 /// These ledgers without those of which every run counts in another one as well.
 pub(super) fn not_taken_over(ledgers: Vec<Ledger>) -> Result<Vec<Ledger>> {
     let accounts = ledgers.iter().map(Ledger::account).collect::<Result<Vec<_>>>()?;
-    let former = |charge: &Charge| Some((charge.former.clone()?, charge.run.clone()));
+    let former = |charge: &Charge| Some((charge.imported_from.clone()?, charge.run.clone()));
     let taken: HashSet<(String, String)> =
         accounts.iter().flat_map(|account| account.runs().iter().filter_map(former)).collect();
     let is_taken =

@@ -86,7 +86,7 @@ impl Store {
                 Some(ledger) => ledger,
                 None => Ledger::open(&self.ledger_path(data.origin()))?,
             };
-            let new = ledger.take_over(&former)?;
+            let new = ledger.import(&former)?;
             if new > 0 {
                 eprintln!(
                     "{new} entries on {}, made by an earlier version in the ledger {name}.jsonl, \
@@ -102,7 +102,7 @@ impl Store {
         let path = self.ledger_path(name);
         // A head alone is a ledger that was lost, which opening it says.
         let known = path.exists() || path.with_extension("head").exists();
-        known.then(|| Ledger::existing(&path)).transpose()
+        known.then(|| Ledger::open_existing(&path)).transpose()
     }
 
     /// All ledgers of the project, without those that were taken over into another one.
@@ -132,7 +132,7 @@ impl Store {
         let mut paths: Vec<_> = paths.iter().map(|path| path.with_extension("jsonl")).collect();
         paths.sort();
         paths.dedup();
-        paths.iter().map(|path| Ledger::existing(path)).collect()
+        paths.iter().map(|path| Ledger::open_existing(path)).collect()
     }
 
     fn ledger_path(&self, name: &str) -> PathBuf {

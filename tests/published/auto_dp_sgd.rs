@@ -9,7 +9,7 @@ const PAPER: &str = "Auto DP-SGD: Dual Improvements of Privacy and Accuracy via 
                      Threshold and Noise Multiplier Estimation";
 const DELTA: f64 = 1e-5;
 
-/// How the noise multiplier changes from epoch to epoch, as the printed epsilons fix it.
+/// The noise schedules, with the parameters that reproduce the published epsilons.
 #[derive(Clone, Copy)]
 enum Decay {
     Constant,
@@ -49,7 +49,7 @@ struct Data {
     examples: u64,
     batch: u64,
     epochs: u32,
-    /// The noise multipliers that the paper solved for epsilon = 1, 2, 5 and 10.
+    /// The paper's noise multipliers for epsilon = 1, 2, 5 and 10.
     sigmas: [f64; 4],
 }
 
@@ -89,24 +89,30 @@ impl Data {
     }
 }
 
-/// The paper's accountant to the letter: rho = 13 q² D² S / (2 sigma_0²) with S summed over
-/// *epochs*, epsilon = rho + 2 sqrt(rho ln(1/delta)). Not a bound on anything.
+/// The formula of the paper: rho = 13 q² D² S / (2 sigma_0²) with S summed over *epochs*, epsilon =
+/// rho + 2 sqrt(rho ln(1/delta)). Not a bound on anything.
 fn as_published(rate: f64, clip: f64, sigma: f64, decay: Decay) -> Result<Ours> {
     let sum: f64 = (0..100).map(|epoch| 1.0 / decay.variance(epoch)).sum();
     let rho = 13.0 * (rate * clip).powi(2) * sum / (2.0 * sigma * sigma);
     formula(rho + 2.0 * (rho * (1.0 / DELTA).ln()).sqrt(), "their formula")
 }
 
-/// A bound from below on epsilon from one step alone. Of the outputs above 1, the data set with
-/// the example gives at least q / 2, the one without at most exp(-1 / (2 sigma²)) / 2; so at
-/// epsilon = 1 / (2 sigma²) + ln(q / 2) delta would have to be at least q / 4.
-fn at_least_by_one_step(rate: f64, sigma: f64) -> f64 {
+/// A lower bound on epsilon from one step. Outputs above 1 have probability at least q / 2 with the
+/// example and at most exp(-1 / (2 sigma²)) / 2 without it. So at epsilon = 1 / (2 sigma²) + ln(q /
+/// 2) delta must be at least q / 4.
+fn lower_bound_from_one_step(rate: f64, sigma: f64) -> f64 {
     assert!(rate / 4.0 > DELTA, "the bound needs a delta below q / 4");
     1.0 / (2.0 * sigma * sigma) + (rate / 2.0).ln()
 }
 
 pub fn sections() -> Vec<Section> {
-    vec![noise_multipliers(), adaptive(), section_10(), section_10_honest(), honest_table()]
+    vec![
+        noise_multipliers(),
+        adaptive(),
+        section_10(),
+        section_10_real_clipping(),
+        real_clipping_table(),
+    ]
 }
 
 fn noise_multipliers() -> Section {
@@ -123,8 +129,8 @@ fn noise_multipliers() -> Section {
         id: "auto-sigmas",
         paper: PAPER,
         title: "The noise multipliers for epsilon = 1, 2, 5, 10 at constant noise",
-        how: "q = B / N, steps = epochs · N / B, delta = 1e-5, Rényi accounting.",
-        why: "Ordinary DP-SGD with constant noise is accounted soundly, step by step.",
+        method: "q = B / N, steps = epochs · N / B, delta = 1e-5, Rényi accounting.",
+        note: "DP-SGD with constant noise is accounted correctly, step by step.",
         rows,
     }
 }
@@ -145,11 +151,13 @@ fn adaptive() -> Section {
         id: "auto-adaptive",
         paper: PAPER,
         title: "The adaptive baseline (linear decay)",
-        how: "Their formula, rho = 13 q² C² S / (2 sigma_0²) with S the sum over 100 epochs of \
-              sigma_0² / sigma_e², and epsilon = rho + 2 √(rho ln(1/delta)). Of the paper's sixteen \
-              adaptive values only these three are computed: we know no settings of the others.",
-        why: "The formula is theirs beyond doubt; 16.86 is a misprint of 16.06. In it the clip norm \
-              does not cancel, so merely changing units changes epsilon: it bounds nothing.",
+        method: "Their formula, rho = 13 q² C² S / (2 sigma_0²) with S the sum over 100 epochs of \
+                 sigma_0² / sigma_e², and epsilon = rho + 2 √(rho ln(1/delta)). Of the paper's \
+                 sixteen adaptive values only these three are computed: the settings of the others \
+                 are unknown.",
+        note: "Two of the three values are reproduced; 16.86 is presumably a misprint of 16.06. \
+               The clip norm does not cancel in the formula, so a change of units changes epsilon: \
+               the formula bounds nothing.",
         rows: rows.map(row).into(),
     }
 }
@@ -172,21 +180,21 @@ fn section_10() -> Section {
         id: "auto-section-10",
         paper: PAPER,
         title: "Section 10: four schedules, by their formula",
-        how: "MNIST, B = 64, 100 epochs, sigma_0 = 1, C = 1, delta = 1e-5, their formula.",
-        why: "All four come out, so the schedules and the formula are understood.",
+        method: "MNIST, B = 64, 100 epochs, sigma_0 = 1, C = 1, delta = 1e-5, their formula.",
+        note: "All four values are reproduced, which confirms the schedules and the formula.",
         rows: SECTION_10.into_iter().zip(known).map(row).collect(),
     }
 }
 
-fn section_10_honest() -> Section {
+fn section_10_real_clipping() -> Section {
     let row = |((decay, printed), known): ((Decay, &'static str), f64)| {
         let events = MNIST.training(decay, 1.0);
         let ours = match decay {
-            // The last epochs have almost no noise: Rényi from above (its least order is best, and
-            // gives no meaningful number), one step from below.
+            // The last epochs have almost no noise: Rényi for the upper bound (its smallest order
+            // is best, and the value is not meaningful), one step for the lower bound.
             Decay::Exponential => renyi("1.01,1.1,1.25,1.5,2", &events, DELTA).map(|ours| {
                 let sigma = Decay::Exponential.variance(99).sqrt();
-                Ours { at_least: Some(at_least_by_one_step(MNIST.rate(), sigma)), ..ours }
+                Ours { lower_bound: Some(lower_bound_from_one_step(MNIST.rate(), sigma)), ..ours }
             }),
             _ => tight(&events, DELTA),
         };
@@ -194,26 +202,27 @@ fn section_10_honest() -> Section {
     };
     let known = [3.454_82, 2.648_85, 1.773_48, 7.527_16e7];
     Section {
-        id: "auto-section-10-honest",
+        id: "auto-section-10-real-clipping",
         paper: PAPER,
-        title: "Section 10: what the same noise truly gives",
-        how: "938 Poisson steps in each of 100 epochs, real clipping to a public norm; privacy loss \
-              distributions; exponential: Rényi from above, the last step alone from below.",
-        why: "The paper composes epochs where every step is a release, and uses an amplification \
-              lemma outside its conditions. With its automatic threshold, which lets every example \
-              through unclipped, no finite epsilon holds at all.",
+        title: "Section 10: the same noise with real clipping",
+        method: "938 Poisson steps in each of 100 epochs, real clipping to a public norm; privacy \
+                 loss distributions. Exponential: Rényi for the upper bound, the last step alone \
+                 for the lower bound.",
+        note: "The paper composes epochs although every step is a release, and uses an \
+               amplification lemma outside its conditions. Its automatic threshold does not clip \
+               any example, so no finite epsilon holds for the published method.",
         rows: SECTION_10.into_iter().zip(known).map(row).collect(),
     }
 }
 
-/// The honest epsilons of one data set: for each schedule what the paper prints for it, if
-/// anything, and what other software finds (dp-accounting 0.6.0, connect-the-dots).
-fn honest(data: &Data, cells: [([&'static str; 4], [f64; 4]); 4]) -> Vec<Row> {
+/// The epsilons of one data set with real clipping. For each schedule: the published values, if
+/// any, and reference values (dp-accounting 0.6.0, connect-the-dots).
+fn real_clipping(data: &Data, cells: [([&'static str; 4], [f64; 4]); 4]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (decay, (printed, known)) in Decay::TABLE.into_iter().zip(cells) {
         for ((sigma, printed), known) in data.sigmas.into_iter().zip(printed).zip(known) {
             let claim = match printed {
-                "" => Claim::Silent,
+                "" => Claim::None,
                 printed => Claim::Guarantee { printed },
             };
             let setting = format!("{}, {}, sigma_0 = {sigma}", data.name, decay.name());
@@ -224,10 +233,10 @@ fn honest(data: &Data, cells: [([&'static str; 4], [f64; 4]); 4]) -> Vec<Row> {
     rows
 }
 
-fn honest_table() -> Section {
+fn real_clipping_table() -> Section {
     const TARGETS: [&str; 4] = ["1", "2", "5", "10"];
     const NONE: [&str; 4] = [""; 4];
-    let mut rows = honest(
+    let mut rows = real_clipping(
         &MNIST,
         [
             (TARGETS, [0.916, 1.836, 4.479, 8.842]),
@@ -236,7 +245,7 @@ fn honest_table() -> Section {
             (["0.50", "0.68", "0.52", "0.51"], [0.945, 1.918, 4.840, 9.762]),
         ],
     );
-    rows.extend(honest(
+    rows.extend(real_clipping(
         &CIFAR,
         [
             (TARGETS, [0.916, 1.838, 4.506, 8.907]),
@@ -245,7 +254,7 @@ fn honest_table() -> Section {
             (["0.50", "0.72", "1.00", "1.19"], [0.95, 1.92, 4.84, 9.79]),
         ],
     ));
-    // CIFAR-100 has as many examples as CIFAR-10 and the same noise, but its own claims.
+    // CIFAR-100 has the number of examples and the noise of CIFAR-10, but its own claims.
     let claims = ["1.70", "2.49", "3.47", "4.10"];
     let from = rows.len() - 4;
     for (i, printed) in claims.into_iter().enumerate() {
@@ -253,7 +262,7 @@ fn honest_table() -> Section {
         let setting = rows[from + i].setting.replace("CIFAR-10", "CIFAR-100");
         rows.push(Row::new(setting, Claim::Guarantee { printed }, ours));
     }
-    rows.extend(honest(
+    rows.extend(real_clipping(
         &AG_NEWS,
         [
             (TARGETS, [0.914, 1.801, 4.331, 8.591]),
@@ -263,14 +272,15 @@ fn honest_table() -> Section {
         ],
     ));
     Section {
-        id: "auto-honest",
+        id: "auto-real-clipping",
         paper: PAPER,
         title: "Every schedule of the paper, with real clipping",
-        how: "The paper's own noise multipliers sigma_0, ⌈N / B⌉ Poisson steps per epoch (AG News: \
-              40 epochs), clipping to a public norm, delta = 1e-5, privacy loss distributions.",
-        why: "A row that holds says only that this much noise would do with real clipping. The \
-              automatic threshold of the paper clips nothing and depends on the private batch: as \
-              published the method has no finite epsilon.",
+        method: "The noise multipliers sigma_0 of the paper, ⌈N / B⌉ Poisson steps per epoch (AG \
+                 News: 40 epochs), clipping to a public norm, delta = 1e-5, privacy loss \
+                 distributions.",
+        note: "A row that holds says only that this noise suffices with real clipping. The \
+               automatic threshold of the paper clips nothing and depends on the private batch, so \
+               the published method has no finite epsilon.",
         rows,
     }
 }

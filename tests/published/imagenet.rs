@@ -9,7 +9,7 @@ const PAPER: &str = "Toward Training at ImageNet Scale with Differential Privacy
 const EXAMPLES: f64 = 1_281_167.0;
 const DELTA: f64 = 1e-6;
 
-/// Noise is drawn by each of 8 replicas: the noise on the sum is sqrt(8) times as large.
+/// Each of 8 replicas adds noise, so the noise on the sum is sqrt(8) times as large.
 fn run(thousands: f64, sigma_of_a_replica: f64, epochs: f64) -> Event {
     let batch = 1024.0 * thousands;
     let steps = (epochs * EXAMPLES / batch).ceil() as u64;
@@ -40,17 +40,17 @@ fn table_4() -> Section {
         id: "imagenet-table-4",
         paper: PAPER,
         title: "Table 4: three noise levels, batch 1024, 10 epochs",
-        how: "N = 1,281,167, delta = 1e-6, 12,512 Poisson steps. Their accountant: Rényi, older \
-              TensorFlow Privacy orders.",
-        why: "The printed noise multipliers (0.56, 0.42, 0.28) are rounded; the sums of eight \
-              replicas' noises, √8 · 0.2 and so on, give the printed epsilons.",
+        method: "N = 1,281,167, delta = 1e-6, 12,512 Poisson steps. Their accountant: Rényi, older \
+                 TensorFlow Privacy orders.",
+        note: "The printed noise multipliers (0.56, 0.42, 0.28) are rounded; the sums of eight \
+               replicas' noises, √8 · 0.2 and so on, give the printed epsilons.",
         rows,
     }
 }
 
 fn table_5() -> Section {
     let row = |(times, printed, known): (f64, &'static str, f64)| {
-        // Batch and noise grow together; the number of steps stays.
+        // Batch size and noise increase together; the number of steps stays the same.
         let event = Event::PoissonGaussian {
             sampling_rate: 1024.0 * times / EXAMPLES,
             noise_multiplier: 8f64.sqrt() * 0.001 * times,
@@ -70,11 +70,11 @@ fn table_5() -> Section {
     Section {
         id: "imagenet-table-5",
         paper: PAPER,
-        title: "Table 5: batch and noise grow together",
-        how: "12,512 steps each; noise multiplier √8 · 0.001 per 1024 examples; Rényi, older \
-              TensorFlow Privacy orders.",
-        why: "The smallest order of that list, 1.25, sets all four values. The numbers are right \
-              and mean no privacy.",
+        title: "Table 5: batch size and noise increase together",
+        method: "12,512 steps each; noise multiplier √8 · 0.001 per 1024 examples; Rényi, older \
+                 TensorFlow Privacy orders.",
+        note: "The smallest order of that list, 1.25, gives all four values. The values are \
+               correct and give no meaningful privacy.",
         rows: rows.map(row).into(),
     }
 }
@@ -100,8 +100,9 @@ fn table_9() -> Section {
         id: "imagenet-table-9",
         paper: PAPER,
         title: "Table 9: the largest batches",
-        how: "As Table 5, with the steps that the epochs take.",
-        why: "326 needs the signs of the fractional series: a library that drops them reports 537.",
+        method: "As Table 5, with the number of steps given by the epochs.",
+        note: "The value 326 requires the signs of the fractional series: an accountant that drops \
+               them reports 537.",
         rows: rows.map(row).into(),
     }
 }
@@ -126,8 +127,9 @@ fn appendix_h() -> Section {
         id: "imagenet-appendix-h",
         paper: PAPER,
         title: "Appendix H: CIFAR-10, batch 500, 100 epochs",
-        how: "q = 0.01, 10,000 steps, delta = 1e-5. Their accountant: Rényi, the orders of Opacus.",
-        why: "The paper cuts its digits off instead of rounding them.",
+        method: "q = 0.01, 10,000 steps, delta = 1e-5. Their accountant: Rényi, the orders of \
+                 Opacus.",
+        note: "The paper truncates its values instead of rounding them.",
         rows,
     }
 }
@@ -137,17 +139,19 @@ fn figure_2() -> Section {
     for times in [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0] {
         let event = training(1024.0 * times / EXAMPLES, 8f64.sqrt() * 0.001 * times, 12_512);
         let before = rows.last().and_then(|row| row.ours.as_ref().ok()).map(|ours| ours.value);
-        let claim = before.map_or(Claim::Silent, |below| Claim::Falls { below });
+        let claim = before.map_or(Claim::None, |below| Claim::Decreases { below });
         let ours = renyi("production", &[event], DELTA);
         rows.push(Row::new(format!("batch {times} k"), claim, ours));
     }
     Section {
         id: "imagenet-figure-2",
         paper: PAPER,
-        title: "Figure 2: epsilon falls with the batch at fixed noise per example and steps",
-        how: "12,512 steps; noise multiplier √8 · 0.001 per 1024 examples; Rényi, our orders.",
-        why: "Noise and signal of the average stay the same, epsilon falls by eight orders of \
-              magnitude: the reason for very large batches.",
+        title: "Figure 2: epsilon decreases with the batch size at fixed noise per example and \
+                steps",
+        method: "12,512 steps; noise multiplier √8 · 0.001 per 1024 examples; Rényi, production \
+                 orders.",
+        note: "The noise and the signal of the average stay the same, while epsilon decreases by \
+               six orders of magnitude. This is the reason for very large batches.",
         rows,
     }
 }
@@ -155,7 +159,7 @@ fn figure_2() -> Section {
 fn figure_7() -> Section {
     let rate = 65_536.0 / EXAMPLES;
     let steps = (70.0 * EXAMPLES / 65_536.0).ceil() as u64;
-    let rdp = Rdp::with_orders(OrderList::tf_legacy());
+    let rdp = Rdp::default().with_orders(OrderList::tf_legacy());
     let solved = noise_multiplier_for(Epsilon(10.0), Delta(DELTA), SamplingRate(rate), steps, &rdp)
         .expect("ten is within reach");
     let sigma = solved.noise_multiplier.0;
@@ -168,22 +172,24 @@ fn figure_7() -> Section {
     let curve = Pld::default().curve(&events, &deltas);
     let mut before: Option<f64> = None;
     for (i, delta) in deltas.iter().enumerate() {
-        // Without a curve the reason stands in every row.
+        // If the curve fails, every row reports the reason.
         let ours = match &curve {
             Ok(spent) => Ok(spent[i].clone().into()),
             Err(_) => Pld::default().epsilon(&events, *delta).map(Into::into),
         };
-        let claim = before.map_or(Claim::Silent, |below| Claim::Falls { below });
+        let claim = before.map_or(Claim::None, |below| Claim::Decreases { below });
         before = ours.as_ref().ok().map(|ours: &super::row::Ours| ours.value);
         rows.push(Row::new(format!("delta = {:e}, tight", delta.0), claim, ours));
     }
     Section {
         id: "imagenet-figure-7",
         paper: PAPER,
-        title: "Figure 7: epsilon over delta for the best run (batch 65,536, 70 epochs, epsilon 10)",
-        how: "The noise multiplier is solved for epsilon = 10 at delta = 1e-6 by Rényi accounting; \
-              the curve is the tight one.",
-        why: "The curve falls as drawn; the tight epsilon of the same noise is below 10.",
+        title: "Figure 7: epsilon over delta for the best run (batch 65,536, 70 epochs, epsilon \
+                10)",
+        method: "The noise multiplier is solved for epsilon = 10 at delta = 1e-6 by Rényi \
+                 accounting; the curve is the tight one.",
+        note: "The curve decreases as in the figure; the tight epsilon of the same noise is below \
+               10.",
         rows,
     }
 }

@@ -1,7 +1,8 @@
-//! What papers claim about epsilon, computed again by the library: reproduced or refuted.
+//! Published epsilons, recomputed with the library: reproduced or refuted.
 //!
-//! Every verdict comes from the numbers. `EPSILAB_WRITE_DOCS=1` writes docs/published_claims.md
-//! and the table of samplers in docs/accounting.md; without it they must be what the numbers give.
+//! Every verdict follows from the values. With `EPSILAB_WRITE_DOCS=1` the tests write
+//! docs/published_claims.md and the table of samplers in docs/accounting.md. Without it they check
+//! that both are up to date.
 
 mod auto_dp_sgd;
 mod imagenet;
@@ -22,7 +23,7 @@ static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
         .collect()
 });
 
-/// All rows with the name of their section.
+/// All rows with the id of their section.
 fn rows() -> impl Iterator<Item = (&'static str, &'static Row)> {
     SECTIONS.iter().flat_map(|section| section.rows.iter().map(|row| (section.id, row)))
 }
@@ -31,9 +32,9 @@ fn section(id: &str) -> &'static [Row] {
     &SECTIONS.iter().find(|section| section.id == id).expect("a section of this name").rows
 }
 
-/// Fails with all rows of which `wrong` says something.
+/// Fails with all rows for which `wrong` returns a description.
 #[track_caller]
-fn none_is(wrong: impl Fn(&str, &Row) -> Option<String>) {
+fn check_rows(wrong: impl Fn(&str, &Row) -> Option<String>) {
     let found: Vec<String> = rows()
         .filter_map(|(id, row)| wrong(id, row).map(|what| format!("{id}, {}: {what}", row.setting)))
         .collect();
@@ -41,49 +42,50 @@ fn none_is(wrong: impl Fn(&str, &Row) -> Option<String>) {
 }
 
 #[test]
-fn every_row_has_our_number_and_other_software_finds_the_same() {
-    none_is(|_, row| match (&row.ours, row.check) {
+fn every_row_has_a_value_that_agrees_with_other_software() {
+    check_rows(|_, row| match (&row.ours, row.check) {
         (Err(error), _) => Some(error.to_string()),
         (Ok(ours), _) if !ours.value.is_finite() => Some(format!("{} is no number", ours.value)),
         (Ok(ours), Some((known, relative))) if (ours.value / known - 1.0).abs() > relative => {
             Some(format!("{} is not {known} within {relative}", ours.value))
         }
-        (Ok(ours), _) if ours.at_least.is_some_and(|least| least > ours.value) => {
-            Some(format!("{:?} is above {}", ours.at_least, ours.value))
+        (Ok(ours), _) if ours.lower_bound.is_some_and(|least| least > ours.value) => {
+            Some(format!("{:?} is above {}", ours.lower_bound, ours.value))
         }
         _ => None,
     });
 }
 
 #[test]
-fn the_arithmetic_of_the_papers_is_reproduced_but_for_two_numbers() {
-    none_is(|id, row| {
+fn all_but_two_published_values_are_reproduced() {
+    check_rows(|id, row| {
         let misprint = id == "auto-adaptive" && row.setting.starts_with("MNIST");
-        let wanted = match row.claim {
+        let expected = match row.claim {
             Claim::Number { .. } if misprint || id == "pruning-as-printed" => Verdict::Differs,
             Claim::Number { .. } => Verdict::Reproduced,
             _ => return None,
         };
-        (row.verdict() != Some(wanted)).then(|| format!("{:?}", row.verdict()))
+        (row.verdict() != Some(expected)).then(|| format!("{:?}", row.verdict()))
     });
     assert_eq!(rows().filter(|(_, row)| matches!(row.claim, Claim::Number { .. })).count(), 47);
 }
 
 #[test]
-fn the_figures_fall_as_drawn() {
-    let falls = |id: &str, points: usize| {
+fn the_curves_of_the_figures_decrease() {
+    let decreases = |id: &str, points: usize| {
         let falling = section(id).iter().filter(|row| {
-            matches!(row.claim, Claim::Falls { .. }) && row.verdict() == Some(Verdict::Reproduced)
+            matches!(row.claim, Claim::Decreases { .. })
+                && row.verdict() == Some(Verdict::Reproduced)
         });
         assert_eq!(falling.count(), points, "{id}");
     };
-    falls("imagenet-figure-2", 5);
-    falls("imagenet-figure-7", 7);
+    decreases("imagenet-figure-2", 5);
+    decreases("imagenet-figure-7", 7);
 }
 
 #[test]
-fn sound_accounting_holds() {
-    none_is(|id, row| {
+fn sound_claims_hold() {
+    check_rows(|id, row| {
         let sound =
             id.starts_with("imagenet") || id == "de-tight" || row.setting.contains("constant");
         let claims = sound && matches!(row.claim, Claim::Guarantee { .. });
@@ -97,10 +99,12 @@ fn composing_epochs_instead_of_steps_is_refuted() {
         Some(Verdict::Refuted { times }) => times,
         other => panic!("{}: {other:?}", row.setting),
     };
-    for (row, factor) in section("auto-section-10-honest").iter().zip([14.0, 11.0, 9.0, 900.0]) {
+    for (row, factor) in
+        section("auto-section-10-real-clipping").iter().zip([14.0, 11.0, 9.0, 900.0])
+    {
         assert!(times(row) > factor, "{}: {}", row.setting, times(row));
     }
-    for row in section("auto-honest") {
+    for row in section("auto-real-clipping") {
         if row.setting.starts_with("MNIST") && !row.setting.contains("constant") {
             assert!(times(row) > 1.2, "{}: {}", row.setting, times(row));
         }
@@ -126,35 +130,35 @@ fn clipping_the_average_is_refuted() {
 }
 
 #[test]
-fn the_page_of_claims_is_what_the_numbers_give() {
-    on_disk("docs/published_claims.md", |_| page::page(&SECTIONS));
+fn the_page_of_claims_is_up_to_date() {
+    check_page("docs/published_claims.md", |_| page::page(&SECTIONS));
 }
 
 #[test]
-fn the_table_of_relations_and_samplers_is_what_the_accountants_answer() {
+fn the_table_of_supported_events_is_up_to_date() {
     let (begin, end) = ("<!-- support: begin -->\n", "<!-- support: end -->");
-    on_disk("docs/accounting.md", |page| {
+    check_page("docs/accounting.md", |page| {
         let (head, rest) = page.split_once(begin).expect("where the table begins");
         let (_, tail) = rest.split_once(end).expect("where the table ends");
         format!("{head}{begin}{}{end}{tail}", support::table())
     });
 }
 
-/// The page must be what `make` makes of it; `EPSILAB_WRITE_DOCS` writes it instead.
-fn on_disk(name: &str, make: impl Fn(&str) -> String) {
+/// Compares the page with the output of `make`, or writes it if `EPSILAB_WRITE_DOCS` is set.
+fn check_page(name: &str, make: impl Fn(&str) -> String) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    let wanted = make(&found);
+    let expected = make(&found);
     if std::env::var_os("EPSILAB_WRITE_DOCS").is_some() {
-        std::fs::write(&path, &wanted).expect("the page can be written");
+        std::fs::write(&path, &expected).expect("the page can be written");
         return println!("wrote {}", path.display());
     }
-    let lines = wanted.lines().zip(found.lines().chain(std::iter::repeat("")));
-    if let Some((wanted, found)) = lines.into_iter().find(|(wanted, found)| wanted != found) {
+    let lines = expected.lines().zip(found.lines().chain(std::iter::repeat("")));
+    if let Some((expected, found)) = lines.into_iter().find(|(expected, found)| expected != found) {
         panic!(
             "{name} is out of date; write it with EPSILAB_WRITE_DOCS=1\n \
-             on disk: {found}\n numbers: {wanted}"
+             on disk: {found}\n numbers: {expected}"
         );
     }
-    assert_eq!(found.lines().count(), wanted.lines().count(), "{name} has lines too many");
+    assert_eq!(found.lines().count(), expected.lines().count(), "{name} has lines too many");
 }

@@ -34,26 +34,29 @@ fn zero_concentrated() -> Section {
         id: "backpropagation-zcdp",
         paper: BACKPROPAGATION,
         title: "The accounting as intended",
-        how: "Disjoint batches, so one release per epoch; epsilon = rho + 2 √(rho ln(1/delta)), \
-              delta = 1e-5.",
-        why: "The conversion is right: given that sensitivity, these would be the epsilons.",
+        method: "Disjoint batches, so one release per epoch; epsilon = rho + 2 √(rho ln(1/delta)), \
+                 delta = 1e-5.",
+        note: "The conversion is correct: with the assumed sensitivity these would be the \
+               epsilons.",
         rows: CLAIMS.map(row).into(),
     }
 }
 
-/// Disjoint batches: an example that is zeroed out changes one release per epoch. Exact.
+/// Disjoint batches: zeroing out an example changes one release per epoch. Exact.
 fn epochs_of(noise_multiplier: f64, epochs: u64) -> Result<Ours> {
     let event = [Event::ShuffledEpochs { noise_multiplier, epochs }];
-    let spent = Headline::under(Neighbouring::ZeroOutOne).epsilon(&event, Delta(DELTA))?;
-    // Unsampled Gaussians compose exactly: the value is a bound from both sides.
+    let spent =
+        Headline::with_neighbouring(Neighbouring::ZeroOutOne).epsilon(&event, Delta(DELTA))?;
+    // Gaussian mechanisms compose exactly, so the value is both an upper and a lower bound.
     let exact = (spent.accountant == "gdp").then_some(spent.epsilon);
-    Ok(Ours { at_least: spent.lower.or(exact), ..Ours::from(spent) })
+    Ok(Ours { lower_bound: spent.lower.or(exact), ..Ours::from(spent) })
 }
 
 fn as_coded() -> Section {
     let mut rows = Vec::new();
     for (data, printed, rho, epochs) in CLAIMS {
-        // rho = epochs / (2 sigma²) if the sensitivity were right; it was 4096 times as large.
+        // rho = epochs / (2 sigma²) for the assumed sensitivity; the real one is 4096 times as
+        // large.
         let sigma = (epochs as f64 / (2.0 * rho)).sqrt() / BATCH;
         let row = Row::new(
             format!("{data}, {epochs} epochs, the worst example"),
@@ -62,8 +65,8 @@ fn as_coded() -> Section {
         );
         rows.push(if data == "MNIST" { row.check(2033.0, 1e-3) } else { row });
     }
-    // One example that stays misclassified has a gradient of norm √2 / B at the last layer, where
-    // the noise was made for 0.01 / B. Four layers share rho.
+    // A persistently misclassified example has a gradient of norm √2 / B at the last layer, whereas
+    // the noise is calibrated for 0.01 / B. Four layers share rho.
     let (_, printed, rho, epochs) = CLAIMS[0];
     let of_one_layer = (4.0 * epochs as f64 / (2.0 * rho)).sqrt();
     let sigma = of_one_layer / (2f64.sqrt() / 0.01);
@@ -79,20 +82,20 @@ fn as_coded() -> Section {
         id: "backpropagation-as-coded",
         paper: BACKPROPAGATION,
         title: "The accounting as coded",
-        how: "The same noise against the sensitivity of the code behind the results: exact Gaussian \
-              composition, one example zeroed out, delta = 1e-5.",
-        why: "The loss was averaged over the batch of 4096 before gradients were clipped, and the \
-              sensitivity was divided by 4096 again: the noise is 4096 times too small. The authors' \
-              repository says that this invalidates the original results.",
+        method: "The same noise with the sensitivity of the code that produced the results: exact \
+                 Gaussian composition, one example zeroed out, delta = 1e-5.",
+        note: "The loss was averaged over the batch of 4096 before gradients were clipped, and the \
+               sensitivity was divided by 4096 again: the noise is 4096 times too small. The \
+               authors' repository says that this invalidates the original results.",
         rows,
     }
 }
 
-const DE: &str = "Unlocking High-Accuracy Differentially Private Image Classification through Scale \
-                  (De et al. 2022)";
+const DE: &str = "Unlocking High-Accuracy Differentially Private Image Classification through \
+                  Scale (De et al. 2022)";
 const DE_RATE: f64 = 4096.0 / 50_000.0;
 
-/// Noise multiplier, steps, claimed epsilon, what other software finds.
+/// Noise multiplier, steps, claimed epsilon, reference value.
 const RUNS: [(f64, u64, &str, f64); 5] = [
     (10.0, 875, "1", 0.99),
     (6.0, 1125, "2", 2.00),
@@ -111,9 +114,9 @@ fn de() -> Section {
         id: "de-renyi",
         paper: DE,
         title: "WRN-16-4 on CIFAR-10, the baseline of Pre-Pruning and Gradient-Dropping",
-        how: "N = 50,000, B = 4096, delta = 1e-5, Rényi, older TensorFlow Privacy orders.",
-        why: "Sound, and a little on the safe side. Dropping gradients by a rule that doesn't look \
-              at the data changes nothing here: rate, noise and steps stay.",
+        method: "N = 50,000, B = 4096, delta = 1e-5, Rényi, older TensorFlow Privacy orders.",
+        note: "Correct and slightly conservative. Dropping gradients by a rule that does not \
+               depend on the data changes nothing here: rate, noise and steps stay the same.",
         rows: RUNS.map(row).into(),
     }
 }
@@ -128,8 +131,8 @@ fn de_tight() -> Section {
         id: "de-tight",
         paper: DE,
         title: "The same runs, tight",
-        how: "Privacy loss distributions.",
-        why: "The guarantees hold with room to spare: the same epsilon allows less noise.",
+        method: "Privacy loss distributions.",
+        note: "The guarantees hold with a margin: the same epsilon allows less noise.",
         rows: RUNS.map(row).into(),
     }
 }
@@ -150,11 +153,11 @@ fn as_printed() -> Section {
         id: "pruning-as-printed",
         paper: "Pre-Pruning and Gradient-Dropping Improve Differentially Private Image \
                 Classification",
-        title: "Algorithm 1 taken at its word: clip the average, not each gradient",
-        how: "Two averages in a ball of radius C differ by up to 2 C, so the noise multiplier counts \
-              half: 5 instead of 10, 875 steps.",
-        why: "Equations (3) and (4) of the paper clip each gradient and give the claimed epsilon; \
-              the printed algorithm, run as it stands, would not.",
+        title: "Algorithm 1 as printed: clip the average, not each gradient",
+        method: "Two averages in a ball of radius C differ by up to 2 C, so the noise multiplier \
+                 is halved: 5 instead of 10, 875 steps.",
+        note: "Equations (3) and (4) of the paper clip each gradient and give the claimed epsilon; \
+               the algorithm as printed does not.",
         rows,
     }
 }

@@ -1,31 +1,31 @@
-//! The sections as a page for readers.
+//! The Markdown page of all sections.
 
 use std::fmt::Write;
 
 use super::row::{Claim, Ours, Row, Section, Verdict};
 
 const HEAD: &str = "\
-# Published claims, computed again
+# Published claims, recomputed
 
-Papers print epsilons. Here the library computes them again, from the settings that the papers give.
+This page recomputes published epsilons with the library, from the settings given in the papers.
 
 | verdict | meaning |
 |---|---|
-| reproduced | the paper's own accountant, run by us, gives the printed number up to rounding (its own, or that of the printed settings): at most 2 % off, as said beside it |
-| differs | the same computation gives another number |
-| holds | the training is private with the printed epsilon: our proved epsilon is not above it |
-| **refuted** | epsilon is provably larger: a bound from *below* exceeds the claim, by the factor given |
-| open | our bounds from above and from below enclose the claim |
-| – | the paper prints nothing to compare with |
+| reproduced | the paper's own accountant, run by us, gives the published value up to \
+rounding of the value or of the published settings; the deviation, at most 2 %, is in parentheses |
+| differs | the same computation gives another value |
+| holds | the training is private with the published epsilon: our proved epsilon is not above it |
+| **refuted** | epsilon is provably larger: a *lower* bound exceeds the claim by the given factor |
+| open | the claim lies between our lower and our upper bound |
+| – | the paper publishes no value |
 
-A claim is refuted only by a bound from below; an upper bound, however large, refutes nothing. \"Tight\"
-is the accountant of privacy loss distributions, which gives both bounds. Bounds are rounded up to three
-digits; where the one from below differs in them, it stands in brackets, rounded down. Neighbours differ by one added or removed example and batches
-are Poisson samples unless a section says otherwise; this is how the papers account, not always how
-they sample.
+Only a lower bound refutes a claim; an upper bound, however large, refutes nothing. \"Tight\" is the
+accountant of privacy loss distributions, which gives both bounds. Upper bounds are rounded up to
+three digits. A lower bound that differs in these digits is in brackets, rounded down. Neighbours
+differ by one added or removed example and batches are Poisson samples, unless a section states
+otherwise. This is how the papers account, not always how they sample.
 
-DeviceArray and verdicts come out of a test; none is typed in. To compute them again, and to write this
-page:
+A test computes all values and verdicts. To run it, and to write this page:
 
 ```sh
 cargo test --test published -- --nocapture
@@ -33,7 +33,7 @@ EPSILAB_WRITE_DOCS=1 cargo test --test published
 ```
 ";
 
-/// The whole page. Every row must have its number.
+/// The whole page. Every row must have a value.
 pub fn page(sections: &[Section]) -> String {
     let mut page = format!("{HEAD}\n{}", summary(sections));
     let mut paper = "";
@@ -42,17 +42,17 @@ pub fn page(sections: &[Section]) -> String {
             paper = section.paper;
             writeln!(page, "\n## {paper}").unwrap();
         }
-        writeln!(page, "\n### {}\n\n{}\n", section.title, section.how).unwrap();
+        writeln!(page, "\n### {}\n\n{}\n", section.title, section.method).unwrap();
         page.push_str("| setting | published | ours | verdict |\n|---|---|---|---|\n");
         for row in &section.rows {
             page.push_str(&line(row));
         }
-        writeln!(page, "\n{}", section.why).unwrap();
+        writeln!(page, "\n{}", section.note).unwrap();
     }
     page
 }
 
-/// How many of each verdict, paper by paper.
+/// The number of verdicts of each kind, by paper.
 fn summary(sections: &[Section]) -> String {
     let mut papers: Vec<&str> = sections.iter().map(|section| section.paper).collect();
     papers.dedup();
@@ -61,8 +61,8 @@ fn summary(sections: &[Section]) -> String {
             .to_string();
     for paper in papers {
         let rows = || sections.iter().filter(|s| s.paper == paper).flat_map(|s| &s.rows);
-        let count = |wanted: fn(Verdict) -> bool| {
-            rows().filter_map(Row::verdict).filter(|&verdict| wanted(verdict)).count()
+        let count = |expected: fn(Verdict) -> bool| {
+            rows().filter_map(Row::verdict).filter(|&verdict| expected(verdict)).count()
         };
         writeln!(
             text,
@@ -86,8 +86,8 @@ fn line(row: &Row) -> String {
             let off = ours.value / super::row::number(printed) - 1.0;
             (printed.to_string(), Some(off))
         }
-        Claim::Falls { .. } => ("falls".into(), None),
-        Claim::Silent => ("–".into(), None),
+        Claim::Decreases { .. } => ("decreases".into(), None),
+        Claim::None => ("–".into(), None),
     };
     let percent = |off: f64| match 100.0 * off {
         none if none.abs() < 0.05 => "0.0 %".into(),
@@ -103,22 +103,22 @@ fn line(row: &Row) -> String {
             format!("**refuted**: at least {} times", digits(times, f64::floor))
         }
         (Verdict::Open, _) => "open".into(),
-        (Verdict::Silent, _) => "–".into(),
+        (Verdict::NoClaim, _) => "–".into(),
     };
     format!("| {} | {published} | {} | {verdict} |\n", row.setting, shown(row, ours))
 }
 
-/// Our number as text: to the nearest for a formula, bounds away from the truth.
+/// Our value as text: a formula rounded to nearest, upper bounds up and lower bounds down.
 fn shown(row: &Row, ours: &Ours) -> String {
     if matches!(row.claim, Claim::Number { .. }) {
-        return format!("{} ({})", digits(ours.value, f64::round), ours.by);
+        return format!("{} ({})", digits(ours.value, f64::round), ours.accountant);
     }
     let above = digits(ours.value, f64::ceil);
-    match ours.at_least {
+    match ours.lower_bound {
         Some(least) if digits(least, f64::ceil) != above => {
-            format!("{above} [at least {}] ({})", digits(least, f64::floor), ours.by)
+            format!("{above} [at least {}] ({})", digits(least, f64::floor), ours.accountant)
         }
-        _ => format!("{above} ({})", ours.by),
+        _ => format!("{above} ({})", ours.accountant),
     }
 }
 
@@ -130,7 +130,7 @@ fn digits(x: f64, round: fn(f64) -> f64) -> String {
     let unit = 10f64.powi(x.abs().log10().floor() as i32 - 2);
     let scaled = x / unit;
     let near = scaled.round();
-    // What is a three-digit number but for the last bits is left alone.
+    // Values within rounding errors of three digits are kept.
     let rounded = if (scaled - near).abs() < 1e-9 { near } else { round(scaled) } * unit;
     let decimals = (2 - rounded.abs().log10().floor() as i32).max(0) as usize;
     match rounded {
@@ -144,7 +144,7 @@ mod tests {
     use super::digits;
 
     #[test]
-    fn three_digits_in_every_size() {
+    fn values_have_three_significant_digits() {
         let shown = |x| digits(x, f64::round);
         assert_eq!(shown(0.242_925), "0.243");
         assert_eq!(shown(70.8), "70.8");

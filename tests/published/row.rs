@@ -1,18 +1,18 @@
-//! One published number beside ours, and what follows from the two.
+//! A published value, our value, and the resulting verdict.
 
 use epsilab::Result;
 use epsilab::privacy::{Accountant, Delta, Event, OrderList, Pld, Rdp, Spent};
 
 /// A table of a paper, or a part of one.
 pub struct Section {
-    /// Short name for messages of the tests.
+    /// Short name, for test messages.
     pub id: &'static str,
     pub paper: &'static str,
     pub title: &'static str,
-    /// How our column is computed, one sentence or two.
-    pub how: &'static str,
-    /// What the verdicts mean here, and where they come from.
-    pub why: &'static str,
+    /// How our column is computed.
+    pub method: &'static str,
+    /// Interpretation of the verdicts.
+    pub note: &'static str,
     pub rows: Vec<Row>,
 }
 
@@ -20,48 +20,48 @@ pub struct Row {
     pub setting: String,
     pub claim: Claim,
     pub ours: Result<Ours>,
-    /// What other software finds, and how near we have to be (relative).
+    /// Reference value of other software and relative tolerance.
     pub check: Option<(f64, f64)>,
 }
 
-/// What the paper says. DeviceArray are texts, as printed: how far they are rounded shows.
+/// A published claim. Values are texts as printed, so that their rounding is known.
 #[derive(Clone, Copy)]
 pub enum Claim {
-    /// The paper's own accountant gives this number; `within` (relative) covers what the paper
-    /// leaves open, such as its rounding of the inputs.
+    /// The paper's own accountant gives this value; `within` is the relative tolerance for what the
+    /// paper leaves open, such as rounded inputs.
     Number { printed: &'static str, within: f64 },
     /// The training is private with this epsilon.
     Guarantee { printed: &'static str },
-    /// The figure falls from point to point: less than at the point before.
-    Falls { below: f64 },
-    /// Nothing printed: our number stands alone.
-    Silent,
+    /// The curve of a figure decreases: the value is below that of the previous point.
+    Decreases { below: f64 },
+    /// Nothing was published.
+    None,
 }
 
-/// Our number.
+/// Our value.
 pub struct Ours {
-    /// An upper bound on epsilon, or the paper's own formula.
+    /// An upper bound on epsilon, or the result of the paper's formula.
     pub value: f64,
-    /// A proved bound from below: nothing smaller can be claimed.
-    pub at_least: Option<f64>,
+    /// A proved lower bound on epsilon.
+    pub lower_bound: Option<f64>,
     /// The accountant or the formula.
-    pub by: String,
+    pub accountant: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// Our number is the printed one.
+    /// Our value is the published one.
     Reproduced,
-    /// The same computation gives another number.
+    /// The same computation gives another value.
     Differs,
     /// Our proved epsilon is at or below the claim.
     Holds,
     /// Epsilon is provably at least `times` the claim.
     Refuted { times: f64 },
-    /// Neither proved nor refuted: the claim lies between our two bounds.
+    /// Neither proved nor refuted: the claim lies between our bounds.
     Open,
     /// Nothing was claimed.
-    Silent,
+    NoClaim,
 }
 
 impl Row {
@@ -69,13 +69,13 @@ impl Row {
         Self { setting: setting.into(), claim, ours, check: None }
     }
 
-    /// With the value that other software finds, to be met within `relative`.
+    /// Adds a reference value, with a relative tolerance.
     pub fn check(mut self, value: f64, relative: f64) -> Self {
         self.check = Some((value, relative));
         self
     }
 
-    /// The verdict, from the numbers alone; `None` while there is no number of ours.
+    /// The verdict, from the values alone; `None` if our value is an error.
     pub fn verdict(&self) -> Option<Verdict> {
         let ours = self.ours.as_ref().ok()?;
         Some(match self.claim {
@@ -88,19 +88,20 @@ impl Row {
                 }
             }
             Claim::Guarantee { printed } => {
-                // Whatever is printed may have been rounded down: its last digit is in its favour.
-                let granted = number(printed) + last_digit(printed) / 2.0;
-                match ours.at_least {
-                    Some(least) if least > granted => {
+                // The printed value may have been rounded down: half a unit of its last digit is
+                // granted.
+                let rounded_claim = number(printed) + last_digit(printed) / 2.0;
+                match ours.lower_bound {
+                    Some(least) if least > rounded_claim => {
                         Verdict::Refuted { times: least / number(printed) }
                     }
-                    _ if ours.value <= granted => Verdict::Holds,
+                    _ if ours.value <= rounded_claim => Verdict::Holds,
                     _ => Verdict::Open,
                 }
             }
-            Claim::Falls { below } if ours.value < below => Verdict::Reproduced,
-            Claim::Falls { .. } => Verdict::Differs,
-            Claim::Silent => Verdict::Silent,
+            Claim::Decreases { below } if ours.value < below => Verdict::Reproduced,
+            Claim::Decreases { .. } => Verdict::Differs,
+            Claim::None => Verdict::NoClaim,
         })
     }
 }
@@ -120,47 +121,48 @@ pub fn training(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Event 
     Event::PoissonGaussian { sampling_rate, noise_multiplier, steps }
 }
 
-/// Rényi accounting with the named list of orders, as the papers did it: an upper bound.
+/// Rényi accounting with the named list of orders, as in the papers: an upper bound.
 pub fn renyi(orders: &str, events: &[Event], delta: f64) -> Result<Ours> {
-    let spent = Rdp::with_orders(orders.parse::<OrderList>()?).epsilon(events, Delta(delta))?;
-    Ok(Ours { value: spent.epsilon, at_least: None, by: "rdp".into() })
+    let spent =
+        Rdp::default().with_orders(orders.parse::<OrderList>()?).epsilon(events, Delta(delta))?;
+    Ok(Ours { value: spent.epsilon, lower_bound: None, accountant: "rdp".into() })
 }
 
-/// Privacy loss distributions: a bound from above and one from below.
+/// Privacy loss distributions: upper and lower bound.
 pub fn tight(events: &[Event], delta: f64) -> Result<Ours> {
     Pld::default().epsilon(events, Delta(delta)).map(Ours::from)
 }
 
 impl From<Spent> for Ours {
     fn from(spent: Spent) -> Self {
-        Self { value: spent.epsilon, at_least: spent.lower, by: spent.accountant }
+        Self { value: spent.epsilon, lower_bound: spent.lower, accountant: spent.accountant }
     }
 }
 
-/// A formula of a paper, computed here to the letter.
-pub fn formula(value: f64, by: &str) -> Result<Ours> {
-    Ok(Ours { value, at_least: None, by: by.into() })
+/// The result of a formula of a paper.
+pub fn formula(value: f64, accountant: &str) -> Result<Ours> {
+    Ok(Ours { value, lower_bound: None, accountant: accountant.into() })
 }
 
 mod tests {
     use super::*;
 
-    fn claimed(printed: &'static str, value: f64, at_least: Option<f64>) -> Verdict {
-        let ours = Ok(Ours { value, at_least, by: "test".into() });
+    fn claimed(printed: &'static str, value: f64, lower_bound: Option<f64>) -> Verdict {
+        let ours = Ok(Ours { value, lower_bound, accountant: "test".into() });
         Row::new("", Claim::Guarantee { printed }, ours).verdict().unwrap()
     }
 
     #[test]
-    fn a_claim_is_refuted_by_a_bound_from_below_and_by_nothing_else() {
+    fn only_a_lower_bound_refutes_a_claim() {
         assert_eq!(claimed("0.50", 0.504, Some(0.503)), Verdict::Holds);
         assert_eq!(claimed("0.50", 2.0, Some(1.0)), Verdict::Refuted { times: 2.0 });
-        // An upper bound however large, such as Rényi's, refutes nothing.
+        // An upper bound, however large, refutes nothing.
         assert_eq!(claimed("0.50", 7.5e7, None), Verdict::Open);
         assert_eq!(claimed("0.50", 2.0, Some(0.4)), Verdict::Open);
     }
 
     #[test]
-    fn a_number_a_few_percent_off_is_not_reproduced() {
+    fn a_value_a_few_percent_off_is_not_reproduced() {
         let row = |value| {
             let claim = Claim::Number { printed: "16.86", within: 0.02 };
             Row::new("", claim, formula(value, "test")).verdict().unwrap()
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_printed_digit_is_read_off() {
+    fn the_unit_of_the_last_printed_digit_is_parsed() {
         assert_eq!([last_digit("3.45"), last_digit("71"), last_digit("9.8e8")], [0.01, 1.0, 1e7]);
     }
 }

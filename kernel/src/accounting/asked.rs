@@ -121,12 +121,12 @@ impl Asked {
     pub fn accountant(&self) -> Box<dyn Accountant> {
         let neighbouring = self.neighbouring;
         match (self.choice, &self.orders) {
-            (Choice::Headline, _) => Box::new(Headline::under(neighbouring)),
-            (Choice::Pld, _) => Box::new(Pld::under(neighbouring)),
-            (Choice::Rdp, Some(orders)) => Box::new(Rdp::with_orders(orders.clone())),
-            (Choice::Rdp, None) => Box::new(Rdp::under(neighbouring)),
-            (Choice::Gdp, _) => Box::new(Gdp::under(neighbouring)),
-            (Choice::Zcdp, _) => Box::new(Zcdp::under(neighbouring)),
+            (Choice::Headline, _) => Box::new(Headline::with_neighbouring(neighbouring)),
+            (Choice::Pld, _) => Box::new(Pld::with_neighbouring(neighbouring)),
+            (Choice::Rdp, Some(orders)) => Box::new(Rdp::default().with_orders(orders.clone())),
+            (Choice::Rdp, None) => Box::new(Rdp::with_neighbouring(neighbouring)),
+            (Choice::Gdp, _) => Box::new(Gdp::with_neighbouring(neighbouring)),
+            (Choice::Zcdp, _) => Box::new(Zcdp::with_neighbouring(neighbouring)),
         }
     }
 
@@ -135,7 +135,7 @@ impl Asked {
         let spent = self.accountant().epsilon(events, delta);
         let refused = matches!(&spent, Err(error) if error.kind() == ErrorKind::Accounting);
         if self.choice == Choice::Gdp && refused {
-            let estimate = GdpClt::under(self.neighbouring).epsilon(events, delta);
+            let estimate = GdpClt::with_neighbouring(self.neighbouring).epsilon(events, delta);
             // If there is no estimate either, the exact one's reason is the better one.
             if estimate.is_ok() {
                 return Answer { accountant: "gdp".into(), spent: estimate, approximate: true };

@@ -37,13 +37,13 @@ pub fn curve(asked: &Asked, events: &[Event]) -> Result<Vec<Point>> {
     // A distribution is the slow part and the same for every delta: it is made once for all.
     let shared = match asked.choice {
         Choice::Pld | Choice::Headline => {
-            Pld::under(asked.neighbouring).curve(events, &deltas).ok()
+            Pld::with_neighbouring(asked.neighbouring).curve(events, &deltas).ok()
         }
         _ => None,
     };
     let Some(spent) = shared else { return Ok(one_by_one(asked)) };
-    let exact = Gdp::under(asked.neighbouring);
-    let rdp = Rdp::under(asked.neighbouring);
+    let exact = Gdp::with_neighbouring(asked.neighbouring);
+    let rdp = Rdp::with_neighbouring(asked.neighbouring);
     let points = deltas.iter().zip(spent).map(|(&delta, spent)| {
         let by = |accountant: &dyn Accountant| {
             accountant.epsilon(events, delta).ok().map(|spent| spent.epsilon)

@@ -1,27 +1,27 @@
-//! How large the batches of a training run may be.
+//! Calibration of the batch size.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Question, Setting, out_of_reach};
-use super::{Length, above_floor, at_least_one, training};
+use super::search::{Outcome, Parameter, Search, infeasible};
+use super::{Length, at_least_one, check_reachable, training};
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use crate::{Error, ErrorKind, Result};
 
-/// An expected batch size and the epsilon it truly costs.
+/// A calibrated expected batch size and its epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibratedBatchSize {
     /// The expected batch size.
     pub batch_size: u64,
-    /// The same as a sampling rate: batch size over number of examples.
+    /// The sampling rate: batch size divided by the number of examples.
     pub sampling_rate: SamplingRate,
-    /// The number of steps with batches of this size.
+    /// The number of steps with this batch size.
     pub steps: u64,
-    /// The epsilon of exactly this run, at most the target.
+    /// The epsilon of this run, at most the target.
     pub epsilon: f64,
-    /// Name of the accountant that found it.
+    /// Name of the accountant.
     pub accountant: String,
 }
 
@@ -31,32 +31,35 @@ impl fmt::Display for CalibratedBatchSize {
         let (plural, epsilon) = (if *steps == 1 { "" } else { "s" }, Rounded(*epsilon));
         write!(
             f,
-            "batch size {batch_size} for {steps} step{plural} costs epsilon {epsilon} ({accountant})"
+            "batch size {batch_size} for {steps} step{plural} costs epsilon {epsilon} \
+             ({accountant})"
         )
     }
 }
 
-/// The largest expected batch size, out of `examples`, with which a run of the given length stays
-/// within (`target`, `delta`).
+/// The largest expected batch size, out of `examples`, for which a run of the given length is
+/// (`target`, `delta`)-differentially private.
 ///
-/// With a fixed number of *steps* a larger batch always costs more, and the answer is the largest
-/// (beyond a million, at most a millionth smaller). With fixed *epochs* a larger batch also means
-/// fewer steps, and the cost is no simple curve: it jumps down at every size that saves one whole
-/// step, and it may fall again towards the whole data set (three epochs with noise multiplier 0.3
-/// cost most with about a quarter of the data in each step). So the whole data set is tried first;
-/// else the number of steps is looked for, by the cheapest batch of each, and then the largest
-/// batch for it. The answer is the largest if, beside those jumps, the cost rises first and falls
-/// after, as it was seen to do for all noise multipliers from 0.2 to 1. Where it does not, the
-/// answer still meets the target, but a larger batch may too.
+/// With a fixed number of *steps* epsilon increases with the batch size, and the result is the
+/// largest batch size. Above a million it may be smaller by a factor of at most 1 - 1e-6.
+///
+/// With a fixed number of *epochs* a larger batch also means fewer steps, and epsilon is not
+/// monotone. It drops at every batch size that saves one whole step, and it may decrease towards
+/// the full data set: three epochs with noise multiplier 0.3 have the largest epsilon at a sampling
+/// rate of about 1/4. The search therefore tries the full data set first. Otherwise it finds the
+/// fewest steps that meet the target, and then the largest batch size for that number of steps. The
+/// result is the largest batch size if, apart from the drops, epsilon first increases and then
+/// decreases; this was observed for all noise multipliers from 0.2 to 1. Otherwise the result still
+/// meets the target, but a larger batch size may meet it too.
 ///
 /// # Errors
-/// Kind `Setting` for a number outside its range; kind `Accounting` if even single examples cost
-/// more.
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if even an expected batch size
+/// of 1 exceeds the target.
 ///
 /// # Guarantee
-/// The result errs on the safe side, whether the assumption above holds or not: its epsilon was
-/// evaluated by the same accountant and is at most `target`. `examples` is treated as public.
-/// Neighbouring relation and other assumptions are the accountant's.
+/// The accountant has evaluated the result, and its epsilon is at most `target`, whether or not
+/// epsilon has the shape described above. `examples` is treated as public. The neighbouring
+/// relation and the other assumptions are those of the accountant.
 pub fn batch_size_for(
     target: Epsilon,
     delta: Delta,
@@ -66,11 +69,11 @@ pub fn batch_size_for(
     accountant: &dyn Accountant,
 ) -> Result<CalibratedBatchSize> {
     let noise = noise_multiplier.check()?;
-    let target = above_floor("batch size", target, delta, accountant)?;
+    let target = check_reachable("batch size", target, delta, accountant)?;
     at_least_one("examples", examples)?;
     if examples > 1 << 53 {
-        let why = "so many can't be counted exactly";
-        return Err(Error::setting("examples", examples, why).fix("give the size of the data set"));
+        let why = "so many examples cannot be counted exactly";
+        return Err(Error::setting("examples", examples, why).fix("use the size of the data set"));
     }
     let run = Run { target, delta, examples: examples as f64, noise };
     let (least, most, steps) = match length {
@@ -80,11 +83,11 @@ pub fn batch_size_for(
             match run.epsilon(run.examples, steps, accountant) {
                 Ok(epsilon) if epsilon <= target.0 => (run.examples, run.examples, steps),
                 Err(error) if error.kind() != ErrorKind::Accounting => return Err(error),
-                _ => run.fewest_steps(epochs, accountant)?,
+                _ => run.min_steps_for_target(epochs, accountant)?,
             }
         }
     };
-    let (batch_size, epsilon) = run.largest_batch(least, most, steps, accountant)?;
+    let (batch_size, epsilon) = run.max_batch_for_steps(least, most, steps, accountant)?;
     Ok(CalibratedBatchSize {
         batch_size: batch_size as u64,
         sampling_rate: run.rate(batch_size),
@@ -111,37 +114,41 @@ impl Run {
         accountant.epsilon(&[event], self.delta).map(|spent| spent.epsilon)
     }
 
-    /// The smallest batch that is through with the epochs in so many steps.
+    /// The smallest batch size that completes the epochs in this number of steps.
     fn smallest_batch(&self, epochs: f64, steps: f64) -> f64 {
         (epochs * self.examples / steps - 1e-9).ceil().clamp(1.0, self.examples)
     }
 
-    /// The fewest steps that meet the target, with the smallest and the largest batch that take
-    /// exactly so many.
-    fn fewest_steps(&self, epochs: f64, accountant: &dyn Accountant) -> Result<(f64, f64, u64)> {
+    /// The fewest steps that meet the target, and the smallest and largest batch size that take
+    /// exactly this many steps.
+    fn min_steps_for_target(
+        &self,
+        epochs: f64,
+        accountant: &dyn Accountant,
+    ) -> Result<(f64, f64, u64)> {
         let steps_of = |batch| Length::Epochs(epochs).steps(self.rate(batch));
         let range = (steps_of(self.examples)? as f64, steps_of(1.0)? as f64);
         let cheapest = |steps| {
             let batch = self.smallest_batch(epochs, steps);
-            // With tiny batches not every number of steps has a batch of its own.
+            // For tiny batches not every number of steps has a batch size.
             steps_of(batch).map(|steps| (batch, steps))
         };
-        let question = Question {
+        let search = Search {
             target: self.target.0,
-            setting: Setting {
+            parameter: Parameter {
                 range,
-                more_is_safer: true,
-                whole: true,
+                increasing_is_safer: true,
+                integer: true,
                 tolerance: 1e-6,
-                start: steps_of(256.0)?.clamp(range.0 as u64, range.1 as u64) as f64,
-                slope: 0.5,
+                initial: steps_of(256.0)?.clamp(range.0 as u64, range.1 as u64) as f64,
+                elasticity: 0.5,
             },
             epsilon: &|steps, accountant| {
                 let (batch, steps) = cheapest(steps)?;
                 self.epsilon(batch, steps, accountant)
             },
         };
-        match question.answer(accountant)? {
+        match search.solve(accountant)? {
             Outcome::Found { value, .. } => {
                 let (least, steps) = cheapest(value)?;
                 let most = if steps as f64 <= range.0 {
@@ -151,39 +158,39 @@ impl Run {
                 };
                 Ok((least, most.max(least), steps))
             }
-            Outcome::OutOfReach { epsilon } => Err(self.refused(epsilon, accountant)),
+            Outcome::Infeasible { epsilon } => Err(self.infeasible_batch(epsilon, accountant)),
         }
     }
 
-    /// The largest batch for so many steps and its epsilon.
-    fn largest_batch(
+    /// The largest batch size for this number of steps, and its epsilon.
+    fn max_batch_for_steps(
         &self,
         least: f64,
         most: f64,
         steps: u64,
         accountant: &dyn Accountant,
     ) -> Result<(f64, f64)> {
-        let question = Question {
+        let search = Search {
             target: self.target.0,
-            setting: Setting {
+            parameter: Parameter {
                 range: (least, most),
-                more_is_safer: false,
-                whole: true,
+                increasing_is_safer: false,
+                integer: true,
                 tolerance: 1e-6,
-                start: 256.0,
-                slope: 1.2,
+                initial: 256.0,
+                elasticity: 1.2,
             },
             epsilon: &|batch, accountant| self.epsilon(batch, steps, accountant),
         };
-        match question.answer(accountant)? {
+        match search.solve(accountant)? {
             Outcome::Found { value, epsilon } => Ok((value, epsilon)),
-            Outcome::OutOfReach { epsilon } => Err(self.refused(epsilon, accountant)),
+            Outcome::Infeasible { epsilon } => Err(self.infeasible_batch(epsilon, accountant)),
         }
     }
 
-    fn refused(&self, epsilon: f64, accountant: &dyn Accountant) -> Error {
-        let why = format!("an expected batch of 1 already costs epsilon {}", Rounded(epsilon));
-        out_of_reach("batch size", self.target, accountant, why)
-            .fix("use more noise, train for less long, or ask for a larger epsilon or delta")
+    fn infeasible_batch(&self, epsilon: f64, accountant: &dyn Accountant) -> Error {
+        let why = format!("an expected batch size of 1 already costs epsilon {}", Rounded(epsilon));
+        infeasible("batch size", self.target, accountant, why)
+            .fix("use more noise, a shorter training, or a larger epsilon or delta")
     }
 }

@@ -1,25 +1,25 @@
-//! The smallest delta for an epsilon.
+//! Calibration of delta.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Question, Setting, out_of_reach};
+use super::search::{Outcome, Parameter, Search, infeasible};
 use crate::Result;
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, Event};
 
-/// Deltas outside are not looked for.
+/// Range of the search.
 const RANGE: (f64, f64) = (1e-300, 0.999);
 
-/// A delta and the epsilon that truly holds at it.
+/// A calibrated delta and its epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibratedDelta {
-    /// The delta: at most a ten-thousandth above the smallest that meets the target.
+    /// The delta, at most a factor 1 + 1e-4 above the smallest that meets the target.
     pub delta: Delta,
-    /// The epsilon at this very delta, at most the target.
+    /// The epsilon at this delta, at most the target.
     pub epsilon: f64,
-    /// Name of the accountant that found it.
+    /// Name of the accountant.
     pub accountant: String,
 }
 
@@ -30,16 +30,16 @@ impl fmt::Display for CalibratedDelta {
     }
 }
 
-/// The smallest delta at which all `events` together stay within `target`; 1e-300 if an even
-/// smaller one would do.
+/// The smallest delta for which all `events` together are (`target`, delta)-differentially private;
+/// 1e-300 if a smaller one would suffice.
 ///
 /// # Errors
-/// Kind `Setting` for a number outside its range; kind `Accounting` if no delta below 0.999 is
-/// enough, or the accountant refuses the events.
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if no delta up to 0.999
+/// suffices, or if the accountant does not support the events.
 ///
 /// # Guarantee
-/// The result errs on the safe side: the accountant's epsilon at this delta was evaluated and is
-/// at most `target`. Neighbouring relation and assumptions are the accountant's.
+/// The accountant has evaluated its epsilon at this delta, and it is at most `target`. The
+/// neighbouring relation and the assumptions are those of the accountant.
 ///
 /// ```
 /// use epsilab::privacy::{Epsilon, Event, Rdp, delta_for};
@@ -55,30 +55,30 @@ pub fn delta_for(
     accountant: &dyn Accountant,
 ) -> Result<CalibratedDelta> {
     let target = target.check()?;
-    let question = Question {
+    let search = Search {
         target: target.0,
-        setting: Setting {
+        parameter: Parameter {
             range: RANGE,
-            more_is_safer: true,
-            whole: false,
+            increasing_is_safer: true,
+            integer: false,
             tolerance: 1e-4,
-            start: 1e-5,
-            slope: 0.05,
+            initial: 1e-5,
+            elasticity: 0.05,
         },
         epsilon: &|delta, accountant| {
             accountant.epsilon(events, Delta(delta)).map(|spent| spent.epsilon)
         },
     };
-    match question.answer(accountant)? {
+    match search.solve(accountant)? {
         Outcome::Found { value, epsilon } => Ok(CalibratedDelta {
             delta: Delta(value),
             epsilon,
             accountant: accountant.name().to_string(),
         }),
-        Outcome::OutOfReach { epsilon } => {
-            let why = format!("even at delta {} it is {}", RANGE.1, Rounded(epsilon));
-            Err(out_of_reach("delta", target, accountant, why)
-                .fix("ask for a larger epsilon, or release less"))
+        Outcome::Infeasible { epsilon } => {
+            let why = format!("even at delta {} epsilon is {}", RANGE.1, Rounded(epsilon));
+            Err(infeasible("delta", target, accountant, why)
+                .fix("use a larger epsilon, or release less"))
         }
     }
 }

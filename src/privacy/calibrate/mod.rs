@@ -1,17 +1,19 @@
-//! Calibration: any one of noise, steps, batch size, epsilon and delta from the others.
+//! Calibration: solves for one of noise multiplier, steps, batch size, delta and epsilon, given the
+//! others.
 //!
-//! | looked for | by | the answer is |
+//! | result | function | optimality |
 //! |---|---|---|
-//! | noise multiplier | [`noise_multiplier_for`], [`noise_multiplier_for_schedule`] | the smallest |
-//! | the same beside other releases | [`noise_multiplier_beside`] | the smallest |
-//! | steps | [`steps_for`] | the most |
+//! | noise multiplier | [`noise_multiplier_for`] | the smallest |
+//! | initial noise multiplier | [`noise_multiplier_for_schedule`] | the smallest |
+//! | noise multiplier with a prior | [`noise_multiplier_given_prior`] | the smallest |
+//! | steps | [`steps_for`] | the largest |
 //! | batch size | [`batch_size_for`] | the largest |
 //! | delta | [`delta_for`] | the smallest |
-//! | epsilon | [`epsilon_for`] | the accountant's |
+//! | epsilon | [`epsilon_for`] | that of the accountant |
 //!
-//! Every answer errs on the safe side: it was put to the very accountant that was asked and met
-//! the target there, and it carries the epsilon that was found. How close it is to the best one
-//! is said with each function.
+//! Every result is conservative: the accountant has evaluated it, and its epsilon is at most the
+//! target. The result holds that epsilon. Each function documents how close the result is to the
+//! optimum.
 
 use std::fmt;
 
@@ -24,34 +26,34 @@ use super::{
 use crate::{Error, Result};
 
 mod batch_size;
-mod beside;
 mod delta;
+mod given_prior;
 mod search;
 mod steps;
 #[cfg(test)]
 mod tests;
 
 pub use batch_size::{CalibratedBatchSize, batch_size_for};
-pub use beside::noise_multiplier_beside;
 pub use delta::{CalibratedDelta, delta_for};
-use search::{Outcome, Question, Setting, out_of_reach};
+pub use given_prior::noise_multiplier_given_prior;
+use search::{Outcome, Parameter, Search, infeasible};
 pub use steps::{CalibratedSteps, Length, steps_for};
 
-/// How far above the smallest a noise multiplier may be, relative to it.
+/// Relative tolerance above the smallest noise multiplier.
 const TOLERANCE: f64 = 1e-5;
 
-/// Noise multipliers outside are not looked for.
+/// Range of the search for a noise multiplier.
 const RANGE: (f64, f64) = (1e-9, 1e12);
 
-/// A noise multiplier and the epsilon it truly gives.
+/// A calibrated noise multiplier and its epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibrated {
-    /// The noise multiplier: at most a hundred-thousandth above the smallest that meets the
-    /// target. Of a schedule: the one it begins with.
+    /// The noise multiplier, at most a factor 1 + 1e-5 above the smallest that meets the target.
+    /// For a schedule, the initial noise multiplier.
     pub noise_multiplier: NoiseMultiplier,
-    /// The epsilon of this very multiplier, at most the target.
+    /// The epsilon of this noise multiplier, at most the target.
     pub epsilon: f64,
-    /// Name of the accountant that found it.
+    /// Name of the accountant.
     pub accountant: String,
 }
 
@@ -67,16 +69,16 @@ impl fmt::Display for Calibrated {
     }
 }
 
-/// The smallest noise multiplier with which `steps` Poisson-sampled Gaussian steps stay within
-/// (`target`, `delta`).
+/// The smallest noise multiplier for which `steps` steps of the Poisson-subsampled Gaussian
+/// mechanism are (`target`, `delta`)-differentially private.
 ///
 /// # Errors
-/// Kind `Setting` for a number outside its range or zero steps; kind `Accounting` if the target
-/// is at or below the accountant's floor, or out of reach in any other way.
+/// Kind `Setting` for a number outside its range or zero steps. Kind `Accounting` if the target is
+/// at or below the accountant's floor, or cannot be reached for another reason.
 ///
 /// # Guarantee
-/// The result errs on the safe side: its epsilon was evaluated by the same accountant and is at
-/// most `target`. Neighbouring relation and assumptions are the accountant's.
+/// The accountant has evaluated the result, and its epsilon is at most `target`. The neighbouring
+/// relation and the assumptions are those of the accountant.
 ///
 /// ```
 /// use epsilab::privacy::{Delta, Epsilon, Rdp, SamplingRate, noise_multiplier_for};
@@ -96,17 +98,18 @@ pub fn noise_multiplier_for(
     let sampling_rate = sampling_rate.check()?;
     let events = |noise_multiplier| Ok(vec![training(sampling_rate, noise_multiplier, steps)]);
     at_least_one("steps", steps)?;
-    smallest_noise(target, delta, &events, accountant)
+    smallest_noise_multiplier(target, delta, &events, accountant)
 }
 
-/// The smallest multiplier to begin with so that `epochs` epochs of `schedule` stay within
-/// (`target`, `delta`).
+/// The smallest initial noise multiplier for which `epochs` epochs of `schedule` are (`target`,
+/// `delta`)-differentially private.
 ///
 /// # Errors
 /// As [`noise_multiplier_for`], and those of [`NoiseSchedule::events`].
 ///
 /// # Guarantee
-/// As [`noise_multiplier_for`]. The schedule is fixed beforehand: it must not depend on the data.
+/// As [`noise_multiplier_for`]. The schedule is fixed before training and must not depend on the
+/// data.
 pub fn noise_multiplier_for_schedule(
     target: Epsilon,
     delta: Delta,
@@ -116,19 +119,19 @@ pub fn noise_multiplier_for_schedule(
     accountant: &dyn Accountant,
 ) -> Result<Calibrated> {
     at_least_one("epochs", epochs)?;
-    // Refuses a bad rate or a schedule that runs out of numbers with the plainest multiplier.
+    // Rejects an invalid rate, and a schedule that overflows or underflows.
     schedule.events(NoiseMultiplier(1.0), sampling_rate, epochs)?;
     let events = |noise_multiplier| schedule.events(noise_multiplier, sampling_rate, epochs);
-    smallest_noise(target, delta, &events, accountant)
+    smallest_noise_multiplier(target, delta, &events, accountant)
 }
 
-/// The epsilon of `steps` Poisson-sampled Gaussian steps at `delta`.
+/// The epsilon of `steps` steps of the Poisson-subsampled Gaussian mechanism at `delta`.
 ///
 /// # Errors
 /// As [`Accountant::epsilon`].
 ///
 /// # Guarantee
-/// The accountant's.
+/// That of the accountant.
 pub fn epsilon_for(
     delta: Delta,
     sampling_rate: SamplingRate,
@@ -139,37 +142,41 @@ pub fn epsilon_for(
     accountant.epsilon(&[training(sampling_rate, noise_multiplier, steps)], delta)
 }
 
-fn smallest_noise(
+fn smallest_noise_multiplier(
     target: Epsilon,
     delta: Delta,
     events: &dyn Fn(NoiseMultiplier) -> Result<Vec<Event>>,
     accountant: &dyn Accountant,
 ) -> Result<Calibrated> {
-    let target = above_floor("noise multiplier", target, delta, accountant)?;
-    let question = Question {
+    let target = check_reachable("noise multiplier", target, delta, accountant)?;
+    let search = Search {
         target: target.0,
-        setting: Setting {
+        parameter: Parameter {
             range: RANGE,
-            more_is_safer: true,
-            whole: false,
+            increasing_is_safer: true,
+            integer: false,
             tolerance: TOLERANCE,
-            start: 1.0,
-            slope: 1.5,
+            initial: 1.0,
+            elasticity: 1.5,
         },
         epsilon: &|sigma, accountant| {
             accountant.epsilon(&events(NoiseMultiplier(sigma))?, delta).map(|spent| spent.epsilon)
         },
     };
-    match question.answer(accountant)? {
+    match search.solve(accountant)? {
         Outcome::Found { value, epsilon } => Ok(Calibrated {
             noise_multiplier: NoiseMultiplier(value),
             epsilon,
             accountant: accountant.name().to_string(),
         }),
-        Outcome::OutOfReach { epsilon } => {
-            let why = format!("a multiplier of {:e} still costs {}", RANGE.1, Rounded(epsilon));
-            Err(out_of_reach("noise multiplier", target, accountant, why)
-                .fix("ask for a larger epsilon or delta, or for fewer steps"))
+        Outcome::Infeasible { epsilon } => {
+            let why = format!(
+                "a noise multiplier of {:e} still costs epsilon {}",
+                RANGE.1,
+                Rounded(epsilon)
+            );
+            Err(infeasible("noise multiplier", target, accountant, why)
+                .fix("use a larger epsilon or delta, or fewer steps"))
         }
     }
 }
@@ -182,8 +189,8 @@ fn training(sampling_rate: SamplingRate, noise_multiplier: NoiseMultiplier, step
     }
 }
 
-/// The target if it is a number that this accountant can report at all.
-fn above_floor(
+/// Returns the target if it is in range and above the accountant's floor.
+fn check_reachable(
     what: &str,
     target: Epsilon,
     delta: Delta,
@@ -194,15 +201,15 @@ fn above_floor(
     if target.0 > floor {
         return Ok(target);
     }
-    let why = format!("at delta {delta} this accountant can't report less than {floor:.4}");
-    Err(out_of_reach(what, target, accountant, why)
-        .fix("ask for a larger epsilon or delta, or use a longer list of orders"))
+    let why = format!("at delta {delta} this accountant reports at least {floor:.4}");
+    Err(infeasible(what, target, accountant, why)
+        .fix("use a larger epsilon or delta, or a longer list of orders"))
 }
 
 fn at_least_one(name: &str, value: u64) -> Result<()> {
     if value == 0 {
-        let why = "without a step there is nothing to calibrate";
-        return Err(Error::setting(name, value, why).fix("give at least 1"));
+        let why = "there is nothing to calibrate with 0";
+        return Err(Error::setting(name, value, why).fix("use at least 1"));
     }
     Ok(())
 }

@@ -1,25 +1,26 @@
-//! How long a training run may be.
+//! Calibration of the number of steps.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Question, Setting, out_of_reach};
-use super::{above_floor, training};
+use super::search::{Outcome, Parameter, Search, infeasible};
+use super::{check_reachable, training};
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use crate::{Error, Result};
 
-/// More steps than any number counts exactly; beyond them nothing is looked for.
-const MOST: f64 = (1u64 << 53) as f64;
+/// Largest number of steps that a float represents exactly.
+const MAX_STEPS: f64 = (1u64 << 53) as f64;
 
-/// The length of a training run, said in one of two ways.
+/// The length of a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
-    /// So many steps.
+    /// A number of steps.
     Steps(u64),
-    /// Enough steps for every example to be drawn so often on average: ceil(epochs / q).
+    /// A number of epochs e at sampling rate q: ceil(e / q) steps. Every example is drawn e times
+    /// in expectation.
     Epochs(f64),
 }
 
@@ -27,27 +28,33 @@ impl Length {
     /// The number of steps at a sampling rate, at least 1.
     ///
     /// # Errors
-    /// Kind `Setting` for a sampling rate or a length outside its range.
+    /// Kind `Setting` for a sampling rate or a length out of range.
     pub fn steps(self, sampling_rate: SamplingRate) -> Result<u64> {
         let rate = sampling_rate.check()?.0;
         let steps = match self {
             Length::Steps(0) => {
-                return Err(Error::setting("steps", 0, "nothing would ever be released")
+                return Err(Error::setting("steps", 0, "with 0 steps nothing is released")
                     .fix("train for at least 1 step"));
             }
             Length::Steps(steps) => return Ok(steps),
             Length::Epochs(epochs) if epochs > 0.0 && epochs.is_finite() => {
-                // A quotient that is whole may come out a rounding error above.
+                // An exact quotient may be rounded up.
                 (epochs / rate - 1e-9).ceil().max(1.0)
             }
             Length::Epochs(epochs) => {
-                return Err(Error::setting("epochs", epochs, "it must be a finite number above 0")
-                    .fix("take for example 10"));
+                return Err(Error::setting(
+                    "epochs",
+                    epochs,
+                    "the number of epochs must be finite and above 0",
+                )
+                .fix("use for example 10"));
             }
         };
-        if steps > MOST {
-            let why = format!("at sampling rate {sampling_rate} that is {steps:e} steps");
-            return Err(Error::setting("epochs", epochs_of(self), why).fix("train for less long"));
+        if steps > MAX_STEPS {
+            let why = format!("at sampling rate {sampling_rate} that is {steps:e} steps: too many");
+            return Err(
+                Error::setting("epochs", epochs_of(self), why).fix("train for fewer epochs")
+            );
         }
         Ok(steps as u64)
     }
@@ -60,16 +67,17 @@ fn epochs_of(length: Length) -> f64 {
     }
 }
 
-/// A number of steps and the epsilon it truly costs.
+/// A calibrated number of steps and its epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibratedSteps {
-    /// The most steps that meet the target; beyond a million, at most a millionth fewer.
+    /// The largest number of steps that meets the target. Above a million it may be smaller by a
+    /// factor of at most 1 - 1e-6.
     pub steps: u64,
-    /// The same as passes over the data: steps times the sampling rate.
+    /// The same in epochs: steps times the sampling rate.
     pub epochs: f64,
-    /// The epsilon of exactly so many steps, at most the target.
+    /// The epsilon of this number of steps, at most the target.
     pub epsilon: f64,
-    /// Name of the accountant that found it.
+    /// Name of the accountant.
     pub accountant: String,
 }
 
@@ -82,16 +90,16 @@ impl fmt::Display for CalibratedSteps {
     }
 }
 
-/// The largest number of Poisson-sampled Gaussian steps that stay within (`target`, `delta`), up
-/// to 2^53.
+/// The largest number of steps of the Poisson-subsampled Gaussian mechanism that is (`target`,
+/// `delta`)-differentially private, up to 2^53.
 ///
 /// # Errors
-/// Kind `Setting` for a number outside its range; kind `Accounting` if a single step already
-/// costs more.
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if a single step already
+/// exceeds the target.
 ///
 /// # Guarantee
-/// The result errs on the safe side: its epsilon was evaluated by the same accountant and is at
-/// most `target`. Neighbouring relation and assumptions are the accountant's.
+/// The accountant has evaluated the result, and its epsilon is at most `target`. The neighbouring
+/// relation and the assumptions are those of the accountant.
 ///
 /// ```
 /// use epsilab::privacy::{Delta, Epsilon, NoiseMultiplier, Rdp, SamplingRate, steps_for};
@@ -109,33 +117,33 @@ pub fn steps_for(
     accountant: &dyn Accountant,
 ) -> Result<CalibratedSteps> {
     let (rate, noise) = (sampling_rate.check()?, noise_multiplier.check()?);
-    let target = above_floor("number of steps", target, delta, accountant)?;
-    let question = Question {
+    let target = check_reachable("number of steps", target, delta, accountant)?;
+    let search = Search {
         target: target.0,
-        setting: Setting {
-            range: (1.0, MOST),
-            more_is_safer: false,
-            whole: true,
+        parameter: Parameter {
+            range: (1.0, MAX_STEPS),
+            increasing_is_safer: false,
+            integer: true,
             tolerance: 1e-6,
-            start: 1000.0,
-            slope: 0.6,
+            initial: 1000.0,
+            elasticity: 0.6,
         },
         epsilon: &|steps, accountant| {
             let event = training(rate, noise, steps as u64);
             accountant.epsilon(&[event], delta).map(|spent| spent.epsilon)
         },
     };
-    match question.answer(accountant)? {
+    match search.solve(accountant)? {
         Outcome::Found { value, epsilon } => Ok(CalibratedSteps {
             steps: value as u64,
             epochs: value * rate.0,
             epsilon,
             accountant: accountant.name().to_string(),
         }),
-        Outcome::OutOfReach { epsilon } => {
+        Outcome::Infeasible { epsilon } => {
             let why = format!("a single step already costs epsilon {}", Rounded(epsilon));
-            Err(out_of_reach("number of steps", target, accountant, why)
-                .fix("use more noise, a smaller batch, or ask for a larger epsilon or delta"))
+            Err(infeasible("number of steps", target, accountant, why)
+                .fix("use more noise, a smaller batch, or a larger epsilon or delta"))
         }
     }
 }

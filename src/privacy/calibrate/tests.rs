@@ -10,12 +10,12 @@ fn find(epsilon: f64, delta: f64, q: f64, steps: u64, by: &dyn Accountant) -> Re
     noise_multiplier_for(Epsilon(epsilon), Delta(delta), SamplingRate(q), steps, by)
 }
 
-/// An accountant that is expensive to ask: RDP, made a little different from it, that counts.
+/// RDP scaled by a factor, with a count of its evaluations. Stands for an expensive accountant.
 struct Counting {
     rdp: Rdp,
-    /// Its epsilon is RDP's times this: an exact accountant is below RDP.
+    /// Factor on the epsilon of RDP. An exact accountant is below RDP.
     factor: f64,
-    /// Relative size of a deterministic noise on it.
+    /// Relative size of a deterministic fluctuation.
     tremble: f64,
     asked: Cell<u32>,
 }
@@ -56,10 +56,11 @@ const TYPICAL: [(f64, f64, u64); 9] = [
 ];
 
 #[test]
-fn noise_takes_at_most_twelve_questions() {
+fn noise_calibration_takes_at_most_twelve_evaluations() {
     let mut all = Vec::new();
     for (epsilon, q, steps) in TYPICAL {
-        // Near RDP, below it as exact accountants are, far from it, and trembling as an FFT does.
+        // Equal to RDP, below it as exact accountants are, far below it, and with numerical
+        // fluctuations.
         for (factor, tremble) in [(1.0, 0.0), (0.9, 0.0), (0.6, 0.0), (0.9, 1e-6)] {
             let accountant = Counting::new(factor, tremble);
             let found = find(epsilon, 1e-5, q, steps, &accountant).unwrap();
@@ -71,15 +72,15 @@ fn noise_takes_at_most_twelve_questions() {
         }
     }
     println!("questions: {all:?}");
-    // A wide bracket and bisection, as an earlier version had it, takes more than 20.
+    // Bisection of a wide bracket takes more than 20.
     assert!(all.iter().sum::<u32>() as f64 / all.len() as f64 <= 8.0, "{all:?}");
 }
 
 #[test]
-fn the_other_questions_are_cheap_too() {
-    let ask = |what: &str, most: u32, question: &dyn Fn(&dyn Accountant)| {
+fn other_calibrations_take_few_evaluations() {
+    let ask = |what: &str, most: u32, search: &dyn Fn(&dyn Accountant)| {
         let accountant = Counting::new(0.9, 0.0);
-        question(&accountant);
+        search(&accountant);
         let asked = accountant.asked.get();
         println!("{what}: {asked}");
         assert!(asked <= most, "{what}: {asked} questions");
@@ -105,7 +106,7 @@ fn the_other_questions_are_cheap_too() {
 }
 
 #[test]
-fn the_noise_meets_the_target_and_a_little_less_does_not() {
+fn the_noise_meets_the_target_and_slightly_less_does_not() {
     let rdp = Rdp::default();
     for (epsilon, q, steps) in [
         (0.05, 0.01, 100),
@@ -127,7 +128,7 @@ fn the_noise_meets_the_target_and_a_little_less_does_not() {
 }
 
 #[test]
-fn a_trembling_accountant_neither_loops_nor_gives_an_unsafe_answer() {
+fn a_fluctuating_accountant_neither_loops_nor_gives_an_unsafe_result() {
     for tremble in [1e-6, 1e-4, 1e-2] {
         for (epsilon, q, steps) in TYPICAL {
             let by = Counting::new(0.9, tremble);
@@ -142,8 +143,8 @@ fn a_trembling_accountant_neither_loops_nor_gives_an_unsafe_answer() {
 }
 
 #[test]
-fn an_accountant_of_steps_is_answered_too() {
-    /// Epsilon in whole numbers only: no slope anywhere.
+fn a_step_function_as_epsilon_is_calibrated() {
+    /// Epsilon rounded up to integers, so that it has no slope.
     struct Stairs;
     impl Accountant for Stairs {
         fn name(&self) -> &str {
@@ -163,7 +164,7 @@ fn an_accountant_of_steps_is_answered_too() {
 
 #[test]
 fn a_target_at_or_below_the_floor_of_a_short_list_is_a_typed_error() {
-    let short = Rdp::with_orders("opacus_default".parse().unwrap());
+    let short = Rdp::default().with_orders("opacus_default".parse().unwrap());
     let error = find(0.1, 1e-5, 0.01, 100, &short).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Accounting);
     assert!(error.to_string().contains("0.1029"), "{error}");
@@ -173,7 +174,7 @@ fn a_target_at_or_below_the_floor_of_a_short_list_is_a_typed_error() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused() {
+fn out_of_range_parameters_are_rejected() {
     let rdp = Rdp::default();
     let kind = |result: Result<Calibrated>| result.unwrap_err().kind();
     for (epsilon, delta, q, steps) in [
@@ -187,7 +188,7 @@ fn settings_out_of_range_are_refused() {
         (1.0, 1e-5, 0.1, 0),
     ] {
         assert_eq!(kind(find(epsilon, delta, q, steps, &rdp)), ErrorKind::Setting);
-        // The same words whoever is asked: the guess never speaks.
+        // The same error kind with every accountant: errors of the initial guess are not reported.
         let counting = Counting::new(0.9, 0.0);
         assert_eq!(kind(find(epsilon, delta, q, steps, &counting)), ErrorKind::Setting);
     }
@@ -210,7 +211,7 @@ fn settings_out_of_range_are_refused() {
 }
 
 #[test]
-fn an_accountant_that_refuses_is_quoted() {
+fn an_error_of_the_accountant_is_passed_on() {
     struct Refuses;
     impl Accountant for Refuses {
         fn name(&self) -> &str {
@@ -232,8 +233,8 @@ fn an_accountant_that_refuses_is_quoted() {
 }
 
 #[test]
-fn another_conversion_gives_another_answer() {
-    // The guess comes from the improved conversion: it must not leak into the answer.
+fn another_conversion_gives_another_result() {
+    // The initial guess uses the improved conversion, which must not affect the result.
     struct Classic(Rdp);
     impl Accountant for Classic {
         fn name(&self) -> &str {
@@ -243,7 +244,7 @@ fn another_conversion_gives_another_answer() {
             self.0.epsilon(events, delta)
         }
     }
-    let rdp = || Rdp::default().conversion(Conversion::Classic);
+    let rdp = || Rdp::default().with_conversion(Conversion::Classic);
     let guessed = find(3.0, 1e-5, 0.01, 1000, &Classic(rdp())).unwrap();
     let direct = find(3.0, 1e-5, 0.01, 1000, &rdp()).unwrap();
     let ratio = guessed.noise_multiplier.0 / direct.noise_multiplier.0;
@@ -254,7 +255,7 @@ fn another_conversion_gives_another_answer() {
 
 fn beside(prior: &[Event], epsilon: f64, q: f64, steps: u64, by: &dyn Accountant) -> Result<f64> {
     let (target, rate) = (Epsilon(epsilon), SamplingRate(q));
-    let found = noise_multiplier_beside(prior, target, DELTA, rate, steps, by)?;
+    let found = noise_multiplier_given_prior(prior, target, DELTA, rate, steps, by)?;
     let sigma = found.noise_multiplier;
     let mut all = prior.to_vec();
     all.push(training(rate, sigma, steps));
@@ -268,21 +269,21 @@ fn beside(prior: &[Event], epsilon: f64, q: f64, steps: u64, by: &dyn Accountant
 }
 
 #[test]
-fn training_beside_a_mask_finds_the_noise_of_a_known_joint_ledger() {
-    // dp_accounting 0.6.0: with a release of multiplier 8 and 300 steps of (0.02, 1.5), 500 steps
-    // of (0.01, 1.0) cost this epsilon, to 0.3 %.
+fn noise_given_a_prior_matches_dp_accounting() {
+    // Reference: dp_accounting 0.6.0. Composed with a release of multiplier 8 and 300 steps of
+    // (0.02, 1.5), 500 steps of (0.01, 1.0) have this epsilon, to 0.3 %.
     let prior = [Event::gaussian(8.0), Event::poisson(0.02, 1.5, 300)];
     let epsilon = 1.752_831_612_984_079_3;
     let pld = crate::privacy::Pld::default();
     let sigma = beside(&prior, epsilon, 0.01, 500, &pld).unwrap();
     assert!((sigma - 1.0).abs() < 0.005, "{sigma}");
-    // Whoever forgets the mask trains with too little noise.
+    // Leaving out the mask gives too little noise.
     let forgotten = beside(&prior[1..], epsilon, 0.01, 500, &pld).unwrap();
     assert!(forgotten < sigma - 0.005, "{forgotten}");
 }
 
 #[test]
-fn more_beside_the_training_takes_more_noise_in_it_until_nothing_is_left() {
+fn a_larger_prior_needs_more_noise_until_no_budget_is_left() {
     let rdp = Rdp::default();
     let (epsilon, q, steps) = (3.0, 2048.0 / 6e4, 879);
     let alone = find(epsilon, 1e-5, q, steps, &rdp).unwrap().noise_multiplier.0;
@@ -295,10 +296,10 @@ fn more_beside_the_training_takes_more_noise_in_it_until_nothing_is_left() {
     }
     let error = beside(&[Event::gaussian(1.0)], epsilon, q, steps, &rdp).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Accounting);
-    for part in ["costs epsilon 4.7", "may cost 3", "nothing is left"] {
+    for part in ["cost epsilon 4.7", "is 3 at delta", "nothing is left"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    // Exactly at the target nothing is left either, and just above it a little is.
+    // At exactly the target nothing is left; slightly above it the training fits.
     let prior = [Event::gaussian(2.0)];
     let cost = rdp.epsilon(&prior, DELTA).unwrap().epsilon;
     assert!(beside(&prior, cost, q, steps, &rdp).is_err());

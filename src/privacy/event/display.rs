@@ -1,4 +1,4 @@
-//! Events as sentences.
+//! Text form of events.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ impl fmt::Display for Event {
                     if i > 0 {
                         f.write_str(", then ")?;
                     }
-                    // A composition of 20,000 parts must not become a wall of text.
+                    // Long compositions are abbreviated.
                     if i == 4 && events.len() > 5 {
                         return write!(f, "{} more", events.len() - 4);
                     }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_reads_as_a_sentence() {
+    fn an_event_has_a_text_form() {
         assert_eq!(
             training(1).to_string(),
             "1 step with Gaussian noise on Poisson samples (sampling rate 0.01, noise multiplier 1.1)"

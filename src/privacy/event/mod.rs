@@ -1,4 +1,4 @@
-//! An event documents a release completely; it computes nothing.
+//! Events: complete descriptions of releases, without any computation.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,118 +12,120 @@ mod single;
 pub(crate) use reduce::STOPPING;
 pub(crate) use single::{Single, singles};
 
-/// What was, or will be, released about a data set.
+/// A complete description of what was, or will be, released about a data set.
 ///
-/// As JSON an event is an object whose `kind` says which one it is, for example
-/// `{"kind":"poisson_gaussian","sampling_rate":0.01,"noise_multiplier":1.1,"steps":10000}`: any
-/// other library can re-check it in a few lines. The meaning of a kind never changes; a new
-/// mechanism gets a new kind. A key that the kind does not have is refused: whoever wrote it meant
-/// something that would otherwise be left out of the account.
+/// In JSON an event is an object whose `kind` names the variant, for example
+/// `{"kind":"poisson_gaussian","sampling_rate":0.01,"noise_multiplier":1.1,"steps":10000}`. Other
+/// libraries can account it independently. The meaning of a kind never changes; a new mechanism
+/// gets a new kind. Unknown keys are rejected, because ignoring one could leave a release out of
+/// the account.
 ///
 /// # Guarantee
 /// `noise_multiplier` is always the standard deviation of the Gaussian noise on the *sum*, divided
-/// by the bound C on one example's contribution to that sum (L2 norm). It does not depend on the
-/// neighbouring relation; the accountant converts.
+/// by the bound C on the L2 norm of one example's contribution to that sum. It does not depend on
+/// the neighbouring relation; the accountant converts it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Event {
-    /// `steps` times: every example joins with probability `sampling_rate`, independently; the
-    /// sum of the bounded contributions is released with Gaussian noise.
+    /// `steps` releases of a Poisson-subsampled Gaussian mechanism: in each step every example
+    /// joins independently with probability `sampling_rate`, and the sum of the bounded
+    /// contributions is released with Gaussian noise.
     PoissonGaussian {
         /// Probability of each example to join a step, above 0, at most 1.
         sampling_rate: f64,
-        /// Standard deviation of the noise on the sum over the bound on one contribution.
+        /// Standard deviation of the noise on the sum, divided by the bound on one contribution.
         noise_multiplier: f64,
-        /// How many such steps.
+        /// Number of steps.
         steps: u64,
     },
-    /// `count` times: the sum of the bounded contributions of *all* examples, with noise.
+    /// `count` releases of the Gaussian mechanism on *all* examples, without sampling.
     Gaussian {
-        /// Standard deviation of the noise on the sum over the bound on one contribution.
+        /// Standard deviation of the noise on the sum, divided by the bound on one contribution.
         noise_multiplier: f64,
-        /// How many such releases.
+        /// Number of releases.
         count: u64,
     },
-    /// As [`Event::PoissonGaussian`], but of a sample larger than `batch_cap` only a uniformly
-    /// random part of that size is used (never the first ones).
+    /// As [`Event::PoissonGaussian`], with a maximum batch size. From a sample larger than
+    /// `batch_cap` a uniformly random subset of that size is used, never the first examples.
     TruncatedPoissonGaussian {
-        /// Number of examples in the data set, declared public.
+        /// Number of examples in the data set, treated as public.
         examples: u64,
         /// Probability of each example to be drawn, above 0, at most 1.
         sampling_rate: f64,
-        /// The most examples that one step uses.
+        /// Maximum number of examples in one step.
         batch_cap: u64,
-        /// Standard deviation of the noise on the sum over the bound on one contribution.
+        /// Standard deviation of the noise on the sum, divided by the bound on one contribution.
         noise_multiplier: f64,
-        /// How many such steps.
+        /// Number of steps.
         steps: u64,
     },
-    /// `steps` times: exactly `batch_size` examples, drawn anew without replacement.
+    /// `steps` releases, each on exactly `batch_size` examples drawn without replacement.
     FixedSizeGaussian {
-        /// Number of examples in the data set, declared public.
+        /// Number of examples in the data set, treated as public.
         examples: u64,
         /// Number of examples in each step.
         batch_size: u64,
-        /// Standard deviation of the noise on the sum over the bound on one contribution.
+        /// Standard deviation of the noise on the sum, divided by the bound on one contribution.
         noise_multiplier: f64,
-        /// How many such steps.
+        /// Number of steps.
         steps: u64,
     },
-    /// `epochs` times: the examples are dealt into disjoint batches without looking at them, and
-    /// the noisy sum of every batch is released. Each example is in one batch per epoch, so an
-    /// epoch counts as *one* release (parallel composition); shuffling amplifies nothing here.
+    /// `epochs` passes over the data in disjoint batches; the noisy sum of every batch is released.
+    /// The assignment of examples to batches does not depend on their content. Each example is in
+    /// one batch per epoch, so an epoch counts as *one* release (parallel composition). No
+    /// amplification by shuffling is claimed.
     ShuffledEpochs {
-        /// Standard deviation of the noise on the sum over the bound on one contribution.
+        /// Standard deviation of the noise on the sum, divided by the bound on one contribution.
         noise_multiplier: f64,
-        /// How many passes over the data, begun ones included.
+        /// Number of passes over the data; a partial pass counts as one.
         epochs: u64,
     },
-    /// `count` times the same event, each free to depend on the results of the earlier.
+    /// The same event `count` times, under adaptive composition.
     Repeated {
-        /// What is repeated.
+        /// The repeated event.
         event: Box<Event>,
-        /// How often.
+        /// Number of repetitions.
         count: u64,
     },
-    /// Several events on the same data set, each free to depend on the results of the earlier.
+    /// Several events on the same data set, under adaptive composition.
     Composed {
-        /// The events, in time order.
+        /// The events, in chronological order.
         events: Vec<Event>,
     },
-    /// A release without a sound guarantee. Every accountant refuses it.
+    /// A release without a sound guarantee. No accountant supports it.
     Unaccountable {
-        /// Why nothing can be guaranteed, in words.
+        /// The reason why no guarantee holds.
         why: String,
     },
 }
 
 impl Event {
-    /// One release of the noisy sum over all examples.
+    /// One release of the Gaussian mechanism on all examples.
     pub fn gaussian(noise_multiplier: f64) -> Self {
         Event::Gaussian { noise_multiplier, count: 1 }
     }
 
-    /// A training run: `steps` noisy sums, each over a Poisson sample.
+    /// A training run: `steps` steps of the Poisson-subsampled Gaussian mechanism.
     pub fn poisson(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Self {
         Event::PoissonGaussian { sampling_rate, noise_multiplier, steps }
     }
 
-    /// The same event `count` times.
+    /// This event repeated `count` times.
     pub fn times(&self, count: u64) -> Self {
         Event::Repeated { event: Box::new(self.clone()), count }
     }
 
-    /// This event and then another one on the same data.
+    /// This event followed by `next` on the same data set.
     pub fn then(&self, next: &Event) -> Self {
         Event::Composed { events: vec![self.clone(), next.clone()] }
     }
 
-    /// The event itself if all its numbers are in range.
+    /// Returns the event if all its parameters are in range.
     ///
     /// # Errors
-    /// Kind `Setting`, naming the first number that is out of range. Being unaccountable is not
-    /// an error here: it is a true description.
+    /// Kind `Setting`, naming the first parameter out of range. [`Event::Unaccountable`] is valid
+    /// here: it is a truthful description.
     pub fn check(&self) -> Result<&Self> {
         match self {
             Event::PoissonGaussian { sampling_rate, noise_multiplier, .. } => {
@@ -149,9 +151,9 @@ impl Event {
                 NoiseMultiplier(*noise_multiplier).check()?;
                 at_least_one("batch_size", *batch_size)?;
                 if batch_size > examples {
-                    let why = format!("there are only {examples} examples to draw from");
+                    let why = format!("the data set has only {examples} examples");
                     return Err(Error::setting("batch_size", batch_size, why)
-                        .fix("draw at most as many examples as there are"));
+                        .fix("use a batch size of at most the number of examples"));
                 }
             }
             Event::ShuffledEpochs { noise_multiplier, .. } => {
@@ -170,7 +172,7 @@ impl Event {
         Ok(self)
     }
 
-    /// Number of noisy releases in the event, a shuffled epoch counting as one (an unaccountable event counts as one).
+    /// Number of noisy releases. A shuffled epoch and an unaccountable event count as one each.
     pub fn releases(&self) -> u64 {
         match self {
             Event::PoissonGaussian { steps, .. }
@@ -189,7 +191,7 @@ impl Event {
 
 fn at_least_one(name: &str, value: u64) -> Result<()> {
     match value {
-        0 => Err(Error::setting(name, value, "nothing would ever be released")),
+        0 => Err(Error::setting(name, value, "with 0 nothing is released").fix("use at least 1")),
         _ => Ok(()),
     }
 }
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_json_that_names_its_kind_and_reads_back() {
+    fn events_round_trip_through_json() {
         let event = Event::Composed {
             events: vec![
                 training(100),
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_the_kind_does_not_have_is_refused_by_name_also_inside() {
+    fn unknown_keys_are_rejected_by_name_also_when_nested() {
         for (json, key) in [
             (
                 r#"{"kind":"gaussian","noise_multiplier":1.0,"count":1,"sampling_rate":0.1}"#,
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused_also_inside_a_composition() {
+    fn out_of_range_parameters_are_rejected_also_when_nested() {
         for (q, sigma) in [(0.0, 1.0), (1.5, 1.0), (f64::NAN, 1.0), (0.1, 0.0), (0.1, f64::NAN)] {
             let bad =
                 Event::PoissonGaussian { sampling_rate: q, noise_multiplier: sigma, steps: 1 };

@@ -1,39 +1,41 @@
-//! The correction of a plan: it can only lower the number of steps.
+//! Correction of a planned event to what was released. It can only lower the number of steps.
 
 use super::Event;
 use crate::{Error, ErrorKind, Result};
 
-/// What has to hold for a run that was stopped early to cost no more than the steps it took. An
-/// adversary who chooses when to stop by what was released has seen more than those steps say.
+/// The condition under which a run that stopped early costs no more than the steps it took. If the
+/// stopping time depends on released results, an adversary learns more than those steps alone
+/// reveal.
 pub(crate) const STOPPING: &str =
     "the moment of stopping was chosen independently of the data and of everything the run showed";
 
 impl Event {
-    /// The part of this planned event that `spent` says was truly released.
+    /// The part of this planned event that `spent` reports as released.
     ///
-    /// The parts of a composed event correspond one to one; parts at the end that `spent` does
-    /// not mention were not begun. The result carries this plan's own multipliers and rates.
+    /// The parts of a composed event correspond one to one. Trailing parts that `spent` does not
+    /// mention were not started. The result has the noise multipliers and sampling rates of the
+    /// plan.
     ///
     /// # Errors
-    /// Kind `Ledger` if `spent` is more than the plan, or something else: the correction of a
-    /// plan can only lower its number of steps.
+    /// Kind `Ledger` if `spent` exceeds the plan or is a different event: a correction can only
+    /// lower the number of steps.
     ///
     /// # Guarantee
-    /// What remains covers every release, provided `spent` counts every step whose result was
-    /// used and the moment of stopping was chosen independently of the data and of everything the
-    /// run showed. One that follows from released results is covered by the whole plan only, one
-    /// that follows from anything without noise by no epsilon.
+    /// The result covers every release if `spent` counts every step whose result was used, and if
+    /// the stopping time was chosen independently of the data and of everything the run showed. A
+    /// stopping time that depends on released results is covered only by the whole plan. One that
+    /// depends on values without noise is covered by no epsilon.
     pub fn reduced_to(&self, spent: &Event) -> Result<Event> {
-        let refuse = || {
+        let reject = || {
             Err(Error::new(
                 ErrorKind::Ledger,
                 format!("spent: {spent}; planned: {self}"),
-                "what was spent is not a part of what was planned, so the plan stays charged",
+                "the spent event is not part of the planned one, so the whole plan stays charged",
             )
-            .fix("close a run with its own event and at most its own number of steps"))
+            .fix("close a run with the event of its plan and at most the planned number of steps"))
         };
         let (Some((planned, kind)), Some((taken, spent_kind))) =
-            (self.count_and_numbers(), spent.count_and_numbers())
+            (self.count_and_parameters(), spent.count_and_parameters())
         else {
             return match (self, spent) {
                 (Event::Composed { events }, Event::Composed { events: taken })
@@ -50,21 +52,21 @@ impl Event {
                     Ok(Event::Repeated { event: event.clone(), count: *taken })
                 }
                 (Event::Unaccountable { .. }, _) if self == spent => Ok(self.clone()),
-                _ => refuse(),
+                _ => reject(),
             };
         };
         if kind.len() != spent_kind.len() || taken > planned {
-            return refuse();
+            return reject();
         }
-        if !kind.iter().zip(&spent_kind).all(|(a, b)| same(*a, *b)) {
-            return refuse();
+        if !kind.iter().zip(&spent_kind).all(|(a, b)| nearly_equal(*a, *b)) {
+            return reject();
         }
         Ok(self.with_count(taken))
     }
 
-    /// How often a plain release happens and all its other numbers, the kind first; `None` for
-    /// events that hold others, or nothing countable.
-    fn count_and_numbers(&self) -> Option<(u64, Vec<f64>)> {
+    /// The number of repetitions of a simple event and its other parameters, starting with a number
+    /// for the kind. `None` for nested and unaccountable events.
+    fn count_and_parameters(&self) -> Option<(u64, Vec<f64>)> {
         Some(match *self {
             Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
                 (steps, vec![1.0, sampling_rate, noise_multiplier])
@@ -92,7 +94,7 @@ impl Event {
         })
     }
 
-    /// The same release, happening another number of times.
+    /// This event with another number of repetitions.
     fn with_count(&self, times: u64) -> Event {
         let mut event = self.clone();
         match &mut event {
@@ -108,8 +110,8 @@ impl Event {
     }
 }
 
-/// Equal up to the last digits: reading a float back from JSON may move its last bit.
-fn same(a: f64, b: f64) -> bool {
+/// Equality up to rounding: the last bit of a float may change when it is read back from JSON.
+fn nearly_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs()
 }
 
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_lowers_the_steps_and_can_do_nothing_else() {
+    fn a_correction_can_only_lower_the_steps() {
         let plan = training(100);
         assert_eq!(plan.reduced_to(&training(40)).unwrap(), training(40));
         assert!(plan.reduced_to(&training(101)).is_err(), "more steps than planned");
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_composition_that_were_not_begun_are_dropped() {
+    fn parts_of_a_composition_that_were_not_started_are_dropped() {
         let probe = Event::Gaussian { noise_multiplier: 8.0, count: 1 };
         let plan = Event::Composed { events: vec![probe.clone(), training(100)] };
         let spent = Event::Composed { events: vec![probe.clone()] };
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_plan_can_be_lowered_and_only_lowered() {
+    fn every_kind_of_plan_can_only_be_lowered() {
         let plans = |count: u64| {
             [
                 Event::TruncatedPoissonGaussian {

@@ -1,30 +1,30 @@
-//! Events as an accountant counts them: single releases, each with how often it happens.
+//! Single releases: events flattened into releases and their counts.
 
 use super::Event;
 use crate::privacy::Neighbouring;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-/// One noisy release; composed and repeated events are taken apart into these.
+/// One noisy release. Composed and repeated events are flattened into these.
 ///
-/// Every `noise_multiplier` is, as in [`Event`], noise on the sum over the bound on one
-/// contribution, whatever the neighbouring relation.
+/// Every `noise_multiplier` is, as in [`Event`], the standard deviation of the noise on the sum
+/// divided by the bound on one contribution, for every neighbouring relation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Single {
-    /// Everybody takes part (also Poisson sampling at rate 1).
+    /// All examples take part. Includes Poisson sampling at rate 1.
     Gaussian { noise_multiplier: f64 },
-    /// One Poisson-sampled step, rate below 1.
+    /// One Poisson-sampled step with a rate below 1.
     Poisson { sampling_rate: f64, noise_multiplier: f64 },
-    /// One Poisson-sampled step whose batch is cut to `batch_cap`.
+    /// One Poisson-sampled step with at most `batch_cap` examples.
     Truncated { examples: u64, sampling_rate: f64, batch_cap: u64, noise_multiplier: f64 },
-    /// One step on a fixed number of examples, drawn without replacement; fewer than all.
+    /// One step on fewer than all examples, a fixed number drawn without replacement.
     FixedSize { examples: u64, batch_size: u64, noise_multiplier: f64 },
     /// One pass over the data in disjoint batches.
     ShuffledEpoch { noise_multiplier: f64 },
 }
 
 impl Single {
-    /// The noise multiplier as the event states it.
+    /// The noise multiplier, as the event states it.
     pub(crate) fn noise_multiplier(&self) -> f64 {
         match *self {
             Single::Gaussian { noise_multiplier }
@@ -35,7 +35,7 @@ impl Single {
         }
     }
 
-    /// The same release with another noise multiplier.
+    /// This release with another noise multiplier.
     pub(crate) fn with_noise_multiplier(mut self, sigma: f64) -> Self {
         match &mut self {
             Single::Gaussian { noise_multiplier }
@@ -47,12 +47,12 @@ impl Single {
         self
     }
 
-    /// If the release is a Gaussian mechanism without amplification: its noise over the distance
-    /// that `neighbouring` data sets can move the sum.
+    /// The noise standard deviation divided by the sensitivity, for a release that is a Gaussian
+    /// mechanism without amplification by sampling; `None` for all others.
     ///
-    /// Removing an example from a shuffled epoch shifts all later batches, so an epoch has no
-    /// such number under [`Neighbouring::AddOrRemoveOne`].
-    pub(crate) fn unsampled(&self, neighbouring: Neighbouring) -> Option<f64> {
+    /// Under [`Neighbouring::AddOrRemoveOne`] a shuffled epoch has no such value: removing an
+    /// example shifts all later batches.
+    pub(crate) fn unsampled_noise_multiplier(&self, neighbouring: Neighbouring) -> Option<f64> {
         match (*self, neighbouring) {
             (Single::Gaussian { noise_multiplier }, Neighbouring::AddOrRemoveOne)
             | (
@@ -67,7 +67,7 @@ impl Single {
         }
     }
 
-    /// The release as an event that happens `times` times, for messages.
+    /// This release as an event with count `times`, for error messages.
     pub(crate) fn event(&self, times: u64) -> Event {
         match *self {
             Single::Gaussian { noise_multiplier } => {
@@ -94,23 +94,23 @@ impl Single {
         }
     }
 
-    /// The error of an accountant that can't account this release.
-    pub(crate) fn refused(&self, accountant: &str, why: impl Into<String>) -> Error {
-        self.all_refused(accountant, 1, why)
+    /// The error of an accountant that does not support this release.
+    pub(crate) fn unsupported(&self, accountant: &str, why: impl Into<String>) -> Error {
+        self.unsupported_n(accountant, 1, why)
     }
 
-    /// The same where it is known that the release happens `times` times.
-    pub(crate) fn all_refused(
+    /// As [`unsupported`](Self::unsupported), for a release that happens `times` times.
+    pub(crate) fn unsupported_n(
         &self,
         accountant: &str,
         times: u64,
         why: impl Into<String>,
     ) -> Error {
-        let what = format!("{accountant} can't account {}", self.event(times));
+        let what = format!("{accountant} does not support {}", self.event(times));
         Error::new(ErrorKind::Accounting, what, why)
     }
 
-    /// Equal for equal releases.
+    /// A hashable key, equal for equal releases.
     pub(crate) fn key(&self) -> (u8, [u64; 4]) {
         let sigma = self.noise_multiplier().to_bits();
         match *self {
@@ -125,14 +125,15 @@ impl Single {
     }
 }
 
-/// Takes events apart into single releases and how often each happens, equal ones together, in
-/// the order of first appearance. Releases that happen 0 times are left out.
+/// Flattens events into single releases and their counts.
+///
+/// Equal releases are merged, in the order of first appearance. Releases with count 0 are left out.
 ///
 /// # Errors
-/// Kind `Setting` for a number out of range; kind `Accounting` for a release without a guarantee,
-/// in the name of `accountant`.
+/// Kind `Setting` for a parameter out of range. Kind `Accounting`, naming `accountant`, for a
+/// release without a guarantee.
 pub(crate) fn singles(accountant: &str, events: &[Event]) -> Result<Vec<(Single, u64)>> {
-    let mut found = Singles::default();
+    let mut found = SingleCounts::default();
     for event in events {
         event.check()?;
         found.add(accountant, event, 1)?;
@@ -141,12 +142,12 @@ pub(crate) fn singles(accountant: &str, events: &[Event]) -> Result<Vec<(Single,
 }
 
 #[derive(Default)]
-struct Singles {
+struct SingleCounts {
     list: Vec<(Single, u64)>,
     index: HashMap<(u8, [u64; 4]), usize>,
 }
 
-impl Singles {
+impl SingleCounts {
     fn add(&mut self, accountant: &str, event: &Event, times: u64) -> Result<()> {
         let (single, count) = match event {
             Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
@@ -201,10 +202,10 @@ impl Singles {
             Event::Unaccountable { why } => {
                 return Err(Error::new(
                     ErrorKind::Accounting,
-                    format!("{accountant} can't account {event}"),
-                    format!("no finite epsilon covers it: {why}"),
+                    format!("{accountant} does not support {event}"),
+                    format!("no finite epsilon holds for it: {why}"),
                 )
-                .fix("leave this release out, or use a method with a sound guarantee"));
+                .fix("use a method with a sound guarantee instead of this release"));
             }
         };
         let times = times.saturating_mul(count);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_events_become_single_releases_counted_together() {
+    fn nested_events_are_flattened_and_merged() {
         let events = [
             step(1.0, 3),
             Event::Repeated {
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_everybody_is_not_sampling() {
+    fn sampling_at_rate_one_is_a_gaussian_mechanism() {
         let all = Event::PoissonGaussian { sampling_rate: 1.0, noise_multiplier: 2.0, steps: 1 };
         let fixed = Event::FixedSizeGaussian {
             examples: 9,
@@ -255,24 +256,24 @@ mod tests {
     }
 
     #[test]
-    fn the_noise_counts_half_when_an_example_is_replaced() {
+    fn noise_is_halved_under_replace_one() {
         let gaussian = Single::Gaussian { noise_multiplier: 2.0 };
-        assert_eq!(gaussian.unsampled(Neighbouring::AddOrRemoveOne), Some(2.0));
-        assert_eq!(gaussian.unsampled(Neighbouring::ReplaceOne), Some(1.0));
+        assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), Some(2.0));
+        assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
         let epoch = Single::ShuffledEpoch { noise_multiplier: 2.0 };
-        assert_eq!(epoch.unsampled(Neighbouring::AddOrRemoveOne), None);
-        assert_eq!(epoch.unsampled(Neighbouring::ZeroOutOne), Some(2.0));
-        assert_eq!(epoch.unsampled(Neighbouring::ReplaceOne), Some(1.0));
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), None);
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::ZeroOutOne), Some(2.0));
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
     }
 
     #[test]
-    fn counts_beyond_all_numbers_stay_at_the_largest() {
+    fn counts_saturate() {
         let huge = Event::Repeated { event: Box::new(step(1.0, u64::MAX)), count: 9 };
         assert_eq!(singles("x", &[huge.clone(), huge]).unwrap()[0].1, u64::MAX);
     }
 
     #[test]
-    fn a_release_without_a_guarantee_is_refused_by_name() {
+    fn a_release_without_a_guarantee_is_rejected_by_name() {
         let why = Event::Unaccountable { why: "raw gradients".into() };
         let error = singles("the accountant", &[why]).unwrap_err().to_string();
         assert!(error.contains("the accountant") && error.contains("raw gradients"), "{error}");

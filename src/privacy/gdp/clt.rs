@@ -1,39 +1,40 @@
-//! The central limit approximation for sampled Gaussians: an estimate, never a guarantee.
+//! The central limit approximation of GDP for subsampled Gaussian mechanisms: not a guarantee.
 
-use super::normal::{central, upper_tail};
-use super::{curve, finite};
+use super::normal::{centred_cdf, upper_tail};
+use super::{curve, finite_or_error};
 use crate::privacy::event::{Single, singles};
 use crate::privacy::{Accountant, Delta, Event, Neighbouring, Spent};
 use crate::{Error, ErrorKind, Result};
 
-/// The central limit approximation of Gaussian differential privacy: many sampled steps together
-/// are treated as one Gaussian. **Approximate**: it may lie below the true epsilon, for example
-/// 1.62 where 1.83 is true (sampling rate .01, noise multiplier 1, 1000 steps, delta 1e-5). Made
-/// to compare with published numbers.
+/// The central limit theorem (CLT) approximation of Gaussian differential privacy. **Approximate.**
 ///
-/// With the noise multiplier sigma and the sampling rate q of the events:
+/// Treats the composition of many subsampled steps as one Gaussian mechanism. The result may lie
+/// below the true epsilon: 1.62 instead of 1.83 for sampling rate 0.01, noise multiplier 1, 1000
+/// steps and delta 1e-5. It serves to compare with published numbers.
 ///
-/// - Poisson samples, an example added, removed or zeroed out: mu² = q² Σ (e^{1/sigma²} - 1)
-///   (Bu, Dong, Long, Su: Deep Learning with Gaussian Differential Privacy, 2020, section 3);
-/// - samples of a fixed size, an example replaced: mu² = 2 q² Σ (e^{1/s²} Phi(3/(2s)) +
-///   3 Phi(-1/(2s)) - 2) with s = sigma/2, because s is noise over the distance of a replacement
-///   (Dong, Roth, Su 2022, Theorem 5.2). Opacus puts sigma itself in for s, which claims less;
-/// - Gaussians without sampling join by adding their mu².
+/// With noise multiplier sigma and sampling rate q:
+///
+/// - Poisson sampling, add-or-remove-one or zero-out: mu² = q² Σ (e^{1/sigma²} - 1) (Bu, Dong,
+///   Long, Su: Deep Learning with Gaussian Differential Privacy, 2020, section 3).
+/// - Fixed-size samples, replace-one: mu² = 2 q² Σ (e^{1/s²} Phi(3/(2s)) + 3 Phi(-1/(2s)) - 2) with
+///   s = sigma / 2, because the sensitivity is twice the clip norm (Dong, Roth, Su 2022, Theorem
+///   5.2). Opacus uses s = sigma, which gives a smaller epsilon.
+/// - Gaussian mechanisms without sampling add their mu².
 ///
 /// # Guarantee
-/// None: the limit is approached from either side, at an unknown distance.
+/// None. The error of the approximation is unknown and may have either sign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GdpClt {
     neighbouring: Neighbouring,
 }
 
 impl GdpClt {
-    /// For the given neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
+    /// The accountant for a neighbouring relation.
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring }
     }
 
-    /// The mu that all events together are likened to.
+    /// The mu of the approximating Gaussian mechanism for all events together.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
@@ -44,15 +45,15 @@ impl GdpClt {
             if !one.is_finite() {
                 return Err(Error::new(
                     ErrorKind::Accounting,
-                    format!("gdp_clt can't account {}", single.event(times)),
-                    "e^(1 / noise multiplier²) is beyond any number: with so little noise the \
-                     central limit says nothing",
+                    format!("gdp_clt does not support {}", single.event(times)),
+                    "e^(1 / noise multiplier²) overflows, and the central limit theorem does not \
+                     apply to so little noise",
                 )
                 .fix("use the PLD or the RDP accountant, or a larger noise multiplier"));
             }
             squares += times as f64 * one;
         }
-        finite(squares.sqrt(), "gdp_clt", events)
+        finite_or_error(squares.sqrt(), "gdp_clt", events)
     }
 
     fn mu_squared(&self, single: &Single) -> Result<f64> {
@@ -66,14 +67,16 @@ impl GdpClt {
                 Neighbouring::ReplaceOne,
             ) => {
                 let rate = batch_size as f64 / examples as f64;
-                2.0 * rate.powi(2) * excess_without_replacement(2.0 / noise_multiplier)
+                2.0 * rate.powi(2) * mu_squared_without_replacement(2.0 / noise_multiplier)
             }
-            (single, neighbouring) => match single.unsampled(neighbouring) {
+            (single, neighbouring) => match single.unsampled_noise_multiplier(neighbouring) {
                 Some(sigma) => sigma.recip().powi(2),
                 None => {
-                    let why = format!("under \"{neighbouring}\" no limit is known for it");
+                    let why = format!(
+                        "under \"{neighbouring}\" no central limit theorem is known for it"
+                    );
                     return Err(single
-                        .refused("gdp_clt", why)
+                        .unsupported("gdp_clt", why)
                         .fix("use the PLD or the RDP accountant"));
                 }
             },
@@ -82,12 +85,12 @@ impl GdpClt {
 }
 
 /// e^{m²} Phi(3m/2) + 3 Phi(-m/2) - 2, without cancellation for small m.
-fn excess_without_replacement(m: f64) -> f64 {
+fn mu_squared_without_replacement(m: f64) -> f64 {
     if m < 1e-5 {
         // m²/2 + m³/sqrt(2 pi) + …: the terms of order 0 and 1 cancel.
         return m * m * (0.5 + m / (2.0 * std::f64::consts::PI).sqrt());
     }
-    (m * m).exp_m1() * upper_tail(-1.5 * m) + central(1.5 * m) - 3.0 * central(0.5 * m)
+    (m * m).exp_m1() * upper_tail(-1.5 * m) + centred_cdf(1.5 * m) - 3.0 * centred_cdf(0.5 * m)
 }
 
 impl Accountant for GdpClt {
@@ -106,7 +109,7 @@ impl Accountant for GdpClt {
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         let delta = delta.check()?.0;
         let epsilon = curve::epsilon_of(self.mu(events)?, delta);
-        Ok(Spent::new(finite(epsilon, "gdp_clt", events)?, "gdp_clt"))
+        Ok(Spent::new(finite_or_error(epsilon, "gdp_clt", events)?, "gdp_clt"))
     }
 }
 
@@ -115,16 +118,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_and_large_noise_meet_without_a_step() {
+    fn the_expansion_for_small_m_is_continuous() {
         for m in [1e-9, 9.99e-6] {
-            assert!((excess_without_replacement(m) / (m * m / 2.0) - 1.0).abs() < 2.0 * m + 1e-12);
+            assert!(
+                (mu_squared_without_replacement(m) / (m * m / 2.0) - 1.0).abs() < 2.0 * m + 1e-12
+            );
         }
         let (below, above) =
-            (excess_without_replacement(9.999e-6), excess_without_replacement(1.0001e-5));
+            (mu_squared_without_replacement(9.999e-6), mu_squared_without_replacement(1.0001e-5));
         let expected = (1.0001f64 / 0.9999).powi(2);
         assert!((above / below / expected - 1.0).abs() < 1e-7);
         // Term by term at m = 1: e Phi(1.5) + 3 Phi(-.5) - 2.
         let expected = 1f64.exp() * 0.933_192_798_731_141_9 + 3.0 * 0.308_537_538_725_986_9 - 2.0;
-        assert!((excess_without_replacement(1.0) - expected).abs() < 1e-14);
+        assert!((mu_squared_without_replacement(1.0) - expected).abs() < 1e-14);
     }
 }

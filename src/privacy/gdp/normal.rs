@@ -1,49 +1,53 @@
-//! The tail of the normal distribution and its Mills ratio, to the last digits.
+//! Tail of the standard normal distribution and its Mills ratio, to machine precision.
 //!
-//! Written out here because the error functions of common libraries (statrs among them) are
-//! accurate to 1e-10 only, which is too little for the difference of two tails.
+//! The error functions of common libraries, `statrs` among them, have a relative accuracy of only
+//! 1e-10. That is too little for the difference of two tails.
 
 use std::f64::consts::PI;
 
-/// From here on the continued fraction, below it the series.
+/// From here on the continued fraction is used, below it the series.
 const SPLIT: f64 = 2.5;
 
-/// phi(x), the density.
+/// phi(x), the standard normal density.
 pub(crate) fn density(x: f64) -> f64 {
     (-0.5 * x * x).exp() / (2.0 * PI).sqrt()
 }
 
-/// Phi(x) - 1/2, with all digits near 0.
-pub(crate) fn central(x: f64) -> f64 {
-    if x.abs() < SPLIT { density(x) * series(x) } else { (0.5 - upper_tail(x.abs())).copysign(x) }
+/// Phi(x) - 1/2, with full relative precision near 0.
+pub(crate) fn centred_cdf(x: f64) -> f64 {
+    if x.abs() < SPLIT {
+        density(x) * central_series(x)
+    } else {
+        (0.5 - upper_tail(x.abs())).copysign(x)
+    }
 }
 
-/// Phi(-x), with all digits however small.
+/// Phi(-x), with full relative precision in the tail.
 pub(crate) fn upper_tail(x: f64) -> f64 {
     if x >= SPLIT {
         density(x) * mills_ratio(x)
     } else if x > -SPLIT {
-        0.5 - central(x)
+        0.5 - centred_cdf(x)
     } else {
         1.0 - upper_tail(-x)
     }
 }
 
-/// R(x) = Phi(-x) / phi(x): positive, falling.
+/// The Mills ratio R(x) = Phi(-x) / phi(x): positive, decreasing.
 pub(crate) fn mills_ratio(x: f64) -> f64 {
     if x >= SPLIT {
-        1.0 / (x + fraction(x))
+        1.0 / (x + mills_fraction(x))
     } else if x > -SPLIT {
-        (PI / 2.0).sqrt() * (0.5 * x * x).exp() - series(x)
+        (PI / 2.0).sqrt() * (0.5 * x * x).exp() - central_series(x)
     } else {
         upper_tail(x) / density(x)
     }
 }
 
-/// -R'(x) = 1 - x R(x): positive, falling.
+/// -R'(x) = 1 - x R(x): positive, decreasing.
 pub(crate) fn mills_slope(x: f64) -> f64 {
     if x >= SPLIT {
-        let rest = fraction(x);
+        let rest = mills_fraction(x);
         rest / (x + rest)
     } else {
         1.0 - x * mills_ratio(x)
@@ -51,7 +55,7 @@ pub(crate) fn mills_slope(x: f64) -> f64 {
 }
 
 /// (Phi(x) - 1/2) / phi(x) = x + x³/3 + x⁵/(3 5) + … (Abramowitz, Stegun 26.2.11).
-fn series(x: f64) -> f64 {
+fn central_series(x: f64) -> f64 {
     let (mut sum, mut term, mut k) = (x, x, 3.0);
     while term.abs() > 1e-18 * sum.abs() {
         term *= x * x / k;
@@ -61,9 +65,9 @@ fn series(x: f64) -> f64 {
     sum
 }
 
-/// The continued fraction 1 / (x + 2 / (x + 3 / (x + …))): R(x) = 1 / (x + fraction(x)) (Laplace;
-/// Abramowitz, Stegun 26.2.14), with as many terms as leave nothing behind.
-fn fraction(x: f64) -> f64 {
+/// The continued fraction 1 / (x + 2 / (x + 3 / (x + …))), with R(x) = 1 / (x + mills_fraction(x))
+/// (Laplace; Abramowitz, Stegun 26.2.14). The number of terms suffices for machine precision.
+fn mills_fraction(x: f64) -> f64 {
     let terms = (500.0 / (x * x)) as u32 + 6;
     (1..=terms).rev().fold(0.0, |rest, k| f64::from(k) / (x + rest))
 }
@@ -73,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_thirty_digits() {
+    fn tails_agree_with_mpmath() {
         // x, Phi(-x), R(x), 1 - x R(x) by mpmath.
         for (x, tail, ratio, slope) in [
             (-3.5, 0.999_767_370_920_964_5, 1145.6252961089604, 4010.6885363813614),
@@ -95,12 +99,12 @@ mod tests {
                 assert!((ours / theirs - 1.0).abs() < 1e-13, "x {x}: {ours:e} {theirs:e}");
             }
         }
-        assert!((central(1e-9) / (1e-9 * density(0.0)) - 1.0).abs() < 1e-15);
-        assert_eq!((central(0.0), upper_tail(-50.0), upper_tail(50.0)), (0.0, 1.0, 0.0));
+        assert!((centred_cdf(1e-9) / (1e-9 * density(0.0)) - 1.0).abs() < 1e-15);
+        assert_eq!((centred_cdf(0.0), upper_tail(-50.0), upper_tail(50.0)), (0.0, 1.0, 0.0));
     }
 
     #[test]
-    fn the_error_function_at_hand_would_not_do() {
+    fn the_error_function_of_statrs_is_not_accurate_enough() {
         let worst = (0..40)
             .map(|i| f64::from(i) * 0.1)
             .map(|x| {

@@ -5,7 +5,7 @@ fn gaussian(noise_multiplier: f64, count: u64) -> Event {
 }
 
 #[test]
-fn delta_agrees_with_sixty_digits_and_is_never_below() {
+fn delta_agrees_with_mpmath_and_is_never_below() {
     for (mu, epsilon, expected) in [
         (1.0, 1.0, 0.126_936_737_506_643_95),
         (0.001, 0.01, 7.512_025_722_358_202e-28),
@@ -22,12 +22,12 @@ fn delta_agrees_with_sixty_digits_and_is_never_below() {
         assert!(delta >= expected, "mu {mu} epsilon {epsilon}: {delta:e} {expected:e}");
         assert!(delta <= expected * (1.0 + 1e-10), "mu {mu} epsilon {epsilon}: {delta:e}");
     }
-    // The truth, 1.5e-310, is below the normal numbers.
+    // The true value, 1.5e-310, is below the normal numbers.
     assert_eq!(delta_of(1e-9, 3.7e-8), f64::MIN_POSITIVE);
 }
 
 #[test]
-fn epsilon_agrees_with_sixty_digits_and_is_never_below() {
+fn epsilon_agrees_with_mpmath_and_is_never_below() {
     for (mu, delta, expected) in [
         (1.0, 1e-300, 37.448_847_912_139_11),
         (1e-3, 1e-300, 0.036_762_916_699_487_86),
@@ -41,7 +41,7 @@ fn epsilon_agrees_with_sixty_digits_and_is_never_below() {
         (0.45, 1e-15, 3.508_663_564_659_672),
         (0.55, 1e-15, 4.329_132_939_391_986),
     ] {
-        let (lower, upper) = curve::epsilon_between(mu, delta);
+        let (lower, upper) = curve::epsilon_bounds(mu, delta);
         assert_eq!(upper, epsilon_of(mu, delta));
         assert!(lower <= expected && expected <= upper, "{mu} {delta}: {lower} {expected} {upper}");
         assert!(upper - lower <= 1e-9 * expected, "mu {mu} delta {delta}: {lower} {upper}");
@@ -50,8 +50,9 @@ fn epsilon_agrees_with_sixty_digits_and_is_never_below() {
 }
 
 #[test]
-fn the_two_ways_to_delta_meet() {
-    // Below mu = 1/2 an integral, above it a difference; at a = 2 two forms of the difference.
+fn the_forms_of_delta_agree_where_they_meet() {
+    // The integral is used below mu = 1/2, the difference above it; the difference has two forms
+    // that meet at a = 2.
     for epsilon in [0.0, 0.1, 1.0, 5.0, 15.0] {
         let (below, above) = (delta_of(0.5, epsilon), delta_of(0.5 + 1e-15, epsilon));
         assert!((above / below - 1.0).abs() < 1e-10, "epsilon {epsilon}: {below:e} {above:e}");
@@ -64,9 +65,9 @@ fn the_two_ways_to_delta_meet() {
 }
 
 #[test]
-fn nothing_costs_nothing_and_nonsense_is_no_privacy() {
+fn zero_mu_costs_nothing_and_invalid_inputs_give_no_privacy() {
     assert_eq!((delta_of(0.0, 0.0), epsilon_of(0.0, 1e-5)), (0.0, 0.0));
-    // Little enough for delta alone to cover: 2 Phi(mu/2) - 1 = 4e-6.
+    // delta alone suffices: 2 Phi(mu/2) - 1 = 4e-6.
     assert_eq!(epsilon_of(1e-5, 4e-6), 0.0);
     for (mu, other) in [(f64::NAN, 0.5), (-1.0, 0.5), (1.0, f64::NAN), (1.0, -1.0)] {
         assert_eq!(delta_of(mu, other), 1.0);
@@ -75,16 +76,17 @@ fn nothing_costs_nothing_and_nonsense_is_no_privacy() {
     assert_eq!(delta_of(f64::INFINITY, 3.0), 1.0);
     for mu in [1e-300, 1e-9, 1.0, 1e9, 1e150] {
         for delta in [1e-300, 1e-15, 0.5, 1.0 - 1e-16] {
-            let (lower, upper) = curve::epsilon_between(mu, delta);
+            let (lower, upper) = curve::epsilon_bounds(mu, delta);
             assert!(0.0 <= lower && lower <= upper && upper.is_finite(), "{mu} {delta}");
         }
     }
 }
 
 #[test]
-fn gaussians_add_up_as_squares_and_a_replacement_counts_double() {
-    let spent =
-        |relation, events: &[Event]| Gdp::under(relation).epsilon(events, Delta(1e-5)).unwrap();
+fn mu_squared_adds_up_and_doubles_under_replace_one() {
+    let spent = |relation, events: &[Event]| {
+        Gdp::with_neighbouring(relation).epsilon(events, Delta(1e-5)).unwrap()
+    };
     let one = spent(Neighbouring::AddOrRemoveOne, &[gaussian(1.0, 1)]);
     assert!((one.epsilon - 4.377_178_095_681_224_5).abs() < 1e-8, "{one}");
     let parts = [gaussian(2.0, 2), gaussian(5f64.sqrt() * 2.0, 10)];
@@ -95,12 +97,12 @@ fn gaussians_add_up_as_squares_and_a_replacement_counts_double() {
     let epoch = [Event::ShuffledEpochs { noise_multiplier: 1.0, epochs: 1 }];
     assert!((spent(Neighbouring::ZeroOutOne, &epoch).epsilon - one.epsilon).abs() < 1e-8);
     assert!(Gdp::default().epsilon(&epoch, Delta(1e-5)).is_err());
-    // Exact: the bound from below is where the bound from above is.
+    // Exact: the lower and the upper bound coincide.
     assert!(one.epsilon - one.lower.unwrap() < 1e-9);
 }
 
 #[test]
-fn the_limit_is_an_estimate_that_claims_too_little_and_says_so() {
+fn the_clt_is_an_estimate_below_the_true_epsilon_and_labelled() {
     let training =
         [Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 }];
     let estimate = GdpClt::default();
@@ -113,5 +115,5 @@ fn the_limit_is_an_estimate_that_claims_too_little_and_says_so() {
         [Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 0.03, steps: 1000 }];
     let error = estimate.epsilon(&little, Delta(1e-5)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Accounting);
-    assert!(error.to_string().contains("beyond any number"), "{error}");
+    assert!(error.to_string().contains("overflows"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Entries resolved: what each run is charged, and the budget that holds.
+//! The account of a ledger: the charge of each run, and the budget.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::{Budget, Entry, EntryKind};
 use crate::privacy::Event;
 use crate::{Error, ErrorKind, Result};
 
-/// What a list of entries amounts to.
+/// The state that results from a list of entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     runs: Vec<Charge>,
@@ -14,30 +14,30 @@ pub(crate) struct Account {
     budget: Option<Budget>,
 }
 
-/// What one run is charged.
+/// The charge of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Charge {
     pub(crate) run: String,
-    /// When it began.
+    /// Time of its start.
     pub(crate) at: String,
     pub(crate) note: String,
-    /// The correction if the run was closed, else its whole plan.
+    /// The released event if the run was closed, otherwise the whole plan.
     pub(crate) event: Event,
     pub(crate) closed: bool,
     pub(crate) epsilon_claimed: Option<f64>,
-    /// The ledger that it was charged to first, if it was taken over from there.
-    pub(crate) former: Option<String>,
+    /// Data hash of the ledger from which the run was imported.
+    pub(crate) imported_from: Option<String>,
 }
 
 impl Account {
-    /// The account of entries in the order in which they were made.
-    pub(super) fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self> {
+    /// The account of entries in chronological order.
+    pub(super) fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self> {
         let mut account = Self::default();
         entries.into_iter().try_for_each(|entry| account.add(entry))?;
         Ok(account)
     }
 
-    /// The runs, in the order of their beginning.
+    /// The runs, in the order of their start.
     pub(crate) fn runs(&self) -> &[Charge] {
         &self.runs
     }
@@ -47,39 +47,39 @@ impl Account {
         self.budget
     }
 
-    /// What is charged, one event per run.
+    /// The charged events, one per run.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.runs.iter().map(|run| run.event.clone()).collect()
     }
 
-    /// Whether an entry of another ledger of the same people is missing among `known`, the entries
-    /// of this account. A budget is not where there is one already.
-    pub(super) fn lacks(&self, known: &[Entry], entry: &Entry) -> bool {
+    /// Whether `entry`, from another ledger about the same people, is missing among `known`, the
+    /// entries of this account. A budget is never missing where one exists.
+    pub(super) fn is_missing(&self, known: &[Entry], entry: &Entry) -> bool {
         let settled = matches!(entry.entry, EntryKind::Budget(_)) && self.budget.is_some();
         !settled && !known.contains(entry)
     }
 
-    /// Takes an entry that is about to be made, if the budget allows it.
+    /// Adds a new entry if the budget allows it.
     pub(super) fn admit(&mut self, entry: &Entry) -> Result<()> {
         match &entry.entry {
-            EntryKind::Planned { event, .. } => self.after(event).map(|_| ())?,
-            // A promise that is broken already is not given.
-            EntryKind::Budget(budget) => self.under(*budget).map(|_| ())?,
+            EntryKind::Planned { event, .. } => self.spending_after(event).map(|_| ())?,
+            // A budget that cannot be kept is rejected.
+            EntryKind::Budget(budget) => self.spending_under(*budget).map(|_| ())?,
             EntryKind::Spent { .. } => {}
         }
         self.add(entry)
     }
 
-    /// Takes an entry that is on record. Whether a budget allowed it was decided when it was
-    /// made: what has happened stays on record whatever an accountant would say today.
+    /// Adds an entry that is on record. The budget is not checked: it was checked when the entry
+    /// was written, and a release stays on record in any case.
     pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
-        let refuse = |why: &str, fix: &str| {
+        let reject = |why: &str, fix: &str| {
             Err(Error::new(ErrorKind::Ledger, entry.subject(), why).fix(fix))
         };
         match &entry.entry {
             EntryKind::Budget(budget) => self.budget = Some(*budget),
             EntryKind::Planned { run, .. } if self.by_id.contains_key(run) => {
-                return refuse("this run was begun before", "give every run an id of its own");
+                return reject("this run was started before", "use a new id for every run");
             }
             EntryKind::Planned { run, event } => {
                 self.by_id.insert(run.clone(), self.runs.len());
@@ -90,20 +90,20 @@ impl Account {
                     event: event.clone(),
                     closed: false,
                     epsilon_claimed: entry.epsilon_claimed,
-                    former: entry.former.clone(),
+                    imported_from: entry.imported_from.clone(),
                 });
             }
             EntryKind::Spent { run, event } => {
                 let at = self.by_id.get(run).copied();
                 match at.and_then(|at| self.runs.get_mut(at)) {
                     None => {
-                        return refuse(
-                            "this run was never begun",
-                            "begin a run before its first release",
+                        return reject(
+                            "this run was never started",
+                            "record a plan before the first release of a run",
                         );
                     }
                     Some(charge) if charge.closed => {
-                        return refuse("this run was closed before", "close a run once");
+                        return reject("this run is already closed", "close a run only once");
                     }
                     Some(charge) => {
                         charge.event = charge.event.reduced_to(event)?;

@@ -1,41 +1,41 @@
-//! A budget: the epsilon that everything about one data set may cost together.
+//! Privacy budgets: a limit on the epsilon of everything released about one data set.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{account::Account, in_one_line};
+use super::{account::Account, first_line};
 use crate::privacy::digits::{Rounded, RoundedDown};
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
 use crate::{Error, ErrorKind, Result};
 
-/// A noise multiplier that was found for a target equal to the budget must fit into it, whatever
-/// became of the last digits on the way.
+/// Relative tolerance. A noise multiplier calibrated for exactly the budget must fit in spite of
+/// rounding.
 const SLACK: f64 = 1e-9;
 
-/// The most that all runs on one data set may cost together.
+/// A limit on the total epsilon of all runs on one data set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// The limit.
+    /// The maximum epsilon.
     pub epsilon: Epsilon,
-    /// The delta that it is measured at.
+    /// The delta at which epsilon is computed.
     pub delta: Delta,
 }
 
-/// What is spent of a budget, by the [`Headline`] accountant, for neighbours that differ by one
-/// added or removed example.
+/// The part of a budget that is spent, by the [`Headline`] accountant, for neighbours that differ
+/// by one added or removed example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spending {
     /// The budget.
     pub budget: Budget,
     /// The epsilon of all runs together at the budget's delta.
     pub spent: Spent,
-    /// How many runs that is.
+    /// The number of runs.
     pub runs: usize,
 }
 
 impl Budget {
-    /// The budget itself if both numbers are in range.
+    /// Returns the budget if both numbers are in range.
     ///
     /// # Errors
     /// Kind `Setting` for an epsilon or delta out of range.
@@ -45,7 +45,8 @@ impl Budget {
         Ok(self)
     }
 
-    /// Equal up to the last digits: reading a float back from a file may move its last bit.
+    /// Equality up to rounding: the last bit of a float may change when it is read back from a
+    /// file.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         let same = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs();
         same(self.epsilon.0, other.epsilon.0) && same(self.delta.0, other.delta.0)
@@ -53,69 +54,70 @@ impl Budget {
 }
 
 impl Spending {
-    /// Budget less what is spent, at least 0. What fits is decided by adding up all events, not
-    /// by subtraction: epsilons do not add up exactly.
-    pub fn left(&self) -> f64 {
+    /// The budget minus the spent epsilon, at least 0. Whether a plan fits is decided by composing
+    /// all events, not by subtraction, because epsilons are not additive.
+    pub fn remaining(&self) -> f64 {
         (self.budget.epsilon.0 - self.spent.epsilon).max(0.0)
     }
 
-    /// More is spent than the budget allows: every further plan is refused.
+    /// Whether more is spent than the budget allows. Every further plan is then rejected.
     pub fn is_overspent(&self) -> bool {
         self.spent.epsilon > self.budget.epsilon.0 * (1.0 + SLACK)
     }
 
-    /// `2.1 is spent by 3 runs, 0.9 is left`.
-    pub(crate) fn used(&self) -> String {
+    /// Summary, for example `2.1 is spent by 3 runs, 0.9 is left`.
+    pub(crate) fn usage(&self) -> String {
         let s = if self.runs == 1 { "" } else { "s" };
         let spent = format!("{} is spent by {} run{s}", Rounded(self.spent.epsilon), self.runs);
         if self.is_overspent() {
             format!("{spent}, which is more: every plan is refused until the budget is raised")
         } else {
-            format!("{spent}, {} is left", RoundedDown(self.left()))
+            format!("{spent}, {} is left", RoundedDown(self.remaining()))
         }
     }
 }
 
 impl Account {
-    /// The epsilon of everything charged and `plan` together.
+    /// The epsilon of everything charged, composed with `plan`.
     pub(crate) fn total(&self, plan: Option<&Event>, delta: Delta) -> Result<Spent> {
         let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
         Headline::new().epsilon(&events, delta)
     }
 
-    /// The epsilon of all runs that promise something.
+    /// The epsilon of all runs that have a guarantee.
     pub(crate) fn private_total(&self, delta: Delta) -> Result<Spent> {
         let mut events = self.events();
-        events.retain(|event| !promises_nothing(event));
+        events.retain(|event| !has_no_guarantee(event));
         Headline::new().epsilon(&events, delta)
     }
 
-    /// How many runs promise nothing.
-    pub(crate) fn without_privacy(&self) -> usize {
-        self.runs().iter().filter(|run| promises_nothing(&run.event)).count()
+    /// The number of runs without a guarantee.
+    pub(crate) fn non_private_runs(&self) -> usize {
+        self.runs().iter().filter(|run| has_no_guarantee(&run.event)).count()
     }
 
-    /// What is spent of `budget`, or why it can't be kept.
-    pub(crate) fn under(&self, budget: Budget) -> Result<Spending> {
-        let spent = self.total(None, budget.delta).map_err(|e| self.beyond(budget, &e))?;
+    /// The spending under `budget`, or an error that says why the budget cannot be kept.
+    pub(crate) fn spending_under(&self, budget: Budget) -> Result<Spending> {
+        let spent = self.total(None, budget.delta).map_err(|e| self.budget_error(budget, &e))?;
         Ok(Spending { budget, spent, runs: self.runs().len() })
     }
 
-    /// What would be spent of the budget after `plan`, or why the plan is refused; `None` without
-    /// a budget.
-    pub(crate) fn after(&self, plan: &Event) -> Result<Option<Spending>> {
+    /// The spending after `plan`, or an error that says why the plan is rejected; `None` without a
+    /// budget.
+    pub(crate) fn spending_after(&self, plan: &Event) -> Result<Option<Spending>> {
         let Some(budget) = self.budget() else { return Ok(None) };
         let spent = match self.total(Some(plan), budget.delta) {
             Ok(spent) => spent,
             Err(_) => {
-                // Nobody can add it up: is that the plan's fault or the sum's?
-                self.under(budget)?;
-                let what = format!("this plan does not fit the budget {budget}");
+                // No accountant supports the composition: find out whether the plan or the earlier
+                // runs are the reason.
+                self.spending_under(budget)?;
+                let what = format!("this plan does not fit into the budget {budget}");
                 let alone = Headline::new().epsilon(std::slice::from_ref(plan), budget.delta);
                 let why = match alone {
-                    Err(_) if promises_nothing(plan) => format!("no epsilon covers {plan}"),
-                    Err(error) => in_one_line(&error),
-                    Ok(_) => "no accountant can add it to the runs before it".to_string(),
+                    Err(_) if has_no_guarantee(plan) => format!("no epsilon holds for {plan}"),
+                    Err(error) => first_line(&error),
+                    Ok(_) => "no accountant supports it together with the earlier runs".to_string(),
                 };
                 return Err(Error::new(ErrorKind::Ledger, what, why).fix(
                     "use a method with a guarantee, or data without a budget, for example public \
@@ -127,19 +129,19 @@ impl Account {
         if !after.is_overspent() {
             return Ok(Some(after));
         }
-        let before = self.under(budget)?;
+        let before = self.spending_under(budget)?;
         let epsilon = Rounded(after.spent.epsilon);
         Err(Error::new(
             ErrorKind::Ledger,
             format!("this plan would bring the epsilon of its data set to {epsilon}"),
-            format!("the budget is {budget}; {}", before.used()),
+            format!("the budget is {budget}; {}", before.usage()),
         )
         .fix(ADVICE))
     }
 
-    fn beyond(&self, budget: Budget, error: &Error) -> Error {
-        let why = match self.without_privacy() {
-            0 => in_one_line(error),
+    fn budget_error(&self, budget: Budget, error: &Error) -> Error {
+        let why = match self.non_private_runs() {
+            0 => first_line(error),
             1 => "1 run without privacy is on record, and no budget covers what it may reveal"
                 .to_string(),
             n => format!(
@@ -154,14 +156,14 @@ impl Account {
 }
 
 const ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the budget deliberately \
-                      (Ledger::set_budget, lab::budget in a notebook): the ledger keeps a trace of it";
+                      (Ledger::set_budget, lab::budget in a notebook): the ledger records it";
 
-/// Whether an event releases anything without a guarantee.
-pub(crate) fn promises_nothing(event: &Event) -> bool {
+/// Whether the event contains a release without a guarantee.
+pub(crate) fn has_no_guarantee(event: &Event) -> bool {
     match event {
         Event::Unaccountable { .. } => true,
-        Event::Repeated { event, count } => *count > 0 && promises_nothing(event),
-        Event::Composed { events } => events.iter().any(promises_nothing),
+        Event::Repeated { event, count } => *count > 0 && has_no_guarantee(event),
+        Event::Composed { events } => events.iter().any(has_no_guarantee),
         _ => false,
     }
 }
@@ -174,6 +176,6 @@ impl fmt::Display for Budget {
 
 impl fmt::Display for Spending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "budget {}: {}", self.budget, self.used())
+        write!(f, "budget {}: {}", self.budget, self.usage())
     }
 }

@@ -1,4 +1,4 @@
-//! A budget is kept: what fits goes on, what does not is refused and nothing is written.
+//! Plans that fit a budget are recorded; others are rejected without writing anything.
 
 use super::*;
 use crate::ErrorKind;
@@ -18,7 +18,7 @@ fn epsilon(events: &[Event]) -> f64 {
     Headline::new().epsilon(events, DELTA).unwrap().epsilon
 }
 
-/// One in memory and one in a file.
+/// One ledger in memory and one in a file.
 fn ledgers() -> (tempfile::TempDir, [Ledger; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let file = Ledger::open(&folder.path().join("abc123.jsonl")).unwrap();
@@ -26,7 +26,7 @@ fn ledgers() -> (tempfile::TempDir, [Ledger; 2]) {
 }
 
 #[test]
-fn a_plan_that_fits_goes_on_and_one_that_does_not_is_refused_in_numbers() {
+fn a_plan_that_fits_is_recorded_and_one_that_does_not_is_rejected_with_numbers() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         assert_eq!(ledger.budget().unwrap(), None);
@@ -37,7 +37,7 @@ fn a_plan_that_fits_goes_on_and_one_that_does_not_is_refused_in_numbers() {
         let limit = both * 1.001;
         let spending = ledger.set_budget(Epsilon(limit), DELTA).unwrap();
         assert_eq!((spending.spent.epsilon, spending.runs), (one, 1), "earlier runs count");
-        assert!((spending.left() - (limit - one)).abs() < 1e-12 && !spending.is_overspent());
+        assert!((spending.remaining() - (limit - one)).abs() < 1e-12 && !spending.is_overspent());
 
         let after = ledger.spending_after(&training(1000)).unwrap().unwrap();
         assert!((after.spent.epsilon - both).abs() < 1e-12);
@@ -53,14 +53,14 @@ fn a_plan_that_fits_goes_on_and_one_that_does_not_is_refused_in_numbers() {
 
         ledger.begin("fits", &training(1000)).unwrap();
         assert!(ledger.begin("once more", &training(100)).is_err());
-        // What a run gives back is there for the next.
+        // The part that a closed run did not use is available again.
         ledger.close("fits", &training(10)).unwrap();
         ledger.begin("once more", &training(100)).unwrap();
     }
 }
 
 #[test]
-fn a_target_equal_to_the_budget_fits_and_a_little_more_does_not() {
+fn a_target_equal_to_the_budget_fits_and_slightly_more_does_not() {
     let training =
         |sigma| Event::PoissonGaussian { sampling_rate: 0.02, noise_multiplier: sigma, steps: 500 };
     let exact = epsilon(&[training(1.3)]);
@@ -77,7 +77,7 @@ fn a_target_equal_to_the_budget_fits_and_a_little_more_does_not() {
 }
 
 #[test]
-fn the_newest_budget_holds_and_raising_it_leaves_a_trace() {
+fn the_newest_budget_applies_and_earlier_ones_stay_on_record() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         let limit = epsilon(&[training(100)]);
@@ -89,7 +89,7 @@ fn the_newest_budget_holds_and_raising_it_leaves_a_trace() {
         ledger.begin("run", &training(1000)).unwrap();
 
         let low = ledger.set_budget(Epsilon(limit), DELTA).unwrap();
-        assert!(low.is_overspent() && low.left() == 0.0);
+        assert!(low.is_overspent() && low.remaining() == 0.0);
         assert!(low.to_string().contains("refused until the budget is raised"), "{low}");
         assert!(ledger.begin("a small one", &training(1)).is_err());
         ledger.close("run", &training(999)).unwrap();
@@ -107,7 +107,7 @@ fn the_newest_budget_holds_and_raising_it_leaves_a_trace() {
 }
 
 #[test]
-fn a_plan_without_a_guarantee_is_refused_under_a_budget_and_only_there() {
+fn a_plan_without_a_guarantee_is_rejected_only_under_a_budget() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         ledger.set_budget(Epsilon(8.0), DELTA).unwrap();
@@ -126,7 +126,7 @@ fn a_plan_without_a_guarantee_is_refused_under_a_budget_and_only_there() {
 }
 
 #[test]
-fn a_budget_that_is_broken_already_is_not_set_and_private_runs_go_on_without() {
+fn a_budget_that_cannot_be_kept_is_not_set_and_private_runs_go_on() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         ledger.begin("baseline", &open()).unwrap();
@@ -137,13 +137,13 @@ fn a_budget_that_is_broken_already_is_not_set_and_private_runs_go_on_without() {
         assert_eq!(ledger.entries().unwrap().len(), 1);
         ledger.begin("private", &training(100)).unwrap();
         let account = ledger.account().unwrap();
-        assert_eq!(account.without_privacy(), 1);
+        assert_eq!(account.non_private_runs(), 1);
         assert_eq!(account.private_total(DELTA).unwrap().epsilon, epsilon(&[training(100)]));
     }
 }
 
 #[test]
-fn budgets_out_of_range_never_enter() {
+fn budgets_out_of_range_are_rejected() {
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         for (epsilon, delta) in [(0.0, 1e-5), (f64::NAN, 1e-5), (1.0, 0.0), (1.0, 1.0)] {
@@ -157,7 +157,7 @@ fn budgets_out_of_range_never_enter() {
 }
 
 #[test]
-fn the_export_holds_what_others_need_and_nothing_that_names_the_data() {
+fn the_export_is_complete_and_does_not_identify_the_data() {
     let (_folder, [_, ledger]) = ledgers();
     let entry = Entry::planned("abc123-run", "abc123", &training(100));
     ledger.record(&entry.note("DP-SGD on MNIST, study mode")).unwrap();

@@ -1,22 +1,22 @@
-//! The chain through a ledger's lines: each line vouches for all lines before it.
+//! Hash chain over the lines of a ledger. Each line authenticates all lines before it.
 //!
-//! A line of format 2 ends in `,"chain":"<link>"}`. With everything before that comma as its
-//! body, byte for byte,
+//! A line of format 2 ends in `,"chain":"<link>"}`. Its body is everything before that comma, byte
+//! for byte:
 //!
 //! ```text
 //! link(line) = hex SHA-256( link(line before) + "\n" + body )
 //! ```
 //!
-//! and the first such line follows on hex SHA-256( data hash + "\n" + all older text ), the text
-//! of format 1 above it with its line ends, if there is any. Hashing the text as it stands, and
-//! not what it means, leaves no question of how a number is written.
+//! The first such line uses, in place of the previous link, hex SHA-256( data hash + "\n" + older
+//! text ). The older text is all lines of format 1 above it, with their line ends. The hash covers
+//! the text itself, so it does not depend on how numbers are formatted.
 
 use sha2::{Digest, Sha256};
 
 const KEY: &str = ",\"chain\":\"";
 const END: &str = "\"}";
 
-/// A chain, ready for its next line.
+/// State of the chain before its next line.
 #[derive(Clone)]
 pub(super) enum Chain {
     /// No line of format 2 yet: the hash of the data hash and the older text so far.
@@ -26,14 +26,14 @@ pub(super) enum Chain {
 }
 
 impl Chain {
-    /// The chain of a ledger without lines.
+    /// The chain of an empty ledger.
     pub(super) fn new(data_hash: &str) -> Self {
         Self::Unlinked(Sha256::new_with_prefix(data_hash).chain_update("\n"))
     }
 
-    /// Takes in a line of format 1, which has no link, with its line end. `false`, and nothing
-    /// taken in, after a line of format 2: there it would go unnoticed if it were changed.
-    pub(super) fn older(&mut self, line: &str) -> bool {
+    /// Hashes a line of format 1, with its line end. Returns `false` and changes nothing after a
+    /// line of format 2, because a later line of format 1 would not be authenticated.
+    pub(super) fn absorb_unlinked(&mut self, line: &str) -> bool {
         match self {
             Self::Unlinked(hash) => {
                 hash.update(line);
@@ -43,8 +43,9 @@ impl Chain {
         }
     }
 
-    /// Goes on to `line`, without its line end; `false` if it does not follow.
-    pub(super) fn follow(&mut self, line: &str) -> bool {
+    /// Checks that `line`, without its line end, is the next line, and advances to it. Returns
+    /// `false` if it is not.
+    pub(super) fn advance(&mut self, line: &str) -> bool {
         let parts = line.strip_suffix(END).and_then(|line| line.rsplit_once(KEY));
         match parts {
             Some((body, link)) if link == self.link_of(body) => {
@@ -55,13 +56,13 @@ impl Chain {
         }
     }
 
-    /// A JSON object on one line, with the link that makes it the next line of this chain.
-    pub(super) fn seal(&self, object: &str) -> String {
+    /// Adds the link to a JSON object, which becomes the next line of this chain.
+    pub(super) fn with_link(&self, object: &str) -> String {
         let body = object.strip_suffix('}').unwrap_or(object);
         format!("{body}{KEY}{}{END}", self.link_of(body))
     }
 
-    /// What the next line follows on.
+    /// The link of the last line, which the next line continues.
     pub(super) fn last(&self) -> String {
         match self {
             Self::Unlinked(hash) => hex(hash.clone()),
@@ -89,30 +90,30 @@ mod tests {
         let first = "edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb";
         assert_eq!(chain.last(), first);
         let second = "66ff382e0e523a4aa0eee9fdf4a32ae05229a2717fe0ff440e1aaf9bed8d8f86";
-        assert_eq!(chain.seal(r#"{"a":1}"#), format!(r#"{{"a":1,"chain":"{second}"}}"#));
+        assert_eq!(chain.with_link(r#"{"a":1}"#), format!(r#"{{"a":1,"chain":"{second}"}}"#));
     }
 
     #[test]
-    fn a_line_follows_only_on_its_own_past() {
+    fn a_line_follows_only_the_lines_it_was_linked_to() {
         let mut chain = Chain::new("abc");
-        let one = chain.seal(r#"{"n":1}"#);
-        assert!(chain.follow(&one));
-        let two = chain.seal(r#"{"n":2}"#);
-        assert!(!Chain::new("abc").follow(&two), "not without the first line");
-        assert!(!Chain::new("abd").follow(&one), "not in another ledger");
-        assert!(!chain.clone().follow(&two.replace("\"n\":2", "\"n\":3")));
-        assert!(!chain.clone().follow(&one), "not the first line again");
-        assert!(!chain.clone().follow(r#"{"n":2}"#), "not without a link");
-        assert!(!chain.older("{}\n"), "no line without a link after one with");
-        assert!(chain.follow(&two));
+        let one = chain.with_link(r#"{"n":1}"#);
+        assert!(chain.advance(&one));
+        let two = chain.with_link(r#"{"n":2}"#);
+        assert!(!Chain::new("abc").advance(&two), "not without the first line");
+        assert!(!Chain::new("abd").advance(&one), "not in another ledger");
+        assert!(!chain.clone().advance(&two.replace("\"n\":2", "\"n\":3")));
+        assert!(!chain.clone().advance(&one), "not the first line again");
+        assert!(!chain.clone().advance(r#"{"n":2}"#), "not without a link");
+        assert!(!chain.absorb_unlinked("{}\n"), "no line without a link after one with");
+        assert!(chain.advance(&two));
     }
 
     #[test]
-    fn older_text_is_vouched_for_by_the_first_link() {
+    fn the_first_link_authenticates_older_text() {
         let sealed = |older: &str| {
             let mut chain = Chain::new("abc");
-            assert!(chain.older(older));
-            chain.seal(r#"{"n":1}"#)
+            assert!(chain.absorb_unlinked(older));
+            chain.with_link(r#"{"n":1}"#)
         };
         assert_ne!(sealed("{\"steps\":10}\n"), sealed("{\"steps\":11}\n"));
         assert_eq!(sealed("{\"steps\":10}\n"), sealed("{\"steps\":10}\n"));

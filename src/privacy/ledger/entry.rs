@@ -8,27 +8,27 @@ use super::Budget;
 use crate::privacy::Event;
 use crate::{Error, ErrorKind, Result};
 
-/// What an entry says. In a file its fields stand beside those of the [`Entry`], and `entry` says
-/// which kind it is: `planned`, `spent` or `budget`.
+/// The content of an entry. In a file its fields are next to those of the [`Entry`]; the field
+/// `entry` names the variant: `planned`, `spent` or `budget`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EntryKind {
-    /// The run is about to begin: everything it may release is charged.
+    /// A run is about to start: everything it may release is charged.
     Planned {
-        /// The run, by an id that is used once in a ledger.
+        /// The id of the run, unique in a ledger.
         run: String,
-        /// What it may release.
+        /// The event that the run may release.
         event: Event,
     },
-    /// The run has ended: only this much of its plan was released.
+    /// A run has ended: only this part of its plan was released.
     Spent {
-        /// The run, by the id of its plan.
+        /// The id of the run.
         run: String,
-        /// What it has released.
+        /// The event that was released.
         event: Event,
     },
-    /// From here on this limit holds. Earlier ones stay on record.
+    /// A new budget. Earlier ones stay on record.
     Budget(Budget),
 }
 
@@ -40,59 +40,59 @@ pub struct Entry {
     pub entry: EntryKind,
     /// Content hash of the data set.
     pub data_hash: String,
-    /// When the entry was made: UTC, ISO 8601, whole seconds.
+    /// Time of the entry: UTC, ISO 8601, whole seconds.
     pub at: String,
-    /// Free words.
+    /// Free text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// The epsilon that the method's authors claim, where it differs from what can be proved.
+    /// The epsilon claimed by the method's authors, where it differs from the proved one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon_claimed: Option<f64>,
-    /// The name of the ledger that it was made in, if it was taken over from there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub former: Option<String>,
+    /// Data hash of the ledger from which the entry was imported. The JSON key is `former`.
+    #[serde(rename = "former", default, skip_serializing_if = "Option::is_none")]
+    pub imported_from: Option<String>,
 }
 
 impl Entry {
-    /// A plan, dated now.
+    /// A plan, with the current time.
     pub fn planned(run: &str, data_hash: &str, event: &Event) -> Self {
         Self::now(data_hash, EntryKind::Planned { run: run.into(), event: event.clone() })
     }
 
-    /// The correction of a plan, dated now.
+    /// The correction of a plan, with the current time.
     pub fn spent(run: &str, data_hash: &str, event: &Event) -> Self {
         Self::now(data_hash, EntryKind::Spent { run: run.into(), event: event.clone() })
     }
 
-    /// A limit, dated now.
+    /// A budget, with the current time.
     pub fn budget(data_hash: &str, budget: Budget) -> Self {
         Self::now(data_hash, EntryKind::Budget(budget))
     }
 
-    /// The same entry with free words.
+    /// This entry with a note.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
     }
 
-    /// The same entry with the epsilon that the method's authors claim.
+    /// This entry with the epsilon claimed by the method's authors.
     pub fn epsilon_claimed(mut self, epsilon: f64) -> Self {
         self.epsilon_claimed = Some(epsilon);
         self
     }
 
-    /// The same entry, taken over into the ledger of this name.
-    pub(super) fn taken_over(self, data_hash: &str) -> Self {
-        let former = Some(self.former.unwrap_or(self.data_hash));
-        Self { data_hash: data_hash.to_string(), former, ..self }
+    /// This entry, imported into the ledger `data_hash`.
+    pub(super) fn imported_into(self, data_hash: &str) -> Self {
+        let imported_from = Some(self.imported_from.unwrap_or(self.data_hash));
+        Self { data_hash: data_hash.to_string(), imported_from, ..self }
     }
 
     fn now(data_hash: &str, entry: EntryKind) -> Self {
         let (data_hash, at, note) = (data_hash.to_string(), now(), String::new());
-        Self { entry, data_hash, at, note, epsilon_claimed: None, former: None }
+        Self { entry, data_hash, at, note, epsilon_claimed: None, imported_from: None }
     }
 
-    /// Refuses numbers out of range, and an entry of another data set's ledger.
+    /// Checks that all numbers are in range and that the entry belongs to this data set.
     pub(super) fn check(&self, data_hash: &str) -> Result<()> {
         match &self.entry {
             EntryKind::Planned { event, .. } | EntryKind::Spent { event, .. } => {
@@ -107,12 +107,12 @@ impl Entry {
         }
         Err(Error::new(
             ErrorKind::Ledger,
-            format!("{} is about the data set {}", self.subject(), self.data_hash),
+            format!("{} belongs to the data set {}", self.subject(), self.data_hash),
             format!("this is the ledger of {data_hash}"),
         ))
     }
 
-    /// What the entry is about, for messages.
+    /// Description of the entry, for error messages.
     pub(super) fn subject(&self) -> String {
         match &self.entry {
             EntryKind::Planned { run, event } | EntryKind::Spent { run, event } => {
@@ -123,13 +123,13 @@ impl Entry {
     }
 }
 
-/// The time now: UTC, ISO 8601, whole seconds.
+/// The current time: UTC, ISO 8601, whole seconds.
 pub(super) fn now() -> String {
     iso_utc(SystemTime::now())
 }
 
-/// `2026-11-21T05:07:08Z`. Days to date by counting 400-year cycles from 1 March of year 0, so
-/// that the leap day is the last day of a year.
+/// `2026-11-21T05:07:08Z`. The date is computed in 400-year cycles from 1 March of year 0, so that
+/// the leap day is the last day of a year.
 fn iso_utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -154,6 +154,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn an_imported_entry_keeps_its_json_key() {
+        let event = Event::Gaussian { noise_multiplier: 8.0, count: 1 };
+        let entry = Entry::planned("run", "old", &event).imported_into("new");
+        let json = serde_json::to_value(&entry).unwrap();
+        assert_eq!((&json["data_hash"], &json["former"]), (&"new".into(), &"old".into()));
+        assert_eq!(serde_json::from_value::<Entry>(json).unwrap(), entry);
+    }
 
     #[test]
     fn seconds_become_a_date() {

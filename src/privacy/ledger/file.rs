@@ -1,4 +1,4 @@
-//! A ledger in a file: read whole, checked whole, appended to under the system's file lock.
+//! A ledger in a file: read and verified as a whole, appended to under a file lock.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use super::account::Account;
 use super::chain::Chain;
 use super::head::{self, Head};
-use super::{Entry, in_one_line};
+use super::{Entry, first_line};
 use crate::{Error, ErrorKind, Result};
 
-/// The version of the file format that this code writes.
+/// The file format that this version writes.
 const FORMAT: u32 = 2;
-/// The version before, without links. Still read, above the first line of format 2.
+/// The previous format, without links. Its lines are read above the first line of format 2.
 const UNLINKED: u32 = 1;
 
-/// A line as it stands in the file, but for its link.
+/// A line of the file, without its link.
 #[derive(Serialize, Deserialize)]
 struct Line {
     format: u32,
@@ -25,7 +25,7 @@ struct Line {
     entry: Entry,
 }
 
-/// Only the version, to say of a newer file that it is newer and not that it is broken.
+/// The format alone, so that a newer file is reported as newer and not as corrupt.
 #[derive(Deserialize)]
 struct Version {
     format: u32,
@@ -38,37 +38,36 @@ pub(super) struct LedgerFile {
     data_hash: String,
 }
 
-/// A file that was read and can be trusted.
+/// The verified contents of a file.
 pub(super) struct Contents {
     pub(super) entries: Vec<Entry>,
     pub(super) account: Account,
     chain: Chain,
     /// Length of the text in bytes.
     length: u64,
-    /// A crash came between the last line and the head.
+    /// Whether the last line has no head yet, because of a crash.
     head_is_behind: bool,
 }
 
-/// The file with what it holds, about to grow.
-struct End {
+/// The locked file and its contents, for appending.
+struct LockedFile {
     file: File,
     contents: Contents,
 }
 
 impl LedgerFile {
-    /// Makes file and folders if they are not there, and checks what is.
+    /// Creates the file and its folders if they do not exist, and verifies the contents.
     pub(super) fn open(path: &Path, data_hash: &str) -> Result<Self> {
         let this = Self::at(path, data_hash);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
-                .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
+                .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))?;
         }
-        // The head is looked for first: where there is one there was a ledger, which must not
-        // come back empty.
-        let make = !head::path_beside(path).exists();
-        // Opened in append mode, so that it is made if absent and never emptied if present.
-        let file = this.open_for_append(make)?;
-        // The file's name must outlive a crash just as its lines do.
+        // A head proves that there was a ledger; in that case an empty one must not be created.
+        let create = !head::path_beside(path).exists();
+        // Append mode creates a missing file and never truncates an existing one.
+        let file = this.open_for_append(create)?;
+        // The directory entry of the file must survive a crash like its lines.
         file.sync_all()
             .and_then(|()| head::sync_folder_of(path))
             .map_err(|e| this.io("syncing", &e))?;
@@ -76,7 +75,7 @@ impl LedgerFile {
         Ok(this)
     }
 
-    /// The file as it is: nothing is made, and checks come with the first reading.
+    /// The file as it is. Nothing is created; the contents are verified when they are read.
     pub(super) fn at(path: &Path, data_hash: &str) -> Self {
         Self { path: path.to_path_buf(), data_hash: data_hash.to_string() }
     }
@@ -85,72 +84,73 @@ impl LedgerFile {
         &self.path
     }
 
-    /// Reads and checks the whole file.
+    /// Reads and verifies the whole file.
     pub(super) fn read(&self) -> Result<Contents> {
-        self.is_regular()?;
-        let mut file = File::open(&self.path).map_err(|e| self.not_opened("reading", &e))?;
+        self.check_regular()?;
+        let mut file = File::open(&self.path).map_err(|e| self.open_error("reading", &e))?;
         file.lock_shared().map_err(|e| self.io("locking", &e))?;
-        self.contents(&mut file)
+        self.read_contents(&mut file)
     }
 
-    /// Appends an entry that `admit` lets into the account; on the disk when this returns.
+    /// Appends an entry that `admit` accepts. Returns when it is on disk.
     pub(super) fn append(
         &self,
         entry: &Entry,
         admit: impl FnOnce(&mut Account) -> Result<()>,
     ) -> Result<()> {
-        let mut end = self.end()?;
-        admit(&mut end.contents.account)?;
-        self.write(&mut end, entry)
+        let mut locked = self.lock_for_append()?;
+        admit(&mut locked.contents.account)?;
+        self.write(&mut locked, entry)
     }
 
-    /// Appends those of these entries that are not in the file yet, whatever a budget says: they
-    /// are on record elsewhere. How many these were.
-    pub(super) fn take_over(&self, entries: Vec<Entry>) -> Result<usize> {
-        // Where all are there already, no right to write is needed.
+    /// Appends the entries that are missing here, without checking the budget, since they are on
+    /// record elsewhere. Returns how many were appended.
+    pub(super) fn import(&self, entries: Vec<Entry>) -> Result<usize> {
+        // Without missing entries no write permission is needed.
         let known = self.read()?;
-        if !entries.iter().any(|entry| known.account.lacks(&known.entries, entry)) {
+        if !entries.iter().any(|entry| known.account.is_missing(&known.entries, entry)) {
             return Ok(0);
         }
-        let mut end = self.end()?;
-        let before = end.contents.entries.len();
+        let mut locked = self.lock_for_append()?;
+        let before = locked.contents.entries.len();
         for entry in entries {
-            let Contents { account, entries, .. } = &mut end.contents;
-            if account.lacks(entries, &entry) {
+            let Contents { account, entries, .. } = &mut locked.contents;
+            if account.is_missing(entries, &entry) {
                 account.add(&entry)?;
-                self.write(&mut end, &entry)?;
+                self.write(&mut locked, &entry)?;
             }
         }
-        Ok(end.contents.entries.len() - before)
+        Ok(locked.contents.entries.len() - before)
     }
 
-    /// The file, locked until it is closed: between a check and a write nobody else may add a line.
-    fn end(&self) -> Result<End> {
+    /// Locks the file until it is closed, so that no other process writes between check and append.
+    fn lock_for_append(&self) -> Result<LockedFile> {
         let mut file = self.open_for_append(false)?;
         file.lock().map_err(|e| self.io("locking", &e))?;
-        let contents = self.contents(&mut file)?;
-        Ok(End { file, contents })
+        let contents = self.read_contents(&mut file)?;
+        Ok(LockedFile { file, contents })
     }
 
-    /// Appends an entry that the account has taken; on the disk when this returns.
-    fn write(&self, end: &mut End, entry: &Entry) -> Result<()> {
-        let End { file, contents } = end;
+    /// Appends an entry that the account has accepted. Returns when it is on disk.
+    fn write(&self, locked: &mut LockedFile, entry: &Entry) -> Result<()> {
+        let LockedFile { file, contents } = locked;
         let chain = &mut contents.chain;
-        let line = chain.seal(&self.text_of(entry)?);
+        let line = chain.with_link(&self.serialise(entry)?);
         let mut head = Head { entries: contents.entries.len(), chain: chain.last() };
         if contents.head_is_behind {
-            // First of all: a second crash would leave the ledger two entries ahead.
+            // Before the new line: a second crash would leave the file two entries ahead of its
+            // head.
             head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
             contents.head_is_behind = false;
         }
         if let Err(e) = file.write_all(format!("{line}\n").as_bytes()) {
-            // A disk that is full takes half a line; the entry was not made, so it is taken back.
-            // Should that fail as well, the cut line is found by the next reader.
+            // A full disk may take part of a line. The entry was not made, so it is removed again.
+            // If that fails too, the next reader reports the incomplete line.
             let _ = file.set_len(contents.length);
             return Err(self.io("writing to", &e));
         }
         file.sync_all().map_err(|e| self.io("syncing", &e))?;
-        chain.follow(&line);
+        chain.advance(&line);
         head = Head { entries: head.entries + 1, chain: chain.last() };
         head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
         contents.length += line.len() as u64 + 1;
@@ -158,35 +158,35 @@ impl LedgerFile {
         Ok(())
     }
 
-    /// An entry as the object of a line. What could not be read back is never written: it would
-    /// close the ledger for good.
-    fn text_of(&self, entry: &Entry) -> Result<String> {
-        let refuse = |why: String| {
+    /// The JSON object of an entry. Checks that it can be read back, because a line that cannot
+    /// would make the ledger unreadable.
+    fn serialise(&self, entry: &Entry) -> Result<String> {
+        let reject = |why: String| {
             Error::new(ErrorKind::Ledger, format!("{} can't be written", entry.subject()), why)
         };
         let line = Line { format: FORMAT, entry: entry.clone() };
-        let text = serde_json::to_string(&line).map_err(|e| refuse(e.to_string()))?;
-        let back: Line = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+        let text = serde_json::to_string(&line).map_err(|e| reject(e.to_string()))?;
+        let back: Line = serde_json::from_str(&text).map_err(|e| reject(e.to_string()))?;
         back.entry.check(&self.data_hash)?;
         Ok(text)
     }
 
-    /// Parses and checks the whole file and its head; the caller holds the lock.
-    fn contents(&self, file: &mut File) -> Result<Contents> {
+    /// Reads and verifies the whole file and its head. The caller holds the lock.
+    fn read_contents(&self, file: &mut File) -> Result<Contents> {
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|e| match e.kind() {
-            io::ErrorKind::InvalidData => self.broken(1, "the file is not text"),
+            io::ErrorKind::InvalidData => self.corrupt(1, "the file is not text"),
             _ => self.io("reading", &e),
         })?;
         let mut entries = Vec::new();
         let mut account = Account::default();
         let mut chain = Chain::new(&self.data_hash);
-        // What each entry leaves its next one to follow on.
+        // The link after each line.
         let mut links = Vec::new();
         for (i, line) in text.split_inclusive('\n').enumerate() {
             let number = i + 1;
-            let entry = self.line(number, line, &mut chain)?;
-            account.add(&entry).map_err(|e| self.broken(number, &in_one_line(&e)))?;
+            let entry = self.parse_line(number, line, &mut chain)?;
+            account.add(&entry).map_err(|e| self.corrupt(number, &first_line(&e)))?;
             entries.push(entry);
             links.push(match &chain {
                 Chain::Linked(link) => Some(link.clone()),
@@ -197,132 +197,134 @@ impl LedgerFile {
         Ok(Contents { entries, account, chain, length: text.len() as u64, head_is_behind })
     }
 
-    /// One line, with its line end, that goes on with `chain`.
-    fn line(&self, number: usize, line: &str, chain: &mut Chain) -> Result<Entry> {
-        let broken = |why: &str| self.broken(number, why);
+    /// Parses and verifies one line, including its line end, and advances the chain.
+    fn parse_line(&self, number: usize, line: &str, chain: &mut Chain) -> Result<Entry> {
+        let corrupt = |why: &str| self.corrupt(number, why);
         let Some(text) = line.strip_suffix('\n') else {
-            return Err(broken("the line is cut off").fix(
-                "an entry is complete before its release is used, so a cut last line means that \
-                 the release never happened: after looking at it, remove that line by hand",
+            return Err(corrupt("the line is incomplete").fix(
+                "an entry is written completely before its release is used, so an incomplete last \
+                 line belongs to no release: inspect the line, then remove it by hand",
             ));
         };
-        let version: Version = serde_json::from_str(text).map_err(|e| broken(&e.to_string()))?;
+        let version: Version = serde_json::from_str(text).map_err(|e| corrupt(&e.to_string()))?;
         match version.format {
-            FORMAT if !chain.follow(text) => {
-                return Err(broken(
-                    "it does not follow from what stands above it: this line was changed, or a \
+            FORMAT if !chain.advance(text) => {
+                return Err(corrupt(
+                    "its hash does not follow from the lines above: this line was changed, or a \
                      line above was changed, removed, added or moved",
                 ));
             }
             FORMAT => {}
-            UNLINKED if !chain.older(line) => {
-                return Err(broken(
-                    "a line of format 1 below one of format 2: it was added or moved by hand, or \
-                     lost its link",
+            UNLINKED if !chain.absorb_unlinked(line) => {
+                return Err(corrupt(
+                    "it has format 1 below a line of format 2: it was added or moved by hand, or \
+                     its link was removed",
                 ));
             }
             UNLINKED => {}
             other => {
-                let why = format!("format {other} is not known to this version");
-                return Err(broken(&why).fix("use the version that wrote it"));
+                let why = format!("this version does not know format {other}");
+                return Err(corrupt(&why).fix("use the version of epsilab that wrote it"));
             }
         }
-        let Line { entry, .. } = serde_json::from_str(text).map_err(|e| broken(&e.to_string()))?;
-        entry.check(&self.data_hash).map_err(|e| broken(&in_one_line(&e)))?;
+        let Line { entry, .. } = serde_json::from_str(text).map_err(|e| corrupt(&e.to_string()))?;
+        entry.check(&self.data_hash).map_err(|e| corrupt(&first_line(&e)))?;
         Ok(entry)
     }
 
-    /// Whether the ledger is one entry ahead of its head; an error if they do not belong together.
+    /// Whether the file is one entry ahead of its head. An error if they do not match.
     fn compare_with_head(&self, links: &[Option<String>]) -> Result<bool> {
         let end = links.len() + 1;
         let head = Head::read(&self.path).map_err(|e| match e.kind() {
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                self.broken(end, &format!("its head can't be read ({e})")).fix(self.advice(links))
-            }
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => self
+                .corrupt(end, &format!("its head can't be read ({e})"))
+                .fix(self.recovery_advice(links)),
             _ => self.io("reading the head of", &e),
         })?;
         let Some(Head { entries, chain }) = head else {
-            // Format 1 had no heads, and the first head follows its line.
+            // Format 1 had no head, and the first head is written after its line.
             return match links.iter().flatten().count() {
                 linked @ 0..=1 => Ok(linked == 1),
-                _ => Err(self.broken(end, "its head is gone").fix(self.advice(links))),
+                _ => Err(self.corrupt(end, "its head is missing").fix(self.recovery_advice(links))),
             };
         };
         if entries > links.len() {
-            return Err(self.broken(
+            return Err(self.corrupt(
                 end,
                 &format!(
                     "the file ends after {} of {entries} entries: lines at its end were removed, \
-                     or an older copy was put in its place",
+                     or the file was replaced by an older copy",
                     links.len()
                 ),
             ));
         }
         let at_head = entries.checked_sub(1).and_then(|last| links.get(last)).cloned().flatten();
         if at_head.as_ref() != Some(&chain) {
-            return Err(self.broken(
+            return Err(self.corrupt(
                 entries.max(1),
-                "it is not the line that its head remembers: ledger and head are not of one piece",
+                "its hash is not the one in the head: ledger and head do not belong together",
             ));
         }
         match links.len() - entries {
             ahead @ 0..=1 => Ok(ahead == 1),
             ahead => Err(self
-                .broken(end, &format!("the file is {ahead} entries ahead of its head"))
-                .fix(self.advice(links))),
+                .corrupt(end, &format!("the file is {ahead} entries ahead of its head"))
+                .fix(self.recovery_advice(links))),
         }
     }
 
-    /// What to do about a head that is gone or behind while the ledger's own chain is whole.
-    fn advice(&self, links: &[Option<String>]) -> String {
+    /// How to recover when the head is missing or behind, and the chain of the file is intact.
+    fn recovery_advice(&self, links: &[Option<String>]) -> String {
         let chain = links.last().cloned().flatten().unwrap_or_default();
         format!(
             "restore {} from a backup; or, only if you know that no entry is missing at the end of \
              the ledger, write into it: {}",
             head::path_beside(&self.path).display(),
-            Head { entries: links.len(), chain }.text()
+            Head { entries: links.len(), chain }.to_json()
         )
     }
 
-    /// Only opening a ledger makes its file: one that vanished since must not come back empty.
-    fn open_for_append(&self, make: bool) -> Result<File> {
-        self.is_regular()?;
-        let opened = OpenOptions::new().read(true).append(true).create(make).open(&self.path);
+    /// Only `open` creates the file: a file that disappeared must not come back empty.
+    fn open_for_append(&self, create: bool) -> Result<File> {
+        self.check_regular()?;
+        let opened = OpenOptions::new().read(true).append(true).create(create).open(&self.path);
         opened.map_err(|e| match e.kind() {
             io::ErrorKind::PermissionDenied => self.io("writing to", &e).fix(
-                "nothing is trained before it is charged here: ask for the right to write this \
-                 file and its folder",
+                "training needs to be charged to this file first: get write permission for it \
+                 and its folder",
             ),
-            _ => self.not_opened("opening", &e),
+            _ => self.open_error("opening", &e),
         })
     }
 
-    /// Opening a pipe would wait for whoever is at its other end.
-    fn is_regular(&self) -> Result<()> {
+    /// Opening a pipe would block until its other end is opened.
+    fn check_regular(&self) -> Result<()> {
         match std::fs::metadata(&self.path) {
-            Ok(file) if !file.is_file() => Err(self.broken(1, "it is not a regular file")),
+            Ok(file) if !file.is_file() => Err(self.corrupt(1, "it is not a regular file")),
             _ => Ok(()),
         }
     }
 
-    fn not_opened(&self, doing: &str, error: &io::Error) -> Error {
+    fn open_error(&self, doing: &str, error: &io::Error) -> Error {
         let head = head::path_beside(&self.path);
         if error.kind() == io::ErrorKind::NotFound && head.exists() {
-            return self
-                .broken(1, &format!("the file is gone, but its head {} is there", head.display()));
+            return self.corrupt(
+                1,
+                &format!("the file is missing, but its head {} exists", head.display()),
+            );
         }
         self.io(doing, error)
     }
 
-    fn broken(&self, line: usize, why: &str) -> Error {
+    fn corrupt(&self, line: usize, why: &str) -> Error {
         Error::new(
             ErrorKind::Ledger,
             format!("the ledger {}, line {line}, can't be trusted", self.path.display()),
             why.to_string(),
         )
         .fix(
-            "restore the file and its head (.head) from a backup; it is never reset by itself. \
-             Without a backup, count everything this data was used for as spent",
+            "restore the file and its head (.head) from a backup; it is never reset automatically. \
+             Without a backup, treat everything this data was used for as spent",
         )
     }
 

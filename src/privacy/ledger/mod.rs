@@ -1,21 +1,21 @@
-//! The memory of what was released about one data set: append-only, on disk, never reset.
+//! The privacy ledger of a data set: an append-only record on disk of everything released.
 //!
-//! A ledger file is JSON lines, one [`Entry`] per line. A run writes its whole plan *before* its
-//! first release is used ([`Ledger::begin`]); when it ends it may write what it truly spent
-//! ([`Ledger::close`]), which can only lower its own number of steps. A killed process leaves the
-//! whole plan charged: the safe side. A budget ([`Ledger::set_budget`]) is an entry too, and
-//! `begin` refuses a plan that does not fit into what is left of it.
+//! A ledger file is in JSON lines, one [`Entry`] per line. A run records its whole plan *before*
+//! its first release is used ([`Ledger::begin`]). When it ends it may record what it released
+//! ([`Ledger::close`]), which can only lower its own number of steps. If the process is killed, the
+//! whole plan stays charged, which is the safe side. A budget ([`Ledger::set_budget`]) is an entry
+//! as well, and `begin` rejects a plan that exceeds what is left of it.
 //!
-//! # What the chain shows, and what not
-//! Each line ends in a hash over itself and the line before; beside the file `<data-hash>.jsonl`
-//! lies its head `<data-hash>.head`, which remembers how many entries there were and the last
-//! hash. So a line that was changed, removed, added or moved is found, and so is a file that was
-//! cut, lost or replaced by an older copy. This is evidence against accidents and casual edits.
-//! It is not a signature: there is no secret in it, so whoever can write both files can forge
-//! both, or remove both.
+//! # What the hash chain detects
+//! Each line ends in a hash of itself and the line before. Beside the file `<data-hash>.jsonl` is
+//! its head `<data-hash>.head`, which records the number of entries and the last hash. Changed,
+//! removed, added and moved lines are detected, and so is a file that was truncated, lost or
+//! replaced by an older copy. This is evidence against accidents and casual edits. It is not a
+//! signature: no secret key is involved, so anyone who can write both files can forge or remove
+//! both.
 //!
-//! Lines of format 1, from before there were links, are still read, above the first line of
-//! format 2; from then on its link vouches for them as well.
+//! Lines of format 1, which have no links, can still be read above the first line of format 2. The
+//! link of that line covers them as well.
 
 use std::fmt;
 use std::path::Path;
@@ -33,38 +33,38 @@ mod file;
 mod head;
 
 pub(crate) use account::{Account, Charge};
-pub(crate) use budget::promises_nothing;
+pub(crate) use budget::has_no_guarantee;
 pub use budget::{Budget, Spending};
 pub use entry::{Entry, EntryKind};
 use file::LedgerFile;
 
-/// The ledger of one data set.
+/// The privacy ledger of one data set.
 ///
-/// Clones share the same ledger. Any number of processes may use the same file at once: every
-/// read and write goes to the file, under the operating system's file lock.
+/// Clones share the same ledger. Several processes may use the same file at once: every read and
+/// write accesses the file under the operating system's file lock.
 ///
 /// # Guarantee
-/// When [`record`](Ledger::record) (or `begin`) returns, the entry is on the disk: a release made
-/// afterwards is covered even if the process is killed. A file that can't be read in full, or is
-/// not the one that was written, is an error, never a shorter ledger.
-/// [`events`](Ledger::events) is at least what was released.
+/// When [`record`](Ledger::record) or [`begin`](Ledger::begin) returns, the entry is on disk: a
+/// later release is covered even if the process is killed. A file that cannot be read completely,
+/// or that fails verification, is an error, never a shorter ledger. [`events`](Ledger::events)
+/// covers at least what was released.
 ///
-/// What it can't find: both files removed together, which look like a data set never used; both
-/// put back from an older copy together; and whatever is forged by someone who can write both,
-/// for nothing in them is secret. The lab's own verbs find the first two as long as a run that
-/// is missing is still stored in the project, with its settings as they were written; not where
-/// its folder was removed as well, where the run was never stored (it failed or was killed) or
-/// was stored before runs said where they are charged, and not that a budget is gone, if no run
-/// that is stored went with it.
+/// Three changes are not detected from the files alone: both files removed together, which looks
+/// like an unused data set; both replaced by an older copy together; and a forgery by someone who
+/// can write both files. The functions of [`lab`](crate::lab) detect the first two if a missing run
+/// is still stored in the project with its settings unchanged. They do not detect a missing run
+/// whose folder was removed too, that was never stored because it failed or was killed, or that was
+/// stored before runs recorded where they are charged. They do not detect a missing budget if no
+/// stored run is missing with it.
 ///
-/// With a budget, no plan is begun that would bring the epsilon of everything charged, at the
-/// budget's delta and by the [`Headline`](super::Headline) accountant (neighbours that differ by
-/// one added or removed example), above the limit, however many processes begin at once. It is as
-/// good as what is on record: releases that go around the ledger are not counted. Adding up is
-/// proved where rates, noise multipliers and steps were settled without looking at results on the
-/// same data. Where a later run's settings follow from an earlier one's results, as in tuning, it
-/// is proved only for Rényi bounds at one order fixed beforehand (Feldman, Zrnic: Individual
-/// Privacy Accounting via a Rényi Filter, 2021) and common practice otherwise.
+/// With a budget, no plan is started that would raise the epsilon of everything charged above the
+/// limit, however many processes start at once. The epsilon is that of the
+/// [`Headline`](super::Headline) accountant at the budget's delta, for neighbours that differ by
+/// one added or removed example. Releases that bypass the ledger are not counted. Composition is
+/// proved where sampling rates, noise multipliers and steps are fixed without looking at results on
+/// the same data. Where the settings of a later run depend on earlier results, as in hyperparameter
+/// tuning, it is proved only for Rényi bounds at one order fixed beforehand (Feldman, Zrnic:
+/// Individual Privacy Accounting via a Rényi Filter, 2021), and it is common practice otherwise.
 #[derive(Clone)]
 pub struct Ledger {
     store: Store,
@@ -78,45 +78,45 @@ enum Store {
 }
 
 impl Ledger {
-    /// The ledger in the file `path`, named after the content hash of its data set:
-    /// `<data-hash>.jsonl`. File and folders are made if they are not there.
+    /// Opens the ledger in the file `path`, whose name is the content hash of its data set:
+    /// `<data-hash>.jsonl`. Creates the file and its folders if they do not exist.
     ///
     /// # Errors
-    /// Kind `Io` if the file can't be made or read, kind `Ledger` if it can't be trusted or is
-    /// gone while its head is there.
+    /// Kind `Io` if the file cannot be created or read. Kind `Ledger` if it fails verification, or
+    /// if it is missing while its head exists.
     pub fn open(path: &Path) -> Result<Self> {
-        let data_hash = Self::named_by(path);
+        let data_hash = Self::data_hash_of(path);
         Ok(Self { store: Store::File(LedgerFile::open(path, &data_hash)?), data_hash })
     }
 
-    /// The ledger in a file that is there already. Nothing is made or written before something is
-    /// charged, so it can be looked at where nobody may write.
+    /// Opens the ledger in an existing file. Nothing is written before something is charged, so
+    /// read permission suffices for looking at it.
     ///
     /// # Errors
-    /// As [`Ledger::open`]; kind `Io` also if there is no such file.
-    pub(crate) fn existing(path: &Path) -> Result<Self> {
-        let data_hash = Self::named_by(path);
+    /// As [`Ledger::open`]. Kind `Io` also if the file does not exist.
+    pub(crate) fn open_existing(path: &Path) -> Result<Self> {
+        let data_hash = Self::data_hash_of(path);
         let file = LedgerFile::at(path, &data_hash);
         file.read()?;
         Ok(Self { store: Store::File(file), data_hash })
     }
 
-    /// The content hash that a ledger's file is named after.
-    fn named_by(path: &Path) -> String {
+    /// The content hash in the name of a ledger file.
+    fn data_hash_of(path: &Path) -> String {
         path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// A ledger that lives as long as the process, for data sets that need no lasting account.
+    /// A ledger in memory, which is lost when the process ends.
     pub fn in_memory() -> Self {
         Self { store: Store::Memory(Arc::default()), data_hash: "in-memory".to_string() }
     }
 
-    /// The content hash of the data set that this ledger is about.
+    /// The content hash of the data set.
     pub fn data_hash(&self) -> &str {
         &self.data_hash
     }
 
-    /// The file, if the ledger lives in one.
+    /// The path of the file; `None` for a ledger in memory.
     pub fn path(&self) -> Option<&Path> {
         match &self.store {
             Store::File(file) => Some(file.path()),
@@ -124,7 +124,7 @@ impl Ledger {
         }
     }
 
-    /// Charges everything that `run` may release. To be called before its first release is used.
+    /// Charges everything that `run` may release. Call it before the first release is used.
     ///
     /// # Errors
     /// As [`Ledger::record`].
@@ -132,8 +132,8 @@ impl Ledger {
         self.record(&Entry::planned(run, &self.data_hash, planned))
     }
 
-    /// Lowers the charge of `run` to what it truly released. To be called once, after its last
-    /// release; a run that is never closed stays charged in full.
+    /// Lowers the charge of `run` to what it released. Call it once, after the last release. A run
+    /// that is never closed stays charged in full.
     ///
     /// # Errors
     /// As [`Ledger::record`].
@@ -141,24 +141,26 @@ impl Ledger {
         self.record(&Entry::spent(run, &self.data_hash, spent))
     }
 
-    /// Limits what all runs may cost together, those on record included. The newest budget holds;
-    /// earlier ones stay on record, so raising it leaves a trace. The same budget again is no new
-    /// entry. One below what is spent is allowed, and [`Spending::is_overspent`] says so.
+    /// Limits the total epsilon of all runs, including those on record.
+    ///
+    /// The newest budget applies. Earlier ones stay on record, so raising a budget leaves a trace.
+    /// Setting an equal budget writes no entry. A budget below what is already spent is allowed;
+    /// [`Spending::is_overspent`] reports it.
     ///
     /// # Errors
-    /// As [`Ledger::record`]; kind `Ledger` also if the budget can't be kept whatever comes,
-    /// because runs without privacy are on record. Nothing is written then, and private runs go
-    /// on without a budget.
+    /// As [`Ledger::record`]. Kind `Ledger` also if runs without a guarantee are on record, because
+    /// no budget can then be kept. Nothing is written in that case, and private runs can go on
+    /// without a budget.
     pub fn set_budget(&self, epsilon: Epsilon, delta: Delta) -> Result<Spending> {
         let budget = Budget { epsilon, delta }.check()?;
         let known = self.budget()?.is_some_and(|known| known.is_same_as(&budget));
         if !known {
             self.record(&Entry::budget(&self.data_hash, budget))?;
         }
-        self.account()?.under(budget)
+        self.account()?.spending_under(budget)
     }
 
-    /// The budget that holds, if one was ever set.
+    /// The current budget, if one was ever set.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
@@ -166,70 +168,72 @@ impl Ledger {
         Ok(self.account()?.budget())
     }
 
-    /// What is spent of the budget; `None` without one.
+    /// The spending under the current budget; `None` without a budget.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
     pub fn spending(&self) -> Result<Option<Spending>> {
         let account = self.account()?;
-        account.budget().map(|budget| account.under(budget)).transpose()
+        account.budget().map(|budget| account.spending_under(budget)).transpose()
     }
 
-    /// What would be spent of the budget if `plan` were begun now; `None` without a budget.
-    /// Nothing is charged, so somebody else may be faster.
+    /// The spending if `plan` were started now; `None` without a budget. Nothing is charged, so
+    /// another process may use up the budget in the meantime.
     ///
     /// # Errors
-    /// Kind `Ledger` with the words of [`begin`](Ledger::begin) if it would refuse the plan; else
-    /// as [`Ledger::entries`].
+    /// Kind `Ledger`, with the message of [`begin`](Ledger::begin), if the budget does not allow
+    /// the plan. Otherwise as [`Ledger::entries`].
     pub fn spending_after(&self, plan: &Event) -> Result<Option<Spending>> {
         plan.check()?;
-        self.account()?.after(plan)
+        self.account()?.spending_after(plan)
     }
 
-    /// Appends an entry; returns when it is on the disk.
+    /// Appends an entry. Returns when it is on disk.
     ///
     /// # Errors
-    /// Kind `Setting` if a number of the event is out of range; kind `Ledger` if the file can't be
-    /// trusted, the entry is about another data set, the run was begun before, a correction is
-    /// not part of a plan that is still open, or a plan does not fit into the budget: nothing is
-    /// written then. Kind `Io` if the system refuses: the entry may be on the disk and count, so
-    /// begin anew with another id.
+    /// Kind `Setting` if a number is out of range. Kind `Ledger` if the file fails verification,
+    /// the entry is about another data set, the run was started before, a correction is not part of
+    /// a plan that is still open, or a plan exceeds the budget; nothing is written in these cases.
+    /// Kind `Io` if the operating system reports an error. The entry may then be on disk and count,
+    /// so start again with another id.
     pub fn record(&self, entry: &Entry) -> Result<()> {
         entry.check(&self.data_hash)?;
         match &self.store {
             Store::File(file) => file.append(entry, |account| account.admit(entry)),
             Store::Memory(entries) => {
                 let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-                Account::of(entries.iter())?.admit(entry)?;
+                Account::from_entries(entries.iter())?.admit(entry)?;
                 entries.push(entry.clone());
                 Ok(())
             }
         }
     }
 
-    /// Takes over what is on record in `former`, the ledger of the same people under an earlier
-    /// name, and says how many entries were new here. `former` stays as it is; taking it over again
-    /// adds what was written to it since. Its budget is taken over if this ledger has none.
+    /// Imports the entries of `former`, a ledger of the same people under an earlier name, and
+    /// returns the number of new entries.
+    ///
+    /// `former` is left unchanged. Importing it again adds the entries written to it since. Its
+    /// budget is imported only if this ledger has none.
     ///
     /// # Errors
-    /// As [`Ledger::record`], but that no budget refuses what was charged before.
-    pub fn take_over(&self, former: &Ledger) -> Result<usize> {
+    /// As [`Ledger::record`], except that the budget is not checked.
+    pub fn import(&self, former: &Ledger) -> Result<usize> {
         let entries = former.entries()?;
-        // Of several budgets the last one holds.
+        // Only the last budget applies.
         let is_budget = |entry: &Entry| matches!(entry.entry, EntryKind::Budget(_));
         let budget = entries.iter().rposition(is_budget);
         let holds = |(i, entry): &(usize, Entry)| !is_budget(entry) || Some(*i) == budget;
         let entries = entries.into_iter().enumerate().filter(holds);
         let entries: Vec<Entry> =
-            entries.map(|(_, entry)| entry.taken_over(&self.data_hash)).collect();
+            entries.map(|(_, entry)| entry.imported_into(&self.data_hash)).collect();
         match &self.store {
-            Store::File(file) => file.take_over(entries),
+            Store::File(file) => file.import(entries),
             Store::Memory(known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut account = Account::of(known.iter())?;
+                let mut account = Account::from_entries(known.iter())?;
                 let before = known.len();
                 for entry in entries {
-                    if account.lacks(&known, &entry) {
+                    if account.is_missing(&known, &entry) {
                         account.add(&entry)?;
                         known.push(entry);
                     }
@@ -242,8 +246,8 @@ impl Ledger {
     /// All entries, oldest first.
     ///
     /// # Errors
-    /// Kind `Ledger`, naming file and line, if the file can't be trusted or is gone while its
-    /// head is there; kind `Io` if it can't be read.
+    /// Kind `Ledger`, naming file and line, if the file fails verification or is missing while its
+    /// head exists. Kind `Io` if it cannot be read.
     pub fn entries(&self) -> Result<Vec<Entry>> {
         match &self.store {
             Store::File(file) => Ok(file.read()?.entries),
@@ -253,8 +257,8 @@ impl Ledger {
         }
     }
 
-    /// What is truly charged, one event per run in the order of their beginning: the correction
-    /// where a run was closed, else its whole plan.
+    /// The charged events, one per run in the order of their start: what was released where a run
+    /// was closed, otherwise its whole plan.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
@@ -271,12 +275,12 @@ impl Ledger {
         Ok(account.runs().iter().map(|run| (run.run.clone(), run.event.clone())).collect())
     }
 
-    /// The entries, resolved.
+    /// The account that results from the entries.
     pub(crate) fn account(&self) -> Result<Account> {
         match &self.store {
             Store::File(file) => Ok(file.read()?.account),
             Store::Memory(entries) => {
-                Account::of(entries.lock().unwrap_or_else(PoisonError::into_inner).iter())
+                Account::from_entries(entries.lock().unwrap_or_else(PoisonError::into_inner).iter())
             }
         }
     }
@@ -301,8 +305,8 @@ impl fmt::Debug for Ledger {
     }
 }
 
-/// What an error says, without its advice: it goes into another one, which has its own.
-fn in_one_line(error: &Error) -> String {
+/// The first line of an error message, without its advice, for use in another error.
+fn first_line(error: &Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_string()
 }
 

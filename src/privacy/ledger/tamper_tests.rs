@@ -1,4 +1,4 @@
-//! Every kind of tampering is found, and an honest ledger is not accused.
+//! Tampering is detected, and an intact ledger is accepted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,8 @@ impl Fixture {
             .unwrap();
     }
 
-    /// Refused at `line` by all that read or write, with advice, and left as it is.
+    /// Every reader and writer reports an error at `line`, with advice, and leaves the file
+    /// unchanged.
     fn refused(&self, line: usize, word: &str) {
         let before = fs::read(&self.path).ok();
         let ledger = LedgerFile::open(&self.path, "abc123").err().expect("opening is refused");
@@ -63,7 +64,7 @@ impl Fixture {
         assert_eq!(fs::read(&self.path).ok(), before, "left as it is");
     }
 
-    /// Accepted by a reader, and the next entry too.
+    /// The ledger can be read and appended to.
     fn goes_on(&self, entries: usize) {
         let ledger = Ledger::open(&self.path).unwrap();
         assert_eq!(ledger.entries().unwrap().len(), entries);
@@ -74,7 +75,7 @@ impl Fixture {
 }
 
 #[test]
-fn an_honest_ledger_goes_on() {
+fn an_intact_ledger_is_accepted() {
     let ledger = Fixture::new();
     ledger.goes_on(4);
     let head: head::Head = serde_json::from_slice(&fs::read(ledger.head()).unwrap()).unwrap();
@@ -83,7 +84,7 @@ fn an_honest_ledger_goes_on() {
 }
 
 #[test]
-fn a_flipped_digit_is_found_on_its_line() {
+fn a_changed_digit_is_detected_on_its_line() {
     for (line, from, to) in
         [(0, "1.72", "2.72"), (2, "15", "14"), (3, "30", "3"), (1, "0.01", "0.010"), (3, "T", "t")]
     {
@@ -97,7 +98,7 @@ fn a_flipped_digit_is_found_on_its_line() {
 }
 
 #[test]
-fn whatever_byte_is_changed_and_wherever_the_file_is_cut_it_is_found() {
+fn every_changed_byte_and_every_truncation_is_detected() {
     let ledger = Fixture::new();
     let read = || LedgerFile::at(&ledger.path, "abc123").read().map(|_| ());
     for path in [&ledger.path, &ledger.head()] {
@@ -107,7 +108,7 @@ fn whatever_byte_is_changed_and_wherever_the_file_is_cut_it_is_found() {
             bytes[at] ^= 1;
             fs::write(path, &bytes).unwrap();
             assert_eq!(read().unwrap_err().kind(), ErrorKind::Ledger, "byte {at} changed");
-            // Cut before its last character, the head still says all that it has to say.
+            // Cut before its final newline, the head is still complete.
             if path == &ledger.path || at + 1 < whole.len() {
                 fs::write(path, &whole[..at]).unwrap();
                 assert_eq!(read().unwrap_err().kind(), ErrorKind::Ledger, "cut at {at}");
@@ -119,7 +120,7 @@ fn whatever_byte_is_changed_and_wherever_the_file_is_cut_it_is_found() {
 }
 
 #[test]
-fn a_changed_link_is_found() {
+fn a_changed_link_is_detected() {
     let ledger = Fixture::new();
     let mut lines = ledger.lines();
     let link = lines[3].split("\"chain\":\"").nth(1).unwrap().chars().next().unwrap();
@@ -131,7 +132,7 @@ fn a_changed_link_is_found() {
 }
 
 #[test]
-fn removed_swapped_repeated_and_inserted_lines_are_found() {
+fn removed_swapped_repeated_and_inserted_lines_are_detected() {
     type Change = fn(&mut Vec<String>);
     let change: [(usize, Change); 5] = [
         (1, |lines| drop(lines.remove(0))),
@@ -150,23 +151,23 @@ fn removed_swapped_repeated_and_inserted_lines_are_found() {
 }
 
 #[test]
-fn a_line_without_a_link_is_found_below_one_with() {
+fn a_line_without_a_link_is_detected_below_one_with_a_link() {
     let ledger = Fixture::new();
     let mut lines = ledger.lines();
-    // The plan of run three as format 1 would have it, with less noise to pay for.
+    // The plan of run three as a line of format 1, which has no link.
     let plain =
         lines[3].split(",\"chain\"").next().unwrap().replace("\"format\":2", "\"format\":1");
     lines[3] = format!("{plain}}}");
     ledger.put(&lines);
     ledger.refused(4, "format 1 below");
-    // And as a line of format 2 that lost its link.
+    // And as a line of format 2 without its link.
     lines[3] = lines[3].replace("\"format\":1", "\"format\":2");
     ledger.put(&lines);
     ledger.refused(4, "does not follow");
 }
 
 #[test]
-fn a_ledger_that_lost_its_end_is_found_by_its_head() {
+fn a_truncated_ledger_is_detected_by_its_head() {
     for kept in 0..4 {
         let ledger = Fixture::new();
         ledger.put(&ledger.lines()[..kept]);
@@ -174,23 +175,23 @@ fn a_ledger_that_lost_its_end_is_found_by_its_head() {
     }
     let ledger = Fixture::new();
     fs::remove_file(&ledger.path).unwrap();
-    ledger.refused(1, "gone");
+    ledger.refused(1, "missing");
     assert!(!ledger.path.exists(), "it does not come back empty");
 }
 
 #[test]
-fn another_history_of_the_same_length_is_found_by_the_head() {
+fn another_history_of_the_same_length_is_detected_by_the_head() {
     let (ledger, other) = (Fixture::new(), Fixture::new());
     let lines = other.lines();
     other.put(&lines[..3]);
-    // The same length, each chain whole: only the last plan differs.
+    // The same length, each chain intact: only the last plan differs.
     fs::write(other.head(), head_of(&lines[..3])).unwrap();
     Ledger::open(&other.path).unwrap().begin("three", &training(1)).unwrap();
     fs::copy(&other.path, &ledger.path).unwrap();
-    ledger.refused(4, "not of one piece");
+    ledger.refused(4, "do not belong together");
 }
 
-/// The head of a ledger of these lines.
+/// The head of a ledger with these lines.
 fn head_of(lines: &[String]) -> String {
     let last = lines.last().unwrap().trim_end_matches("\"}");
     let chain = last.rsplit_once('"').unwrap().1;
@@ -198,12 +199,12 @@ fn head_of(lines: &[String]) -> String {
 }
 
 #[test]
-fn a_crash_between_line_and_head_is_no_tampering() {
+fn a_crash_between_line_and_head_is_accepted() {
     let ledger = Fixture::new();
     let lines = ledger.lines();
     fs::write(ledger.head(), head_of(&lines[..3])).unwrap();
     ledger.goes_on(4);
-    // The very first line, before there was a head.
+    // The first line, before there was a head.
     let ledger = Fixture::new();
     ledger.put(&ledger.lines()[..1]);
     fs::remove_file(ledger.head()).unwrap();
@@ -211,10 +212,10 @@ fn a_crash_between_line_and_head_is_no_tampering() {
 }
 
 #[test]
-fn a_head_that_is_gone_broken_or_old_is_an_error_that_says_how_to_go_on() {
+fn a_missing_corrupt_or_old_head_is_an_error_with_advice() {
     type Break = fn(&Path);
     let break_head: [(Break, &str); 4] = [
-        (|head| fs::remove_file(head).unwrap(), "its head is gone"),
+        (|head| fs::remove_file(head).unwrap(), "its head is missing"),
         (|head| fs::write(head, "").unwrap(), "its head can't be read"),
         (|head| fs::write(head, "{\"entries\":4}").unwrap(), "its head can't be read"),
         (|_| {}, "2 entries ahead"),
@@ -237,7 +238,7 @@ const OLDER: &str = r#"{"format":1,"entry":"planned","run":"one","data_hash":"ab
 "#;
 
 #[test]
-fn a_ledger_of_format_1_goes_on_in_format_2_and_is_vouched_for_from_then_on() {
+fn a_ledger_of_format_1_continues_in_format_2_and_is_then_authenticated() {
     let ledger = Fixture::new();
     fs::remove_file(ledger.head()).unwrap();
     fs::write(&ledger.path, OLDER).unwrap();

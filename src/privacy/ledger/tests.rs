@@ -45,7 +45,7 @@ fn a_correction_can_only_lower_the_charge_of_its_own_open_run() {
 }
 
 #[test]
-fn a_run_closes_whatever_the_last_digit_of_its_rate_became_in_the_file() {
+fn a_run_closes_although_the_file_rounds_its_rate() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(&file_in(&folder)).unwrap();
     for examples in 1..200_u32 {
@@ -63,7 +63,7 @@ fn another_process_finds_everything_that_was_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
     Ledger::open(&path).unwrap().begin("run", &training(879)).unwrap();
-    // A fresh value knows nothing but the file, as after a kill.
+    // A new value knows nothing but the file, as after a kill.
     let reopened = Ledger::open(&path).unwrap();
     assert_eq!(reopened.data_hash(), "abc123");
     let events = reopened.events().unwrap();
@@ -73,7 +73,7 @@ fn another_process_finds_everything_that_was_recorded() {
 }
 
 #[test]
-fn writers_at_once_lose_no_line() {
+fn concurrent_writers_lose_no_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
     std::thread::scope(|scope| {
@@ -91,7 +91,7 @@ fn writers_at_once_lose_no_line() {
 }
 
 #[test]
-fn a_broken_line_is_an_error_that_names_file_and_line_and_nothing_is_reset() {
+fn a_corrupt_line_is_an_error_with_file_and_line_and_nothing_is_reset() {
     let good = {
         let folder = tempfile::tempdir().unwrap();
         let path = file_in(&folder);
@@ -130,7 +130,7 @@ fn a_broken_line_is_an_error_that_names_file_and_line_and_nothing_is_reset() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_a_typed_error() {
+fn invalid_utf8_is_a_typed_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
     Ledger::open(&path).unwrap();
@@ -139,7 +139,7 @@ fn bytes_that_are_no_text_are_a_typed_error() {
 }
 
 #[test]
-fn an_event_out_of_range_or_about_other_data_never_enters() {
+fn an_event_out_of_range_or_about_other_data_is_rejected() {
     let ledger = Ledger::in_memory();
     let bad = Event::PoissonGaussian { sampling_rate: 2.0, noise_multiplier: 1.0, steps: 1 };
     assert_eq!(ledger.begin("run", &bad).unwrap_err().kind(), ErrorKind::Setting);
@@ -160,7 +160,7 @@ fn notes_and_claims_are_kept() {
 }
 
 #[test]
-fn a_vanished_file_is_an_error_and_not_an_empty_ledger() {
+fn a_missing_file_is_an_error_and_not_an_empty_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
     let ledger = Ledger::open(&path).unwrap();
@@ -176,7 +176,7 @@ fn a_vanished_file_is_an_error_and_not_an_empty_ledger() {
         assert!(error.to_string().contains("its head"), "{error}");
     }
     assert!(!path.exists());
-    // Before anything was recorded there is no head; a ledger in use still does not come back.
+    // Before the first entry there is no head; a missing file must still not be created again.
     let path = folder.path().join("def456.jsonl");
     let ledger = Ledger::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -199,22 +199,22 @@ fn an_event_that_could_not_be_read_back_is_never_written() {
 }
 
 #[test]
-fn looking_makes_neither_files_nor_folders() {
+fn opening_for_reading_creates_neither_files_nor_folders() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger/abc123.jsonl");
-    assert_eq!(Ledger::existing(&path).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(Ledger::open_existing(&path).unwrap_err().kind(), ErrorKind::Io);
     assert!(!path.parent().unwrap().exists());
     Ledger::open(&path).unwrap().begin("run", &training(5)).unwrap();
-    let ledger = Ledger::existing(&path).unwrap();
+    let ledger = Ledger::open_existing(&path).unwrap();
     assert_eq!(ledger.events().unwrap(), [training(5)]);
-    // What was only looked at can be charged all the same.
+    // A ledger opened for reading can also be charged.
     ledger.begin("next", &training(6)).unwrap();
     assert_eq!(Ledger::open(&path).unwrap().events().unwrap(), [training(5), training(6)]);
 }
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_place_of_a_ledger_is_refused_and_not_waited_for() {
+fn a_pipe_in_place_of_a_ledger_is_rejected_without_blocking() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
@@ -222,7 +222,7 @@ fn a_pipe_in_place_of_a_ledger_is_refused_and_not_waited_for() {
     let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
     // SAFETY: a path that ends in a zero byte.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    for refused in [Ledger::open(&path), Ledger::existing(&path)] {
+    for refused in [Ledger::open(&path), Ledger::open_existing(&path)] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Ledger);
         assert!(error.to_string().contains("not a regular file"), "{error}");

@@ -1,28 +1,28 @@
-//! What an epsilon means for one person: how well the best attacker can guess.
+//! Interpretation of an epsilon: bounds on the success of membership inference attacks.
 //!
-//! Pure numbers, derived from what the accountants prove. Nothing here is an attack that was
-//! carried out: all are bounds that no attack can beat.
+//! All values follow from the accountants' bounds. They hold for every attack; no attack is carried
+//! out.
 
+mod percent;
 mod trade_off;
-mod words;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
+pub(crate) use percent::percent_rounded_up;
 pub use trade_off::TradeOff;
-pub(crate) use words::percent_up;
 
 use super::digits::Rounded;
 use super::statement::accountant_in_words;
 use super::{Accountant, Delta, Event, Headline, Neighbouring};
 use crate::Result;
 
-/// The share of false alarms that the sentences speak of: 1 %.
-pub(crate) const FALSE_ALARMS: f64 = 0.01;
+/// The false positive rate used in the text.
+pub(crate) const REPORTED_FPR: f64 = 0.01;
 
-/// An epsilon for a reader without statistics.
+/// Bounds on the success of a membership inference attack, with a text for non-experts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meaning {
     epsilon: f64,
@@ -32,40 +32,45 @@ pub struct Meaning {
     trade_off: TradeOff,
 }
 
-/// What the releases in `events` mean for one example that is added or removed.
+/// The interpretation of the releases in `events` for one example that is added or removed.
 ///
 /// ```
 /// use epsilab::privacy::{self, Delta, Event};
 /// let training =
 ///     Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
 /// let meaning = privacy::meaning(&[training], Delta(1e-5))?;
-/// assert!(meaning.right_at_most() < 0.7);
+/// assert!(meaning.max_attack_accuracy() < 0.7);
 /// println!("{meaning}");
 /// # Ok::<(), epsilab::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`Accountant::epsilon`]: a release that nobody can account has no bounded meaning.
+/// As [`Accountant::epsilon`]. Without a bound on epsilon there is no bound on attacks.
 ///
 /// # Guarantee
 /// As [`Meaning`], for [`Neighbouring::AddOrRemoveOne`].
 pub fn meaning(events: &[Event], delta: Delta) -> Result<Meaning> {
-    Meaning::under(Neighbouring::AddOrRemoveOne, events, delta)
+    Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, events, delta)
 }
 
 /// # Guarantee
-/// Epsilon is [`Headline`]'s; the attacker's numbers are those of [`TradeOff`]. All are upper
-/// bounds under the neighbouring relation that the text names; they rest on the same assumptions
-/// as the events themselves.
+/// Epsilon is that of [`Headline`], and the bounds on attacks are those of [`TradeOff`]. All are
+/// upper bounds under the neighbouring relation that the text names. They rest on the same
+/// assumptions as the events.
 impl Meaning {
-    /// What the releases mean under another neighbouring relation.
+    /// The interpretation under another neighbouring relation.
     ///
     /// # Errors
     /// As [`meaning`].
-    pub fn under(neighbouring: Neighbouring, events: &[Event], delta: Delta) -> Result<Self> {
-        let spent = Headline::under(neighbouring).epsilon(events, delta)?;
-        // The reported pair is proved as well: the smaller bound counts everywhere.
-        let trade_off = TradeOff::of_events(events, neighbouring)?.and_pair(spent.epsilon, delta.0);
+    pub fn with_neighbouring(
+        neighbouring: Neighbouring,
+        events: &[Event],
+        delta: Delta,
+    ) -> Result<Self> {
+        let spent = Headline::with_neighbouring(neighbouring).epsilon(events, delta)?;
+        // The reported (epsilon, delta) is proved as well, so it can only tighten the trade-off.
+        let trade_off =
+            TradeOff::from_events(events, neighbouring)?.with_pair(spent.epsilon, delta.0);
         Ok(Self {
             epsilon: spent.epsilon,
             delta,
@@ -75,50 +80,49 @@ impl Meaning {
         })
     }
 
-    /// The epsilon that is reported at [`delta`](Meaning::delta).
+    /// The epsilon reported at [`delta`](Meaning::delta).
     pub fn epsilon(&self) -> f64 {
         self.epsilon
     }
 
-    /// The delta that epsilon is reported at.
+    /// The delta at which epsilon is reported.
     pub fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// When two data sets count as neighbours.
+    /// The neighbouring relation.
     pub fn neighbouring(&self) -> Neighbouring {
         self.neighbouring
     }
 
-    /// What the best attacker can do at every rate of false alarms.
+    /// The trade-off function: bounds on attacks at every false positive rate.
     pub fn trade_off(&self) -> &TradeOff {
         &self.trade_off
     }
 
-    /// The most often anybody can be right who must tell "with the example" from "without it",
-    /// when both are equally likely: 0.5 is a coin.
-    pub fn right_at_most(&self) -> f64 {
+    /// Upper bound on the accuracy of an attack that distinguishes the two neighbours with equal
+    /// prior probability. 0.5 is random guessing.
+    pub fn max_attack_accuracy(&self) -> f64 {
         (1.0 + self.trade_off.advantage()) / 2.0
     }
 }
 
 impl fmt::Display for Meaning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (alarms, catches) = (FALSE_ALARMS, self.trade_off.catches(FALSE_ALARMS));
-        // With equal odds before: catches against false alarms, one to one.
-        let sure = catches / (catches + alarms);
+        let (fpr, tpr) = (REPORTED_FPR, self.trade_off.max_tpr(REPORTED_FPR));
+        // Positive predictive value at equal prior probability.
+        let ppv = tpr / (tpr + fpr);
         let (task, member) = match self.neighbouring {
             Neighbouring::AddOrRemoveOne => {
                 ("whether that example was in the data or not", "of the examples that were in")
             }
             Neighbouring::ZeroOutOne => (
-                "whether that example took part or its place was left empty",
-                "of the examples that took part",
+                "whether that example was used or replaced by zeros",
+                "of the examples that were used",
             ),
-            Neighbouring::ReplaceOne => (
-                "which of two given examples was in its place",
-                "of the cases where it was the first",
-            ),
+            Neighbouring::ReplaceOne => {
+                ("which of two given examples was used", "of the cases where it was the first")
+            }
         };
         writeln!(
             f,
@@ -131,27 +135,30 @@ impl fmt::Display for Meaning {
         )?;
         writeln!(
             f,
-            "Take an attacker who knows the whole data set except one example, sees everything \
-             that is released, and must say {task}. Where both are equally likely they are right at \
-             most {} of the time; a coin is right 50 % of the time.",
-            percent_up(self.right_at_most()),
+            "Consider an attacker who knows the whole data set except one example, sees everything \
+             that is released, and decides {task}. If both are equally likely, the decision is \
+             right at most {} of the time; a random guess is right 50 % of the time.",
+            percent_rounded_up(self.max_attack_accuracy()),
         )?;
         writeln!(
             f,
-            "If they accept {} false alarms, they catch at most {} {member}; without the release \
-             they would catch {}.",
-            percent_up(alarms),
-            percent_up(catches),
-            percent_up(alarms),
+            "With a false positive rate of {}, the attacker detects at most {} {member}; without \
+             the release it would be {}.",
+            percent_rounded_up(fpr),
+            percent_rounded_up(tpr),
+            percent_rounded_up(fpr),
         )?;
         write!(
             f,
-            "If they believed it with 50 % before, a verdict that cautious makes them at most {} \
-             sure.",
-            percent_up(sure),
+            "With a prior probability of 50 %, such a detection is correct with a probability of \
+             at most {}.",
+            percent_rounded_up(ppv),
         )?;
-        if percent_up(self.right_at_most()) == "100 %" {
-            write!(f, "\nThese bounds rule nothing out: so large an epsilon protects nobody.")?;
+        if percent_rounded_up(self.max_attack_accuracy()) == "100 %" {
+            write!(
+                f,
+                "\nThese bounds exclude no attack: so large an epsilon gives no protection."
+            )?;
         }
         Ok(())
     }

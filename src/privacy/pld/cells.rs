@@ -1,57 +1,57 @@
-//! The line of privacy losses cut into cells of equal width.
+//! Partition of the privacy losses into cells of equal width.
 
-use super::pair::{Kind, NORM, Pair, phi};
+use super::dominating_pair::{DominatingPair, Kind, NORM, phi};
 use crate::privacy::gdp::normal::density;
 
-/// The masses that P and Q give to each cell of losses, the k-th from offset + k step to the next.
+/// The masses of P and Q in each cell. Cell k holds losses from offset + k step to the next.
 #[derive(Clone, Debug)]
-pub(super) struct Cells {
+pub(super) struct LossCells {
     /// Width of a cell.
     pub step: f64,
-    /// The loss from which cells are counted.
+    /// Loss at the lower end of cell 0.
     pub offset: f64,
-    /// k of the first cell.
+    /// Index k of the first cell.
     pub first: i64,
-    /// P of each cell.
+    /// Mass of P in each cell.
     pub p: Vec<f64>,
-    /// P - e^(k step) Q of each cell, never negative: how far the cell's mass lies above its
+    /// P - e^(k step) Q of each cell, never negative: the excess of P over balance at the cell's
     /// lower end. Computed without cancellation.
-    pub rise: Vec<f64>,
+    pub excess_mass: Vec<f64>,
     /// (P, Q) of all losses below the first cell.
     pub below: (f64, f64),
     /// (P, Q) of all losses above the last cell.
     pub above: (f64, f64),
 }
 
-impl Cells {
-    /// The cells of a pair, together holding all but `mass` on either side.
+impl LossCells {
+    /// The cells of a pair. They hold all but `mass` on either side.
     ///
     /// With an `offset` from [`balanced_offset`] the first cell is cell 0 and holds everything
     /// below its upper end.
-    pub fn of(pair: &Pair, step: f64, offset: f64, mass: f64) -> Self {
+    pub fn new(pair: &DominatingPair, step: f64, offset: f64, mass: f64) -> Self {
         let (low, high) = pair.support(mass);
         let index = |loss: f64| (loss - offset) / step;
-        // The least loss itself falls into the first cell.
-        let least = pair.loss(low).max(pair.least_loss());
+        // The smallest loss falls into the first cell.
+        let least = pair.loss(low).max(pair.min_loss());
         let first = if offset == 0.0 { index(least).floor() as i64 } else { 0 };
         let end = (index(pair.loss(high)).ceil() as i64).max(first + 1);
         let count = (end - first) as usize;
-        let (mut p, mut rise) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut p, mut excess_mass) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let at = |k: i64| offset + k as f64 * step;
-        let mut from = if offset == 0.0 { pair.at_loss(at(first)) } else { f64::NEG_INFINITY };
+        let mut from = if offset == 0.0 { pair.inverse_loss(at(first)) } else { f64::NEG_INFINITY };
         let below = if from == f64::NEG_INFINITY { (0.0, 0.0) } else { pair.below(from) };
         for k in first..end {
-            let to = pair.at_loss(at(k + 1));
+            let to = pair.inverse_loss(at(k + 1));
             let (mass, excess) = if from == f64::NEG_INFINITY {
-                whole_lower_tail(pair, at(k), to)
+                integrate_lower_tail(pair, at(k), to)
             } else {
                 integrate(pair, from, to)
             };
             p.push(mass);
-            rise.push(excess.clamp(0.0, mass * -(-step).exp_m1()));
+            excess_mass.push(excess.clamp(0.0, mass * -(-step).exp_m1()));
             from = to;
         }
-        Self { step, offset, first, p, rise, below, above: pair.above(from) }
+        Self { step, offset, first, p, excess_mass, below, above: pair.above(from) }
     }
 
     /// The loss at the lower end of the first cell.
@@ -60,14 +60,15 @@ impl Cells {
     }
 }
 
-/// The loss that is the mean (in the sense P = e^loss Q) of everything up to one `step` above it,
-/// for a pair whose losses crowd at the least one; 0 for others.
-pub(super) fn balanced_offset(pair: &Pair, step: f64, mass: f64) -> f64 {
-    let least = pair.least_loss();
+/// The loss at which everything up to one `step` above it balances (P = e^loss Q), for a pair whose
+/// losses concentrate near the smallest one; 0 for other pairs.
+pub(super) fn balanced_offset(pair: &DominatingPair, step: f64, mass: f64) -> f64 {
+    let least = pair.min_loss();
     if pair.loss(pair.support(mass).0) > least + step {
         return 0.0;
     }
-    let lies_above = |loss: f64| whole_lower_tail(pair, loss, pair.at_loss(loss + step)).1 >= 0.0;
+    let lies_above =
+        |loss: f64| integrate_lower_tail(pair, loss, pair.inverse_loss(loss + step)).1 >= 0.0;
     let (mut below, mut above) = (least, least + step);
     if lies_above(above) {
         return 0.0;
@@ -80,28 +81,28 @@ pub(super) fn balanced_offset(pair: &Pair, step: f64, mass: f64) -> f64 {
 }
 
 /// (P, P - e^loss Q) of everything below t.
-fn whole_lower_tail(pair: &Pair, loss: f64, t: f64) -> (f64, f64) {
-    // With R the mass of the shifted bump, P = (1-q) Q + q R.
+fn integrate_lower_tail(pair: &DominatingPair, loss: f64, t: f64) -> (f64, f64) {
+    // With R the mass of the shifted component, P = (1-q) Q + q R.
     let ((p, q_mass), r) = (pair.below(t), phi(t - pair.shift()));
     (p, pair.q * r - (loss.exp_m1() + pair.q) * q_mass)
 }
 
-/// Where densities of standard deviation 1 are 0 in f64.
-const NOWHERE: f64 = 40.0;
+/// Distance at which the standard normal density is 0 in f64.
+const MAX_DEVIATIONS: f64 = 40.0;
 
 /// (P, P - e^loss(from) Q) of the interval, by Gauss-Legendre quadrature.
 ///
-/// With h the distance from the lower end, where P = e^loss Q, the integrand of the second is
-/// q N(t; d) (1 - e^(-h d)), and for two-sided pairs q e^loss N(t; -d) (e^(h d) - 1) more.
-fn integrate(pair: &Pair, from: f64, to: f64) -> (f64, f64) {
+/// P = e^loss Q holds at the lower end. With h the distance from it, the integrand of the second is
+/// q N(t; d) (1 - e^(-h d)). For two-sided pairs q e^loss N(t; -d) (e^(h d) - 1) is added.
+fn integrate(pair: &DominatingPair, from: f64, to: f64) -> (f64, f64) {
     let (q, d) = (pair.q, pair.shift());
     let loss = match pair.kind {
         Kind::OneSided => None,
         Kind::TwoSided => Some(pair.loss(from)),
     };
-    // Further out every density is 0 in f64. A release that hides nearly everything has cells that
-    // reach a thousand times as far when others make the grid coarse.
-    let (start, end) = (from.max(-d - NOWHERE), to.min(d + NOWHERE));
+    // Beyond this interval every density is 0 in f64. On a grid that suits other components, the
+    // cells of a release with much noise can reach a thousand times further.
+    let (start, end) = (from.max(-d - MAX_DEVIATIONS), to.min(d + MAX_DEVIATIONS));
     if start >= end {
         return (0.0, 0.0);
     }
@@ -110,7 +111,7 @@ fn integrate(pair: &Pair, from: f64, to: f64) -> (f64, f64) {
     let (nodes, pieces): (&[(f64, f64)], usize) =
         if width * scale < 0.1 { (&THREE, 1) } else { (&SIX, (width * scale).ceil() as usize) };
     let piece = width / pieces as f64;
-    let (mut mass, mut rise) = (0.0, 0.0);
+    let (mut mass, mut excess_mass) = (0.0, 0.0);
     for i in 0..pieces {
         for &(x, weight) in nodes {
             let along = piece * (i as f64 + x);
@@ -119,14 +120,14 @@ fn integrate(pair: &Pair, from: f64, to: f64) -> (f64, f64) {
             let shifted = w * q * density(t - d);
             let grown = -(-h * d).exp_m1();
             mass += (1.0 - q) * w * density(t) + shifted;
-            rise += shifted * grown;
+            excess_mass += shifted * grown;
             if let Some(loss) = loss {
                 let other = t + d;
-                rise += w * q * NORM * (loss + h * d - 0.5 * other * other).exp() * grown;
+                excess_mass += w * q * NORM * (loss + h * d - 0.5 * other * other).exp() * grown;
             }
         }
     }
-    (mass, rise)
+    (mass, excess_mass)
 }
 
 /// Gauss-Legendre nodes and weights on (0, 1).

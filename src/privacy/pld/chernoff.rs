@@ -1,34 +1,35 @@
-//! Chernoff's bound on a composition: rougher than its distribution, and far quicker.
+//! Chernoff bounds on a composition: looser than its loss distribution, but cheap.
 
-use super::losses::Losses;
+use super::loss_distribution::LossDistribution;
 
-/// For rounding, and for the moments' own arithmetic.
+/// Margin for rounding errors, in ln delta.
 const MARGIN: f64 = 1e-3;
 
-/// What some tilts prove about the sum of many losses.
-pub(super) struct Chernoff {
-    /// (theta, ln of a factor): delta at epsilon is at most factor e^(-theta epsilon), and what
-    /// is infinite.
+/// Chernoff bounds on the sum of many losses, for a grid of tilts.
+pub(super) struct ChernoffBound {
+    /// (theta, ln factor): delta at epsilon is at most factor e^(-theta epsilon) plus the mass at
+    /// infinity.
     lines: Vec<(f64, f64)>,
     infinity: f64,
 }
 
-impl Chernoff {
-    /// For losses that happen so many times each. Losses from above give a bound from above.
-    pub fn of(losses: &[(f64, Losses)]) -> Self {
+impl ChernoffBound {
+    /// For losses given as (count, distribution). Upper bounds on the losses give an upper bound on
+    /// delta.
+    pub fn new(losses: &[(f64, LossDistribution)]) -> Self {
         let line = |theta: f64| {
             let ln_moment: f64 =
-                losses.iter().map(|(times, losses)| times * losses.ln_moment(theta)).sum();
-            // 1 - e^-x <= c e^(theta x), with c the largest value of (1 - e^-x) e^(-theta x).
+                losses.iter().map(|(count, losses)| count * losses.ln_moment(theta)).sum();
+            // 1 - e^-x <= c e^(theta x), where c is the maximum of (1 - e^-x) e^(-theta x).
             let ln_c = theta * theta.ln() - (theta + 1.0) * theta.ln_1p();
             (theta, ln_moment + ln_c + MARGIN)
         };
-        let infinity: f64 = losses.iter().map(|(times, losses)| times * losses.infinity).sum();
+        let infinity: f64 = losses.iter().map(|(count, losses)| count * losses.infinity).sum();
         let lines = (-30..60).map(|i| line(1.4f64.powi(i))).filter(|line| line.1.is_finite());
         Self { lines: lines.collect(), infinity: infinity * (1.0 + MARGIN) }
     }
 
-    /// delta from above at `epsilon`.
+    /// Upper bound on delta at `epsilon`.
     pub fn delta(&self, epsilon: f64) -> f64 {
         let least = |least: f64, line: &(f64, f64)| least.min((line.1 - line.0 * epsilon).exp());
         (self.lines.iter().fold(1.0, least) + self.infinity).min(1.0)
@@ -50,16 +51,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_above_every_sum_it_is_about() {
-        // Losses of 1 and -1, four times: Binomial.
-        let one = Losses {
+    fn the_chernoff_bound_is_above_the_exact_delta() {
+        // Losses of 1 and -1, four times: a binomial distribution.
+        let one = LossDistribution {
             step: 1.0,
             offset: 0.0,
             first: -1,
             mass: vec![0.25, 0.0, 0.75 - 1e-9],
             infinity: 1e-9,
         };
-        let bound = Chernoff::of(&[(4.0, one)]);
+        let bound = ChernoffBound::new(&[(4.0, one)]);
         let exact = |epsilon: f64| -> f64 {
             let sums = [(4.0, 0.3164), (2.0, 0.4218), (0.0, 0.2109)];
             sums.iter().map(|(l, p)| p * (-(epsilon - l).exp_m1()).max(0.0)).sum()

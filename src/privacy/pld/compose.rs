@@ -1,33 +1,34 @@
-//! Composition: the distribution of the sum of many privacy losses, by the fast Fourier transform.
+//! Composition: the distribution of the sum of many privacy losses, by FFT.
 //!
-//! A transform has an error of about 1e-16 of the *largest* mass, while delta lives in the far
-//! tail. So every mass is first multiplied by e^(theta loss) and the result divided by it
-//! (exponential tilting, Esscher's transform): with the right theta the tail near epsilon
-//! becomes the middle, and delta = 1e-15 is as precise as delta = 0.1. Masses outside of the
-//! window wrap round; a Chernoff bound says how much that can be.
+//! A transform has an error of about 1e-16 of the *largest* mass, whereas delta depends on the far
+//! tail. Every mass is therefore multiplied by e^(theta loss) before and divided by it after the
+//! transform (exponential tilting, Esscher transform). With a suitable theta the tail near epsilon
+//! becomes the centre of the tilted distribution, so delta = 1e-15 has the same relative precision
+//! as delta = 0.1. Mass outside of the window wraps around; a Chernoff bound limits it.
 
-use super::losses::Losses;
+use super::loss_distribution::LossDistribution;
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::sync::Arc;
 
-/// Where a composition is looked at: chosen from a sketch of it, the same for all its parts.
+/// Window of losses in which a composition is computed, the same for all components. Selected from
+/// [`CoarseLosses`](super::coarse::CoarseLosses).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Width of the grid of losses.
     pub step: f64,
-    /// The tilt.
+    /// The tilt theta.
     pub theta: f64,
-    /// The loss at which the window begins.
+    /// Loss at the lower end of the window.
     pub low: f64,
     /// Number of grid points.
     pub len: usize,
-    /// Tilts further up and down at which what lies outside of the window is bounded.
+    /// Tilts above and below theta that bound the mass outside of the window.
     pub theta_up: f64,
     pub theta_down: f64,
 }
 
-/// A composition on its way.
+/// A composition in progress.
 #[derive(Clone)]
 pub(super) struct Composition {
     window: Window,
@@ -39,7 +40,7 @@ pub(super) struct Composition {
     /// ln of the moments at theta, theta_up and theta_down so far.
     ln_moments: [f64; 3],
     infinity: f64,
-    /// The loss from which the grid of the sum counts.
+    /// Loss at grid index 0 of the sum.
     offset: f64,
     releases: f64,
 }
@@ -60,20 +61,20 @@ impl Composition {
         }
     }
 
-    /// Adds `times` independent losses.
-    pub fn add(&mut self, losses: &Losses, times: f64) {
+    /// Adds `count` independent losses.
+    pub fn add(&mut self, losses: &LossDistribution, count: f64) {
         let Window { step, theta, len, theta_up, theta_down, .. } = self.window;
         let ln_moment = losses.ln_moment(theta);
         for (total, tilt) in self.ln_moments.iter_mut().zip([theta, theta_up, theta_down]) {
-            *total += times * losses.ln_moment(tilt);
+            *total += count * losses.ln_moment(tilt);
         }
-        self.infinity += times * losses.infinity;
-        self.offset += times * losses.offset;
-        self.releases += times;
+        self.infinity += count * losses.infinity;
+        self.offset += count * losses.offset;
+        self.releases += count;
 
         let mut tilted = self.forward.make_input_vec();
         let start = losses.first.rem_euclid(len as i64) as usize;
-        // e^(theta loss) as a running product, computed anew often enough to stay exact.
+        // e^(theta loss) as a running product, recomputed every 64 steps to limit its error.
         let ratio = (theta * step).exp();
         let mut at = start;
         for (block, masses) in losses.mass.chunks(64).enumerate() {
@@ -86,26 +87,26 @@ impl Composition {
             }
         }
         let mut single = self.forward.make_output_vec();
-        // The lengths are the planner's own.
+        // The lengths come from the planner, so this cannot fail.
         let _ = self.forward.process(&mut tilted, &mut single);
 
         let rounding = f64::EPSILON * 4.0 * (len as f64).log2();
-        // Frequencies that vanish below all rounding need no arithmetic: most of them.
-        let gone = (-200.0 / times).exp();
+        // Most frequencies vanish below rounding and are skipped.
+        let negligible = (-200.0 / count).exp();
         for ((total, error), value) in self.spectrum.iter_mut().zip(&mut self.error).zip(single) {
             let size = value.norm_sqr();
-            if size <= gone || size.is_nan() || *total == Complex::ZERO {
+            if size <= negligible || size.is_nan() || *total == Complex::ZERO {
                 *total = Complex::ZERO;
                 continue;
             }
             let size = size.sqrt();
-            *total *= Complex::from_polar((times * size.ln()).exp(), times * value.arg());
-            *error += times * rounding / size.max(rounding);
+            *total *= Complex::from_polar((count * size.ln()).exp(), count * value.arg());
+            *error += count * rounding / size.max(rounding);
         }
     }
 
-    /// Adds everything that the other composition holds, seen through the same window.
-    pub fn join(&mut self, other: &Self) {
+    /// Adds all losses of another composition with the same window.
+    pub fn merge(&mut self, other: &Self) {
         for (total, value) in self.spectrum.iter_mut().zip(&other.spectrum) {
             *total *= value;
         }
@@ -120,8 +121,8 @@ impl Composition {
         self.releases += other.releases;
     }
 
-    /// The sum's distribution, with the errors that have to be reckoned with.
-    pub fn finish(mut self) -> Composed {
+    /// The distribution of the sum, with its error bounds.
+    pub fn finish(mut self) -> TiltedSum {
         let Window { step, theta, low, len, theta_up, theta_down } = self.window;
         let first = ((low - self.offset) / step).floor();
         let low = self.offset + first * step;
@@ -129,7 +130,7 @@ impl Composition {
         let rounding = f64::EPSILON * 4.0 * (len as f64).log2();
         let size: f64 = self.spectrum.iter().map(|f| f.norm()).sum();
         let error = (error.sum::<f64>() + rounding * size + 1e-30) * 2.0 / len as f64;
-        // A real signal has real values at both ends of its spectrum.
+        // The spectrum of a real signal is real at both ends.
         let last = self.spectrum.len() - 1;
         self.spectrum[0].im = 0.0;
         self.spectrum[last].im = 0.0;
@@ -140,12 +141,12 @@ impl Composition {
         for mass in &mut wrapped {
             *mass = (*mass / len as f64).max(0.0);
         }
-        // Chernoff, for the tilted distribution: P[S >= b] <= E[e^(s S)] e^(-s b).
+        // Chernoff bound for the tilted distribution: P[S >= b] <= E[e^(s S)] e^(-s b).
         let [at, up, down] = self.ln_moments;
         let end = low + len as f64 * step;
         let beyond = (up - at - (theta_up - theta) * end).exp()
             + (down - at + (theta - theta_down) * low).exp();
-        Composed {
+        TiltedSum {
             step,
             theta,
             low,
@@ -159,9 +160,9 @@ impl Composition {
     }
 }
 
-/// The distribution of a sum of losses, tilted: its mass at `loss` is
-/// e^(ln_scale - theta loss) times the stored one.
-pub(super) struct Composed {
+/// The tilted distribution of a sum of losses. The mass at `loss` is e^(ln_scale - theta loss)
+/// times the stored one.
+pub(super) struct TiltedSum {
     step: f64,
     theta: f64,
     /// The loss of the first mass.
@@ -170,53 +171,55 @@ pub(super) struct Composed {
     ln_scale: f64,
     /// Bound on the rounding error of each stored mass.
     error: f64,
-    /// Bound on the tilted mass that lies outside of the window and was wrapped into it.
+    /// Bound on the tilted mass outside of the window, which wrapped around into it.
     outside: f64,
     infinity: f64,
-    /// Relative error of the moments' arithmetic.
+    /// Factor for the relative error of the computed moments.
     slack: f64,
 }
 
-/// Whether errors are counted against us or for us.
+/// The bound to compute: errors are added for `Upper` and subtracted for `Lower`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Side {
+pub(super) enum Bound {
     Upper,
     Lower,
 }
 
-impl Composed {
+impl TiltedSum {
     /// Number of grid points.
     pub fn points(&self) -> usize {
         self.mass.len()
     }
 
-    /// delta at every grid point of the window, from its end downwards: (loss, delta, slope),
-    /// where delta is `delta - slope (e^(eps - loss) - 1)` from the loss up to the next.
-    pub fn deltas(&self, side: Side) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
-        let fade = (-self.theta * self.step).exp();
-        let fade_more = (-(self.theta + 1.0) * self.step).exp();
-        let error = self.all_errors();
-        let (mut whole, mut worth) = (0.0, 0.0);
+    /// delta at every grid point of the window, from its upper end downwards, as (loss, delta,
+    /// slope). Up to the next grid point delta is `delta - slope (e^(eps - loss) - 1)`.
+    pub fn deltas(&self, bound: Bound) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
+        let decay = (-self.theta * self.step).exp();
+        let decay_discounted = (-(self.theta + 1.0) * self.step).exp();
+        let error = self.total_error();
+        let (mut total_mass, mut discounted) = (0.0, 0.0);
         (0..self.mass.len()).rev().map(move |i| {
             // Sums over the losses above: of the masses, and of the masses times e^-(loss - this).
             let loss = self.low + i as f64 * self.step;
-            whole = whole * fade + self.mass[i];
-            worth = worth * fade_more + self.mass[i];
+            total_mass = total_mass * decay + self.mass[i];
+            discounted = discounted * decay_discounted + self.mass[i];
             let scale = (self.ln_scale - self.theta * loss).exp();
-            let delta = match side {
-                Side::Upper => (scale * (whole - worth + error)) * self.slack + self.infinity,
-                Side::Lower => scale * (whole - worth - error) / self.slack,
+            let delta = match bound {
+                Bound::Upper => {
+                    (scale * (total_mass - discounted + error)) * self.slack + self.infinity
+                }
+                Bound::Lower => scale * (total_mass - discounted - error) / self.slack,
             };
-            (loss, delta, scale * (worth - self.mass[i]))
+            (loss, delta, scale * (discounted - self.mass[i]))
         })
     }
 
-    /// delta from above at each of these rising epsilons; 1 outside of the window.
+    /// Upper bounds on delta at increasing epsilons; 1 outside of the window.
     pub fn deltas_at(&self, epsilons: &[f64]) -> Vec<f64> {
         let mut deltas = vec![1.0; epsilons.len()];
         let mut next = epsilons.len();
         let mut end = f64::INFINITY;
-        for (loss, here, slope) in self.deltas(Side::Upper) {
+        for (loss, here, slope) in self.deltas(Bound::Upper) {
             while let Some(i) = next.checked_sub(1).filter(|&i| epsilons[i] >= loss) {
                 if epsilons[i] <= end {
                     deltas[i] = (here - slope * (epsilons[i] - loss).exp_m1()).clamp(0.0, 1.0);
@@ -228,48 +231,48 @@ impl Composed {
         deltas
     }
 
-    /// What may add to delta at `epsilon`, as shares of `delta`: all that lies outside of the
-    /// window, and the rounding errors of the transform.
-    pub fn doubts(&self, epsilon: f64, delta: f64) -> (f64, f64) {
+    /// Error bounds at `epsilon` as fractions of `delta`: from the mass outside of the window, and
+    /// from rounding in the transform.
+    pub fn error_fractions(&self, epsilon: f64, delta: f64) -> (f64, f64) {
         let scale = (self.ln_scale - self.theta * epsilon).exp() / delta;
-        (self.outside * scale, (self.all_errors() - self.outside) * scale)
+        (self.outside * scale, (self.total_error() - self.outside) * scale)
     }
 
-    /// All stored masses may be wrong by `error`: together, weighted as in a delta; and all that
-    /// lies outside of the window may have come to the worst place.
-    fn all_errors(&self) -> f64 {
-        let fade = (-self.theta * self.step).exp();
-        self.error * (self.mass.len() as f64).min(1.0 / (1.0 - fade).max(1e-300)) + self.outside
+    /// Bound on the error of a delta: `error` in each stored mass, weighted as in delta, and all
+    /// mass from outside of the window at the worst place.
+    fn total_error(&self) -> f64 {
+        let decay = (-self.theta * self.step).exp();
+        self.error * (self.mass.len() as f64).min(1.0 / (1.0 - decay).max(1e-300)) + self.outside
     }
 
-    /// The smallest epsilon >= 0 at which delta is at most `delta`, as far as the window tells.
-    pub fn epsilon(&self, delta: f64, side: Side) -> Found {
+    /// The smallest epsilon >= 0 at which delta is at most `delta`, if it is in the window.
+    pub fn epsilon(&self, delta: f64, bound: Bound) -> Crossing {
         let mut above: Option<f64> = None;
-        for (loss, here, slope) in self.deltas(side) {
+        for (loss, here, slope) in self.deltas(bound) {
             if here > delta || here.is_nan() {
                 // here - slope (e^(eps - loss) - 1) = delta
                 let epsilon = loss + ((here - delta) / slope).ln_1p();
                 return match above {
-                    None => Found::Above,
-                    Some(end) if epsilon <= end => Found::At(epsilon.max(0.0)),
-                    Some(end) => Found::At(end.max(0.0)),
+                    None => Crossing::AboveWindow,
+                    Some(end) if epsilon <= end => Crossing::At(epsilon.max(0.0)),
+                    Some(end) => Crossing::At(end.max(0.0)),
                 };
             }
             if loss <= 0.0 {
-                return Found::At(0.0);
+                return Crossing::At(0.0);
             }
             above = Some(loss);
         }
-        Found::Below
+        Crossing::BelowWindow
     }
 }
 
-/// Where an epsilon lies.
+/// Position of an epsilon relative to a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Found {
+pub(super) enum Crossing {
     At(f64),
     /// Below the window.
-    Below,
-    /// Above the window, or what is in the window is not precise enough to tell.
-    Above,
+    BelowWindow,
+    /// Above the window, or the values in the window are not precise enough to tell.
+    AboveWindow,
 }

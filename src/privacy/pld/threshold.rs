@@ -1,38 +1,38 @@
-//! A bound from below without a grid, for releases that hardly ever tell anything.
+//! A lower bound on epsilon without a grid, for very small sampling rates.
 //!
-//! At tiny sampling rates nearly all losses are as good as zero, and epsilon is about the one
-//! release that tells much. On a grid the many small losses take as much as they can from the few
-//! large ones to be in balance, and nothing is left of these.
+//! At tiny sampling rates nearly all losses are close to zero, and epsilon is determined by a
+//! single large loss. On a grid the many small losses are merged with the few large ones to reach
+//! balance, and the lower bound becomes trivial.
 
-use super::parts::Part;
+use super::components::Component;
 
-/// More sorts of release than this are not worth the time.
-const MOST_PARTS: usize = 256;
+/// With more components than this the bound is skipped, because it would be slow.
+const MAX_COMPONENTS: usize = 256;
 
-/// What the arithmetic of a probability may be off by, relatively, and more.
+/// Bound on the relative error of a computed probability.
 const SLACK: f64 = 1e-9;
 
-/// How many thresholds are tried at a time.
-const TRIED: usize = 48;
+/// Number of thresholds per pass.
+const THRESHOLDS: usize = 48;
 
-/// An epsilon that the composition can't be proved to stay below at `delta`, 0 if none is found;
-/// `upper` is one that it does stay below.
+/// A lower bound on the epsilon of the composition at `delta`; 0 if none is found. `upper` is an
+/// upper bound on epsilon.
 ///
-/// An attacker may look at nothing but whether any release shows a loss above a threshold:
-/// `delta >= P[any] - e^epsilon Q[any]` for every threshold, whichever is tried.
-pub(super) fn epsilon(parts: &[Part], delta: f64, upper: f64) -> f64 {
-    if parts.len() > MOST_PARTS || !(upper > 0.0 && upper.is_finite()) {
+/// The attack tests only whether any release has a loss above a threshold: `delta >= P[any] -
+/// e^epsilon Q[any]` holds for every threshold.
+pub(super) fn epsilon(components: &[Component], delta: f64, upper: f64) -> f64 {
+    if components.len() > MAX_COMPONENTS || !(upper > 0.0 && upper.is_finite()) {
         return 0.0;
     }
-    // The best threshold is near epsilon: looked for roughly, then between the neighbours.
+    // The best threshold is near epsilon: one coarse pass, then one between its neighbours.
     let (mut low, mut high) = ((upper / 64.0).ln(), (4.0 * upper).ln());
     let mut best = 0.0;
     for _ in 0..2 {
-        let width = (high - low) / TRIED as f64;
+        let width = (high - low) / THRESHOLDS as f64;
         let at = |i: usize| low + i as f64 * width;
         let mut found = (0.0, 0);
-        for i in 0..=TRIED {
-            let here = shown(parts, delta, at(i).exp());
+        for i in 0..=THRESHOLDS {
+            let here = epsilon_at_threshold(components, delta, at(i).exp());
             if here > found.0 {
                 found = (here, i);
             }
@@ -44,23 +44,23 @@ pub(super) fn epsilon(parts: &[Part], delta: f64, upper: f64) -> f64 {
     best
 }
 
-/// What one threshold proves: ln((P\[any\] - delta) / Q\[any\]).
-fn shown(parts: &[Part], delta: f64, threshold: f64) -> f64 {
+/// The bound of one threshold: ln((P\[any\] - delta) / Q\[any\]).
+fn epsilon_at_threshold(components: &[Component], delta: f64, threshold: f64) -> f64 {
     let (mut ln_none_p, mut ln_none_q) = (0.0, 0.0);
-    for part in parts {
+    for component in components {
         let (mut above_p, mut above_q) = (0.0, 0.0);
-        for (weight, pair) in &part.mixture {
-            // Nothing that is released shows no loss.
+        for (weight, pair) in &component.mixture {
+            // No release, no loss.
             let Some(pair) = pair else { continue };
-            let (p, q) = pair.above(pair.at_loss(threshold));
+            let (p, q) = pair.above(pair.inverse_loss(threshold));
             above_p += weight * p;
             above_q += weight * q;
         }
-        ln_none_p += part.times_lower * (-above_p).ln_1p();
-        ln_none_q += part.times_lower * (-above_q).ln_1p();
+        ln_none_p += component.count_lower * (-above_p).ln_1p();
+        ln_none_q += component.count_lower * (-above_q).ln_1p();
     }
     let p = -f64::exp_m1(ln_none_p) * (1.0 - SLACK);
     let q = -f64::exp_m1(ln_none_q) * (1.0 + SLACK);
-    // So rare that its digits are not to be trusted.
+    // Too rare: rounding errors dominate.
     if p.is_nan() || q < 1e-290 { 0.0 } else { ((p - delta) / q).max(1.0).ln() }
 }

@@ -1,64 +1,67 @@
-//! A fixed number of examples, drawn without replacement, under replace-one.
+//! Rényi divergence of the Gaussian mechanism on a fixed number of examples drawn without
+//! replacement, under replace-one.
 //!
-//! Wang, Balle, Kasiviswanathan: Subsampled Rényi Differential Privacy and Analytical Moments
-//! Accountant, 2019. With gamma = batch size / examples, rho(j) = j / (2 sigma²) the divergence of
-//! the Gaussian without sampling, and a whole order alpha (Theorem 9; its tighter terms for even
-//! and odd j as in the long version, Theorem 27):
+//! Source: Wang, Balle, Kasiviswanathan: Subsampled Rényi Differential Privacy and Analytical
+//! Moments Accountant, 2019, Theorem 9, with the tighter terms of Theorem 27 of the long version.
+//! With gamma = batch size / examples, the divergence rho(j) = j / (2 sigma²) of the Gaussian
+//! mechanism without sampling, and an integer order alpha:
 //!
 //! ```text
 //! e^{(alpha-1) R} <= 1 + gamma² C(alpha, 2) min{4 (e^{rho(2)} - 1), 2 e^{rho(2)}}
-//!                      + Σ_{j=3..alpha} gamma^j C(alpha, j) min{4 sqrt(B(j-) B(j+)), 2 e^{(j-1) rho(j)}}
+//!     + Σ_{j=3..alpha} gamma^j C(alpha, j) min{4 sqrt(B(j-) B(j+)), 2 e^{(j-1) rho(j)}}
 //! ```
 //!
-//! where B(l) = E[(e^L - 1)^l], L the privacy loss of the Gaussian under its second argument, and
-//! j-, j+ are the even numbers around j (both j if j is even). Between whole orders
-//! (alpha-1) R(alpha) is convex, so the straight line is above it (their Corollary 10).
+//! Here B(l) = E[(e^L - 1)^l], with L the privacy loss of the Gaussian mechanism under its second
+//! argument, and j-, j+ are the even integers around j (both are j if j is even). Between integer
+//! orders (alpha-1) R(alpha) is convex, so linear interpolation is an upper bound (Corollary 10).
 //!
-//! Sigma here is noise over the distance that replacing one example moves the sum: half an event's
-//! noise multiplier, because one contribution goes and another comes.
+//! sigma is relative to the sensitivity under replace-one. It is half an event's noise multiplier,
+//! because replacing an example removes one contribution and adds another.
 
-use super::sampled_gaussian::{Grid, LnSum, ln_exp_m1, softplus};
+use super::sampled_gaussian::{LogSumExp, QuadratureGrid, ln_exp_m1, softplus};
 
-/// B(l) is tabulated up to here; beyond, the other bound serves.
-const LARGEST_MOMENT: usize = 256;
+/// Maximum l for which B(l) is tabulated. Beyond it the other term of the minimum is used.
+const MAX_MOMENT: usize = 256;
 
-/// Beyond this order the divergence without sampling is the bound: sums take too long.
-const LARGEST_SUMMED_ORDER: f64 = 65_536.0;
+/// Maximum order for which the sum is computed. Beyond it the divergence without sampling is the
+/// bound.
+const MAX_SUMMED_ORDER: f64 = 65_536.0;
 
-/// One step on a fixed number of examples, drawn without replacement.
+/// A step on a fixed number of examples, drawn without replacement.
 #[derive(Clone, Debug)]
 pub(crate) struct FixedSizeStep {
     /// ln(batch size / examples)
     ln_gamma: f64,
-    /// Noise over what replacing one example can move the sum.
+    /// Noise standard deviation divided by the sensitivity under replace-one.
     sigma: f64,
     /// ln B(2), ln B(4), …
     ln_moments: Vec<f64>,
 }
 
 impl FixedSizeStep {
-    /// A step on `batch_size` of `examples` whose noise is `sigma` times the distance that
-    /// replacing one example can move the sum.
+    /// A step on `batch_size` of `examples` examples. `sigma` is the noise standard deviation
+    /// divided by the sensitivity under replace-one.
     pub(crate) fn new(examples: u64, batch_size: u64, sigma: f64) -> Self {
         let ln_gamma = (batch_size as f64 / examples as f64).ln();
         Self { ln_gamma, sigma, ln_moments: ln_even_moments(sigma) }
     }
 
-    /// Rényi divergence of order `order` of the step, in nats, as an upper bound.
+    /// Upper bound on the Rényi divergence of order `order` of the step, in nats.
     ///
     /// # Guarantee
-    /// Neighbours differ by one replaced example; the draw is uniform among all sets of the batch
-    /// size and does not depend on the data; Gaussian noise as in [`FixedSizeStep::new`].
+    /// Neighbours differ by one replaced example. The batch is uniform among all sets of its size
+    /// and does not depend on the data. The Gaussian noise is as in [`FixedSizeStep::new`].
     pub(crate) fn renyi_divergence(&self, order: f64) -> f64 {
-        // Sampling never hurts (joint quasi-convexity of the divergence).
+        // Sampling never increases the divergence (joint quasi-convexity).
         let unsampled = order / self.sigma / self.sigma / 2.0;
-        if order > LARGEST_SUMMED_ORDER {
+        if order > MAX_SUMMED_ORDER {
             return unsampled;
         }
-        let (below, above) = (order.floor(), order.ceil());
-        let share = order - below;
-        let log_moment = if share > 0.0 {
-            let line = [(1.0 - share) * self.log_moment(below), share * self.log_moment(above)];
+        let (floor, ceil) = (order.floor(), order.ceil());
+        let fraction = order - floor;
+        let log_moment = if fraction > 0.0 {
+            let line =
+                [(1.0 - fraction) * self.log_moment(floor), fraction * self.log_moment(ceil)];
             line.into_iter().sum()
         } else {
             self.log_moment(order)
@@ -66,9 +69,9 @@ impl FixedSizeStep {
         (log_moment / (order - 1.0)).min(unsampled)
     }
 
-    /// The bound on (alpha - 1) R(alpha) for a whole order alpha.
+    /// Upper bound on (alpha - 1) R(alpha) for an integer order alpha.
     fn log_moment(&self, order: f64) -> f64 {
-        let mut sum = LnSum::default();
+        let mut sum = LogSumExp::default();
         let mut ln_choose = order.ln();
         for j in 2..=order as usize {
             let jf = j as f64;
@@ -88,16 +91,16 @@ impl FixedSizeStep {
     }
 }
 
-/// ln B(2), ln B(4), … as far as they can be the smaller bound.
+/// ln B(2), ln B(4), …, as far as they can be the smaller term of the minimum.
 ///
-/// The integrand (e^L - 1)^l phi is analytic everywhere and its bumps lie between 0 and l, so the
-/// nodes that serve the sampled Gaussian at order l serve here too. Their sum has no negative
-/// terms: the alternating binomial sum that B also is would cancel.
+/// The integrand (e^L - 1)^l phi is entire and its modes lie between 0 and l, so the nodes for the
+/// sampled Gaussian at order l are suitable. The sum has no negative terms, whereas the equivalent
+/// alternating binomial sum cancels.
 fn ln_even_moments(sigma: f64) -> Vec<f64> {
-    // B(l) is e^{l(l-1)/(2 sigma²)} E[(1 - e^-L)^l] with L about (l - 1/2) / sigma² there: where
-    // that is large, B is four times, not half of, what it competes with.
-    let useful = (40.0 * sigma * sigma + 2.0).min(LARGEST_MOMENT as f64) as usize;
-    let Some(grid) = Grid::new(sigma, useful as f64) else { return Vec::new() };
+    // B(l) is e^{l(l-1)/(2 sigma²)} E[(1 - e^-L)^l], with L about (l - 1/2) / sigma² there. Where
+    // that is large, the term with B is about twice the other term.
+    let useful = (40.0 * sigma * sigma + 2.0).min(MAX_MOMENT as f64) as usize;
+    let Some(grid) = QuadratureGrid::new(sigma, useful as f64) else { return Vec::new() };
     let nodes: Vec<(f64, f64)> = grid
         .points()
         .map(|t| {
@@ -109,11 +112,11 @@ fn ln_even_moments(sigma: f64) -> Vec<f64> {
     (1..=useful / 2)
         .map(|half| {
             let l = 2.0 * half as f64;
-            let mut sum = LnSum::default();
+            let mut sum = LogSumExp::default();
             for &(ln_distance, ln_density) in &nodes {
                 sum.add(l * ln_distance + ln_density);
             }
-            sum.ln() + grid.ln_weight()
+            sum.ln() + grid.ln_normaliser()
         })
         .collect()
 }
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn even_moments_agree_with_the_alternating_sum_where_that_is_accurate() {
+    fn even_moments_agree_with_the_alternating_sum() {
         for sigma in [0.3, 0.5, 1.0, 2.0] {
             let table = ln_even_moments(sigma);
             for (i, &ln_moment) in table.iter().enumerate().take(3) {
@@ -144,20 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn order_two_is_the_closed_form_and_the_line_is_used_between_whole_orders() {
+    fn order_two_is_exact_and_fractional_orders_are_interpolated() {
         let step = FixedSizeStep::new(1000, 10, 2.0);
         let two = (1e-4 * 4.0 * f64::exp_m1(0.25)).ln_1p();
         assert!(close(step.renyi_divergence(2.0), two, 1e-9));
-        // From 0 at order 1: (alpha - 1) R(alpha) is half of what it is at 2.
+        // Linear from 0 at order 1: (alpha - 1) R(alpha) is half of its value at 2.
         assert!(close(step.renyi_divergence(1.5), two, 1e-9));
         let line = (2.0 * step.renyi_divergence(3.0) + 3.0 * step.renyi_divergence(4.0)) / 2.0;
         assert!(close(step.renyi_divergence(3.5) * 2.5, line, 1e-12));
     }
 
     #[test]
-    fn never_above_no_sampling_and_never_below_what_an_attacker_can_reach() {
-        // All others contribute 0, the example +1/2 or -1/2 (in units of the distance): a pair of
-        // mixtures, whose divergence is a bound from below.
+    fn the_bound_is_below_no_sampling_and_above_a_lower_bound() {
+        // All other contributions are 0 and the example's is +1/2 or -1/2, in units of the
+        // sensitivity. The divergence of this pair of mixtures is a lower bound.
         let mut caught = 0;
         for (gamma_of_1000, sigma) in [(10, 1.0), (100, 2.0), (500, 0.7), (10, 5.0)] {
             let step = FixedSizeStep::new(1000, gamma_of_1000, sigma);
@@ -184,7 +187,7 @@ mod tests {
                     "{gamma} {sigma} {order}: {bound} {attack}"
                 );
                 assert!(bound <= order / (2.0 * sigma * sigma));
-                // Forgetting that a replacement moves the sum by two bounds is caught.
+                // The wrong sensitivity, C instead of 2C, gives values below the lower bound.
                 if order == 20.0 {
                     let forgotten = FixedSizeStep::new(1000, gamma_of_1000, 2.0 * sigma);
                     caught += u32::from(forgotten.renyi_divergence(order) < 0.9 * attack);
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_corner_gives_a_number_quickly() {
+    fn extreme_parameters_give_a_value_quickly() {
         for sigma in [1e-200, 1e-3, 0.05, 1.0, 50.0, 1e9, 1e200] {
             for (examples, batch_size) in [(2, 1), (u64::MAX, 1), (u64::MAX, u64::MAX - 1)] {
                 let step = FixedSizeStep::new(examples, batch_size, sigma);

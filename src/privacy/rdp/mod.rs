@@ -1,12 +1,13 @@
-//! The RDP accountant: adds Rényi divergences, converts the sum to (epsilon, delta).
+//! The accountant of Rényi differential privacy (RDP): composes Rényi divergences and converts the
+//! sum to (epsilon, delta).
 //!
 //! ```text
-//! release.rs            which divergence a release has under which neighbouring relation
-//!   sampled_gaussian    Poisson samples, and no sampling
-//!   truncated           Poisson samples cut to a largest batch
+//! release.rs            the divergence of a release under a neighbouring relation
+//!   sampled_gaussian    Poisson sampling, and no sampling
+//!   truncated           Poisson sampling with a maximum batch size
 //!   fixed_size          a fixed number of examples, drawn without replacement
-//! conversion, orders    from a divergence to an epsilon, and the orders that are tried
-//! search                the order with the smallest epsilon
+//! conversion, orders    conversion of a divergence to epsilon, and the orders to minimise over
+//! search                minimisation over the orders
 //! ```
 
 pub mod conversion;
@@ -26,25 +27,25 @@ use release::Releases;
 /// The accountant of Rényi differential privacy (RDP).
 ///
 /// # Guarantee
-/// For every order the Rényi divergences of all events add up, also when later events depend on
-/// the results of earlier ones (Mironov 2017, Proposition 1); each order then gives a valid
-/// epsilon, and the smallest is reported. Whatever order is picked, the value is an upper bound.
-/// The arithmetic is exact to about 1e-11.
+/// For every order the Rényi divergences of all events add up, also under adaptive composition
+/// (Mironov 2017, Proposition 1). Each order gives a valid epsilon, and the smallest is reported.
+/// The value is an upper bound for every choice of orders. The relative accuracy of a divergence is
+/// about 1e-11.
 ///
-/// What is accounted, with the sampling rate q and the noise multiplier sigma of the event:
+/// Supported releases, with the sampling rate q and the noise multiplier sigma of the event:
 ///
 /// | release | add or remove one | zero out one | replace one |
 /// |---|---|---|---|
 /// | Gaussian | sigma | sigma | sigma / 2 |
-/// | Poisson samples | (q, sigma) | (q, sigma) | refused |
-/// | truncated Poisson samples | mixture, [`truncated`] | mixture, [`truncated`] | refused |
-/// | fixed size, no replacement | refused | refused | (q, sigma / 2), [`fixed_size`] |
-/// | shuffled epochs | refused | sigma | sigma / 2 |
+/// | Poisson samples | (q, sigma) | (q, sigma) | not supported |
+/// | truncated Poisson samples | mixture, [`truncated`] | mixture, [`truncated`] | not supported |
+/// | fixed size, no replacement | not supported | not supported | (q, sigma / 2), [`fixed_size`] |
+/// | shuffled epochs | not supported | sigma | sigma / 2 |
 ///
-/// Sigma is halved where replacing an example moves the sum by twice its bound. For truncated
-/// samples the bound is valid but loose, because high orders magnify the rarest full batch: 1.86
-/// where the cap is reached once in 1e16 steps and 1.10 is the bound without a cap.
-/// [`Pld`](super::Pld) does not suffer from this.
+/// Under replace-one the sensitivity is twice the bound on one contribution, so sigma is halved.
+/// For truncated Poisson samples the bound is valid but loose, because high orders amplify the rare
+/// event of a full batch. Example: epsilon is 1.86 with a cap that a step reaches with probability
+/// about 1e-16, and 1.10 without a cap. [`Pld`](super::Pld) is not affected.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rdp {
     neighbouring: Neighbouring,
@@ -53,30 +54,25 @@ pub struct Rdp {
 }
 
 impl Rdp {
-    /// The accountant with the production list of orders and the improved conversion, for
-    /// neighbours that differ by one added or removed example.
+    /// The accountant with [`OrderList::production`] and [`Conversion::Improved`], for neighbours
+    /// that differ by one added or removed example.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The accountant with another list of orders.
-    pub fn with_orders(orders: OrderList) -> Self {
-        Self { orders, ..Self::default() }
-    }
-
-    /// The accountant for another neighbouring relation.
-    pub fn under(neighbouring: Neighbouring) -> Self {
+    /// The accountant for a neighbouring relation.
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
         Self { neighbouring, ..Self::default() }
     }
 
     /// The same accountant with another list of orders.
-    pub fn ordered(mut self, orders: OrderList) -> Self {
+    pub fn with_orders(mut self, orders: OrderList) -> Self {
         self.orders = orders;
         self
     }
 
     /// The same accountant with another conversion.
-    pub fn conversion(mut self, conversion: Conversion) -> Self {
+    pub fn with_conversion(mut self, conversion: Conversion) -> Self {
         self.conversion = conversion;
         self
     }
@@ -89,8 +85,8 @@ impl Rdp {
     /// The Rényi divergence of an event at each order of the list, in nats.
     ///
     /// # Errors
-    /// Kind `Setting` for a number outside its range, kind `Accounting` for an event that RDP
-    /// can't account.
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that RDP does
+    /// not support.
     pub fn rdp(&self, event: &Event) -> Result<Vec<f64>> {
         let releases = self.releases(std::slice::from_ref(event))?;
         Ok(self.orders.as_slice().iter().map(|&order| releases.divergence(order)).collect())
@@ -116,18 +112,19 @@ impl Rdp {
             return Ok(Spent::new(0.0, "rdp"));
         }
         let orders = self.orders.as_slice();
-        let epsilon_at =
-            |i: usize| releases.divergence(orders[i]) + self.conversion.added(orders[i], delta);
-        // Where the best order would be if the divergence were a straight line through the one at
-        // order 2: close enough to start from.
+        let epsilon_at = |i: usize| {
+            releases.divergence(orders[i]) + self.conversion.epsilon_offset(orders[i], delta)
+        };
+        // The best order if the divergence were linear in the order, with its value at order 2. It
+        // only starts the search.
         let slope = releases.divergence(2.0) / 2.0;
         let guess = orders.partition_point(|order| (order - 1.0).powi(2) * slope < -delta.ln());
-        let (best, epsilon) = search::smallest(orders.len(), guess, epsilon_at);
+        let (best, epsilon) = search::argmin(orders.len(), guess, epsilon_at);
         if !epsilon.is_finite() {
             return Err(Error::new(
                 ErrorKind::Accounting,
                 format!("epsilon of {}", Event::Composed { events: events.to_vec() }),
-                "the privacy loss is beyond any number: this noise gives no privacy at all",
+                "the privacy loss overflows: so little noise gives no privacy",
             )
             .fix("use a larger noise multiplier or fewer steps"));
         }
@@ -139,18 +136,19 @@ impl Rdp {
         })
     }
 
-    /// The epsilon at infinite noise: what the conversion alone costs with this list of orders.
+    /// The epsilon in the limit of infinite noise: the smallest value of the conversion alone.
     ///
     /// # Errors
     /// Kind `Setting` for a delta outside (0, 1).
     pub fn floor(&self, delta: Delta) -> Result<f64> {
         let delta = delta.check()?.0;
-        let added = self.orders.as_slice().iter().map(|&o| self.conversion.added(o, delta));
+        let added =
+            self.orders.as_slice().iter().map(|&o| self.conversion.epsilon_offset(o, delta));
         Ok(added.fold(f64::INFINITY, f64::min).max(0.0))
     }
 
     fn releases(&self, events: &[Event]) -> Result<Releases> {
-        Releases::of(events, self.neighbouring)
+        Releases::from_events(events, self.neighbouring)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The Rényi orders over which the RDP accountant minimises.
+//! Lists of Rényi orders, over which the RDP accountant minimises.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use crate::{Error, Result};
 
-/// A strictly rising list of Rényi orders, each above 1.
+/// A strictly increasing list of Rényi orders, each above 1.
 ///
-/// A short list has a floor below which epsilon can't fall whatever the noise, and misses the
-/// best order for extreme settings. The default is [`OrderList::production`]; the lists of other
-/// tools are there to reproduce their numbers.
+/// A short list limits how small epsilon can become and may miss the best order. The default is
+/// [`OrderList::production`]. The lists of other libraries reproduce their results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderList {
     name: &'static str,
@@ -18,8 +17,8 @@ pub struct OrderList {
 }
 
 impl OrderList {
-    /// The default: Opacus' list, then 64, 80, 96 and 2^k, 3·2^(k-1) up to 65,536, so that small
-    /// epsilons have no visible floor.
+    /// The default list: Opacus' list, then 64, 80, 96 and 2^k, 3·2^(k-1) up to 65,536. The high
+    /// orders make small epsilons possible.
     pub fn production() -> Self {
         let mut orders = tenths_below_eleven();
         orders.extend((12..=63).map(f64::from));
@@ -30,7 +29,7 @@ impl OrderList {
         Self::named("production", orders)
     }
 
-    /// The list of TensorFlow Privacy's older tutorials and of the papers that used it.
+    /// The list of TensorFlow Privacy's older tutorials and of papers that used it.
     pub fn tf_legacy() -> Self {
         let mut orders = vec![1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5];
         orders.extend((5..=63).map(f64::from));
@@ -53,17 +52,18 @@ impl OrderList {
         Self::named("dp_accounting_default", orders)
     }
 
-    /// The user's own list, in any order.
+    /// A list given by the caller, in any order.
     ///
     /// # Errors
-    /// Kind `Setting` for an empty list or an order that is not a finite number above 1.
+    /// Kind `Setting` for an empty list or an order that is not finite and above 1.
     pub fn custom(orders: &[f64]) -> Result<Self> {
         if orders.is_empty() {
             return Err(Error::setting("orders", "[]", "the list of Rényi orders is empty")
                 .fix("give at least one order above 1, for example 2,4,8,16"));
         }
         if let Some(bad) = orders.iter().find(|&&order| !(order > 1.0 && order.is_finite())) {
-            return Err(Error::setting("order", bad, "a Rényi order is a finite number above 1"));
+            return Err(Error::setting("order", bad, "a Rényi order must be finite and above 1")
+                .fix("use for example 2,4,8,16"));
         }
         let mut orders = orders.to_vec();
         orders.sort_by(f64::total_cmp);
@@ -71,7 +71,7 @@ impl OrderList {
         Ok(Self::named("custom", orders))
     }
 
-    /// The orders, rising.
+    /// The orders, increasing.
     pub fn as_slice(&self) -> &[f64] {
         &self.orders
     }
@@ -86,7 +86,7 @@ impl OrderList {
     }
 }
 
-/// 1.1, 1.2, …, 10.9: the numbers `1 + n / 10`, whole orders included.
+/// 1.1, 1.2, …, 10.9: the values `1 + n / 10`, whole orders included.
 fn tenths_below_eleven() -> Vec<f64> {
     (1..100).map(|tenths| 1.0 + f64::from(tenths) / 10.0).collect()
 }
@@ -97,7 +97,7 @@ impl Default for OrderList {
     }
 }
 
-/// The name of a list, or the orders themselves separated by commas: `2,4,8.5`.
+/// Parses the name of a list, or orders separated by commas: `2,4,8.5`.
 impl FromStr for OrderList {
     type Err = Error;
 
@@ -111,7 +111,12 @@ impl FromStr for OrderList {
                 let orders: Option<Vec<f64>> =
                     list.split(',').map(|order| order.trim().parse().ok()).collect();
                 let orders = orders.ok_or_else(|| {
-                    Error::setting("orders", text, "neither a known list nor numbers").fix(
+                    Error::setting(
+                        "orders",
+                        text,
+                        "this is neither the name of a list nor a list of numbers",
+                    )
+                    .fix(
                         "give production, tf_legacy, opacus_default, dp_accounting_default or \
                          numbers above 1 separated by commas",
                     )
@@ -134,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_production_list_extends_opacus_list_up_to_65536_without_a_gap_of_more_than_half() {
+    fn the_production_list_extends_that_of_opacus_to_65536_without_large_gaps() {
         let production = OrderList::production();
         let orders = production.as_slice();
         assert!(orders.windows(2).all(|pair| pair[0] < pair[1] && pair[1] <= 1.5 * pair[0] + 1e-9));
@@ -146,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_by_name_or_as_numbers_and_nonsense_is_refused() {
+    fn lists_are_parsed_by_name_or_as_numbers() {
         assert_eq!("tf_legacy".parse::<OrderList>().unwrap(), OrderList::tf_legacy());
-        let own: OrderList = " 8, 2,4.5,2 ".parse().unwrap();
-        assert_eq!(own.as_slice(), [2.0, 4.5, 8.0]);
+        let custom: OrderList = " 8, 2,4.5,2 ".parse().unwrap();
+        assert_eq!(custom.as_slice(), [2.0, 4.5, 8.0]);
         for bad in ["", "tf", "1.0,2", "0.5", "NaN", "inf", "2,,3", "-3"] {
             assert!(bad.parse::<OrderList>().is_err(), "{bad:?}");
         }

@@ -1,17 +1,16 @@
 //! Rényi divergence of one step of the Poisson-subsampled Gaussian mechanism.
 //!
-//! With sampling rate q and noise multiplier sigma, the worst pair of neighbours (one example
-//! added or removed) is, up to scale, the mixture (1-q) N(0, sigma²) + q N(1, sigma²) against
-//! N(0, sigma²) (Mironov, Talwar, Zhang: Rényi Differential Privacy of the Sampled Gaussian
-//! Mechanism, 2019, Theorems 4 and 5). With L(x) = (2x - 1) / (2 sigma²) the divergence of order
-//! alpha is
+//! With sampling rate q and noise multiplier sigma, the worst pair of neighbours under
+//! add-or-remove-one is, up to scale, the mixture (1-q) N(0, sigma²) + q N(1, sigma²) against N(0,
+//! sigma²) (Mironov, Talwar, Zhang: Rényi Differential Privacy of the Sampled Gaussian Mechanism,
+//! 2019, Theorems 4 and 5). With L(x) = (2x - 1) / (2 sigma²) the divergence of order alpha is
 //!
 //! ```text
 //! R = ln A / (alpha - 1),    A = E[(1 + u)^alpha],    u = q (e^L(x) - 1),    x ~ N(0, sigma²)
 //! ```
 //!
-//! A is often 1 + 1e-12 and R is then multiplied by a million steps, so everything here computes
-//! A - 1, as a sum of terms that are never negative: nothing cancels. Since E\[u\] = 0,
+//! A is often 1 + 1e-12, and R is multiplied by up to a million steps. The code therefore computes
+//! A - 1 as a sum of nonnegative terms, which avoids cancellation. Since E\[u\] = 0,
 //!
 //! ```text
 //! A - 1 = E[g(u)],    g(u) = (1 + u)^alpha - 1 - alpha u  >=  0    (Bernoulli's inequality).
@@ -19,54 +18,55 @@
 
 use std::f64::consts::PI;
 
-/// Beyond this many nodes the quadrature gives way to the closed upper bound.
-const MOST_NODES: f64 = 1e6;
+/// Maximum number of quadrature nodes. Beyond it the Minkowski bound is used.
+const MAX_NODES: f64 = 1e6;
 
-/// Integer orders up to here may be summed term by term.
-const LARGEST_SUMMED_ORDER: f64 = 256.0;
+/// Maximum integer order for the binomial sum.
+const MAX_SUMMED_ORDER: f64 = 256.0;
 
 /// Rényi divergence of order `order` of one step, in nats.
 ///
-/// `sampling_rate` in (0, 1], `noise_multiplier` > 0, `order` > 1, all checked by the caller.
-/// Relative accuracy about 1e-11 from 1e-300 up; never NaN; infinite only beyond 1e308.
+/// The caller ensures `sampling_rate` in (0, 1], `noise_multiplier` > 0 and `order` > 1. The
+/// relative accuracy is about 1e-11 for values from 1e-300. The result is never NaN, and infinite
+/// only if it exceeds 1e308.
 ///
 /// # Guarantee
-/// Neighbours differ by one added or removed example whose contribution has norm at most 1 on a
-/// sum with noise `noise_multiplier`; each example joins independently with probability
-/// `sampling_rate`. In the two corners where no exact value is computed (see
-/// `triangle_bound`) the value is an upper bound.
+/// Neighbours differ by one added or removed example. Its contribution to the sum has norm 1 or
+/// less. The noise on the sum has standard deviation `noise_multiplier`. Each example joins
+/// independently with probability `sampling_rate`. The value is exact up to rounding, except where
+/// it is the upper bound `minkowski_bound`: for orders that need too many quadrature nodes.
 pub fn renyi_divergence(sampling_rate: f64, noise_multiplier: f64, order: f64) -> f64 {
     let (q, sigma) = (sampling_rate, noise_multiplier);
-    // Divided twice: sigma² may underflow where the quotient is still a number.
+    // Two divisions, because sigma² may underflow where the quotient does not.
     let unsampled = order / sigma / sigma / 2.0;
     if q >= 1.0 {
         return unsampled;
     }
-    let summed = order.fract() == 0.0 && order <= LARGEST_SUMMED_ORDER;
-    let grid = Grid::new(sigma, order);
-    let divergence = if triangle_bound_is_exact(q, sigma, order) {
-        triangle_bound(q, sigma, order)
+    let summed = order.fract() == 0.0 && order <= MAX_SUMMED_ORDER;
+    let grid = QuadratureGrid::new(sigma, order);
+    let divergence = if minkowski_bound_is_tight(q, sigma, order) {
+        minkowski_bound(q, sigma, order)
     } else {
-        // Both are exact; the shorter one is taken.
+        // Both methods are exact; the cheaper one is used.
         match grid {
             Some(grid) if !summed || (grid.nodes as f64) < order => {
-                softplus(ln_excess_by_quadrature(q, sigma, order, &grid)) / (order - 1.0)
+                softplus(ln_a_minus_1_by_quadrature(q, sigma, order, &grid)) / (order - 1.0)
             }
-            _ if summed => softplus(ln_excess_by_binomial_sum(q, sigma, order)) / (order - 1.0),
-            _ => triangle_bound(q, sigma, order),
+            _ if summed => softplus(ln_a_minus_1_by_binomial_sum(q, sigma, order)) / (order - 1.0),
+            _ => minkowski_bound(q, sigma, order),
         }
     };
-    // Sampling never hurts (quasi-convexity of the divergence); also removes rounding above it.
+    // Sampling never increases the divergence (quasi-convexity). This also removes rounding above
+    // it.
     divergence.min(unsampled)
 }
 
-/// Upper bound from the triangle inequality of the L^alpha norm (Minkowski), with
-/// ‖e^L‖ = e^{(alpha-1)/(2 sigma²)}:
+/// Upper bound by Minkowski's inequality in L^alpha, with ‖e^L‖ = e^{(alpha-1)/(2 sigma²)}:
 ///
 /// ```text
 /// A^{1/alpha} = ‖(1-q) + q e^L‖  <=  (1-q) + q e^{(alpha-1)/(2 sigma²)}
 /// ```
-fn triangle_bound(q: f64, sigma: f64, order: f64) -> f64 {
+fn minkowski_bound(q: f64, sigma: f64, order: f64) -> f64 {
     let growth = (order - 1.0) / sigma / sigma / 2.0;
     let ln_norm = if growth > 700.0 {
         q.ln() + growth + ((-growth).exp() * (1.0 - q) / q).ln_1p()
@@ -76,23 +76,25 @@ fn triangle_bound(q: f64, sigma: f64, order: f64) -> f64 {
     order / (order - 1.0) * ln_norm
 }
 
-/// Whether the triangle bound is the value itself to machine precision: A is at least
-/// q^alpha E[e^{alpha L}], so ln A is at most alpha ln(1 + (1-q)/q e^{-(alpha-1)/(2 sigma²)})
-/// below the bound, and here that is less than alpha e^-36 of at least 35 alpha.
-fn triangle_bound_is_exact(q: f64, sigma: f64, order: f64) -> bool {
+/// Whether the Minkowski bound equals the divergence to machine precision.
+///
+/// A is at least q^alpha E[e^{alpha L}], so ln A is at most alpha ln(1 + (1-q)/q e^{-(alpha-1)/(2
+/// sigma²)}) below the bound. Here that difference is less than alpha e^-36, while ln A is at least
+/// 35 alpha.
+fn minkowski_bound_is_tight(q: f64, sigma: f64, order: f64) -> bool {
     (order - 1.0) / sigma / sigma / 2.0 - ((1.0 - q) / q).ln().max(0.0) >= 36.0
 }
 
-/// ln(A - 1) for a whole order, by the binomial expansion (Mironov, Talwar, Zhang 2019, eq. 3):
+/// ln(A - 1) for an integer order, by the binomial expansion (Mironov, Talwar, Zhang 2019, eq. 3):
 ///
 /// ```text
 /// A - 1 = Σ_{k=2..alpha} C(alpha, k) (1-q)^{alpha-k} q^k (e^{(k²-k)/(2 sigma²)} - 1)
 /// ```
 ///
 /// The subtracted ones are the binomial distribution itself, whose sum is 1.
-fn ln_excess_by_binomial_sum(q: f64, sigma: f64, order: f64) -> f64 {
+fn ln_a_minus_1_by_binomial_sum(q: f64, sigma: f64, order: f64) -> f64 {
     let (ln_q, ln_rest) = (q.ln(), (-q).ln_1p());
-    let mut sum = LnSum::default();
+    let mut sum = LogSumExp::default();
     let mut ln_choose = order.ln();
     for k in 2..=order as u32 {
         let k = f64::from(k);
@@ -103,34 +105,34 @@ fn ln_excess_by_binomial_sum(q: f64, sigma: f64, order: f64) -> f64 {
     sum.ln()
 }
 
-/// ln(A - 1) for any order: E[g(u)] by the trapezoid rule in log space.
+/// ln(A - 1) for any order: E[g(u)] by the trapezoidal rule in log space.
 ///
-/// This is the signed value: the two binomial series for fractional orders alternate in sign
-/// (Mironov, Talwar, Zhang 2019, section 3.3), and dropping the signs over-estimates it.
-fn ln_excess_by_quadrature(q: f64, sigma: f64, order: f64, grid: &Grid) -> f64 {
-    let mut sum = LnSum::default();
+/// The two binomial series for fractional orders alternate in sign (Mironov, Talwar, Zhang 2019,
+/// section 3.3). An implementation that drops the signs over-estimates A; the quadrature does not.
+fn ln_a_minus_1_by_quadrature(q: f64, sigma: f64, order: f64, grid: &QuadratureGrid) -> f64 {
+    let mut sum = LogSumExp::default();
     for t in grid.points() {
         let ln_ratio = (t - 0.5 / sigma) / sigma;
-        sum.add(ln_bernoulli_gap(q, ln_ratio, order) - 0.5 * t * t);
+        sum.add(ln_bernoulli_remainder(q, ln_ratio, order) - 0.5 * t * t);
     }
-    sum.ln() + grid.ln_weight()
+    sum.ln() + grid.ln_normaliser()
 }
 
-/// Equally spaced nodes in t = x / sigma that make the trapezoid rule exact to about 1e-13.
+/// Equally spaced nodes in t = x / sigma, for which the trapezoidal rule is exact to about 1e-13.
 ///
 /// The integrand is analytic in the strip |Im t| < pi sigma (branch points where the mixture
-/// vanishes) and there at most e^{s²/2} times its value on the real axis, so the rule's relative
-/// error is about e^{s²/2 - 2 pi s / step} for each s < pi sigma (Trefethen, Weideman: The
-/// Exponentially Convergent Trapezoidal Rule, 2014, Theorem 5.1). The mass lies within ten
-/// standard deviations of the bumps at x = 0 … max(alpha, 2).
-pub(super) struct Grid {
-    from: f64,
+/// vanishes) and bounded there by e^{s²/2} times its value on the real axis. The relative error of
+/// the rule is therefore about e^{s²/2 - 2 pi s / step} for each s < pi sigma (Trefethen, Weideman:
+/// The Exponentially Convergent Trapezoidal Rule, 2014, Theorem 5.1). The mass lies within ten
+/// standard deviations of the modes, which are between x = 0 and max(alpha, 2).
+pub(super) struct QuadratureGrid {
+    start: f64,
     step: f64,
     nodes: u64,
 }
 
-impl Grid {
-    /// `None` where more than a million nodes would be needed.
+impl QuadratureGrid {
+    /// `None` where more than [`MAX_NODES`] nodes would be needed.
     pub(super) fn new(sigma: f64, order: f64) -> Option<Self> {
         const LN_ACCURACY: f64 = 35.0;
         const DEVIATIONS: f64 = 10.0;
@@ -138,46 +140,46 @@ impl Grid {
         let step = 2.0 * PI * strip / (strip * strip / 2.0 + LN_ACCURACY);
         let length = order.max(2.0) / sigma + 2.0 * DEVIATIONS;
         let nodes = length / step;
-        (nodes <= MOST_NODES).then_some(Self { from: -DEVIATIONS, step, nodes: nodes as u64 })
+        (nodes <= MAX_NODES).then_some(Self { start: -DEVIATIONS, step, nodes: nodes as u64 })
     }
 
     /// The nodes.
     pub(super) fn points(&self) -> impl Iterator<Item = f64> {
-        (0..=self.nodes).map(|i| self.from + i as f64 * self.step)
+        (0..=self.nodes).map(|i| self.start + i as f64 * self.step)
     }
 
-    /// ln of step / sqrt(2 pi), by which a sum over f(t) e^{-t²/2} becomes the mean of f.
-    pub(super) fn ln_weight(&self) -> f64 {
+    /// ln of step / sqrt(2 pi), the factor that turns a sum of f(t) e^{-t²/2} into the mean of f.
+    pub(super) fn ln_normaliser(&self) -> f64 {
         (self.step / (2.0 * PI).sqrt()).ln()
     }
 }
 
 /// ln g(u) for u = q (e^l - 1), where `l` is the log likelihood ratio.
 ///
-/// With w = ln(1 + u) and m = alpha - 1, g(u) = e^w [expm1(m w) + m expm1(-w)]: both parts carry
-/// the factor m, so nothing cancels when alpha is close to 1. Where u is so small that the two
-/// parts cancel, the binomial series of g takes over.
-fn ln_bernoulli_gap(q: f64, l: f64, order: f64) -> f64 {
+/// With w = ln(1 + u) and m = alpha - 1, g(u) = e^w [expm1(m w) + m expm1(-w)]. Both terms have the
+/// factor m, so they keep their precision for alpha close to 1. They cancel for small u; there the
+/// binomial series of g is used instead.
+fn ln_bernoulli_remainder(q: f64, l: f64, order: f64) -> f64 {
     let m = order - 1.0;
-    let moderate = l < 700.0;
-    let u = if moderate { q * l.exp_m1() } else { (q.ln() + l).exp() };
+    let exp_is_finite = l < 700.0;
+    let u = if exp_is_finite { q * l.exp_m1() } else { (q.ln() + l).exp() };
     if (order * u).abs() < 0.05 {
-        return 2.0 * u.abs().ln() + (order * m / 2.0).ln() + series_beyond_square(u, order).ln();
+        return 2.0 * u.abs().ln() + (order * m / 2.0).ln() + remainder_series(u, order).ln();
     }
-    let w = if !moderate {
-        // Only a rate below 1e-290 leaves the other part of the mixture a say, and then it is 1.
+    let w = if !exp_is_finite {
+        // The other part of the mixture matters only for rates below 1e-290, and then it is 1.
         softplus(q.ln() + l)
     } else if u > -0.5 {
         u.ln_1p()
     } else {
-        // Near u = -1 this sum is exact where 1 + u would not be.
+        // This sum is exact near u = -1, where 1 + u is not.
         ((1.0 - q) + q * l.exp()).ln()
     };
     if m * w > 600.0 { order * w } else { w + ((m * w).exp_m1() + m * (-w).exp_m1()).ln() }
 }
 
 /// g(u) / (alpha (alpha-1) u² / 2) = 1 + (alpha-2)/3 u (1 + (alpha-3)/4 u (1 + …)).
-fn series_beyond_square(u: f64, order: f64) -> f64 {
+fn remainder_series(u: f64, order: f64) -> f64 {
     let (mut sum, mut term, mut k) = (1.0, 1.0, 2.0);
     while f64::abs(term) > 1e-17 {
         term *= (order - k) / (k + 1.0) * u;
@@ -199,18 +201,18 @@ pub(super) fn softplus(x: f64) -> f64 {
 
 /// A sum of positive terms given by their logarithms.
 #[derive(Clone, Copy)]
-pub(super) struct LnSum {
+pub(super) struct LogSumExp {
     largest: f64,
     scaled: f64,
 }
 
-impl Default for LnSum {
+impl Default for LogSumExp {
     fn default() -> Self {
         Self { largest: f64::NEG_INFINITY, scaled: 0.0 }
     }
 }
 
-impl LnSum {
+impl LogSumExp {
     pub(super) fn add(&mut self, ln_term: f64) {
         if ln_term > self.largest {
             self.scaled = self.scaled * (self.largest - ln_term).exp() + 1.0;

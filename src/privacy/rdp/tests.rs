@@ -5,7 +5,7 @@ fn training(q: f64, sigma: f64, steps: u64) -> Event {
 }
 
 #[test]
-fn divergences_add_up_over_steps_and_over_parts() {
+fn divergences_add_up_over_steps_and_events() {
     let rdp = Rdp::default();
     let one = rdp.rdp_at(&training(0.01, 1.1, 1), 8.0).unwrap();
     let many = rdp.rdp_at(&training(0.01, 1.1, 500), 8.0).unwrap();
@@ -18,7 +18,7 @@ fn divergences_add_up_over_steps_and_over_parts() {
 }
 
 #[test]
-fn epsilon_is_the_minimum_over_all_orders_although_late_orders_are_skipped() {
+fn epsilon_is_the_minimum_over_all_orders() {
     for event in [training(0.01, 1.1, 10_000), training(0.5, 0.5, 9), training(1e-4, 50.0, 99)] {
         let rdp = Rdp::default();
         let delta = 1e-5;
@@ -40,18 +40,19 @@ fn the_classic_conversion_is_never_below_the_improved_one() {
     let event = [training(0.01, 1.1, 10_000)];
     let improved = Rdp::default().epsilon(&event, Delta(1e-5)).unwrap();
     let classic =
-        Rdp::default().conversion(Conversion::Classic).epsilon(&event, Delta(1e-5)).unwrap();
+        Rdp::default().with_conversion(Conversion::Classic).epsilon(&event, Delta(1e-5)).unwrap();
     assert!(classic.epsilon > improved.epsilon + 0.1, "{classic} {improved}");
     // One Gaussian, sigma = 1: min over alpha of alpha / 2 + ln(1/delta) / (alpha - 1) is
     // 1/2 + sqrt(2 ln(1/delta)) at alpha = 1 + sqrt(2 ln(1/delta)), here 5.7985.
     let gaussian = [Event::Gaussian { noise_multiplier: 1.0, count: 1 }];
-    let rdp = Rdp::with_orders("5.7985".parse().unwrap()).conversion(Conversion::Classic);
+    let rdp =
+        Rdp::default().with_orders("5.7985".parse().unwrap()).with_conversion(Conversion::Classic);
     let expected = 0.5 + (2.0 * 1e5f64.ln()).sqrt();
     assert!((rdp.epsilon(&gaussian, Delta(1e-5)).unwrap().epsilon - expected).abs() < 1e-6);
 }
 
 #[test]
-fn what_has_no_guarantee_is_refused_by_name() {
+fn a_release_without_a_guarantee_is_rejected_by_name() {
     let bad = Event::Unaccountable { why: "the threshold leaks".into() };
     let list = [training(0.01, 1.0, 1), Event::Composed { events: vec![bad] }];
     let error = Rdp::default().epsilon(&list, Delta(1e-5)).unwrap_err();
@@ -60,7 +61,7 @@ fn what_has_no_guarantee_is_refused_by_name() {
 }
 
 #[test]
-fn numbers_out_of_range_are_refused_and_hopeless_noise_is_a_typed_error() {
+fn out_of_range_parameters_and_overflow_are_typed_errors() {
     let rdp = Rdp::default();
     assert!(rdp.epsilon(&[training(1.5, 1.0, 1)], Delta(1e-5)).is_err());
     assert!(rdp.epsilon(&[training(0.5, 1.0, 1)], Delta(1.0)).is_err());
@@ -83,15 +84,16 @@ fn a_best_order_at_an_end_of_the_list_is_flagged() {
     let inside = Rdp::default().epsilon(&event, Delta(1e-5)).unwrap();
     assert_eq!((inside.order, inside.at_end_of_orders), (7.8, false));
     for list in ["2,3,4", "16,32"] {
-        let rdp = Rdp::with_orders(list.parse().unwrap());
+        let rdp = Rdp::default().with_orders(list.parse().unwrap());
         assert!(rdp.epsilon(&event, Delta(1e-5)).unwrap().at_end_of_orders, "{list}");
     }
 }
 
 #[test]
-fn a_short_list_has_a_floor_and_the_production_list_has_almost_none() {
-    let floor =
-        |list: &str, delta| Rdp::with_orders(list.parse().unwrap()).floor(Delta(delta)).unwrap();
+fn a_short_list_has_a_floor_and_the_production_list_almost_none() {
+    let floor = |list: &str, delta| {
+        Rdp::default().with_orders(list.parse().unwrap()).floor(Delta(delta)).unwrap()
+    };
     assert!((floor("opacus_default", 1e-5) - 0.103).abs() < 1e-3);
     assert!((floor("opacus_default", 1e-10) - 0.289).abs() < 1e-3);
     assert_eq!(floor("production", 1e-5), 0.0);

@@ -7,7 +7,7 @@ fn schedule(text: &str) -> NoiseSchedule {
 }
 
 #[test]
-fn the_published_sums_are_those_of_the_variance_and_not_of_the_multiplier() {
+fn the_published_sums_require_rates_on_the_variance() {
     for (text, expected, tolerance) in [
         ("constant", 100.0, 1e-12),
         ("linear:0.99", 171.467_903_616_473_68, 1e-9),
@@ -18,13 +18,13 @@ fn the_published_sums_are_those_of_the_variance_and_not_of_the_multiplier() {
         let sum = schedule(text).sum_of_inverse_variances(100).unwrap();
         assert!((sum - expected).abs() < tolerance, "{text}: {sum}");
     }
-    // A rate that acts on the multiplier squares here: 320 instead of 171.
+    // A rate that acts on the multiplier itself gives 320 instead of 171.
     let wrong = schedule("linear:0.9801").sum_of_inverse_variances(100).unwrap();
     assert!((wrong - 171.47).abs() > 100.0, "{wrong}");
 }
 
 #[test]
-fn multipliers_follow_their_formulas_and_begin_with_the_first() {
+fn multipliers_follow_their_formulas() {
     let at =
         |text: &str, epoch| schedule(text).noise_multiplier(NoiseMultiplier(2.0), epoch).unwrap().0;
     for text in ["constant", "linear:0.9", "time:0.5", "step:0.9:3", "exp:0.1", "piecewise:3x1"] {
@@ -45,7 +45,7 @@ fn multipliers_follow_their_formulas_and_begin_with_the_first() {
 }
 
 #[test]
-fn an_epoch_is_one_event_of_as_many_steps_as_batches() {
+fn an_epoch_is_one_event_with_one_step_per_batch() {
     let rate = SamplingRate(256.0 / 60_000.0);
     let events = schedule("linear:0.99").events(NoiseMultiplier(1.0), rate, 3).unwrap();
     assert_eq!(events.len(), 3);
@@ -56,7 +56,7 @@ fn an_epoch_is_one_event_of_as_many_steps_as_batches() {
         assert_eq!((*sampling_rate, *steps), (rate.0, 235));
         assert!((noise_multiplier - 0.99f64.powf(0.5 * epoch as f64)).abs() < 1e-15);
     }
-    // 60000 / 64 = 937.5; a rate that divides 1 takes no step too many, although 1 / q is rounded.
+    // 60000 / 64 = 937.5. Rates 1 / n must give exactly n steps, although 1 / q is rounded.
     let steps = |q| schedule("constant").events(NoiseMultiplier(1.0), SamplingRate(q), 1).unwrap();
     assert_eq!(steps(64.0 / 60_000.0)[0].releases(), 938);
     for batches in 1..5000 {
@@ -66,8 +66,8 @@ fn an_epoch_is_one_event_of_as_many_steps_as_batches() {
 
 #[test]
 fn composing_epochs_instead_of_steps_is_rejected() {
-    // The whole schedule by RDP: 4.1201 (independent quadrature). One release per epoch instead
-    // of 938 would claim next to nothing.
+    // The RDP epsilon of the whole schedule is 4.1201 (independent quadrature). Counting one
+    // release per epoch instead of 938 would give a far smaller value.
     let rate = SamplingRate(64.0 / 60_000.0);
     let events = schedule("linear:0.99").events(NoiseMultiplier(1.0), rate, 100).unwrap();
     let epsilon = Rdp::default().epsilon(&events, Delta(1e-5)).unwrap().epsilon;
@@ -78,7 +78,7 @@ fn composing_epochs_instead_of_steps_is_rejected() {
 }
 
 #[test]
-fn text_and_json_read_back() {
+fn schedules_round_trip_through_text_and_json() {
     for text in [
         "constant",
         "linear:0.99",
@@ -99,7 +99,7 @@ fn text_and_json_read_back() {
 }
 
 #[test]
-fn what_is_no_schedule_is_refused_with_the_forms() {
+fn invalid_schedules_are_rejected_with_examples() {
     for text in
         ["", "linear", "linear:", "linear:a", "linear:1:2", "step:0.9", "cosine:1", "step:0.9:1.5"]
     {
@@ -122,7 +122,7 @@ fn what_is_no_schedule_is_refused_with_the_forms() {
 }
 
 #[test]
-fn noise_beyond_all_numbers_is_an_error_and_not_zero() {
+fn noise_that_overflows_or_underflows_is_an_error() {
     let rate = SamplingRate(0.1);
     for text in ["exp:10", "linear:1e-9", "linear:1e9"] {
         let error = schedule(text).events(NoiseMultiplier(1.0), rate, 1000).unwrap_err();
@@ -132,7 +132,7 @@ fn noise_beyond_all_numbers_is_an_error_and_not_zero() {
     assert!(schedule("constant").events(NoiseMultiplier(1.0), rate, u64::MAX).is_err());
     assert!(schedule("constant").events(NoiseMultiplier(1.0), SamplingRate(1e-300), 1).is_err());
     assert!(schedule("constant").events(NoiseMultiplier(0.0), rate, 1).is_err());
-    // Built by hand, unchecked: refused before a number comes out.
+    // Constructed without a check: the method itself has to reject it.
     let by_hand = NoiseSchedule::Step { rate: 0.9, every: 0 };
     assert!(by_hand.noise_multiplier(NoiseMultiplier(1.0), 5).is_err());
 }

@@ -1,71 +1,73 @@
-//! A published formula that does not hold, kept to repeat what was claimed.
+//! A published formula without a valid guarantee, implemented to reproduce the published values.
 
 use crate::privacy::{Delta, NoiseMultiplier};
 use crate::{Error, Result};
 
-/// What the accountant of Auto DP-SGD is given.
+/// Inputs of the Auto DP-SGD formula.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AutoDpSgd {
     /// Number of training examples.
     pub examples: u64,
-    /// Number of examples in a batch.
+    /// Batch size.
     pub batch_size: u64,
-    /// What the paper calls sensitivity: the mean of the clip norms it chose.
+    /// What the paper calls sensitivity: the mean of its clip norms.
     pub sensitivity: f64,
     /// Noise multiplier of the first epoch.
     pub sigma0: f64,
-    /// Noise multiplier of the epoch with the least noise.
+    /// Smallest noise multiplier of any epoch.
     pub smallest_sigma: f64,
-    /// Sum over the epochs of sigma0² / sigma², one term per *epoch*.
+    /// Sum of sigma0² / sigma² over the epochs, one term per *epoch*.
     pub schedule_sum: f64,
     /// The delta of the claim.
     pub delta: f64,
 }
 
-/// What the formula claims. Not an epsilon of anything: see [`auto_dp_sgd_as_published`].
+/// Output of the formula. It is not a valid epsilon: see [`auto_dp_sgd_as_published`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublishedClaim {
-    /// The rho it arrives at.
+    /// The rho of the formula.
     pub rho: f64,
-    /// The omega it arrives at; where it is at most 1, truncated CDP says nothing at all.
+    /// The omega of the formula. tCDP implies nothing where it is at most 1.
     pub omega: f64,
-    /// The epsilon that is claimed, whatever omega is.
+    /// The claimed epsilon, for every omega.
     pub epsilon_claimed: f64,
 }
 
-/// The epsilon as claimed by Auto DP-SGD. **Unsound: never a guarantee.**
+/// The epsilon claimed by Auto DP-SGD. **Unsound: never a guarantee.**
 ///
 /// With q = batch size / examples and S the sum over the schedule:
 ///
 /// ```text
-/// rho = 13 q² sensitivity² S / (2 sigma0²),      omega = ln(1/q) smallest sigma² / (2 sensitivity²)
+/// rho = 13 q² sensitivity² S / (2 sigma0²),     omega = ln(1/q) smallest sigma² / (2 sensitivity²)
 /// epsilon = rho + 2 sqrt(rho ln(1/delta))
 /// ```
 ///
-/// Why it does not hold:
-/// - it adds up epochs, but every *iteration* is a release: rho is too small by the number of
-///   batches in an epoch, several hundred in the paper;
-/// - the lemma on sampling asks for rho at most 0.1 before sampling, which these noise multipliers
-///   never meet, and for a replaced example, whose sensitivity is twice as large;
-/// - the epsilon is converted outside the range of orders, omega, that is left;
-/// - clip norms taken from the private batch bound nothing, so no formula could hold.
+/// The formula is unsound for four reasons:
+/// - It composes epochs, but every *iteration* is a release. rho is too small by the number of
+///   batches in an epoch, several hundred in the paper.
+/// - The amplification theorem requires rho <= 0.1 before sampling, which the paper's noise
+///   multipliers never meet, and the replace-one relation, under which the sensitivity is twice as
+///   large.
+/// - The conversion to epsilon is used outside its range of orders, given by omega.
+/// - Clip norms computed from the private batch bound no sensitivity, so no formula could hold.
 ///
 /// # Errors
-/// Kind `Setting` for a number out of range. A claim that is out of range itself is returned as it
-/// is.
+/// Kind `Setting` for a number out of range. A claim that is itself out of range is returned
+/// unchanged.
 pub fn auto_dp_sgd_as_published(inputs: AutoDpSgd) -> Result<PublishedClaim> {
     let AutoDpSgd { examples, batch_size, sensitivity, sigma0, smallest_sigma, .. } = inputs;
     Delta(inputs.delta).check()?;
     NoiseMultiplier(sigma0).check()?;
     NoiseMultiplier(smallest_sigma).check()?;
     if batch_size == 0 || batch_size > examples {
-        let why = format!("a batch holds between 1 and all {examples} examples");
-        return Err(Error::setting("batch_size", batch_size, why).fix("give the paper's own"));
+        let why =
+            format!("the batch size must be between 1 and the number of examples, {examples}");
+        return Err(Error::setting("batch_size", batch_size, why).fix("use the value of the paper"));
     }
     for (name, value) in [("sensitivity", sensitivity), ("schedule_sum", inputs.schedule_sum)] {
         if !(value > 0.0 && value.is_finite()) {
             return Err(Error::setting(name, value, "the formula needs a finite number above 0")
-                .fix("give the paper's own"));
+                .fix("use the value of the paper"));
         }
     }
     let q = batch_size as f64 / examples as f64;
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
     use crate::privacy::{Accountant, Event, Rdp, tcdp};
 
-    /// Section 10 of the paper, linear schedule: sigma² falls by 1 % per epoch, 100 epochs.
+    /// Section 10 of the paper, linear schedule: sigma² decreases by 1 % per epoch, 100 epochs.
     fn linear() -> AutoDpSgd {
         AutoDpSgd {
             examples: 60_000,
@@ -96,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn the_claim_is_repeated_and_is_far_below_what_holds() {
+    fn the_claim_is_reproduced_and_far_below_the_proved_epsilon() {
         let claim = auto_dp_sgd_as_published(linear()).unwrap();
         assert!((claim.epsilon_claimed - 0.242_925).abs() < 1e-6, "{claim:?}");
         assert!((claim.omega - 1.26).abs() < 0.01, "{claim:?}");
-        // Its own lemma, in the branch that its omega asks for.
-        let honest_lemma = tcdp::epsilon_of(claim.rho, claim.omega, 1e-5).unwrap();
-        assert!((43.0..45.0).contains(&honest_lemma), "{honest_lemma}");
-        // The same schedule with a real clip norm, every iteration counted.
+        // The paper's own lemma, in the branch that applies to this omega.
+        let lemma_epsilon = tcdp::epsilon_of(claim.rho, claim.omega, 1e-5).unwrap();
+        assert!((43.0..45.0).contains(&lemma_epsilon), "{lemma_epsilon}");
+        // The same schedule with real clipping to a public norm, every iteration counted.
         let epochs: Vec<Event> = (0..100)
             .map(|epoch| Event::PoissonGaussian {
                 sampling_rate: 64.0 / 60_000.0,
@@ -111,19 +113,19 @@ mod tests {
                 steps: 938,
             })
             .collect();
-        let honest = Accountant::epsilon(&Rdp::default(), &epochs, Delta(1e-5)).unwrap().epsilon;
-        assert!(honest > 10.0 * claim.epsilon_claimed, "{honest}");
+        let proved = Accountant::epsilon(&Rdp::default(), &epochs, Delta(1e-5)).unwrap().epsilon;
+        assert!(proved > 10.0 * claim.epsilon_claimed, "{proved}");
     }
 
     #[test]
-    fn it_claims_more_privacy_for_scaling_everything_down_which_changes_nothing() {
+    fn the_claimed_epsilon_depends_on_the_units_of_the_gradient() {
         let smaller = AutoDpSgd { sensitivity: 0.5, ..linear() };
         let (claim, half) = (auto_dp_sgd_as_published(linear()), auto_dp_sgd_as_published(smaller));
         assert!(half.unwrap().epsilon_claimed < 0.6 * claim.unwrap().epsilon_claimed);
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused() {
+    fn out_of_range_parameters_are_rejected() {
         for bad in [
             AutoDpSgd { delta: 1.0, ..linear() },
             AutoDpSgd { sigma0: 0.0, ..linear() },

@@ -82,7 +82,7 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
         refusal?;
     }
     // Under the production conversion: the step that old numbers were made with.
-    let classic = Rdp::default().conversion(Conversion::Classic).epsilon(events, delta);
+    let classic = Rdp::default().with_conversion(Conversion::Classic).epsilon(events, delta);
     let after_rdp = answers.iter().position(|(name, _)| name == "rdp").map_or(0, |at| at + 1);
     answers.insert(after_rdp, ("rdp_classic".into(), classic));
 

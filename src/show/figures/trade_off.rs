@@ -16,7 +16,7 @@ use crate::show::{Chart, Panel, Series};
 /// # Guarantee
 /// As [`TradeOff`], for one added or removed example.
 pub fn trade_off(events: &[Event]) -> Result<Chart> {
-    let bound = TradeOff::of_events(events, Neighbouring::AddOrRemoveOne)?;
+    let bound = TradeOff::from_events(events, Neighbouring::AddOrRemoveOne)?;
     Ok(of_trade_off(&bound).note(sentence(events)))
 }
 
@@ -24,7 +24,7 @@ pub fn trade_off(events: &[Event]) -> Result<Chart> {
 pub fn of_trade_off(trade_off: &TradeOff) -> Chart {
     // Ten points for each power of ten, 1 % among them. The axis counts in percent.
     let alarms = geometric(1e-4, 1.0, 41);
-    let bound: Vec<_> = alarms.iter().map(|&a| (100.0 * a, trade_off.catches(a))).collect();
+    let bound: Vec<_> = alarms.iter().map(|&a| (100.0 * a, trade_off.max_tpr(a))).collect();
     let guessing: Vec<_> = alarms.iter().map(|&a| (100.0 * a, a)).collect();
     let panel = Panel::new("members caught (true positive rate, %; both axes logarithmic)")
         .percent_bound()

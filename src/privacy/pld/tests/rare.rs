@@ -1,10 +1,10 @@
-//! Tiny sampling rates, where one large loss is all there is to epsilon.
+//! Tiny sampling rates, where a single large loss determines epsilon.
 
-use super::brute::epsilon_between;
+use super::convolution::epsilon_between;
 use super::*;
 
 #[test]
-fn at_tiny_rates_the_bounds_are_close_and_the_truth_lies_between() {
+fn at_tiny_rates_the_bounds_are_close_and_enclose_the_reference() {
     for (q, sigma, steps, delta) in [
         (7.8e-5, 0.971, 54, 5e-12),
         (7.8e-5, 0.971, 54, 1e-10),
@@ -21,23 +21,23 @@ fn at_tiny_rates_the_bounds_are_close_and_the_truth_lies_between() {
         let truth =
             epsilon_between((&with, &without), sigma, steps as u32, delta, 5e-4 * found.epsilon);
         assert!(lower <= truth * 1.001 && truth <= found.epsilon * 1.001, "{case} {truth}");
-        // A bound from below that is a few percent too high would be noticed.
+        // The lower bound is within 3 % of the reference: one too high would fail above.
         assert!(lower * 1.03 > truth, "{case} {truth}");
     }
 }
 
-/// The attacker's one question is a bound from below by itself, wherever the threshold lies: for
-/// one step delta is known exactly.
+/// The threshold test is a lower bound for every threshold: for one step delta is known exactly.
 #[test]
-fn one_question_never_proves_more_than_is_true() {
+fn the_threshold_test_never_exceeds_the_exact_epsilon() {
     for (q, sigma) in [(1e-6, 0.5), (1e-4, 1.0), (0.1, 2.0), (0.9, 0.7)] {
         for delta in [1e-12, 1e-8, 1e-4] {
-            let parts = &parts::cases(&[step(q, sigma, 1)], Neighbouring::AddOrRemoveOne).unwrap();
+            let components =
+                &components::cases(&[step(q, sigma, 1)], Neighbouring::AddOrRemoveOne).unwrap();
             for upper in [1e-3, 0.1, 1.0, 10.0] {
-                let found = threshold::epsilon(&parts[0], delta, upper);
+                let found = threshold::epsilon(&components[0], delta, upper);
                 let exact = sampled_delta(q, sigma, found, true);
                 assert!(found == 0.0 || exact >= delta * (1.0 - 1e-6), "{q} {delta:e} {found}");
-                // It is the very question to ask, if the threshold is right.
+                // The bound is tight if the threshold is near epsilon.
                 let more = sampled_delta(q, sigma, found * 1.01 + 1e-9, true);
                 let reached = found > 0.0 && upper <= 2.0 * found && found <= 2.0 * upper;
                 assert!(!reached || more < delta, "{q} {delta:e} {found}");

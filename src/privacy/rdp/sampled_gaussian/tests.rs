@@ -39,7 +39,7 @@ fn ln_half_erfc(x: f64) -> f64 {
 }
 
 #[test]
-fn without_sampling_the_divergence_is_the_gaussians_own() {
+fn without_sampling_the_divergence_is_that_of_the_gaussian_mechanism() {
     assert_eq!(renyi_divergence(1.0, 2.0, 8.0), 8.0 / 8.0);
     assert_eq!(renyi_divergence(1.0, 0.5, 1.5), 3.0);
 }
@@ -53,16 +53,16 @@ fn order_two_has_a_closed_form() {
 }
 
 #[test]
-fn quadrature_agrees_with_the_binomial_sum_at_whole_orders() {
+fn quadrature_agrees_with_the_binomial_sum_at_integer_orders() {
     for q in [1e-6, 1e-3, 0.01, 0.3, 0.9, 0.999_999] {
         for sigma in [0.2, 0.5, 1.0, 3.0, 20.0, 100.0] {
             for order in [2.0, 3.0, 8.0, 63.0, 256.0] {
-                if triangle_bound_is_exact(q, sigma, order) {
+                if minkowski_bound_is_tight(q, sigma, order) {
                     continue;
                 }
-                let sum = ln_excess_by_binomial_sum(q, sigma, order);
-                let grid = Grid::new(sigma, order).unwrap();
-                let quadrature = ln_excess_by_quadrature(q, sigma, order, &grid);
+                let sum = ln_a_minus_1_by_binomial_sum(q, sigma, order);
+                let grid = QuadratureGrid::new(sigma, order).unwrap();
+                let quadrature = ln_a_minus_1_by_quadrature(q, sigma, order, &grid);
                 assert!(
                     (sum - quadrature).abs() < 2e-11 * sum.abs().max(1.0),
                     "q {q} sigma {sigma} order {order}: {sum} {quadrature}"
@@ -73,22 +73,22 @@ fn quadrature_agrees_with_the_binomial_sum_at_whole_orders() {
 }
 
 #[test]
-fn a_four_times_finer_grid_changes_nothing_at_fractional_orders() {
+fn a_four_times_finer_grid_changes_nothing() {
     for q in [1e-6, 0.01, 0.5, 0.9, 0.999_999] {
         for sigma in [0.02, 0.1, 0.3, 1.0, 10.0, 100.0] {
             for order in [1.000_001, 1.01, 1.25, 1.9, 3.5, 10.9] {
-                if triangle_bound_is_exact(q, sigma, order) {
+                if minkowski_bound_is_tight(q, sigma, order) {
                     continue;
                 }
-                let grid = Grid::new(sigma, order).unwrap();
+                let grid = QuadratureGrid::new(sigma, order).unwrap();
                 // Wider and finer, so that the range is tested as well as the step.
-                let finer = Grid {
-                    from: 2.0 * grid.from,
+                let finer = QuadratureGrid {
+                    start: 2.0 * grid.start,
                     step: grid.step / 4.0,
                     nodes: 4 * grid.nodes + (160.0 / grid.step) as u64,
                 };
-                let coarse = ln_excess_by_quadrature(q, sigma, order, &grid);
-                let fine = ln_excess_by_quadrature(q, sigma, order, &finer);
+                let coarse = ln_a_minus_1_by_quadrature(q, sigma, order, &grid);
+                let fine = ln_a_minus_1_by_quadrature(q, sigma, order, &finer);
                 assert!(
                     (coarse - fine).abs() < 2e-11 * fine.abs().max(1.0),
                     "q {q} sigma {sigma} order {order}: {coarse} {fine}"
@@ -126,16 +126,16 @@ fn dropping_the_signs_of_the_fractional_series_is_rejected() {
 }
 
 #[test]
-fn the_triangle_bound_is_a_bound_and_meets_the_value_where_it_is_called_exact() {
+fn the_minkowski_bound_is_an_upper_bound_and_tight_where_it_is_used() {
     for q in [1e-6, 0.01, 0.5, 0.99] {
         for sigma in [0.1, 0.15, 0.3, 1.0, 5.0] {
             for order in [1.3, 2.5, 4.0, 20.0, 60.5] {
-                let Some(grid) = Grid::new(sigma, order) else { continue };
-                let ln_excess = ln_excess_by_quadrature(q, sigma, order, &grid);
-                let value = softplus(ln_excess) / (order - 1.0);
-                let bound = triangle_bound(q, sigma, order);
+                let Some(grid) = QuadratureGrid::new(sigma, order) else { continue };
+                let ln_a_minus_1 = ln_a_minus_1_by_quadrature(q, sigma, order, &grid);
+                let value = softplus(ln_a_minus_1) / (order - 1.0);
+                let bound = minkowski_bound(q, sigma, order);
                 assert!(bound >= value * (1.0 - 1e-10), "q {q} sigma {sigma} order {order}");
-                if triangle_bound_is_exact(q, sigma, order) {
+                if minkowski_bound_is_tight(q, sigma, order) {
                     assert!(close(bound, value, 1e-10), "q {q} sigma {sigma} order {order}");
                 }
             }
@@ -144,7 +144,7 @@ fn the_triangle_bound_is_a_bound_and_meets_the_value_where_it_is_called_exact() 
 }
 
 #[test]
-fn every_corner_gives_a_number() {
+fn extreme_parameters_give_a_value() {
     for q in [1e-300, 1e-12, 1e-6, 0.5, 1.0 - 1e-16, 1.0] {
         for sigma in [1e-200, 1e-9, 0.003, 0.1, 1.0, 100.0, 1e9, 1e200] {
             for order in [1.0 + 1e-15, 1.000_1, 1.1, 2.0, 10.9, 63.0, 1e3 + 0.5, 65_536.0, 1e12] {
@@ -156,7 +156,7 @@ fn every_corner_gives_a_number() {
 }
 
 #[test]
-fn a_tiny_divergence_keeps_its_digits() {
+fn a_tiny_divergence_keeps_its_precision() {
     // ln A of 1 + 5e-17 would be 0 or 1e-16; the leading term is alpha q² (e^{1/sigma²} - 1) / 2.
     let (q, sigma) = (1e-6, 100.0);
     for order in [2.0, 2.5, 5.5, 10.0] {

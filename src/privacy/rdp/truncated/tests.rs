@@ -21,7 +21,7 @@ fn of_mixtures(p: &[(f64, f64)], q: &[(f64, f64)], sigma: f64, order: f64) -> f6
 const RATE: f64 = 0.02;
 
 #[test]
-fn adding_an_example_to_a_full_batch_may_cost_twice_the_distance() {
+fn adding_an_example_to_a_full_batch_has_twice_the_sensitivity() {
     // A cap of 1 and the other example's contribution -1, ours +1.
     for (sigma, order) in [(1.0, 2.0), (1.0, 6.0), (2.0, 8.0)] {
         let attack = of_mixtures(&[(1.0 - RATE, -1.0), (RATE, 1.0)], &[(1.0, -1.0)], sigma, order);
@@ -36,7 +36,7 @@ fn adding_an_example_to_a_full_batch_may_cost_twice_the_distance() {
 }
 
 #[test]
-fn zeroing_out_in_a_full_batch_is_not_the_plain_step() {
+fn zeroing_out_in_a_full_batch_exceeds_the_ordinary_step() {
     // With the example in the batch another one, of contribution -1, is not: the batches are at
     // 0 without it, at 2 with it, at 1 with zeros in its place.
     for (sigma, order) in [(1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (2.0, 16.0)] {
@@ -52,9 +52,9 @@ fn zeroing_out_in_a_full_batch_is_not_the_plain_step() {
 }
 
 #[test]
-fn a_cap_that_is_never_reached_changes_nothing_and_one_always_reached_changes_most() {
+fn the_bound_increases_with_the_probability_of_the_cap() {
     for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
-        let at = |full: f64| renyi_divergence_truncated(relation, full, 0.01, 1.0, 5.0);
+        let at = |p_cap: f64| renyi_divergence_truncated(relation, p_cap, 0.01, 1.0, 5.0);
         let plain = renyi_divergence(0.01, 1.0, 5.0);
         assert!((at(0.0) - plain).abs() < 1e-15 && (at(1e-300) - plain).abs() < 1e-15);
         let rising = [0.0, 1e-6, 1e-3, 0.1, 1.0].map(at);
@@ -66,17 +66,17 @@ fn a_cap_that_is_never_reached_changes_nothing_and_one_always_reached_changes_mo
 }
 
 #[test]
-fn a_mixture_of_exponentials_keeps_tiny_and_huge_ones() {
-    assert!((ln_mix(0.25, 1e-14, 3e-14) - 1.5e-14).abs() < 1e-28);
-    let huge = ln_mix(1e-300, 5.0, 1000.0);
+fn a_mixture_of_exponentials_is_precise_for_tiny_and_huge_exponents() {
+    assert!((ln_mixture_exp(0.25, 1e-14, 3e-14) - 1.5e-14).abs() < 1e-28);
+    let huge = ln_mixture_exp(1e-300, 5.0, 1000.0);
     assert!((huge - (1000.0 + 1e-300f64.ln())).abs() < 1e-9, "{huge}");
-    assert_eq!(ln_mix(0.0, 5.0, f64::INFINITY), 5.0);
-    assert_eq!(ln_mix(1e-9, 5.0, f64::INFINITY), f64::INFINITY);
-    assert!((ln_mix(0.5, 2000.0, 2000.0) - 2000.0).abs() < 1e-9);
+    assert_eq!(ln_mixture_exp(0.0, 5.0, f64::INFINITY), 5.0);
+    assert_eq!(ln_mixture_exp(1e-9, 5.0, f64::INFINITY), f64::INFINITY);
+    assert!((ln_mixture_exp(0.5, 2000.0, 2000.0) - 2000.0).abs() < 1e-9);
 }
 
 #[test]
-fn binomial_tails_are_precise_down_to_1e_300_and_never_too_small() {
+fn binomial_tails_are_precise_upper_bounds_down_to_1e_300() {
     // Fifty and more digits by mpmath.
     for (examples, rate, cap, expected) in [
         (60_000, 256.0 / 60_000.0, 320, 6.191_610_429_896_505e-5),
@@ -91,23 +91,23 @@ fn binomial_tails_are_precise_down_to_1e_300_and_never_too_small() {
         (1_000_000_000, 0.01, 10_117_000, 8.507_478_681_242_843e-302),
         (1000, 0.5, 990, 2.483_338_791_489_635_3e-278),
     ] {
-        let tail = probability_of_reaching(examples, rate, cap);
+        let tail = binomial_tail_upper(examples, rate, cap);
         assert!(tail >= expected, "{examples} {rate} {cap}: {tail:e} is below {expected:e}");
         assert!(tail <= expected * (1.0 + 5.0 * SLACK), "{examples} {rate} {cap}: {tail:e}");
     }
 }
 
 #[test]
-fn corners_of_the_tail() {
-    assert_eq!(probability_of_reaching(9, 0.1, 0), 1.0);
-    assert_eq!(probability_of_reaching(9, 0.1, 10), 0.0);
-    assert_eq!(probability_of_reaching(9, 1.0, 9), 1.0);
+fn extreme_binomial_tails() {
+    assert_eq!(binomial_tail_upper(9, 0.1, 0), 1.0);
+    assert_eq!(binomial_tail_upper(9, 0.1, 10), 0.0);
+    assert_eq!(binomial_tail_upper(9, 1.0, 9), 1.0);
     // Beyond the smallest number: still not 0.
-    assert_eq!(probability_of_reaching(1_000_000, 1e-6, 500_000), f64::MIN_POSITIVE);
+    assert_eq!(binomial_tail_upper(1_000_000, 1e-6, 500_000), f64::MIN_POSITIVE);
     for cap in [1, 1 << 20, 1 << 40, u64::MAX / 2, u64::MAX] {
         for rate in [1e-300, 1e-12, 0.5, 1.0 - 1e-16] {
             let start = std::time::Instant::now();
-            let tail = probability_of_reaching(u64::MAX, rate, cap);
+            let tail = binomial_tail_upper(u64::MAX, rate, cap);
             assert!((0.0..=1.0).contains(&tail), "{rate} {cap}: {tail}");
             assert!(start.elapsed().as_millis() < 500, "{rate} {cap}: {:?}", start.elapsed());
         }
@@ -118,7 +118,7 @@ fn corners_of_the_tail() {
 fn a_billion_examples_take_milliseconds() {
     let start = std::time::Instant::now();
     for cap in [499_000_000, 500_000_000, 500_010_000, 500_100_000] {
-        probability_of_reaching(1_000_000_000, 0.5, cap);
+        binomial_tail_upper(1_000_000_000, 0.5, cap);
     }
     assert!(start.elapsed().as_millis() < 200, "{:?}", start.elapsed());
 }

@@ -1,14 +1,14 @@
-//! Compositions by nothing but sums over grids: what the accountant is compared with.
+//! Reference for compositions: plain convolution on a grid.
 
 use std::collections::BTreeMap;
 
-/// A mixture of Gaussians of one width: (weight, centre).
+/// A mixture of Gaussians of equal width: (weight, centre).
 pub(super) type Mixture = Vec<(f64, f64)>;
 
-/// More points than this of a sum are not kept: what lies above counts as an infinite loss.
-const MOST: usize = 12_000;
+/// Maximum number of points of a sum. Mass above them counts as infinite loss.
+const MAX_POINTS: usize = 12_000;
 
-/// Masses at the multiples of a step, the first of them at `first`.
+/// Masses at multiples of a step; the index of the first is `first`.
 struct Line {
     first: i64,
     mass: Vec<f64>,
@@ -21,14 +21,14 @@ impl Line {
         for (i, a) in self.mass.iter().enumerate().filter(|(_, a)| **a > 1e-22) {
             mass[i..].iter_mut().zip(&other.mass).for_each(|(to, b)| *to += a * b);
         }
-        let beyond: f64 = mass.iter().skip(MOST).sum();
-        mass.truncate(MOST);
+        let beyond: f64 = mass.iter().skip(MAX_POINTS).sum();
+        mass.truncate(MAX_POINTS);
         let infinity = self.infinity + other.infinity + beyond;
         Self { first: self.first + other.first, mass, infinity }
     }
 }
 
-/// One output of `p` against one of `q`, its losses split between the two nearest multiples.
+/// The losses of one output of `p` against `q`, split between the two nearest multiples.
 fn one(p: &Mixture, q: &Mixture, sigma: f64, step: f64) -> Line {
     let density = |mixture: &Mixture, x: f64| -> f64 {
         mixture.iter().map(|&(w, at)| w * (-0.5 * ((x - at) / sigma).powi(2)).exp()).sum()
@@ -53,8 +53,8 @@ fn one(p: &Mixture, q: &Mixture, sigma: f64, step: f64) -> Line {
     Line { first, mass, infinity: 0.0 }
 }
 
-/// Epsilon of `steps` independent outputs of `p` against as many of `q`, on a grid of this step, by
-/// plain convolution.
+/// Epsilon of `steps` independent outputs of `p` against as many of `q`, by plain convolution on a
+/// grid of this step.
 pub(super) fn epsilon_between(
     (p, q): (&Mixture, &Mixture),
     sigma: f64,

@@ -1,6 +1,6 @@
-//! Cut batches against the mechanism itself, computed with nothing but sums over grids.
+//! Truncated batches, compared with the mechanism itself on a grid.
 
-use super::brute::{Mixture, epsilon_between};
+use super::convolution::{Mixture, epsilon_between};
 use super::*;
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ fn binomial(n: u64, p: f64) -> Vec<f64> {
     all
 }
 
-/// The sum of a cut batch without and with the example: contributions of the others are -1, the
-/// example's is 1.
-fn attacked(others: u64, q: f64, cap: u64) -> (Mixture, Mixture) {
+/// The sum of a truncated batch, with and without the example. The contributions of the others are
+/// -1, that of the example is 1.
+fn sum_mixtures(others: u64, q: f64, cap: u64) -> (Mixture, Mixture) {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for (m, p) in binomial(others, q).into_iter().enumerate() {
         let (drawn, used) = (m as f64, (m as u64).min(cap) as f64);
@@ -31,14 +31,20 @@ fn attacked(others: u64, q: f64, cap: u64) -> (Mixture, Mixture) {
     (merged(with), merged(without))
 }
 
-/// Equal centres together.
+/// Merges components with equal centres.
 fn merged(mixture: Mixture) -> Mixture {
     let mut all = BTreeMap::<i64, f64>::new();
     mixture.into_iter().for_each(|(p, at)| *all.entry(at as i64).or_default() += p);
     all.into_iter().filter(|m| m.1 > 1e-25).map(|(at, p)| (p, at as f64)).collect()
 }
 
-fn cut(examples: u64, q: f64, batch_cap: u64, noise_multiplier: f64, steps: u64) -> Event {
+fn truncated_event(
+    examples: u64,
+    q: f64,
+    batch_cap: u64,
+    noise_multiplier: f64,
+    steps: u64,
+) -> Event {
     Event::TruncatedPoissonGaussian {
         examples,
         sampling_rate: q,
@@ -49,35 +55,36 @@ fn cut(examples: u64, q: f64, batch_cap: u64, noise_multiplier: f64, steps: u64)
 }
 
 #[test]
-fn the_example_may_be_one_of_the_data_set_or_one_more() {
-    // Always full: with fewer others the example is used more often, in 10 of 100 batches.
-    let found = spent_by(&[cut(100, 0.5, 10, 2.0, 100)], 1e-5);
-    let (with, without) = attacked(99, 0.5, 10);
+fn add_and_remove_are_both_covered() {
+    // Always full: with fewer other examples the example is kept more often, in 10 of 100 batches.
+    let found = spent_by(&[truncated_event(100, 0.5, 10, 2.0, 100)], 1e-5);
+    let (with, without) = sum_mixtures(99, 0.5, 10);
     let truth = epsilon_between((&with, &without), 2.0, 100, 1e-5, 1e-2);
     assert!((truth - 7.048).abs() < 2e-3, "{truth}");
     assert!(found.epsilon > truth - 3e-3 && found.epsilon < truth + 0.01, "{found:?} {truth}");
-    // Rarely full: with more others it is full more often.
+    // Rarely full: with more other examples the batch is full more often.
     for (examples, q, cap, sigma, steps) in
         [(40, 0.5, 20, 1.5, 20), (12, 0.3, 9, 0.7, 10), (10, 0.9, 1, 1.0, 8), (9, 0.5, 8, 1.0, 5)]
     {
-        let found = spent_by(&[cut(examples, q, cap, sigma, steps)], 1e-5).epsilon;
+        let found = spent_by(&[truncated_event(examples, q, cap, sigma, steps)], 1e-5).epsilon;
         for others in [examples - 1, examples] {
-            let (with, without) = attacked(others, q, cap);
+            let (with, without) = sum_mixtures(others, q, cap);
             for (p, q) in [(&with, &without), (&without, &with)] {
                 let truth = epsilon_between((p, q), sigma, steps as u32, 1e-5, 1e-2);
                 assert!(found > truth * 0.999, "{examples} {cap}, {others}: {found} {truth}");
             }
         }
-        let rdp = Rdp::default().epsilon(&[cut(examples, q, cap, sigma, steps)], Delta(1e-5));
-        let (with, without) = attacked(examples, q, cap);
+        let rdp =
+            Rdp::default().epsilon(&[truncated_event(examples, q, cap, sigma, steps)], Delta(1e-5));
+        let (with, without) = sum_mixtures(examples, q, cap);
         let truth = epsilon_between((&with, &without), sigma, steps as u32, 1e-5, 1e-2);
         assert!(rdp.unwrap().epsilon > truth * 0.999);
     }
 }
 
 #[test]
-fn a_curve_and_a_profile_are_those_of_the_worse_neighbour() {
-    let events = [cut(100, 0.5, 10, 2.0, 100)];
+fn a_curve_and_a_profile_use_the_worse_case() {
+    let events = [truncated_event(100, 0.5, 10, 2.0, 100)];
     let one = spent_by(&events, 1e-5);
     let curve = Pld::default().curve(&events, &[Delta(1e-4), Delta(1e-5)]).unwrap();
     assert!((curve[1].epsilon / one.epsilon - 1.0).abs() < 2e-3, "{curve:?} {one:?}");

@@ -1,14 +1,14 @@
-//! The pairs of distributions that a release is at most as revealing as.
+//! Dominating pairs of distributions.
 
 use crate::privacy::gdp::normal::{density, upper_tail};
 
 /// A dominating pair (P, Q) of one release, in units of the noise: t = output / sigma.
 ///
-/// Whatever the data, telling two neighbours apart by the release is at most as easy as telling
-/// P from Q (Zhu, Dong, Wang: Optimal Accounting of Differential Privacy, 2022). The privacy loss
-/// L(t) = ln P(t)/Q(t) rises with t.
+/// For every data set, distinguishing two neighbours by the release is at most as easy as
+/// distinguishing P from Q (Zhu, Dong, Wang: Optimal Accounting of Differential Privacy, 2022). The
+/// privacy loss L(t) = ln P(t)/Q(t) increases with t.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Pair {
+pub(super) struct DominatingPair {
     pub kind: Kind,
     /// The sampling rate; 1 for a release without sampling.
     pub q: f64,
@@ -18,26 +18,26 @@ pub(super) struct Pair {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// P = (1-q) N(0, 1) + q N(1/sigma, 1), Q = N(0, 1): one example joins or not.
+    /// P = (1-q) N(0, 1) + q N(1/sigma, 1), Q = N(0, 1): an example is added or removed.
     OneSided,
-    /// P = (1-q) N(0, 1) + q N(1/sigma, 1), Q = (1-q) N(0, 1) + q N(-1/sigma, 1): one example
-    /// is replaced by its opposite.
+    /// P = (1-q) N(0, 1) + q N(1/sigma, 1), Q = (1-q) N(0, 1) + q N(-1/sigma, 1): an example is
+    /// replaced by one with the opposite contribution.
     TwoSided,
 }
 
-impl Pair {
-    /// Distance of the two bumps of P in units of the noise.
+impl DominatingPair {
+    /// Distance of the two components of P, in units of the noise.
     pub fn shift(&self) -> f64 {
         1.0 / self.sigma
     }
 
-    /// Exchanging P and Q changes nothing but the sign of t.
+    /// Whether exchanging P and Q only changes the sign of t.
     pub fn is_symmetric(&self) -> bool {
         self.kind == Kind::TwoSided || self.q >= 1.0
     }
 
-    /// The smallest loss there is (approached, never reached).
-    pub fn least_loss(&self) -> f64 {
+    /// Infimum of the privacy loss.
+    pub fn min_loss(&self) -> f64 {
         match self.kind {
             Kind::OneSided => (-self.q).ln_1p(),
             Kind::TwoSided => f64::NEG_INFINITY,
@@ -55,8 +55,9 @@ impl Pair {
         }
     }
 
-    /// Where the loss is `loss`; minus infinity for a loss below [`Pair::least_loss`].
-    pub fn at_loss(&self, loss: f64) -> f64 {
+    /// The t with privacy loss `loss`; minus infinity for a loss below
+    /// [`DominatingPair::min_loss`].
+    pub fn inverse_loss(&self, loss: f64) -> f64 {
         let (q, sigma) = (self.q, self.sigma);
         match self.kind {
             Kind::OneSided => {
@@ -92,7 +93,7 @@ impl Pair {
         (1.0 - self.q) * density(t) + self.q * density(t - self.shift())
     }
 
-    /// (P, Q) of everything below t.
+    /// P(T < t) and Q(T < t).
     pub fn below(&self, t: f64) -> (f64, f64) {
         let (q, d) = (self.q, self.shift());
         let p = (1.0 - q) * phi(t) + q * phi(t - d);
@@ -102,7 +103,7 @@ impl Pair {
         }
     }
 
-    /// (P, Q) of everything above t.
+    /// P(T > t) and Q(T > t).
     pub fn above(&self, t: f64) -> (f64, f64) {
         let (q, d) = (self.q, self.shift());
         let p = (1.0 - q) * phi(-t) + q * phi(d - t);
@@ -112,11 +113,12 @@ impl Pair {
         }
     }
 
-    /// An interval of t outside of which P and Q each have at most `mass` on either side.
+    /// An interval of t such that P and Q each have at most `mass` on either side of it.
     pub fn support(&self, mass: f64) -> (f64, f64) {
         let (q, d) = (self.q, self.shift());
-        let alone = quantile_above(0.5 * mass);
-        let joined = if mass >= q { f64::NEG_INFINITY } else { d + quantile_above(0.5 * mass / q) };
+        let alone = upper_quantile_bound(0.5 * mass);
+        let joined =
+            if mass >= q { f64::NEG_INFINITY } else { d + upper_quantile_bound(0.5 * mass / q) };
         let high = alone.max(joined);
         match self.kind {
             Kind::OneSided => (-alone, high),
@@ -124,10 +126,10 @@ impl Pair {
         }
     }
 
-    /// Length of the stretch of losses outside of which there is at most `mass` on either side.
+    /// Length of the interval of losses outside of which there is at most `mass` on either side.
     pub fn range(&self, mass: f64) -> f64 {
         let (low, high) = self.support(mass);
-        self.loss(high) - self.loss(low).max(self.least_loss())
+        self.loss(high) - self.loss(low).max(self.min_loss())
     }
 }
 
@@ -141,7 +143,7 @@ fn ln_mixture(q: f64, l: f64) -> f64 {
     }
 }
 
-/// The standard normal distribution function, with all digits in its lower tail.
+/// The standard normal distribution function, with full relative precision in its lower tail.
 pub(super) fn phi(t: f64) -> f64 {
     upper_tail(-t)
 }
@@ -149,8 +151,8 @@ pub(super) fn phi(t: f64) -> f64 {
 /// 1 / sqrt(2 pi).
 pub(super) const NORM: f64 = 0.398_942_280_401_432_7;
 
-/// A t with at most `mass` of the standard normal distribution above it, and not much more than
-/// the smallest: phi(-t) <= e^(-t^2/2) / 2.
-fn quantile_above(mass: f64) -> f64 {
+/// Upper bound on the normal quantile: a t with at most `mass` of the standard normal distribution
+/// above it. From phi(-t) <= e^(-t^2/2) / 2.
+fn upper_quantile_bound(mass: f64) -> f64 {
     if mass >= 0.5 { 0.0 } else { (-2.0 * (2.0 * mass).ln()).sqrt() }
 }

@@ -1,64 +1,63 @@
-//! A rough picture of a composition, to decide where to look closely.
+//! A coarse approximation of a composition, which selects tilt, window and grid.
 //!
-//! Nothing here enters a result: tilt, window and grid chosen from a poor sketch would only make
-//! the bounds wide.
+//! Correctness does not depend on it: a poor approximation only makes the bounds wide.
 
-use super::pair::Pair;
-use super::parts::Part;
+use super::components::Component;
+use super::dominating_pair::DominatingPair;
 
-/// How much narrower than the noise the sketch's grid is.
-const RESOLUTION: f64 = 0.2;
+/// Spacing of the points, in units of the noise.
+const COARSE_STEP: f64 = 0.2;
 
-/// The losses of all parts in one direction, each as (mass, loss).
-pub(super) struct Sketch {
-    parts: Vec<(f64, Vec<(f64, f64)>)>,
+/// The losses of all components in one direction: (count, points), each point (mass, loss).
+pub(super) struct CoarseLosses {
+    components: Vec<(f64, Vec<(f64, f64)>)>,
 }
 
-/// Which of the neighbours is the one that is seen.
+/// Order of the neighbours: which of the two is observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Direction {
     Remove,
     Add,
 }
 
-impl Sketch {
-    pub fn of(parts: &[Part], direction: Direction, mass: f64) -> Self {
-        let of_part = |part: &Part| {
+impl CoarseLosses {
+    pub fn new(components: &[Component], direction: Direction, mass: f64) -> Self {
+        let of_component = |component: &Component| {
             let mut points = Vec::new();
-            for (weight, pair) in &part.mixture {
+            for (weight, pair) in &component.mixture {
                 match pair {
-                    Some(pair) => sketch(pair, direction, mass, *weight, &mut points),
+                    Some(pair) => push_points(pair, direction, mass, *weight, &mut points),
                     None => points.push((*weight, 0.0)),
                 }
             }
-            (part.times, points)
+            (component.count, points)
         };
-        Self { parts: parts.iter().map(of_part).collect() }
+        Self { components: components.iter().map(of_component).collect() }
     }
 
     /// ln E[e^(theta loss)] of the sum.
     pub fn ln_moment(&self, theta: f64) -> f64 {
-        let of_part = |(times, points): &(f64, Vec<(f64, f64)>)| {
+        let of_component = |(count, points): &(f64, Vec<(f64, f64)>)| {
             let most = points.iter().map(|p| theta * p.1).fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = points.iter().map(|(m, l)| m * (theta * l - most).exp()).sum();
-            times * (most + sum.ln())
+            count * (most + sum.ln())
         };
-        self.parts.iter().map(of_part).sum()
+        self.components.iter().map(of_component).sum()
     }
 
-    /// The tilt that makes Chernoff's bound on epsilon smallest, and that bound.
+    /// The tilt that minimises the Chernoff bound on epsilon, and that bound.
     pub fn tilt(&self, delta: f64) -> (f64, f64) {
         let epsilon = |ln_theta: f64| {
             let theta = ln_theta.exp();
             (self.ln_moment(theta) - delta.ln()) / theta
         };
-        // The bound has one minimum: golden section.
+        // The bound has one minimum: golden-section search.
         let (mut low, mut high) = ((1e-9_f64).ln(), (1e12_f64).ln());
         let golden = 0.5 * (5f64.sqrt() - 1.0);
         let (mut a, mut b) = (high - golden * (high - low), low + golden * (high - low));
         let (mut at_a, mut at_b) = (epsilon(a), epsilon(b));
         while high - low > 0.05 {
-            // Not a number, or infinite: too far up.
+            // NaN or infinite: the tilt is too large.
             if at_a <= at_b || !at_b.is_finite() {
                 (high, b, at_b) = (b, a, at_a);
                 a = high - golden * (high - low);
@@ -73,7 +72,7 @@ impl Sketch {
         (best.exp(), epsilon(best))
     }
 
-    /// The tilt that moves the middle of the sum to `epsilon`.
+    /// The tilt that moves the mean of the sum to `epsilon`.
     pub fn tilt_towards(&self, epsilon: f64) -> f64 {
         let (mut low, mut high) = ((1e-9_f64).ln(), (1e12_f64).ln());
         while high - low > 0.05 {
@@ -85,15 +84,15 @@ impl Sketch {
         low.exp()
     }
 
-    /// Where the sum, tilted by theta, can be but for a mass of e^ln_outside at either end, and the
-    /// tilts that prove it.
-    pub fn look(&self, theta: f64, ln_outside: f64) -> Look {
+    /// The range of the sum tilted by theta, with a mass of at most e^ln_outside beyond either end,
+    /// and the tilts that prove it.
+    pub fn tilted_range(&self, theta: f64, ln_outside: f64) -> TiltedRange {
         let at = self.ln_moment(theta);
         let h = 1e-3 * theta;
         let (up, down) = (self.ln_moment(theta + h), self.ln_moment(theta - h));
         let mean = (up - down) / (2.0 * h);
         let std = ((up - 2.0 * at + down) / (h * h)).max(1e-300).sqrt();
-        let mut reach = Look {
+        let mut range = TiltedRange {
             theta,
             low: f64::NEG_INFINITY,
             high: f64::INFINITY,
@@ -101,27 +100,27 @@ impl Sketch {
             theta_up: theta,
             mean,
         };
-        // Small further tilts suit a few large losses, those of 1 / std many small ones.
+        // Small additional tilts suit a few large losses, tilts near 1 / std many small ones.
         let least = (0.5 / std).min(0.05 * (theta + 1.0));
         let most = (70.0 / std).max(10.0 * (theta + 1.0));
         for i in 0..=36 {
             let s = least * (most / least).powf(f64::from(i) / 36.0);
             let high = (self.ln_moment(theta + s) - at - ln_outside) / s;
-            if high < reach.high {
-                (reach.high, reach.theta_up) = (high, theta + s);
+            if high < range.high {
+                (range.high, range.theta_up) = (high, theta + s);
             }
             let low = -(self.ln_moment(theta - s) - at - ln_outside) / s;
-            if low > reach.low {
-                (reach.low, reach.theta_down) = (low, theta - s);
+            if low > range.low {
+                (range.low, range.theta_down) = (low, theta - s);
             }
         }
-        reach
+        range
     }
 }
 
-/// A tilt, and the stretch of losses that holds the tilted sum.
+/// A tilt, and the range of losses that holds the tilted sum.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct TiltedRange {
     pub theta: f64,
     pub low: f64,
     pub high: f64,
@@ -130,9 +129,15 @@ pub(super) struct Look {
     pub mean: f64,
 }
 
-fn sketch(pair: &Pair, direction: Direction, mass: f64, weight: f64, points: &mut Vec<(f64, f64)>) {
+fn push_points(
+    pair: &DominatingPair,
+    direction: Direction,
+    mass: f64,
+    weight: f64,
+    points: &mut Vec<(f64, f64)>,
+) {
     let (low, high) = pair.support(mass);
-    let count = ((high - low) / RESOLUTION).ceil().min(20_000.0);
+    let count = ((high - low) / COARSE_STEP).ceil().min(20_000.0);
     let width = (high - low) / count;
     let ln_weight = (weight * width).ln();
     for i in 0..count as usize {
