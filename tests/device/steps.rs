@@ -30,7 +30,7 @@ fn sums(device: &Device) -> [Gradients; 2] {
     }
     let mut away = host.clone();
     for entry in &mut away.entries {
-        entry.values = DeviceArray::of(entry.values.tensor(device));
+        entry.values = DeviceArray::from_tensor(entry.values.tensor(device));
     }
     [host, away]
 }
@@ -112,7 +112,8 @@ pub fn selected_noise_is_that_of_the_host_and_the_others_are_zero(device: &Devic
         for (index, i, wrong) in [(0, 1, f32::NAN), (1, 0, 7.0), (3, 1, f32::INFINITY)] {
             let mut values = away.entries[index].values.to_vec();
             values[i] = wrong;
-            away.entries[index].values = DeviceArray::of(DeviceArray::from(values).tensor(device));
+            away.entries[index].values =
+                DeviceArray::from_tensor(DeviceArray::from(values).tensor(device));
         }
         noise.clone().add_to_selected(&mut host, 0.5, &weights).unwrap();
         let mut there = noise;

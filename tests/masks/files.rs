@@ -1,7 +1,7 @@
 //! Masks as files: what comes back, and what is refused.
 
 use super::*;
-use epsilab::mask::{Covered, DpSnip, Kept, Mask, RandomMask, Snip};
+use epsilab::mask::{DpSnip, Mask, MaskTensor, PrivacyStatus, RandomMask, Snip};
 use std::fs;
 
 /// A mask of many layers, for which the order of names is not that of the layers.
@@ -30,7 +30,7 @@ fn a_mask_comes_back_as_it_was() -> Result<()> {
     // Nothing is left beside it.
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 
-    let own = Mask::of(vec![Kept {
+    let own = Mask::new(vec![MaskTensor {
         path: "0.weight".into(),
         shape: vec![3],
         kept: vec![true, false, true],
@@ -43,8 +43,10 @@ fn a_mask_comes_back_as_it_was() -> Result<()> {
         assert_eq!((loaded.tensors(), loaded.origin()), (mask.tensors(), mask.origin()));
         assert!(loaded.saliency().is_none());
     }
-    let covered = Mask::load(&path)?.origin().covered.clone();
-    assert!(matches!(&covered[..], [Covered::Released { data: d, .. }] if d == data.origin()));
+    let covered = Mask::load(&path)?.origin().privacy.clone();
+    assert!(
+        matches!(&covered[..], [PrivacyStatus::Released { data: d, .. }] if d == data.origin())
+    );
     Ok(())
 }
 
@@ -80,7 +82,7 @@ fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
     };
     refused(ErrorKind::Io, "reading the mask");
     fs::write(&path, b"hello").expect("written");
-    refused(ErrorKind::Model, "no safetensors file");
+    refused(ErrorKind::Model, "not a safetensors file");
     model.save(&path)?;
     refused(ErrorKind::Model, "it is a model");
     mask.save(&path)?;
@@ -92,7 +94,7 @@ fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
     type Edit = fn(&mut serde_json::Value, &mut Vec<u8>);
     let edits: [(&str, Edit); 12] = [
         ("not 0 or 1", |_, data| data[17] = 2),
-        ("flags are not those", |_, data| data[17] ^= 1),
+        ("does not match", |_, data| data[17] ^= 1),
         ("another program", |header, _| header["__metadata__"] = serde_json::json!({"a": "b"})),
         ("another program", |header, _| {
             header.as_object_mut().expect("an object").remove("__metadata__");
@@ -106,10 +108,10 @@ fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
         ("can't be read", |header, _| {
             described(header, |about| about["origin"]["covered"][0] = "free".into());
         }),
-        ("does not say what its choice has cost", |header, _| {
+        ("does not say what its choice reveals", |header, _| {
             described(header, |about| about["origin"]["covered"] = serde_json::json!([]));
         }),
-        ("its release is none", |header, _| {
+        ("its release is not valid", |header, _| {
             let event = serde_json::json!(
                 {"kind": "gaussian", "noise_multiplier": -1.0, "count": 1});
             let what = serde_json::json!({"event": event, "data": "d", "run": "r"});
@@ -124,7 +126,7 @@ fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
                 about["tensors"].as_array_mut().expect("a list").pop();
             });
         }),
-        ("U8 where a mask has BOOL", |header, _| header["1.weight"]["dtype"] = "U8".into()),
+        ("U8 instead of BOOL", |header, _| header["1.weight"]["dtype"] = "U8".into()),
     ];
     for (part, edit) in edits {
         fs::write(&path, edited(&whole, edit)).expect("written");

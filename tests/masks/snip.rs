@@ -3,7 +3,7 @@
 use super::*;
 use epsilab::data::ImageOptions;
 use epsilab::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
-use epsilab::mask::{Covered, DpSnip, Mask, RandomMask, Snip};
+use epsilab::mask::{DpSnip, Mask, PrivacyStatus, RandomMask, Snip};
 use epsilab::privacy::{EntryKind, Ledger};
 use std::fs;
 
@@ -24,8 +24,8 @@ fn a_mask_is_charged_and_says_where() -> Result<()> {
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let recipe = DpSnip::keep(0.3).epsilon_delta(Epsilon(0.5), DELTA);
     let mask = recipe.mask(&model, &data)?;
-    let [Covered::Released { event, data: origin, run, assumed: None }] =
-        &mask.origin().covered[..]
+    let [PrivacyStatus::Released { event, data: origin, run, assumed: None }] =
+        &mask.origin().privacy[..]
     else {
         panic!("{mask}")
     };
@@ -39,7 +39,7 @@ fn a_mask_is_charged_and_says_where() -> Result<()> {
 
     // Another size from the same release is free; another call is another release.
     let half = mask.saliency().unwrap().keep(0.5)?;
-    assert_eq!(half.origin().covered, mask.origin().covered);
+    assert_eq!(half.origin().privacy, mask.origin().privacy);
     assert_eq!(mask.intersect(&half)?.kept(), mask.kept());
     assert_eq!(ledger(&data)?.events()?.len(), 1);
     let again = recipe.mask(&model, &data)?;
@@ -149,7 +149,7 @@ fn plain_snip_says_that_it_is_not_private() -> Result<()> {
     let data = glyphs(100, 45);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let mask = Snip::prune(0.7).mask(&model, &data)?;
-    assert!(matches!(&mask.origin().covered[..], [Covered::NotPrivate(_)]), "{mask}");
+    assert!(matches!(&mask.origin().privacy[..], [PrivacyStatus::NotPrivate(_)]), "{mask}");
     assert_eq!(mask, Snip::prune(0.7).mask(&model, &data)?);
     // Not a matter of chance: far from a random mask, whose overlap is .3 / 1.7.
     let random = RandomMask::prune(0.7).seed(1).mask(&model)?;

@@ -5,7 +5,7 @@ mod layers;
 
 use epsilab::burn::{self, module::Module, tensor::Tensor};
 use epsilab::layers;
-use epsilab::mask::{Covered, Mask, Saliency, Synflow, dropped_of};
+use epsilab::mask::{Mask, PrivacyStatus, Saliency, Synflow, dropped_of};
 use epsilab::nn::{
     AvgPool2dSpec, Conv2dSpec, DropoutSpec, EmbeddingSpec, Flatten, Forward, GlobalAvgPool,
     GroupNormSpec, GroupSpec, Guard, LayerNormSpec, LayerSpec, Linear, LinearSpec, LstmSpec,
@@ -220,7 +220,7 @@ fn embeddings_and_memories_are_trained_in_full_and_the_mask_says_so() {
     let paths: Vec<&str> = mask.tensors().iter().map(|tensor| tensor.path.as_str()).collect();
     assert_eq!(paths, ["3.weight"]);
     assert_eq!((mask.len(), mask.kept()), (30, 30 - 22));
-    let how = &mask.origin().how;
+    let how = &mask.origin().method;
     assert!(how.contains("Embedding") && how.contains("Lstm"), "{how}");
     // Ones enter the last layer, so its scores are its absolute values.
     let weights =
@@ -243,12 +243,12 @@ fn the_mask_is_data_free_for_fresh_parameters_only() {
     let data = data(&[6], 3);
     let fresh = models::mlp(&data, &[9]).seed(3).build().unwrap();
     let mask = Synflow::keep(0.5).mask(&fresh).unwrap();
-    assert_eq!(mask.origin().covered, [Covered::DataFree]);
-    assert_eq!(mask.origin().how, "Synflow, 50 % dropped");
+    assert_eq!(mask.origin().privacy, [PrivacyStatus::DataFree]);
+    assert_eq!(mask.origin().method, "Synflow, 50 % dropped");
     assert_eq!(mask.fingerprint(), Synflow::keep(0.5).mask(&fresh).unwrap().fingerprint());
     let trained = fresh.with_network(fresh.network().clone());
     let mask = Synflow::keep(0.5).mask(&trained).unwrap();
-    assert!(matches!(mask.origin().covered[..], [Covered::Assumption(_)]));
+    assert!(matches!(mask.origin().privacy[..], [PrivacyStatus::Assumption(_)]));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn there(network: &Network, device: &Device) -> Network {
 fn weights_there(network: &Network, weights: &Weights, device: &Device) -> Weights {
     let mut moved = epsilab::engine::Gradients { entries: weights.entries().to_vec() };
     for entry in &mut moved.entries {
-        entry.values = DeviceArray::of(Tensor::from_data(&entry.values[..], device));
+        entry.values = DeviceArray::from_tensor(Tensor::from_data(&entry.values[..], device));
     }
     Weights::new(network, moved).unwrap()
 }

@@ -39,8 +39,8 @@ fn one_cut_collapses_layers_that_many_cuts_keep() {
     assert!(gradually.collapsed().is_empty(), "{:?}", count(&gradually));
     assert!(total(&gradually.apply(&model).unwrap()) > 0.0);
     // What is left by one cut leads nowhere, and the mask says so.
-    assert!(once.origin().how.contains("nothing flows"), "{}", once.origin().how);
-    assert!(!gradually.origin().how.contains("flow "), "{}", gradually.origin().how);
+    assert!(once.origin().method.contains("nothing flows"), "{}", once.origin().method);
+    assert!(!gradually.origin().method.contains("flow "), "{}", gradually.origin().method);
     assert!(Synflow::saliency(&once.apply(&model).unwrap()).is_err());
     // Another round can't be made from there.
     let error = Synflow::keep(0.005 * 0.005).rounds(2).mask(&model).unwrap_err();
@@ -60,7 +60,7 @@ fn resnet_50_keeps_weights_everywhere_at_one_in_a_hundred() {
     // nothing is normalised. So a shortcut may be left with one weight, but no other layer.
     let thin = mask.collapsed();
     assert!(thin.iter().all(|path| path.contains("shortcut")), "{thin:?}");
-    assert!(mask.origin().how.contains("10 rounds"), "{}", mask.origin().how);
+    assert!(mask.origin().method.contains("10 rounds"), "{}", mask.origin().method);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_cut_that_stops_the_flow_is_undone() {
             };
             assert!(total(&mask.apply(&model).unwrap()) > 0.0, "{recipe:?}");
             let exact = mask.kept() == mask.len() - dropped_of(rate, mask.len());
-            let said = mask.origin().how.contains("stopped at");
+            let said = mask.origin().method.contains("stopped at");
             assert_eq!(exact, !said, "{recipe:?} {mask}");
             undone += usize::from(said);
             // It comes with scores of its own.
