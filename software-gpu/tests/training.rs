@@ -25,7 +25,8 @@ fn assert_same(gpu: &Run, cpu: &Run, what: &str) {
     assert_eq!(gpu.record().events, cpu.record().events, "{what}: different charges");
     assert_eq!(gpu.record().epsilon, cpu.record().epsilon, "{what}");
     // The runs share their noise but not their sums, so only one of them may be published.
-    let sole_release = |run: &Run| run.badge().to_string().contains("no other run of the same settings");
+    let sole_release =
+        |run: &Run| run.badge().to_string().contains("no other run of the same settings");
     let private = gpu.record().plan.privacy().is_some();
     assert_eq!((sole_release(gpu), sole_release(cpu)), (private, false), "{what}: {}", gpu.badge());
     assert_eq!(gpu.mask().is_some(), cpu.mask().is_some(), "{what}");

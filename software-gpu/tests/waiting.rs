@@ -1,5 +1,5 @@
-//! How often the host waits for the GPU. The checks run one after the other in a process of their own,
-//! because the counter of host syncs is global.
+//! How often the host waits for the GPU. The checks run one after the other in a process of their
+//! own, because the counter of host syncs is global.
 
 #[path = "../../tests/device/data.rs"]
 #[allow(dead_code)] // Other checks run in `device.rs`.
@@ -29,8 +29,8 @@ fn a_run_waits_only_for_its_chart_and_checks() -> Result<()> {
     let plan = method.drop_gradients(Dropping::magnitude(0.5)).device("wgpu").plan(&data)?;
     let before = host_syncs();
     fit("a run", &plan, &model, &data, &Ledger::in_memory(), &mut Silent)?;
-    // 61 points of the chart, 10 accuracies each with a check for finite parameters, the memory check
-    // of the first step, the selection log, and the trained parameters.
+    // 61 points of the chart, 10 accuracies each with a check for finite parameters, the memory
+    // check of the first step, the selection log, and the trained parameters.
     let syncs = host_syncs() - before;
     assert!((60..110).contains(&syncs), "{syncs} host syncs in 360 steps");
     Ok(())

@@ -47,7 +47,8 @@ pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     data.try_into_vec().expect("converted to f32 just before")
 }
 
-/// As [`values`], for a computation that may have failed on the device: reading reports the failure.
+/// As [`values`], for a computation that may have failed on the device: reading reports the
+/// failure.
 ///
 /// # Errors
 /// `Model` with the device's message.

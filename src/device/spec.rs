@@ -65,8 +65,8 @@ impl DeviceSpec {
         }
     }
 
-    /// Checks that a run can use the device: the memory budget is valid, and the device supports bf16
-    /// if the run asks for it. Called before anything is charged.
+    /// Checks that a run can use the device: the memory budget is valid, and the device supports
+    /// bf16 if the run asks for it. Called before anything is charged.
     ///
     /// # Errors
     /// `Setting` if `EPSILAB_DEVICE_MEMORY` is invalid, `Device` if the device has no bf16.
@@ -86,8 +86,8 @@ impl DeviceSpec {
         }
     }
 
-    /// Burn's device. Call [`check`](Self::check) first: for a device that the lab was not built for,
-    /// this is the CPU.
+    /// Burn's device. Call [`check`](Self::check) first: for a device that the lab was not built
+    /// for, this is the CPU.
     pub fn device(self) -> Device {
         match self {
             Self::Cpu => Device::flex(),

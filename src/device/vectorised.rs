@@ -1,11 +1,14 @@
 //! `vectorised!`: loops compiled for several instruction sets.
 
-/// Compiles a function three times, for the baseline, AVX2 and AVX-512, and selects a version at run
-/// time.
+/// Compiles a function three times, for the baseline, AVX2 and AVX-512, and selects a version at
+/// run time.
 ///
 /// Rust neither fuses nor reorders floating-point operations, so all versions give the same bits.
 macro_rules! vectorised {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
+    (
+        $(#[$doc:meta])*
+        $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block
+    ) => {
         $(#[$doc])*
         $vis fn $name($($arg: $type),*) $(-> $out)? {
             #[inline(always)]

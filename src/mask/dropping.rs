@@ -123,7 +123,8 @@ impl Selector {
     /// `network` holds the parameters at the beginning of the step.
     ///
     /// # Errors
-    /// `Model` if the mask does not fit the network, `Setting` if the dropping rate is out of range.
+    /// `Model` if the mask does not fit the network, `Setting` if the dropping rate is out of
+    /// range.
     pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
         let device = network.device();
         let gpu = (device != Device::flex()).then_some(device);

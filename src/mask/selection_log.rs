@@ -22,8 +22,8 @@ pub struct SelectionLogTensor {
     pub path: String,
     /// The number of its coordinates.
     pub coordinates: usize,
-    /// `fractions[t][c]`: the fraction of the coordinates in bin `c` (row-major order) that a step in
-    /// time bin `t` selected, averaged over the steps. Zero where no step was recorded.
+    /// `fractions[t][c]`: the fraction of the coordinates in bin `c` (row-major order) that a step
+    /// in time bin `t` selected, averaged over the steps. Zero where no step was recorded.
     #[serde(rename = "share")]
     pub fractions: Vec<Vec<f32>>,
 }
@@ -44,8 +44,8 @@ impl SelectionLogTensor {
     }
 }
 
-/// Which coordinates the steps of a run selected, in at most 32 time bins and 64 coordinate bins per
-/// weight tensor.
+/// Which coordinates the steps of a run selected, in at most 32 time bins and 64 coordinate bins
+/// per weight tensor.
 ///
 /// # Guarantee
 /// The log is post-processing of the selections. [`Dropping`](super::Dropping) selects by the

@@ -1,5 +1,5 @@
-//! [`SignalNoise`]: norms of the clipped gradient sum and of its noise, with and without a selection
-//! of coordinates.
+//! [`SignalNoise`]: norms of the clipped gradient sum and of its noise, with and without a
+//! selection of coordinates.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -67,8 +67,8 @@ impl SignalNoise {
     /// None (see the type): do not publish the result.
     ///
     /// # Errors
-    /// `Setting` if a setting is out of range; `Model` if mask or data do not fit the model, or if a
-    /// norm is not finite; errors of reading the examples.
+    /// `Setting` if a setting is out of range; `Model` if mask or data do not fit the model, or if
+    /// a norm is not finite; errors of reading the examples.
     pub fn measure(
         model: &Model,
         data: &Dataset,

@@ -1,11 +1,11 @@
-//! Masks as files: what comes back, and what is refused.
+//! Mask files: round trips, and files that are refused.
 
 use super::*;
 use epsilab::mask::{DpSnip, Mask, MaskTensor, PrivacyStatus, RandomMask, Snip};
 use std::fs;
 
-/// A mask of many layers, for which the order of names is not that of the layers.
-fn deep(data: &Dataset) -> Result<(Model, Mask)> {
+/// A model and mask of many layers, whose paths in alphabetical order are not in layer order.
+fn deep_model_and_mask(data: &Dataset) -> Result<(Model, Mask)> {
     let model = models::mlp(data, &[6; 7]).seed(1).build()?;
     let mask = RandomMask::keep(0.4).seed(2).mask(&model)?;
     let paths: Vec<&str> = mask.tensors().iter().map(|tensor| tensor.path.as_str()).collect();
@@ -14,11 +14,11 @@ fn deep(data: &Dataset) -> Result<(Model, Mask)> {
 }
 
 #[test]
-fn a_mask_comes_back_as_it_was() -> Result<()> {
+fn masks_survive_a_round_trip() -> Result<()> {
     let data = glyphs(60, 51);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mask.safetensors");
-    let (model, mask) = deep(&data)?;
+    let (model, mask) = deep_model_and_mask(&data)?;
     for mask in [&mask, &mask.zeroing()] {
         mask.save(&path)?;
         let loaded = Mask::load(&path)?;
@@ -27,17 +27,17 @@ fn a_mask_comes_back_as_it_was() -> Result<()> {
         assert_eq!(loaded.weights(model.network())?, mask.weights(model.network())?);
     }
     assert!(Mask::load(&path)?.is_zeroing());
-    // Nothing is left beside it.
+    // No temporary file is left.
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 
-    let own = Mask::new(vec![MaskTensor {
+    let user_defined = Mask::new(vec![MaskTensor {
         path: "0.weight".into(),
         shape: vec![3],
         kept: vec![true, false, true],
     }])?;
     let released = DpSnip::keep(0.3).epsilon_delta(Epsilon(0.7), Delta(1e-5));
     let released = released.mask(&model, &data)?;
-    for mask in [own, Snip::keep(0.3).mask(&model, &data)?, released.clone()] {
+    for mask in [user_defined, Snip::keep(0.3).mask(&model, &data)?, released.clone()] {
         mask.save(&path)?;
         let loaded = Mask::load(&path)?;
         assert_eq!((loaded.tensors(), loaded.origin()), (mask.tensors(), mask.origin()));
@@ -50,7 +50,7 @@ fn a_mask_comes_back_as_it_was() -> Result<()> {
     Ok(())
 }
 
-/// The file with its header, as JSON, changed; and its data.
+/// The file with changes to its JSON header and its data.
 fn edited(bytes: &[u8], change: impl FnOnce(&mut serde_json::Value, &mut Vec<u8>)) -> Vec<u8> {
     let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
     let mut header = serde_json::from_slice(&bytes[8..8 + length]).expect("JSON");
@@ -60,8 +60,8 @@ fn edited(bytes: &[u8], change: impl FnOnce(&mut serde_json::Value, &mut Vec<u8>
     [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat()
 }
 
-/// The description inside a header, changed.
-fn described(header: &mut serde_json::Value, change: impl FnOnce(&mut serde_json::Value)) {
+/// Changes the mask description in a header.
+fn edit_description(header: &mut serde_json::Value, change: impl FnOnce(&mut serde_json::Value)) {
     let text = &mut header["__metadata__"]["epsilab_mask"];
     let mut about = serde_json::from_str(text.as_str().expect("a text")).expect("JSON");
     change(&mut about);
@@ -69,11 +69,11 @@ fn described(header: &mut serde_json::Value, change: impl FnOnce(&mut serde_json
 }
 
 #[test]
-fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
+fn invalid_files_are_refused_with_the_reason() -> Result<()> {
     let data = glyphs(60, 52);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mask.safetensors");
-    let (model, mask) = deep(&data)?;
+    let (model, mask) = deep_model_and_mask(&data)?;
     let refused = |kind: ErrorKind, part: &str| {
         let error = Mask::load(&path).expect_err(part);
         assert_eq!(error.kind(), kind, "{error}");
@@ -86,11 +86,11 @@ fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
     model.save(&path)?;
     refused(ErrorKind::Model, "it is a model");
     mask.save(&path)?;
-    assert!(models::load(&path).is_err(), "nor is a mask a model");
+    assert!(models::load(&path).is_err(), "a mask was loaded as a model");
 
     let whole = fs::read(&path).expect("read");
     fs::write(&path, edited(&whole, |_, _| ())).expect("written");
-    assert_eq!(Mask::load(&path)?, mask, "an edit that changes nothing changes nothing");
+    assert_eq!(Mask::load(&path)?, mask, "rewriting the header changed the mask");
     type Edit = fn(&mut serde_json::Value, &mut Vec<u8>);
     let edits: [(&str, Edit); 12] = [
         ("not 0 or 1", |_, data| data[17] = 2),
@@ -100,29 +100,31 @@ fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
             header.as_object_mut().expect("an object").remove("__metadata__");
         }),
         ("format 2", |header, _| {
-            described(header, |about| *about = serde_json::json!({"format": 2, "new": true}));
+            edit_description(header, |about| {
+                *about = serde_json::json!({"format": 2, "new": true})
+            });
         }),
         ("can't be read", |header, _| {
-            described(header, |about| about["origin"] = "nowhere".into());
+            edit_description(header, |about| about["origin"] = "nowhere".into());
         }),
         ("can't be read", |header, _| {
-            described(header, |about| about["origin"]["covered"][0] = "free".into());
+            edit_description(header, |about| about["origin"]["covered"][0] = "free".into());
         }),
         ("does not say what its choice reveals", |header, _| {
-            described(header, |about| about["origin"]["covered"] = serde_json::json!([]));
+            edit_description(header, |about| about["origin"]["covered"] = serde_json::json!([]));
         }),
         ("its release is not valid", |header, _| {
             let event = serde_json::json!(
                 {"kind": "gaussian", "noise_multiplier": -1.0, "count": 1});
             let what = serde_json::json!({"event": event, "data": "d", "run": "r"});
             let released = serde_json::json!([{"released": what}]);
-            described(header, |about| about["origin"]["covered"] = released);
+            edit_description(header, |about| about["origin"]["covered"] = released);
         }),
         ("no.weight is missing", |header, _| {
-            described(header, |about| about["tensors"][0] = "no.weight".into());
+            edit_description(header, |about| about["tensors"][0] = "no.weight".into());
         }),
         ("8 tensors, not 7", |header, _| {
-            described(header, |about| {
+            edit_description(header, |about| {
                 about["tensors"].as_array_mut().expect("a list").pop();
             });
         }),

@@ -164,7 +164,8 @@ fn scaled_rows_are_equal_to_those_of_the_cpu() {
     let mut random = Random(5);
     for [n, columns] in SHAPES {
         let (rows, factors) = mixed(&mut random, n, columns);
-        let on = |device| bits(scale_rows(matrix(&rows, columns, &device), &vector(&factors, &device)));
+        let on =
+            |device| bits(scale_rows(matrix(&rows, columns, &device), &vector(&factors, &device)));
         let got = on(gpu());
         assert!(got == on(cpu()), "[{n}, {columns}]");
         let zeros = got.chunks(columns).zip(&factors).filter(|(_, factor)| **factor == 0.0);

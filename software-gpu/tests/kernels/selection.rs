@@ -132,6 +132,10 @@ fn augmented_images_are_those_of_augmented_batches() {
         assert!(seen.iter().all(Option::is_some), "an image that no choice produces");
         seen.sort();
         seen.dedup();
-        assert!(seen.len() > 30, "100 copies from 50 choices, but only {} distinct images", seen.len());
+        assert!(
+            seen.len() > 30,
+            "100 copies from 50 choices, but only {} distinct images",
+            seen.len()
+        );
     }
 }

@@ -79,8 +79,8 @@ const fn odd_reciprocals() -> [f64; 11] {
 
 /// Sine and cosine of a uniform angle from 32 random bits.
 ///
-/// The two leading bits select the quadrant; the others select the midpoint of one of 2^30 intervals
-/// of [-π/4, π/4], where the Taylor series are accurate to f64.
+/// The two leading bits select the quadrant; the others select the midpoint of one of 2^30
+/// intervals of [-π/4, π/4], where the Taylor series are accurate to f64.
 #[inline(always)]
 fn sine_cosine(bits: u32) -> (f64, f64) {
     const SINE: [f64; 10] = taylor(1);

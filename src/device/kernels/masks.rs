@@ -22,8 +22,8 @@ impl DropoutMasks {
         Self { seed, layer: layer as u64, threshold, scale: (1.0 / (1.0 - rate)) as f32 }
     }
 
-    /// The ChaCha8 key for one copy of one example, as little-endian integers. `example` is its index
-    /// in the data set.
+    /// The ChaCha8 key for one copy of one example, as little-endian integers. `example` is its
+    /// index in the data set.
     pub(super) fn key(&self, example: u32, copy: u32) -> [u32; 8] {
         let mut key = *b"........ dropout ......... masks";
         key[..8].copy_from_slice(&self.seed.to_le_bytes());

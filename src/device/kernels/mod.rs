@@ -38,8 +38,8 @@ impl Noise {
     }
 }
 
-/// L2 norm of each row of `[rows, columns]`, `[rows]`. With `roots` `[columns]`, the square roots of
-/// weights, it is √Σ (rootⱼ xⱼ)².
+/// L2 norm of each row of `[rows, columns]`, `[rows]`. With `roots` `[columns]`, the square roots
+/// of weights, it is √Σ (rootⱼ xⱼ)².
 ///
 /// # Guarantee
 /// Accurate to f32 rounding for all finite values, also where their squares overflow or underflow,
@@ -56,7 +56,8 @@ pub fn row_norms(rows: Tensor<2>, roots: Option<&Tensor<1>>) -> Tensor<1> {
     })
 }
 
-/// 1 for each row of `[rows, columns]` whose values are all finite, else 0, `[rows]`. Tests the bits.
+/// 1 for each row of `[rows, columns]` whose values are all finite, else 0, `[rows]`. Tests the
+/// bits.
 pub fn finite_rows(rows: Tensor<2>) -> Tensor<1> {
     if rows.shape().num_elements() == 0 {
         return Tensor::ones([rows.dims()[0]], &rows.device());
@@ -141,7 +142,8 @@ pub fn random_bits(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, In
     Tensor::from_dispatch(Dispatch::random_bits(on, noise, blocks))
 }
 
-/// Box-Muller transform of [`random_bits`]: 32 standard normal values for each block of 48 integers.
+/// Box-Muller transform of [`random_bits`]: 32 standard normal values for each block of 48
+/// integers.
 pub fn normals(bits: Tensor<1, Int>) -> Tensor<1> {
     if bits.shape().num_elements() == 0 {
         return Tensor::zeros([0], &bits.device());
@@ -159,8 +161,8 @@ pub fn keep_largest(values: Tensor<1>, candidates: Tensor<1>, drop: usize) -> Te
     Tensor::from_dispatch(Dispatch::keep_largest(values, candidates, drop))
 }
 
-/// The number of nonzero values in each of `bins` consecutive bins of equal size, `[bins]`. Bin c of
-/// n values is ⌊c·n/bins⌋..⌊(c+1)·n/bins⌋.
+/// The number of nonzero values in each of `bins` consecutive bins of equal size, `[bins]`. Bin c
+/// of n values is ⌊c·n/bins⌋..⌊(c+1)·n/bins⌋.
 pub fn count_nonzero_bins(values: Tensor<1>, bins: usize) -> Tensor<1> {
     if bins == 0 || values.shape().num_elements() == 0 {
         return Tensor::zeros([bins], &values.device());
@@ -170,8 +172,8 @@ pub fn count_nonzero_bins(values: Tensor<1>, bins: usize) -> Tensor<1> {
 
 /// Dropout masks `[rows, width]`: 0 with probability `rate` (in [0, 1)), else 1/(1 - `rate`).
 ///
-/// `rows` holds the index in the data set and the copy of each example. Each row has a random stream
-/// of its own, so it does not depend on the rest of the batch.
+/// `rows` holds the index in the data set and the copy of each example. Each row has a random
+/// stream of its own, so it does not depend on the rest of the batch.
 pub fn dropout_masks(
     seed: u64,
     layer: usize,

@@ -1,4 +1,5 @@
-//! Standard normal values from a position in a ChaCha20 stream: the same random bits on every device.
+//! Standard normal values from a position in a ChaCha20 stream: the same random bits on every
+//! device.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;

@@ -25,8 +25,8 @@ pub(super) enum Noise {
 impl Noise {
     /// The noise multiplier. `total` is the privacy budget of the run that makes the mask, if any.
     ///
-    /// A budget fraction s is measured in μ² (Gaussian DP): a Gaussian release of the full batch with
-    /// noise multiplier σ has μ = 1/σ, and composition adds μ². If σ* spends the whole budget,
+    /// A budget fraction s is measured in μ² (Gaussian DP): a Gaussian release of the full batch
+    /// with noise multiplier σ has μ = 1/σ, and composition adds μ². If σ* spends the whole budget,
     /// σ*/√s spends the fraction s.
     ///
     /// # Errors

@@ -70,8 +70,8 @@ impl DpSnip {
         Self { rate, clip: DEFAULT_CLIP, requested, calibrated: None, seed: None }
     }
 
-    /// The clipping norm of one example's sensitivities, all layers jointly. Default 0.2, which suits
-    /// small networks with initial parameters.
+    /// The clipping norm of one example's sensitivities, all layers jointly. Default 0.2, which
+    /// suits small networks with initial parameters.
     ///
     /// A smaller norm biases the scores; a larger one only adds noise. A norm five times too large
     /// costs as much as an epsilon five times smaller.

@@ -27,8 +27,8 @@ impl Sensitivities {
     /// Sums over all examples, `chunk` at a time. `dropout` is the seed of dropout masks.
     ///
     /// # Guarantee
-    /// Adding or removing one example moves the sum by at most C in L2 norm, up to f32 rounding; the
-    /// dropout masks of the other examples do not change (see [`Batch::seed`]). Examples with a
+    /// Adding or removing one example moves the sum by at most C in L2 norm, up to f32 rounding;
+    /// the dropout masks of the other examples do not change (see [`Batch::seed`]). Examples with a
     /// gradient that is not finite contribute zero. Chunks are added in f64, so the result is one
     /// sum, for one release, and depends on the chunk size only by f32 rounding.
     ///
@@ -43,8 +43,8 @@ impl Sensitivities {
     ) -> Result<Self> {
         check(model, examples)?;
         let network = model.network();
-        // The norm of θ ⊙ g is the norm of g with weights θ². Squares that underflow become weight 0,
-        // which excludes the coordinate from norm and sum alike.
+        // The norm of θ ⊙ g is the norm of g with weights θ². Squares that underflow become weight
+        // 0, which excludes the coordinate from norm and sum alike.
         let squares = prunable_weights(network, |value| {
             let square = value * value;
             if square < f32::MIN_POSITIVE { 0.0 } else { square }
@@ -97,8 +97,8 @@ fn prunable_weights(network: &Network, weight: impl Fn(f32) -> f32) -> Result<We
 /// Checks that the sensitivities of model and examples can be summed, before anything is charged.
 ///
 /// # Errors
-/// `Model` if the model can't be trained privately, has no prunable weight, or has parameters beyond
-/// 1e6; `Setting` if there is no example, or if model and examples do not fit.
+/// `Model` if the model can't be trained privately, has no prunable weight, or has parameters
+/// beyond 1e6; `Setting` if there is no example, or if model and examples do not fit.
 pub(crate) fn check(model: &Model, examples: &Examples) -> Result<()> {
     model.validate()?;
     let network = model.network();
@@ -112,7 +112,7 @@ pub(crate) fn check(model: &Model, examples: &Examples) -> Result<()> {
     if let Some((large, _)) = values.iter().find(|(_, values)| !values.iter().all(in_range)) {
         let what = format!("the parameter {} of the model {}", large.path, model.name());
         let why = format!(
-            "it has a value beyond {MAX_PARAMETER:e}: scores weight gradients by squared parameters, \
+            "it has a value beyond {MAX_PARAMETER:e}: squared parameters weight the gradients, \
              and with such weights f32 can't bound the contribution of one example"
         );
         return Err(Error::new(ErrorKind::Model, what, why).fix("start from smaller parameters"));

@@ -87,13 +87,13 @@ impl Synflow {
     /// flows through the kept weights.
     ///
     /// The mask's [`saliency`](Mask::saliency) holds the scores of the last round; weights that
-    /// earlier rounds dropped have score 0. The smallest kept score is the pruning threshold, except
-    /// that the last weight of a tensor is kept whatever its score. A mask from before the last round
-    /// has scores of its own.
+    /// earlier rounds dropped have score 0. The smallest kept score is the pruning threshold,
+    /// except that the last weight of a tensor is kept whatever its score. A mask from before the
+    /// last round has scores of its own.
     ///
     /// # Errors
-    /// `Setting` if the rate is not in [0, 1) or the number of rounds not in 1 to 10,000. `Model` if
-    /// the model is a user-defined module or has no weights to prune, if no path leads to the
+    /// `Setting` if the rate is not in [0, 1) or the number of rounds not in 1 to 10,000. `Model`
+    /// if the model is a user-defined module or has no weights to prune, if no path leads to the
     /// outputs, if scores overflow, or if the first of several rounds leaves no path.
     pub fn mask(&self, model: &Model) -> Result<Mask> {
         let rate = check_rate("pruning rate", self.rate)?;

@@ -11,7 +11,8 @@ impl LinearisedNetwork {
         pass.forward(&self.ops, vec![1.0; self.inputs]).iter().sum()
     }
 
-    /// Computes the scores |w| ∂R/∂|w| and returns the objective R, or NaN if a score is not finite.
+    /// Computes the scores |w| ∂R/∂|w| and returns the objective R, or NaN if a score is not
+    /// finite.
     pub(super) fn update_scores(&mut self) -> f64 {
         let mut pass = Pass { tensors: &mut self.tensors, inputs: Vec::new(), scratch: Vec::new() };
         let outputs = pass.forward(&self.ops, vec![1.0; self.inputs]);
@@ -80,8 +81,8 @@ impl Pass<'_> {
         })
     }
 
-    /// Returns the gradient of R with respect to the input of `ops`, given the gradient with respect
-    /// to their output. Writes the gradients with respect to the weights into the scores.
+    /// Returns the gradient of R with respect to the input of `ops`, given the gradient with
+    /// respect to their output. Writes the gradients with respect to the weights into the scores.
     fn backward(&mut self, ops: &[Op], gradient: Vec<f64>) -> Vec<f64> {
         ops.iter().rev().fold(gradient, |mut gradient, op| match op {
             Op::Linear { weight, inputs, outputs } => {

@@ -11,8 +11,8 @@ fn linear(inputs: usize, outputs: usize) -> LayerSpec {
     super::known::linear(inputs, outputs, true)
 }
 
-/// Two networks that use all gradient forms: instances of convolutions and sequences, outer products,
-/// and an embedding table. With the shape of their inputs and whether these are tokens.
+/// Two networks that use all gradient forms: instances of convolutions and sequences, outer
+/// products, and an embedding table. With the shape of their inputs and whether these are tokens.
 fn networks(draw: &mut Draw) -> [(Network, Vec<usize>, bool); 2] {
     let images = [
         LayerSpec::Conv2d(Conv2dSpec::new(1, 3, 2)),
@@ -164,7 +164,8 @@ pub fn plain_sums_exclude_non_finite_examples(device: &Device) {
             }
         }
     }
-    // An overflow in the logits excludes its example; an overflow in a hidden layer excludes its chunk.
+    // An overflow in the logits excludes its example; an overflow in a hidden layer excludes its
+    // chunk.
     for (specs, lost) in
         [(vec![linear(4, 3)], 1), (vec![linear(4, 4), LayerSpec::Relu, linear(4, 3)], 2)]
     {

@@ -101,8 +101,8 @@ pub fn wrong_shapes_labels_and_clipping_norms_are_refused(device: &Device) {
     }
 }
 
-/// A GPU selects its algorithms by shape. With passes of fixed size, the gradient of an example does
-/// not depend on the number of other examples.
+/// A GPU selects its algorithms by shape. With passes of fixed size, the gradient of an example
+/// does not depend on the number of other examples.
 pub fn fixed_size_passes_give_gradients_independent_of_the_batch(device: &Device) {
     let mut draw = Draw::new(7);
     let (model, _) = tied();

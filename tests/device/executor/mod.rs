@@ -31,8 +31,8 @@ fn executors() -> [(&'static str, TapExecutor); 2] {
     [("at once", device_path()), ("in chunks", device_path().with_chunk(3))]
 }
 
-/// The accepted relative difference from the CPU. GPUs may round the factors of matrix products, and
-/// bound some norms from above for that.
+/// The accepted relative difference from the CPU. GPUs may round the factors of matrix products,
+/// and bound some norms from above for that.
 fn tolerance(device: &Device) -> f64 {
     if *device == Device::flex() { 1e-5 } else { 5e-3 }
 }

@@ -1,8 +1,9 @@
-//! The operations on a GPU, as CubeCL kernels that are compiled at their first use, for CUDA or WGSL.
+//! The operations on a GPU, as CubeCL kernels that are compiled at their first use, for CUDA or
+//! WGSL.
 //!
-//! WGSL compilers may assume that all values are finite, so the kernels detect zeros, infinities and
-//! NaN by their bits. No result depends on the order in which cubes run: the same inputs give the
-//! same bits in every run.
+//! WGSL compilers may assume that all values are finite, so the kernels detect zeros, infinities
+//! and NaN by their bits. No result depends on the order in which cubes run: the same inputs give
+//! the same bits in every run.
 
 mod augment;
 mod chacha;

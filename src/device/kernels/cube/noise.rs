@@ -1,5 +1,5 @@
-//! Gaussian noise: each unit computes a block of 32 normal values from three ChaCha blocks, as on the
-//! CPU.
+//! Gaussian noise: each unit computes a block of 32 normal values from three ChaCha blocks, as on
+//! the CPU.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;

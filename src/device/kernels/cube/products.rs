@@ -124,7 +124,8 @@ pub(super) fn weighted_outer_sum(a: CubeTensor, b: CubeTensor, factors: CubeTens
     launch(a, b, Some(factors), [rows, terms, columns])
 }
 
-/// Launches the product. Long sums are split, depending on the shapes only, to occupy the whole GPU.
+/// Launches the product. Long sums are split, depending on the shapes only, to occupy the whole
+/// GPU.
 fn launch(
     a: CubeTensor,
     b: CubeTensor,

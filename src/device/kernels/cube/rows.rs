@@ -12,8 +12,8 @@ use super::{
     ABS_MASK, CUBE_UNITS, INFINITY_BITS, alloc, cube_shape, grid, index_type, matrix_dims,
 };
 
-/// Partial results per split of a row: three sums of squares, and a flag that is 1 if a value is not
-/// finite.
+/// Partial results per split of a row: three sums of squares, and a flag that is 1 if a value is
+/// not finite.
 const PARTIALS: usize = 4;
 
 /// Adds the partial results of the units of each group; the first unit of a group gets the sums.

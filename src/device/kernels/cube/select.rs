@@ -1,10 +1,10 @@
 //! The coordinates of largest absolute value, by radix selection.
 //!
-//! Coordinates are ordered by a unique 64-bit key: the absolute value, then the index. The threshold
-//! is found digit by digit: the candidates whose leading digits equal those of the threshold are
-//! counted by their next digit, and the counts determine the next digit of the threshold. Counts do
-//! not depend on the order of atomic additions, so the result is deterministic. No value is copied
-//! to the host.
+//! Coordinates are ordered by a unique 64-bit key: the absolute value, then the index. The
+//! threshold is found digit by digit: the candidates whose leading digits equal those of the
+//! threshold are counted by their next digit, and the counts determine the next digit of the
+//! threshold. Counts do not depend on the order of atomic additions, so the result is
+//! deterministic. No value is copied to the host.
 
 use burn::tensor::DType;
 use burn_cubecl::ops::numeric::zeros_client;

@@ -1,9 +1,9 @@
 //! Sums of squares without overflow and underflow.
 //!
-//! Squares of f32 values overflow and underflow long before norms do. There are therefore three sums,
-//! of large, medium and small values, each scaled by a power of two with which its squares are safe
-//! (Blue, 1978). Each sum is compensated (Kahan, 1965); a GPU compiler may optimise the compensation
-//! away, and then norms of long rows have relative errors of about 1e-5.
+//! Squares of f32 values overflow and underflow long before norms do. There are therefore three
+//! sums, of large, medium and small values, each scaled by a power of two with which its squares
+//! are safe (Blue, 1978). Each sum is compensated (Kahan, 1965); a GPU compiler may optimise the
+//! compensation away, and then norms of long rows have relative errors of about 1e-5.
 
 use cubecl::prelude::*;
 
