@@ -232,3 +232,31 @@ impl fmt::Display for Sparsity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mask::SelectionLog;
+    use serde::de::DeserializeOwned;
+
+    fn assert_round_trip<T: Serialize + DeserializeOwned>(json: &str) {
+        let value: T = serde_json::from_str(json).unwrap();
+        assert_eq!(serde_json::to_string(&value).unwrap(), json);
+    }
+
+    #[test]
+    fn serialised_names_do_not_follow_renamed_fields() {
+        assert_round_trip::<Sparsity>(concat!(
+            r#"{"pre_prune":{"given":{"fingerprint":"ab","origin":{"how":"random","#,
+            r#""covered":["data_free",{"assumption":"a"},{"not_private":"b"}]},"#,
+            r#""kept":1,"of":2,"zeroing":false}},"state":"lazy"}"#,
+        ));
+        assert_round_trip::<PrePrune>(
+            r#"{"dp_snip":{"rate":0.5,"clip":0.25,"asked":{"share":0.05},"settled":16.5}}"#,
+        );
+        assert_round_trip::<SelectionLog>(concat!(
+            r#"{"steps":2,"recorded":[1,1],"tensors":[{"path":"0.weight","coordinates":2,"#,
+            r#""share":[[0.5,1.0],[0.0,1.0]]}]}"#,
+        ));
+    }
+}

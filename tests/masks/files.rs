@@ -43,9 +43,9 @@ fn masks_survive_a_round_trip() -> Result<()> {
         assert_eq!((loaded.tensors(), loaded.origin()), (mask.tensors(), mask.origin()));
         assert!(loaded.saliency().is_none());
     }
-    let covered = Mask::load(&path)?.origin().privacy.clone();
+    let privacy = Mask::load(&path)?.origin().privacy.clone();
     assert!(
-        matches!(&covered[..], [PrivacyStatus::Released { data: d, .. }] if d == data.origin())
+        matches!(&privacy[..], [PrivacyStatus::Released { data: d, .. }] if d == data.origin())
     );
     Ok(())
 }
