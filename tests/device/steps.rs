@@ -28,11 +28,11 @@ fn sums(device: &Device) -> [Gradients; 2] {
     for entry in &mut host.entries {
         entry.values.iter_mut().enumerate().for_each(|(i, v)| *v = (i as f32).sin());
     }
-    let mut away = host.clone();
-    for entry in &mut away.entries {
+    let mut device_sum = host.clone();
+    for entry in &mut device_sum.entries {
         entry.values = DeviceArray::from_tensor(entry.values.tensor(device));
     }
-    [host, away]
+    [host, device_sum]
 }
 
 /// Weights that select every third coordinate, but none of the second tensor.
@@ -74,25 +74,25 @@ pub fn noise_equals_that_of_the_host(device: &Device) {
     for secure in [false, true] {
         let noise = GaussianNoise::new(SEED).at_step(3);
         let noise = if secure { noise.secure() } else { noise };
-        let [mut host, mut away] = sums(device);
-        let (mut here, mut there) = (noise.clone(), noise);
+        let [mut host, mut device_sum] = sums(device);
+        let (mut on_host, mut on_device) = (noise.clone(), noise);
         for step in [4, 5] {
-            here.add_to(&mut host, 1.0).unwrap();
-            there.add_to(&mut away, 1.0).unwrap();
-            assert_eq!(there.step(), step);
+            on_host.add_to(&mut host, 1.0).unwrap();
+            on_device.add_to(&mut device_sum, 1.0).unwrap();
+            assert_eq!(on_device.step(), step);
         }
-        assert!(is_only_on_device(&away), "the sum was copied to the host");
+        assert!(is_only_on_device(&device_sum), "the sum was copied to the host");
         // Secure noise is rounded to f32 once more, before it is added.
         let more = if secure { 2e-6 } else { 0.0 };
-        let far = max_difference(&host, &away);
+        let far = max_difference(&host, &device_sum);
         assert!(far <= 2.0 * tolerance(device) + more, "{far}, secure {secure}");
         // Noise of another step, or of the chunks of another tensor, is detected.
         let [mut others, _] = sums(device);
         GaussianNoise::new(SEED).at_step(4).add_to(&mut others, 1.0).unwrap();
-        assert!(max_difference(&others, &away) > 1.0);
+        assert!(max_difference(&others, &device_sum) > 1.0);
         let [mut shifted, _] = sums(device);
         shifted.entries.remove(0);
-        let last = Gradients { entries: away.entries[1..].to_vec() };
+        let last = Gradients { entries: device_sum.entries[1..].to_vec() };
         for step in [3, 4] {
             let noise = GaussianNoise::new(SEED).at_step(step);
             if secure { noise.secure() } else { noise }.add_to(&mut shifted, 1.0).unwrap();
@@ -109,34 +109,38 @@ pub fn selected_noise_equals_that_of_the_host_and_the_rest_is_zero(device: &Devi
     for secure in [false, true] {
         let noise = GaussianNoise::new(SEED);
         let noise = if secure { noise.secure() } else { noise };
-        let [host, mut away] = sums(device);
+        let [host, mut device_sum] = sums(device);
         let mut host = masked(host, &weights);
         // Unselected values, which the executor should have zeroed, must not be released.
         for (index, i, wrong) in [(0, 1, f32::NAN), (1, 0, 7.0), (3, 1, f32::INFINITY)] {
-            let mut values = away.entries[index].values.to_vec();
+            let mut values = device_sum.entries[index].values.to_vec();
             values[i] = wrong;
-            away.entries[index].values =
+            device_sum.entries[index].values =
                 DeviceArray::from_tensor(DeviceArray::from(values).tensor(device));
         }
         noise.clone().add_to_selected(&mut host, 0.5, &weights).unwrap();
-        let mut there = noise;
-        there.add_to_selected(&mut away, 0.5, &weights).unwrap();
-        assert_eq!(there.step(), 1);
-        assert!(is_only_on_device(&away), "the sum was copied to the host");
+        let mut on_device = noise;
+        on_device.add_to_selected(&mut device_sum, 0.5, &weights).unwrap();
+        assert_eq!(on_device.step(), 1);
+        assert!(is_only_on_device(&device_sum), "the sum was copied to the host");
         let more = if secure { 1e-6 } else { 0.0 };
-        let far = max_difference(&host, &away);
+        let far = max_difference(&host, &device_sum);
         assert!(far <= 0.5 * tolerance(device) + more, "{far}, secure {secure}");
-        assert_eq!(masked(away.clone(), &weights), away, "an unselected value was released");
-        assert!(away.entries[1].values.iter().all(|&v| v == 0.0));
-        assert!(away.entries[0].values.iter().step_by(3).all(|&v| v.is_finite() && v != 0.0));
+        assert_eq!(
+            masked(device_sum.clone(), &weights),
+            device_sum,
+            "an unselected value was released"
+        );
+        assert!(device_sum.entries[1].values.iter().all(|&v| v == 0.0));
+        assert!(device_sum.entries[0].values.iter().step_by(3).all(|&v| v.is_finite() && v != 0.0));
     }
 }
 
 pub fn invalid_noise_is_refused_without_a_host_sync(device: &Device) {
-    let [host, away] = sums(device);
+    let [host, device_sum] = sums(device);
     let mut noise = GaussianNoise::new(SEED);
     let mut assert_refused = |weights: &Weights, std: f64, text: &str| {
-        let mut sum = away.clone();
+        let mut sum = device_sum.clone();
         let error = noise.add_to_selected(&mut sum, std, weights).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
         assert!(is_only_on_device(&sum) && noise.step() == 0 && max_difference(&sum, &host) == 0.0);
@@ -157,14 +161,14 @@ pub fn a_mechanism_step_equals_that_of_the_host(device: &Device) {
     };
     let weights = every_third();
     for selected in [None, Some(&weights)] {
-        let [mut here, mut there] = [(); 2].map(|()| GaussianSum::new(&privacy, 16, SEED));
-        let [host, away] = sums(device);
+        let [mut on_host, mut on_device] = [(); 2].map(|()| GaussianSum::new(&privacy, 16, SEED));
+        let [host, device_sum] = sums(device);
         let host = selected.map_or(host.clone(), |weights| masked(host, weights));
         for _ in 0..2 {
-            let host = here.privatise(host.clone(), selected).unwrap();
-            let away = there.privatise(away.clone(), selected).unwrap();
-            assert!(is_only_on_device(&away), "the step was copied to the host");
-            let far = max_difference(&host, &away);
+            let host = on_host.privatise(host.clone(), selected).unwrap();
+            let device_sum = on_device.privatise(device_sum.clone(), selected).unwrap();
+            assert!(is_only_on_device(&device_sum), "the step was copied to the host");
+            let far = max_difference(&host, &device_sum);
             assert!(far <= tolerance(device) / 16.0 + 1e-7, "{far}");
             assert!(max_difference(&host, &Gradients::zeros_like(&network())) > 0.1);
         }
@@ -173,14 +177,14 @@ pub fn a_mechanism_step_equals_that_of_the_host(device: &Device) {
 
 pub fn magnitude_selection_equals_that_of_the_host(device: &Device) {
     let host = network();
-    let away = host.clone().to_device(device);
+    let device_network = host.clone().to_device(device);
     for dropping in [Dropping::magnitude(0.3), Dropping::magnitude(0.7).include_1d()] {
         let selected = |network: &Network| {
             Selector::new(None, Some(dropping), 1, SEED).next(network).unwrap().unwrap()
         };
-        let (here, there) = (selected(&host), selected(&away));
+        let (on_host, on_device) = (selected(&host), selected(&device_network));
         for ((_, values), (a, b)) in
-            host.values().into_iter().zip(here.entries().iter().zip(there.entries()))
+            host.values().into_iter().zip(on_host.entries().iter().zip(on_device.entries()))
         {
             assert_eq!(a.values, b.values, "{dropping} of {}", a.path);
             let magnitudes = |kept: f32| {

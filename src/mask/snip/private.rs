@@ -192,14 +192,14 @@ impl DpSnip {
         let (sum, prunable) = self.noisy_sum(model, data.train(), seeds)?;
         let scores = Sensitivities::scores(&sum, &prunable, data.train().len());
         let method = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
-        let privacy = match data.not_covered() {
+        let covered = match data.not_covered() {
             Some(why) => PrivacyStatus::NotPrivate(format!("the data: {why}")),
             None => {
                 let (data, run) = (data.origin().to_owned(), run.to_owned());
                 PrivacyStatus::Released { event, data, run, assumed: self.assumed(model) }
             }
         };
-        Saliency::new(&method, privacy, scores).prune(rate)
+        Saliency::new(&method, covered, scores).prune(rate)
     }
 
     /// The assumptions of the release, if any.
