@@ -77,7 +77,7 @@ impl Mask {
         let assumed = "it was chosen without looking at private data";
         Self::with_origin(
             tensors,
-            Origin::new("user-defined", PrivacyStatus::Assumption(assumed.into())),
+            Origin::new("of your own", PrivacyStatus::Assumption(assumed.into())),
         )
     }
 

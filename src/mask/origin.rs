@@ -67,6 +67,9 @@ impl fmt::Display for PrivacyStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The pruning method, for display: `Synflow, 70 % dropped`.
+    ///
+    /// Plans contain this text and run ids are hashes of plans, so the texts of existing methods
+    /// must not change.
     #[serde(rename = "how")]
     pub method: String,
     /// What the choice reveals. Several entries if masks were combined.

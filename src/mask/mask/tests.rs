@@ -11,6 +11,19 @@ fn mask(path: &str, shape: [usize; 2], first: [bool; 4]) -> Mask {
     Mask::new(vec![kept(path, shape, first), second]).unwrap()
 }
 
+/// Run ids are hashes of plans, which contain these texts.
+#[test]
+fn the_texts_of_origins_do_not_change() {
+    let first = mask("0.weight", [2, 2], [true, true, false, false]);
+    let second = mask("0.weight", [2, 2], [true, false, true, false]);
+    assert_eq!(first.origin().method, "of your own");
+    assert_eq!(first.union(&second).unwrap().origin().method, "of your own or of your own");
+    assert_eq!(
+        first.origin().to_string(),
+        "of your own (costs nothing if it was chosen without looking at private data)"
+    );
+}
+
 #[test]
 fn the_fingerprint_depends_on_paths_shapes_flags_and_zeroing() {
     let flags = [true, true, false, false];

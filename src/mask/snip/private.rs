@@ -45,7 +45,7 @@ const DEFAULT_BUDGET_FRACTION: f64 = 0.05;
 ///
 /// Assumes that the number of examples and all settings are public, and that the parameters are
 /// public or accounted for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DpSnip {
     rate: f64,
     clip: f64,
@@ -242,6 +242,19 @@ impl DpSnip {
 /// If a training step with the same seed shared the noise, comparing the two would remove it.
 pub(super) fn noise_seed(seed: [u8; 32]) -> [u8; 32] {
     Sha256::new().chain_update(b"epsilab DP-SNIP noise").chain_update(seed).finalize().into()
+}
+
+/// Ids of seeded releases are hashes of this text, so its field names do not follow renamed fields.
+impl fmt::Debug for DpSnip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DpSnip")
+            .field("rate", &self.rate)
+            .field("clip", &self.clip)
+            .field("asked", &self.requested)
+            .field("settled", &self.calibrated)
+            .field("seed", &self.seed)
+            .finish()
+    }
 }
 
 impl fmt::Display for DpSnip {

@@ -330,6 +330,16 @@ fn a_budget_fraction_determines_the_noise_multiplier() -> Result<()> {
     Ok(())
 }
 
+/// Ids of seeded releases are hashes of this text: with another, a release would be charged again.
+#[test]
+fn the_text_that_identifies_a_seeded_release_does_not_change() -> Result<()> {
+    let method = DpSnip::keep(0.5).noise_multiplier(30.0).seed(3).calibrated(None)?;
+    let text = "DpSnip { rate: 0.5, clip: 0.2, asked: Multiplier(30.0), settled: Some(30.0), \
+                seed: Some(3) }";
+    assert_eq!(format!("{method:?}"), text);
+    Ok(())
+}
+
 #[test]
 fn bad_settings_models_and_examples_are_refused() -> Result<()> {
     let total = Some((Epsilon(1.0), Delta(1e-5)));

@@ -161,7 +161,8 @@ impl Synflow {
         network.apply_mask(&kept);
         network.update_scores();
         let rate = dropped as f64 / network.len() as f64;
-        let note = format!("; stopped at {rate:.4} because nothing flows after the next round");
+        // Part of the origin of a mask, whose texts must not change.
+        let note = format!("; stopped at {rate:.4}, for the next cut let nothing flow");
         Ok(Pruned { network, kept, note })
     }
 }
