@@ -80,7 +80,7 @@ fn what_a_cell_shows_of_a_mask_is_its_scores_or_what_it_keeps() -> Result<()> {
     assert!(shown[0].text.starts_with(&scored.to_string()));
     assert!(shown[1].text.starts_with(&random.to_string()));
     for tensor in random.tensors() {
-        let share = format!("{:.1} %", 100.0 * tensor.share());
+        let share = format!("{:.1} %", 100.0 * tensor.density());
         let line = shown[1].text.lines().find(|line| line.starts_with(&tensor.path));
         assert!(line.is_some_and(|line| line.ends_with(&share)), "{}", shown[1]);
     }

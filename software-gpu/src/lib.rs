@@ -1,4 +1,4 @@
-//! What the tests on a software GPU have in common.
+//! Shared helpers of the tests on a software GPU.
 
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
@@ -9,13 +9,13 @@ use epsilab::burn::tensor::DeviceKind;
 /// The software GPU: a Vulkan driver that computes on the CPU.
 ///
 /// # Panics
-/// If there is none: a test that can't run must not pass.
+/// If there is no such driver: a test that can't run must not pass.
 pub fn gpu() -> Device {
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
     let start = || {
         let device = Device::wgpu(DeviceKind::Cpu);
-        let works = || Tensor::<1>::ones([2], &device).sum().into_scalar::<f32>() == 2.0;
-        catch_unwind(std::panic::AssertUnwindSafe(works)).ok()?.then_some(device)
+        let is_working = || Tensor::<1>::ones([2], &device).sum().into_scalar::<f32>() == 2.0;
+        catch_unwind(std::panic::AssertUnwindSafe(is_working)).ok()?.then_some(device)
     };
     DEVICE.get_or_init(start).clone().expect(
         "no software GPU was found: install a Vulkan driver that runs on the CPU, \
@@ -23,33 +23,33 @@ pub fn gpu() -> Device {
     )
 }
 
-/// The plain CPU, where every operation has a version to compare with.
+/// The CPU, which runs the reference version of every operation.
 pub fn cpu() -> Device {
     Device::flex()
 }
 
-/// The tensor's numbers, row-major.
+/// The tensor's values, row-major.
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_into_vec().expect("tensors of the lab hold f32")
+    tensor.into_data().try_into_vec().expect("an f32 tensor")
 }
 
-/// The tensor's numbers by their bits, to tell zeros by sign and numbers from what is none.
+/// The bits of the tensor's values, to compare signed zeros and NaN.
 pub fn bits<const D: usize>(tensor: Tensor<D>) -> Vec<u32> {
     values(tensor).into_iter().map(f32::to_bits).collect()
 }
 
-/// A vector.
+/// A vector on a device.
 pub fn vector(values: &[f32], device: &Device) -> Tensor<1> {
     Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
 }
 
-/// A matrix of so many columns.
+/// A matrix of `columns` columns on a device.
 pub fn matrix(values: &[f32], columns: usize, device: &Device) -> Tensor<2> {
     let shape = [values.len() / columns, columns];
     Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
 }
 
-/// Random numbers for tests, the same in every run (SplitMix64).
+/// A deterministic random number generator for tests (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -62,22 +62,22 @@ impl Random {
         x ^ x >> 31
     }
 
-    /// Uniform on 0..n.
+    /// A uniform integer in 0..n.
     pub fn below(&mut self, n: usize) -> usize {
         (self.bits() % n as u64) as usize
     }
 
-    /// Uniform on [-1, 1).
+    /// A uniform value in [-1, 1).
     pub fn value(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
-    /// So many of these.
+    /// `n` uniform values in [-1, 1).
     pub fn values(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| self.value()).collect()
     }
 
-    /// Any finite number: all exponents are alike, those too that are not normal.
+    /// A finite value with random bits: all exponents are equally likely, including subnormals.
     pub fn finite(&mut self) -> f32 {
         loop {
             let x = f32::from_bits(self.bits() as u32);

@@ -1,9 +1,9 @@
-//! The way of a GPU, on the software GPU: the checks that the lab's own tests run on the CPU.
+//! The checks of `tests/device`, which the lab runs on the CPU, run on the software GPU.
 
 #[macro_use]
 #[path = "../../tests/device/checks.rs"]
 mod checks;
-// What counts copies to the host is called where they are alone.
+// The checks that count host syncs run in `waiting.rs`, in a process of their own.
 #[allow(dead_code)]
 #[path = "../../tests/device/data.rs"]
 mod data;

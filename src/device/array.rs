@@ -1,4 +1,4 @@
-//! DeviceArray that live on the host, on a device, or on both.
+//! [`DeviceArray`]: an array of floats on the host, on a device, or on both.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,9 +8,13 @@ use burn::prelude::*;
 
 use super::host;
 
-/// Row-major numbers. Made on a device they stay there until somebody looks at them as a slice:
-/// that copies them to the host once, and counts as one of [`host_syncs`](super::host_syncs). Cheap to clone
-/// on a device; a copy on the host.
+/// A flat array of `f32` values, `[len]`, on the host, on a device, or on both. Tensors are stored
+/// row-major.
+///
+/// An array that was made on a device stays there until it is dereferenced as a slice. That copies
+/// it to the host once, which counts as one of [`host_syncs`](super::host_syncs).
+///
+/// Cloning shares the values on the device and copies the values on the host.
 #[derive(Clone, Default)]
 pub struct DeviceArray {
     len: usize,
@@ -19,32 +23,32 @@ pub struct DeviceArray {
 }
 
 impl DeviceArray {
-    /// DeviceArray on the device of this tensor, without autodiff.
-    pub fn of(tensor: Tensor<1>) -> Self {
+    /// An array on the device of this tensor, which must not track gradients.
+    pub fn from_tensor(tensor: Tensor<1>) -> Self {
         Self { len: tensor.dims()[0], host: OnceLock::new(), device: Some(tensor) }
     }
 
-    /// How many there are. Does not look at them.
+    /// The number of values. Never copies them.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the array is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The device they were made on, if it is not the host.
+    /// The device that holds the values, if any.
     pub fn device(&self) -> Option<Device> {
         self.device.as_ref().map(Tensor::device)
     }
 
-    /// Whether they are on the host, so that a look at them costs nothing.
+    /// Whether the values are on the host, so that dereferencing does not copy them.
     pub fn is_on_host(&self) -> bool {
         self.device.is_none() || self.host.get().is_some()
     }
 
-    /// The numbers as a tensor on this device: shared if they are there already, copied otherwise.
+    /// The values as a tensor on this device, shared if they are there already, else copied.
     pub fn tensor(&self, device: &Device) -> Tensor<1> {
         match &self.device {
             Some(tensor) if tensor.device() == *device => tensor.clone(),
@@ -52,35 +56,38 @@ impl DeviceArray {
         }
     }
 
-    /// Several lots on the host. Those that lie on one device are copied in one go.
-    pub fn all(lots: &[Self]) -> Vec<Vec<f32>> {
-        let away = |lot: &&Self| lot.host.get().is_none() && lot.len > 0;
-        let tensors: Vec<_> = lots.iter().filter(away).filter_map(|l| l.device.clone()).collect();
-        let Some(first) = tensors.first() else { return lots.iter().map(|l| l.to_vec()).collect() };
+    /// Copies several arrays to the host. Arrays on the same device are copied at once.
+    pub fn to_vecs(arrays: &[Self]) -> Vec<Vec<f32>> {
+        let only_on_device = |array: &&Self| array.host.get().is_none() && array.len > 0;
+        let tensors: Vec<_> =
+            arrays.iter().filter(only_on_device).filter_map(|a| a.device.clone()).collect();
+        let Some(first) = tensors.first() else {
+            return arrays.iter().map(|array| array.to_vec()).collect();
+        };
         if tensors.iter().any(|tensor| tensor.device() != first.device()) {
-            return lots.iter().map(|lot| lot.to_vec()).collect();
+            return arrays.iter().map(|array| array.to_vec()).collect();
         }
         let copied = host::values(Tensor::cat(tensors, 0));
         let mut rest = &copied[..];
-        let mut next = |lot: &Self| {
-            if !away(&lot) {
-                return lot.to_vec();
+        let mut next = |array: &Self| {
+            if !only_on_device(&array) {
+                return array.to_vec();
             }
-            let (these, others) = rest.split_at(lot.len);
+            let (values, others) = rest.split_at(array.len);
             rest = others;
-            these.to_vec()
+            values.to_vec()
         };
-        lots.iter().map(&mut next).collect()
+        arrays.iter().map(&mut next).collect()
     }
 
-    /// The same numbers on the host and on this device.
-    pub fn on(mut self, device: &Device) -> Self {
+    /// The same values, with a copy on this device.
+    pub fn to_device(mut self, device: &Device) -> Self {
         self.device = Some(self.tensor(device));
         self
     }
 }
 
-/// A look at the numbers: copies them to the host if they are not there yet.
+/// The values as a slice. Copies them to the host if they are not there yet.
 impl Deref for DeviceArray {
     type Target = [f32];
 
@@ -89,24 +96,24 @@ impl Deref for DeviceArray {
     }
 }
 
-/// Changes them on the host; from then on they live there.
+/// The values as a mutable slice on the host. The copy on the device is dropped.
 impl DerefMut for DeviceArray {
     fn deref_mut(&mut self) -> &mut [f32] {
         let _ = self.deref();
         self.device = None;
-        self.host.get_mut().map_or(&mut [], |numbers| numbers)
+        self.host.get_mut().map_or(&mut [], |values| values)
     }
 }
 
 impl From<Vec<f32>> for DeviceArray {
-    fn from(numbers: Vec<f32>) -> Self {
-        Self { len: numbers.len(), host: OnceLock::from(numbers), device: None }
+    fn from(values: Vec<f32>) -> Self {
+        Self { len: values.len(), host: OnceLock::from(values), device: None }
     }
 }
 
 impl FromIterator<f32> for DeviceArray {
-    fn from_iter<I: IntoIterator<Item = f32>>(numbers: I) -> Self {
-        numbers.into_iter().collect::<Vec<_>>().into()
+    fn from_iter<I: IntoIterator<Item = f32>>(values: I) -> Self {
+        values.into_iter().collect::<Vec<_>>().into()
     }
 }
 
@@ -143,8 +150,8 @@ impl<T: AsRef<[f32]>> PartialEq<T> for DeviceArray {
 impl fmt::Debug for DeviceArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.get() {
-            Some(numbers) => fmt::Debug::fmt(numbers, f),
-            None => write!(f, "{} numbers on a device", self.len),
+            Some(values) => fmt::Debug::fmt(values, f),
+            None => write!(f, "{} values on a device", self.len),
         }
     }
 }

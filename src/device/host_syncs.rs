@@ -1,11 +1,12 @@
-//! Counting how often the host waits for a device.
+//! [`host_syncs`]: a counter of copies from a device to the host.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static HOST_SYNCS: AtomicU64 = AtomicU64::new(0);
 
-/// How many times, in this process, numbers were copied from a device other than the CPU to the
-/// host. Each such copy waits until the device is done; a training step makes none.
+/// The number of copies from a device other than the CPU to the host, in this process.
+///
+/// Each copy waits until the device has finished. A training step makes none.
 pub fn host_syncs() -> u64 {
     HOST_SYNCS.load(Ordering::Relaxed)
 }

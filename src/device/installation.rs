@@ -1,4 +1,4 @@
-//! What a machine has for GPUs: driver, compiler of kernels, headers, the GPUs themselves.
+//! What this machine has for GPU computing: driver, kernel compiler, headers and GPUs.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -8,14 +8,14 @@ use crate::{Error, ErrorKind, Result};
 /// A version as (major, minor).
 pub type Version = (u32, u32);
 
-/// What there is for CUDA on this machine. Looking starts nothing and compiles nothing.
+/// The CUDA installation of this machine. Detecting it starts and compiles nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CudaInstallation {
-    /// Whether the lab was built with the feature `cuda`; nothing else was looked for if not.
-    pub built: bool,
-    /// The newest CUDA that the driver can run, if there is a driver.
+    /// Whether the lab was built with the feature `cuda`. If not, all other fields are empty.
+    pub compiled_in: bool,
+    /// The newest CUDA version that the driver supports, if there is a driver.
     pub driver: Option<Version>,
-    /// The version of NVRTC, which compiles kernels when they are first used.
+    /// The version of NVRTC, which compiles kernels at their first use.
     pub nvrtc: Option<Version>,
     /// The folder with CUDA's headers.
     pub headers: Option<PathBuf>,
@@ -26,9 +26,9 @@ pub struct CudaInstallation {
 /// One GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
-    /// Its name: `NVIDIA H200`.
+    /// The name, such as `NVIDIA H200`.
     pub name: String,
-    /// Its memory in bytes.
+    /// The total memory in bytes.
     pub memory: u64,
 }
 
@@ -39,81 +39,85 @@ impl std::fmt::Display for Gpu {
 }
 
 impl CudaInstallation {
-    /// Looks once; later calls have the same answer.
-    pub fn here() -> &'static Self {
-        static FOUND: OnceLock<CudaInstallation> = OnceLock::new();
-        FOUND.get_or_init(|| {
+    /// The installation of this machine, detected at the first call.
+    pub fn detect() -> &'static Self {
+        static INSTALLATION: OnceLock<CudaInstallation> = OnceLock::new();
+        INSTALLATION.get_or_init(|| {
             #[cfg(feature = "cuda")]
-            return super::cuda::look();
+            return super::cuda::detect();
             #[cfg(not(feature = "cuda"))]
             Self::default()
         })
     }
 
-    /// Whether GPU `number` can work.
+    /// Checks that GPU `number` can be used.
     ///
     /// # Errors
-    /// `Device`: the first thing that is missing, why it is needed, where to get it.
-    pub fn cuda(&self, number: usize) -> Result<()> {
+    /// `Device` with the first missing component, why it is needed, and where to get it.
+    pub fn check_gpu(&self, number: usize) -> Result<()> {
         let missing = |what: &str, why: &str, fix: &str| {
             let what = format!("cuda:{number} can't be used: {what}");
             Err(Error::new(ErrorKind::Device, what, why).fix(fix))
         };
-        if !self.built {
+        if !self.compiled_in {
             return missing(
                 "this lab was built without CUDA",
-                "GPUs are a feature of the build",
-                "build with --features cuda (`cargo lab` and `cargo build -p epsilab-kernel` take \
-                 it), or use --device cpu",
+                "GPU support is a Cargo feature",
+                "build with --features cuda (for `cargo lab` or `cargo build -p epsilab-kernel`), \
+                 or use the device \"cpu\"",
             );
         }
         let Some(driver) = self.driver else {
             return missing(
                 "there is no driver (libcuda.so.1)",
-                "the driver runs what the GPU computes",
-                "install NVIDIA's driver, or use --device cpu; `nvidia-smi` shows whether it works",
+                "every computation on the GPU goes through the driver",
+                "install the NVIDIA driver (`nvidia-smi` shows whether it works), or use the \
+                 device \"cpu\"",
             );
         };
         if number >= self.gpus.len() {
             let what = format!("the driver sees {} GPU(s)", self.gpus.len());
-            let fix = "GPUs are counted from 0; CUDA_VISIBLE_DEVICES may hide some; or use \
-                       --device cpu";
-            return missing(&what, "there is nothing to compute on", fix);
+            let fix = "check the number (GPUs are counted from 0) and CUDA_VISIBLE_DEVICES, which \
+                       may hide GPUs, or use the device \"cpu\"";
+            return missing(&what, "there is no GPU of this number", fix);
         }
-        let wheel = format!(
+        let install_fix = format!(
             "install the CUDA toolkit; or pip install nvidia-cuda-nvrtc nvidia-cuda-runtime \
              nvidia-cuda-crt nvidia-cuda-cccl (for CUDA 12 the same names with -cu12) of a version \
-             up to {}.{}, which this driver runs, and export CUDA_PATH=SITE-PACKAGES/nvidia/cu13 \
-             (12: nvidia/cuda_runtime)",
+             up to {}.{}, which this driver supports, and export \
+             CUDA_PATH=SITE-PACKAGES/nvidia/cu13 (CUDA 12: nvidia/cuda_runtime)",
             driver.0, driver.1
         );
         let Some(nvrtc) = self.nvrtc else {
             return missing(
                 "libnvrtc was not found",
-                "kernels are compiled by NVRTC when they are first used",
-                &wheel,
+                "NVRTC compiles the kernels at their first use",
+                &install_fix,
             );
         };
         if nvrtc > driver {
             let what = format!(
-                "NVRTC is of CUDA {}.{}, the driver runs up to {}.{}",
+                "NVRTC has CUDA version {}.{}, the driver supports up to {}.{}",
                 nvrtc.0, nvrtc.1, driver.0, driver.1
             );
-            return missing(&what, "the driver would refuse what NVRTC compiles", &wheel);
+            return missing(&what, "the driver refuses kernels of a newer version", &install_fix);
         }
         if self.headers.is_none() {
             return missing(
                 "CUDA's headers were not found",
                 "the kernels include cuda_fp16.h and others",
-                &wheel,
+                &install_fix,
             );
         }
         Ok(())
     }
 }
 
-/// Whether WGPU finds a GPU.
-pub(super) fn wgpu() -> Result<()> {
+/// Checks that WGPU finds a GPU.
+///
+/// # Errors
+/// `Device` if it finds none, or if the lab was built without the feature `wgpu`.
+pub(super) fn check_wgpu() -> Result<()> {
     #[cfg(feature = "wgpu")]
     {
         use burn::tensor::{Device, DeviceType};
@@ -122,14 +126,15 @@ pub(super) fn wgpu() -> Result<()> {
             return Ok(());
         }
         let why = "WGPU found no graphics driver";
-        Err(Error::new(ErrorKind::Device, "wgpu can't be used: there is no GPU for it", why)
-            .fix("install a Vulkan driver (Debian: mesa-vulkan-drivers), or use --device cpu"))
+        Err(Error::new(ErrorKind::Device, "wgpu can't be used: it finds no GPU", why).fix(
+            "install a Vulkan driver (Debian: mesa-vulkan-drivers), or use the device \"cpu\"",
+        ))
     }
     #[cfg(not(feature = "wgpu"))]
     {
-        let why = "GPUs are a feature of the build";
+        let why = "GPU support is a Cargo feature";
         Err(Error::new(ErrorKind::Device, "wgpu can't be used: this lab was built without it", why)
-            .fix("build with --features wgpu, or use --device cpu"))
+            .fix("build with --features wgpu, or use the device \"cpu\""))
     }
 }
 
@@ -139,7 +144,7 @@ mod tests {
 
     fn complete() -> CudaInstallation {
         CudaInstallation {
-            built: true,
+            compiled_in: true,
             driver: Some((13, 0)),
             nvrtc: Some((12, 8)),
             headers: Some("/usr/local/cuda/include".into()),
@@ -148,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_thing_that_is_missing_is_named_with_where_to_get_it() {
+    fn the_error_names_the_first_missing_component_and_where_to_get_it() {
         let full = complete();
-        assert!(full.cuda(0).is_ok());
+        assert!(full.check_gpu(0).is_ok());
         let cases = [
             (CudaInstallation::default(), "built without CUDA", "--features cuda"),
             (CudaInstallation { driver: None, ..full.clone() }, "no driver", "nvidia-smi"),
@@ -167,13 +172,13 @@ mod tests {
             ),
             (CudaInstallation { headers: None, ..full.clone() }, "headers", "CUDA_PATH"),
         ];
-        for (found, what, fix) in cases {
-            let error = found.cuda(0).unwrap_err();
+        for (installation, what, fix) in cases {
+            let error = installation.check_gpu(0).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Device);
             assert!(error.to_string().contains(what), "{error}");
             assert!(error.advice().contains(fix), "{error}");
         }
-        assert!(full.cuda(1).unwrap_err().to_string().contains("cuda:1"));
+        assert!(full.check_gpu(1).unwrap_err().to_string().contains("cuda:1"));
         assert_eq!(full.gpus[0].to_string(), "NVIDIA H200 (140 GiB)");
     }
 }

@@ -1,4 +1,4 @@
-//! How much memory there is to work in.
+//! Memory budgets, and waiting for a device.
 
 use std::env::VarError;
 
@@ -6,51 +6,53 @@ use burn::prelude::*;
 
 use crate::{Error, Result};
 
-/// Of each thread on the CPU, in bytes: what its caches and a small machine hold.
-const CPU: usize = 1 << 26;
-/// Of a GPU, in bytes, unless somebody says otherwise: 8 GiB.
-const GPU: usize = 8 << 30;
-/// Where somebody says otherwise, in MiB.
-const VARIABLE: &str = "EPSILAB_DEVICE_MEMORY";
+/// The memory budget of each CPU thread, in bytes: fits the caches and a small machine.
+const CPU_BUDGET: usize = 1 << 26;
+/// The default memory budget of a GPU, in bytes.
+const DEFAULT_GPU_BUDGET: usize = 8 << 30;
+/// The environment variable that sets the memory budget of a GPU, in MiB.
+const MEMORY_VARIABLE: &str = "EPSILAB_DEVICE_MEMORY";
 
-/// The memory, in bytes, that one chunk of examples may take on this device. For a GPU that is
-/// the environment variable `EPSILAB_DEVICE_MEMORY` (in MiB) if it is set, else 8 GiB: parameters,
-/// the optimiser, the data and other programs are on the GPU too.
+/// The memory, in bytes, that one chunk of examples may use on this device.
+///
+/// For a GPU it is the environment variable `EPSILAB_DEVICE_MEMORY` (in MiB) if set, else 8 GiB.
+/// Parameters, optimizer state and data need further memory on the GPU.
 ///
 /// # Errors
-/// If the variable is no positive whole number.
+/// `Setting` if the variable is not a positive integer.
 pub fn memory_budget(device: &Device) -> Result<usize> {
     if *device == Device::flex() {
-        return Ok(CPU);
+        return Ok(CPU_BUDGET);
     }
-    match std::env::var(VARIABLE) {
-        Ok(mebibytes) => parsed(&mebibytes),
-        Err(VarError::NotUnicode(text)) => parsed(&text.to_string_lossy()),
-        Err(VarError::NotPresent) => Ok(GPU),
+    match std::env::var(MEMORY_VARIABLE) {
+        Ok(mebibytes) => parse_mebibytes(&mebibytes),
+        Err(VarError::NotUnicode(text)) => parse_mebibytes(&text.to_string_lossy()),
+        Err(VarError::NotPresent) => Ok(DEFAULT_GPU_BUDGET),
     }
 }
 
-fn parsed(mebibytes: &str) -> Result<usize> {
-    let number = mebibytes.trim().parse::<usize>().ok().filter(|&number| number > 0);
-    number.and_then(|number| number.checked_mul(1 << 20)).ok_or_else(|| {
-        let why = "it is the memory of the GPU to work in, a positive number of MiB";
-        Error::setting(VARIABLE, mebibytes, why).fix("try 8192 for 8 GiB, or unset it")
+fn parse_mebibytes(mebibytes: &str) -> Result<usize> {
+    let count = mebibytes.trim().parse::<usize>().ok().filter(|&count| count > 0);
+    count.and_then(|count| count.checked_mul(1 << 20)).ok_or_else(|| {
+        let why = "it is the memory budget of a GPU, a positive whole number of MiB";
+        Error::setting(MEMORY_VARIABLE, mebibytes, why).fix("try 8192 for 8 GiB, or unset it")
     })
 }
 
-/// Waits until the device has made these numbers. Counts as one of [`host_syncs`](super::host_syncs).
+/// Waits until the device has computed these values. Counts as one of
+/// [`host_syncs`](super::host_syncs).
 ///
-/// A GPU is told what to do and does it later: an allocation or a launch that failed is
-/// remembered with the numbers it was to write, and with all that were to be made of them, and
-/// comes to light when such numbers are read. Waiting for the device alone does not tell.
+/// GPU work is asynchronous: a failed allocation or kernel launch marks its output buffers, and all
+/// buffers computed from them, as failed. The failure is reported when such a buffer is read.
+/// Waiting for the device alone does not report it.
 ///
 /// # Errors
-/// What the device says went wrong, in its own words.
-pub(crate) fn synchronize(numbers: Tensor<1>) -> std::result::Result<(), String> {
-    if numbers.device() != Device::flex() {
+/// The device's error message.
+pub(crate) fn synchronize(values: Tensor<1>) -> std::result::Result<(), String> {
+    if values.device() != Device::flex() {
         super::host_syncs::count();
     }
-    numbers.try_into_data().map(drop).map_err(|error| error.to_string())
+    values.try_into_data().map(drop).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -58,12 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variable_counts_in_mebibytes() {
-        assert_eq!(parsed(" 3 ").unwrap(), 3 << 20);
-        for wrong in ["", "0", "-1", "8 GiB", "1e3", "99999999999999999999"] {
-            let error = parsed(wrong).unwrap_err().to_string();
-            assert!(error.contains(VARIABLE) && error.contains("8192"), "{error}");
+    fn the_variable_is_in_mebibytes() {
+        assert_eq!(parse_mebibytes(" 3 ").unwrap(), 3 << 20);
+        for invalid in ["", "0", "-1", "8 GiB", "1e3", "99999999999999999999"] {
+            let error = parse_mebibytes(invalid).unwrap_err().to_string();
+            assert!(error.contains(MEMORY_VARIABLE) && error.contains("8192"), "{error}");
         }
-        assert_eq!(memory_budget(&Device::flex()).unwrap(), CPU);
+        assert_eq!(memory_budget(&Device::flex()).unwrap(), CPU_BUDGET);
     }
 }

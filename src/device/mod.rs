@@ -1,7 +1,8 @@
-//! Where numbers live and are worked on: the CPU, or a GPU.
+//! Devices: the CPU or a GPU.
 //!
-//! [`DeviceSpec`] says which, [`DeviceArray`] holds numbers on either side, `kernels` are the lab's own
-//! operations on a GPU (with the same operations on the CPU, which the tests compare them to).
+//! [`DeviceSpec`] names a device, [`DeviceArray`] is an array on the host or on a device, and
+//! [`kernels`] are the lab's own tensor operations for GPUs, each with a CPU version that tests
+//! compare it with.
 
 mod array;
 mod backend_panic;
@@ -21,5 +22,5 @@ pub use host_syncs::host_syncs;
 pub use installation::{CudaInstallation, Gpu};
 pub use memory::memory_budget;
 pub(crate) use memory::synchronize;
-pub use spec::{DeviceSpec, VARIABLE};
+pub use spec::{DEVICE_VARIABLE, DeviceSpec};
 pub(crate) use vectorised::vectorised;

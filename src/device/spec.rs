@@ -1,4 +1,4 @@
-//! Which device to work on: its name, whether it can work, and the choice where none is named.
+//! [`DeviceSpec`]: the name of a device, whether it can be used, and the default device.
 
 use std::env::VarError;
 use std::fmt;
@@ -11,31 +11,32 @@ use super::installation::{self, CudaInstallation};
 use super::memory_budget;
 use crate::{Error, ErrorKind, Result};
 
-/// The variable that names the device where nothing else does.
-pub const VARIABLE: &str = "EPSILAB_DEVICE";
+/// The environment variable that names the default device.
+pub const DEVICE_VARIABLE: &str = "EPSILAB_DEVICE";
 
-/// A device by its name: `cpu`, `cuda`, `cuda:1`, `wgpu`.
+/// A device by name: `cpu`, `cuda` (the same as `cuda:0`), `cuda:1`, `wgpu`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DeviceSpec {
-    /// The CPU, by the lab's fused kernels.
+    /// The CPU.
     #[default]
     Cpu,
-    /// A GPU of NVIDIA, counted from 0 as CUDA counts them.
+    /// The NVIDIA GPU of this number, in CUDA's order from 0.
     Cuda(usize),
-    /// The best other GPU that WGPU finds.
+    /// The default GPU of WGPU.
     Wgpu,
 }
 
 impl DeviceSpec {
-    /// The device to work on where a plan names none: what the variable `EPSILAB_DEVICE` names,
-    /// else the first CUDA GPU that can work, else the CPU. A GPU of another make is only taken
-    /// when it is named.
+    /// The default device, for plans that name none: the one that the environment variable
+    /// `EPSILAB_DEVICE` names, else the first usable CUDA GPU, else the CPU.
+    ///
+    /// WGPU is used only if it is named.
     ///
     /// # Errors
-    /// If the variable names no device, or one that can't work here: whoever names a GPU does not
-    /// want to wait for the CPU by mistake.
-    pub fn best() -> Result<Self> {
-        match std::env::var(VARIABLE) {
+    /// `Device` if the variable names no device or one that can't be used: there is no silent
+    /// fallback to the CPU.
+    pub fn auto() -> Result<Self> {
+        match std::env::var(DEVICE_VARIABLE) {
             Ok(name) if !name.is_empty() && name != "auto" => name.parse::<Self>()?.checked(),
             Err(VarError::NotUnicode(name)) => name.to_string_lossy().parse::<Self>()?.checked(),
             _ if Self::Cuda(0).check().is_ok() => Ok(Self::Cuda(0)),
@@ -43,7 +44,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Itself, if it can work here.
+    /// This device, if it can be used.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -51,25 +52,25 @@ impl DeviceSpec {
         self.check().map(|()| self)
     }
 
-    /// Whether the device can work here: the lab was built for it, and GPU, driver and what
-    /// compiles kernels are there and fit together.
+    /// Checks that the device can be used: the lab was built for it, and GPU, driver and kernel
+    /// compiler are present and compatible.
     ///
     /// # Errors
-    /// `Device`, with what is missing and where to get it.
+    /// `Device` with what is missing and where to get it.
     pub fn check(self) -> Result<()> {
         match self {
             Self::Cpu => Ok(()),
-            Self::Cuda(number) => CudaInstallation::here().cuda(number),
-            Self::Wgpu => installation::wgpu(),
+            Self::Cuda(number) => CudaInstallation::detect().check_gpu(number),
+            Self::Wgpu => installation::check_wgpu(),
         }
     }
 
-    /// Whether a plan can be followed there: how much memory to use can be read, and the numbers that
-    /// products are to be made of exist. Asked before anything is charged.
+    /// Checks that a run can use the device: the memory budget is valid, and the device supports
+    /// bf16 if the run asks for it. Called before anything is charged.
     ///
     /// # Errors
-    /// `Setting` for a variable that is no number of MiB, `Device` if the GPU has no bf16.
-    pub(crate) fn can_take(self, bf16: bool) -> Result<()> {
+    /// `Setting` if `EPSILAB_DEVICE_MEMORY` is invalid, `Device` if the device has no bf16.
+    pub(crate) fn check_run(self, bf16: bool) -> Result<()> {
         if self == Self::Cpu {
             return Ok(());
         }
@@ -78,13 +79,15 @@ impl DeviceSpec {
             false => Ok(()),
             true => {
                 let what = format!("{self} has no bf16, which .precision(…) asks for");
-                let why = "its products can't be made of such numbers";
-                Err(Error::new(ErrorKind::Device, what, why).fix("leave it out, for f32"))
+                let why = "its matrix products do not support this type";
+                Err(Error::new(ErrorKind::Device, what, why)
+                    .fix("remove .precision(…) to train in f32"))
             }
         }
     }
 
-    /// Burn's device. For one that can't work that is the CPU: [`check`](Self::check) first.
+    /// Burn's device. Call [`check`](Self::check) first: for a device that the lab was not built
+    /// for, this is the CPU.
     pub fn device(self) -> Device {
         match self {
             Self::Cpu => Device::flex(),
@@ -97,14 +100,14 @@ impl DeviceSpec {
         }
     }
 
-    /// The device for a reader: `cuda:0, NVIDIA H200 (140 GiB)`, `cpu, 16 threads`.
+    /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`.
     pub fn describe(self) -> String {
         match self {
             Self::Cpu => {
                 let threads = std::thread::available_parallelism().map_or(1, usize::from);
                 format!("cpu, {threads} threads")
             }
-            Self::Cuda(number) => match CudaInstallation::here().gpus.get(number) {
+            Self::Cuda(number) => match CudaInstallation::detect().gpus.get(number) {
                 Some(gpu) => format!("{self}, {gpu}"),
                 None => self.to_string(),
             },
@@ -129,16 +132,16 @@ impl FromStr for DeviceSpec {
     fn from_str(name: &str) -> Result<Self> {
         let lower = name.trim().to_ascii_lowercase();
         let number = |text: &str| text.parse().ok();
-        let place = match lower.split_once(':') {
+        let spec = match lower.split_once(':') {
             None if lower == "cpu" => Some(Self::Cpu),
             None if lower == "cuda" => Some(Self::Cuda(0)),
             None if lower == "wgpu" => Some(Self::Wgpu),
-            Some(("cuda", which)) => number(which).map(Self::Cuda),
+            Some(("cuda", index)) => number(index).map(Self::Cuda),
             _ => None,
         };
-        place.ok_or_else(|| {
+        spec.ok_or_else(|| {
             Error::new(ErrorKind::Device, format!("device = {name:?}"), "no device has this name")
-                .fix("cpu, cuda, cuda:1 (the second GPU) or wgpu")
+                .fix("use cpu, cuda, cuda:1 (the second GPU) or wgpu")
         })
     }
 }
@@ -148,20 +151,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
-        for place in [DeviceSpec::Cpu, DeviceSpec::Cuda(0), DeviceSpec::Cuda(3), DeviceSpec::Wgpu] {
-            assert_eq!(place.to_string().parse::<DeviceSpec>().unwrap(), place);
+    fn names_survive_a_round_trip_and_others_are_refused() {
+        for spec in [DeviceSpec::Cpu, DeviceSpec::Cuda(0), DeviceSpec::Cuda(3), DeviceSpec::Wgpu] {
+            assert_eq!(spec.to_string().parse::<DeviceSpec>().unwrap(), spec);
         }
         assert_eq!("CUDA".parse::<DeviceSpec>().unwrap(), DeviceSpec::Cuda(0));
-        for wrong in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:1", "tpu"] {
-            let error = wrong.parse::<DeviceSpec>().unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Device, "{wrong}");
+        for invalid in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:1", "tpu"] {
+            let error = invalid.parse::<DeviceSpec>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Device, "{invalid}");
             assert!(error.to_string().contains("cuda:1"), "{error}");
         }
     }
 
     #[test]
-    fn a_device_that_cannot_work_says_why_and_the_cpu_always_works() {
+    fn an_unusable_device_says_why_and_the_cpu_is_always_usable() {
         assert!(DeviceSpec::Cpu.check().is_ok());
         assert!(DeviceSpec::Cpu.describe().starts_with("cpu, "));
         let error = DeviceSpec::Cuda(4711).check().unwrap_err();

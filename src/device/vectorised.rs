@@ -1,37 +1,42 @@
-//! Loops for every processor, in one text.
+//! `vectorised!`: loops compiled for several instruction sets.
 
-/// Compiles a loop three times, for every machine and for those with AVX2 and AVX-512, and chooses
-/// when called. Rust never fuses or reorders floating-point operations, so all give the same bits.
+/// Compiles a function three times, for the baseline, AVX2 and AVX-512, and selects a version at
+/// run time.
+///
+/// Rust neither fuses nor reorders floating-point operations, so all versions give the same bits.
 macro_rules! vectorised {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
+    (
+        $(#[$doc:meta])*
+        $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block
+    ) => {
         $(#[$doc])*
         $vis fn $name($($arg: $type),*) $(-> $out)? {
             #[inline(always)]
-            fn plain($($arg: $type),*) $(-> $out)? $body
+            fn baseline($($arg: $type),*) $(-> $out)? $body
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2")]
-                fn wide($($arg: $type),*) $(-> $out)? {
-                    plain($($arg),*)
+                fn avx2($($arg: $type),*) $(-> $out)? {
+                    baseline($($arg),*)
                 }
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                fn widest($($arg: $type),*) $(-> $out)? {
-                    plain($($arg),*)
+                fn avx512($($arg: $type),*) $(-> $out)? {
+                    baseline($($arg),*)
                 }
                 if std::is_x86_feature_detected!("avx512f")
                     && std::is_x86_feature_detected!("avx512bw")
                     && std::is_x86_feature_detected!("avx512dq")
                     && std::is_x86_feature_detected!("avx512vl")
                 {
-                    // SAFETY: the processor has these parts of AVX-512, as it just said.
-                    return unsafe { widest($($arg),*) };
+                    // SAFETY: the processor supports these AVX-512 features, as just checked.
+                    return unsafe { avx512($($arg),*) };
                 }
                 if std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has AVX2, as it just said.
-                    return unsafe { wide($($arg),*) };
+                    // SAFETY: the processor supports AVX2, as just checked.
+                    return unsafe { avx2($($arg),*) };
                 }
             }
-            plain($($arg),*)
+            baseline($($arg),*)
         }
     };
 }

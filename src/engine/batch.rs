@@ -6,7 +6,7 @@ use burn::prelude::*;
 
 use crate::data::Examples;
 use crate::device::DeviceArray;
-use crate::device::kernels::{self, Masks};
+use crate::device::kernels::{self, DropoutMasks};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
@@ -97,7 +97,7 @@ impl Batch {
             return Err(Error::new(ErrorKind::Model, what, why));
         }
         let ids = (0..labels.len() as u32).collect();
-        let features = DeviceArray::of(features.flatten(0, 1));
+        let features = DeviceArray::from_tensor(features.flatten(0, 1));
         Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
     }
 
@@ -106,7 +106,7 @@ impl Batch {
         if *device == Device::flex() {
             return self;
         }
-        Self { features: self.features.on(device), ..self }
+        Self { features: self.features.to_device(device), ..self }
     }
 
     /// All features on this device, `[examples x copies, features]`: shared if they are there.
@@ -192,7 +192,7 @@ impl Batch {
     /// [`seed`](Self::seed).
     pub fn dropout_mask(&self, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
         let (id, copy) = (self.ids[row / self.copies], row % self.copies);
-        Masks::new(self.seed, layer, rate).draw(id, copy as u32, mask);
+        DropoutMasks::new(self.seed, layer, rate).draw(id, copy as u32, mask);
     }
 
     /// The masks of several rows, on this device, `[rows, each]`; the same numbers.
@@ -206,7 +206,7 @@ impl Batch {
     ) -> Tensor<2> {
         let named = |&row: &usize| (self.ids[row / self.copies], (row % self.copies) as u32);
         let rows: Vec<(u32, u32)> = rows.iter().map(named).collect();
-        kernels::dropout(self.seed, layer, rate, &rows, each, device)
+        kernels::dropout_masks(self.seed, layer, rate, &rows, each, device)
     }
 
     /// DeviceArray in one example with all its copies.

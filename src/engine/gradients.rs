@@ -59,7 +59,7 @@ impl Gradients {
     pub fn scale(&mut self, factor: f64) {
         for Gradient { values, .. } in &mut self.entries {
             match values.device() {
-                Some(device) => *values = DeviceArray::of(values.tensor(&device) * factor),
+                Some(device) => *values = DeviceArray::from_tensor(values.tensor(&device) * factor),
                 None => values.iter_mut().for_each(|v| *v = (f64::from(*v) * factor) as f32),
             }
         }

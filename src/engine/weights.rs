@@ -68,7 +68,7 @@ impl Weights {
     /// The same weights, kept on this device as well: what happens there needs no copy of them.
     pub(crate) fn on(mut self, device: &Device) -> Self {
         for Gradient { values, .. } in &mut self.values.entries {
-            *values = std::mem::take(values).on(device);
+            *values = std::mem::take(values).to_device(device);
         }
         self
     }
@@ -105,7 +105,7 @@ impl Weights {
             if let Some(device) = entry.values.device() {
                 let left_out = weights.values.tensor(&device).equal_elem(0.0);
                 let values = entry.values.tensor(&device).mask_fill(left_out, 0.0);
-                entry.values = DeviceArray::of(values);
+                entry.values = DeviceArray::from_tensor(values);
                 continue;
             }
             let (values, weights) = (&mut entry.values[..], &weights.values[..]);
@@ -167,7 +167,7 @@ mod tests {
         sum.entries[1].values[1] = f32::INFINITY;
         let mut away = sum.clone();
         for entry in &mut away.entries {
-            entry.values = DeviceArray::of(entry.values.tensor(&device));
+            entry.values = DeviceArray::from_tensor(entry.values.tensor(&device));
         }
         on_host.select(&mut sum);
         let values = |sum: &Gradients| -> Vec<DeviceArray> {

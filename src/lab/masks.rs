@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::mask::{DpSnip, Mask, snip_check};
+use crate::mask::{DpSnip, Mask, check_snip};
 use crate::nn::Model;
 use crate::privacy::{Entry, Event};
 use crate::store::{Store, home};
@@ -35,8 +35,8 @@ impl DpSnip {
 }
 
 fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Result<Mask> {
-    let recipe = recipe.settled(None)?;
-    snip_check(model, data.train())?;
+    let recipe = recipe.calibrated(None)?;
+    check_snip(model, data.train())?;
     let id = release_id(&recipe, model, data);
     let seeds = Seeds::new(recipe.study_seed(), &id)?;
     let (run, study) = match recipe.study_seed() {

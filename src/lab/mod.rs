@@ -31,5 +31,5 @@ use crate::device::DeviceSpec;
 /// # Errors
 /// `Device` if the variable names a device that can't work here.
 pub fn device() -> Result<DeviceSpec> {
-    DeviceSpec::best()
+    DeviceSpec::auto()
 }

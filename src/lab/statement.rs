@@ -54,7 +54,7 @@ impl Run {
             Some(mask) => {
                 let (kept, all) = (format::count(mask.kept()), format::count(mask.len()));
                 let others = if mask.is_zeroing() { "set to zero" } else { "left as they were" };
-                let how = &mask.origin().how;
+                let how = &mask.origin().method;
                 said +=
                     &format!("{kept} of {all} weights are trained, the others {others} ({how})");
             }

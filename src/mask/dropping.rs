@@ -1,4 +1,4 @@
-//! Gradient dropping: which coordinates a step leaves out.
+//! Gradient dropping: the coordinates that each training step leaves out.
 
 use burn::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -7,63 +7,65 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::choose;
 use super::rate::dropped_of;
-use super::{Kept, Mask, Rate};
+use super::subset;
+use super::{Mask, MaskTensor, Rate};
 use crate::Result;
 use crate::device::{DeviceArray, kernels};
 use crate::engine::{Gradient, Gradients, Weights};
 use crate::nn::Network;
 
-/// Which coordinates of each tensor a step leaves out.
+/// How a step selects the coordinates that it drops from each tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DroppingRule {
-    /// A uniformly random part, new in every step.
+    /// A uniformly random subset, new in every step.
     Random,
-    /// Those of the smallest absolute value, ties broken by index.
+    /// The coordinates of smallest absolute parameter value, ties broken by index.
     Magnitude,
 }
 
-/// Gradient dropping (section 3.2 of the pre-pruning paper): in every step a share of each weight
-/// tensor's coordinates, of those that a mask keeps, is left out of norm, sum, noise and update.
+/// Gradient dropping (section 3.2 of the pre-pruning paper): every step leaves a fraction of each
+/// weight tensor's coordinates out of norm, sum, noise and update.
+///
+/// The fraction is of the coordinates that the mask keeps, if there is a mask.
 ///
 /// # Guarantee
-/// The choice is a function of the step's parameters and of randomness that has nothing to do
-/// with the data, so each step is a Gaussian mechanism of the same sensitivity on the coordinates
-/// that are left: the accounting does not change (the paper's claim, which holds).
+/// The selection is a function of the step's parameters, which are released, and of randomness that
+/// is independent of the data. Each step is therefore a Gaussian mechanism of the same sensitivity
+/// on the remaining coordinates, and the accounting does not change, as the paper claims.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dropping {
-    /// How coordinates are chosen.
+    /// How coordinates are selected.
     pub rule: DroppingRule,
-    /// The share of each tensor that is dropped.
+    /// The fraction of each tensor that is dropped.
     pub rate: Rate,
-    /// Whether biases and the factors of normalisation are dropped too.
+    /// Whether biases and normalisation parameters are dropped too.
     #[serde(default)]
     pub include_1d: bool,
 }
 
 impl Dropping {
-    /// A random share, new in every step.
+    /// Drops a uniformly random subset, new in every step.
     pub fn random(rate: impl Into<Rate>) -> Self {
         Self { rule: DroppingRule::Random, rate: rate.into(), include_1d: false }
     }
 
-    /// The share of the smallest absolute values.
+    /// Drops the coordinates of smallest absolute parameter value.
     pub fn magnitude(rate: impl Into<Rate>) -> Self {
         Self { rule: DroppingRule::Magnitude, rate: rate.into(), include_1d: false }
     }
 
-    /// Drops biases and the factors of normalisation too.
+    /// Drops coordinates of biases and normalisation parameters too.
     pub fn include_1d(self) -> Self {
         Self { include_1d: true, ..self }
     }
 
-    /// How many of the `count` coordinates that are left of a tensor go; one stays at least.
-    fn drops(&self, rate: f64, shape: &[usize], count: usize) -> usize {
+    /// How many of a tensor's `candidates` coordinates are dropped. At least one always remains.
+    fn drop_count(&self, rate: f64, shape: &[usize], candidates: usize) -> usize {
         let rate = if self.include_1d || shape.len() >= 2 { rate } else { 0.0 };
-        dropped_of(rate, count).min(count.saturating_sub(1))
+        dropped_of(rate, candidates).min(candidates.saturating_sub(1))
     }
 }
 
@@ -77,23 +79,23 @@ impl fmt::Display for Dropping {
     }
 }
 
-/// Chooses the coordinates of every step: those a mask keeps, less those that are dropped. The choice
-/// is the same wherever the network lives; on a GPU the smallest are found there.
+/// Selects the coordinates of each step: those that the mask keeps, minus those that are dropped.
+///
+/// The selection is the same on every device. On a GPU, the smallest values are found there.
 pub struct Selector {
     mask: Option<Mask>,
     dropping: Option<Dropping>,
     steps: u64,
     rng: ChaCha20Rng,
     step: u64,
-    /// What the mask keeps, or ones, where it was needed as weights.
-    kept: Option<Arc<Weights>>,
-    /// Where the coordinates lie that the mask keeps, in the order of its tensors, if they are
-    /// chosen among.
-    left: Vec<Vec<usize>>,
+    /// The mask as weights (all ones without a mask), once it has been needed.
+    mask_weights: Option<Arc<Weights>>,
+    /// The indices that the mask keeps, one list per tensor of the mask. Empty without dropping.
+    kept_indices: Vec<Vec<usize>>,
 }
 
 impl Selector {
-    /// For a run of `steps` steps. `seed` is for random dropping only.
+    /// A selector for a run of `steps` steps. Only random dropping uses `seed`.
     pub fn new(
         mask: Option<&Mask>,
         dropping: Option<Dropping>,
@@ -102,23 +104,34 @@ impl Selector {
     ) -> Self {
         let rng = ChaCha20Rng::from_seed(seed);
         let tensors = mask.filter(|_| dropping.is_some()).map_or(&[][..], Mask::tensors);
-        let left = |tensor: &Kept| (0..tensor.kept.len()).filter(|&i| tensor.kept[i]).collect();
-        let left = tensors.iter().map(left).collect();
-        Self { mask: mask.cloned(), dropping, steps, rng, step: 0, kept: None, left }
+        let kept =
+            |tensor: &MaskTensor| (0..tensor.kept.len()).filter(|&i| tensor.kept[i]).collect();
+        let kept_indices = tensors.iter().map(kept).collect();
+        Self {
+            mask: mask.cloned(),
+            dropping,
+            steps,
+            rng,
+            step: 0,
+            mask_weights: None,
+            kept_indices,
+        }
     }
 
-    /// The coordinates of the next step for a network that stands at these parameters: ones and
-    /// zeros. `None` selects everything.
+    /// The coordinates of the next step, as weights of 0 and 1. `None` selects all coordinates.
+    ///
+    /// `network` holds the parameters at the beginning of the step.
     ///
     /// # Errors
-    /// Kind `Model` if the mask is not for this network, kind `Setting` for a rate out of range.
+    /// `Model` if the mask does not fit the network, `Setting` if the dropping rate is out of
+    /// range.
     pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
         let device = network.device();
         let gpu = (device != Device::flex()).then_some(device);
         self.next_on(gpu.as_ref(), network)
     }
 
-    /// The same for a network on this GPU, if on any: the weights are then there too.
+    /// As [`next`](Self::next), for a network on this GPU, if any. The weights are on the GPU too.
     pub(super) fn next_on(
         &mut self,
         gpu: Option<&Device>,
@@ -127,7 +140,7 @@ impl Selector {
         let step = self.step;
         self.step += 1;
         let Some(dropping) = self.dropping else {
-            return self.mask.is_some().then(|| self.kept(gpu, network)).transpose();
+            return self.mask.is_some().then(|| self.mask_weights(gpu, network)).transpose();
         };
         dropping.rate.check()?;
         if let Some(mask) = &self.mask {
@@ -135,74 +148,74 @@ impl Selector {
         }
         let rate = dropping.rate.at(step, self.steps);
         if let (DroppingRule::Magnitude, Some(gpu)) = (dropping.rule, gpu) {
-            return self.largest(dropping, rate, gpu, network).map(Some);
+            return self.keep_largest_on(gpu, dropping, rate, network).map(Some);
         }
-        let hosts = match dropping.rule {
+        let parameters = match dropping.rule {
             DroppingRule::Random => Vec::new(),
             DroppingRule::Magnitude => network.hosts(),
         };
         let mut selected = Gradients::zeros_like(network);
         for (index, entry) in selected.entries.iter_mut().enumerate() {
-            let left = left(&self.left, self.mask.as_ref(), &entry.path);
-            let count = left.map_or(entry.values.len(), Vec::len);
-            let drop = dropping.drops(rate, &entry.shape, count);
+            let indices = kept_indices(&self.kept_indices, self.mask.as_ref(), &entry.path);
+            let count = indices.map_or(entry.values.len(), Vec::len);
+            let drop = dropping.drop_count(rate, &entry.shape, count);
             let kept = match dropping.rule {
                 _ if drop == 0 => vec![1.0; count],
-                DroppingRule::Random => choose::at_random(count, drop, self.rng.random()),
+                DroppingRule::Random => subset::random_subset(count, drop, self.rng.random()),
                 DroppingRule::Magnitude => {
-                    let all = hosts[index].slice();
-                    match left {
-                        None => choose::largest(all, drop),
-                        Some(left) => {
-                            let some: Vec<f32> = left.iter().map(|&i| all[i]).collect();
-                            choose::largest(&some, drop)
+                    let values = parameters[index].slice();
+                    match indices {
+                        None => subset::keep_largest(values, drop),
+                        Some(indices) => {
+                            let values: Vec<f32> = indices.iter().map(|&i| values[i]).collect();
+                            subset::keep_largest(&values, drop)
                         }
                     }
                 }
             };
-            match left {
+            match indices {
                 None => entry.values = kept.into(),
-                Some(left) => {
+                Some(indices) => {
                     let values = &mut entry.values[..];
-                    left.iter().zip(kept).for_each(|(&i, kept)| values[i] = kept);
+                    indices.iter().zip(kept).for_each(|(&i, kept)| values[i] = kept);
                 }
             }
         }
-        Ok(Some(brought(gpu, Weights::new(network, selected)?)))
+        Ok(Some(to_device(Weights::new(network, selected)?, gpu)))
     }
 
-    /// All but the smallest of the parameters, found on the GPU: nobody looks at them here.
-    fn largest(
+    /// Magnitude dropping on the GPU, without a copy to the host.
+    fn keep_largest_on(
         &mut self,
+        gpu: &Device,
         dropping: Dropping,
         rate: f64,
-        gpu: &Device,
         network: &Network,
     ) -> Result<Arc<Weights>> {
-        let among = self.kept(Some(gpu), network)?;
-        let entries = among.entries().iter().zip(network.tensors()).map(|(entry, values)| {
-            let left = left(&self.left, self.mask.as_ref(), &entry.path);
-            let count = left.map_or(entry.values.len(), Vec::len);
-            let among = entry.values.tensor(gpu);
-            let chosen = match dropping.drops(rate, &entry.shape, count) {
-                0 => among,
-                drop => kernels::keep_largest(values, among, drop),
+        let mask = self.mask_weights(Some(gpu), network)?;
+        let entries = mask.entries().iter().zip(network.tensors()).map(|(entry, values)| {
+            let indices = kept_indices(&self.kept_indices, self.mask.as_ref(), &entry.path);
+            let count = indices.map_or(entry.values.len(), Vec::len);
+            let candidates = entry.values.tensor(gpu);
+            let kept = match dropping.drop_count(rate, &entry.shape, count) {
+                0 => candidates,
+                drop => kernels::keep_largest(values, candidates, drop),
             };
             let (path, shape) = (entry.path.clone(), entry.shape.clone());
-            Gradient { path, id: entry.id, shape, values: DeviceArray::of(chosen) }
+            Gradient { path, id: entry.id, shape, values: DeviceArray::from_tensor(kept) }
         });
         let selected = Gradients { entries: entries.collect() };
-        // Something of each tensor stays.
-        let zero = (0..selected.entries.len()).map(|entry| among.is_zero(entry)).collect();
+        // Dropping keeps at least one coordinate, so a tensor is all zeros only if the mask is.
+        let zero = (0..selected.entries.len()).map(|entry| mask.is_zero(entry)).collect();
         Ok(Arc::new(Weights::chosen_on_device(network, selected, zero)?))
     }
 
-    /// Ones where the mask keeps coordinates, or everywhere; brought to the GPU once.
-    fn kept(&mut self, gpu: Option<&Device>, network: &Network) -> Result<Arc<Weights>> {
-        if let Some(kept) = &self.kept {
-            return Ok(kept.clone());
+    /// The mask as weights, all ones without a mask. Copied to the GPU once.
+    fn mask_weights(&mut self, gpu: Option<&Device>, network: &Network) -> Result<Arc<Weights>> {
+        if let Some(weights) = &self.mask_weights {
+            return Ok(weights.clone());
         }
-        let kept = match &self.mask {
+        let weights = match &self.mask {
             Some(mask) => mask.weights(network)?,
             None => {
                 let mut ones = Gradients::zeros_like(network);
@@ -210,22 +223,26 @@ impl Selector {
                 Weights::new(network, ones)?
             }
         };
-        Ok(self.kept.insert(brought(gpu, kept)).clone())
+        Ok(self.mask_weights.insert(to_device(weights, gpu)).clone())
     }
 }
 
-/// Weights that are on this GPU too, if on any.
-fn brought(gpu: Option<&Device>, weights: Weights) -> Arc<Weights> {
+/// The weights, with a copy on this GPU, if any.
+fn to_device(weights: Weights, gpu: Option<&Device>) -> Arc<Weights> {
     Arc::new(match gpu {
         Some(gpu) => weights.on(gpu),
         None => weights,
     })
 }
 
-/// Where the mask keeps coordinates of a parameter, if it is about it.
-fn left<'a>(left: &'a [Vec<usize>], mask: Option<&Mask>, path: &str) -> Option<&'a Vec<usize>> {
+/// The indices that the mask keeps of a parameter. `None` if the mask does not name it.
+fn kept_indices<'a>(
+    indices: &'a [Vec<usize>],
+    mask: Option<&Mask>,
+    path: &str,
+) -> Option<&'a Vec<usize>> {
     let tensors = mask.map_or(&[][..], Mask::tensors);
-    tensors.iter().position(|tensor| tensor.path == path).map(|tensor| &left[tensor])
+    tensors.iter().position(|tensor| tensor.path == path).map(|tensor| &indices[tensor])
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Masks as files: safetensors, with what their choice has cost in the metadata.
+//! Masks as safetensors files; the metadata records how they were made and what that reveals.
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
@@ -6,59 +6,60 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::covered::{Covered, Origin};
-use super::{Kept, Mask};
+use super::origin::{Origin, PrivacyStatus};
+use super::{Mask, MaskTensor};
 use crate::nn::{read_regular, unread, write_in_one_step};
 use crate::{Error, ErrorKind, Result};
 
-/// The metadata's key: what makes a safetensors file a mask.
+/// The metadata key that marks a safetensors file as a mask.
 const KEY: &str = "epsilab_mask";
 
-/// The key of the lab's models, for a helpful word.
-const MODEL: &str = "epsilab";
+/// The metadata key of model files, for a better error message.
+const MODEL_KEY: &str = "epsilab";
 
-/// The version of the description written here; older ones stay readable.
+/// The version of the description that is written. Older versions remain readable.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Description {
     format: u32,
-    /// The parameters in their order, which safetensors does not keep.
+    /// The parameter paths in order; safetensors sorts its tensors.
     tensors: Vec<String>,
     zeroing: bool,
     origin: Origin,
-    /// Of all flags in this order: against accidents, not against forgery.
+    /// SHA-256 of all flags in this order. It detects damage, not forgery.
     sha256: String,
 }
 
-/// Read before the rest, which a later version may have changed.
+/// The part of a description that every version has; it is read first.
 #[derive(Deserialize)]
 struct Version {
     format: u32,
 }
 
 impl Mask {
-    /// Writes the mask as a safetensors file: one boolean per coordinate under the parameter's
-    /// path; how it was made and what that has cost in the metadata. An existing file is replaced
-    /// in one step, never left half-written. Saliencies are not stored.
+    /// Writes the mask as a safetensors file.
     ///
-    /// A mask that a ledger has paid for names, in its file, the data by their hash and the run
-    /// that was charged. Who holds all other examples could test one by that hash: such a file is
-    /// for the project, not for others.
+    /// The file holds one BOOL per coordinate under the parameter's path; its metadata hold the
+    /// [`Origin`]. An existing file is replaced atomically. Saliencies are not stored.
+    ///
+    /// The file of a mask that was released privately names the run that was charged and the hash
+    /// of the data set. Someone who holds all examples but one can test guesses of that example
+    /// against the hash, so do not publish such a file.
     ///
     /// # Errors
-    /// If the file can't be written.
+    /// `Io` if the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let failed = |e: String| Error::new(ErrorKind::Model, "saving a mask", e);
         let bytes: Vec<Vec<u8>> = self.tensors().iter().map(bytes_of).collect();
-        let about = Description {
+        let description = Description {
             format: FORMAT,
             tensors: self.tensors().iter().map(|tensor| tensor.path.clone()).collect(),
             zeroing: self.is_zeroing(),
             origin: self.origin().clone(),
             sha256: sha256_of(&bytes),
         };
-        let text = serde_json::to_string(&about).map_err(|e| failed(e.to_string()))?;
+        let text = serde_json::to_string(&description).map_err(|e| failed(e.to_string()))?;
         let mut views = Vec::with_capacity(bytes.len());
         for (tensor, bytes) in self.tensors().iter().zip(&bytes) {
             let view = TensorView::new(Dtype::BOOL, tensor.shape.clone(), bytes);
@@ -70,32 +71,31 @@ impl Mask {
         write_in_one_step(path.as_ref(), &file, "mask")
     }
 
-    /// Reads a mask that [`save`](Self::save) wrote: the same mask, but for saliencies.
+    /// Reads a mask that [`save`](Self::save) wrote. Its saliencies are not restored.
     ///
     /// # Guarantee
-    /// The mask keeps its origin, and with it what covers its choice: data-free, released and
-    /// charged, assumed, or not private. Damage is found; a file that somebody edited is not, for
-    /// nothing in it is secret. A mask from hands you do not trust is an assumption, whatever it
-    /// says of itself.
+    /// The mask keeps its [`Origin`] and so its [`PrivacyStatus`]. Damage is detected; a deliberate
+    /// edit is not, because the file is not signed. Whoever uses a mask of somebody else assumes
+    /// that its stated origin is true.
     ///
     /// # Errors
-    /// Kind `Io` if the file can't be read; kind `Model` if it is no mask of the lab's, of a later
-    /// version, or damaged.
+    /// `Io` if the file can't be read; `Model` if it is not a mask file, has a later version, or is
+    /// damaged.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let bytes = read_regular(path).map_err(|e| unread(path, "mask", "Mask::save", &e))?;
         read(&bytes).map_err(|why| match why {
-            Wrong::Newer(format) => {
+            LoadError::NewerFormat(format) => {
                 let what = format!("the mask {} has format {format}", path.display());
                 let why = format!("this version of the lab reads formats up to {FORMAT}");
                 Error::new(ErrorKind::Model, what, why).fix("update the lab")
             }
-            Wrong::Model => {
+            LoadError::IsModel => {
                 let what = format!("the file {} is not a mask", path.display());
                 Error::new(ErrorKind::Model, what, "it is a model")
                     .fix("read it with models::load(path)")
             }
-            Wrong::Other(why) => {
+            LoadError::Other(why) => {
                 let what = format!("the file {} is not a mask", path.display());
                 Error::new(ErrorKind::Model, what, why).fix("load a file that Mask::save wrote")
             }
@@ -103,79 +103,79 @@ impl Mask {
     }
 }
 
-/// Why a file can't be taken.
-enum Wrong {
-    Newer(u32),
-    Model,
+/// Why a file is not read as a mask.
+enum LoadError {
+    NewerFormat(u32),
+    IsModel,
     Other(String),
 }
 
-impl From<String> for Wrong {
+impl From<String> for LoadError {
     fn from(why: String) -> Self {
         Self::Other(why)
     }
 }
 
-fn read(bytes: &[u8]) -> std::result::Result<Mask, Wrong> {
+fn read(bytes: &[u8]) -> std::result::Result<Mask, LoadError> {
     let (_, header) = SafeTensors::read_metadata(bytes)
-        .map_err(|e| format!("it is no safetensors file ({e})"))?;
+        .map_err(|e| format!("it is not a safetensors file ({e})"))?;
     let file = SafeTensors::deserialize(bytes).map_err(|e| format!("it is damaged ({e})"))?;
     let metadata = header.metadata().clone().unwrap_or_default();
     let Some(text) = metadata.get(KEY) else {
-        if metadata.contains_key(MODEL) {
-            return Err(Wrong::Model);
+        if metadata.contains_key(MODEL_KEY) {
+            return Err(LoadError::IsModel);
         }
         return Err("it is a safetensors file of another program".to_owned().into());
     };
     let unread = |e: serde_json::Error| format!("its description can't be read ({e})");
     let Version { format } = serde_json::from_str(text).map_err(unread)?;
     if format > FORMAT {
-        return Err(Wrong::Newer(format));
+        return Err(LoadError::NewerFormat(format));
     }
-    let about: Description = serde_json::from_str(text).map_err(unread)?;
-    check_cover(&about.origin)?;
-    let tensors = about.tensors.iter().map(|path| tensor(&file, path));
-    let tensors: Vec<Kept> = tensors.collect::<std::result::Result<_, _>>()?;
+    let description: Description = serde_json::from_str(text).map_err(unread)?;
+    check_origin(&description.origin)?;
+    let tensors = description.tensors.iter().map(|path| tensor(&file, path));
+    let tensors: Vec<MaskTensor> = tensors.collect::<std::result::Result<_, _>>()?;
     if tensors.len() != file.len() {
         return Err(format!("it holds {} tensors, not {}", file.len(), tensors.len()).into());
     }
-    if sha256_of(&tensors.iter().map(bytes_of).collect::<Vec<_>>()) != about.sha256 {
-        return Err("it is damaged (its flags are not those that were written)".to_owned().into());
+    if sha256_of(&tensors.iter().map(bytes_of).collect::<Vec<_>>()) != description.sha256 {
+        return Err("it is damaged (the hash of its flags does not match)".to_owned().into());
     }
-    let mask = Mask::made(tensors, about.origin).map_err(|e| e.to_string())?;
-    Ok(if about.zeroing { mask.zeroing() } else { mask })
+    let mask = Mask::with_origin(tensors, description.origin).map_err(|e| e.to_string())?;
+    Ok(if description.zeroing { mask.zeroing() } else { mask })
 }
 
-/// A mask without a word on what covers its choice would pass for one that is covered.
-fn check_cover(origin: &Origin) -> std::result::Result<(), String> {
-    if origin.covered.is_empty() {
-        return Err("it does not say what its choice has cost".to_owned());
+/// Refuses an origin without a privacy status, which would pass for a private one.
+fn check_origin(origin: &Origin) -> std::result::Result<(), String> {
+    if origin.privacy.is_empty() {
+        return Err("it does not say what its choice reveals".to_owned());
     }
-    for covered in &origin.covered {
-        if let Covered::Released { event, .. } = covered {
-            event.check().map_err(|e| format!("its release is none ({e})"))?;
+    for status in &origin.privacy {
+        if let PrivacyStatus::Released { event, .. } = status {
+            event.check().map_err(|e| format!("its release is not valid ({e})"))?;
         }
     }
     Ok(())
 }
 
-fn tensor(file: &SafeTensors<'_>, path: &str) -> std::result::Result<Kept, String> {
+fn tensor(file: &SafeTensors<'_>, path: &str) -> std::result::Result<MaskTensor, String> {
     let tensor = file.tensor(path).map_err(|_| format!("{path} is missing"))?;
     if tensor.dtype() != Dtype::BOOL {
-        return Err(format!("{path} is {:?} where a mask has BOOL", tensor.dtype()));
+        return Err(format!("{path} has type {:?} instead of BOOL", tensor.dtype()));
     }
     if let Some(flag) = tensor.data().iter().find(|&&flag| flag > 1) {
         return Err(format!("it is damaged (a flag of {path} is {flag}, not 0 or 1)"));
     }
     let kept = tensor.data().iter().map(|&flag| flag == 1).collect();
-    Ok(Kept { path: path.to_owned(), shape: tensor.shape().to_vec(), kept })
+    Ok(MaskTensor { path: path.to_owned(), shape: tensor.shape().to_vec(), kept })
 }
 
-fn bytes_of(tensor: &Kept) -> Vec<u8> {
+fn bytes_of(tensor: &MaskTensor) -> Vec<u8> {
     tensor.kept.iter().map(|&kept| u8::from(kept)).collect()
 }
 
-/// Of the flags, tensor by tensor.
+/// SHA-256 of the flags of all tensors, in hexadecimal.
 fn sha256_of(tensors: &[Vec<u8>]) -> String {
     let mut hash = Sha256::new();
     tensors.iter().for_each(|bytes| hash.update(bytes));

@@ -1,115 +1,121 @@
-//! Masks: which coordinates are trained.
+//! [`Mask`]: which coordinates of a model are trained.
 
 use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::covered::{Covered, Origin, both};
+use super::origin::{Origin, PrivacyStatus, combined};
 use super::saliency::Saliency;
 use crate::engine::{Gradients, Weights};
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind, Result};
 
-/// The part of a mask that is about one parameter tensor.
+/// The part of a mask for one parameter tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// The parameter, by its path: `"0.weight"`.
+pub struct MaskTensor {
+    /// The path of the parameter, such as `"0.weight"`.
     pub path: String,
-    /// Its shape.
+    /// The shape of the parameter.
     pub shape: Vec<usize>,
-    /// Which of its coordinates are trained, row-major.
+    /// Whether each coordinate is trained, row-major.
     pub kept: Vec<bool>,
 }
 
-impl Kept {
-    /// How many coordinates are kept.
+impl MaskTensor {
+    /// The number of kept coordinates.
     pub fn count(&self) -> usize {
         self.kept.iter().filter(|&&kept| kept).count()
     }
 
-    /// The share that is kept.
-    pub fn share(&self) -> f64 {
+    /// The fraction of coordinates that is kept.
+    pub fn density(&self) -> f64 {
         self.count() as f64 / self.kept.len() as f64
     }
 }
 
-/// Which coordinates of a model are trained, keyed by parameter path. Cheap to clone.
+/// Which coordinates of a model are trained, by parameter path. Cheap to clone.
 ///
-/// Parameters it does not name are trained in full. Coordinates it does not keep are *frozen*:
-/// they keep their value and are used in the forward pass, but get no gradient, no noise and no
-/// optimizer state; [`zeroing`](Self::zeroing) sets them to zero as well.
+/// Parameters that the mask does not name are trained in full. Coordinates that it does not keep
+/// are *frozen*: they keep their value and take part in the forward pass, but get no gradient, no
+/// noise and no optimizer state. A [`zeroing`](Self::zeroing) mask sets them to zero instead.
 ///
 /// # Guarantee
-/// A mask that was chosen without the private data, or from a release that is accounted for,
-/// leaves sensitivity and accounting as they are: a step is a Gaussian mechanism on the kept
-/// coordinates. What its choice has cost is in its [`origin`](Self::origin).
+/// A mask that was chosen without the private data, or from a release that is accounted for, does
+/// not change sensitivity and accounting: a step is a Gaussian mechanism on the kept coordinates.
+/// Its [`origin`](Self::origin) states what the choice of the mask reveals.
 #[derive(Clone)]
 pub struct Mask(Arc<Inner>);
 
 #[derive(Clone)]
 struct Inner {
-    tensors: Vec<Kept>,
+    tensors: Vec<MaskTensor>,
     zeroing: bool,
     origin: Origin,
     saliency: Option<Saliency>,
 }
 
-/// Masks are equal that do the same and were made in the same way; files do not hold the scores.
+/// Compares flags, zeroing and origin, but not saliencies, which files do not hold.
 impl PartialEq for Mask {
     fn eq(&self, other: &Self) -> bool {
-        let of = |mask: &Self| (mask.0.zeroing, mask.0.origin.clone());
-        self.tensors() == other.tensors() && of(self) == of(other)
+        let rest = |mask: &Self| (mask.0.zeroing, mask.0.origin.clone());
+        self.tensors() == other.tensors() && rest(self) == rest(other)
     }
 }
 
 impl Mask {
-    /// A mask of your own.
+    /// A user-defined mask.
     ///
     /// # Guarantee
-    /// None by itself: a run with it assumes that it was not chosen by looking at private data.
+    /// None by itself. A run with this mask assumes that it was chosen without looking at private
+    /// data.
     ///
     /// # Errors
-    /// Kind `Model` if a tensor has another number of coordinates than its shape says, is named
-    /// twice or keeps nothing, or if there is no tensor.
-    pub fn of(tensors: Vec<Kept>) -> Result<Self> {
+    /// `Model` if there is no tensor, or if a tensor is named twice, keeps no coordinate, or has a
+    /// number of flags that does not match its shape.
+    pub fn new(tensors: Vec<MaskTensor>) -> Result<Self> {
         let assumed = "it was chosen without looking at private data";
-        Self::made(tensors, Origin::new("of your own", Covered::Assumption(assumed.into())))
+        Self::with_origin(
+            tensors,
+            Origin::new("of your own", PrivacyStatus::Assumption(assumed.into())),
+        )
     }
 
-    /// A mask of known origin.
-    pub(crate) fn made(tensors: Vec<Kept>, origin: Origin) -> Result<Self> {
-        let wrong = |what: String, why: &str| {
+    /// A mask with a known origin. Errors as [`new`](Self::new).
+    pub(crate) fn with_origin(tensors: Vec<MaskTensor>, origin: Origin) -> Result<Self> {
+        let invalid = |what: String, why: &str| {
             Err(Error::new(ErrorKind::Model, what, why)
                 .fix("a mask has one flag per coordinate and keeps at least one per tensor"))
         };
         if tensors.is_empty() {
-            return wrong("a mask without tensors".into(), "it says nothing about any parameter");
+            return invalid("a mask without tensors".into(), "it names no parameter");
         }
         for (i, tensor) in tensors.iter().enumerate() {
-            let Kept { path, shape, kept } = tensor;
+            let MaskTensor { path, shape, kept } = tensor;
             if kept.is_empty() || kept.len() != shape.iter().product::<usize>() {
                 let what = format!("a mask of {} flags for {path}", kept.len());
-                return wrong(what, &format!("its shape {shape:?} holds another number"));
+                let size: usize = shape.iter().product();
+                return invalid(what, &format!("its shape {shape:?} has {size} coordinates"));
             }
             if tensors[..i].iter().any(|other| other.path == *path) {
-                return wrong(format!("a mask that names {path} twice"), "it can't be both");
+                let why = "a parameter has one set of flags";
+                return invalid(format!("a mask that names {path} twice"), why);
             }
             if tensor.count() == 0 {
                 let what = format!("a mask that keeps nothing of {path}");
-                return wrong(what, "nothing could be learnt there: the layer would collapse");
+                return invalid(what, "no coordinate of that tensor could be trained");
             }
         }
         Ok(Self(Arc::new(Inner { tensors, zeroing: false, origin, saliency: None })))
     }
 
-    /// The same mask with the saliencies it was made by.
+    /// The same mask, with the saliencies that it was made from.
     pub(crate) fn with_saliency(&self, saliency: Saliency) -> Self {
         Self(Arc::new(Inner { saliency: Some(saliency), ..(*self.0).clone() }))
     }
 
-    /// The same mask, setting coordinates that are not kept to zero when training begins
-    /// (classical pruning) instead of freezing them at their value.
+    /// The same mask, but coordinates that are not kept are set to zero when training begins
+    /// (classical pruning) instead of being frozen at their value.
     pub fn zeroing(&self) -> Self {
         Self(Arc::new(Inner { zeroing: true, ..(*self.0).clone() }))
     }
@@ -119,63 +125,62 @@ impl Mask {
         self.0.zeroing
     }
 
-    /// Its tensors, in the order of the model's parameters.
-    pub fn tensors(&self) -> &[Kept] {
+    /// The masked tensors, in the order of the model's parameters.
+    pub fn tensors(&self) -> &[MaskTensor] {
         &self.0.tensors
     }
 
-    /// The part about one parameter.
-    pub fn get(&self, path: &str) -> Option<&Kept> {
+    /// The part of the mask for one parameter.
+    pub fn get(&self, path: &str) -> Option<&MaskTensor> {
         self.tensors().iter().find(|tensor| tensor.path == path)
     }
 
-    /// How it was made, and what that revealed.
+    /// How the mask was made, and what that reveals.
     pub fn origin(&self) -> &Origin {
         &self.0.origin
     }
 
-    /// The saliencies it was made by, if it was; not stored in files.
+    /// The saliencies that the mask was made from, if any. Files do not store them.
     pub fn saliency(&self) -> Option<&Saliency> {
         self.0.saliency.as_ref()
     }
 
-    /// How many coordinates it is about.
+    /// The number of coordinates of all masked tensors.
     pub fn len(&self) -> usize {
         self.tensors().iter().map(|tensor| tensor.kept.len()).sum()
     }
 
-    /// Whether it is about no coordinate, which no mask is.
+    /// Always false: every mask names at least one coordinate.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many coordinates it keeps.
+    /// The number of kept coordinates.
     pub fn kept(&self) -> usize {
-        self.tensors().iter().map(Kept::count).sum()
+        self.tensors().iter().map(MaskTensor::count).sum()
     }
 
-    /// The tensors that are down to a single coordinate, by their paths: what chose the mask would
-    /// have dropped that one too, most likely, but for the rule that something must be trained.
+    /// The paths of the tensors with a single kept coordinate (layer collapse). The pruning method
+    /// would most likely have dropped that one too, but every tensor keeps at least one.
     pub fn collapsed(&self) -> Vec<&str> {
-        let few = self.tensors().iter().filter(|t| t.kept.len() > 1 && t.count() == 1);
-        few.map(|tensor| tensor.path.as_str()).collect()
+        let collapsed = self.tensors().iter().filter(|t| t.kept.len() > 1 && t.count() == 1);
+        collapsed.map(|tensor| tensor.path.as_str()).collect()
     }
 
-    /// The share that it does not keep.
+    /// The fraction of coordinates that is not kept (the pruning rate).
     pub fn rate(&self) -> f64 {
         1.0 - self.kept() as f64 / self.len() as f64
     }
 
-    /// Refuses a model that the mask is not for.
+    /// Checks that the mask fits the network.
     ///
     /// # Errors
-    /// Kind `Model` if it names a parameter that the network does not have, or has in another
-    /// shape.
+    /// `Model` if the network lacks a parameter that the mask names, or has it in another shape.
     pub fn check(&self, network: &Network) -> Result<()> {
         let parameters = network.parameters();
         for tensor in self.tensors() {
-            let known = parameters.iter().find(|parameter| parameter.path == tensor.path);
-            let why = match known {
+            let parameter = parameters.iter().find(|parameter| parameter.path == tensor.path);
+            let why = match parameter {
                 Some(parameter) if parameter.shape == tensor.shape => continue,
                 Some(parameter) => format!("in this model its shape is {:?}", parameter.shape),
                 None => "this model has no such parameter".to_owned(),
@@ -187,7 +192,7 @@ impl Mask {
         Ok(())
     }
 
-    /// Ones for the coordinates that are trained, zeros for the others: what executors take.
+    /// The mask as weights for an executor: 1 for trained coordinates, 0 for the others.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -205,7 +210,8 @@ impl Mask {
         Weights::new(network, ones)
     }
 
-    /// The model with zeros where the mask keeps nothing, whether it is zeroing or not.
+    /// The model with zeros at the coordinates that are not kept, whether the mask is zeroing or
+    /// not.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -220,7 +226,7 @@ impl Mask {
         Ok(model.with_network(model.network().filled(|path| zeroed.get(path).cloned())))
     }
 
-    /// What makes two masks the same to start a run from: the flags, whatever made them.
+    /// SHA-256 of what a run depends on: paths, shapes, flags and zeroing, but not the origin.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         let Inner { zeroing, tensors, .. } = &*self.0;
@@ -232,50 +238,50 @@ impl Mask {
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The coordinates that both keep.
+    /// The coordinates that both masks keep.
     ///
     /// # Errors
-    /// Kind `Model` if they are about different parameters, nothing would be left of one, or one
-    /// freezes where the other sets to zero.
+    /// `Model` if the masks are for different parameters, if a tensor would keep nothing, or if
+    /// only one of the masks is zeroing.
     pub fn intersect(&self, other: &Mask) -> Result<Mask> {
-        self.combined(other, "and", |a, b| a && b)
+        self.combine(other, "and", |a, b| a && b)
     }
 
-    /// The coordinates that at least one keeps.
+    /// The coordinates that at least one mask keeps.
     ///
     /// # Errors
     /// As [`intersect`](Self::intersect).
     pub fn union(&self, other: &Mask) -> Result<Mask> {
-        self.combined(other, "or", |a, b| a || b)
+        self.combine(other, "or", |a, b| a || b)
     }
 
-    fn combined(&self, other: &Mask, word: &str, keep: fn(bool, bool) -> bool) -> Result<Mask> {
-        self.same_tensors(other)?;
+    fn combine(&self, other: &Mask, word: &str, keep: fn(bool, bool) -> bool) -> Result<Mask> {
+        self.check_same_tensors(other)?;
         if self.is_zeroing() != other.is_zeroing() {
-            let what = "a mask that freezes and one that sets to zero";
-            let why = "it would not be clear what becomes of coordinates that are not kept";
-            return Err(Error::new(ErrorKind::Model, what, why).fix("say .zeroing() on both"));
+            let what = "a combination of a freezing and a zeroing mask";
+            let why = "coordinates that are not kept can be either frozen or set to zero";
+            return Err(Error::new(ErrorKind::Model, what, why).fix("call .zeroing() on both"));
         }
         let pairs = self.tensors().iter().zip(other.tensors());
-        let tensors = pairs.map(|(a, b)| Kept {
+        let tensors = pairs.map(|(a, b)| MaskTensor {
             kept: a.kept.iter().zip(&b.kept).map(|(&a, &b)| keep(a, b)).collect(),
             ..a.clone()
         });
         let (a, b) = (self.origin(), other.origin());
         let origin = Origin {
-            how: format!("{} {word} {}", a.how, b.how),
-            covered: both(&a.covered, &b.covered),
+            method: format!("{} {word} {}", a.method, b.method),
+            privacy: combined(&a.privacy, &b.privacy),
         };
-        let mask = Self::made(tensors.collect(), origin)?;
+        let mask = Self::with_origin(tensors.collect(), origin)?;
         Ok(if self.is_zeroing() { mask.zeroing() } else { mask })
     }
 
-    /// How two masks differ.
+    /// Counts the coordinates on which two masks agree and differ.
     ///
     /// # Errors
-    /// Kind `Model` if they are about different parameters.
+    /// `Model` if the masks are for different parameters.
     pub fn diff(&self, other: &Mask) -> Result<Overlap> {
-        self.same_tensors(other)?;
+        self.check_same_tensors(other)?;
         let flags = |mask: &Mask| -> Vec<bool> {
             mask.tensors().iter().flat_map(|tensor| tensor.kept.clone()).collect()
         };
@@ -291,7 +297,8 @@ impl Mask {
         Ok(overlap)
     }
 
-    /// Coordinates that both keep over those that at least one keeps: 1 for equal masks.
+    /// Jaccard index: coordinates that both keep over coordinates that at least one keeps. It is 1
+    /// for equal masks.
     ///
     /// # Errors
     /// As [`diff`](Self::diff).
@@ -299,11 +306,11 @@ impl Mask {
         Ok(self.diff(other)?.jaccard())
     }
 
-    fn same_tensors(&self, other: &Mask) -> Result<()> {
-        let named = |mask: &Mask| -> Vec<(String, Vec<usize>)> {
+    fn check_same_tensors(&self, other: &Mask) -> Result<()> {
+        let shapes = |mask: &Mask| -> Vec<(String, Vec<usize>)> {
             mask.tensors().iter().map(|t| (t.path.clone(), t.shape.clone())).collect()
         };
-        let (a, b) = (named(self), named(other));
+        let (a, b) = (shapes(self), shapes(other));
         if a == b {
             return Ok(());
         }
@@ -314,12 +321,12 @@ impl Mask {
                 .join(", ")
         };
         let what = format!("masks for {} and for {}", names(&a), names(&b));
-        Err(Error::new(ErrorKind::Model, what, "they are about different parameters")
-            .fix("compare masks of the same model and the same set of prunable parameters"))
+        Err(Error::new(ErrorKind::Model, what, "the masks are for different parameters")
+            .fix("use masks of the same model and the same set of prunable parameters"))
     }
 }
 
-/// How two masks of the same parameters differ, in coordinates.
+/// On how many coordinates two masks of the same parameters agree and differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
     /// Kept by both.
@@ -333,7 +340,7 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// `both` over all that at least one keeps.
+    /// Jaccard index: `both` over the coordinates that at least one mask keeps.
     pub fn jaccard(&self) -> f64 {
         self.both as f64 / (self.both + self.only_first + self.only_second) as f64
     }
@@ -356,10 +363,10 @@ impl fmt::Display for Overlap {
 
 impl fmt::Display for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = if self.is_zeroing() { "the others set to zero" } else { "the others frozen" };
+        let rest = if self.is_zeroing() { "the others set to zero" } else { "the others frozen" };
         write!(
             f,
-            "{} of {} coordinates trained, {verb}: {}",
+            "{} of {} coordinates trained, {rest}: {}",
             self.kept(),
             self.len(),
             self.origin()

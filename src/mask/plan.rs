@@ -1,104 +1,108 @@
-//! What a plan says about sparsity.
+//! [`Sparsity`]: the pre-pruning mask and the gradient dropping of a training plan.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::covered::{Covered, Origin};
+use super::origin::{Origin, PrivacyStatus};
 use super::rate::{check_rate, in_percent};
 use super::{DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Synflow};
 use crate::Result;
 use crate::data::Dataset;
 use crate::privacy::{Delta, Epsilon, Event};
 
-/// How the mask of a run comes about: given, or made from the model when the run begins.
+/// The mask of a run: a fixed one, or a pruning method that makes it when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PrePrune {
-    /// This mask.
-    Given(Given),
-    /// A random one.
+    /// A mask that was made before.
+    #[serde(rename = "given")]
+    Fixed(FixedMask),
+    /// Random pruning.
     Random(RandomMask),
-    /// By Synflow.
+    /// Synflow.
     Synflow(Synflow),
-    /// By the magnitude of the initial parameters.
+    /// Magnitude pruning of the initial parameters.
     Magnitude(MagnitudeMask),
-    /// By a noisy release on the training examples, charged with the run.
+    /// DP-SNIP: a noisy release on the training examples, charged together with the run.
     DpSnip(DpSnip),
 }
 
-/// A mask as a plan keeps it: in the text, what makes it the same as another.
+/// A mask in a plan. Serialised without its flags, which the fingerprint identifies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Given {
+pub struct FixedMask {
     fingerprint: String,
     origin: Origin,
     kept: usize,
-    of: usize,
+    /// The number of coordinates of all masked tensors.
+    #[serde(rename = "of")]
+    total: usize,
     #[serde(default)]
     zeroing: bool,
-    /// Not in the text of a plan: a stored run has its mask in a file of its own.
+    /// Not serialised: a stored run keeps its mask in a separate file.
     #[serde(skip)]
     mask: Option<Mask>,
 }
 
 impl PrePrune {
-    /// The mask itself, if it was given.
-    pub fn given(&self) -> Option<&Mask> {
+    /// The fixed mask. `None` if a pruning method makes it, or if the plan was deserialised.
+    pub fn fixed_mask(&self) -> Option<&Mask> {
         match self {
-            Self::Given(given) => given.mask.as_ref(),
+            Self::Fixed(fixed) => fixed.mask.as_ref(),
             _ => None,
         }
     }
 
-    /// Where a given mask comes from.
+    /// The origin of a fixed mask.
     pub fn origin(&self) -> Option<&Origin> {
         match self {
-            Self::Given(given) => Some(&given.origin),
+            Self::Fixed(fixed) => Some(&fixed.origin),
             _ => None,
         }
     }
 
-    /// The share of prunable coordinates that is dropped.
+    /// The fraction of prunable coordinates that is dropped.
     pub fn rate(&self) -> f64 {
         match self {
-            Self::Given(given) => 1.0 - given.kept as f64 / given.of as f64,
-            Self::Random(recipe) => recipe.rate(),
-            Self::Synflow(recipe) => recipe.rate(),
-            Self::Magnitude(recipe) => recipe.rate(),
-            Self::DpSnip(recipe) => recipe.rate(),
+            Self::Fixed(fixed) => 1.0 - fixed.kept as f64 / fixed.total as f64,
+            Self::Random(method) => method.rate(),
+            Self::Synflow(method) => method.rate(),
+            Self::Magnitude(method) => method.rate(),
+            Self::DpSnip(method) => method.rate(),
         }
     }
 
-    fn covered(&self) -> &[Covered] {
-        self.origin().map_or(&[], |origin| &origin.covered)
+    fn privacy(&self) -> &[PrivacyStatus] {
+        self.origin().map_or(&[], |origin| &origin.privacy)
     }
 }
 
 impl From<&Mask> for PrePrune {
     fn from(mask: &Mask) -> Self {
-        Self::Given(Given {
+        Self::Fixed(FixedMask {
             fingerprint: mask.fingerprint(),
             origin: mask.origin().clone(),
             kept: mask.kept(),
-            of: mask.len(),
+            total: mask.len(),
             zeroing: mask.is_zeroing(),
             mask: Some(mask.clone()),
         })
     }
 }
 
-/// Recipes and masks by value, so that both can be said in one line.
-macro_rules! from {
-    ($($recipe:ident => $kind:ident),*) => {$(
-        impl From<$recipe> for PrePrune {
-            fn from(recipe: $recipe) -> Self {
-                Self::$kind(recipe)
+macro_rules! from_method {
+    ($($method:ident => $variant:ident),*) => {$(
+        impl From<$method> for PrePrune {
+            fn from(method: $method) -> Self {
+                Self::$variant(method)
             }
         }
     )*};
 }
 
-from!(RandomMask => Random, Synflow => Synflow, MagnitudeMask => Magnitude, DpSnip => DpSnip);
+from_method!(
+    RandomMask => Random, Synflow => Synflow, MagnitudeMask => Magnitude, DpSnip => DpSnip
+);
 
 impl From<Mask> for PrePrune {
     fn from(mask: Mask) -> Self {
@@ -109,47 +113,47 @@ impl From<Mask> for PrePrune {
 impl fmt::Display for PrePrune {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Given(given) => {
-                write!(f, "{} of {} kept: {}", given.kept, given.of, given.origin)
+            Self::Fixed(fixed) => {
+                write!(f, "{} of {} kept: {}", fixed.kept, fixed.total, fixed.origin)
             }
-            Self::Random(recipe) => write!(f, "random, {} dropped", in_percent(recipe.rate())),
-            Self::Synflow(recipe) => write!(f, "Synflow, {} dropped", in_percent(recipe.rate())),
-            Self::Magnitude(recipe) => {
-                write!(f, "magnitude, {} dropped", in_percent(recipe.rate()))
+            Self::Random(method) => write!(f, "random, {} dropped", in_percent(method.rate())),
+            Self::Synflow(method) => write!(f, "Synflow, {} dropped", in_percent(method.rate())),
+            Self::Magnitude(method) => {
+                write!(f, "magnitude, {} dropped", in_percent(method.rate()))
             }
-            Self::DpSnip(recipe) => write!(f, "{recipe}"),
+            Self::DpSnip(method) => write!(f, "{method}"),
         }
     }
 }
 
-/// What happens to the optimizer's memory of a coordinate that is dropped in a step.
+/// How the optimizer treats a coordinate that a step drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateOfDropped {
-    /// Value, momentum and moments stay as they are (eq. 5 of the paper); Adam counts each
-    /// coordinate's own steps.
+    /// Value, momentum and moments do not change (eq. 5 of the pre-pruning paper). Adam counts the
+    /// steps of each coordinate separately.
     #[default]
     Lazy,
-    /// The step sees a gradient of zero, so that momentum goes on moving the coordinate.
+    /// The gradient is zero, so momentum continues to move the coordinate.
     Zeros,
 }
 
-/// Everything a plan says about sparsity.
+/// The sparsity settings of a plan: mask, gradient dropping and optimizer state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sparsity {
-    /// The mask of the whole run, if there is one.
+    /// The mask of the whole run, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pre_prune: Option<PrePrune>,
-    /// What is dropped in every step, if anything is.
+    /// Gradient dropping in every step, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropping: Option<Dropping>,
-    /// The optimizer's memory of coordinates that are dropped in a step.
+    /// How the optimizer treats coordinates that a step drops.
     #[serde(default)]
     pub state: StateOfDropped,
 }
 
 impl Sparsity {
-    /// Refuses rates out of range.
+    /// Checks that all rates are in [0, 1).
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(mask) = &self.pre_prune {
             check_rate("pruning rate", mask.rate())?;
@@ -157,20 +161,21 @@ impl Sparsity {
         self.dropping.map_or(Ok(()), |dropping| dropping.rate.check())
     }
 
-    /// The same with the noise of a mask that is released within the run settled.
-    pub(crate) fn settled(mut self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
-        if let Some(PrePrune::DpSnip(recipe)) = self.pre_prune {
-            self.pre_prune = Some(PrePrune::DpSnip(recipe.settled(total)?));
+    /// The same settings, with the noise multiplier of a DP-SNIP mask calibrated for a run that
+    /// stays within `total`.
+    pub(crate) fn calibrated(mut self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
+        if let Some(PrePrune::DpSnip(method)) = self.pre_prune {
+            self.pre_prune = Some(PrePrune::DpSnip(method.calibrated(total)?));
         }
         Ok(self)
     }
 
-    /// What was released about these data when the mask was made and is charged already: the
-    /// ledger's name of each release, and the release.
-    pub(crate) fn released_before(&self, about: &Dataset) -> Vec<(String, Event)> {
-        let covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
-        let releases = covered.filter_map(|covered| match covered {
-            Covered::Released { event, data, run, .. } if about.is_known_as(data) => {
+    /// The releases on this data set that made the mask and are charged already, each with the name
+    /// of its run in the ledger.
+    pub(crate) fn released_before(&self, data_set: &Dataset) -> Vec<(String, Event)> {
+        let statuses = self.pre_prune.iter().flat_map(|mask| mask.privacy());
+        let releases = statuses.filter_map(|status| match status {
+            PrivacyStatus::Released { event, data, run, .. } if data_set.is_known_as(data) => {
                 Some((run.clone(), event.clone()))
             }
             _ => None,
@@ -178,41 +183,41 @@ impl Sparsity {
         releases.collect()
     }
 
-    /// What making the mask within the run releases, or what a mask that was made without noise
-    /// makes of it.
+    /// The release that makes the mask within the run, if any. A mask that was made from private
+    /// examples without noise gives an event that no accountant accepts.
     pub(crate) fn released_within(&self) -> Result<Option<Event>> {
         if let Some(why) = self.not_private() {
             return Ok(Some(Event::Unaccountable { why: format!("the mask: {why}") }));
         }
         match &self.pre_prune {
-            Some(PrePrune::DpSnip(recipe)) => recipe.event().map(Some),
+            Some(PrePrune::DpSnip(method)) => method.event().map(Some),
             _ => Ok(None),
         }
     }
 
-    /// Why the mask voids the guarantee, if it does.
+    /// Why the mask voids the privacy guarantee, if it does.
     pub(crate) fn not_private(&self) -> Option<&str> {
-        let mut covered = self.pre_prune.iter().flat_map(|mask| mask.covered());
-        covered.find_map(|covered| match covered {
-            Covered::NotPrivate(why) => Some(why.as_str()),
+        let mut statuses = self.pre_prune.iter().flat_map(|mask| mask.privacy());
+        statuses.find_map(|status| match status {
+            PrivacyStatus::NotPrivate(why) => Some(why.as_str()),
             _ => None,
         })
     }
 }
 
-/// What has to hold for a mask to cost no more than is charged, in a run on the data of these
-/// names, if they are known.
-pub(crate) fn assumptions(covered: &[Covered], names: &[&str]) -> Vec<String> {
-    let of = |covered: &Covered| match covered {
-        Covered::Assumption(what) => vec![what.clone()],
-        Covered::Released { data, assumed, .. } => {
-            let elsewhere = !names.is_empty() && !names.contains(&data.as_str());
-            let apart = "nobody is in both these data and those it was released on";
-            assumed.iter().cloned().chain(elsewhere.then(|| apart.to_owned())).collect()
+/// The assumptions under which a mask costs no more than is charged, in a run on the data set that
+/// has these `names`. Empty names mean that the data set is unknown.
+pub(crate) fn assumptions(statuses: &[PrivacyStatus], names: &[&str]) -> Vec<String> {
+    let assumptions_of = |status: &PrivacyStatus| match status {
+        PrivacyStatus::Assumption(assumed) => vec![assumed.clone()],
+        PrivacyStatus::Released { data, assumed, .. } => {
+            let other_data = !names.is_empty() && !names.contains(&data.as_str());
+            let disjoint = "nobody is in both these data and those it was released on";
+            assumed.iter().cloned().chain(other_data.then(|| disjoint.to_owned())).collect()
         }
         _ => Vec::new(),
     };
-    covered.iter().flat_map(of).map(|what| format!("of the mask: {what}")).collect()
+    statuses.iter().flat_map(assumptions_of).map(|what| format!("of the mask: {what}")).collect()
 }
 
 impl fmt::Display for Sparsity {
@@ -225,5 +230,33 @@ impl fmt::Display for Sparsity {
                 write!(f, "pre-pruned ({mask}), gradient dropping ({dropping})")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mask::SelectionLog;
+    use serde::de::DeserializeOwned;
+
+    fn assert_round_trip<T: Serialize + DeserializeOwned>(json: &str) {
+        let value: T = serde_json::from_str(json).unwrap();
+        assert_eq!(serde_json::to_string(&value).unwrap(), json);
+    }
+
+    #[test]
+    fn serialised_names_do_not_follow_renamed_fields() {
+        assert_round_trip::<Sparsity>(concat!(
+            r#"{"pre_prune":{"given":{"fingerprint":"ab","origin":{"how":"random","#,
+            r#""covered":["data_free",{"assumption":"a"},{"not_private":"b"}]},"#,
+            r#""kept":1,"of":2,"zeroing":false}},"state":"lazy"}"#,
+        ));
+        assert_round_trip::<PrePrune>(
+            r#"{"dp_snip":{"rate":0.5,"clip":0.25,"asked":{"share":0.05},"settled":16.5}}"#,
+        );
+        assert_round_trip::<SelectionLog>(concat!(
+            r#"{"steps":2,"recorded":[1,1],"tensors":[{"path":"0.weight","coordinates":2,"#,
+            r#""share":[[0.5,1.0],[0.0,1.0]]}]}"#,
+        ));
     }
 }

@@ -1,19 +1,19 @@
-//! Random masks: no data, no scores.
+//! Random pruning.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
-use super::choose;
-use super::covered::{Covered, Origin};
+use super::origin::{Origin, PrivacyStatus};
 use super::rate::{check_rate, dropped_of, in_percent};
 use super::saliency::prunable;
-use super::{Kept, Mask};
+use super::subset;
+use super::{Mask, MaskTensor};
 use crate::Result;
 use crate::nn::{Model, fresh_seed};
 
-/// Drops the same share of every weight tensor, uniformly at random (the paper's random
-/// pre-pruning).
+/// Random pruning: drops the same fraction of every weight tensor, uniformly at random (random
+/// pre-pruning of the pre-pruning paper).
 ///
 /// # Guarantee
 /// Data-free: the mask costs nothing.
@@ -26,32 +26,32 @@ pub struct RandomMask {
 }
 
 impl RandomMask {
-    /// Keeps this share of each weight tensor.
-    pub fn keep(share: f64) -> Self {
-        Self::prune(1.0 - share)
+    /// Keeps this fraction of each weight tensor.
+    pub fn keep(fraction: f64) -> Self {
+        Self::prune(1.0 - fraction)
     }
 
-    /// Drops this share of each weight tensor.
+    /// Drops this fraction of each weight tensor.
     pub fn prune(rate: f64) -> Self {
         Self { rate, include_1d: false, seed: None }
     }
 
-    /// The seed of the choice; taken from the operating system if not given.
+    /// The seed of the random choice. Without it, the operating system provides one.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
 
-    /// Prunes biases and the factors of normalisation too.
+    /// Prunes biases and normalisation parameters too.
     pub fn include_1d(self) -> Self {
         Self { include_1d: true, ..self }
     }
 
-    /// The same with this seed, unless it has one.
-    pub(crate) fn or_seed(self, seed: u64) -> Self {
+    /// The same method with this seed, unless it has a seed already.
+    pub(crate) fn with_default_seed(self, seed: u64) -> Self {
         Self { seed: self.seed.or(Some(seed)), ..self }
     }
 
-    /// The share that is dropped.
+    /// The fraction that is dropped.
     pub fn rate(&self) -> f64 {
         self.rate
     }
@@ -59,8 +59,7 @@ impl RandomMask {
     /// The mask for a model.
     ///
     /// # Errors
-    /// Kind `Setting` for a rate outside [0, 1); kind `Io` if the operating system gives no
-    /// randomness.
+    /// `Setting` if the rate is not in [0, 1); `Io` if the operating system provides no randomness.
     pub fn mask(&self, model: &Model) -> Result<Mask> {
         let rate = check_rate("pruning rate", self.rate)?;
         let seed = self.seed.map_or_else(fresh_seed, Ok)?;
@@ -68,12 +67,12 @@ impl RandomMask {
         let tensors = prunable(model.network(), self.include_1d).into_iter().map(|parameter| {
             let n = parameter.len();
             let drop = dropped_of(rate, n).min(n - 1);
-            let kept = choose::at_random(n, drop, rng.random());
+            let kept = subset::random_subset(n, drop, rng.random());
             let kept = kept.into_iter().map(|kept| kept != 0.0).collect();
-            Kept { path: parameter.path, shape: parameter.shape, kept }
+            MaskTensor { path: parameter.path, shape: parameter.shape, kept }
         });
-        let how = format!("random, {} dropped", in_percent(rate));
-        let origin = Origin::new(how, Covered::DataFree);
-        Mask::made(tensors.collect(), origin)
+        let method = format!("random, {} dropped", in_percent(rate));
+        let origin = Origin::new(method, PrivacyStatus::DataFree);
+        Mask::with_origin(tensors.collect(), origin)
     }
 }

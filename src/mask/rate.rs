@@ -1,47 +1,49 @@
-//! How many coordinates a rate drops, and rates that change over the steps.
+//! Pruning and dropping rates: fractions of coordinates, constant or scheduled over the steps.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use crate::{Error, Result};
 
-/// How many of `n` coordinates a rate drops: ⌊rate · n + 1e-9⌋. Without the last term, rates like
-/// 1 - 0.9 would drop one too few.
+/// The number of `n` coordinates that a rate drops: ⌊rate · n + 1e-9⌋.
+///
+/// Without the last term, rates like 1 - 0.9 would drop one too few.
 pub fn dropped_of(rate: f64, n: usize) -> usize {
     ((rate * n as f64 + 1e-9).floor() as usize).min(n)
 }
 
-/// A rate in words: `70 %`.
+/// A rate as a percentage, such as `70 %`.
 pub(crate) fn in_percent(rate: f64) -> String {
     format!("{} %", (rate * 1e6).round() / 1e4)
 }
 
-/// Refuses a share of coordinates to drop that is not in [0, 1).
+/// Returns the rate if it is in [0, 1), else a `Setting` error that calls it `name`.
 pub(crate) fn check_rate(name: &str, rate: f64) -> Result<f64> {
     if (0.0..1.0).contains(&rate) {
         return Ok(rate);
     }
-    let why = "it is the share of coordinates that is left out: from 0 to below 1, for something \
-               must be trained";
+    let why = "it is the fraction of coordinates that is dropped, at least 0 and below 1: some \
+               coordinates must be trained";
     Err(Error::setting(name, rate, why).fix("choose a rate such as 0.5"))
 }
 
-/// A share of coordinates to drop, for every step of a run. It depends on the number of the step
-/// only, never on data.
+/// The fraction of coordinates that each step of a run drops: a constant or a schedule.
+///
+/// It depends on the step number only, never on the data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Rate {
     /// The same in every step.
     Fixed(f64),
-    /// In a straight line from the first step's to the last step's.
+    /// Linear from the first to the last step.
     Linear {
         /// Rate of the first step.
         from: f64,
         /// Rate of the last step.
         to: f64,
     },
-    /// Along half a cosine from the first step's to the last step's.
+    /// Half a cosine from the first to the last step.
     Cosine {
         /// Rate of the first step.
         from: f64,
@@ -51,38 +53,39 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// From one rate to another in a straight line.
+    /// A linear schedule.
     pub fn linear(from: f64, to: f64) -> Self {
         Self::Linear { from, to }
     }
 
-    /// From one rate to another along half a cosine.
+    /// A schedule along half a cosine.
     pub fn cosine(from: f64, to: f64) -> Self {
         Self::Cosine { from, to }
     }
 
-    /// The rate of step `step` (counted from 0) of `steps`.
+    /// The rate of step `step` (counted from 0) in a run of `steps` steps.
     pub fn at(&self, step: u64, steps: u64) -> f64 {
-        let share = if steps < 2 { 0.0 } else { step.min(steps - 1) as f64 / (steps - 1) as f64 };
+        let progress =
+            if steps < 2 { 0.0 } else { step.min(steps - 1) as f64 / (steps - 1) as f64 };
         match *self {
             Self::Fixed(rate) => rate,
-            Self::Linear { from, to } => from + (to - from) * share,
+            Self::Linear { from, to } => from + (to - from) * progress,
             Self::Cosine { from, to } => {
-                to + (from - to) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
+                to + (from - to) * 0.5 * (1.0 + (std::f64::consts::PI * progress).cos())
             }
         }
     }
 
-    /// Refuses rates outside [0, 1).
+    /// Checks that all rates are in [0, 1).
     ///
     /// # Errors
-    /// Kind `Setting`.
+    /// `Setting` if one is not.
     pub fn check(&self) -> Result<()> {
-        let ends = match *self {
+        let rates = match *self {
             Self::Fixed(rate) => [rate, rate],
             Self::Linear { from, to } | Self::Cosine { from, to } => [from, to],
         };
-        ends.into_iter().try_for_each(|rate| check_rate("drop_gradients", rate).map(|_| ()))
+        rates.into_iter().try_for_each(|rate| check_rate("drop_gradients", rate).map(|_| ()))
     }
 }
 
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_exact_where_floats_are_not() {
+    fn drop_counts_are_robust_to_rounding() {
         assert_eq!(dropped_of(1.0 - 0.9, 10), 1);
         assert_eq!(dropped_of(0.3, 10), 3);
         assert_eq!(dropped_of(0.29, 100), 29);
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn scheduled_rates_begin_and_end_where_they_say() {
+    fn schedules_reach_their_first_and_last_rate() {
         for rate in [Rate::linear(0.1, 0.9), Rate::cosine(0.1, 0.9)] {
             assert!((rate.at(0, 101) - 0.1).abs() < 1e-12);
             assert!((rate.at(50, 101) - 0.5).abs() < 1e-12);
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_outside_are_refused() {
+    fn rates_outside_0_to_1_are_refused() {
         for bad in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
             assert!(Rate::from(bad).check().is_err(), "{bad}");
             assert!(Rate::linear(0.1, bad).check().is_err(), "{bad}");

@@ -1,46 +1,46 @@
-//! Saliencies: one score per coordinate, and the masks they make.
+//! [`Saliency`]: one score per coordinate, from which masks are made.
 
 use std::sync::Arc;
 
-use super::covered::{Covered, Origin};
+use super::origin::{Origin, PrivacyStatus};
 use super::rate::{check_rate, dropped_of, in_percent};
 use super::top_k;
-use super::{Kept, Mask};
+use super::{Mask, MaskTensor};
 use crate::Result;
 use crate::nn::{Network, Parameter};
 
 /// The scores of one parameter tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
-    /// The parameter, by its path.
+    /// The path of the parameter.
     pub path: String,
-    /// Its shape.
+    /// The shape of the parameter.
     pub shape: Vec<usize>,
-    /// One score per coordinate, row-major; the larger, the more it matters.
+    /// One score per coordinate, row-major. Larger means more important.
     pub values: Vec<f64>,
 }
 
-/// How much each coordinate matters, by some rule. Cheap to clone.
+/// Importance scores of all prunable coordinates of a model. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saliency {
-    how: String,
-    covered: Covered,
+    method: String,
+    privacy: PrivacyStatus,
     tensors: Arc<[Scores]>,
 }
 
 impl Saliency {
-    pub(crate) fn new(how: &str, covered: Covered, tensors: Vec<Scores>) -> Self {
-        Self { how: how.to_owned(), covered, tensors: tensors.into() }
+    pub(crate) fn new(method: &str, privacy: PrivacyStatus, tensors: Vec<Scores>) -> Self {
+        Self { method: method.to_owned(), privacy, tensors: tensors.into() }
     }
 
-    /// The rule, in words.
-    pub fn how(&self) -> &str {
-        &self.how
+    /// The scoring method, for display.
+    pub fn method(&self) -> &str {
+        &self.method
     }
 
-    /// Whether looking at the scores reveals anything about a data set.
-    pub fn covered(&self) -> &Covered {
-        &self.covered
+    /// What the scores reveal about a data set.
+    pub fn privacy(&self) -> &PrivacyStatus {
+        &self.privacy
     }
 
     /// The scores, tensor by tensor, in the order of the model's parameters.
@@ -48,43 +48,47 @@ impl Saliency {
         &self.tensors
     }
 
-    /// The mask that keeps this share of all coordinates: the largest scores over all tensors,
-    /// ties broken by index, at least one coordinate in each tensor. Post-processing: it reveals
-    /// no more than the scores.
+    /// The mask that keeps this fraction of all coordinates: those with the largest scores over all
+    /// tensors.
+    ///
+    /// Ties are broken by index, and every tensor keeps at least one coordinate.
+    ///
+    /// # Guarantee
+    /// Post-processing of the scores: the mask reveals no more than they do.
     ///
     /// # Errors
-    /// Kind `Setting` for a share that is not in (0, 1].
-    pub fn keep(&self, share: f64) -> Result<Mask> {
-        self.prune(1.0 - share)
+    /// `Setting` if the fraction is not in (0, 1].
+    pub fn keep(&self, fraction: f64) -> Result<Mask> {
+        self.prune(1.0 - fraction)
     }
 
-    /// The mask that drops this share, as [`keep`](Self::keep).
+    /// The mask that drops this fraction of all coordinates; see [`keep`](Self::keep).
     ///
     /// # Errors
-    /// Kind `Setting` for a rate that is not in [0, 1).
+    /// `Setting` if the rate is not in [0, 1).
     pub fn prune(&self, rate: f64) -> Result<Mask> {
         let rate = check_rate("pruning rate", rate)?;
         let scores: Vec<&[f64]> = self.tensors.iter().map(|t| t.values.as_slice()).collect();
         let count = scores.iter().map(|scores| scores.len()).sum();
         let kept = top_k::keep_largest(&scores, dropped_of(rate, count), None);
-        let how = format!("{}, {} dropped", self.how, in_percent(rate));
-        self.mask(kept, how)
+        let method = format!("{}, {} dropped", self.method, in_percent(rate));
+        self.mask(kept, method)
     }
 
-    /// The mask of these flags, with these scores.
-    pub(crate) fn mask(&self, kept: Vec<Vec<bool>>, how: String) -> Result<Mask> {
-        let tensors = self.tensors.iter().zip(kept).map(|(scores, kept)| Kept {
+    /// A mask with these flags (one list per tensor) and these scores.
+    pub(crate) fn mask(&self, kept: Vec<Vec<bool>>, method: String) -> Result<Mask> {
+        let tensors = self.tensors.iter().zip(kept).map(|(scores, kept)| MaskTensor {
             path: scores.path.clone(),
             shape: scores.shape.clone(),
             kept,
         });
-        let origin = Origin::new(how, self.covered.clone());
-        Ok(Mask::made(tensors.collect(), origin)?.with_saliency(self.clone()))
+        let origin = Origin::new(method, self.privacy.clone());
+        Ok(Mask::with_origin(tensors.collect(), origin)?.with_saliency(self.clone()))
     }
 }
 
-/// The parameters that masks are about unless told otherwise: weight tensors, of two or more
-/// dimensions. Biases and the factors of normalisation stay trained.
+/// The parameters that can be pruned: tensors of two or more dimensions, and with `include_1d` also
+/// biases and normalisation parameters.
 pub(crate) fn prunable(network: &Network, include_1d: bool) -> Vec<Parameter> {
     let mut all = network.parameters();
     all.retain(|parameter| include_1d || parameter.shape.len() >= 2);

@@ -1,4 +1,4 @@
-//! Which coordinates a run touched, and when: small enough to keep.
+//! [`SelectionLog`]: how often a run selected each coordinate, binned over time and coordinates.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,124 +10,127 @@ mod recorder;
 
 pub(crate) use recorder::Recorder;
 
-/// Most stretches of time that are kept apart.
-const TIMES: u64 = 32;
-/// Most stretches of a tensor's coordinates that are kept apart.
-const PLACES: usize = 64;
+/// Maximal number of time bins.
+const MAX_TIME_BINS: u64 = 32;
+/// Maximal number of coordinate bins per tensor.
+const MAX_COORDINATE_BINS: usize = 64;
 
 /// How often the coordinates of one weight tensor were selected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SelectionLogTensor {
-    /// The parameter, by its path: `"0.weight"`.
+    /// The path of the parameter, such as `"0.weight"`.
     pub path: String,
-    /// How many coordinates it has.
+    /// The number of its coordinates.
     pub coordinates: usize,
-    /// `share[t][c]`: the share of all pairs of a step in time stretch `t` and a coordinate in
-    /// stretch `c` (row-major order) that were selected. Zeros where no step was recorded.
-    pub share: Vec<Vec<f32>>,
+    /// `fractions[t][c]`: the fraction of the coordinates in bin `c` (row-major order) that a step
+    /// in time bin `t` selected, averaged over the steps. Zero where no step was recorded.
+    #[serde(rename = "share")]
+    pub fractions: Vec<Vec<f32>>,
 }
 
 impl SelectionLogTensor {
-    /// The share of its coordinates, over all recorded steps, by stretch of coordinates.
+    /// The selected fraction in each coordinate bin, averaged over all recorded steps. `recorded`
+    /// holds the number of steps in each time bin.
     pub(crate) fn by_bin(&self, recorded: &[u64]) -> Vec<f64> {
         let steps: u64 = recorded.iter().sum();
-        let places = self.share.first().map_or(0, Vec::len);
+        let bins = self.fractions.first().map_or(0, Vec::len);
         let mean = |c: usize| {
-            let times = self.share.iter().zip(recorded);
-            times
-                .map(|(row, &steps)| f64::from(row.get(c).copied().unwrap_or(0.0)) * steps as f64)
+            let rows = self.fractions.iter().zip(recorded);
+            rows.map(|(row, &steps)| f64::from(row.get(c).copied().unwrap_or(0.0)) * steps as f64)
                 .sum::<f64>()
                 / steps.max(1) as f64
         };
-        (0..places).map(mean).collect()
+        (0..bins).map(mean).collect()
     }
 }
 
-/// Which coordinates the steps of a run selected, in at most 32 stretches of time and 64 stretches
-/// of each weight tensor.
+/// Which coordinates the steps of a run selected, in at most 32 time bins and 64 coordinate bins
+/// per weight tensor.
 ///
 /// # Guarantee
-/// It adds nothing to what selects the coordinates: [`Dropping`](super::Dropping) is a function of
-/// the released parameters and of independent randomness, so counting it is post-processing. For
-/// coordinates that a [`Mask`](super::Mask) leaves out, the mask's own origin says what its choice
-/// reveals.
+/// The log is post-processing of the selections. [`Dropping`](super::Dropping) selects by the
+/// released parameters and independent randomness, so the log reveals nothing more. What the choice
+/// of a [`Mask`](super::Mask) reveals is stated by the mask's origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SelectionLog {
-    /// Steps of the whole run.
+    /// The number of steps of the whole run.
     pub steps: u64,
-    /// Steps recorded so far in each stretch of time; they end early where a run does.
+    /// The number of steps recorded so far in each time bin.
     pub recorded: Vec<u64>,
     /// One entry per tensor of two or more dimensions, in the order of the model's parameters.
     pub tensors: Vec<SelectionLogTensor>,
 }
 
 impl SelectionLog {
-    /// An empty record for a run of `steps` steps.
+    /// An empty log for a run of `steps` steps.
     pub fn new(steps: u64) -> Self {
-        let times = steps.clamp(1, TIMES) as usize;
-        Self { steps, recorded: vec![0; times], tensors: Vec::new() }
+        let time_bins = steps.clamp(1, MAX_TIME_BINS) as usize;
+        Self { steps, recorded: vec![0; time_bins], tensors: Vec::new() }
     }
 
-    /// Counts the coordinates that step `step` (from 0) selected: those whose weight is not zero.
-    /// The first call decides which tensors are recorded; others are passed over later. Steps past
-    /// the end count as the last. Takes one pass over the coordinates.
+    /// Records the coordinates that step `step` (counted from 0) selected: those of nonzero weight.
+    ///
+    /// The first call decides which tensors are recorded; later calls ignore all others. A step
+    /// beyond the end counts as the last one. The cost is one pass over the coordinates.
     pub fn record(&mut self, step: u64, selected: &Weights) {
-        let time = self.begin(step, selected);
+        let time = self.start_step(step, selected);
         let count = self.recorded[time] as f32;
-        // Both lists are in the order of the parameters.
+        // Both lists follow the order of the parameters.
         let mut entries = selected.entries().iter();
         for tensor in &mut self.tensors {
-            let same = |path: &str, n: usize| path == tensor.path && n == tensor.coordinates;
-            let Some(entry) = entries.find(|e| same(&e.path, e.values.len())) else { break };
-            let places = tensor.share[time].len();
-            for (c, share) in tensor.share[time].iter_mut().enumerate() {
-                let Range { start: from, end: to } = stretch(c, places, entry.values.len());
-                let hits = entry.values[from..to].iter().filter(|&&weight| weight != 0.0).count();
-                // The mean so far, so that a run that ends early needs no last word.
-                *share += (hits as f32 / (to - from) as f32 - *share) / count;
+            let matches = |path: &str, n: usize| path == tensor.path && n == tensor.coordinates;
+            let Some(entry) = entries.find(|e| matches(&e.path, e.values.len())) else { break };
+            let bins = tensor.fractions[time].len();
+            for (c, fraction) in tensor.fractions[time].iter_mut().enumerate() {
+                let bin = bin_range(c, bins, entry.values.len());
+                let size = bin.len() as f32;
+                let hits = entry.values[bin].iter().filter(|&&weight| weight != 0.0).count();
+                // A running mean, which is correct at every step, also of a run that ends early.
+                *fraction += (hits as f32 / size - *fraction) / count;
             }
         }
     }
 
-    /// Counts the step itself: the stretch of time that it falls into.
-    fn begin(&mut self, step: u64, selected: &Weights) -> usize {
-        let times = self.recorded.len();
+    /// Counts the step and returns its time bin. The first step sets the tensors.
+    fn start_step(&mut self, step: u64, selected: &Weights) -> usize {
+        let time_bins = self.recorded.len();
         if self.tensors.is_empty() {
-            let empty = wide(selected).map(|entry| SelectionLogTensor {
+            let empty = recorded_entries(selected).map(|entry| SelectionLogTensor {
                 path: entry.path.clone(),
                 coordinates: entry.values.len(),
-                share: vec![vec![0.0; entry.values.len().min(PLACES)]; times],
+                fractions: vec![vec![0.0; entry.values.len().min(MAX_COORDINATE_BINS)]; time_bins],
             });
             self.tensors = empty.collect();
         }
         let steps = self.steps.max(1);
-        let time = (u128::from(step.min(steps - 1)) * times as u128 / u128::from(steps)) as usize;
+        let step = u128::from(step.min(steps - 1));
+        let time = (step * time_bins as u128 / u128::from(steps)) as usize;
         self.recorded[time] += 1;
         time
     }
 
-    /// How many steps were recorded.
+    /// The number of recorded steps.
     pub fn recorded_steps(&self) -> u64 {
         self.recorded.iter().sum()
     }
 }
 
-/// The tensors that are recorded.
-fn wide(selected: &Weights) -> impl Iterator<Item = &Gradient> {
+/// The entries that are recorded: tensors of two or more dimensions.
+fn recorded_entries(selected: &Weights) -> impl Iterator<Item = &Gradient> {
     selected.entries().iter().filter(|entry| entry.shape.len() >= 2)
 }
 
-/// Which of `n` coordinates lie in a stretch.
-fn stretch(c: usize, places: usize, n: usize) -> Range<usize> {
-    c * n / places..(c + 1) * n / places
+/// The coordinates of bin `c` when `n` coordinates are split into `bins` bins.
+fn bin_range(c: usize, bins: usize, n: usize) -> Range<usize> {
+    c * n / bins..(c + 1) * n / bins
 }
 
 impl fmt::Display for SelectionLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut hits, mut all) = (0.0, 0.0);
         for tensor in &self.tensors {
-            let places = tensor.by_bin(&self.recorded);
-            let mean = places.iter().sum::<f64>() / places.len().max(1) as f64;
+            let bins = tensor.by_bin(&self.recorded);
+            let mean = bins.iter().sum::<f64>() / bins.len().max(1) as f64;
             hits += mean * tensor.coordinates as f64;
             all += tensor.coordinates as f64;
         }
@@ -152,68 +155,68 @@ mod tests {
     use crate::mask::{Dropping, RandomMask, Selector};
     use crate::nn::models;
 
-    fn record(dropping: Dropping, masked: bool, steps: u64, taken: u64) -> SelectionLog {
+    fn record(dropping: Dropping, masked: bool, steps: u64, recorded: u64) -> SelectionLog {
         let data = glyphs_with(2, 0, 1).unwrap();
         let model = models::mlp(&data, &[16]).seed(1).build().unwrap();
         let mask = masked.then(|| RandomMask::prune(0.5).seed(1).mask(&model).unwrap());
         let mut selector = Selector::new(mask.as_ref(), Some(dropping), steps, [7; 32]);
-        let mut touched = SelectionLog::new(steps);
-        for step in 0..taken {
-            touched.record(step, &selector.next(model.network()).unwrap().unwrap());
+        let mut log = SelectionLog::new(steps);
+        for step in 0..recorded {
+            log.record(step, &selector.next(model.network()).unwrap().unwrap());
         }
-        touched
+        log
     }
 
     #[test]
-    fn shares_are_those_of_the_selection_and_small() {
-        let touched = record(Dropping::random(0.25), false, 100, 100);
-        assert_eq!((touched.recorded.len(), touched.recorded_steps()), (32, 100));
-        assert_eq!(touched.tensors.len(), 2, "weights only");
-        for tensor in &touched.tensors {
-            assert_eq!((tensor.share.len(), tensor.share[0].len()), (32, 64));
-            let places = tensor.by_bin(&touched.recorded);
-            let mean = places.iter().sum::<f64>() / places.len() as f64;
+    fn fractions_match_the_dropping_rate() {
+        let log = record(Dropping::random(0.25), false, 100, 100);
+        assert_eq!((log.recorded.len(), log.recorded_steps()), (32, 100));
+        assert_eq!(log.tensors.len(), 2, "weights only");
+        for tensor in &log.tensors {
+            assert_eq!((tensor.fractions.len(), tensor.fractions[0].len()), (32, 64));
+            let bins = tensor.by_bin(&log.recorded);
+            let mean = bins.iter().sum::<f64>() / bins.len() as f64;
             assert!((mean - 0.75).abs() < 0.02, "{mean}");
         }
-        assert!(touched.to_string().starts_with("75."), "{touched}");
+        assert!(log.to_string().starts_with("75."), "{log}");
     }
 
     #[test]
-    fn magnitude_touches_the_same_places_in_every_step_and_random_does_not() {
-        let spread = |touched: &SelectionLog| -> f32 {
-            let share = &touched.tensors[1].share;
-            let between = (0..64).map(|c| (share[0][c] - share[9][c]).abs());
-            between.fold(0.0, f32::max)
+    fn magnitude_selects_the_same_bins_in_every_step_and_random_does_not() {
+        let spread = |log: &SelectionLog| -> f32 {
+            let rows = &log.tensors[1].fractions;
+            let differences = (0..64).map(|c| (rows[0][c] - rows[9][c]).abs());
+            differences.fold(0.0, f32::max)
         };
         assert_eq!(spread(&record(Dropping::magnitude(0.5), false, 32, 32)), 0.0);
         assert!(spread(&record(Dropping::random(0.5), false, 32, 32)) > 0.3);
     }
 
     #[test]
-    fn what_a_mask_leaves_out_is_never_touched_and_a_short_run_stays_normalised() {
-        let touched = record(Dropping::random(0.0), true, 64, 10);
-        assert_eq!(touched.recorded_steps(), 10);
-        for tensor in &touched.tensors {
-            for (row, &steps) in tensor.share.iter().zip(&touched.recorded) {
+    fn masked_coordinates_are_never_selected_and_a_short_run_is_normalised() {
+        let log = record(Dropping::random(0.0), true, 64, 10);
+        assert_eq!(log.recorded_steps(), 10);
+        for tensor in &log.tensors {
+            for (row, &steps) in tensor.fractions.iter().zip(&log.recorded) {
                 let mean = row.iter().sum::<f32>() / row.len() as f32;
-                let wanted = if steps > 0 { 0.5 } else { 0.0 };
-                assert!((mean - wanted).abs() < 0.02, "{mean} for {steps} steps");
+                let expected = if steps > 0 { 0.5 } else { 0.0 };
+                assert!((mean - expected).abs() < 0.02, "{mean} for {steps} steps");
             }
         }
     }
 
     #[test]
-    fn runs_without_steps_and_steps_past_the_end_are_taken() {
+    fn runs_without_steps_and_steps_beyond_the_end_are_accepted() {
         let data = glyphs_with(2, 0, 1).unwrap();
         let model = models::linear(&data).seed(1).build().unwrap();
         let mask = RandomMask::prune(0.5).seed(1).mask(&model).unwrap();
         let weights = mask.weights(model.network()).unwrap();
-        let mut touched = SelectionLog::new(0);
-        assert_eq!(touched.to_string(), "no step with a selection recorded");
-        touched.record(0, &weights);
-        touched.record(u64::MAX, &weights);
-        assert_eq!(touched.recorded, [2]);
-        let text = serde_json::to_string(&touched).unwrap();
-        assert_eq!(serde_json::from_str::<SelectionLog>(&text).unwrap(), touched);
+        let mut log = SelectionLog::new(0);
+        assert_eq!(log.to_string(), "no step with a selection recorded");
+        log.record(0, &weights);
+        log.record(u64::MAX, &weights);
+        assert_eq!(log.recorded, [2]);
+        let text = serde_json::to_string(&log).unwrap();
+        assert_eq!(serde_json::from_str::<SelectionLog>(&text).unwrap(), log);
     }
 }

@@ -1,4 +1,5 @@
-//! Signal against noise, with and without a selection of coordinates.
+//! [`SignalNoise`]: norms of the clipped gradient sum and of its noise, with and without a
+//! selection of coordinates.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,42 +11,42 @@ use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights}
 use crate::nn::Model;
 use crate::{Error, ErrorKind};
 
-/// One step: L2 norms of the sum of clipped gradients, and of its noise.
+/// L2 norms of the clipped gradient sum and of its noise in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SignalPoint {
-    /// The step, or the number of the batch that was drawn.
+    /// The step (the index of the sampled batch).
     pub step: u64,
-    /// ‖Σ clip(gᵢ)‖ on the selected coordinates, each example clipped there.
+    /// ‖Σ clip(gᵢ)‖, where each gᵢ is restricted to the selected coordinates before clipping.
     pub signal: f64,
-    /// The noise there: σ C √selected, the root of the expected square.
+    /// Root mean square of the noise norm on the selected coordinates: σ C √selected.
     pub noise: f64,
-    /// How many coordinates are selected.
+    /// The number of selected coordinates.
     pub selected: usize,
-    /// The signal if all coordinates are trained.
+    /// The signal on all coordinates.
     pub signal_all: f64,
-    /// The noise then.
+    /// The noise on all coordinates.
     pub noise_all: f64,
 }
 
-/// What is compared, as a plan would say it.
+/// The settings of [`SignalNoise::measure`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SignalSettings {
-    /// C: each example's gradient is clipped to this norm.
+    /// The clipping norm C.
     pub clip: f64,
-    /// σ: noise per coordinate of the sum, over C.
+    /// The noise multiplier σ: the standard deviation per coordinate of the sum is σ C.
     pub noise_multiplier: f64,
-    /// The mean size of the batches.
+    /// The expected size of the Poisson batches.
     pub expected_batch_size: usize,
-    /// How many batches are drawn; 5 are enough to see.
+    /// The number of batches. 5 are usually enough.
     pub batches: u64,
-    /// For batches and random dropping.
+    /// The seed of batches and random dropping.
     pub seed: u64,
 }
 
-/// Signal against noise over some steps, with and without a selection of coordinates.
+/// Signal and noise norms over some steps, with and without a selection of coordinates.
 ///
 /// # Guarantee
-/// None: norms of sums of private gradients, without noise. Its figure says
+/// None: these are norms of sums of private gradients without noise. The figure is marked
 /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless [`private`](Self::private) is false.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SignalNoise {
@@ -56,17 +57,18 @@ pub struct SignalNoise {
 }
 
 impl SignalNoise {
-    /// Draws some Poisson batches of the training part and compares the norms at the model's
-    /// current parameters: of the sum clipped on the selected coordinates, of the sum clipped on
-    /// all of them, and of the noise of each. A dropping rate that changes over the steps is taken
-    /// along its whole way.
+    /// Measures signal and noise norms at the model's current parameters, on Poisson batches of the
+    /// training part.
+    ///
+    /// The gradients are clipped once on the selected coordinates and once on all coordinates. A
+    /// scheduled dropping rate runs through its whole schedule.
     ///
     /// # Guarantee
-    /// None, see the type: for your own eyes only.
+    /// None (see the type): do not publish the result.
     ///
     /// # Errors
-    /// Kind `Setting` for a setting out of range, kind `Model` if mask or data do not suit the
-    /// model; what reading the examples says.
+    /// `Setting` if a setting is out of range; `Model` if mask or data do not fit the model, or if
+    /// a norm is not finite; errors of reading the examples.
     pub fn measure(
         model: &Model,
         data: &Dataset,
@@ -77,30 +79,31 @@ impl SignalNoise {
         let SignalSettings { clip, noise_multiplier, expected_batch_size, batches, seed } =
             settings;
         if !(noise_multiplier >= 0.0 && noise_multiplier.is_finite()) {
-            let why = "noise is zero or more, and finite";
-            return Err(Error::setting("noise_multiplier", noise_multiplier, why));
+            let why = "noise has a finite standard deviation of at least 0";
+            return Err(Error::setting("noise_multiplier", noise_multiplier, why)
+                .fix("choose a number such as 1.0"));
         }
         if batches == 0 {
-            let why = "there would be nothing to compare";
-            return Err(Error::setting("batches", batches, why).fix("draw 5"));
+            let why = "the norms are measured on at least one batch";
+            return Err(Error::setting("batches", batches, why).fix("use 5"));
         }
         let network = model.network();
         let examples = data.train();
         let rate = expected_batch_size as f64 / examples.len() as f64;
-        let mut sampler = PoissonSampler::new(examples.len(), rate, stream(seed, 1))?;
-        let mut selector = Selector::new(mask, dropping, batches, stream(seed, 2));
-        let (best, rule) = (AutoExecutor::default(), ClipRule::flat(clip));
+        let mut sampler = PoissonSampler::new(examples.len(), rate, derived_seed(seed, 1))?;
+        let mut selector = Selector::new(mask, dropping, batches, derived_seed(seed, 2));
+        let (executor, rule) = (AutoExecutor::default(), ClipRule::flat(clip));
         let all = Gradients::zeros_like(network).len();
         let mut points = Vec::new();
         for step in 0..batches {
             let batch = Batch::of(examples, &sampler.next_batch())?;
             let weights = selector.next(network)?;
-            let whole = best.clipped_sum(network, &batch, &rule)?.sum.l2_norm();
+            let signal_all = executor.clipped_sum(network, &batch, &rule)?.sum.l2_norm();
             let (signal, selected) = match weights.as_deref() {
-                None => (whole, all),
+                None => (signal_all, all),
                 Some(weights) => {
-                    let sum = best.weighted_sum(network, &batch, &rule, Some(weights))?.sum;
-                    (sum.l2_norm(), count(weights))
+                    let sum = executor.weighted_sum(network, &batch, &rule, Some(weights))?.sum;
+                    (sum.l2_norm(), count_nonzero(weights))
                 }
             };
             let std = rule.noise_std(noise_multiplier);
@@ -109,19 +112,20 @@ impl SignalNoise {
                 signal,
                 noise: std * (selected as f64).sqrt(),
                 selected,
-                signal_all: whole,
+                signal_all,
                 noise_all: std * (all as f64).sqrt(),
             });
         }
         if points.iter().any(|p| !(p.signal.is_finite() && p.signal_all.is_finite())) {
-            let why = "the sum of gradients is not finite";
-            return Err(Error::new(ErrorKind::Model, "signal of a model", why)
-                .fix("look at the parameters: training may have diverged"));
+            let why = "the gradient sum is not finite";
+            return Err(Error::new(ErrorKind::Model, "the gradient norm of a model", why)
+                .fix("check the parameters: training may have diverged"));
         }
         Ok(Self { points, private: true })
     }
 
-    /// Mean signal over mean noise with the selection and without; NaN without points or noise.
+    /// Mean signal over mean noise, on the selected and on all coordinates. Infinite without noise,
+    /// NaN without points.
     pub fn ratios(&self) -> (f64, f64) {
         let sum = |of: fn(&SignalPoint) -> f64| self.points.iter().map(of).sum::<f64>();
         (sum(|p| p.signal) / sum(|p| p.noise), sum(|p| p.signal_all) / sum(|p| p.noise_all))
@@ -131,11 +135,11 @@ impl SignalNoise {
 impl fmt::Display for SignalNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (selected, all) = self.ratios();
-        let word = |ratio: f64| match ratio.is_finite() {
+        let text = |ratio: f64| match ratio.is_finite() {
             true => format!("{ratio:.4}"),
             false => "unknown".to_owned(),
         };
-        let (selected, all) = (word(selected), word(all));
+        let (selected, all) = (text(selected), text(all));
         write!(
             f,
             "signal over noise {selected} on the selected coordinates, {all} on all of them \
@@ -145,13 +149,13 @@ impl fmt::Display for SignalNoise {
     }
 }
 
-fn count(weights: &Weights) -> usize {
-    let each = weights.entries().iter().map(|e| e.values.iter().filter(|&&w| w != 0.0).count());
-    each.sum()
+fn count_nonzero(weights: &Weights) -> usize {
+    let counts = weights.entries().iter().map(|e| e.values.iter().filter(|&&w| w != 0.0).count());
+    counts.sum()
 }
 
-/// A seed of its own for each purpose.
-fn stream(seed: u64, purpose: u8) -> [u8; 32] {
+/// A separate seed for each purpose.
+fn derived_seed(seed: u64, purpose: u8) -> [u8; 32] {
     let mut bytes = [purpose; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     bytes
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_selection_both_are_the_same_and_noise_is_that_of_the_formula() {
+    fn without_a_selection_both_norms_are_equal_and_noise_follows_the_formula() {
         let (model, data) = model();
         let all = SignalNoise::measure(&model, &data, SETTINGS, None, None).unwrap();
         let n = model.parameters();
@@ -191,27 +195,28 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_is_measured_on_its_own_coordinates() {
+    fn norms_are_measured_on_the_selected_coordinates() {
         let (model, data) = model();
         let mask = RandomMask::prune(0.5).seed(1).mask(&model).unwrap();
-        let measured = |mask, drop| {
+        let first_point = |mask, drop| {
             SignalNoise::measure(&model, &data, SETTINGS, mask, drop).unwrap().points[0]
         };
-        let (one, two) =
-            (measured(Some(&mask), None), measured(Some(&mask), Some(Dropping::random(0.5))));
-        let free = model.parameters() - mask.len();
-        assert_eq!(one.selected, mask.kept() + free);
-        assert!(two.selected < one.selected && two.noise < one.noise && one.noise < one.noise_all);
-        // The same batch, clipped in fewer coordinates: what was not clipped is a part of it.
+        let (masked, dropped) =
+            (first_point(Some(&mask), None), first_point(Some(&mask), Some(Dropping::random(0.5))));
+        let unmasked = model.parameters() - mask.len();
+        assert_eq!(masked.selected, mask.kept() + unmasked);
+        assert!(dropped.selected < masked.selected && dropped.noise < masked.noise);
+        assert!(masked.noise < masked.noise_all);
+        // Without clipping, the norm on the selection is below that on all coordinates.
         let wide = SignalSettings { clip: 1e6, ..SETTINGS };
         let unclipped =
             SignalNoise::measure(&model, &data, wide, Some(&mask), None).unwrap().points[0];
         assert!(unclipped.signal < unclipped.signal_all && unclipped.signal > 0.0);
-        assert_eq!(measured(Some(&mask), None), one, "the same seed, the same numbers");
+        assert_eq!(first_point(Some(&mask), None), masked, "a seed repeats the result");
     }
 
     #[test]
-    fn bad_settings_are_refused() {
+    fn settings_out_of_range_are_refused() {
         let (model, data) = model();
         for bad in [
             SignalSettings { clip: -1.0, ..SETTINGS },

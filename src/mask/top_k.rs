@@ -1,89 +1,97 @@
-//! Dropping the smallest of many scores: exact counts, ties by index, one survivor per tensor.
+//! Dropping the smallest scores over all tensors: exact counts, ties by index, at least one kept
+//! coordinate per tensor.
 
 use rayon::prelude::*;
 
-/// Flags for each tensor: all kept but the `drop` smallest scores over all tensors. Coordinates
-/// that `before` has dropped already count as smaller than any score; ties go by index (tensors
-/// one after the other). The last coordinate of a tensor is never dropped: it is passed over, and
-/// the next smallest score goes instead, as long as there is one. Scores that are not numbers
-/// count as the smallest.
+/// For each tensor, which coordinates remain when the `drop` smallest scores over all tensors are
+/// dropped.
 ///
-/// Linear in the number of scores: there may be many millions, a hundred times over. Loops over
-/// them avoid branches, which no processor could foresee.
+/// `before` holds the flags of an earlier call; coordinates that it dropped rank below all scores.
+/// NaN ranks as the smallest score. Ties are dropped in index order, tensor by tensor. Every tensor
+/// keeps its last coordinate in this order; the next smallest score is dropped in its place, if
+/// there is one.
+///
+/// The cost is linear in the number of scores. Synflow calls this 100 times with millions of
+/// scores, so the inner loops avoid unpredictable branches.
 pub(super) fn keep_largest(
     scores: &[&[f64]],
     drop: usize,
     before: Option<&[Vec<bool>]>,
 ) -> Vec<Vec<bool>> {
-    let one = |t: usize| Tensor::new(scores[t], before.map(|kept| kept[t].as_slice()));
-    let tensors: Vec<Tensor> = (0..scores.len()).into_par_iter().map(one).collect();
-    let free: usize = tensors.iter().map(Tensor::free).sum();
-    let drop = drop.min(free);
+    let rank = |t: usize| RankedTensor::new(scores[t], before.map(|kept| kept[t].as_slice()));
+    let tensors: Vec<RankedTensor> = (0..scores.len()).into_par_iter().map(rank).collect();
+    let droppable: usize = tensors.iter().map(RankedTensor::droppable).sum();
+    let drop = drop.min(droppable);
     if drop == 0 {
         return scores.iter().map(|scores| vec![true; scores.len()]).collect();
     }
-    // The keys alone say where to cut. Those that go first need not be looked at.
-    let mut keys = vec![0; free];
-    let filled = tensors.iter().fold(0, |at, tensor| at + tensor.fill(&mut keys[at..]));
-    let first = free - filled;
-    let cut = match drop.checked_sub(first + 1) {
-        Some(nth) => *keys[..filled].select_nth_unstable(nth).1,
-        None => FIRST,
+    // The threshold depends on the keys alone. Keys of coordinates dropped before are not copied.
+    let mut keys = vec![0; droppable];
+    let copied = tensors.iter().fold(0, |at, tensor| at + tensor.copy_keys(&mut keys[at..]));
+    let before_count = droppable - copied;
+    let threshold = match drop.checked_sub(before_count + 1) {
+        Some(nth) => *keys[..copied].select_nth_unstable(nth).1,
+        None => DROPPED_BEFORE,
     };
-    let below = match cut {
-        FIRST => 0,
-        // Everything before the cut's place is no larger than it.
-        _ => first + keys[..drop - first].iter().filter(|&&key| key < cut).count(),
+    let below = match threshold {
+        DROPPED_BEFORE => 0,
+        // After the selection, no key in front of the threshold is larger than it.
+        _ => {
+            let in_front = keys[..drop - before_count].iter();
+            before_count + in_front.filter(|&&key| key < threshold).count()
+        }
     };
     let mut ties = drop - below;
-    tensors.iter().map(|tensor| tensor.cut(cut, &mut ties)).collect()
+    tensors.iter().map(|tensor| tensor.keep_above(threshold, &mut ties)).collect()
 }
 
-/// What was dropped before: below the key of any score.
-const FIRST: i64 = i64::MIN;
+/// The key of coordinates that were dropped before, below the key of every score.
+const DROPPED_BEFORE: i64 = i64::MIN;
 
-/// One tensor's part of the order.
-struct Tensor {
+/// The sort keys of one tensor.
+struct RankedTensor {
     keys: Vec<i64>,
-    /// The coordinate that would go last, the only one that can be passed over.
+    /// The coordinate that is dropped last in the order; it is always kept.
     last: usize,
 }
 
-impl Tensor {
+impl RankedTensor {
     fn new(scores: &[f64], before: Option<&[bool]>) -> Self {
         let mut keys: Vec<i64> = scores.iter().map(|&score| key(score)).collect();
         for (key, &kept) in keys.iter_mut().zip(before.unwrap_or_default()) {
-            *key = if kept { *key } else { FIRST };
+            *key = if kept { *key } else { DROPPED_BEFORE };
         }
-        let largest = keys.iter().fold(FIRST, |a, &b| a.max(b));
+        let largest = keys.iter().fold(DROPPED_BEFORE, |a, &b| a.max(b));
         let last = keys.iter().rposition(|&key| key == largest).unwrap_or(0);
         Self { keys, last }
     }
 
-    /// How many coordinates may be dropped.
-    fn free(&self) -> usize {
+    /// The number of coordinates that can be dropped.
+    fn droppable(&self) -> usize {
         self.keys.len().saturating_sub(1)
     }
 
-    /// Writes the keys above `FIRST` that may be dropped; returns how many.
-    fn fill(&self, keys: &mut [i64]) -> usize {
+    /// Copies the keys above [`DROPPED_BEFORE`] of coordinates that can be dropped; returns their
+    /// number.
+    fn copy_keys(&self, keys: &mut [i64]) -> usize {
         let mut at = 0;
         let (before, after) = self.keys.split_at(self.last);
         for part in [before, after.get(1..).unwrap_or_default()] {
             for &key in part {
-                // The next one overwrites what doesn't count.
+                // Branchless: the next key overwrites one that is not counted.
                 keys[at] = key;
-                at += usize::from(key > FIRST);
+                at += usize::from(key > DROPPED_BEFORE);
             }
         }
         at
     }
 
-    /// Keeps what lies above the cut, and of what lies on it all but the first `ties`.
-    fn cut(&self, cut: i64, ties: &mut usize) -> Vec<bool> {
-        let mut kept: Vec<bool> = self.keys.iter().map(|&key| key > cut).collect();
+    /// Keeps keys above the threshold, and of those equal to it all but the first `ties`. Reduces
+    /// `ties` by the number of dropped coordinates.
+    fn keep_above(&self, threshold: i64, ties: &mut usize) -> Vec<bool> {
+        let mut kept: Vec<bool> = self.keys.iter().map(|&key| key > threshold).collect();
         for (i, &key) in self.keys.iter().enumerate() {
-            if key == cut && i != self.last {
+            if key == threshold && i != self.last {
                 kept[i] = *ties == 0;
                 *ties -= usize::from(*ties > 0);
             }
@@ -95,12 +103,13 @@ impl Tensor {
     }
 }
 
-/// Whole numbers in the order of the scores, which compare faster and never fail to.
+/// An integer that is monotonic in the score, with NaN as the smallest. Integers compare faster
+/// than floats and are totally ordered.
 fn key(score: f64) -> i64 {
-    // Plus zero: -0 and 0 are a tie.
+    // Adding 0 turns -0 into 0, so that the two tie.
     let score = if score.is_nan() { f64::NEG_INFINITY } else { score + 0.0 };
     let bits = score.to_bits() as i64;
-    // Negative floats count backwards.
+    // The bits of negative floats are in reverse order.
     bits ^ ((bits >> 63) & i64::MAX)
 }
 
@@ -109,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_go_first_and_ties_by_index() {
+    fn the_smallest_scores_are_dropped_and_ties_by_index() {
         let kept = keep_largest(&[&[3.0, 1.0], &[1.0, 0.5, 9.0]], 2, None);
         assert_eq!(kept, [vec![true, false], vec![true, false, true]]);
         let kept = keep_largest(&[&[1.0, 1.0], &[1.0, 1.0]], 1, None);
@@ -117,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tensor_keeps_one_and_the_count_is_made_up_elsewhere() {
+    fn each_tensor_keeps_one_coordinate_and_the_count_stays_exact() {
         let kept = keep_largest(&[&[0.0, 0.1], &[5.0, 6.0, 7.0]], 3, None);
         assert_eq!(kept, [vec![false, true], vec![false, false, true]]);
         let all = keep_largest(&[&[0.0, 0.1], &[5.0, 6.0, 7.0]], 5, None);
@@ -125,29 +134,33 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_before_stays_dropped() {
+    fn coordinates_dropped_before_stay_dropped() {
         let before = [vec![true, false], vec![true, true, true]];
         let kept = keep_largest(&[&[1.0, 9.0], &[2.0, 3.0, 4.0]], 2, Some(&before));
         assert_eq!(kept, [vec![true, false], vec![false, true, true]]);
     }
 
     #[test]
-    fn scores_that_are_no_numbers_go_first() {
+    fn nan_scores_are_dropped_first() {
         let kept = keep_largest(&[&[f64::NAN, -1.0, 2.0]], 1, None);
         assert_eq!(kept, [vec![false, true, true]]);
     }
 
-    /// The rule word for word: everything in order, one after the other.
-    fn one_by_one(scores: &[&[f64]], drop: usize, before: Option<&[Vec<bool>]>) -> Vec<Vec<bool>> {
+    /// The specification: sorts all coordinates and drops them one by one.
+    fn keep_largest_by_sorting(
+        scores: &[&[f64]],
+        drop: usize,
+        before: Option<&[Vec<bool>]>,
+    ) -> Vec<Vec<bool>> {
         let mut order = Vec::new();
         for (t, scores) in scores.iter().enumerate() {
             for (i, &score) in scores.iter().enumerate() {
-                let stayed = before.is_none_or(|kept| kept[t][i]);
-                let known = if score.is_nan() { f64::NEG_INFINITY } else { score };
-                order.push((stayed, if stayed { known } else { 0.0 }, t, i));
+                let kept_before = before.is_none_or(|kept| kept[t][i]);
+                let score = if score.is_nan() { f64::NEG_INFINITY } else { score };
+                order.push((kept_before, if kept_before { score } else { 0.0 }, t, i));
             }
         }
-        // Stable, so that ties stay in the order of the indices.
+        // A stable sort keeps ties in index order.
         order.sort_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).unwrap());
         let mut kept: Vec<Vec<bool>> = scores.iter().map(|s| vec![true; s.len()]).collect();
         let mut drop = drop;
@@ -160,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn cutting_by_keys_is_going_one_by_one() {
+    fn selection_by_keys_equals_sorting() {
         use rand::{RngExt, SeedableRng};
         let mut rng = rand_chacha::ChaCha20Rng::seed_from_u64(4);
         const VALUES: [f64; 8] =
@@ -178,7 +191,11 @@ mod tests {
             let before = (case % 3 > 0).then_some(before.as_slice());
             for drop in 0..=sizes.iter().sum::<usize>() + 1 {
                 let fast = keep_largest(&scores, drop, before);
-                assert_eq!(fast, one_by_one(&scores, drop, before), "{scores:?} {before:?} {drop}");
+                assert_eq!(
+                    fast,
+                    keep_largest_by_sorting(&scores, drop, before),
+                    "{scores:?} {before:?} {drop}"
+                );
             }
         }
     }

@@ -144,14 +144,14 @@ impl Plan {
     pub fn precision(&self) -> Precision {
         self.settings.precision
     }
-    /// Where the plan is to be followed: the device it names, else [`DeviceSpec::best`].
+    /// Where the plan is to be followed: the device it names, else [`DeviceSpec::auto`].
     ///
     /// # Errors
     /// `Device` if that device can't work here, with what is missing.
     pub fn place(&self) -> Result<DeviceSpec> {
         match &self.settings.device {
             Some(name) => name.parse::<DeviceSpec>()?.checked(),
-            None => DeviceSpec::best(),
+            None => DeviceSpec::auto(),
         }
     }
     /// The seed, if the run is in study mode.

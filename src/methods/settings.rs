@@ -33,7 +33,7 @@ pub struct Settings {
     /// A seed makes the run repeatable and stamps it "study mode"; `None` uses the operating
     /// system's randomness.
     pub seed: Option<u64>,
-    /// Where to train, by name; `None` lets [`DeviceSpec::best`](crate::device::DeviceSpec::best) choose.
+    /// Where to train, by name; `None` lets [`DeviceSpec::auto`](crate::device::DeviceSpec::auto) choose.
     /// Not part of what a run is known by: it decides how fast it goes and the last bits only.
     #[serde(skip)]
     pub device: Option<String>,

@@ -23,13 +23,13 @@ impl Network {
                 let length = values.shape().num_elements();
                 let rows = if D < 2 { 1 } else { values.dims()[0] };
                 let rows = values.reshape([rows, length / rows.max(1)]);
-                self.0.push(kernels::finite(rows));
+                self.0.push(kernels::finite_rows(rows));
             }
         }
         let mut flags = Flags(Vec::new());
         self.visit(&mut flags);
         let rows = flags.0.iter().map(|flags| flags.dims()[0]).collect::<Vec<_>>();
-        let flags = host::read(Tensor::cat(flags.0, 0))?;
+        let flags = host::try_values(Tensor::cat(flags.0, 0))?;
         let mut flags = &flags[..];
         let mut is_finite = rows.into_iter().map(|rows| {
             let (these, others) = flags.split_at(rows);

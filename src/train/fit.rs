@@ -45,7 +45,7 @@ pub fn fit(
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
     let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
     let there = catch_backend_panic(place, || {
-        place.can_take(!plan.precision().is_default())?;
+        place.check_run(!plan.precision().is_default())?;
         Ok(model.on(&place.device()))
     })?;
     // A stored run may be trained anew under the same name; in the ledger each attempt is its own.

@@ -81,7 +81,7 @@ impl<'a> Meter<'a> {
     }
 
     fn measure(&mut self, evaluate: Option<&Network>) -> Result<()> {
-        let steps = DeviceArray::all(&std::mem::take(&mut self.losses));
+        let steps = DeviceArray::to_vecs(&std::mem::take(&mut self.losses));
         let means: Vec<f64> = steps.iter().filter_map(|losses| mean(losses)).collect();
         let test_accuracy = match evaluate {
             Some(network) => {

@@ -204,7 +204,7 @@ impl Run {
         let mut assumptions = Vec::new();
         if let Some(mask) = self.mask() {
             let names = record.charged.as_ref().map(Charged::names).unwrap_or_default();
-            assumptions.extend(mask::assumptions(&mask.origin().covered, &names));
+            assumptions.extend(mask::assumptions(&mask.origin().privacy, &names));
         }
         if record.own_module {
             assumptions.push(

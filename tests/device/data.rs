@@ -1,4 +1,4 @@
-//! Batches, augmented versions and predictions made on a device: those of the host.
+//! Batches, augmentation and predictions on a device equal those of the host.
 
 use epsilab::Result;
 use epsilab::burn::module::Module;
@@ -8,17 +8,17 @@ use epsilab::device::host_syncs;
 use epsilab::methods::{Batches, DpSgd};
 use epsilab::nn::{Model, Network, models};
 
-/// Steps of each plan.
+/// The number of steps of each plan.
 pub const STEPS: u64 = 8;
 
 pub fn settings(batch_size: usize) -> DpSgd {
     DpSgd::new().noise_multiplier(1.0).batch_size(batch_size).steps(STEPS)
 }
 
-/// What may be asked of each image.
+/// No augmentation, a full one, and copies only.
 pub fn augments() -> [Option<Augment>; 3] {
-    let versions = Augment::new().copies(3).flip().crop(2);
-    [None, Some(versions), Some(Augment::new().copies(2))]
+    let full = Augment::new().copies(3).flip().crop(2);
+    [None, Some(full), Some(Augment::new().copies(2))]
 }
 
 /// A model for the data, and its network on the device.
@@ -28,31 +28,31 @@ pub fn model(data: &Dataset, device: &Device) -> Result<(Model, Network)> {
     Ok((model, network))
 }
 
-/// The batches of a plan, made on the host and on the device.
-pub fn both_ways(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<[Batches; 2]> {
+/// The batches of a plan, from the host and from the device.
+pub fn host_and_device(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<[Batches; 2]> {
     let plan = settings.plan(data)?;
     let batches = || Batches::new(&plan, data.train(), [7; 32], [8; 32]);
     let (_, network) = model(data, device)?;
     Ok([batches()?, batches()?.with_device_path(&network)?])
 }
 
-/// Compares all batches of the plan, and some beyond its end. How many examples each has.
+/// Asserts that all batches of the plan and some beyond its end are equal; returns their sizes.
 pub fn same_batches(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<Vec<usize>> {
-    let [mut host, mut gpu] = both_ways(settings, data, device)?;
-    let each = (0..STEPS + 3).map(|step| {
-        let (expected, found) = (host.draw()?, gpu.draw()?);
-        // Features, shapes, labels, numbers, copies and seeds.
-        assert!(expected == found, "batch {step}: {:?}, {:?}", expected.labels(), found.labels());
-        Ok(found.len())
+    let [mut host, mut device] = host_and_device(settings, data, device)?;
+    let sizes = (0..STEPS + 3).map(|step| {
+        let (expected, actual) = (host.draw()?, device.draw()?);
+        // Compares features, shapes, labels, indices, copies and seeds.
+        assert!(expected == actual, "batch {step}: {:?}, {:?}", expected.labels(), actual.labels());
+        Ok(actual.len())
     });
-    each.collect()
+    sizes.collect()
 }
 
-/// Batches from memory are gathered and augmented on the device.
-pub fn batches_from_memory(device: &Device) -> Result<()> {
+/// Batches of data in memory are gathered and augmented on the device.
+pub fn batches_from_memory_equal_those_of_the_host(device: &Device) -> Result<()> {
     let images = data::glyphs_with(300, 10, 1)?;
     for augment in augments() {
-        // One example on average: often there is nobody.
+        // With one example on average, some batches are empty.
         for size in [1, 40] {
             let settings =
                 augment.into_iter().fold(settings(size), |s, augment| s.augment(augment));
@@ -66,88 +66,90 @@ pub fn batches_from_memory(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// A device never gets a token that the network doesn't know.
-pub fn strange_tokens(device: &Device) -> Result<()> {
+/// Token indices beyond the vocabulary of the network are refused before they reach the device.
+pub fn unknown_tokens_are_refused(device: &Device) -> Result<()> {
     let text = data::sentences_with(60, 10, 1)?;
-    let words = text.vocabulary().expect("texts have one").len();
+    let size = text.vocabulary().expect("a vocabulary").len();
     let plan = settings(5).plan(&text)?;
-    let batches = |words| {
-        let model = models::bilstm(&text, words, 2, 2).seed(1).build()?;
+    let batches = |vocabulary_size| {
+        let model = models::bilstm(&text, vocabulary_size, 2, 2).seed(1).build()?;
         let network = model.network().clone().to_device(device);
         Batches::new(&plan, text.train(), [7; 32], [8; 32])?.with_device_path(&network)
     };
-    assert!(batches(words)?.draw().is_ok());
-    let error = batches(3).err().expect("too few words");
+    assert!(batches(size)?.draw().is_ok());
+    let error = batches(3).err().expect("a vocabulary that is too small");
     assert!(error.to_string().contains("with the token"), "{error}");
     Ok(())
 }
 
-/// Classes, accuracy and loss.
-pub fn predictions(device: &Device) -> Result<()> {
-    // More than one chunk.
+/// Predicted classes, accuracy and loss.
+pub fn predictions_equal_those_of_the_host(device: &Device) -> Result<()> {
+    // More examples than one chunk.
     let x = (0..3 * 9001).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect();
     let many = data::from_vecs(x, &[3], (0..9001).map(|i| i % 4).collect(), 4)?;
     same_predictions(&many, device)?;
     same_predictions(&data::glyphs_with(30, 700, 1)?, device)
 }
 
-/// Compares what a model makes of the data on the host and on the device.
+/// Asserts that predictions, accuracy and loss on the host and on the device agree.
 pub fn same_predictions(data: &Dataset, device: &Device) -> Result<()> {
     let (model, network) = model(data, device)?;
-    let away = model.with_network(network);
+    let on_device = model.with_network(network);
     let part = if data.test().is_empty() { data.train() } else { data.test() };
-    let placed = OnDevice::new(part, device)?;
-    assert_eq!(placed.is_whole(), part.is_in_memory());
+    let examples = OnDevice::new(part, device)?;
+    assert_eq!(examples.is_whole(), part.is_in_memory());
     let (classes, accuracy) = (model.predict(data)?, model.accuracy_of(part)?);
-    assert!(classes.iter().any(|&class| class != classes[0]), "a model that tells them apart");
-    assert_eq!(away.predict_on(&placed)?, classes);
-    assert_eq!(away.predict(data)?, classes);
-    assert_eq!(away.accuracy_on(&placed)?, accuracy);
-    assert_eq!(away.accuracy_of(part)?, accuracy);
-    let (near, loss) = (away.loss_on(&placed)?, model.loss(part)?);
-    assert!((near - loss).abs() < 1e-5 * loss, "{near} is not {loss}");
+    assert!(classes.iter().any(|&class| class != classes[0]), "a model with more than one class");
+    assert_eq!(on_device.predict_on(&examples)?, classes);
+    assert_eq!(on_device.predict(data)?, classes);
+    assert_eq!(on_device.accuracy_on(&examples)?, accuracy);
+    assert_eq!(on_device.accuracy_of(part)?, accuracy);
+    let (actual, expected) = (on_device.loss_on(&examples)?, model.loss(part)?);
+    assert!((actual - expected).abs() < 1e-5 * expected, "{actual} is not {expected}");
     Ok(())
 }
 
-/// Where all classes are alike, the first is taken; of nothing there is no accuracy.
-pub fn ties_and_nothing(device: &Device) -> Result<()> {
+/// Equal logits predict the first class; empty data have no accuracy and no loss.
+pub fn ties_and_empty_data(device: &Device) -> Result<()> {
     let data = data::glyphs_with(20, 50, 1)?;
     let linear = models::linear(&data).seed(1).build()?;
     let zeros = |_: &str, shape: &[usize], _| vec![0.0; shape.iter().product()];
     let network = Network::build(data.shape(), linear.network().specs(), zeros)?;
     let model = linear.with_network(network.clone());
-    let away = linear.with_network(network.to_device(device));
-    let placed = OnDevice::new(data.test(), device)?;
-    assert_eq!(away.predict_on(&placed)?, vec![0; 50]);
-    assert_eq!(away.accuracy_on(&placed)?, model.accuracy(&data)?);
+    let on_device = linear.with_network(network.to_device(device));
+    let examples = OnDevice::new(data.test(), device)?;
+    assert_eq!(on_device.predict_on(&examples)?, vec![0; 50]);
+    assert_eq!(on_device.accuracy_on(&examples)?, model.accuracy(&data)?);
 
-    let nobody = OnDevice::new(&data.test().take(0), device)?;
-    assert!(away.predict_on(&nobody)?.is_empty());
-    assert!(away.accuracy_on(&nobody).is_err() && away.loss_on(&nobody).is_err());
+    let empty = OnDevice::new(&data.test().take(0), device)?;
+    assert!(on_device.predict_on(&empty)?.is_empty());
+    assert!(on_device.accuracy_on(&empty).is_err() && on_device.loss_on(&empty).is_err());
     let others = data::from_vecs(vec![0.5; 60], &[3], [0, 1].repeat(10), 2)?;
-    let error = away.accuracy_on(&OnDevice::new(others.train(), device)?).expect_err("a shape");
+    let error =
+        on_device.accuracy_on(&OnDevice::new(others.train(), device)?).expect_err("another shape");
     assert!(error.to_string().contains("[3]"), "{error}");
     Ok(())
 }
 
-/// Batches cost no copy to the host, an evaluation costs one. Counted for the whole process: no
-/// other test may run beside it (on the CPU there is nothing to count).
-pub fn copies_to_the_host(device: &Device) -> Result<()> {
+/// Drawing batches makes no host sync, an evaluation makes one.
+///
+/// The counter is global, so no other test may run at the same time. On the CPU nothing is counted.
+pub fn host_syncs_of_batches_and_evaluation(device: &Device) -> Result<()> {
     let on_a_gpu = u64::from(*device != Device::flex());
     let data = data::glyphs_with(200, 900, 1)?;
     let settings = settings(20).augment(Augment::new().copies(2).flip().crop(1));
-    let [_, mut gpu] = both_ways(&settings, &data, device)?;
+    let [_, mut batches] = host_and_device(&settings, &data, device)?;
     let before = host_syncs();
     for _ in 0..STEPS {
-        gpu.draw()?;
+        batches.draw()?;
     }
-    assert_eq!(host_syncs() - before, 0, "drawing is no reason to wait");
+    assert_eq!(host_syncs() - before, 0, "drawing batches waits for the device");
     let (model, network) = model(&data, device)?;
-    let away = model.with_network(network);
-    let placed = OnDevice::new(data.test(), device)?;
+    let on_device = model.with_network(network);
+    let examples = OnDevice::new(data.test(), device)?;
     let before = host_syncs();
-    away.accuracy_on(&placed)?;
-    away.accuracy_on(&placed)?;
+    on_device.accuracy_on(&examples)?;
+    on_device.accuracy_on(&examples)?;
     assert_eq!(host_syncs() - before, 2 * on_a_gpu);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The same of images that lie in files, which are read by a thread of its own.
+//! Batches and predictions of images in files, which a separate thread reads.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use epsilab::burn::prelude::Device;
 use epsilab::data::{Dataset, ImageOptions};
 use epsilab::engine::Batch;
 
-use super::data::{STEPS, augments, both_ways, same_batches, same_predictions, settings};
+use super::data::{STEPS, augments, host_and_device, same_batches, same_predictions, settings};
 
-/// Batches from files are read ahead, and are the same.
-pub fn batches_from_files(device: &Device) -> Result<()> {
+/// Batches are prefetched from files and equal those of the host.
+pub fn batches_from_files_equal_those_of_the_host(device: &Device) -> Result<()> {
     let root = folder();
     let data = open(root.path())?;
     for augment in augments() {
@@ -24,29 +24,29 @@ pub fn batches_from_files(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// A file that breaks spoils the batches it is in, and no other.
-pub fn a_file_that_breaks(device: &Device) -> Result<()> {
+/// A broken file fails the batches that contain it, and no other.
+pub fn a_broken_file_affects_only_its_batches(device: &Device) -> Result<()> {
     let root = folder();
     let data = open(root.path())?;
-    let [mut host, mut gpu] = both_ways(&settings(20), &data, device)?;
+    let [mut host, mut device] = host_and_device(&settings(20), &data, device)?;
     let expected = (0..STEPS).map(|_| host.draw()).collect::<Result<Vec<Batch>>>()?;
-    // The darkest image: by its features, one sees which batches it was in.
+    // The darkest image: its features tell which batches contain it.
     fs::write(root.path().join("train/dark/10.png"), image(99)).expect("another image");
-    let broken = data.in_memory().expect_err("a file has changed");
+    let broken = data.in_memory().expect_err("a changed file");
     assert!(broken.to_string().contains("10.png"), "{broken}");
 
     let rest = open(root.path())?.in_memory()?;
     let darkest = rest.train().features_flat().iter().copied().fold(f32::INFINITY, f32::min);
-    let holds = |batch: &Batch| (0..batch.len()).any(|i| batch.features(i)[0] < darkest);
-    let spoiled: Vec<bool> = expected.iter().map(holds).collect();
-    assert!(!spoiled[0], "the first is to be fine: {spoiled:?}");
-    let first = spoiled.iter().position(|&spoiled| spoiled).expect("it is in some batch");
-    assert!(spoiled[first..].contains(&false), "one behind it is to be fine: {spoiled:?}");
-    for (expected, spoiled) in expected.iter().zip(spoiled) {
-        match gpu.draw() {
-            Ok(found) => assert!(!spoiled && found == *expected),
+    let contains_broken = |batch: &Batch| (0..batch.len()).any(|i| batch.features(i)[0] < darkest);
+    let fails: Vec<bool> = expected.iter().map(contains_broken).collect();
+    assert!(!fails[0], "the first batch must not contain it: {fails:?}");
+    let first = fails.iter().position(|&fails| fails).expect("a batch with the broken file");
+    assert!(fails[first..].contains(&false), "a later batch must not contain it: {fails:?}");
+    for (expected, fails) in expected.iter().zip(fails) {
+        match device.draw() {
+            Ok(actual) => assert!(!fails && actual == *expected),
             Err(error) => {
-                assert!(spoiled, "{error}");
+                assert!(fails, "{error}");
                 assert!(error.to_string().contains("10.png"), "{error}");
             }
         }
@@ -54,20 +54,20 @@ pub fn a_file_that_breaks(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Test images are read whenever they are needed.
-pub fn predictions_from_files(device: &Device) -> Result<()> {
+/// Test images are read from their files for each evaluation.
+pub fn predictions_from_files_equal_those_of_the_host(device: &Device) -> Result<()> {
     let root = folder();
     same_predictions(&open(root.path())?, device)
 }
 
-/// 30 dark and 30 light images for training, 5 and 5 for testing, 6x6 grey pixels each.
+/// A folder of 6x6 grey images: 30 dark and 30 light ones for training, 5 and 5 for testing.
 fn folder() -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a temporary folder");
-    for (part, each) in [("train", 30), ("test", 5)] {
+    for (part, count) in [("train", 30), ("test", 5)] {
         for (class, value) in [("dark", 10), ("light", 180)] {
             let folder = root.path().join(part).join(class);
             fs::create_dir_all(&folder).expect("a folder");
-            for i in 0..each {
+            for i in 0..count {
                 let name = format!("{}.png", value + i);
                 fs::write(folder.join(name), image(value + i)).expect("an image");
             }
@@ -80,7 +80,7 @@ fn open(root: &Path) -> Result<Dataset> {
     epsilab::data::image_folder(root, &ImageOptions::size(6).grey())
 }
 
-/// A PNG image whose pixels differ, so that its versions do.
+/// A PNG image with different pixels, so that its augmentations differ.
 fn image(value: u8) -> Vec<u8> {
     let mut out = Vec::new();
     let mut encoder = png::Encoder::new(&mut out, 6, 6);

@@ -1,9 +1,9 @@
-//! What a GPU does, tried on the CPU: the checks take the device, so that the same text runs on
-//! others too (`software-gpu/tests/GPU.rs`).
+//! The device path, tested on the CPU. The checks take the device as an argument, so that
+//! `software-gpu/tests/device.rs` runs them on a GPU too.
 
 #[macro_use]
 mod checks;
-// What counts copies to the host is called where they are alone.
+// The checks that count host syncs run in `software-gpu/tests/waiting.rs`.
 #[allow(dead_code)]
 mod data;
 #[allow(dead_code)]

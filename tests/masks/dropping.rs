@@ -1,4 +1,4 @@
-//! Gradient dropping: which coordinates, how many, and how often.
+//! Gradient dropping: number, uniformity and schedule of the selected coordinates.
 
 use super::shared::{flat, goldens, turned};
 use epsilab::data;
@@ -21,14 +21,14 @@ fn count(flags: &[bool]) -> usize {
     flags.iter().filter(|&&flag| flag).count()
 }
 
-/// DeviceArray of the reference in our order.
-fn ours(value: &Value, shape: &[usize]) -> Vec<f32> {
-    let values: Vec<f32> = flat(value).into_iter().map(|number| number as f32).collect();
+/// The values of the reference in the lab's layout.
+fn in_lab_layout(value: &Value, shape: &[usize]) -> Vec<f32> {
+    let values: Vec<f32> = flat(value).into_iter().map(|value| value as f32).collect();
     if shape.len() == 2 { turned(&values, shape[0]) } else { values }
 }
 
 #[test]
-fn the_smallest_values_are_dropped_as_in_the_reference() -> Result<()> {
+fn magnitude_selection_agrees_with_the_reference() -> Result<()> {
     let Some(golden) = goldens() else { return Ok(()) };
     let known = &golden["gradient_drop_magnitude"];
     let cases = &golden["cases"];
@@ -36,17 +36,23 @@ fn the_smallest_values_are_dropped_as_in_the_reference() -> Result<()> {
     let params = &case["params"];
     let linear = |inputs, outputs| LayerSpec::Linear(LinearSpec::new(inputs, outputs));
     let specs = [linear(5, 6), LayerSpec::Tanh, linear(6, 4), LayerSpec::Tanh, linear(4, 3)];
-    let network = Network::build(&[5], &specs, |path, shape, _| ours(&params[path], shape))?;
+    let network =
+        Network::build(&[5], &specs, |path, shape, _| in_lab_layout(&params[path], shape))?;
     let rule = Dropping::magnitude(known["rate"].as_f64().unwrap()).include_1d();
     let selected = Selector::new(None, Some(rule), 1, [0; 32]).next(&network)?.unwrap();
     for entry in selected.entries() {
-        assert_eq!(entry.values, ours(&known["mask"][&entry.path], &entry.shape), "{}", entry.path);
+        assert_eq!(
+            entry.values,
+            in_lab_layout(&known["mask"][&entry.path], &entry.shape),
+            "{}",
+            entry.path
+        );
     }
     Ok(())
 }
 
 #[test]
-fn every_tensor_drops_exactly_its_share_of_what_the_mask_keeps() -> Result<()> {
+fn every_tensor_drops_exactly_the_rate_of_its_kept_coordinates() -> Result<()> {
     let model = model(1);
     let mask = RandomMask::keep(0.6).seed(4).mask(&model)?;
     for rule in [DroppingRule::Random, DroppingRule::Magnitude] {
@@ -58,12 +64,17 @@ fn every_tensor_drops_exactly_its_share_of_what_the_mask_keeps() -> Result<()> {
                 for (index, entry) in selected.entries().iter().enumerate() {
                     let flags = flags(&selected, index);
                     let Some(kept) = mask.get(&entry.path) else {
-                        assert_eq!(count(&flags), flags.len(), "biases are left alone");
+                        assert_eq!(count(&flags), flags.len(), "biases are not dropped");
                         continue;
                     };
-                    let all = kept.count();
-                    let dropped = ((rate * all as f64 + 1e-9) as usize).min(all - 1);
-                    assert_eq!(count(&flags), all - dropped, "{rule:?} {rate} {}", entry.path);
+                    let candidates = kept.count();
+                    let dropped = ((rate * candidates as f64 + 1e-9) as usize).min(candidates - 1);
+                    assert_eq!(
+                        count(&flags),
+                        candidates - dropped,
+                        "{rule:?} {rate} {}",
+                        entry.path
+                    );
                     assert!(flags.iter().zip(&kept.kept).all(|(&s, &kept)| kept || !s));
                 }
             }
@@ -73,42 +84,46 @@ fn every_tensor_drops_exactly_its_share_of_what_the_mask_keeps() -> Result<()> {
 }
 
 #[test]
-fn random_dropping_is_uniform_over_coordinates_and_new_in_every_step() -> Result<()> {
+fn random_dropping_is_uniform_and_new_in_every_step() -> Result<()> {
     let model = model(1);
     let steps = 4000;
     let mut selector = Selector::new(None, Some(Dropping::random(0.3)), steps, [5; 32]);
     let entry = 0;
     let n = model.network().parameters()[entry].len();
-    let mut times = vec![0u32; n];
-    let mut together = 0u32;
+    let mut counts = vec![0u32; n];
+    let mut pair_count = 0u32;
     let mut last = Vec::new();
     for step in 0..steps {
         let flags = flags(&selector.next(model.network())?.unwrap(), entry);
-        assert!(step == 0 || flags != last, "step {step} selects what the one before did");
-        flags.iter().zip(&mut times).filter(|(flag, _)| **flag).for_each(|(_, t)| *t += 1);
-        together += u32::from(flags[0] && flags[1]);
+        assert!(
+            step == 0 || flags != last,
+            "step {step} repeats the selection of the previous step"
+        );
+        flags.iter().zip(&mut counts).filter(|(flag, _)| **flag).for_each(|(_, n)| *n += 1);
+        pair_count += u32::from(flags[0] && flags[1]);
         last = flags;
     }
     let kept = (n - (0.3 * n as f64 + 1e-9) as usize) as f64;
-    let share = kept / n as f64;
-    let expected = share * steps as f64;
-    // Variances of a coordinate's count; the counts of a step are tied, by a factor (n-1)/n.
-    let variance = steps as f64 * share * (1.0 - share) * n as f64 / (n - 1) as f64;
+    let fraction = kept / n as f64;
+    let expected = fraction * steps as f64;
+    // The variance of a coordinate's count. The flags of a step have a fixed sum, which makes the
+    // expected chi-squared statistic n - 1.
+    let variance = steps as f64 * fraction * (1.0 - fraction) * n as f64 / (n - 1) as f64;
     let chi_square: f64 =
-        times.iter().map(|&t| (f64::from(t) - expected).powi(2)).sum::<f64>() / variance;
-    let freedom = (n - 1) as f64;
-    assert!((chi_square - freedom).abs() < 4.5 * (2.0 * freedom).sqrt(), "{chi_square}");
-    // Pairs: kept (kept - 1) / n (n - 1) of the steps, as a uniform subset has it.
+        counts.iter().map(|&n| (f64::from(n) - expected).powi(2)).sum::<f64>() / variance;
+    let degrees = (n - 1) as f64;
+    assert!((chi_square - degrees).abs() < 4.5 * (2.0 * degrees).sqrt(), "{chi_square}");
+    // A uniform subset contains a given pair with probability kept (kept - 1) / (n (n - 1)).
     let pair = kept * (kept - 1.0) / (n as f64 * (n - 1) as f64);
-    let spread = (steps as f64 * pair * (1.0 - pair)).sqrt();
-    assert!((f64::from(together) - steps as f64 * pair).abs() < 4.0 * spread);
-    // What a lazy sampler does, dropping blocks of neighbours, is told from that.
-    assert!((steps as f64 * share - steps as f64 * pair).abs() > 4.0 * spread);
+    let std = (steps as f64 * pair * (1.0 - pair)).sqrt();
+    assert!((f64::from(pair_count) - steps as f64 * pair).abs() < 4.0 * std);
+    // Dropping blocks of neighbouring coordinates would be detected.
+    assert!((steps as f64 * fraction - steps as f64 * pair).abs() > 4.0 * std);
     Ok(())
 }
 
 #[test]
-fn rates_follow_their_schedule_and_seeds_repeat_a_selection() -> Result<()> {
+fn rates_follow_the_schedule_and_seeds_repeat_the_selection() -> Result<()> {
     let model = model(1);
     let dropping = Dropping::random(Rate::linear(0.0, 0.8));
     let select = |seed: u8| -> Result<Vec<Vec<bool>>> {
@@ -127,7 +142,7 @@ fn rates_follow_their_schedule_and_seeds_repeat_a_selection() -> Result<()> {
 }
 
 #[test]
-fn magnitude_follows_the_parameters_and_ties_go_by_index() -> Result<()> {
+fn magnitude_selection_follows_the_parameters_and_drops_ties_by_index() -> Result<()> {
     let model = model(1);
     let select = |values: &dyn Fn(usize) -> f32| -> Result<Vec<bool>> {
         let specs = [LayerSpec::Linear(LinearSpec::new(4, 2))];
@@ -140,7 +155,7 @@ fn magnitude_follows_the_parameters_and_ties_go_by_index() -> Result<()> {
     assert_eq!(select(&|_| -1.0)?, [false, false, false, false, true, true, true, true]);
     let mixed = [0.5, -3.0, 0.0, 2.0, -0.1, 0.2, -9.0, 1.0];
     assert_eq!(select(&|i| mixed[i])?, [false, true, false, true, false, false, true, true]);
-    // Without mask and rule everything is selected, and nothing is made.
+    // Without mask and dropping, everything is selected and no weights are made.
     assert!(Selector::new(None, None, 1, [0; 32]).next(model.network())?.is_none());
     let mask = RandomMask::keep(0.5).seed(1).mask(&model)?;
     let mut always = Selector::new(Some(&mask), None, 2, [0; 32]);

@@ -1,11 +1,11 @@
-//! Masks as files: what comes back, and what is refused.
+//! Mask files: round trips, and files that are refused.
 
 use super::*;
-use epsilab::mask::{Covered, DpSnip, Kept, Mask, RandomMask, Snip};
+use epsilab::mask::{DpSnip, Mask, MaskTensor, PrivacyStatus, RandomMask, Snip};
 use std::fs;
 
-/// A mask of many layers, for which the order of names is not that of the layers.
-fn deep(data: &Dataset) -> Result<(Model, Mask)> {
+/// A model and mask of many layers, whose paths in alphabetical order are not in layer order.
+fn deep_model_and_mask(data: &Dataset) -> Result<(Model, Mask)> {
     let model = models::mlp(data, &[6; 7]).seed(1).build()?;
     let mask = RandomMask::keep(0.4).seed(2).mask(&model)?;
     let paths: Vec<&str> = mask.tensors().iter().map(|tensor| tensor.path.as_str()).collect();
@@ -14,11 +14,11 @@ fn deep(data: &Dataset) -> Result<(Model, Mask)> {
 }
 
 #[test]
-fn a_mask_comes_back_as_it_was() -> Result<()> {
+fn masks_survive_a_round_trip() -> Result<()> {
     let data = glyphs(60, 51);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mask.safetensors");
-    let (model, mask) = deep(&data)?;
+    let (model, mask) = deep_model_and_mask(&data)?;
     for mask in [&mask, &mask.zeroing()] {
         mask.save(&path)?;
         let loaded = Mask::load(&path)?;
@@ -27,28 +27,30 @@ fn a_mask_comes_back_as_it_was() -> Result<()> {
         assert_eq!(loaded.weights(model.network())?, mask.weights(model.network())?);
     }
     assert!(Mask::load(&path)?.is_zeroing());
-    // Nothing is left beside it.
+    // No temporary file is left.
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 
-    let own = Mask::of(vec![Kept {
+    let user_defined = Mask::new(vec![MaskTensor {
         path: "0.weight".into(),
         shape: vec![3],
         kept: vec![true, false, true],
     }])?;
     let released = DpSnip::keep(0.3).epsilon_delta(Epsilon(0.7), Delta(1e-5));
     let released = released.mask(&model, &data)?;
-    for mask in [own, Snip::keep(0.3).mask(&model, &data)?, released.clone()] {
+    for mask in [user_defined, Snip::keep(0.3).mask(&model, &data)?, released.clone()] {
         mask.save(&path)?;
         let loaded = Mask::load(&path)?;
         assert_eq!((loaded.tensors(), loaded.origin()), (mask.tensors(), mask.origin()));
         assert!(loaded.saliency().is_none());
     }
-    let covered = Mask::load(&path)?.origin().covered.clone();
-    assert!(matches!(&covered[..], [Covered::Released { data: d, .. }] if d == data.origin()));
+    let privacy = Mask::load(&path)?.origin().privacy.clone();
+    assert!(
+        matches!(&privacy[..], [PrivacyStatus::Released { data: d, .. }] if d == data.origin())
+    );
     Ok(())
 }
 
-/// The file with its header, as JSON, changed; and its data.
+/// The file with changes to its JSON header and its data.
 fn edited(bytes: &[u8], change: impl FnOnce(&mut serde_json::Value, &mut Vec<u8>)) -> Vec<u8> {
     let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
     let mut header = serde_json::from_slice(&bytes[8..8 + length]).expect("JSON");
@@ -58,8 +60,8 @@ fn edited(bytes: &[u8], change: impl FnOnce(&mut serde_json::Value, &mut Vec<u8>
     [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat()
 }
 
-/// The description inside a header, changed.
-fn described(header: &mut serde_json::Value, change: impl FnOnce(&mut serde_json::Value)) {
+/// Changes the mask description in a header.
+fn edit_description(header: &mut serde_json::Value, change: impl FnOnce(&mut serde_json::Value)) {
     let text = &mut header["__metadata__"]["epsilab_mask"];
     let mut about = serde_json::from_str(text.as_str().expect("a text")).expect("JSON");
     change(&mut about);
@@ -67,11 +69,11 @@ fn described(header: &mut serde_json::Value, change: impl FnOnce(&mut serde_json
 }
 
 #[test]
-fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
+fn invalid_files_are_refused_with_the_reason() -> Result<()> {
     let data = glyphs(60, 52);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mask.safetensors");
-    let (model, mask) = deep(&data)?;
+    let (model, mask) = deep_model_and_mask(&data)?;
     let refused = |kind: ErrorKind, part: &str| {
         let error = Mask::load(&path).expect_err(part);
         assert_eq!(error.kind(), kind, "{error}");
@@ -80,51 +82,53 @@ fn a_file_that_is_no_mask_is_refused_in_words() -> Result<()> {
     };
     refused(ErrorKind::Io, "reading the mask");
     fs::write(&path, b"hello").expect("written");
-    refused(ErrorKind::Model, "no safetensors file");
+    refused(ErrorKind::Model, "not a safetensors file");
     model.save(&path)?;
     refused(ErrorKind::Model, "it is a model");
     mask.save(&path)?;
-    assert!(models::load(&path).is_err(), "nor is a mask a model");
+    assert!(models::load(&path).is_err(), "a mask was loaded as a model");
 
     let whole = fs::read(&path).expect("read");
     fs::write(&path, edited(&whole, |_, _| ())).expect("written");
-    assert_eq!(Mask::load(&path)?, mask, "an edit that changes nothing changes nothing");
+    assert_eq!(Mask::load(&path)?, mask, "rewriting the header changed the mask");
     type Edit = fn(&mut serde_json::Value, &mut Vec<u8>);
     let edits: [(&str, Edit); 12] = [
         ("not 0 or 1", |_, data| data[17] = 2),
-        ("flags are not those", |_, data| data[17] ^= 1),
+        ("does not match", |_, data| data[17] ^= 1),
         ("another program", |header, _| header["__metadata__"] = serde_json::json!({"a": "b"})),
         ("another program", |header, _| {
             header.as_object_mut().expect("an object").remove("__metadata__");
         }),
         ("format 2", |header, _| {
-            described(header, |about| *about = serde_json::json!({"format": 2, "new": true}));
+            edit_description(header, |about| {
+                *about = serde_json::json!({"format": 2, "new": true})
+            });
         }),
         ("can't be read", |header, _| {
-            described(header, |about| about["origin"] = "nowhere".into());
+            edit_description(header, |about| about["origin"] = "nowhere".into());
         }),
         ("can't be read", |header, _| {
-            described(header, |about| about["origin"]["covered"][0] = "free".into());
+            edit_description(header, |about| about["origin"]["covered"][0] = "free".into());
         }),
-        ("does not say what its choice has cost", |header, _| {
-            described(header, |about| about["origin"]["covered"] = serde_json::json!([]));
+        ("does not say what its choice reveals", |header, _| {
+            edit_description(header, |about| about["origin"]["covered"] = serde_json::json!([]));
         }),
-        ("its release is none", |header, _| {
+        ("its release is not valid", |header, _| {
             let event = serde_json::json!(
                 {"kind": "gaussian", "noise_multiplier": -1.0, "count": 1});
             let what = serde_json::json!({"event": event, "data": "d", "run": "r"});
             let released = serde_json::json!([{"released": what}]);
-            described(header, |about| about["origin"]["covered"] = released);
+            edit_description(header, |about| about["origin"]["covered"] = released);
         }),
         ("no.weight is missing", |header, _| {
-            described(header, |about| about["tensors"][0] = "no.weight".into());
+            edit_description(header, |about| about["tensors"][0] = "no.weight".into());
         }),
         ("8 tensors, not 7", |header, _| {
-            described(header, |about| {
+            edit_description(header, |about| {
                 about["tensors"].as_array_mut().expect("a list").pop();
             });
         }),
-        ("U8 where a mask has BOOL", |header, _| header["1.weight"]["dtype"] = "U8".into()),
+        ("U8 instead of BOOL", |header, _| header["1.weight"]["dtype"] = "U8".into()),
     ];
     for (part, edit) in edits {
         fs::write(&path, edited(&whole, edit)).expect("written");

@@ -1,9 +1,9 @@
-//! SNIP and DP-SNIP on whole data sets: charged, released, compared.
+//! SNIP and DP-SNIP on whole data sets: charges, releases and agreement of masks.
 
 use super::*;
 use epsilab::data::ImageOptions;
 use epsilab::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
-use epsilab::mask::{Covered, DpSnip, Mask, RandomMask, Snip};
+use epsilab::mask::{DpSnip, Mask, PrivacyStatus, RandomMask, Snip};
 use epsilab::privacy::{EntryKind, Ledger};
 use std::fs;
 
@@ -14,18 +14,18 @@ fn ledger(data: &Dataset) -> Result<Ledger> {
 }
 
 fn scores(mask: &Mask) -> Vec<f64> {
-    let saliency = mask.saliency().expect("made by scores");
+    let saliency = mask.saliency().expect("a mask made from scores");
     saliency.tensors().iter().flat_map(|tensor| tensor.values.clone()).collect()
 }
 
 #[test]
-fn a_mask_is_charged_and_says_where() -> Result<()> {
+fn a_released_mask_is_charged_and_names_its_ledger_entry() -> Result<()> {
     let data = glyphs(200, 41);
     let model = models::papernot_cnn(&data).seed(1).build()?;
-    let recipe = DpSnip::keep(0.3).epsilon_delta(Epsilon(0.5), DELTA);
-    let mask = recipe.mask(&model, &data)?;
-    let [Covered::Released { event, data: origin, run, assumed: None }] =
-        &mask.origin().covered[..]
+    let method = DpSnip::keep(0.3).epsilon_delta(Epsilon(0.5), DELTA);
+    let mask = method.mask(&model, &data)?;
+    let [PrivacyStatus::Released { event, data: origin, run, assumed: None }] =
+        &mask.origin().privacy[..]
     else {
         panic!("{mask}")
     };
@@ -37,12 +37,12 @@ fn a_mask_is_charged_and_says_where() -> Result<()> {
     let cost = privacy::Headline::default().epsilon(&ledger(&data)?.events()?, DELTA)?.epsilon;
     assert!(cost <= 0.5 && cost > 0.499, "{cost}");
 
-    // Another size from the same release is free; another call is another release.
+    // Another rate from the same release costs nothing; another call is another release.
     let half = mask.saliency().unwrap().keep(0.5)?;
-    assert_eq!(half.origin().covered, mask.origin().covered);
+    assert_eq!(half.origin().privacy, mask.origin().privacy);
     assert_eq!(mask.intersect(&half)?.kept(), mask.kept());
     assert_eq!(ledger(&data)?.events()?.len(), 1);
-    let again = recipe.mask(&model, &data)?;
+    let again = method.mask(&model, &data)?;
     assert_eq!(ledger(&data)?.events()?.len(), 2);
     assert_ne!(scores(&mask), scores(&again), "two releases must not share their noise");
     assert!(mask.to_string().contains("released privately"), "{mask}");
@@ -50,37 +50,37 @@ fn a_mask_is_charged_and_says_where() -> Result<()> {
 }
 
 #[test]
-fn study_mode_repeats_a_release_and_no_other() -> Result<()> {
+fn a_seed_repeats_a_release_and_no_other() -> Result<()> {
     let data = glyphs(100, 42);
     let model = models::mlp(&data, &[16]).seed(1).build()?;
-    let recipe = DpSnip::keep(0.5).noise_multiplier(30.0).seed(3);
-    let mask = recipe.mask(&model, &data)?;
-    assert_eq!(scores(&mask), scores(&recipe.mask(&model, &data)?));
+    let method = DpSnip::keep(0.5).noise_multiplier(30.0).seed(3);
+    let mask = method.mask(&model, &data)?;
+    assert_eq!(scores(&mask), scores(&method.mask(&model, &data)?));
     assert!(ledger(&data)?.entries()?[0].note.ends_with(", study mode"));
     assert_eq!(ledger(&data)?.events()?.len(), 1, "the same release is charged once");
-    // With noise this large, releases that shared it would have nearly the same scores.
-    let alike = |other: &Mask| {
+    // The noise dominates, so releases with the same noise have nearly equal scores.
+    let similarity = |other: &Mask| {
         let (a, b) = (scores(&mask), scores(other));
         let product = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
         product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
     };
-    // Absolute values of independent noise: 2/pi.
-    assert!(alike(&mask) > 0.999);
+    // For independent noise, the cosine similarity of absolute values is 2/π.
+    assert!(similarity(&mask) > 0.999);
     let unseeded = models::mlp(&data, &[16]);
     let limited = data.limit(90, 10);
     assert_ne!(limited.hash(), data.hash());
     for (why, other) in [
-        ("seed", recipe.seed(4).mask(&model, &data)?),
-        ("noise", recipe.noise_multiplier(31.0).mask(&model, &data)?),
-        ("clip", recipe.clip(0.19).mask(&model, &data)?),
-        ("data", recipe.mask(&model, &limited)?),
-        ("model", recipe.mask(&unseeded.clone().seed(2).build()?, &data)?),
+        ("seed", method.seed(4).mask(&model, &data)?),
+        ("noise", method.noise_multiplier(31.0).mask(&model, &data)?),
+        ("clip", method.clip(0.19).mask(&model, &data)?),
+        ("data", method.mask(&model, &limited)?),
+        ("model", method.mask(&unseeded.clone().seed(2).build()?, &data)?),
     ] {
-        assert!(alike(&other) < 0.7, "another {why}: {}", alike(&other));
+        assert!(similarity(&other) < 0.7, "another {why}: {}", similarity(&other));
     }
-    // Fresh parameters that nobody chose have equal fingerprints, and still noise of their own.
+    // Unseeded models have equal fingerprints, but their releases have independent noise.
     let [a, b] = [unseeded.clone().build()?, unseeded.build()?];
-    let [a, b] = [recipe.mask(&a, &data)?, recipe.mask(&b, &data)?];
+    let [a, b] = [method.mask(&a, &data)?, method.mask(&b, &data)?];
     let (a, b) = (scores(&a), scores(&b));
     let close = a.iter().zip(&b).filter(|(a, b)| (*a - *b).abs() < 0.1 * a.abs()).count();
     assert!(close < a.len() / 5, "{close} of {}", a.len());
@@ -88,21 +88,21 @@ fn study_mode_repeats_a_release_and_no_other() -> Result<()> {
 }
 
 #[test]
-fn what_the_ledger_refuses_is_not_released() -> Result<()> {
+fn a_release_beyond_the_budget_is_refused() -> Result<()> {
     let data = glyphs(100, 43);
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     lab::budget(&data, Epsilon(1.0), DELTA)?;
-    let recipe = DpSnip::keep(0.3).epsilon_delta(Epsilon(0.7), DELTA);
-    recipe.mask(&model, &data)?;
-    let error = recipe.mask(&model, &data).unwrap_err();
+    let method = DpSnip::keep(0.3).epsilon_delta(Epsilon(0.7), DELTA);
+    method.mask(&model, &data)?;
+    let error = method.mask(&model, &data).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
     assert_eq!(ledger(&data)?.events()?.len(), 1);
-    // What can't be is refused before it costs anything.
+    // Invalid settings are refused before anything is charged.
     let other = glyphs(100, 44);
     let wrong = data::from_vecs(vec![0.5; 8], &[4], vec![0, 1], 2)?;
-    assert!(DpSnip::keep(0.3).mask(&model, &other).is_err(), "a share needs a run");
-    assert!(recipe.mask(&model, &wrong).is_err());
-    assert!(recipe.clip(0.0).mask(&model, &other).is_err());
+    assert!(DpSnip::keep(0.3).mask(&model, &other).is_err(), "a budget fraction needs a run");
+    assert!(method.mask(&model, &wrong).is_err());
+    assert!(method.clip(0.0).mask(&model, &other).is_err());
     for data in [&other, &wrong] {
         assert!(ledger(data)?.entries()?.is_empty());
     }
@@ -110,7 +110,7 @@ fn what_the_ledger_refuses_is_not_released() -> Result<()> {
 }
 
 #[test]
-fn the_charge_comes_before_the_release_and_stays() -> Result<()> {
+fn the_charge_precedes_the_release_and_remains_after_a_failure() -> Result<()> {
     home();
     let root = tempfile::tempdir().expect("a temporary folder");
     for part in ["train", "test"] {
@@ -124,15 +124,15 @@ fn the_charge_comes_before_the_release_and_stays() -> Result<()> {
     }
     let data = data::image_folder(root.path(), &ImageOptions::size(4).grey())?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
-    let recipe = DpSnip::keep(0.5).noise_multiplier(10.0);
-    recipe.mask(&model, &data)?;
+    let method = DpSnip::keep(0.5).noise_multiplier(10.0);
+    method.mask(&model, &data)?;
     fs::remove_dir_all(root.path().join("train/light")).expect("removed");
-    assert!(recipe.mask(&model, &data).is_err());
+    assert!(method.mask(&model, &data).is_err());
     assert_eq!(ledger(&data)?.events()?, vec![Event::gaussian(10.0); 2]);
     Ok(())
 }
 
-/// A PNG image of one grey.
+/// A PNG image of a single grey value.
 fn flat(value: u8) -> Vec<u8> {
     let mut out = Vec::new();
     let mut encoder = png::Encoder::new(&mut out, 4, 4);
@@ -145,22 +145,22 @@ fn flat(value: u8) -> Vec<u8> {
 }
 
 #[test]
-fn plain_snip_says_that_it_is_not_private() -> Result<()> {
+fn snip_is_marked_as_not_private() -> Result<()> {
     let data = glyphs(100, 45);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let mask = Snip::prune(0.7).mask(&model, &data)?;
-    assert!(matches!(&mask.origin().covered[..], [Covered::NotPrivate(_)]), "{mask}");
+    assert!(matches!(&mask.origin().privacy[..], [PrivacyStatus::NotPrivate(_)]), "{mask}");
     assert_eq!(mask, Snip::prune(0.7).mask(&model, &data)?);
-    // Not a matter of chance: far from a random mask, whose overlap is .3 / 1.7.
+    // The Jaccard index with a random mask is that of independent masks, 0.3 / 1.7.
     let random = RandomMask::prune(0.7).seed(1).mask(&model)?;
     assert!((mask.jaccard(&random)? - 0.3 / 1.7).abs() < 0.02);
-    // Nearly without noise and clipping, DP-SNIP is SNIP.
+    // With almost no noise and clipping, DP-SNIP agrees with SNIP.
     let close = DpSnip::prune(0.7).clip(10.0).noise_multiplier(1e-7).mask(&model, &data)?;
     assert!(close.jaccard(&mask)? > 0.999, "{}", close.jaccard(&mask)?);
     Ok(())
 }
 
-/// The norms of single examples' sensitivities, in ascending order.
+/// The norms of per-example sensitivities, in ascending order.
 fn norms(model: &Model, examples: &Examples) -> Result<Vec<f32>> {
     let network = model.network();
     let mut squares = Gradients::zeros_like(network);
@@ -170,51 +170,60 @@ fn norms(model: &Model, examples: &Examples) -> Result<Vec<f32>> {
         }
     }
     let squares = Weights::new(network, squares)?;
-    let ids: Vec<u32> = (0..examples.len() as u32).collect();
-    let (batch, rule) = (Batch::of(examples, &ids)?, ClipRule::unclipped());
-    let all = AutoExecutor::default().weighted_sum(network, &batch, &rule, Some(&squares))?;
-    let mut norms = all.norms.to_vec();
+    let indices: Vec<u32> = (0..examples.len() as u32).collect();
+    let (batch, rule) = (Batch::of(examples, &indices)?, ClipRule::unclipped());
+    let sum = AutoExecutor::default().weighted_sum(network, &batch, &rule, Some(&squares))?;
+    let mut norms = sum.norms.to_vec();
     norms.sort_by(f32::total_cmp);
     Ok(norms)
 }
 
 #[test]
-fn the_usual_clip_is_just_above_the_typical_norm() -> Result<()> {
+fn the_default_clip_is_just_above_the_typical_norm() -> Result<()> {
     let data = glyphs(500, 46);
     let norms = norms(&models::papernot_cnn(&data).seed(1).build()?, data.train())?;
-    let at = |share: f64| norms[((norms.len() - 1) as f64 * share) as usize];
-    println!("norms: 5 % {:.3}, median {:.3}, 95 % {:.3}", at(0.05), at(0.5), at(0.95));
+    let quantile = |p: f64| norms[((norms.len() - 1) as f64 * p) as usize];
+    println!(
+        "norms: 5 % {:.3}, median {:.3}, 95 % {:.3}",
+        quantile(0.05),
+        quantile(0.5),
+        quantile(0.95)
+    );
     assert!(DpSnip::keep(0.3).to_string().ends_with("clip 0.2"));
-    assert!(at(0.5) < 0.2 && 0.2 < 2.0 * at(0.5) && at(0.95) < 0.3);
+    assert!(quantile(0.5) < 0.2 && 0.2 < 2.0 * quantile(0.5) && quantile(0.95) < 0.3);
     Ok(())
 }
 
-/// Overlap with SNIP's mask at these epsilons and without noise, for one clip norm.
+/// Jaccard index with SNIP's mask at increasing epsilons and then without noise, for one clipping
+/// norm.
 fn overlaps(model: &Model, data: &Dataset, clip: f64) -> Result<Vec<f64>> {
-    let open = Snip::prune(0.7).mask(model, data)?;
-    let recipe = DpSnip::prune(0.7).clip(clip).seed(5);
-    let recipes = [0.1, 0.3, 1.0, 3.0, 10.0].map(|e| recipe.epsilon_delta(Epsilon(e), DELTA));
-    let noiseless = recipe.noise_multiplier(1e-6);
-    let all = recipes.iter().chain([&noiseless]);
-    all.map(|recipe| recipe.mask(model, data)?.jaccard(&open)).collect()
+    let snip = Snip::prune(0.7).mask(model, data)?;
+    let method = DpSnip::prune(0.7).clip(clip).seed(5);
+    let methods = [0.1, 0.3, 1.0, 3.0, 10.0].map(|e| method.epsilon_delta(Epsilon(e), DELTA));
+    let noiseless = method.noise_multiplier(1e-6);
+    let all = methods.iter().chain([&noiseless]);
+    all.map(|method| method.mask(model, data)?.jaccard(&snip)).collect()
 }
 
 #[test]
-fn on_mnist_the_mask_comes_closer_to_snip_with_more_epsilon() -> Result<()> {
+fn on_mnist_the_overlap_with_snip_grows_with_epsilon() -> Result<()> {
     let Some(folder) = shared::path("datasets/mnist") else { return Ok(()) };
     home();
     let data = data::mnist_in(folder)?.limit(10_000, 100);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let chance = 0.3 / 1.7;
-    let usual = overlaps(&model, &data, 0.2)?;
-    let loose = overlaps(&model, &data, 1.0)?;
+    let default = overlaps(&model, &data, 0.2)?;
+    let large = overlaps(&model, &data, 1.0)?;
     println!(
-        "Jaccard with SNIP, epsilon .1 .3 1 3 10 inf: clip .2 {usual:.3?}, clip 1 {loose:.3?}"
+        "Jaccard with SNIP, epsilon .1 .3 1 3 10 inf: clip .2 {default:.3?}, clip 1 {large:.3?}"
     );
-    assert!(usual.is_sorted(), "{usual:?}");
-    assert!(usual[0] < chance + 0.03, "at epsilon .1 it is chance: {usual:?}");
-    assert!(usual[4] > 0.75 && usual[5] > 0.9, "{usual:?}");
-    // A clip five times the norms costs a factor of five in noise.
-    assert!(loose[5] > 0.99 && (2..5).all(|i| loose[i] < usual[i] - 0.1), "{loose:?}");
+    assert!(default.is_sorted(), "{default:?}");
+    assert!(
+        default[0] < chance + 0.03,
+        "at epsilon 0.1 the overlap is that of chance: {default:?}"
+    );
+    assert!(default[4] > 0.75 && default[5] > 0.9, "{default:?}");
+    // A clipping norm five times as large means five times as much noise.
+    assert!(large[5] > 0.99 && (2..5).all(|i| large[i] < default[i] - 0.1), "{large:?}");
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Synflow: against reference values, against plain loops, and against what it must conserve.
+//! Synflow, compared with reference values, with plain loops and with its conservation laws.
 
-mod cuts;
 mod layers;
+mod rounds;
 
 use epsilab::burn::{self, module::Module, tensor::Tensor};
 use epsilab::layers;
-use epsilab::mask::{Covered, Mask, Saliency, Synflow, dropped_of};
+use epsilab::mask::{Mask, PrivacyStatus, Saliency, Synflow, dropped_of};
 use epsilab::nn::{
     AvgPool2dSpec, Conv2dSpec, DropoutSpec, EmbeddingSpec, Flatten, Forward, GlobalAvgPool,
     GroupNormSpec, GroupSpec, Guard, LayerNormSpec, LayerSpec, Linear, LinearSpec, LstmSpec,
@@ -22,7 +22,7 @@ fn data(shape: &[usize], classes: usize) -> Dataset {
     data::from_vecs(vec![0.0; classes * size], shape, labels, classes).unwrap()
 }
 
-/// Fresh weights; biases and shifts that would show, were they not left out.
+/// A model with initial weights, and with large biases and shifts, which Synflow must ignore.
 fn model(shape: &[usize], classes: usize, layers: Vec<LayerSpec>) -> Model {
     let model = models::sequential(&data(shape, classes), layers).seed(1).build().unwrap();
     changed(&model, |path, values| {
@@ -32,14 +32,14 @@ fn model(shape: &[usize], classes: usize, layers: Vec<LayerSpec>) -> Model {
     })
 }
 
-/// The model with other numbers.
+/// The model with changed parameters.
 fn changed(model: &Model, change: impl Fn(&str, &mut Vec<f32>)) -> Model {
     let network = model.network();
     let mut values = network.values().into_iter();
     let fill = |path: &str, _: &[usize], _: usize| {
-        let mut numbers = values.next().unwrap().1;
-        change(path, &mut numbers);
-        numbers
+        let mut values = values.next().unwrap().1;
+        change(path, &mut values);
+        values
     };
     model.with_network(Network::build(network.input_shape(), network.specs(), fill).unwrap())
 }
@@ -48,13 +48,13 @@ fn scores<'a>(saliency: &'a Saliency, path: &str) -> &'a [f64] {
     &saliency.tensors().iter().find(|tensor| tensor.path == path).unwrap().values
 }
 
-/// Sum of the scores of one tensor.
+/// The sum of the scores of one tensor.
 fn sum(saliency: &Saliency, path: &str) -> f64 {
     scores(saliency, path).iter().sum()
 }
 
-/// R: everything passes through the last layer.
-fn total(model: &Model) -> f64 {
+/// The objective R, which is the sum of the scores of the last layer.
+fn objective(model: &Model) -> f64 {
     let saliency = Synflow::saliency(model).unwrap();
     saliency.tensors().last().unwrap().values.iter().sum()
 }
@@ -74,10 +74,10 @@ fn count(mask: &Mask) -> Vec<usize> {
     mask.tensors().iter().map(|tensor| tensor.count()).collect()
 }
 
-/// R is linear in each single weight, so a weight's score is exactly what R loses without it.
-fn each_score_is_what_its_loss_costs(model: &Model) {
+/// R is linear in each weight, so the score of a weight is the decrease of R without it.
+fn assert_scores_are_decreases(model: &Model) {
     let saliency = Synflow::saliency(model).unwrap();
-    let whole = total(model);
+    let whole = objective(model);
     for tensor in saliency.tensors() {
         let n = tensor.values.len();
         for i in (0..n).step_by(n.div_ceil(7)) {
@@ -86,16 +86,16 @@ fn each_score_is_what_its_loss_costs(model: &Model) {
                     values[i] = 0.0;
                 }
             });
-            let (score, lost) = (tensor.values[i], whole - total(&without));
-            let room = 1e-11 * whole;
-            assert!((score - lost).abs() < room, "{} {i}: {score}, {lost}", tensor.path);
-            assert!(score > 1e3 * room, "a test that sees something: {} {i}", tensor.path);
+            let (score, lost) = (tensor.values[i], whole - objective(&without));
+            let tolerance = 1e-11 * whole;
+            assert!((score - lost).abs() < tolerance, "{} {i}: {score}, {lost}", tensor.path);
+            assert!(score > 1e3 * tolerance, "too small to test: {} {i}", tensor.path);
         }
     }
 }
 
-/// Weights of the reference in our order.
-fn ours(value: &Value) -> Vec<f64> {
+/// The weights of the reference in the lab's layout.
+fn in_lab_layout(value: &Value) -> Vec<f64> {
     let values = flat(value);
     match value[0][0].as_array() {
         Some(_) => values,
@@ -104,7 +104,7 @@ fn ours(value: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn scores_and_masks_are_those_of_the_reference() {
+fn scores_and_masks_agree_with_the_reference() {
     let Some(goldens) = goldens() else { return };
     let linear = |a, b| LinearSpec::new(a, b).without_bias();
     let conv = |a| Conv2dSpec::new(a, 3, 3).padding(1).without_bias();
@@ -112,7 +112,7 @@ fn scores_and_masks_are_those_of_the_reference() {
         (vec![5], layers![linear(5, 8), Tanh, linear(8, 6), linear(6, 3)]),
         (
             vec![2, 6, 6],
-            // The reference has averages there: so a maximum is one.
+            // The reference has average pooling here, which replaces max pooling.
             layers![conv(2), Relu, conv(3), MaxPool2dSpec::new(2), Flatten, linear(27, 3)],
         ),
     ];
@@ -123,14 +123,15 @@ fn scores_and_masks_are_those_of_the_reference() {
         let fresh = models::sequential(&data(&shape, 3), layers).seed(1).build().unwrap();
         let paths = fresh.network().paths();
         let model = changed(&fresh, |path, values| {
-            let place = paths.iter().position(|other| other == path).unwrap();
-            *values = ours(&case["weights"][name(place)]).iter().map(|&w| w as f32).collect();
+            let index = paths.iter().position(|other| other == path).unwrap();
+            *values =
+                in_lab_layout(&case["weights"][name(index)]).iter().map(|&w| w as f32).collect();
         });
         let total = case["R"].as_f64().unwrap();
         let saliency = Synflow::saliency(&model).unwrap();
         for (i, tensor) in saliency.tensors().iter().enumerate() {
-            let theirs = ours(&case["scores"][name(i)]);
-            // Their weights are f64, ours have been rounded to f32.
+            let theirs = in_lab_layout(&case["scores"][name(i)]);
+            // The weights of the reference are f64, those of the lab are rounded to f32.
             for (a, b) in tensor.values.iter().zip(&theirs) {
                 assert!((a - b).abs() < 1e-6 * total, "{a} {b}");
             }
@@ -139,7 +140,7 @@ fn scores_and_masks_are_those_of_the_reference() {
         let mask = Synflow::keep(case["keep"].as_f64().unwrap()).mask(&model).unwrap();
         for (i, tensor) in mask.tensors().iter().enumerate() {
             let theirs: Vec<bool> =
-                ours(&case["mask"][name(i)]).iter().map(|&bit| bit == 1.0).collect();
+                in_lab_layout(&case["mask"][name(i)]).iter().map(|&bit| bit == 1.0).collect();
             assert_eq!(tensor.kept, theirs, "{}", tensor.path);
         }
         let counts = |name: &str| -> Vec<usize> {
@@ -179,21 +180,21 @@ fn scores_are_conserved_in_every_layer() {
         ],
     );
     let saliency = Synflow::saliency(&model).unwrap();
-    let all = total(&model);
+    let all = objective(&model);
     for path in ["stem.0.weight", "6.weight", "8.weight"] {
         assert!(close(sum(&saliency, path), all), "{path}");
     }
-    // What enters a residual block takes one way or the other.
+    // The flow through a residual block splits into body and shortcut.
     let body = sum(&saliency, "1.body.2.weight");
     assert!(close(body, sum(&saliency, "1.body.4.weight")));
     assert!(close(body + sum(&saliency, "1.shortcut.0.weight"), all));
     let part = sum(&saliency, "2.body.0.weight");
     assert!(0.01 * all < part && part < 0.99 * all);
-    each_score_is_what_its_loss_costs(&model);
+    assert_scores_are_decreases(&model);
 }
 
 #[test]
-fn sequences_pass_linear_maps_and_means() {
+fn scores_are_conserved_for_sequences() {
     let layers = layers![
         LinearSpec::new(3, 4),
         LayerNormSpec::new(4),
@@ -205,24 +206,24 @@ fn sequences_pass_linear_maps_and_means() {
     let model = model(&[7, 3], 2, layers);
     let saliency = Synflow::saliency(&model).unwrap();
     let paths: Vec<&str> = saliency.tensors().iter().map(|t| t.path.as_str()).collect();
-    assert_eq!(paths, ["0.weight", "3.weight", "5.weight"], "no word of the LSTM");
+    assert_eq!(paths, ["0.weight", "3.weight", "5.weight"], "the LSTM is not scored");
     for path in paths {
-        assert!(close(sum(&saliency, path), total(&model)), "{path}");
+        assert!(close(sum(&saliency, path), objective(&model)), "{path}");
     }
-    each_score_is_what_its_loss_costs(&model);
+    assert_scores_are_decreases(&model);
 }
 
 #[test]
-fn embeddings_and_memories_are_trained_in_full_and_the_mask_says_so() {
+fn embeddings_and_lstms_are_not_pruned_and_the_origin_says_so() {
     let data = data(&[6], 3);
     let model = models::bilstm(&data, 20, 4, 5).seed(2).build().unwrap();
     let mask = Synflow::keep(0.25).mask(&model).unwrap();
     let paths: Vec<&str> = mask.tensors().iter().map(|tensor| tensor.path.as_str()).collect();
     assert_eq!(paths, ["3.weight"]);
     assert_eq!((mask.len(), mask.kept()), (30, 30 - 22));
-    let how = &mask.origin().how;
+    let how = &mask.origin().method;
     assert!(how.contains("Embedding") && how.contains("Lstm"), "{how}");
-    // Ones enter the last layer, so its scores are its absolute values.
+    // The inputs of the last layer are ones, so its scores are its absolute weights.
     let weights =
         &model.network().values().into_iter().find(|(p, _)| p.path == "3.weight").unwrap();
     let absolute: Vec<f64> = weights.1.iter().map(|&w| f64::from(w).abs()).collect();
@@ -230,29 +231,29 @@ fn embeddings_and_memories_are_trained_in_full_and_the_mask_says_so() {
     let none = model_of_tokens();
     let error = Synflow::keep(0.5).mask(&none).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Model);
-    assert!(error.to_string().contains("nothing that it could prune"), "{error}");
+    assert!(error.to_string().contains("no weights that it can prune"), "{error}");
 }
 
-/// A model without any linear layer or convolution.
+/// A model without linear layers and convolutions.
 fn model_of_tokens() -> Model {
     model(&[4], 3, layers![EmbeddingSpec::new(9, 3), MeanOverTime])
 }
 
 #[test]
-fn the_mask_is_data_free_for_fresh_parameters_only() {
+fn the_mask_is_data_free_for_initial_parameters_only() {
     let data = data(&[6], 3);
     let fresh = models::mlp(&data, &[9]).seed(3).build().unwrap();
     let mask = Synflow::keep(0.5).mask(&fresh).unwrap();
-    assert_eq!(mask.origin().covered, [Covered::DataFree]);
-    assert_eq!(mask.origin().how, "Synflow, 50 % dropped");
+    assert_eq!(mask.origin().privacy, [PrivacyStatus::DataFree]);
+    assert_eq!(mask.origin().method, "Synflow, 50 % dropped");
     assert_eq!(mask.fingerprint(), Synflow::keep(0.5).mask(&fresh).unwrap().fingerprint());
     let trained = fresh.with_network(fresh.network().clone());
     let mask = Synflow::keep(0.5).mask(&trained).unwrap();
-    assert!(matches!(mask.origin().covered[..], [Covered::Assumption(_)]));
+    assert!(matches!(mask.origin().privacy[..], [PrivacyStatus::Assumption(_)]));
 }
 
 #[test]
-fn the_number_of_threads_changes_no_bit() {
+fn scores_do_not_depend_on_the_number_of_threads() {
     let model = models::wide_resnet(&data(&[3, 8, 8], 10), 10, 1).seed(1).build().unwrap();
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -264,20 +265,20 @@ fn the_number_of_threads_changes_no_bit() {
     }
 }
 
-/// A module of the user's own.
+/// A user-defined module.
 #[derive(Module, Debug)]
-struct Mine {
+struct UserModule {
     map: Linear,
 }
 
-impl Forward for Mine {
+impl Forward for UserModule {
     fn forward(&self, x: nn::Value, tape: &mut dyn Tape) -> Tensor<2> {
         self.map.forward(x, tape).flat()
     }
 }
 
 #[test]
-fn bad_settings_and_models_are_refused_with_advice() {
+fn bad_settings_and_models_are_refused() {
     let data = data(&[6], 3);
     let model = models::mlp(&data, &[4]).seed(3).build().unwrap();
     for rate in [-0.1, 1.0, f64::NAN] {
@@ -299,7 +300,7 @@ fn bad_settings_and_models_are_refused_with_advice() {
             values[0] = f32::NAN;
         }
     });
-    for (model, word) in [(zeros, "add up to 0"), (nan, "NaN")] {
+    for (model, word) in [(zeros, "sum to 0"), (nan, "NaN")] {
         let error = Synflow::keep(0.5).mask(&model).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Model);
         assert!(error.to_string().contains(word), "{error}");
@@ -307,14 +308,14 @@ fn bad_settings_and_models_are_refused_with_advice() {
         assert!(Synflow::saliency(&model).is_err());
     }
     let large = changed(&model, |_, values| values.fill(f32::MAX));
-    assert!(Synflow::keep(0.5).mask(&large).is_ok(), "R = 1e77 is no trouble");
+    assert!(Synflow::keep(0.5).mask(&large).is_ok(), "R = 1e77 is finite in f64");
     let deep = models::mlp(&data, &[4; 9]).seed(3).build().unwrap();
     let deep = changed(&deep, |_, values| values.fill(f32::MAX));
     let error = Synflow::keep(0.5).mask(&deep).unwrap_err();
     assert!(error.to_string().contains("overflow"), "{error}");
     let map = Linear::new(LinearSpec::new(6, 3), 1).unwrap();
-    let own = Model::custom("mine", Mine { map }, &data).unwrap();
-    let error = Synflow::keep(0.5).mask(&own).unwrap_err();
+    let user_model = Model::custom("mine", UserModule { map }, &data).unwrap();
+    let error = Synflow::keep(0.5).mask(&user_model).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Model);
     assert!(error.to_string().contains("mine"), "{error}");
     assert!(error.advice().contains("RandomMask"), "{error}");

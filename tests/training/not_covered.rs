@@ -90,7 +90,7 @@ fn a_noisy_mask_of_such_data_is_not_covered_either() -> Result<()> {
     let data = texts("mask", private)?;
     let model = models::mlp(&data, &[4]).seed(1).build()?;
     let recipe = DpSnip::keep(0.5).noise_multiplier(20.0);
-    let not_covered = |mask: &Mask| !mask.origin().covered[0].is_covered();
+    let not_covered = |mask: &Mask| !mask.origin().privacy[0].is_private();
     assert!(not_covered(&recipe.mask(&model, &data)?));
     assert!(lab::ledger()?.without_privacy(data.origin()) > 0);
     let run = settings().pre_prune(recipe).train(&model, &data)?;

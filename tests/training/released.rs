@@ -3,7 +3,7 @@
 use super::sparse::settings;
 use super::{glyphs, home, ledger_file};
 use epsilab::layers;
-use epsilab::mask::Covered;
+use epsilab::mask::PrivacyStatus;
 use epsilab::nn::LayerNormSpec;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
@@ -64,14 +64,17 @@ fn within_a_run_the_seed_of_the_run_counts_and_not_that_of_the_recipe() -> Resul
         Ok(run.mask().expect("a mask"))
     };
     let secret = mask(1, None)?;
-    let covered = &secret.origin().covered;
-    assert!(matches!(covered[..], [Covered::Released { assumed: None, .. }]), "{covered:?}");
+    let covered = &secret.origin().privacy;
+    assert!(matches!(covered[..], [PrivacyStatus::Released { assumed: None, .. }]), "{covered:?}");
     // Masks of equal noise have Jaccard index 1, of independent noise about 1/3.
     assert!(secret.jaccard(&mask(1, None)?)? < 0.5, "the noise must not come from the recipe");
     let study = mask(1, Some(3))?;
     // Wherever it is used later: who knows the seed knows its noise.
-    let covered = &study.origin().covered;
-    assert!(matches!(covered[..], [Covered::Released { assumed: Some(_), .. }]), "{covered:?}");
+    let covered = &study.origin().privacy;
+    assert!(
+        matches!(covered[..], [PrivacyStatus::Released { assumed: Some(_), .. }]),
+        "{covered:?}"
+    );
     assert_eq!(study.jaccard(&mask(2, Some(3))?)?, 1.0);
     assert!(study.jaccard(&mask(1, Some(4))?)? < 0.5);
     Ok(())

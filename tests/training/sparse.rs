@@ -1,7 +1,7 @@
 //! DP-SSGD from settings to a stored run.
 
 use super::{bits, glyphs, home};
-use epsilab::mask::Kept;
+use epsilab::mask::MaskTensor;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
 use epsilab::train::{Silent, fit};
@@ -104,7 +104,7 @@ fn masks_that_keep_as_many_but_others_are_different_runs() -> Result<()> {
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     let every_second = |from: usize| {
         let kept = (0..784 * 8).map(|i| i % 2 == from).collect();
-        Mask::of(vec![Kept { path: "1.weight".into(), shape: vec![784, 8], kept }])
+        Mask::new(vec![MaskTensor { path: "1.weight".into(), shape: vec![784, 8], kept }])
     };
     let train = |mask: Mask| settings().steps(2).pre_prune(mask).train(&model, &data);
     let (even, odd) = (train(every_second(0)?)?, train(every_second(1)?)?);
@@ -135,8 +135,11 @@ fn a_mask_for_another_model_costs_nothing() -> Result<()> {
     let data = glyphs(73);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let mlp = models::mlp(&data, &[32]).seed(1).build()?;
-    let unknown =
-        Mask::of(vec![Kept { path: "9.weight".into(), shape: vec![2], kept: vec![true, false] }])?;
+    let unknown = Mask::new(vec![MaskTensor {
+        path: "9.weight".into(),
+        shape: vec![2],
+        kept: vec![true, false],
+    }])?;
     for mask in [RandomMask::keep(0.5).mask(&mlp)?, unknown] {
         let error = settings().steps(2).pre_prune(&mask).train(&model, &data).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Model, "{error}");

@@ -1,6 +1,6 @@
 //! Where there is to compute.
 
-use epsilab::device::{CudaInstallation, DeviceSpec, VARIABLE};
+use epsilab::device::{CudaInstallation, DEVICE_VARIABLE, DeviceSpec};
 use serde_json::{Value, json};
 
 use super::{Check, State};
@@ -8,7 +8,7 @@ use super::{Check, State};
 /// The CPU and the cards. A card that can't work is nothing to act on, unless the environment asks
 /// for it.
 pub fn check() -> Check {
-    let (cuda, wgpu) = (CudaInstallation::here(), DeviceSpec::Wgpu.check());
+    let (cuda, wgpu) = (CudaInstallation::detect(), DeviceSpec::Wgpu.check());
     let mut said = vec![DeviceSpec::Cpu.describe()];
     said.push(match DeviceSpec::Cuda(0).check() {
         Ok(()) => (0..cuda.gpus.len())
@@ -23,23 +23,23 @@ pub fn check() -> Check {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let facts = json!({
         "cpu": {"threads": threads},
-        "cuda": {"built_in": cuda.built, "found": names, "driver": version(cuda.driver),
+        "cuda": {"built_in": cuda.compiled_in, "found": names, "driver": version(cuda.driver),
             "nvrtc": version(cuda.nvrtc), "headers": cuda.headers,
             "works": DeviceSpec::Cuda(0).check().is_ok(),
             "cards": cuda.gpus.iter().map(ToString::to_string).collect::<Vec<_>>()},
         "wgpu": {"built_in": cfg!(feature = "wgpu"), "works": wgpu.is_ok()},
-        "default": DeviceSpec::best().ok().map(|place| place.to_string()),
+        "default": DeviceSpec::auto().ok().map(|place| place.to_string()),
     });
     let (what, facts) = (said.join("\n"), facts);
-    match DeviceSpec::best() {
+    match DeviceSpec::auto() {
         // The environment names a device that can't work: everything that trains will say so.
         Err(error) => Check::new("devices", State::Action, what).todo(format!(
-            "{VARIABLE}: {}. {}",
+            "{DEVICE_VARIABLE}: {}. {}",
             error.what(),
             error.advice()
         )),
         // A card, but not all that it needs: whoever has one wants to know.
-        Ok(_) if cuda.driver.is_some() => match cuda.cuda(0) {
+        Ok(_) if cuda.driver.is_some() => match cuda.check_gpu(0) {
             Err(error) => Check::new("devices", State::Note, what).todo(error.advice()),
             Ok(()) => Check::new("devices", State::Ok, what),
         },

@@ -198,7 +198,7 @@ impl Plan {
         // Before anything is trained: each run would be refused in the same words.
         match self.device.as_deref() {
             Some(name) => name.parse::<DeviceSpec>()?.check()?,
-            None => DeviceSpec::best().map(|_| ())?,
+            None => DeviceSpec::auto().map(|_| ())?,
         }
         for (name, examples) in [("--train", self.train), ("--test", self.test)] {
             if count::<usize>(name, examples)? == Some(0) {

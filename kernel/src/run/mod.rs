@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use epsilab::device::{DeviceSpec, VARIABLE};
+use epsilab::device::{DEVICE_VARIABLE, DeviceSpec};
 use epsilab::{Error, ErrorKind, Result};
 use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyStatus};
 
@@ -95,7 +95,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let targets = Targets::choose(&args.notebook, args.out.as_deref())?;
     let place = match &args.device {
         Some(name) => name.parse::<DeviceSpec>()?.checked()?,
-        None => DeviceSpec::best()?,
+        None => DeviceSpec::auto()?,
     };
     eprintln!("profile: {}, device: {}", profile.name(), place.describe());
     prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
@@ -105,7 +105,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         .build()
         .map_err(|e| Error::io("starting the runner", &e))?;
     let place = place.to_string();
-    let said = [(PROFILE, profile.name()), (VARIABLE, place.as_str())];
+    let said = [(PROFILE, profile.name()), (DEVICE_VARIABLE, place.as_str())];
     let executing = execute(&mut notebook, &targets.folder, &said, args.timeout);
     let Executed { halt, started } = runtime.block_on(executing)?;
     if let (Some(halt), false) = (&halt, started) {

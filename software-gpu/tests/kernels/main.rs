@@ -1,6 +1,6 @@
-//! Every kernel beside its CPU version, on a software GPU.
+//! Compares every kernel with its CPU version, on a software GPU.
 
-mod choices;
 mod noise;
 mod products;
 mod rows;
+mod selection;

@@ -1,9 +1,9 @@
-//! Operations on the rows of matrices, beside their CPU versions.
+//! Operations on matrix rows, compared with their CPU versions.
 
-use epsilab::device::kernels::{accumulated, finite, norms, scaled};
+use epsilab::device::kernels::{finite_rows, row_norms, scale_rows, weighted_row_sum};
 use epsilab_software_gpu::{Random, bits, cpu, gpu, matrix, values, vector};
 
-/// Rows and columns around the sizes of cubes, groups and pieces.
+/// Rows and columns around the sizes of cubes, groups and splits.
 const SHAPES: [[usize; 2]; 12] = [
     [1, 1],
     [1, 7],
@@ -19,10 +19,10 @@ const SHAPES: [[usize; 2]; 12] = [
     [70_000, 2],
 ];
 
-/// DeviceArray that are neither finite nor the same as each other.
-const BAD: [f32; 3] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+/// Values that are not finite.
+const NON_FINITE: [f32; 3] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
 
-/// Each norm is the CPU's to rounding; what f32 holds only with fewer digits may be rounded up.
+/// Asserts that norms agree with the CPU's up to rounding. Subnormal norms may be rounded up.
 fn assert_norms(got: &[f32], want: &[f32], what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (i, (&got, &want)) in got.iter().zip(want).enumerate() {
@@ -37,54 +37,54 @@ fn assert_norms(got: &[f32], want: &[f32], what: &str) {
 }
 
 #[test]
-fn norms_by_hand() {
+fn norms_of_known_rows() {
     for device in [gpu(), cpu()] {
         for unit in [1.0, 1e38, 1e-38, 3e14, 1e-15] {
             let rows = matrix(&[3.0 * unit, 0.0, -2.0 * unit, 1.5 * unit], 2, &device);
             let roots = vector(&[0.5, 2.0], &device);
-            let plain = values(norms(rows.clone(), None));
+            let plain = values(row_norms(rows.clone(), None));
             assert_norms(&plain, &[3.0 * unit, 2.5 * unit], "plain");
-            let weighted = values(norms(rows, Some(&roots)));
+            let weighted = values(row_norms(rows, Some(&roots)));
             assert_norms(&weighted, &[1.5 * unit, 10f32.sqrt() * unit], "weighted");
         }
-        // Nothing is exactly nothing, and the smallest number is more.
+        // The norm of zeros is exactly 0, and that of the smallest subnormal is positive.
         let rows = matrix(&[0.0, -0.0, f32::from_bits(1), 0.0], 2, &device);
-        let plain = values(norms(rows, None));
+        let plain = values(row_norms(rows, None));
         assert!(plain[0] == 0.0 && plain[1] > 0.0, "{plain:?}");
     }
 }
 
 #[test]
-fn norms_of_all_shapes_and_magnitudes() {
+fn norms_for_all_shapes_and_scales() {
     let mut random = Random(1);
     for [n, columns] in SHAPES {
         let plain = random.values(n * columns);
         for scale in [1.0, 1e-20, 1e18, 1e34, 1e-37, 1e-42] {
             let rows: Vec<f32> = plain.iter().map(|x| x * scale).collect();
-            let got = values(norms(matrix(&rows, columns, &gpu()), None));
-            let want = values(norms(matrix(&rows, columns, &cpu()), None));
+            let got = values(row_norms(matrix(&rows, columns, &gpu()), None));
+            let want = values(row_norms(matrix(&rows, columns, &cpu()), None));
             assert_norms(&got, &want, &format!("[{n}, {columns}] times {scale:e}"));
         }
     }
 }
 
 #[test]
-fn norms_of_numbers_of_every_exponent() {
+fn norms_of_values_of_all_exponents() {
     let mut random = Random(2);
     for columns in [1, 2, 3, 40, 700, 9000] {
         let n = 20_000usize.div_ceil(columns);
-        // Rows whose largest exponents are anywhere, so that each of the three sums decides some.
+        // Rows with all largest exponents, so that each of the three sums dominates in some.
         let mut rows = Vec::new();
         for _ in 0..n {
-            let most = f32::from_bits((random.below(254) as u32 + 1) << 23 | 0x7f_ffff);
-            let small = std::iter::repeat_with(|| random.finite()).filter(|x| x.abs() <= most);
+            let largest = f32::from_bits((random.below(254) as u32 + 1) << 23 | 0x7f_ffff);
+            let small = std::iter::repeat_with(|| random.finite()).filter(|x| x.abs() <= largest);
             rows.extend(small.take(columns));
         }
         let roots: Vec<f32> = (0..columns).map(|_| random.finite().abs()).collect();
         for roots in [None, Some(roots)] {
             let on = |device| {
                 let roots = roots.as_ref().map(|roots| vector(roots, &device));
-                values(norms(matrix(&rows, columns, &device), roots.as_ref()))
+                values(row_norms(matrix(&rows, columns, &device), roots.as_ref()))
             };
             let what = format!("[{n}, {columns}], weights: {}", roots.is_some());
             assert_norms(&on(gpu()), &on(cpu()), &what);
@@ -93,20 +93,20 @@ fn norms_of_numbers_of_every_exponent() {
 }
 
 #[test]
-fn weighted_norms_of_all_shapes() {
+fn weighted_norms_for_all_shapes() {
     let mut random = Random(3);
     for [n, columns] in SHAPES {
         let mut rows = random.values(n * columns);
         let roots: Vec<f32> = (0..columns).map(|_| random.value().max(0.0)).collect();
-        // What has no weight does not count, whatever it is.
+        // A weight of 0 excludes a value that is not finite.
         for (i, x) in rows.iter_mut().enumerate() {
             if roots[i % columns] == 0.0 {
-                *x = BAD[i % 3];
+                *x = NON_FINITE[i % 3];
             }
         }
         let on = |device| {
             let roots = vector(&roots, &device);
-            values(norms(matrix(&rows, columns, &device), Some(&roots)))
+            values(row_norms(matrix(&rows, columns, &device), Some(&roots)))
         };
         let want = on(cpu());
         assert!(want.iter().all(|norm| norm.is_finite()));
@@ -115,41 +115,42 @@ fn weighted_norms_of_all_shapes() {
 }
 
 #[test]
-fn what_is_not_finite_is_found_wherever_it_is() {
+fn non_finite_values_are_detected_at_all_positions() {
     let mut random = Random(4);
     for [n, columns] in SHAPES {
         let mut rows = random.values(n * columns);
-        let clean = values(norms(matrix(&rows, columns, &gpu()), None));
-        let good = values(finite(matrix(&rows, columns, &gpu())));
-        assert!(good.iter().all(|&flag| flag == 1.0), "[{n}, {columns}]");
-        let mut spoilt = vec![false; n];
+        let clean = values(row_norms(matrix(&rows, columns, &gpu()), None));
+        let flags = values(finite_rows(matrix(&rows, columns, &gpu())));
+        assert!(flags.iter().all(|&flag| flag == 1.0), "[{n}, {columns}]");
+        let mut has_non_finite = vec![false; n];
         for row in (0..n).step_by(3) {
-            let places = [0, columns - 1, random.below(columns)];
-            rows[row * columns + places[random.below(3)]] = BAD[random.below(3)];
-            spoilt[row] = true;
+            let positions = [0, columns - 1, random.below(columns)];
+            rows[row * columns + positions[random.below(3)]] = NON_FINITE[random.below(3)];
+            has_non_finite[row] = true;
         }
-        let flags = values(finite(matrix(&rows, columns, &gpu())));
-        let norms = values(norms(matrix(&rows, columns, &gpu()), None));
+        let flags = values(finite_rows(matrix(&rows, columns, &gpu())));
+        let norms = values(row_norms(matrix(&rows, columns, &gpu()), None));
         for row in 0..n {
-            assert_eq!(flags[row], if spoilt[row] { 0.0 } else { 1.0 }, "[{n}, {columns}]: {row}");
-            assert_eq!(norms[row].is_finite(), !spoilt[row], "[{n}, {columns}]: {row}");
-            assert!(spoilt[row] || norms[row] == clean[row], "[{n}, {columns}]: {row}");
+            let expected = if has_non_finite[row] { 0.0 } else { 1.0 };
+            assert_eq!(flags[row], expected, "[{n}, {columns}]: {row}");
+            assert_eq!(norms[row].is_finite(), !has_non_finite[row], "[{n}, {columns}]: {row}");
+            assert!(has_non_finite[row] || norms[row] == clean[row], "[{n}, {columns}]: {row}");
         }
     }
-    // Finite numbers whose norm f32 can't hold.
-    let most = matrix(&[f32::MAX, f32::MAX, f32::MAX, 0.0], 2, &gpu());
-    assert_eq!(values(finite(most.clone())), [1.0, 1.0]);
-    let norms = values(norms(most, None));
+    // Finite values whose norm overflows.
+    let large = matrix(&[f32::MAX, f32::MAX, f32::MAX, 0.0], 2, &gpu());
+    assert_eq!(values(finite_rows(large.clone())), [1.0, 1.0]);
+    let norms = values(row_norms(large, None));
     assert!(!norms[0].is_finite() && (norms[1] / f32::MAX - 1.0).abs() < 1e-6, "{norms:?}");
 }
 
-/// Rows, of which every third is not finite, with factors that are 0 there and sometimes elsewhere.
+/// Rows and factors: every third row is not finite and has factor 0, as have some other rows.
 fn mixed(random: &mut Random, n: usize, columns: usize) -> (Vec<f32>, Vec<f32>) {
     let mut rows = random.values(n * columns);
     let mut factors = random.values(n);
     for row in 0..n {
         if row % 3 == 1 {
-            rows[row * columns..][..columns].fill(BAD[random.below(3)]);
+            rows[row * columns..][..columns].fill(NON_FINITE[random.below(3)]);
             factors[row] = if row % 2 == 0 { 0.0 } else { -0.0 };
         } else if random.below(4) == 0 {
             factors[row] = 0.0;
@@ -159,11 +160,12 @@ fn mixed(random: &mut Random, n: usize, columns: usize) -> (Vec<f32>, Vec<f32>) 
 }
 
 #[test]
-fn scaled_rows_are_those_of_the_cpu_bit_for_bit() {
+fn scaled_rows_are_equal_to_those_of_the_cpu() {
     let mut random = Random(5);
     for [n, columns] in SHAPES {
         let (rows, factors) = mixed(&mut random, n, columns);
-        let on = |device| bits(scaled(matrix(&rows, columns, &device), &vector(&factors, &device)));
+        let on =
+            |device| bits(scale_rows(matrix(&rows, columns, &device), &vector(&factors, &device)));
         let got = on(gpu());
         assert!(got == on(cpu()), "[{n}, {columns}]");
         let zeros = got.chunks(columns).zip(&factors).filter(|(_, factor)| **factor == 0.0);
@@ -172,19 +174,19 @@ fn scaled_rows_are_those_of_the_cpu_bit_for_bit() {
 }
 
 #[test]
-fn sums_of_rows_are_right_and_the_same_in_every_run() {
+fn weighted_row_sums_are_accurate_and_deterministic() {
     let mut random = Random(6);
     let more = [[63, 10], [64, 10], [65, 10], [4096, 3], [4097, 3], [10_000, 33], [262_145, 1]];
     for [n, columns] in SHAPES.into_iter().chain(more) {
         let (rows, factors) = mixed(&mut random, n, columns);
         let on = |device| {
-            values(accumulated(matrix(&rows, columns, &device), &vector(&factors, &device)))
+            values(weighted_row_sum(matrix(&rows, columns, &device), &vector(&factors, &device)))
         };
         let (got, want) = (on(gpu()), on(cpu()));
-        // No more than rounding: of each term, and of the sum on each storey of the tree.
+        // The error is at most the rounding of the terms and of each level of the summation tree.
         let mut size = vec![0.0f32; columns];
-        let counted = rows.chunks(columns).zip(&factors).filter(|(_, factor)| **factor != 0.0);
-        for (row, factor) in counted {
+        let nonzero = rows.chunks(columns).zip(&factors).filter(|(_, factor)| **factor != 0.0);
+        for (row, factor) in nonzero {
             size.iter_mut().zip(row).for_each(|(size, x)| *size += (factor * x).abs());
         }
         for column in 0..columns {
@@ -196,26 +198,26 @@ fn sums_of_rows_are_right_and_the_same_in_every_run() {
 }
 
 #[test]
-fn the_same_shapes_give_the_same_bits() {
+fn norms_are_deterministic() {
     let mut random = Random(7);
     for [n, columns] in SHAPES {
         let rows = matrix(&random.values(n * columns), columns, &gpu());
-        let once = bits(norms(rows.clone(), None));
-        assert!((0..3).all(|_| bits(norms(rows.clone(), None)) == once), "[{n}, {columns}]");
+        let once = bits(row_norms(rows.clone(), None));
+        assert!((0..3).all(|_| bits(row_norms(rows.clone(), None)) == once), "[{n}, {columns}]");
     }
 }
 
 #[test]
-fn views_are_read_in_their_order() {
-    let values_ = Random(8).values(60);
+fn views_are_read_in_logical_order() {
+    let input = Random(8).values(60);
     let on = |device| {
-        let turned = matrix(&values_, 6, &device).transpose();
-        let factors = vector(&values_[..6], &device);
-        let narrow = matrix(&values_, 6, &device).slice([2..9, 1..5]);
-        let mut all = values(norms(turned.clone(), None));
-        all.extend(values(scaled(turned.clone(), &factors)));
-        all.extend(values(accumulated(turned, &factors)));
-        all.extend(values(norms(narrow, None)));
+        let transposed = matrix(&input, 6, &device).transpose();
+        let factors = vector(&input[..6], &device);
+        let narrow = matrix(&input, 6, &device).slice([2..9, 1..5]);
+        let mut all = values(row_norms(transposed.clone(), None));
+        all.extend(values(scale_rows(transposed.clone(), &factors)));
+        all.extend(values(weighted_row_sum(transposed, &factors)));
+        all.extend(values(row_norms(narrow, None)));
         all
     };
     for (got, want) in on(gpu()).into_iter().zip(on(cpu())) {
@@ -224,12 +226,12 @@ fn views_are_read_in_their_order() {
 }
 
 #[test]
-fn nothing_has_an_answer_too() {
+fn empty_matrices_are_accepted() {
     for device in [gpu(), cpu()] {
-        let (none, empty) = (matrix(&[], 3, &device), vector(&[], &device));
-        assert!(values(norms(none.clone(), None)).is_empty());
-        assert!(values(finite(none.clone())).is_empty());
-        assert!(values(scaled(none.clone(), &empty)).is_empty());
-        assert_eq!(values(accumulated(none, &empty)), [0.0; 3]);
+        let (rows, empty) = (matrix(&[], 3, &device), vector(&[], &device));
+        assert!(values(row_norms(rows.clone(), None)).is_empty());
+        assert!(values(finite_rows(rows.clone())).is_empty());
+        assert!(values(scale_rows(rows.clone(), &empty)).is_empty());
+        assert_eq!(values(weighted_row_sum(rows, &empty)), [0.0; 3]);
     }
 }

@@ -1,27 +1,28 @@
-//! Normal values from random bits, without a branch or a call in the loops, so that the compiler
-//! can use vector registers.
+//! The Box-Muller transform (Box and Muller, 1958): standard normal values from random bits.
+//!
+//! The loops contain no branches and no calls, so the compiler vectorises them.
 
 use std::f64::consts::{FRAC_PI_4, LN_2, SQRT_2};
 
 use crate::device::vectorised;
 
-/// Pairs made at a time.
+/// Pairs of normal values per block.
 const LANES: usize = 16;
 
-/// Values made at a time.
+/// Normal values per block.
 pub(crate) const BLOCK: usize = 2 * LANES;
 
-/// Random bytes per block: a pair takes 64 bits for its radius and 32 for its angle. The radius
-/// decides how far the tail goes, the angle only how finely a circle is divided.
+/// Random bytes per block: each pair uses 64 bits for its radius and 32 for its angle. The bits of
+/// the radius limit the tail; the bits of the angle only limit the resolution on the circle.
 pub(super) const BLOCK_BYTES: usize = 12 * LANES;
 
-/// No value is larger than √(2·53·ln 2).
+/// The largest absolute value, √(2·53·ln 2).
 #[cfg(test)]
 pub(super) const LARGEST: f64 = 8.572;
 
 vectorised! {
-/// Box and Muller (1958): two normal values √(-2 ln u)·(sin v, cos v) from two uniform ones. Each
-/// [`BLOCK_BYTES`] of `bytes` become [`BLOCK`] values of `out`, sines first.
+/// Box-Muller transform: pairs √(-2 ln u)·(sin v, cos v) of standard normal values, from uniform u
+/// and v. Every [`BLOCK_BYTES`] of `bytes` give [`BLOCK`] values of `out`, sines first.
 pub(super) fn normals(bytes: &[u8], out: &mut [f64]) {
     for (bytes, out) in bytes.chunks_exact(BLOCK_BYTES).zip(out.chunks_exact_mut(BLOCK)) {
         let (radii, angles) = bytes.split_at(8 * LANES);
@@ -37,19 +38,21 @@ pub(super) fn normals(bytes: &[u8], out: &mut [f64]) {
 }
 }
 
-/// Uniform on the 2^52 midpoints of (0, 1): never 0, so the logarithm is finite, at least 2^-53,
-/// which bounds the radius by 8.58. The bits are written behind the exponent of 1.
+/// A uniform value among the 2^52 midpoints (k + 1/2)/2^52 of (0, 1), from the upper 52 bits.
+///
+/// It is at least 2^-53, so the logarithm is finite and the radius below 8.58.
 #[inline(always)]
 fn open_unit(bits: u64) -> f64 {
     f64::from_bits(bits >> 12 | 1f64.to_bits()) - (1.0 - f64::EPSILON / 2.0)
 }
 
-/// ln x for normal positive x, to about 1e-16: x = m 2^e with m in [√½, √2], ln m = 2 artanh z
-/// with z = (m-1)/(m+1), by its power series.
+/// ln x for positive normal x, with an error of about 1e-16.
+///
+/// Uses x = m 2^e with m in [√½, √2], and ln m = 2 artanh((m-1)/(m+1)) by its power series.
 #[inline(always)]
 fn ln(x: f64) -> f64 {
     const SERIES: [f64; 11] = odd_reciprocals();
-    // 2^52: a small integer written into its last bits is added to it.
+    // 2^52: writing a small integer into its low bits adds the integer to it.
     const SHIFT: f64 = 4_503_599_627_370_496.0;
     let bits = x.to_bits();
     let m = f64::from_bits(bits & ((1 << 52) - 1) | 1f64.to_bits());
@@ -63,7 +66,7 @@ fn ln(x: f64) -> f64 {
     e * LN_2 + 2.0 * z * series
 }
 
-/// 1/21, 1/19, ..., 1/3, 1.
+/// The series coefficients 1/21, 1/19, ..., 1/3, 1.
 const fn odd_reciprocals() -> [f64; 11] {
     let mut all = [0.0; 11];
     let mut i = 0;
@@ -74,8 +77,10 @@ const fn odd_reciprocals() -> [f64; 11] {
     all
 }
 
-/// Sine and cosine of a uniform angle. The two leading bits choose the quarter turn; the others
-/// the middle of one of 2^30 parts of ±π/4, where the Taylor series are exact to f64.
+/// Sine and cosine of a uniform angle from 32 random bits.
+///
+/// The two leading bits select the quadrant; the others select the midpoint of one of 2^30
+/// intervals of [-π/4, π/4], where the Taylor series are accurate to f64.
 #[inline(always)]
 fn sine_cosine(bits: u32) -> (f64, f64) {
     const SINE: [f64; 10] = taylor(1);
@@ -89,7 +94,7 @@ fn sine_cosine(bits: u32) -> (f64, f64) {
     (sign * a, sign * b)
 }
 
-/// ±1/k! for k = first + 18, ..., first + 2, first: in powers of t², the highest first.
+/// The Taylor coefficients ±1/k! for k = first + 18, ..., first + 2, first (highest power first).
 const fn taylor(first: u32) -> [f64; 10] {
     let mut all = [0.0; 10];
     let (mut term, mut i) = (1.0, 10);
@@ -108,7 +113,7 @@ mod tests {
     use std::f64::consts::FRAC_PI_2;
 
     #[test]
-    fn the_logarithm_is_that_of_the_standard_library() {
+    fn ln_agrees_with_the_standard_library() {
         for i in 0..2000 {
             let x = open_unit((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
             assert!((ln(x) - x.ln()).abs() <= 4e-16 * (1.0 + x.ln().abs()), "ln {x}");
@@ -122,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_angle_covers_the_circle_evenly() {
-        // In each quarter 0..2^30, read as a signed number: from the axis up, then from below.
+        // In each quadrant, the 30 bits are a signed integer: the angle relative to the axis.
         for i in 0..64u32 {
             let bits = i << 26;
             let (sine, cosine) = sine_cosine(bits);
@@ -134,16 +139,17 @@ mod tests {
             assert!((cosine - expected.1).abs() < 1e-15, "cosine of step {i}");
             assert!(t.abs() < FRAC_PI_4);
         }
-        // Opposite parts cancel, so the mean of the values is exactly zero.
-        let parts = [0u32, 1, 5, 1 << 28, (1 << 29) - 1];
-        for part in parts {
-            assert_eq!(sine_cosine(part).0, -sine_cosine(!part & ((1 << 30) - 1)).0, "{part}");
+        // Opposite intervals cancel, so the mean is exactly zero.
+        let intervals = [0u32, 1, 5, 1 << 28, (1 << 29) - 1];
+        for interval in intervals {
+            let opposite = !interval & ((1 << 30) - 1);
+            assert_eq!(sine_cosine(interval).0, -sine_cosine(opposite).0, "{interval}");
         }
     }
 
     #[test]
     fn the_largest_value_is_finite_and_as_documented() {
-        // The smallest uniform, straight up: sine of the angle next to the axis is 1.
+        // The smallest uniform value, at the angle where the sine is nearly 1.
         let mut bytes = [0; BLOCK_BYTES];
         let angles = bytes[8 * LANES..].as_chunks_mut::<4>().0;
         angles.fill((2u32 << 30).to_le_bytes());

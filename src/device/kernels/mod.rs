@@ -1,8 +1,8 @@
-//! The lab's own operations where tensor operations would waste bandwidth, or have no answer.
+//! The lab's own tensor operations, where Burn's would waste memory bandwidth or do not exist.
 //!
-//! Each is a function of plain `f32` tensors that are not tracked, and runs where they live: on a
-//! GPU by a CubeCL kernel (feature `gpu`), on the CPU by a plain loop, which is also what the
-//! kernels are compared to. None of them copies anything to the host.
+//! Each is a function of `f32` tensors that do not track gradients, and runs on their device: on a
+//! GPU as a CubeCL kernel (feature `gpu`), on the CPU as a plain loop, which tests compare the
+//! kernels with. None of them copies values to the host.
 
 mod box_muller;
 #[cfg(feature = "gpu")]
@@ -17,174 +17,186 @@ use burn::prelude::*;
 use burn::tensor::DType;
 use stream::Stream;
 
-pub use masks::Masks;
+pub use masks::DropoutMasks;
 pub use ops::DeviceOps;
 
-/// Which noise: the values of a tensor take those of `stream` from piece `first` on, one piece for
-/// each [`CHUNK`](stream::CHUNK) values, times `std`.
+/// Gaussian noise: the values of a random stream from one of its chunks on, times `std`.
+///
+/// A tensor uses one chunk for each 2048 of its values.
 #[derive(Clone, Copy)]
 pub struct Noise {
     pub(crate) stream: Stream,
-    pub(crate) first: u64,
+    pub(crate) first_chunk: u64,
     pub(crate) std: f64,
 }
 
 impl Noise {
-    /// The noise of this ChaCha20 key and step, from piece `first` on. `std` is the standard
-    /// deviation of each value, in the units of what it is added to.
-    pub fn new(seed: [u8; 32], step: u64, first: u64, std: f64) -> Self {
-        Self { stream: Stream { seed, step }, first, std }
+    /// Noise from the ChaCha20 stream number `step` with key `seed`, from chunk `first_chunk` on.
+    /// `std` is the standard deviation of each value.
+    pub fn new(seed: [u8; 32], step: u64, first_chunk: u64, std: f64) -> Self {
+        Self { stream: Stream { seed, step }, first_chunk, std }
     }
 }
 
-/// The L2 norm of each row of `[rows, columns]`, `[rows]`, or √Σ (rootⱼ xⱼ)² where roots of weights
-/// `[columns]` are given.
+/// L2 norm of each row of `[rows, columns]`, `[rows]`. With `roots` `[columns]`, the square roots
+/// of weights, it is √Σ (rootⱼ xⱼ)².
 ///
 /// # Guarantee
-/// Right to f32 rounding for all finite numbers, also where squares would overflow or vanish: no
-/// norm is too small. Not finite if a number of the row is not (with a root that is not 0).
-pub fn norms(rows: Tensor<2>, roots: Option<&Tensor<1>>) -> Tensor<1> {
+/// Accurate to f32 rounding for all finite values, also where their squares overflow or underflow,
+/// so no norm is too small. Not finite if a value of the row with a nonzero root is not finite.
+pub fn row_norms(rows: Tensor<2>, roots: Option<&Tensor<1>>) -> Tensor<1> {
     if rows.shape().num_elements() == 0 {
         return Tensor::zeros([rows.dims()[0]], &rows.device());
     }
     Tensor::from_dispatch(match roots {
-        None => Dispatch::norms(rows.into_dispatch()),
+        None => Dispatch::row_norms(rows.into_dispatch()),
         Some(roots) => {
-            Dispatch::weighted_norms(rows.into_dispatch(), roots.clone().into_dispatch())
+            Dispatch::weighted_row_norms(rows.into_dispatch(), roots.clone().into_dispatch())
         }
     })
 }
 
-/// 1 for each row of `[rows, columns]` whose numbers are all finite, else 0; told by their bits.
-pub fn finite(rows: Tensor<2>) -> Tensor<1> {
+/// 1 for each row of `[rows, columns]` whose values are all finite, else 0, `[rows]`. Tests the
+/// bits.
+pub fn finite_rows(rows: Tensor<2>) -> Tensor<1> {
     if rows.shape().num_elements() == 0 {
         return Tensor::ones([rows.dims()[0]], &rows.device());
     }
-    Tensor::from_dispatch(Dispatch::finite(rows.into_dispatch()))
+    Tensor::from_dispatch(Dispatch::finite_rows(rows.into_dispatch()))
 }
 
-/// Each row of `[rows, columns]` times its factor `[rows]`; exactly zero where the factor is,
-/// whatever the row holds.
-pub fn scaled(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<2> {
+/// Each row of `[rows, columns]` times its factor `[rows]`. A factor of 0 gives exactly 0, also for
+/// values that are not finite.
+pub fn scale_rows(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<2> {
     if rows.shape().num_elements() == 0 {
         return rows;
     }
     let (rows, factors) = (rows.into_dispatch(), factors.clone().into_dispatch());
-    Tensor::from_dispatch(Dispatch::scaled(rows, factors))
+    Tensor::from_dispatch(Dispatch::scale_rows(rows, factors))
 }
 
-/// Σ factor · row over the rows of `[rows, columns]`, `[columns]`; rows of factor 0 add exactly
-/// nothing, whatever they hold. The order of the sum depends on the number of rows only.
-pub fn accumulated(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
+/// Weighted sum Σ factor · row over the rows of `[rows, columns]`, `[columns]`.
+///
+/// Rows of factor 0 contribute exactly 0, also if they are not finite. The order of summation
+/// depends on the number of rows only.
+pub fn weighted_row_sum(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
     if rows.shape().num_elements() == 0 {
         return Tensor::zeros([rows.dims()[1]], &rows.device());
     }
     let (rows, factors) = (rows.into_dispatch(), factors.clone().into_dispatch());
-    Tensor::from_dispatch(Dispatch::accumulated(rows, factors))
+    Tensor::from_dispatch(Dispatch::weighted_row_sum(rows, factors))
 }
 
-/// a b for `[rows, terms]` and `[terms, columns]`, flat. In f32, where a backend's own product may
-/// round its factors to fewer digits.
-pub fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<1> {
+/// Matrix product of `[rows, terms]` and `[terms, columns]`, flat `[rows · columns]`, in f32. The
+/// product of a backend may round its inputs to fewer bits.
+pub fn matmul(a: Tensor<2>, b: Tensor<2>) -> Tensor<1> {
     let ([rows, terms], [_, columns]) = (a.dims(), b.dims());
     if rows * terms * columns == 0 {
         return Tensor::zeros([rows * columns], &a.device());
     }
-    Tensor::from_dispatch(Dispatch::product(a.into_dispatch(), b.into_dispatch()))
+    Tensor::from_dispatch(Dispatch::matmul(a.into_dispatch(), b.into_dispatch()))
 }
 
-/// Σ factor · aᵀ b over the rows of `[rows, inputs]` and `[rows, outputs]`, flat
-/// `[inputs · outputs]`. In f32; rows of factor 0 add exactly nothing, whatever they hold. The order
-/// of the sum depends on the shapes only.
-pub fn outer_sum(a: Tensor<2>, b: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
+/// Weighted sum Σ factor · aᵀ b of outer products over the rows of `[rows, inputs]` and
+/// `[rows, outputs]`, flat `[inputs · outputs]`, in f32.
+///
+/// Rows of factor 0 contribute exactly 0, also if they are not finite. The order of summation
+/// depends on the shapes only.
+pub fn weighted_outer_sum(a: Tensor<2>, b: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
     let ([rows, inputs], [_, outputs]) = (a.dims(), b.dims());
     if rows * inputs * outputs == 0 {
         return Tensor::zeros([inputs * outputs], &a.device());
     }
     let (a, b) = (a.into_dispatch(), b.into_dispatch());
-    Tensor::from_dispatch(Dispatch::outer_sum(a, b, factors.clone().into_dispatch()))
+    Tensor::from_dispatch(Dispatch::weighted_outer_sum(a, b, factors.clone().into_dispatch()))
 }
 
-/// `values` + std · noise. Where `selected` is given, only at coordinates whose weight is not 0:
-/// the others become exactly zero, whatever they were.
+/// `values` plus Gaussian noise. With `selected`, coordinates of weight 0 become exactly 0 instead,
+/// whatever their values.
 ///
 /// # Guarantee
-/// The words are those of the CPU's noise, bit for bit, and the values are made of them by the same
-/// formula: on a GPU in f32, within 1e-5 of a standard deviation.
-pub fn noised(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> Tensor<1> {
+/// All devices use the same random bits and the same formula. A GPU computes it in f32, within 1e-5
+/// standard deviations of the CPU.
+pub fn add_noise(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> Tensor<1> {
     if values.shape().num_elements() == 0 {
         return values;
     }
     Tensor::from_dispatch(match selected {
-        None => Dispatch::noised(values.into_dispatch(), noise),
+        None => Dispatch::add_noise(values.into_dispatch(), noise),
         Some(selected) => {
             let (values, selected) = (values.into_dispatch(), selected.clone().into_dispatch());
-            Dispatch::noised_where(values, selected, noise)
+            Dispatch::add_noise_where(values, selected, noise)
         }
     })
 }
 
-/// The random words of the first `blocks` blocks of 32 values of this noise: for each block 16
-/// pairs, the low word first, for the radii, then 16 for the angles. For those who want to see that
-/// a GPU draws what the CPU draws.
+/// The random bits of the first `blocks` blocks of this noise, 48 integers per block of 32 values:
+/// 16 pairs (low half first) for the radii, then 16 for the angles.
+///
+/// Tests use it to compare a GPU with the CPU.
 pub fn random_bits(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, Int> {
     if blocks == 0 {
         return Tensor::empty([0], (device, DType::I32));
     }
-    let place = Tensor::<1>::empty([1], device).into_dispatch();
-    Tensor::from_dispatch(Dispatch::random_bits(place, noise, blocks))
+    let on = Tensor::<1>::empty([1], device).into_dispatch();
+    Tensor::from_dispatch(Dispatch::random_bits(on, noise, blocks))
 }
 
-/// The standard normal values that such [`random_bits`] become, 32 for each block of 48.
-pub fn normals(words: Tensor<1, Int>) -> Tensor<1> {
-    if words.shape().num_elements() == 0 {
-        return Tensor::zeros([0], &words.device());
+/// Box-Muller transform of [`random_bits`]: 32 standard normal values for each block of 48
+/// integers.
+pub fn normals(bits: Tensor<1, Int>) -> Tensor<1> {
+    if bits.shape().num_elements() == 0 {
+        return Tensor::zeros([0], &bits.device());
     }
-    Tensor::from_dispatch(Dispatch::normals(words.cast(DType::I32).into_dispatch()))
+    Tensor::from_dispatch(Dispatch::normals(bits.cast(DType::I32).into_dispatch()))
 }
 
-/// Ones and zeros: of the coordinates whose `among` is not 0, all but the `drop` of smallest absolute
-/// value (ties broken by index, what is not a number counts as the smallest); the others are 0.
-pub fn keep_largest(values: Tensor<1>, among: Tensor<1>, drop: usize) -> Tensor<1> {
+/// A 0/1 tensor with ones at the candidates (nonzero in `candidates`) except for the `drop` of
+/// smallest absolute value. Ties are dropped in index order; NaN counts as the smallest value.
+pub fn keep_largest(values: Tensor<1>, candidates: Tensor<1>, drop: usize) -> Tensor<1> {
     if values.shape().num_elements() == 0 {
         return values;
     }
-    let (values, among) = (values.into_dispatch(), among.into_dispatch());
-    Tensor::from_dispatch(Dispatch::keep_largest(values, among, drop))
+    let (values, candidates) = (values.into_dispatch(), candidates.into_dispatch());
+    Tensor::from_dispatch(Dispatch::keep_largest(values, candidates, drop))
 }
 
-/// How many of the numbers are not 0 in each of `places` stretches of equal length (stretch c is
-/// from ⌊c·n/places⌋ to ⌊(c+1)·n/places⌋), `[places]`.
-pub fn count_nonzero_bins(values: Tensor<1>, places: usize) -> Tensor<1> {
-    if places == 0 || values.shape().num_elements() == 0 {
-        return Tensor::zeros([places], &values.device());
+/// The number of nonzero values in each of `bins` consecutive bins of equal size, `[bins]`. Bin c
+/// of n values is ⌊c·n/bins⌋..⌊(c+1)·n/bins⌋.
+pub fn count_nonzero_bins(values: Tensor<1>, bins: usize) -> Tensor<1> {
+    if bins == 0 || values.shape().num_elements() == 0 {
+        return Tensor::zeros([bins], &values.device());
     }
-    Tensor::from_dispatch(Dispatch::count_nonzero_bins(values.into_dispatch(), places))
+    Tensor::from_dispatch(Dispatch::count_nonzero_bins(values.into_dispatch(), bins))
 }
 
-/// Dropout masks, `[rows, each]`: 0 with probability `rate` (in [0, 1)), else 1/(1 - `rate`). A row
-/// is given by the number of its example in the data set and by its copy's: it has a stream of its
-/// own, so that what else is in the batch changes nothing.
-pub fn dropout(
+/// Dropout masks `[rows, width]`: 0 with probability `rate` (in [0, 1)), else 1/(1 - `rate`).
+///
+/// `rows` holds the index in the data set and the copy of each example. Each row has a random
+/// stream of its own, so it does not depend on the rest of the batch.
+pub fn dropout_masks(
     seed: u64,
     layer: usize,
     rate: f64,
     rows: &[(u32, u32)],
-    each: usize,
+    width: usize,
     device: &Device,
 ) -> Tensor<2> {
-    if rows.is_empty() || each == 0 {
-        return Tensor::zeros([rows.len(), each], device);
+    if rows.is_empty() || width == 0 {
+        return Tensor::zeros([rows.len(), width], device);
     }
-    let numbers = rows.iter().flat_map(|&(id, copy)| [id as i32, copy as i32]).collect();
-    let rows = integers(numbers, device).into_dispatch();
-    Tensor::from_dispatch(Dispatch::dropout(rows, Masks::new(seed, layer, rate), each))
+    let rows = rows.iter().flat_map(|&(example, copy)| [example as i32, copy as i32]).collect();
+    let rows = integers(rows, device).into_dispatch();
+    let masks = DropoutMasks::new(seed, layer, rate);
+    Tensor::from_dispatch(Dispatch::dropout_masks(rows, masks, width))
 }
 
-/// `copies` versions of each image of `[n, channels · height · width]`, `[n · copies, ...]`. A
-/// choice says how many rows down and columns to the right a version begins (less than the image
-/// has of them; beyond an edge the image is mirrored there, the edge itself is not repeated) and
-/// whether it is flipped left to right (1) or not (0).
+/// `copies` augmented copies of each image of `[n, channels · height · width]`,
+/// `[n · copies, channels · height · width]`.
+///
+/// Each copy has a choice `[down, right, flip]`: its origin is shifted by `down` rows and `right`
+/// columns, each less than the image has, with reflection padding (the edge pixel is not repeated),
+/// and it is flipped left to right if `flip` is 1.
 pub fn augment(
     images: Tensor<2>,
     shape: [usize; 3],
@@ -199,8 +211,8 @@ pub fn augment(
     Tensor::from_dispatch(Dispatch::augment(images.into_dispatch(), choices, shape, copies))
 }
 
-/// Integers of 32 bits, on a device.
-fn integers(numbers: Vec<i32>, device: &Device) -> Tensor<1, Int> {
-    let count = numbers.len();
-    Tensor::from_data(TensorData::new(numbers, [count]), (device, DType::I32))
+/// A tensor of 32-bit integers on a device.
+fn integers(values: Vec<i32>, device: &Device) -> Tensor<1, Int> {
+    let count = values.len();
+    Tensor::from_data(TensorData::new(values, [count]), (device, DType::I32))
 }

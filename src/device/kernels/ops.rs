@@ -1,56 +1,59 @@
-//! The operations as Burn's backends see them.
+//! The operations as an extension of Burn's backends.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
-use super::{Masks, Noise};
+use super::{DropoutMasks, Noise};
 
-/// One method for each function of this room; those say what they do. Integers are 32 bits wide;
-/// no tensor is empty.
+/// The operations of [`kernels`](super), one method per function, where they are documented.
+///
+/// Integers are 32 bits wide, and no tensor is empty.
 #[cfg_attr(feature = "gpu", backend_extension(Flex, Cube))]
 #[cfg_attr(not(feature = "gpu"), backend_extension(Flex))]
 pub trait DeviceOps: Backend {
-    /// See [`norms`](super::norms).
-    fn norms(rows: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`norms`](super::norms).
-    fn weighted_norms(rows: FloatTensor<Self>, roots: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`finite`](super::finite).
-    fn finite(rows: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`scaled`](super::scaled).
-    fn scaled(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`accumulated`](super::accumulated).
-    fn accumulated(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`product`](super::product).
-    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// See [`outer_sum`](super::outer_sum).
-    fn outer_sum(
+    /// See [`row_norms`](super::row_norms).
+    fn row_norms(rows: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`row_norms`](super::row_norms).
+    fn weighted_row_norms(rows: FloatTensor<Self>, roots: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`finite_rows`](super::finite_rows).
+    fn finite_rows(rows: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`scale_rows`](super::scale_rows).
+    fn scale_rows(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`weighted_row_sum`](super::weighted_row_sum).
+    fn weighted_row_sum(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`matmul`](super::matmul).
+    fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`weighted_outer_sum`](super::weighted_outer_sum).
+    fn weighted_outer_sum(
         a: FloatTensor<Self>,
         b: FloatTensor<Self>,
         factors: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
-    /// See [`noised`](super::noised).
-    fn noised(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self>;
-    /// See [`noised`](super::noised).
-    fn noised_where(
+    /// See [`add_noise`](super::add_noise).
+    fn add_noise(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self>;
+    /// See [`add_noise`](super::add_noise).
+    fn add_noise_where(
         values: FloatTensor<Self>,
         selected: FloatTensor<Self>,
         noise: Noise,
     ) -> FloatTensor<Self>;
-    /// See [`random_bits`](super::random_bits). The tensor only says where.
-    fn random_bits(place: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self>;
+    /// See [`random_bits`](super::random_bits). The tensor `on` only determines the device.
+    fn random_bits(on: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self>;
     /// See [`normals`](super::normals).
-    fn normals(words: IntTensor<Self>) -> FloatTensor<Self>;
+    fn normals(bits: IntTensor<Self>) -> FloatTensor<Self>;
     /// See [`keep_largest`](super::keep_largest).
     fn keep_largest(
         values: FloatTensor<Self>,
-        among: FloatTensor<Self>,
+        candidates: FloatTensor<Self>,
         drop: usize,
     ) -> FloatTensor<Self>;
-    /// See [`stretches`](super::stretches).
-    fn count_nonzero_bins(values: FloatTensor<Self>, places: usize) -> FloatTensor<Self>;
-    /// See [`dropout`](super::dropout): rows of the example's number and its copy's.
-    fn dropout(rows: IntTensor<Self>, masks: Masks, each: usize) -> FloatTensor<Self>;
-    /// See [`versions`](super::versions).
+    /// See [`count_nonzero_bins`](super::count_nonzero_bins).
+    fn count_nonzero_bins(values: FloatTensor<Self>, bins: usize) -> FloatTensor<Self>;
+    /// See [`dropout_masks`](super::dropout_masks). `rows` holds the index and the copy of each
+    /// example.
+    fn dropout_masks(rows: IntTensor<Self>, masks: DropoutMasks, width: usize)
+    -> FloatTensor<Self>;
+    /// See [`augment`](super::augment). `choices` has three integers per copy.
     fn augment(
         images: FloatTensor<Self>,
         choices: IntTensor<Self>,

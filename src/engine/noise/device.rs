@@ -26,7 +26,11 @@ impl GaussianNoise {
         let selected = selected.map(|(all, entry)| all.entries()[entry].values.tensor(&device));
         if !self.secure {
             let stream = Stream { seed: self.seed, step: self.step };
-            return kernels::noised(values, Noise { stream, first, std }, selected.as_ref());
+            return kernels::add_noise(
+                values,
+                Noise { stream, first_chunk: first, std },
+                selected.as_ref(),
+            );
         }
         let mut drawn = vec![0.0; values.dims()[0]];
         let pieces = drawn.par_chunks_mut(CHUNK).enumerate();

@@ -142,7 +142,7 @@ impl GaussianNoise {
             if let Some(device) = entry.values.device() {
                 let values = entry.values.tensor(&device);
                 let selected = weights.map(|weights| (weights, index));
-                entry.values = DeviceArray::of(self.noised(values, first, std, selected));
+                entry.values = DeviceArray::from_tensor(self.noised(values, first, std, selected));
                 continue;
             }
             if weights.is_some_and(|weights| weights.is_zero(index)) {

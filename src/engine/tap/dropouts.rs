@@ -49,7 +49,7 @@ impl Tape for Dropouts<'_> {
         let each = (shape.iter().product::<usize>() / self.rows.len().max(1)).max(1);
         if let Some(device) = &self.device {
             let masks = self.batch.dropout_masks(&self.rows, layer, rate, each, device);
-            return Some(DeviceArray::of(masks.flatten(0, 1)));
+            return Some(DeviceArray::from_tensor(masks.flatten(0, 1)));
         }
         let mut mask = vec![0.0; shape.iter().product()];
         for (mask, &row) in mask.chunks_mut(each).zip(&self.rows) {

@@ -8,60 +8,57 @@ fn model() -> Model {
     models::mlp(&data, &[23, 11]).seed(5).build().unwrap()
 }
 
-/// The network of a later step: numbers with ties, zeros and one that is none.
-fn moved(network: &Network, step: usize) -> Network {
-    let numbers = |path: &str| {
+/// The network with the parameters of a later step, with ties, zeros and one NaN per tensor.
+fn at_step(network: &Network, step: usize) -> Network {
+    let fill = |path: &str| {
         let n = network.parameters().into_iter().find(|p| p.path == path)?.len();
-        let number = |i: usize| ((i * 31 + step * 17) % 13) as f32 - 6.0;
-        let mut numbers: Vec<f32> = (0..n).map(number).collect();
-        numbers[step % n] = f32::NAN;
-        Some(numbers)
+        let value = |i: usize| ((i * 31 + step * 17) % 13) as f32 - 6.0;
+        let mut values: Vec<f32> = (0..n).map(value).collect();
+        values[step % n] = f32::NAN;
+        Some(values)
     };
-    network.filled(numbers)
+    network.filled(fill)
 }
 
-fn unseen(weights: &Weights) -> bool {
+/// Whether no entry has been copied to the host.
+fn is_only_on_device(weights: &Weights) -> bool {
     weights.entries().iter().all(|e| format!("{:?}", e.values).ends_with("on a device"))
 }
 
-fn rising() -> Rate {
-    Rate::linear(0.2, 0.8)
-}
-
-/// On the GPU, which here is the CPU, as on the host: every rule, with and without a mask.
+/// The device path runs on the CPU here: every rule, with and without a mask.
 #[test]
-fn the_choice_on_a_gpu_is_that_of_the_host() {
+fn device_and_host_select_the_same_coordinates() {
     let (model, gpu) = (model(), Device::flex());
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
     let rules = [
         Dropping::random(0.5),
-        Dropping::magnitude(rising()),
+        Dropping::magnitude(Rate::linear(0.2, 0.8)),
         Dropping::magnitude(0.9).include_1d(),
         Dropping::magnitude(0.0),
     ];
     for (mask, rule) in [None, Some(&mask)].into_iter().flat_map(|m| rules.map(|r| (m, r))) {
         let selector = || Selector::new(mask, Some(rule), 8, [3; 32]);
-        let (mut here, mut there) = (selector(), selector());
+        let (mut host, mut device) = (selector(), selector());
         let mut last: Option<Arc<Weights>> = None;
         for step in 0..8 {
-            let network = moved(model.network(), step);
-            let a = here.next_on(None, &network).unwrap().unwrap();
-            let b = there.next_on(Some(&gpu), &network).unwrap().unwrap();
-            let found = rule.rule == DroppingRule::Magnitude;
-            assert!(!found || unseen(&b), "somebody looked at the choice");
-            let lies_there = |e: &Gradient| e.values.device().is_some();
-            assert!(b.entries().iter().all(lies_there), "{rule} was left on the host");
+            let network = at_step(model.network(), step);
+            let a = host.next_on(None, &network).unwrap().unwrap();
+            let b = device.next_on(Some(&gpu), &network).unwrap().unwrap();
+            let on_device = rule.rule == DroppingRule::Magnitude;
+            assert!(!on_device || is_only_on_device(&b), "the selection was copied to the host");
+            let has_device = |e: &Gradient| e.values.device().is_some();
+            assert!(b.entries().iter().all(has_device), "{rule} was left on the host");
             assert_eq!(a.entries(), b.entries(), "{rule} in step {step}");
             assert!((0..a.entries().len()).all(|entry| a.is_zero(entry) == b.is_zero(entry)));
-            let moves = rule.rate != Rate::from(0.0);
-            assert!(!moves || last.is_none_or(|last| last.entries() != b.entries()));
+            let changes = rule.rate != Rate::from(0.0);
+            assert!(!changes || last.is_none_or(|last| last.entries() != b.entries()));
             last = Some(b);
         }
     }
 }
 
 #[test]
-fn a_mask_alone_is_brought_to_the_gpu_once() {
+fn a_mask_without_dropping_is_copied_to_the_device_once() {
     let (model, gpu) = (model(), Device::flex());
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
     let mut selector = Selector::new(Some(&mask), None, 2, [3; 32]);

@@ -1,76 +1,79 @@
-//! A record of selections that nobody looks at before the end.
+//! Recording a [`SelectionLog`] on the device, without a copy to the host before the end.
 
 use burn::prelude::*;
 
-use super::{SelectionLog, SelectionLogTensor, stretch, wide};
+use super::{SelectionLog, SelectionLogTensor, bin_range, recorded_entries};
 use crate::device::{DeviceArray, kernels};
 use crate::engine::Weights;
 
-/// Makes the [`SelectionLog`] of one run, whose selections are all about the same parameters. Those that
-/// live on a GPU are counted there: no step waits for the counts.
+/// Records the [`SelectionLog`] of one run, whose selections all have the same parameters.
+///
+/// Selections on a GPU are counted there, so no step waits for the counts.
 pub(crate) struct Recorder {
-    touched: SelectionLog,
-    /// For each stretch of time the shares of all tensors, one after the other, where the
-    /// selections live.
+    log: SelectionLog,
+    /// For each time bin the fractions of all tensors, concatenated, on the device.
     rows: Vec<Option<Tensor<1>>>,
-    /// How many coordinates each share is of, there too.
-    lengths: Option<Tensor<1>>,
+    /// The number of coordinates in each of these bins, on the device.
+    bin_sizes: Option<Tensor<1>>,
 }
 
 impl Recorder {
-    /// For a run of `steps` steps.
+    /// A recorder for a run of `steps` steps.
     pub(crate) fn new(steps: u64) -> Self {
-        let touched = SelectionLog::new(steps);
-        Self { rows: vec![None; touched.recorded.len()], touched, lengths: None }
+        let log = SelectionLog::new(steps);
+        Self { rows: vec![None; log.recorded.len()], log, bin_sizes: None }
     }
 
     /// As [`SelectionLog::record`].
     pub(crate) fn record(&mut self, step: u64, selected: &Weights) {
-        let Some(device) = wide(selected).find_map(|entry| entry.values.device()) else {
-            return self.touched.record(step, selected);
+        let Some(device) = recorded_entries(selected).find_map(|entry| entry.values.device())
+        else {
+            return self.log.record(step, selected);
         };
-        let time = self.touched.begin(step, selected);
-        let touched = &self.touched;
-        let lengths = self.lengths.get_or_insert_with(|| all(touched, &device, lengths));
-        let shares = self.rows[time].take();
-        let shares = shares.unwrap_or_else(|| all(touched, &device, |t| t.share[time].clone()));
-        let hits = wide(selected).zip(&touched.tensors).map(|(entry, tensor)| {
-            kernels::count_nonzero_bins(entry.values.tensor(&device), tensor.share[time].len())
+        let time = self.log.start_step(step, selected);
+        let log = &self.log;
+        let bin_sizes = self.bin_sizes.get_or_insert_with(|| concatenated(log, &device, bin_sizes));
+        let means = self.rows[time].take();
+        let means = means
+            .unwrap_or_else(|| concatenated(log, &device, |tensor| tensor.fractions[time].clone()));
+        let hits = recorded_entries(selected).zip(&log.tensors).map(|(entry, tensor)| {
+            let bins = tensor.fractions[time].len();
+            kernels::count_nonzero_bins(entry.values.tensor(&device), bins)
         });
-        // The mean so far, as on the host.
-        let new = Tensor::cat(hits.collect(), 0) / lengths.clone() - shares.clone();
-        self.rows[time] = Some(shares + new / touched.recorded[time] as f64);
+        // A running mean, as on the host.
+        let change = Tensor::cat(hits.collect(), 0) / bin_sizes.clone() - means.clone();
+        self.rows[time] = Some(means + change / log.recorded[time] as f64);
     }
 
-    /// The record. Copies what lies on a GPU, all at once.
+    /// The finished log. Copies the fractions from the device to the host at once.
     pub(crate) fn finish(self) -> SelectionLog {
-        let mut touched = self.touched;
+        let mut log = self.log;
         let (times, rows): (Vec<usize>, Vec<DeviceArray>) = (self.rows.into_iter().enumerate())
-            .filter_map(|(time, row)| Some((time, DeviceArray::of(row?))))
+            .filter_map(|(time, row)| Some((time, DeviceArray::from_tensor(row?))))
             .unzip();
-        for (time, row) in times.into_iter().zip(DeviceArray::all(&rows)) {
+        for (time, row) in times.into_iter().zip(DeviceArray::to_vecs(&rows)) {
             let mut row = row.into_iter();
-            for share in touched.tensors.iter_mut().flat_map(|tensor| &mut tensor.share[time]) {
-                *share = row.next().unwrap_or(*share);
+            for fraction in log.tensors.iter_mut().flat_map(|tensor| &mut tensor.fractions[time]) {
+                *fraction = row.next().unwrap_or(*fraction);
             }
         }
-        touched
+        log
     }
 }
 
-/// Some numbers of each tensor, one after the other.
-fn all(
-    touched: &SelectionLog,
+/// Some values of each tensor, concatenated, on the device.
+fn concatenated(
+    log: &SelectionLog,
     device: &Device,
-    of: impl Fn(&SelectionLogTensor) -> Vec<f32>,
+    values: impl Fn(&SelectionLogTensor) -> Vec<f32>,
 ) -> Tensor<1> {
-    touched.tensors.iter().flat_map(of).collect::<DeviceArray>().tensor(device)
+    log.tensors.iter().flat_map(values).collect::<DeviceArray>().tensor(device)
 }
 
-/// How many coordinates each stretch of a tensor has.
-fn lengths(tensor: &SelectionLogTensor) -> Vec<f32> {
-    let places = tensor.share.first().map_or(0, Vec::len);
-    (0..places).map(|c| stretch(c, places, tensor.coordinates).len() as f32).collect()
+/// The number of coordinates in each bin of a tensor.
+fn bin_sizes(tensor: &SelectionLogTensor) -> Vec<f32> {
+    let bins = tensor.fractions.first().map_or(0, Vec::len);
+    (0..bins).map(|c| bin_range(c, bins, tensor.coordinates).len() as f32).collect()
 }
 
 #[cfg(test)]
@@ -81,7 +84,7 @@ mod tests {
     use crate::nn::models;
 
     #[test]
-    fn what_is_counted_on_a_gpu_is_what_the_host_counts() {
+    fn device_counts_equal_host_counts() {
         let data = glyphs_with(2, 0, 1).unwrap();
         let model = models::mlp(&data, &[16]).seed(1).build().unwrap();
         let network = model.network();
@@ -89,41 +92,41 @@ mod tests {
         let gpu = Device::flex();
         for rule in [Dropping::random(0.4), Dropping::magnitude(0.4)] {
             let mut selector = Selector::new(Some(&mask), Some(rule), 100, [7; 32]);
-            let (mut here, mut there) = (SelectionLog::new(100), Recorder::new(100));
+            let (mut host, mut device) = (SelectionLog::new(100), Recorder::new(100));
             for step in 0..70 {
                 let selected = selector.next_on(Some(&gpu), network).unwrap().unwrap();
-                there.record(step, &selected);
-                assert_eq!(there.touched.tensors[0].share[0][0], 0.0, "copied before the end");
-                here.record(step, &selected);
+                device.record(step, &selected);
+                assert_eq!(device.log.tensors[0].fractions[0][0], 0.0, "copied before the end");
+                host.record(step, &selected);
             }
-            let there = there.finish();
-            assert_eq!((here.steps, &here.recorded), (there.steps, &there.recorded));
-            assert_eq!(here.tensors.len(), 2);
-            let mut moves = false;
-            for (a, b) in here.tensors.iter().zip(&there.tensors) {
+            let device = device.finish();
+            assert_eq!((host.steps, &host.recorded), (device.steps, &device.recorded));
+            assert_eq!(host.tensors.len(), 2);
+            let mut varies = false;
+            for (a, b) in host.tensors.iter().zip(&device.tensors) {
                 assert_eq!((&a.path, a.coordinates), (&b.path, b.coordinates));
-                for (a, b) in a.share.iter().zip(&b.share) {
+                for (a, b) in a.fractions.iter().zip(&b.fractions) {
                     assert_eq!(a.len(), b.len());
                     assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6), "{a:?} {b:?}");
-                    moves |= a.iter().any(|share| *share != b[0]);
+                    varies |= a.iter().any(|fraction| *fraction != b[0]);
                 }
             }
-            assert!(moves, "shares that are all the same would hide a wrong order");
+            assert!(varies, "equal fractions would hide a wrong order");
         }
     }
 
     #[test]
-    fn selections_on_the_host_are_recorded_as_ever() {
+    fn host_selections_are_recorded_on_the_host() {
         let data = glyphs_with(2, 0, 1).unwrap();
         let model = models::mlp(&data, &[16]).seed(1).build().unwrap();
         let mut selector = Selector::new(None, Some(Dropping::random(0.4)), 40, [7; 32]);
-        let (mut here, mut there) = (SelectionLog::new(40), Recorder::new(40));
+        let (mut log, mut recorder) = (SelectionLog::new(40), Recorder::new(40));
         for step in 0..40 {
             let selected = selector.next(model.network()).unwrap().unwrap();
-            here.record(step, &selected);
-            there.record(step, &selected);
+            log.record(step, &selected);
+            recorder.record(step, &selected);
         }
-        assert_eq!(here, there.finish());
+        assert_eq!(log, recorder.finish());
         assert_eq!(SelectionLog::new(40), Recorder::new(40).finish());
     }
 }

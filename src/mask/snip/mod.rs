@@ -1,10 +1,10 @@
-//! SNIP: keep the weights whose removal would change the loss most (Lee, Ajanthan and Torr,
-//! 2019), without privacy ([`Snip`]) and with it ([`DpSnip`]).
+//! SNIP (Lee, Ajanthan and Torr, "SNIP: single-shot network pruning based on connection
+//! sensitivity", 2019), non-private ([`Snip`]) and differentially private ([`DpSnip`]).
 //!
-//! With a switch c_j on every weight, the connection sensitivity of example i is
-//! ∂L_i/∂c_j = θ_j ∂L_i/∂θ_j where all switches are on. It is a gradient per example like any
-//! other, so the executors clip it: squared parameters as [`Weights`](crate::engine::Weights)
-//! make its norm the one that counts.
+//! With an indicator c_j that multiplies weight θ_j, the connection sensitivity of example i is
+//! ∂L_i/∂c_j = θ_j ∂L_i/∂θ_j at c = 1. It is a per-example gradient, so the executors can clip it:
+//! with squared parameters as [`Weights`](crate::engine::Weights), the weighted norm of the
+//! gradient is the norm of the connection sensitivities.
 
 mod noise;
 mod plain;

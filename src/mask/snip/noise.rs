@@ -1,4 +1,4 @@
-//! How much noise DP-SNIP takes, and how that is said.
+//! The noise multiplier of DP-SNIP: how it is specified and calibrated.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,107 +9,109 @@ use crate::privacy::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// What the user asked for.
+/// How the user specifies the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Noise {
-    /// This share of a run's budget.
-    Share(f64),
-    /// The release by itself stays within this epsilon, at this delta or that of the run.
+    /// A fraction of the run's privacy budget, measured in μ².
+    #[serde(rename = "share")]
+    BudgetFraction(f64),
+    /// An epsilon for the release alone, at this delta or else at the delta of the run.
     Target(Epsilon, Option<Delta>),
-    /// This noise multiplier.
+    /// A noise multiplier.
     Multiplier(f64),
 }
 
 impl Noise {
-    /// The noise multiplier, beside a run that is to stay within `total`, if there is one.
+    /// The noise multiplier. `total` is the privacy budget of the run that makes the mask, if any.
     ///
-    /// A share s of the total is one of μ²: an unsampled Gaussian release with noise multiplier σ
-    /// has μ = 1/σ, and releases add up as μ². If one with σ* would spend the whole total, then
-    /// σ*/√s spends the share.
+    /// A budget fraction s is measured in μ² (Gaussian DP): a Gaussian release of the full batch
+    /// with noise multiplier σ has μ = 1/σ, and composition adds μ². If σ* spends the whole budget,
+    /// σ*/√s spends the fraction s.
     ///
     /// # Errors
-    /// Kind `Setting` for numbers out of range, a share without a total, an epsilon without a
-    /// delta, or a release that costs as much as the total by itself.
+    /// `Setting` if a value is out of range, a budget fraction has no total, an epsilon has no
+    /// delta, or the release alone costs at least the total.
     pub(super) fn multiplier(self, total: Option<(Epsilon, Delta)>) -> Result<f64> {
         let total = total.map(|(e, d)| Ok((e.check()?, d.check()?))).transpose()?;
         let sigma = match self {
             Self::Multiplier(sigma) => NoiseMultiplier(sigma).check()?.0,
-            Self::Share(share) => {
-                if !(share > 0.0 && share < 1.0) {
-                    let why = "it is the part of the run's budget that the mask may cost, and \
+            Self::BudgetFraction(fraction) => {
+                if !(fraction > 0.0 && fraction < 1.0) {
+                    let why = "it is the fraction of the run's budget that the mask costs; \
                                training needs the rest";
-                    return Err(Error::setting("DP-SNIP share", share, why)
-                        .fix("choose a share between 0 and 1, such as 0.05"));
+                    return Err(Error::setting("DP-SNIP budget fraction", fraction, why)
+                        .fix("choose a fraction between 0 and 1, such as 0.05"));
                 }
-                let (epsilon, delta) = total.ok_or_else(|| nothing_to_share(share))?;
-                rounded_up(alone(epsilon, delta)? / share.sqrt())
+                let (epsilon, delta) = total.ok_or_else(|| no_budget(fraction))?;
+                round_up(single_release(epsilon, delta)? / fraction.sqrt())
             }
-            Self::Target(epsilon, own) => {
+            Self::Target(epsilon, own_delta) => {
                 let epsilon = epsilon.check()?;
-                let delta = own.or(total.map(|(_, delta)| delta)).ok_or_else(no_delta)?.check()?;
-                if let Some((limit, at)) = total
-                    && at == delta
+                let run_delta = total.map(|(_, delta)| delta);
+                let delta = own_delta.or(run_delta).ok_or_else(no_delta)?.check()?;
+                if let Some((limit, run_delta)) = total
+                    && run_delta == delta
                     && epsilon.0 >= limit.0
                 {
-                    return Err(above(epsilon.0, limit, at));
+                    return Err(above_total(epsilon.0, limit, delta));
                 }
-                rounded_up(alone(epsilon, delta)?)
+                round_up(single_release(epsilon, delta)?)
             }
         };
         if let Some((limit, delta)) = total {
             let cost = Gdp::default().epsilon(&[Event::gaussian(sigma)], delta)?.epsilon;
             if cost >= limit.0 {
-                return Err(above(cost, limit, delta));
+                return Err(above_total(cost, limit, delta));
             }
         }
         Ok(sigma)
     }
 }
 
-/// The noise multiplier of one release of everybody's sum that costs exactly this.
-fn alone(epsilon: Epsilon, delta: Delta) -> Result<f64> {
-    let everybody = SamplingRate(1.0);
-    let found = noise_multiplier_for(epsilon, delta, everybody, 1, &Gdp::default())?;
-    Ok(found.noise_multiplier.0)
+/// The noise multiplier of one Gaussian release, without subsampling, that costs (epsilon, delta).
+fn single_release(epsilon: Epsilon, delta: Delta) -> Result<f64> {
+    let full_batch = SamplingRate(1.0);
+    let calibrated = noise_multiplier_for(epsilon, delta, full_batch, 1, &Gdp::default())?;
+    Ok(calibrated.noise_multiplier.0)
 }
 
-/// Six significant digits, never less: a number that is the same after being read from any JSON,
-/// so that ledger, plan and mask files agree to the bit.
-fn rounded_up(number: f64) -> f64 {
-    let six = |number: f64| format!("{number:.5e}").parse().unwrap_or(number);
-    let near = six(number);
-    if near >= number { near } else { six(number * (1.0 + 1e-5)) }
+/// Rounds up to six significant digits. Such a number survives any JSON round trip, so ledger, plan
+/// and mask file agree exactly.
+fn round_up(value: f64) -> f64 {
+    let six_digits = |value: f64| format!("{value:.5e}").parse().unwrap_or(value);
+    let nearest = six_digits(value);
+    if nearest >= value { nearest } else { six_digits(value * (1.0 + 1e-5)) }
 }
 
-fn nothing_to_share(share: f64) -> Error {
-    let what = format!("DP-SNIP with a share of {share} of the budget");
-    let why = "there is no budget to take it from: no target epsilon was given";
+fn no_budget(fraction: f64) -> Error {
+    let what = format!("DP-SNIP with {fraction} of the budget");
+    let why = "there is no budget: no target epsilon was given";
     Error::new(ErrorKind::Setting, what, why).fix(
-        "give the run a .target(Epsilon(3.0), Delta(1e-5)); a mask of its own takes \
+        "give the run a .target(Epsilon(3.0), Delta(1e-5)); for a mask outside a run use \
          .epsilon_delta(Epsilon(0.5), Delta(1e-5)) or .noise_multiplier(20.0)",
     )
 }
 
 fn no_delta() -> Error {
     let what = "DP-SNIP with an epsilon and no delta";
-    Error::new(ErrorKind::Setting, what, "an epsilon means nothing without its delta")
+    Error::new(ErrorKind::Setting, what, "an epsilon is a guarantee only together with a delta")
         .fix("write .epsilon_delta(Epsilon(0.5), Delta(1e-5))")
 }
 
-fn above(epsilon: f64, limit: Epsilon, delta: Delta) -> Error {
+fn above_total(epsilon: f64, limit: Epsilon, delta: Delta) -> Error {
     let why = format!(
         "the SNIP budget is above the total: mask and training together may cost epsilon {limit} \
          at delta {delta}"
     );
     Error::setting("DP-SNIP epsilon", Short(epsilon), why)
-        .fix("leave most of the budget to training: .share(0.05)")
+        .fix("leave most of the budget to training: .budget_fraction(0.05)")
 }
 
 impl fmt::Display for Noise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Share(share) => write!(f, "a share of {share} of the budget"),
+            Self::BudgetFraction(fraction) => write!(f, "{fraction} of the budget"),
             Self::Target(epsilon, None) => write!(f, "epsilon {epsilon}"),
             Self::Target(epsilon, Some(delta)) => write!(f, "epsilon {epsilon} at delta {delta}"),
             Self::Multiplier(sigma) => write!(f, "noise multiplier {sigma}"),

@@ -1,4 +1,4 @@
-//! SNIP without privacy: what the private one is measured against.
+//! Non-private SNIP, the baseline of DP-SNIP.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,55 +8,59 @@ use crate::Result;
 use crate::data::{Dataset, Examples};
 use crate::engine::ClipRule;
 use crate::mask::rate::{check_rate, in_percent};
-use crate::mask::{Covered, Mask, Saliency};
+use crate::mask::{Mask, PrivacyStatus, Saliency};
 use crate::nn::Model;
 
-/// SNIP (Lee, Ajanthan and Torr, 2019): keeps the weights with the largest |Σᵢ θ ⊙ ∂Lᵢ/∂θ|, over
-/// all examples and all layers together. For comparison with [`DpSnip`](super::DpSnip).
+/// SNIP (Lee, Ajanthan and Torr, 2019), not private: keeps the weights with the largest
+/// |Σᵢ θ ⊙ ∂Lᵢ/∂θ|, summed over all examples and ranked over all layers together.
+///
+/// Use it as a baseline of [`DpSnip`](super::DpSnip).
 ///
 /// # Guarantee
-/// None: the training examples are read without noise. The mask says so wherever it is used; no
-/// ledger is written.
+/// None: the mask depends on the training examples without noise. Its origin says so, every
+/// accountant refuses a run with it, and no ledger entry is written for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snip {
     rate: f64,
 }
 
 impl Snip {
-    /// Keeps this share of all weights.
-    pub fn keep(share: f64) -> Self {
-        Self::prune(1.0 - share)
+    /// Keeps this fraction of all weights.
+    pub fn keep(fraction: f64) -> Self {
+        Self::prune(1.0 - fraction)
     }
 
-    /// Drops this share of all weights.
+    /// Drops this fraction of all weights.
     pub fn prune(rate: f64) -> Self {
         Self { rate }
     }
 
-    /// The share that is dropped.
+    /// The fraction that is dropped.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// |Σᵢ θ ⊙ ∂Lᵢ/∂θ| / N for every weight, over all N examples; those whose gradient is not
-    /// finite count as zero. (The paper divides by the sum of all scores too, which changes no
-    /// rank.) Dropout layers use the same masks every time.
+    /// The scores |Σᵢ θ ⊙ ∂Lᵢ/∂θ| / N of all weights, where N is the number of examples.
+    ///
+    /// Examples with a gradient that is not finite contribute zero. The paper also divides by the
+    /// sum of all scores, which does not change their order. Dropout uses the same masks in every
+    /// call.
     ///
     /// # Errors
-    /// Kind `Model` or `Setting` if model and examples do not fit, or there are none.
+    /// `Model` or `Setting` if model and examples do not fit, or if there are no examples.
     pub fn saliency(&self, model: &Model, examples: &Examples) -> Result<Saliency> {
         let rule = ClipRule::unclipped();
         let Sensitivities { sum, prunable } = Sensitivities::of(model, examples, &rule, 0, CHUNK)?;
         let scores = Sensitivities::scores(&sum, &prunable, examples.len());
         let why = "SNIP looked at the training examples without noise";
-        let covered = Covered::NotPrivate(why.to_owned());
-        Ok(Saliency::new("SNIP", covered, scores))
+        let privacy = PrivacyStatus::NotPrivate(why.to_owned());
+        Ok(Saliency::new("SNIP", privacy, scores))
     }
 
     /// The mask for a model on the training part of `data`.
     ///
     /// # Errors
-    /// As [`saliency`](Self::saliency); kind `Setting` for a rate outside [0, 1).
+    /// As [`saliency`](Self::saliency); also `Setting` if the rate is not in [0, 1).
     pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Mask> {
         check_rate("pruning rate", self.rate)?;
         self.saliency(model, data.train())?.prune(self.rate)

@@ -1,4 +1,4 @@
-//! DP-SNIP: the sum of sensitivities, released once with noise.
+//! DP-SNIP: SNIP on one noisy release of the sum of clipped connection sensitivities.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -8,166 +8,178 @@ use super::noise::Noise;
 use super::sensitivities::{CHUNK, Sensitivities};
 use crate::data::{Dataset, Examples};
 use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
-use crate::mask::magnitude::of_parameters;
+use crate::mask::magnitude::privacy_of_parameters;
 use crate::mask::rate::{check_rate, in_percent};
-use crate::mask::{Covered, Mask, Saliency};
+use crate::mask::{Mask, PrivacyStatus, Saliency};
 use crate::nn::Model;
 use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
-/// What one example's sensitivities are clipped to unless told otherwise: just above the typical
-/// norm. Measured with fresh parameters: 0.14 to 0.26 (median 0.18) for `papernot_cnn`, on the
-/// drawn glyphs as on MNIST; 0.26 to 0.6 (median 0.36) for an `mlp` with 64 hidden units.
+/// The default clipping norm, just above the typical norm of one example's sensitivities.
+///
+/// Measured with initial parameters: 0.14 to 0.26 (median 0.18) for `papernot_cnn`, both on the
+/// drawn glyphs and on MNIST; 0.26 to 0.6 (median 0.36) for an `mlp` with 64 hidden units.
 const DEFAULT_CLIP: f64 = 0.2;
 
-/// The share of a run's budget that the mask may cost unless told otherwise (the paper's 5 %).
-const DEFAULT_SHARE: f64 = 0.05;
+/// The default fraction of a run's budget that the mask costs (5 % in the pre-pruning paper).
+const DEFAULT_BUDGET_FRACTION: f64 = 0.05;
 
 /// DP-SNIP (Algorithm 2 of the pre-pruning paper): keeps the weights with the largest
-/// |Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) + noise|, over all examples and all layers together.
+/// |Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) + noise|, summed over all examples and ranked over all layers together.
 ///
-/// As [`pre_prune`](crate::mask::PrePrune) of a run it takes a [`share`](Self::share) of the run's
-/// budget, which the noise of training is then chosen beside. On its own, `mask(&model, &data)`
-/// releases a mask and charges the data's ledger. Either way the noise is fixed beforehand; the
-/// more weights there are and the fewer examples, the more of the mask is chance, which
-/// [`Mask::jaccard`] with [`Snip`](super::Snip)'s shows (to you: it is not private).
+/// As the [`pre_prune`](crate::mask::PrePrune) method of a run, it takes a
+/// [fraction of the run's budget](Self::budget_fraction); the noise of training is calibrated to
+/// the rest. Outside a run, `mask(&model, &data)` releases a mask and charges the ledger of the
+/// data set.
+///
+/// The mask is the more random, the more weights and the fewer examples there are.
+/// [`Mask::jaccard`] with the mask of [`Snip`](super::Snip) measures this, but is not private.
 ///
 /// # Guarantee
-/// One Gaussian release, of all training examples (no amplification by sampling), for data sets
-/// that differ by adding or removing one example: each example's sensitivities are clipped to
-/// L2 norm C, all layers jointly, and the sum gets noise of standard deviation σ C on every
-/// prunable coordinate, in whatever chunks it was added up. (The paper's listing clips the
-/// aggregate, which one example can move by 2 C; here σ means what the ledger says.) Ranks and
-/// masks are post-processing. Assumes that the number of examples and all settings are public,
-/// and that the parameters are known or accounted for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// One Gaussian mechanism on all training examples, without amplification by sampling, for
+/// add-or-remove-one neighbours. The sensitivities of one example are clipped to L2 norm C over all
+/// layers jointly, so the sum has sensitivity C, and every prunable coordinate gets noise of
+/// standard deviation σ C. Ranking and masks are post-processing.
+///
+/// The paper's listing clips the aggregate instead, which one example can move by 2 C.
+///
+/// Assumes that the number of examples and all settings are public, and that the parameters are
+/// public or accounted for.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DpSnip {
     rate: f64,
     clip: f64,
-    asked: Noise,
-    /// The noise multiplier, once it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    settled: Option<f64>,
+    #[serde(rename = "asked")]
+    requested: Noise,
+    /// The noise multiplier, once it is calibrated.
+    #[serde(default, rename = "settled", skip_serializing_if = "Option::is_none")]
+    calibrated: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
 }
 
 impl DpSnip {
-    /// Keeps this share of all weights.
-    pub fn keep(share: f64) -> Self {
-        Self::prune(1.0 - share)
+    /// Keeps this fraction of all weights.
+    pub fn keep(fraction: f64) -> Self {
+        Self::prune(1.0 - fraction)
     }
 
-    /// Drops this share of all weights.
+    /// Drops this fraction of all weights.
     pub fn prune(rate: f64) -> Self {
-        let asked = Noise::Share(DEFAULT_SHARE);
-        Self { rate, clip: DEFAULT_CLIP, asked, settled: None, seed: None }
+        let requested = Noise::BudgetFraction(DEFAULT_BUDGET_FRACTION);
+        Self { rate, clip: DEFAULT_CLIP, requested, calibrated: None, seed: None }
     }
 
-    /// The L2 norm that one example's sensitivities are cut to, all layers jointly; 0.2 unless told
-    /// otherwise, which suits small networks with fresh parameters. A smaller one changes the
-    /// scores themselves, a larger one only adds noise: five times too large costs as much as an
-    /// epsilon five times smaller.
+    /// The clipping norm of one example's sensitivities, all layers jointly. Default 0.2, which
+    /// suits small networks with initial parameters.
+    ///
+    /// A smaller norm biases the scores; a larger one only adds noise. A norm five times too large
+    /// costs as much as an epsilon five times smaller.
     pub fn clip(self, max_norm: f64) -> Self {
         Self { clip: max_norm, ..self }
     }
 
-    /// The share of the run's budget that the mask may cost, above 0 and below 1; 0.05 unless
-    /// told otherwise. Measured in μ², which adds up: see [`Gdp`](crate::privacy::Gdp).
-    pub fn share(self, share: f64) -> Self {
-        self.asking(Noise::Share(share))
+    /// The fraction of the run's budget that the mask costs, above 0 and below 1. Default 0.05.
+    ///
+    /// It is measured in μ², which composition adds; see [`Gdp`](crate::privacy::Gdp).
+    pub fn budget_fraction(self, fraction: f64) -> Self {
+        self.requesting(Noise::BudgetFraction(fraction))
     }
 
-    /// What the mask may cost by itself, at the delta of the run it is part of.
+    /// The epsilon of the mask alone, at the delta of its run.
     pub fn epsilon(self, epsilon: Epsilon) -> Self {
-        self.asking(Noise::Target(epsilon, None))
+        self.requesting(Noise::Target(epsilon, None))
     }
 
-    /// What the mask may cost by itself, for a mask of its own.
+    /// The epsilon and delta of the mask alone, for a mask outside a run.
     pub fn epsilon_delta(self, epsilon: Epsilon, delta: Delta) -> Self {
-        self.asking(Noise::Target(epsilon, Some(delta)))
+        self.requesting(Noise::Target(epsilon, Some(delta)))
     }
 
-    /// The noise on the sum, as a multiple of the clip norm.
+    /// The noise multiplier σ: the noise has standard deviation σ C.
     pub fn noise_multiplier(self, noise_multiplier: f64) -> Self {
-        self.asking(Noise::Multiplier(noise_multiplier))
+        self.requesting(Noise::Multiplier(noise_multiplier))
     }
 
-    fn asking(self, asked: Noise) -> Self {
-        Self { asked, settled: None, ..self }
+    fn requesting(self, requested: Noise) -> Self {
+        Self { requested, calibrated: None, ..self }
     }
 
-    /// Study mode for a mask of its own: the same noise every time, from this seed. Part of a
-    /// run, the run's seed counts and this one is not used.
+    /// A seeded release (study mode) for a mask outside a run: the same noise every time. Within a
+    /// run, the seed of the run replaces this one.
     ///
     /// # Guarantee
-    /// Only against someone who does not know the seed.
+    /// Holds only against someone who does not know the seed.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
 
-    /// The share that is dropped.
+    /// The fraction that is dropped.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// The seed of study mode, if there is one.
+    /// The seed of study mode, if set.
     pub(crate) fn study_seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// The same, checked, with its noise multiplier settled: for a run that is to stay within
-    /// `total`, or for a mask of its own.
+    /// The same settings, checked, with the noise multiplier calibrated for a run that stays within
+    /// `total`, or for a mask outside a run.
     ///
     /// # Errors
-    /// Kind `Setting` for numbers out of range; a share without a total, an epsilon without a
-    /// delta; a release that costs as much as the total by itself.
-    pub(crate) fn settled(self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
+    /// `Setting` if a value is out of range, a budget fraction has no total, an epsilon has no
+    /// delta, or the release alone costs at least the total.
+    pub(crate) fn calibrated(self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
         check_rate("pruning rate", self.rate)?;
         if !(self.clip > 0.0 && self.clip.is_finite()) {
             let why = "it bounds one example's influence on the mask";
             return Err(Error::setting("DP-SNIP clip", self.clip, why)
-                .fix("choose a positive number, such as 1.0"));
+                .fix("choose a positive number, such as 0.2"));
         }
         ClipRule::flat(self.clip).check()?;
-        let sigma = self.asked.multiplier(total)?;
+        let sigma = self.requested.multiplier(total)?;
         if !((sigma * self.clip) as f32).is_finite() {
-            let why = format!("noise multiplier {sigma} times this is beyond all f32 numbers");
-            return Err(Error::setting("DP-SNIP clip", self.clip, why).fix("choose smaller ones"));
+            let why = format!("times the noise multiplier {sigma} it is beyond the range of f32");
+            return Err(Error::setting("DP-SNIP clip", self.clip, why)
+                .fix("choose a smaller clip or noise multiplier"));
         }
-        Ok(Self { settled: Some(sigma), ..self })
+        Ok(Self { calibrated: Some(sigma), ..self })
     }
 
-    /// What the release costs.
+    /// The privacy event of the release.
     ///
     /// # Errors
-    /// Kind `Setting` if the noise is not settled: a share or an epsilon of a run that is not
-    /// planned yet.
+    /// `Setting` if the noise is not calibrated: a budget fraction or an epsilon without a planned
+    /// run.
     pub fn event(&self) -> Result<Event> {
         Ok(Event::gaussian(self.sigma()?))
     }
 
     fn sigma(&self) -> Result<f64> {
-        match (self.settled, self.asked) {
+        match (self.calibrated, self.requested) {
             (Some(sigma), _) | (None, Noise::Multiplier(sigma)) => {
                 Ok(NoiseMultiplier(sigma).check()?.0)
             }
-            (None, asked) => {
-                let what = format!("DP-SNIP with {asked}");
-                let why = "its noise is settled together with the run it is part of";
+            (None, requested) => {
+                let what = format!("DP-SNIP with {requested}");
+                let why = "its noise is calibrated when its run is planned";
                 Err(Error::new(ErrorKind::Setting, what, why)
-                    .fix("ask the plan, or give a .noise_multiplier(20.0)"))
+                    .fix("take it from the plan, or set .noise_multiplier(20.0)"))
             }
         }
     }
 
-    /// One noisy release on the training part. The caller has charged [`event`](Self::event) to
-    /// the ledger of `data` as `run`, and that no accountant covers it where `data` is not covered. `seeds` are that of the noise, which may be one that other
-    /// streams of the run are made from, and that of dropout masks; both must be secret.
+    /// Makes one noisy release on the training part, and the mask from it.
+    ///
+    /// The caller has charged [`event`](Self::event) to the ledger of `data` under the name `run`,
+    /// or an unaccountable event if no guarantee covers `data`. `seeds` are the seed of the noise,
+    /// from which other streams of the run may be derived too, and the seed of dropout masks; both
+    /// must be secret.
     ///
     /// # Errors
-    /// If the noise is not settled; those of model and examples that do not fit; what reading
-    /// the examples says.
+    /// If the noise is not calibrated, if model and examples do not fit, or if reading the examples
+    /// fails.
     pub(crate) fn release(
         &self,
         model: &Model,
@@ -179,36 +191,37 @@ impl DpSnip {
         let event = self.event()?;
         let (sum, prunable) = self.noisy_sum(model, data.train(), seeds)?;
         let scores = Sensitivities::scores(&sum, &prunable, data.train().len());
-        let how = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
+        let method = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
         let covered = match data.not_covered() {
-            Some(why) => Covered::NotPrivate(format!("the data: {why}")),
+            Some(why) => PrivacyStatus::NotPrivate(format!("the data: {why}")),
             None => {
                 let (data, run) = (data.origin().to_owned(), run.to_owned());
-                Covered::Released { event, data, run, assumed: self.assumed(model) }
+                PrivacyStatus::Released { event, data, run, assumed: self.assumed(model) }
             }
         };
-        Saliency::new(&how, covered, scores).prune(rate)
+        Saliency::new(&method, covered, scores).prune(rate)
     }
 
-    /// What has to hold beside the release.
+    /// The assumptions of the release, if any.
     fn assumed(&self, model: &Model) -> Option<String> {
-        let known = "nobody who sees the mask knows the seed of its noise (study mode)";
-        let mut all: Vec<String> = self.seed.iter().map(|_| known.to_owned()).collect();
-        // Clipped sensitivities are of the parameters too: neighbours must agree on these.
-        if let Covered::Assumption(what) = of_parameters(model) {
-            all.push(what);
+        let secret_seed = "nobody who sees the mask knows the seed of its noise (study mode)";
+        let mut all: Vec<String> = self.seed.iter().map(|_| secret_seed.to_owned()).collect();
+        // The sensitivities depend on the parameters, which must be the same for neighbours.
+        if let PrivacyStatus::Assumption(assumed) = privacy_of_parameters(model) {
+            all.push(assumed);
         }
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// The recipe as part of a run, whose seed counts: a mask of a seeded run is one of a study,
-    /// wherever it is used later.
-    pub(crate) fn within_a_run(self, seed: Option<u64>) -> Self {
+    /// The same settings with the seed of the run that makes the mask: a mask of a seeded run keeps
+    /// the assumption of a secret seed wherever it is used later.
+    pub(crate) fn with_run_seed(self, seed: Option<u64>) -> Self {
         Self { seed, ..self }
     }
 
-    /// Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) with noise on all weights that can be pruned, which the second part
-    /// says: those that are zero, and have no signal, get noise as well.
+    /// Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) plus noise, and the prunable weights as 0/1 [`Weights`].
+    ///
+    /// Every prunable weight gets noise, also one that is zero and so has a score of zero.
     pub(super) fn noisy_sum(
         &self,
         model: &Model,
@@ -219,21 +232,35 @@ impl DpSnip {
         let Sensitivities { mut sum, prunable } =
             Sensitivities::of(model, examples, &rule, dropout, CHUNK)?;
         let std = rule.noise_std(self.sigma()?);
-        GaussianNoise::new(own_stream(noise)).add_to_selected(&mut sum, std, &prunable)?;
+        GaussianNoise::new(noise_seed(noise)).add_to_selected(&mut sum, std, &prunable)?;
         Ok((sum, prunable))
     }
 }
 
-/// A seed for this release alone: noise that it shared with a step of training from the same
-/// seed could be taken off by comparing the two.
-pub(super) fn own_stream(seed: [u8; 32]) -> [u8; 32] {
+/// The noise seed of this release, derived from the run's seed.
+///
+/// If a training step with the same seed shared the noise, comparing the two would remove it.
+pub(super) fn noise_seed(seed: [u8; 32]) -> [u8; 32] {
     Sha256::new().chain_update(b"epsilab DP-SNIP noise").chain_update(seed).finalize().into()
+}
+
+/// Ids of seeded releases are hashes of this text, so its field names do not follow renamed fields.
+impl fmt::Debug for DpSnip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DpSnip")
+            .field("rate", &self.rate)
+            .field("clip", &self.clip)
+            .field("asked", &self.requested)
+            .field("settled", &self.calibrated)
+            .field("seed", &self.seed)
+            .finish()
+    }
 }
 
 impl fmt::Display for DpSnip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DP-SNIP, {} dropped, {}", in_percent(self.rate), self.asked)?;
-        match (self.settled, self.asked) {
+        write!(f, "DP-SNIP, {} dropped, {}", in_percent(self.rate), self.requested)?;
+        match (self.calibrated, self.requested) {
             (Some(_), Noise::Multiplier(_)) | (None, _) => {}
             (Some(sigma), _) => write!(f, " (noise multiplier {sigma})")?,
         }

@@ -1,4 +1,4 @@
-//! The sum of all examples' connection sensitivities, clipped per example.
+//! The sum of per-example connection sensitivities, each clipped.
 
 use crate::data::Examples;
 use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
@@ -7,33 +7,33 @@ use crate::mask::saliency::prunable;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind, Result};
 
-/// Examples that are in memory at a time.
+/// Examples per chunk of the sum.
 pub(super) const CHUNK: usize = 1024;
 
-/// Parameters beyond this are no network's, and the rounding of a tiny gradient times one of them
-/// would no longer be small.
-const LARGEST: f32 = 1e6;
+/// The largest absolute parameter value that is accepted. With larger ones, the rounding error of a
+/// tiny gradient times a parameter would not be small.
+const MAX_PARAMETER: f32 = 1e6;
 
-/// Σᵢ cᵢ · min(1, C/‖cᵢ‖) with cᵢ = θ ⊙ ∂Lᵢ/∂θ over the prunable weights.
+/// Clipped sum of connection sensitivities: Σᵢ cᵢ · min(1, C/‖cᵢ‖) with cᵢ = θ ⊙ ∂Lᵢ/∂θ over the
+/// prunable weights.
 pub(super) struct Sensitivities {
-    /// The sum, in the shapes of the parameters; zero where nothing can be pruned.
+    /// The sum, in the shapes of the parameters; zero for parameters that can't be pruned.
     pub(super) sum: Gradients,
-    /// Ones for the weights that can be pruned, zeros for all other parameters.
+    /// 1 for prunable weights, 0 for all other parameters.
     pub(super) prunable: Weights,
 }
 
 impl Sensitivities {
-    /// Sums over all of `examples`, so many at a time; `dropout` is the seed of dropout masks.
+    /// Sums over all examples, `chunk` at a time. `dropout` is the seed of dropout masks.
     ///
     /// # Guarantee
-    /// One example more or less moves the sum by at most C in L2 norm, up to f32 rounding, with
-    /// the same dropout masks for the others (see [`Batch::seed`]). Examples whose gradient is
-    /// not finite add zero. Chunks are added up in f64: the sum is the same, up to f32 rounding,
-    /// whatever their size, and it is ONE sum, for one release.
+    /// Adding or removing one example moves the sum by at most C in L2 norm, up to f32 rounding;
+    /// the dropout masks of the other examples do not change (see [`Batch::seed`]). Examples with a
+    /// gradient that is not finite contribute zero. Chunks are added in f64, so the result is one
+    /// sum, for one release, and depends on the chunk size only by f32 rounding.
     ///
     /// # Errors
-    /// As [`check`]; what reading an example
-    /// says.
+    /// As [`check`]; errors of reading the examples.
     pub(super) fn of(
         model: &Model,
         examples: &Examples,
@@ -43,20 +43,20 @@ impl Sensitivities {
     ) -> Result<Self> {
         check(model, examples)?;
         let network = model.network();
-        // The norm of θ ⊙ g is the norm of g with weights θ². What is lost to the smallest f32 is
-        // left out of norm and sum alike, rather than measured badly.
-        let squares = on_prunable(network, |value| {
+        // The norm of θ ⊙ g is the norm of g with weights θ². Squares that underflow become weight
+        // 0, which excludes the coordinate from norm and sum alike.
+        let squares = prunable_weights(network, |value| {
             let square = value * value;
             if square < f32::MIN_POSITIVE { 0.0 } else { square }
         })?;
-        let prunable = on_prunable(network, |_| 1.0)?;
+        let prunable = prunable_weights(network, |_| 1.0)?;
         let parameters = network.values();
         let mut total: Vec<Vec<f64>> =
             parameters.iter().map(|(_, values)| vec![0.0; values.len()]).collect();
         let executor = AutoExecutor::default().fixed_chunks(chunk);
-        let ids: Vec<u32> = (0..examples.len() as u32).collect();
-        for ids in ids.chunks(chunk) {
-            let batch = Batch::of(examples, ids)?.seed(dropout);
+        let indices: Vec<u32> = (0..examples.len() as u32).collect();
+        for indices in indices.chunks(chunk) {
+            let batch = Batch::of(examples, indices)?.seed(dropout);
             let part = executor.weighted_sum(network, &batch, rule, Some(&squares))?.sum;
             for (total, part) in total.iter_mut().zip(&part.entries) {
                 total.iter_mut().zip(&part.values).for_each(|(t, &v)| *t += f64::from(v));
@@ -70,7 +70,7 @@ impl Sensitivities {
         Ok(Self { sum, prunable })
     }
 
-    /// |sum| / N for every prunable weight: its score.
+    /// The scores |sum| / N of the prunable weights, where N is the number of examples.
     pub(super) fn scores(sum: &Gradients, prunable: &Weights, examples: usize) -> Vec<Scores> {
         let entries = sum.entries.iter().enumerate().filter(|(i, _)| !prunable.is_zero(*i));
         let scores = entries.map(|(_, entry)| Scores {
@@ -82,24 +82,23 @@ impl Sensitivities {
     }
 }
 
-/// Weights made of the parameters that can be pruned, and zeros for the others.
-pub(super) fn on_prunable(network: &Network, weight: impl Fn(f32) -> f32) -> Result<Weights> {
-    let wanted = prunable(network, false);
+/// `weight` of the value of each prunable parameter, and 0 for the others.
+fn prunable_weights(network: &Network, weight: impl Fn(f32) -> f32) -> Result<Weights> {
+    let parameters = prunable(network, false);
     let mut weights = Gradients::zeros_like(network);
     for (entry, (parameter, values)) in weights.entries.iter_mut().zip(network.values()) {
-        if wanted.contains(&parameter) {
+        if parameters.contains(&parameter) {
             entry.values = values.into_iter().map(&weight).collect();
         }
     }
     Weights::new(network, weights)
 }
 
-/// Refuses a model and examples that no sensitivities can be summed for: to be asked before
-/// anything is charged.
+/// Checks that the sensitivities of model and examples can be summed, before anything is charged.
 ///
 /// # Errors
-/// Kind `Model` if the model can't be trained privately or has no weight that can be pruned;
-/// kind `Setting` if there is no example, or model and examples do not fit.
+/// `Model` if the model can't be trained privately, has no prunable weight, or has parameters
+/// beyond 1e6; `Setting` if there is no example, or if model and examples do not fit.
 pub(crate) fn check(model: &Model, examples: &Examples) -> Result<()> {
     model.validate()?;
     let network = model.network();
@@ -108,12 +107,13 @@ pub(crate) fn check(model: &Model, examples: &Examples) -> Result<()> {
         let why = "only parameters of two or more dimensions are scored";
         return Err(Error::new(ErrorKind::Model, what, why).fix("train it without a mask"));
     }
-    let tame = |w: &f32| w.abs() <= LARGEST;
-    if let Some((wild, _)) = network.values().iter().find(|(_, values)| !values.iter().all(tame)) {
-        let what = format!("the parameter {} of the model {}", wild.path, model.name());
+    let in_range = |w: &f32| w.abs() <= MAX_PARAMETER;
+    let values = network.values();
+    if let Some((large, _)) = values.iter().find(|(_, values)| !values.iter().all(in_range)) {
+        let what = format!("the parameter {} of the model {}", large.path, model.name());
         let why = format!(
-            "it holds a number beyond {LARGEST:e}: scores weigh gradients by squared parameters, \
-             and with such weights f32 could not bound one example's share"
+            "it has a value beyond {MAX_PARAMETER:e}: squared parameters weight the gradients, \
+             and with such weights f32 can't bound the contribution of one example"
         );
         return Err(Error::new(ErrorKind::Model, what, why).fix("start from smaller parameters"));
     }

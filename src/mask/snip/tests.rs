@@ -4,12 +4,12 @@ mod shared;
 use serde_json::Value;
 
 use super::noise::Noise;
-use super::private::own_stream;
+use super::private::noise_seed;
 use super::sensitivities::{CHUNK, Sensitivities, check};
 use super::*;
 use crate::data::{self, Dataset, Examples};
 use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
-use crate::mask::{Covered, RandomMask, Saliency};
+use crate::mask::{PrivacyStatus, RandomMask, Saliency};
 use crate::nn::{DropoutSpec, LinearSpec, Model, Network, Tanh, models};
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Gdp};
 use crate::{ErrorKind, Result, layers};
@@ -24,13 +24,13 @@ fn flat(gradients: &Gradients) -> Vec<f64> {
     gradients.entries.iter().flat_map(|e| e.values.iter().map(|&v| f64::from(v))).collect()
 }
 
-/// L2 norm of the difference.
+/// The L2 norm of the difference.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
 }
 
-fn length(a: &[f64]) -> f64 {
+fn norm(a: &[f64]) -> f64 {
     distance(a, &vec![0.0; a.len()])
 }
 
@@ -45,31 +45,33 @@ fn without(data: &Dataset, i: usize) -> Dataset {
 }
 
 #[test]
-fn the_reference_values_of_sum_scores_and_mask_come_out() -> Result<()> {
+fn sum_scores_and_mask_agree_with_the_reference_values() -> Result<()> {
     let Some(all) = shared::goldens() else { return Ok(()) };
     let case = &all["snip"];
-    fn numbers(value: &Value) -> Vec<f64> {
+    fn floats(value: &Value) -> Vec<f64> {
         match value {
-            Value::Array(all) => all.iter().flat_map(numbers).collect(),
+            Value::Array(all) => all.iter().flat_map(floats).collect(),
             Value::Bool(flag) => vec![f64::from(u8::from(*flag))],
-            number => vec![number.as_f64().expect("a number")],
+            value => vec![value.as_f64().expect("a number")],
         }
     }
-    let single = |value: &Value| numbers(value).into_iter().map(|v| v as f32).collect::<Vec<_>>();
-    // [outputs, inputs] there, [inputs, outputs] here; both weights one after the other.
-    let turned = |theirs: &[f64], inputs: usize, outputs: usize| -> Vec<f64> {
+    let single = |value: &Value| floats(value).into_iter().map(|v| v as f32).collect::<Vec<_>>();
+    // The reference has weights [outputs, inputs], the lab [inputs, outputs].
+    let transposed = |theirs: &[f64], inputs: usize, outputs: usize| -> Vec<f64> {
         (0..inputs * outputs).map(|k| theirs[k % outputs * inputs + k / outputs]).collect()
     };
-    let ours = |theirs: &[f64]| [turned(&theirs[..30], 5, 6), turned(&theirs[30..], 6, 3)].concat();
+    let ours = |theirs: &[f64]| {
+        [transposed(&theirs[..30], 5, 6), transposed(&theirs[30..], 6, 3)].concat()
+    };
     let specs = layers![LinearSpec::new(5, 6), Tanh, LinearSpec::new(6, 3)];
     let network = Network::build(&[5], &specs, |path, shape, _| match *shape {
         [inputs, outputs] => {
-            let theirs = numbers(&case["params"][path]);
-            turned(&theirs, inputs, outputs).into_iter().map(|v| v as f32).collect()
+            let theirs = floats(&case["params"][path]);
+            transposed(&theirs, inputs, outputs).into_iter().map(|v| v as f32).collect()
         }
         _ => single(&case["params"][path]),
     })?;
-    let labels = numbers(&case["y"]).into_iter().map(|y| y as u32).collect();
+    let labels = floats(&case["y"]).into_iter().map(|y| y as u32).collect();
     let data = data::from_vecs(single(&case["x"]), &[5], labels, 3)?;
     let model = models::mlp(&data, &[6]).seed(1).build()?.with_network(network);
 
@@ -80,13 +82,13 @@ fn the_reference_values_of_sum_scores_and_mask_come_out() -> Result<()> {
         entries.flat_map(|e| e.values.iter().map(|&v| f64::from(v))).collect()
     };
     let sum = weights(&sums.sum);
-    let want = ours(&numbers(&case["clipped_sum"]));
-    assert!(distance(&sum, &want) < 1e-5 * length(&want));
+    let want = ours(&floats(&case["clipped_sum"]));
+    assert!(distance(&sum, &want) < 1e-5 * norm(&want));
     let biases = sums.sum.entries.iter().filter(|e| e.shape.len() == 1);
     assert!(biases.flat_map(|e| &e.values).all(|&v| v == 0.0));
 
-    // The file's noise in place of ours.
-    let (xi, std) = (ours(&numbers(&case["xi"])), case["sigma"].as_f64().unwrap() * clip);
+    // The noise of the reference.
+    let (xi, std) = (ours(&floats(&case["xi"])), case["sigma"].as_f64().unwrap() * clip);
     let mut noisy = sums.sum.clone();
     let mut draws = xi.into_iter();
     for entry in noisy.entries.iter_mut().filter(|e| e.shape.len() == 2) {
@@ -95,30 +97,30 @@ fn the_reference_values_of_sum_scores_and_mask_come_out() -> Result<()> {
     }
     let scores = Sensitivities::scores(&noisy, &sums.prunable, 6);
     let got: Vec<f64> = scores.iter().flat_map(|s| s.values.clone()).collect();
-    let want: Vec<f64> = ours(&numbers(&case["noisy"])).iter().map(|v| v.abs()).collect();
-    assert!(distance(&got, &want) < 1e-5 * length(&want));
+    let want: Vec<f64> = ours(&floats(&case["noisy"])).iter().map(|v| v.abs()).collect();
+    assert!(distance(&got, &want) < 1e-5 * norm(&want));
     let total: f64 = got.iter().sum();
-    let shares: Vec<f64> = got.iter().map(|v| v / total).collect();
-    assert!(distance(&shares, &ours(&numbers(&case["scores"]))) < 1e-6);
+    let normalised: Vec<f64> = got.iter().map(|v| v / total).collect();
+    assert!(distance(&normalised, &ours(&floats(&case["scores"]))) < 1e-6);
     let kappa = case["kappa"].as_u64().unwrap() as f64;
-    let mask = Saliency::new("golden", Covered::DataFree, scores).keep(kappa / 48.0)?;
+    let mask = Saliency::new("golden", PrivacyStatus::DataFree, scores).keep(kappa / 48.0)?;
     let flags: Vec<f64> = mask
         .tensors()
         .iter()
         .flat_map(|t| t.kept.iter().map(|&kept| f64::from(u8::from(kept))))
         .collect();
-    assert_eq!(flags, ours(&numbers(&case["mask"])));
+    assert_eq!(flags, ours(&floats(&case["mask"])));
 
-    let open = Snip::keep(0.5).saliency(&model, data.train())?;
-    let open: Vec<f64> = open.tensors().iter().flat_map(|t| t.values.clone()).collect();
-    let total: f64 = open.iter().sum();
-    let shares: Vec<f64> = open.iter().map(|v| v / total).collect();
-    assert!(distance(&shares, &ours(&numbers(&case["nonprivate_scores"]))) < 1e-6);
+    let plain = Snip::keep(0.5).saliency(&model, data.train())?;
+    let plain: Vec<f64> = plain.tensors().iter().flat_map(|t| t.values.clone()).collect();
+    let total: f64 = plain.iter().sum();
+    let normalised: Vec<f64> = plain.iter().map(|v| v / total).collect();
+    assert!(distance(&normalised, &ours(&floats(&case["nonprivate_scores"]))) < 1e-6);
     Ok(())
 }
 
 #[test]
-fn any_chunks_make_the_same_sum_also_with_dropout() -> Result<()> {
+fn the_sum_does_not_depend_on_the_chunk_size() -> Result<()> {
     let data = data::glyphs_with(100, 10, 31)?;
     let plain = models::mlp(&data, &[12]).seed(1).build()?;
     let specs = layers![
@@ -134,25 +136,25 @@ fn any_chunks_make_the_same_sum_also_with_dropout() -> Result<()> {
         let whole = summed(model, data.train(), &rule, CHUNK);
         for chunk in [1, 7, 99] {
             let parts = summed(model, data.train(), &rule, chunk);
-            assert!(distance(&parts, &whole) < 1e-5 * length(&whole), "chunks of {chunk}");
+            assert!(distance(&parts, &whole) < 1e-5 * norm(&whole), "chunks of {chunk}");
         }
     }
-    // And the masks are those of the seed, not none.
+    // Dropout is active: another seed gives another sum.
     let sum = |seed| Sensitivities::of(&dropout, data.train(), &rule, seed, CHUNK).unwrap().sum;
-    assert!(distance(&flat(&sum(1)), &flat(&sum(2))) > 0.1 * length(&flat(&sum(1))));
+    assert!(distance(&flat(&sum(1)), &flat(&sum(2))) > 0.1 * norm(&flat(&sum(1))));
     Ok(())
 }
 
 #[test]
-fn an_example_moves_the_sum_by_no_more_than_the_clip() -> Result<()> {
+fn one_example_moves_the_sum_by_at_most_the_clipping_norm() -> Result<()> {
     let data = data::glyphs_with(40, 10, 32)?;
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let clip = 0.1;
-    let (clipped, open) = (ClipRule::flat(clip), ClipRule::unclipped());
-    let whole = [&clipped, &open].map(|rule| summed(&model, data.train(), rule, CHUNK));
+    let (clipped, unclipped) = (ClipRule::flat(clip), ClipRule::unclipped());
+    let whole = [&clipped, &unclipped].map(|rule| summed(&model, data.train(), rule, CHUNK));
     for i in [0, 17, 39] {
         let data = without(&data, i);
-        let moved = [(&clipped, &whole[0]), (&open, &whole[1])]
+        let moved = [(&clipped, &whole[0]), (&unclipped, &whole[1])]
             .map(|(rule, whole)| distance(whole, &summed(&model, data.train(), rule, CHUNK)));
         assert!(moved[0] <= clip * (1.0 + 1e-5) && moved[0] > 0.9 * clip, "{moved:?}");
         assert!(moved[1] > 1.2 * clip, "without clipping it must be more: {moved:?}");
@@ -161,7 +163,7 @@ fn an_example_moves_the_sum_by_no_more_than_the_clip() -> Result<()> {
 }
 
 #[test]
-fn clipping_the_aggregate_would_let_one_example_move_it_twice_as_far() -> Result<()> {
+fn clipping_the_aggregate_has_twice_the_sensitivity() -> Result<()> {
     // Two classes with equal columns: every example has probabilities of one half, and the
     // sensitivities of examples of the two classes point in opposite directions.
     let one = data::from_vecs(vec![1.0, 2.0], &[2], vec![0], 2)?;
@@ -175,7 +177,7 @@ fn clipping_the_aggregate_would_let_one_example_move_it_twice_as_far() -> Result
     let ours = sums(&ClipRule::flat(clip));
     assert!(distance(&ours[0], &ours[1]) <= clip * (1.0 + 1e-5));
     let aggregate = sums(&ClipRule::unclipped()).map(|sum| {
-        let factor = (clip / length(&sum)).min(1.0);
+        let factor = (clip / norm(&sum)).min(1.0);
         sum.into_iter().map(|v| v * factor).collect::<Vec<_>>()
     });
     let moved = distance(&aggregate[0], &aggregate[1]);
@@ -183,11 +185,11 @@ fn clipping_the_aggregate_would_let_one_example_move_it_twice_as_far() -> Result
     Ok(())
 }
 
-/// Standard deviation of the noise on the sum, from the scores of coordinates without a signal.
-fn noise_of(scores: &Saliency, silent: &Weights, examples: usize) -> f64 {
+/// Standard deviation of the noise on the sum, from the scores of coordinates whose weight is zero.
+fn noise_std_of(scores: &Saliency, nonzero: &Weights, examples: usize) -> f64 {
     let mut squares = Vec::new();
     for tensor in scores.tensors() {
-        let weights = silent.entries().iter().find(|entry| entry.path == tensor.path).unwrap();
+        let weights = nonzero.entries().iter().find(|entry| entry.path == tensor.path).unwrap();
         let zero = tensor.values.iter().zip(&weights.values).filter(|(_, w)| **w == 0.0);
         squares.extend(zero.map(|(score, _)| (score * examples as f64).powi(2)));
     }
@@ -196,33 +198,33 @@ fn noise_of(scores: &Saliency, silent: &Weights, examples: usize) -> f64 {
 }
 
 #[test]
-fn the_noise_on_the_sum_is_sigma_times_the_clip_and_nothing_less() -> Result<()> {
+fn the_noise_on_the_sum_is_sigma_times_the_clipping_norm() -> Result<()> {
     let (n, clip, sigma) = (50, 0.25, 3.0);
     let data = data::glyphs_with(n, 10, 33)?;
     let model = models::papernot_cnn(&data).seed(1).build()?;
-    // Half of the weights are zero: their sensitivities are too, but not their noise.
+    // Half of the weights are zero, so their sensitivities are zero, but they get noise.
     let half = RandomMask::keep(0.5).seed(1).mask(&model)?;
     let model = half.apply(&model)?;
-    let silent = half.weights(model.network())?;
-    let recipe = DpSnip::prune(0.7).clip(clip).noise_multiplier(sigma);
-    let mask = recipe.release(&model, &data, SEEDS, "run")?;
+    let nonzero = half.weights(model.network())?;
+    let method = DpSnip::prune(0.7).clip(clip).noise_multiplier(sigma);
+    let mask = method.release(&model, &data, SEEDS, "run")?;
     let scores = mask.saliency().unwrap().clone();
-    // 13,000 draws tell a standard deviation to 0.6 %.
-    let right = |scores: &Saliency| {
-        let found = noise_of(scores, &silent, n);
+    // The standard error of a standard deviation of 13,000 samples is 0.6 %.
+    let is_right = |scores: &Saliency| {
+        let found = noise_std_of(scores, &nonzero, n);
         (found / (sigma * clip) - 1.0).abs() < 0.025
     };
-    assert!(right(&scores), "{}", noise_of(&scores, &silent, n));
+    assert!(is_right(&scores), "{}", noise_std_of(&scores, &nonzero, n));
 
-    // The same test finds every mistake that is easily made.
+    // The same check detects the usual mistakes.
     let clean = Sensitivities::of(&model, data.train(), &ClipRule::flat(clip), SEEDS.1, CHUNK)?;
     let with = |std: f64| -> Result<Saliency> {
         let mut sum = clean.sum.clone();
         GaussianNoise::new([1; 32]).add_to_selected(&mut sum, std, &clean.prunable)?;
         let scores = Sensitivities::scores(&sum, &clean.prunable, n);
-        Ok(Saliency::new("wrong", Covered::DataFree, scores))
+        Ok(Saliency::new("wrong", PrivacyStatus::DataFree, scores))
     };
-    assert!(right(&with(sigma * clip)?));
+    assert!(is_right(&with(sigma * clip)?));
     for (wrong, std) in [
         ("divided by N as well", sigma * clip / n as f64),
         ("without the clip", sigma),
@@ -230,13 +232,14 @@ fn the_noise_on_the_sum_is_sigma_times_the_clip_and_nothing_less() -> Result<()>
         ("of half the multiplier, as for a clipped aggregate", sigma * clip / 2.0),
         ("none", 0.0),
     ] {
-        assert!(!right(&with(std)?), "noise {wrong} passes");
+        assert!(!is_right(&with(std)?), "noise {wrong} passes");
     }
 
     // Biases are not released.
     assert!(scores.tensors().iter().all(|tensor| tensor.shape.len() >= 2));
     assert_eq!(mask.kept(), mask.len() - crate::mask::dropped_of(0.7, mask.len()));
-    let [Covered::Released { event, data: origin, run, .. }] = &mask.origin().covered[..] else {
+    let [PrivacyStatus::Released { event, data: origin, run, .. }] = &mask.origin().privacy[..]
+    else {
         panic!("{mask}")
     };
     assert_eq!((event, &origin[..], &run[..]), (&Event::gaussian(sigma), data.origin(), "run"));
@@ -244,11 +247,11 @@ fn the_noise_on_the_sum_is_sigma_times_the_clip_and_nothing_less() -> Result<()>
 }
 
 #[test]
-fn training_from_the_same_seed_has_other_noise() -> Result<()> {
+fn training_with_the_same_seed_has_independent_noise() -> Result<()> {
     let data = data::glyphs_with(20, 10, 34)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
-    let recipe = DpSnip::prune(0.5).noise_multiplier(2.0).clip(1.0);
-    let (noisy, prunable) = recipe.noisy_sum(&model, data.train(), SEEDS)?;
+    let method = DpSnip::prune(0.5).noise_multiplier(2.0).clip(1.0);
+    let (noisy, prunable) = method.noisy_sum(&model, data.train(), SEEDS)?;
     let clean = Sensitivities::of(&model, data.train(), &ClipRule::flat(1.0), SEEDS.1, CHUNK)?.sum;
     let ours: Vec<f64> = flat(&noisy).iter().zip(flat(&clean)).map(|(a, b)| a - b).collect();
     let noise = |seed| -> Vec<f64> {
@@ -256,97 +259,112 @@ fn training_from_the_same_seed_has_other_noise() -> Result<()> {
         GaussianNoise::new(seed).add_to_selected(&mut zeros, 2.0, &prunable).unwrap();
         flat(&zeros)
     };
-    let same = noise(own_stream(SEEDS.0));
-    assert!(distance(&ours, &same) < 1e-4 * length(&same));
+    let same = noise(noise_seed(SEEDS.0));
+    assert!(distance(&ours, &same) < 1e-4 * norm(&same));
     let training = noise(SEEDS.0);
     let product: f64 = ours.iter().zip(&training).map(|(a, b)| a * b).sum();
-    let correlation = product / length(&ours) / length(&training);
+    let correlation = product / norm(&ours) / norm(&training);
     assert!(correlation.abs() < 0.05, "{correlation}");
     Ok(())
 }
 
 #[test]
-fn examples_that_are_no_numbers_add_nothing() -> Result<()> {
+fn examples_that_are_not_finite_contribute_zero() -> Result<()> {
     let (mut x, y) = (vec![0.5f32; 30], vec![0u32, 1, 2, 0, 1, 2]);
     x.iter_mut().enumerate().for_each(|(i, v)| *v += 0.1 * i as f32);
     let data = data::from_vecs(x.clone(), &[5], y.clone(), 3)?;
     x[12] = 3e38;
     let broken = data::from_vecs(x, &[5], y, 3)?;
-    // Beyond all f32 numbers once it is scaled.
+    // Infinite after scaling.
     let (fine, broken) = (data.normalized(0.0, 0.5)?, broken.normalized(0.0, 0.5)?);
     assert!(broken.train().features_flat()[12].is_infinite());
     let model = models::mlp(&data, &[6]).seed(1).build()?;
     let rule = ClipRule::flat(0.1);
     let sum = |data: &Dataset| summed(&model, data.train(), &rule, CHUNK);
     assert!(sum(&broken).iter().all(|v| v.is_finite()));
-    assert!(distance(&sum(&broken), &sum(&without(&fine, 2))) < 1e-6 * length(&sum(&fine)));
-    assert!(distance(&sum(&broken), &sum(&fine)) > 1e-3 * length(&sum(&fine)));
+    assert!(distance(&sum(&broken), &sum(&without(&fine, 2))) < 1e-6 * norm(&sum(&fine)));
+    assert!(distance(&sum(&broken), &sum(&fine)) > 1e-3 * norm(&sum(&fine)));
     let scores = Snip::keep(0.5).saliency(&model, broken.train())?;
     assert!(scores.tensors().iter().flat_map(|t| &t.values).all(|v| v.is_finite()));
     Ok(())
 }
 
 #[test]
-fn a_share_of_the_budget_becomes_a_multiplier() -> Result<()> {
+fn a_budget_fraction_determines_the_noise_multiplier() -> Result<()> {
     let total = (Epsilon(1.0), Delta(1e-5));
     let sigma = |noise: Noise| noise.multiplier(Some(total)).unwrap();
     let cost = |sigma: f64, count| {
         let event = Event::Gaussian { noise_multiplier: sigma, count };
         Gdp::default().epsilon(&[event], total.1).unwrap().epsilon
     };
-    let share = sigma(Noise::Share(0.05));
-    assert!((share - 16.7).abs() < 0.05, "{share}");
-    // Twenty such releases spend the whole total, and never more.
-    assert!(cost(share, 20) <= 1.0 && cost(share, 20) > 0.9999, "{}", cost(share, 20));
+    let twentieth = sigma(Noise::BudgetFraction(0.05));
+    assert!((twentieth - 16.7).abs() < 0.05, "{twentieth}");
+    // Twenty such releases spend the whole budget and no more.
+    let total_cost = cost(twentieth, 20);
+    assert!(total_cost <= 1.0 && total_cost > 0.9999, "{total_cost}");
     let own = sigma(Noise::Target(Epsilon(0.3), None));
     assert!(cost(own, 1) <= 0.3 && cost(own, 1) > 0.29999);
     assert_eq!(sigma(Noise::Multiplier(7.5)), 7.5);
-    // Whatever JSON does to a number, it does the same to this one again.
-    let text = serde_json::to_string(&share).unwrap();
-    assert_eq!(serde_json::from_str::<f64>(&text).unwrap(), share);
+    // The noise multiplier survives a JSON round trip.
+    let text = serde_json::to_string(&twentieth).unwrap();
+    assert_eq!(serde_json::from_str::<f64>(&text).unwrap(), twentieth);
 
-    let settled = DpSnip::keep(0.3).settled(Some(total))?;
-    assert_eq!(settled.event()?, Event::gaussian(share));
-    let said = settled.to_string();
-    assert!(said.contains("0.05 of the budget") && said.contains(&share.to_string()), "{said}");
-    // Asking for something else unsettles it.
-    let again = settled.share(0.1);
+    let calibrated = DpSnip::keep(0.3).calibrated(Some(total))?;
+    assert_eq!(calibrated.event()?, Event::gaussian(twentieth));
+    let text = calibrated.to_string();
+    assert!(text.contains("0.05 of the budget"), "{text}");
+    assert!(text.contains(&twentieth.to_string()), "{text}");
+    // Another request resets the calibration.
+    let again = calibrated.budget_fraction(0.1);
     assert_eq!(again.event().unwrap_err().kind(), ErrorKind::Setting);
-    assert_eq!(again.settled(Some(total))?, DpSnip::keep(0.3).share(0.1).settled(Some(total))?);
+    assert_eq!(
+        again.calibrated(Some(total))?,
+        DpSnip::keep(0.3).budget_fraction(0.1).calibrated(Some(total))?
+    );
+    Ok(())
+}
+
+/// Ids of seeded releases are hashes of this text: with another, a release would be charged again.
+#[test]
+fn the_text_that_identifies_a_seeded_release_does_not_change() -> Result<()> {
+    let method = DpSnip::keep(0.5).noise_multiplier(30.0).seed(3).calibrated(None)?;
+    let text = "DpSnip { rate: 0.5, clip: 0.2, asked: Multiplier(30.0), settled: Some(30.0), \
+                seed: Some(3) }";
+    assert_eq!(format!("{method:?}"), text);
     Ok(())
 }
 
 #[test]
-fn what_can_not_be_is_refused_in_words() -> Result<()> {
+fn bad_settings_models_and_examples_are_refused() -> Result<()> {
     let total = Some((Epsilon(1.0), Delta(1e-5)));
-    let recipe = DpSnip::prune(0.7);
-    let refused = |recipe: DpSnip, total, part: &str| {
-        let error = recipe.settled(total).unwrap_err();
+    let method = DpSnip::prune(0.7);
+    let refused = |method: DpSnip, total, part: &str| {
+        let error = method.calibrated(total).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Setting, "{error}");
         assert!(error.to_string().contains(part), "{part}: {error}");
     };
-    refused(recipe, None, ".noise_multiplier(");
-    refused(recipe.epsilon(Epsilon(0.5)), None, ".epsilon_delta(");
-    for share in [0.0, 1.0, -0.1, 2.0, f64::NAN] {
-        refused(recipe.share(share), total, "DP-SNIP share");
+    refused(method, None, ".noise_multiplier(");
+    refused(method.epsilon(Epsilon(0.5)), None, ".epsilon_delta(");
+    for fraction in [0.0, 1.0, -0.1, 2.0, f64::NAN] {
+        refused(method.budget_fraction(fraction), total, "DP-SNIP budget fraction");
     }
     for clip in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        refused(recipe.clip(clip), total, "DP-SNIP clip");
+        refused(method.clip(clip), total, "DP-SNIP clip");
     }
-    refused(recipe.clip(1e38).noise_multiplier(100.0), total, "beyond");
-    refused(recipe.clip(1e-31), total, "below 1e-30");
+    refused(method.clip(1e38).noise_multiplier(100.0), total, "beyond");
+    refused(method.clip(1e-31), total, "below 1e-30");
     for sigma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        refused(recipe.noise_multiplier(sigma), None, "noise_multiplier");
-        assert!(recipe.noise_multiplier(sigma).event().is_err());
+        refused(method.noise_multiplier(sigma), None, "noise_multiplier");
+        assert!(method.noise_multiplier(sigma).event().is_err());
     }
     for epsilon in [1.0, 1.5] {
-        refused(recipe.epsilon(Epsilon(epsilon)), total, "SNIP budget is above the total");
+        refused(method.epsilon(Epsilon(epsilon)), total, "SNIP budget is above the total");
     }
-    // At another delta it is the cost at the run's that counts.
-    refused(recipe.epsilon_delta(Epsilon(0.9), Delta(1e-3)), total, "above the total");
-    assert!(recipe.epsilon_delta(Epsilon(0.9), Delta(1e-5)).settled(total).is_ok());
-    refused(recipe.noise_multiplier(1.0), total, "above the total");
-    refused(recipe.epsilon(Epsilon(-1.0)), total, "epsilon");
+    // The cost is compared at the delta of the run.
+    refused(method.epsilon_delta(Epsilon(0.9), Delta(1e-3)), total, "above the total");
+    assert!(method.epsilon_delta(Epsilon(0.9), Delta(1e-5)).calibrated(total).is_ok());
+    refused(method.noise_multiplier(1.0), total, "above the total");
+    refused(method.epsilon(Epsilon(-1.0)), total, "epsilon");
     refused(DpSnip::prune(1.0), total, "pruning rate");
     refused(DpSnip::keep(f64::NAN), total, "pruning rate");
 
@@ -358,18 +376,17 @@ fn what_can_not_be_is_refused_in_words() -> Result<()> {
     assert!(error(&data.train().take(0)).to_string().contains("training examples = 0"));
     assert!(error(other.train()).to_string().contains("shape [4]"));
     assert!(error(many.train()).to_string().contains("label = 11"));
-    let unsettled = recipe.release(&model, &data, SEEDS, "run").unwrap_err();
-    assert!(unsettled.to_string().contains("settled"), "{unsettled}");
-    let none = recipe.noise_multiplier(1.0);
-    let none = none.noisy_sum(&model, &data.train().take(0), SEEDS).unwrap_err();
-    assert_eq!(none.kind(), ErrorKind::Setting);
+    let error = method.release(&model, &data, SEEDS, "run").unwrap_err();
+    assert!(error.to_string().contains("calibrated"), "{error}");
+    let method = method.noise_multiplier(1.0);
+    let error = method.noisy_sum(&model, &data.train().take(0), SEEDS).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Setting);
     Ok(())
 }
 
-/// Squared, such parameters are weights under which f32 does not bound a share: nothing may be
-/// charged for them.
+/// Their squares are weights with which f32 can't bound the contribution of one example.
 #[test]
-fn parameters_beyond_reason_are_refused_before_anything_is_charged() -> Result<()> {
+fn too_large_parameters_are_refused() -> Result<()> {
     let data = data::from_vecs(vec![0.5; 8], &[2], vec![0, 1, 0, 1], 2)?;
     let model = models::linear(&data).seed(1).build()?;
     for (largest, fine) in [(1e6, true), (-1.1e6, false), (1.5e19, false)] {
@@ -377,9 +394,9 @@ fn parameters_beyond_reason_are_refused_before_anything_is_charged() -> Result<(
         let network = Network::build(&[2], &specs, |_, shape, _| {
             (0..shape.iter().product()).map(|i| if i == 1 { largest } else { 0.1 }).collect()
         })?;
-        let found = check(&model.with_network(network), data.train());
-        assert_eq!(found.is_ok(), fine, "{largest}: {found:?}");
-        if let Err(error) = found {
+        let checked = check(&model.with_network(network), data.train());
+        assert_eq!(checked.is_ok(), fine, "{largest}: {checked:?}");
+        if let Err(error) = checked {
             assert_eq!(error.kind(), ErrorKind::Model);
             assert!(error.to_string().contains("start from smaller"), "{error}");
         }

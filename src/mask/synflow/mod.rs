@@ -1,42 +1,44 @@
-//! Synflow: pruning by the flow of ones through the network.
+//! Synflow: data-free pruning by iteratively conserving synaptic flow (Tanaka et al., 2020).
 
 mod conv;
-mod flow;
+mod linearised;
 mod pass;
 mod product;
 
 use serde::{Deserialize, Serialize};
 
-use super::magnitude::of_parameters;
+use super::magnitude::privacy_of_parameters;
 use super::rate::{check_rate, dropped_of, in_percent};
 use super::{Mask, Saliency, top_k};
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
-use flow::Flow;
+use linearised::LinearisedNetwork;
 
-/// Rounds unless told otherwise, as in the paper.
-const ROUNDS: usize = 100;
+/// The default number of rounds, as in the paper.
+const DEFAULT_ROUNDS: usize = 100;
 
-/// More rounds than anyone needs: each is a pass forward and back.
-const MOST_ROUNDS: usize = 10_000;
+/// The maximal number of rounds. Each round is a forward and a backward pass.
+const MAX_ROUNDS: usize = 10_000;
 
-/// Synflow (Tanaka et al., 2020, "Pruning neural networks without any data by iteratively
-/// conserving synaptic flow"; eq. 2 of the pre-pruning paper).
+/// Synflow (Tanaka et al., "Pruning neural networks without any data by iteratively conserving
+/// synaptic flow", 2020; eq. 2 of the pre-pruning paper).
 ///
-/// The network is made linear: |w| for every weight, no biases, no activations, averages for
-/// maxima, and of a normalisation only |γ|. With R the sum of its outputs for an example of ones,
-/// the score of a weight is |w| ∂R/∂|w|, the part of R that flows through it. In each layer that
-/// everything passes through the scores add up to R, so a thin layer has large scores. Weights go
-/// in rounds: after round n of N a share (1 - rate)^(n/N) of them is left, chosen over all layers
-/// together, and the rest is scored anew. What is dropped in one cut can leave a layer with a
-/// single weight; gradual cuts avoid that.
+/// The network is linearised: |w| for every weight, no biases, no activations, average instead of
+/// max pooling, and only |γ| of a normalisation. Let R be the sum of its outputs for an input of
+/// ones. The score of a weight is |w| ∂R/∂|w|, the part of R that flows through it. The scores of a
+/// layer without a parallel branch sum to R, so the weights of a narrow layer have large scores.
 ///
-/// Weights of two and more dimensions are scored and pruned, except those of embeddings and
-/// LSTMs, which are trained in full: their outputs are not sums of products of weights.
+/// Pruning is iterative: after round n of N, the fraction (1 - rate)^(n/N) of the weights is left,
+/// ranked over all layers together, and the remaining weights are scored again. A single round can
+/// reduce a layer to one weight (layer collapse); many rounds avoid that.
+///
+/// Weights of two or more dimensions are scored and pruned, except those of embeddings and LSTMs,
+/// which are trained in full: their outputs are not sums of products of weights.
 ///
 /// # Guarantee
-/// Data-free for a model with its initial parameters: a function of these, the layers and the
-/// shape of one example. For a trained model as [`MagnitudeMask`](super::MagnitudeMask).
+/// Data-free for a model with its initial parameters: the mask is a function of the parameters, the
+/// layers and the shape of one example. For a trained model, see
+/// [`MagnitudeMask`](super::MagnitudeMask).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Synflow {
     rate: f64,
@@ -44,179 +46,189 @@ pub struct Synflow {
 }
 
 impl Synflow {
-    /// Keeps this share of all weights, over all layers together.
-    pub fn keep(share: f64) -> Self {
-        Self::prune(1.0 - share)
+    /// Keeps this fraction of all weights, over all layers together.
+    pub fn keep(fraction: f64) -> Self {
+        Self::prune(1.0 - fraction)
     }
 
-    /// Drops this share.
+    /// Drops this fraction of all weights.
     pub fn prune(rate: f64) -> Self {
-        Self { rate, rounds: ROUNDS }
+        Self { rate, rounds: DEFAULT_ROUNDS }
     }
 
-    /// So many rounds instead of 100; 1 is the variant that scores once.
+    /// The number of rounds. Default 100; 1 is one-shot pruning.
     pub fn rounds(self, rounds: usize) -> Self {
         Self { rounds, ..self }
     }
 
-    /// The share that is dropped.
+    /// The fraction that is dropped.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// The scores of all weights, nothing being dropped: |w| ∂R/∂|w|.
+    /// The scores |w| ∂R/∂|w| of all weights before any round.
     ///
     /// # Errors
-    /// As [`mask`](Self::mask), but for the settings.
+    /// `Model`, as [`mask`](Self::mask).
     pub fn saliency(model: &Model) -> Result<Saliency> {
-        let mut flow = read(model)?;
-        match flow.score() {
-            total if flows(total) => Ok(saliency(model, flow)),
-            total => Err(no_flow(model, total)),
+        let mut network = linearise(model)?;
+        match network.update_scores() {
+            objective if has_flow(objective) => Ok(saliency(model, network)),
+            objective => Err(no_flow(model, objective)),
         }
     }
 
     /// The mask for a model, from its parameters and the shape of its examples. It drops
-    /// ⌊rate · weights⌋, at most all but one of each tensor.
+    /// ⌊rate · weights⌋ weights, but never the last one of a tensor.
     ///
-    /// If a cut leaves no way from the inputs to the outputs, every score would be 0 from then on
-    /// and the order of the weights would decide: the mask is then the one before this cut, which
-    /// its origin says. (One round only has no mask before; its origin says that too.)
+    /// If a round leaves no path from the inputs to the outputs, all further scores would be 0 and
+    /// the order of the weights would decide. The mask is then the one before that round, and its
+    /// origin says so. With a single round there is no earlier mask; the origin says that nothing
+    /// flows through the kept weights.
     ///
-    /// Its [`saliency`](Mask::saliency) holds the scores that the last cut was made by; those of
-    /// weights that were dropped in rounds before are 0. So among the weights that were left, the
-    /// smallest score that is kept is the threshold (but for the last weight of a tensor, which is
-    /// kept whatever its score). A mask that was put back comes with its own scores.
+    /// The mask's [`saliency`](Mask::saliency) holds the scores of the last round; weights that
+    /// earlier rounds dropped have score 0. The smallest kept score is the pruning threshold,
+    /// except that the last weight of a tensor is kept whatever its score. A mask from before the
+    /// last round has scores of its own.
     ///
     /// # Errors
-    /// Kind `Setting` for a rate outside [0, 1), for no rounds or more than 10 000. Kind `Model`
-    /// if the model is a module of the user's own or has no weights to prune, if no weight leads
-    /// to an output or numbers overflow, and if the first of several cuts leaves no way.
+    /// `Setting` if the rate is not in [0, 1) or the number of rounds not in 1 to 10,000. `Model`
+    /// if the model is a user-defined module or has no weights to prune, if no path leads to the
+    /// outputs, if scores overflow, or if the first of several rounds leaves no path.
     pub fn mask(&self, model: &Model) -> Result<Mask> {
         let rate = check_rate("pruning rate", self.rate)?;
-        if !(1..=MOST_ROUNDS).contains(&self.rounds) {
-            let why = format!("weights are dropped in 1 to {MOST_ROUNDS} rounds");
+        if !(1..=MAX_ROUNDS).contains(&self.rounds) {
+            let why = format!("weights are dropped in 1 to {MAX_ROUNDS} rounds");
             return Err(Error::setting("rounds", self.rounds, why)
                 .fix("leave it out for 100 rounds, or use 1 to score once"));
         }
-        let Found { flow, kept, note } = self.search(model, rate)?;
-        let mut how = "Synflow".to_owned();
-        if self.rounds != ROUNDS {
-            how += &format!(" in {} round{}", self.rounds, if self.rounds == 1 { "" } else { "s" });
+        let Pruned { network, kept, note } = self.prune_iteratively(model, rate)?;
+        let mut method = "Synflow".to_owned();
+        if self.rounds != DEFAULT_ROUNDS {
+            method +=
+                &format!(" in {} round{}", self.rounds, if self.rounds == 1 { "" } else { "s" });
         }
-        how += &format!(", {} dropped{note}", in_percent(rate));
-        if !flow.unscored.is_empty() {
-            how += &format!("; weights of {} not scored, all kept", flow.unscored.join(" and "));
+        method += &format!(", {} dropped{note}", in_percent(rate));
+        if !network.unscored.is_empty() {
+            let kinds = network.unscored.join(" and ");
+            method += &format!("; weights of {kinds} not scored, all kept");
         }
-        saliency(model, flow).mask(kept, how)
+        saliency(model, network).mask(kept, method)
     }
 
-    /// The rounds.
-    fn search(&self, model: &Model, rate: f64) -> Result<Found> {
-        let mut flow = read(model)?;
-        let cuts = cuts(rate, self.rounds, flow.len());
-        let all = flow.scores().into_iter().map(|scores| vec![true; scores.len()]);
+    /// Runs the rounds.
+    fn prune_iteratively(&self, model: &Model, rate: f64) -> Result<Pruned> {
+        let mut network = linearise(model)?;
+        let schedule = drop_schedule(rate, self.rounds, network.len());
+        let all = network.scores().into_iter().map(|scores| vec![true; scores.len()]);
         let mut kept: Vec<Vec<bool>> = all.collect();
-        let mut before = kept.clone();
-        for (made, &drop) in cuts.iter().enumerate() {
-            let total = flow.score();
-            if !flows(total) {
-                return match made {
-                    0 => Err(no_flow(model, total)),
-                    _ => self.put_back(model, &cuts[..made], before),
+        let mut previous = kept.clone();
+        for (round, &drop) in schedule.iter().enumerate() {
+            let objective = network.update_scores();
+            if !has_flow(objective) {
+                return match round {
+                    0 => Err(no_flow(model, objective)),
+                    _ => self.undo_last_round(model, &schedule[..round], previous),
                 };
             }
-            let next = top_k::keep_largest(&flow.scores(), drop, Some(&kept));
-            flow.keep(&next);
-            before = std::mem::replace(&mut kept, next);
+            let next = top_k::keep_largest(&network.scores(), drop, Some(&kept));
+            network.apply_mask(&next);
+            previous = std::mem::replace(&mut kept, next);
         }
-        // The last mask is not scored, but R alone says whether anything flows through it.
-        if flows(flow.total()) {
-            return Ok(Found { flow, kept, note: String::new() });
+        // The last mask needs no scores; the objective tells whether anything flows through it.
+        if has_flow(network.objective()) {
+            return Ok(Pruned { network, kept, note: String::new() });
         }
-        if cuts.len() == 1 {
+        if schedule.len() == 1 {
             let note = "; nothing flows through the kept weights alone".to_owned();
-            return Ok(Found { flow, kept, note });
+            return Ok(Pruned { network, kept, note });
         }
-        self.put_back(model, &cuts, before)
+        self.undo_last_round(model, &schedule, previous)
     }
 
-    /// The mask before the last of the cuts that were made, with its own scores.
-    fn put_back(&self, model: &Model, cuts: &[usize], kept: Vec<Vec<bool>>) -> Result<Found> {
-        let &[.., dropped, last] = cuts else { return Err(collapsed(self, cuts[0])) };
+    /// The mask `kept` from before the last round of `schedule`, with its own scores.
+    fn undo_last_round(
+        &self,
+        model: &Model,
+        schedule: &[usize],
+        kept: Vec<Vec<bool>>,
+    ) -> Result<Pruned> {
+        let &[.., dropped, last] = schedule else { return Err(collapsed(self, schedule[0])) };
         if dropped == 0 {
             return Err(collapsed(self, last));
         }
-        let mut flow = read(model)?;
-        flow.keep(&kept);
-        flow.score();
-        let share = dropped as f64 / flow.len() as f64;
-        let note = format!("; stopped at {share:.4}, for the next cut let nothing flow");
-        Ok(Found { flow, kept, note })
+        let mut network = linearise(model)?;
+        network.apply_mask(&kept);
+        network.update_scores();
+        let rate = dropped as f64 / network.len() as f64;
+        // Part of the origin of a mask, whose texts must not change.
+        let note = format!("; stopped at {rate:.4}, for the next cut let nothing flow");
+        Ok(Pruned { network, kept, note })
     }
 }
 
-/// A mask, the network it leaves with the scores that go with the mask, and a word if something
-/// was unusual.
-struct Found {
-    flow: Flow,
+/// The result of the rounds: the pruned network with its scores, the flags of the mask, and a note
+/// for its origin if flow was lost.
+struct Pruned {
+    network: LinearisedNetwork,
     kept: Vec<Vec<bool>>,
     note: String,
 }
 
-/// How many weights are dropped after each cut, from the exponential schedule. Rounds that would
-/// drop no more than the one before change nothing, and are left out.
-fn cuts(rate: f64, rounds: usize, count: usize) -> Vec<usize> {
+/// The total number of dropped weights after each round, from the exponential schedule. Rounds that
+/// drop no further weight are omitted.
+fn drop_schedule(rate: f64, rounds: usize, count: usize) -> Vec<usize> {
     let dropped = |round: usize| {
-        let share = (1.0 - rate).powf(round as f64 / rounds as f64);
-        dropped_of(1.0 - share, count)
+        let kept = (1.0 - rate).powf(round as f64 / rounds as f64);
+        dropped_of(1.0 - kept, count)
     };
-    let mut cuts: Vec<usize> = (1..=rounds).map(dropped).collect();
-    cuts.dedup();
-    cuts
+    let mut schedule: Vec<usize> = (1..=rounds).map(dropped).collect();
+    schedule.dedup();
+    schedule
 }
 
-/// Whether scores can be taken from a sum of outputs.
-fn flows(total: f64) -> bool {
-    total > 0.0 && total.is_finite()
+/// Whether the objective allows scores: positive and finite.
+fn has_flow(objective: f64) -> bool {
+    objective > 0.0 && objective.is_finite()
 }
 
-fn saliency(model: &Model, flow: Flow) -> Saliency {
-    Saliency::new("Synflow", of_parameters(model), flow.into_scores())
+fn saliency(model: &Model, network: LinearisedNetwork) -> Saliency {
+    Saliency::new("Synflow", privacy_of_parameters(model), network.into_scores())
 }
 
-/// The linear map of a model that has one, with something to prune.
-fn read(model: &Model) -> Result<Flow> {
+/// The linearised network of a model, checked to have something to prune.
+fn linearise(model: &Model) -> Result<LinearisedNetwork> {
     let refused = |what: String, why: &str| {
         Err(Error::new(ErrorKind::Model, what, why)
             .fix("use RandomMask, MagnitudeMask or DpSnip instead"))
     };
     if model.network().specs().is_empty() {
-        let what = format!("Synflow on {}, a module of your own", model.name());
-        return refused(what, "it follows ones through a list of layers, which a module isn't");
+        let what = format!("Synflow on {}, a user-defined module", model.name());
+        return refused(what, "it works on lists of layers only");
     }
-    let flow = Flow::of(model)?;
-    if flow.tensors.is_empty() {
+    let network = LinearisedNetwork::new(model)?;
+    if network.tensors.is_empty() {
         let what = format!("Synflow on {}, which has no linear layer or convolution", model.name());
-        return refused(what, "there is nothing that it could prune");
+        return refused(what, "there are no weights that it can prune");
     }
-    Ok(flow)
+    Ok(network)
 }
 
-fn no_flow(model: &Model, total: f64) -> Error {
-    let what = format!("Synflow on {}: its outputs for ones add up to {total}", model.name());
-    let why = if total == 0.0 {
-        "no chain of weights leads from the inputs to the outputs, so every score is 0"
+fn no_flow(model: &Model, objective: f64) -> Error {
+    let what =
+        format!("Synflow on {}: its outputs for an input of ones sum to {objective}", model.name());
+    let why = if objective == 0.0 {
+        "no path of nonzero weights leads from the inputs to the outputs, so all scores are 0"
     } else {
-        "scores are parts of this sum: a parameter is not finite, or the network is so deep that \
-         numbers overflow"
+        "the scores are parts of this sum: a parameter is not finite, or the network is so deep \
+         that the sum overflows"
     };
     Error::new(ErrorKind::Model, what, why)
         .fix("check the model's parameters, or use RandomMask, MagnitudeMask or DpSnip instead")
 }
 
-fn collapsed(recipe: &Synflow, dropped: usize) -> Error {
-    let what = format!("Synflow in {} rounds, {} dropped", recipe.rounds, recipe.rate);
-    let why = format!("after the first cut, of {dropped} weights, nothing flows any more");
-    Error::new(ErrorKind::Model, what, why).fix("use more rounds (100 if not said), or keep more")
+fn collapsed(method: &Synflow, dropped: usize) -> Error {
+    let what = format!("Synflow in {} rounds, {} dropped", method.rounds, method.rate);
+    let why = format!("the first round drops {dropped} weights, and then nothing flows");
+    Error::new(ErrorKind::Model, what, why).fix("use more rounds (default 100), or keep more")
 }

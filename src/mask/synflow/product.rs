@@ -1,8 +1,8 @@
-//! Products of f64 matrices on plain slices, by the `gemm` crate.
+//! f64 matrix products on slices, with the `gemm` crate.
 
 use gemm::Parallelism;
 
-/// A row-major matrix, or the transpose of one.
+/// A view of a row-major matrix or of its transpose.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'a> {
     data: &'a [f64],
@@ -13,14 +13,14 @@ pub(super) struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// `data.len() / columns` rows, one after the other.
+    /// A row-major matrix of `data.len() / columns` rows.
     pub(super) fn new(data: &'a [f64], columns: usize) -> Self {
         let rows = data.len() / columns;
-        assert_eq!(data.len(), rows * columns, "a matrix covers its slice exactly");
+        assert_eq!(data.len(), rows * columns, "the slice has rows x columns values");
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
-    /// The transpose; no number moves.
+    /// The transpose, as a view of the same data.
     pub(super) fn transposed(self) -> Self {
         Self {
             rows: self.columns,
@@ -32,13 +32,14 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// `out = a b`, row-major, on all cores. Threads share out parts of `out`, never of a sum, so
-/// their number doesn't change a bit.
+/// Writes the matrix product `a b` to `out`, row-major, on all cores.
+///
+/// Threads split `out`, never a sum, so the result is the same for any number of threads.
 pub(super) fn product(out: &mut [f64], a: Matrix, b: Matrix) {
-    assert_eq!(a.columns, b.rows, "inner dimensions of a product");
-    assert_eq!(out.len(), a.rows * b.columns, "a product covers its slice exactly");
-    // SAFETY: `Matrix::new` and the assertions above make every index that the three strided
-    // walks can reach lie inside its slice; `out` is borrowed mutably, so it overlaps neither.
+    assert_eq!(a.columns, b.rows, "inner dimensions of a matrix product agree");
+    assert_eq!(out.len(), a.rows * b.columns, "the output has rows x columns values");
+    // SAFETY: `Matrix::new` and the assertions above ensure that all indices of the three strided
+    // accesses are in bounds; `out` is borrowed mutably, so it overlaps neither `a` nor `b`.
     unsafe {
         gemm::gemm(
             a.rows,

@@ -71,7 +71,7 @@ impl DpSsgd {
         let mut settings = self.settings.clone();
         let mut beside = Vec::new();
         if let Some(sparsity) = settings.sparsity.take() {
-            let sparsity = sparsity.settled(self.private.total()?)?;
+            let sparsity = sparsity.calibrated(self.private.total()?)?;
             // Noise can't mend a mask that was made without any: training alone is calibrated.
             if sparsity.not_private().is_none() {
                 let released = sparsity.released_before(data);

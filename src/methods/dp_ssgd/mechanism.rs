@@ -7,7 +7,7 @@ use burn::prelude::*;
 use crate::Result;
 use crate::data::Dataset;
 use crate::engine::Weights;
-use crate::mask::{Mask, PrePrune, Recorder, SelectionLog, Selector, snip_check};
+use crate::mask::{Mask, PrePrune, Recorder, SelectionLog, Selector, check_snip};
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
@@ -56,16 +56,16 @@ impl Coordinates {
             return Ok(None);
         };
         let mask = match recipe {
-            PrePrune::Given(_) => recipe.given().cloned().ok_or_else(|| {
+            PrePrune::Fixed(_) => recipe.fixed_mask().cloned().ok_or_else(|| {
                 let why = "a stored plan names its mask, but does not hold it";
                 Error::new(ErrorKind::Setting, "a plan without its mask", why)
                     .fix("make the plan anew, with .pre_prune(&run.mask().unwrap())")
             })?,
-            PrePrune::Random(recipe) => recipe.or_seed(seed).mask(model)?,
+            PrePrune::Random(recipe) => recipe.with_default_seed(seed).mask(model)?,
             PrePrune::Synflow(recipe) => recipe.mask(model)?,
             PrePrune::Magnitude(recipe) => recipe.mask(model)?,
             PrePrune::DpSnip(_) => {
-                snip_check(model, data.train())?;
+                check_snip(model, data.train())?;
                 return Ok(None);
             }
         };
@@ -90,7 +90,7 @@ impl Coordinates {
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) => {
                 let seeds = (seeds.noise, seeds.dropout);
-                Some(recipe.within_a_run(plan.seed()).release(model, data, seeds, run)?)
+                Some(recipe.with_run_seed(plan.seed()).release(model, data, seeds, run)?)
             }
             _ => mask,
         };

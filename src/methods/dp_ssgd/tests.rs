@@ -4,7 +4,8 @@ use crate::engine::{
     Batch, ClipRule, Executor, Gradients, ReferenceExecutor, TapExecutor, Weights,
 };
 use crate::mask::{
-    Covered, Dropping, Kept, MagnitudeMask, Mask, Origin, RandomMask, Selector, assumptions,
+    Dropping, MagnitudeMask, Mask, MaskTensor, Origin, PrivacyStatus, RandomMask, Selector,
+    assumptions,
 };
 use crate::methods::dp_sgd::GaussianSum;
 use crate::methods::{DpSgd, Mechanism, Privacy};
@@ -183,13 +184,13 @@ fn the_selection_is_a_function_of_parameters_and_randomness_not_of_data() -> Res
 fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
     let data = small();
     let model = model(&data);
-    let mine = Mask::of(vec![Kept {
+    let mine = Mask::new(vec![MaskTensor {
         path: "0.weight".into(),
         shape: vec![6, 64],
         kept: (0..384).map(|i| i % 2 == 0).collect(),
     }])?;
     assert!(settings().pre_prune(&mine).plan(&data)?.is_private());
-    let assumed = |mask: &Mask| assumptions(&mask.origin().covered, &[data.origin()]);
+    let assumed = |mask: &Mask| assumptions(&mask.origin().privacy, &[data.origin()]);
     assert!(assumed(&mine)[0].contains("without looking at private data"), "{:?}", assumed(&mine));
     // Magnitudes of parameters that training has moved are no longer data-free.
     let trained = model.with_network(model.network().clone());
@@ -198,7 +199,7 @@ fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
     let fresh = MagnitudeMask::keep(0.5).mask(&model)?;
     assert!(assumed(&fresh).is_empty());
     // Released on other data: free here only if nobody is in both.
-    let released = Covered::Released {
+    let released = PrivacyStatus::Released {
         event: Event::gaussian(3.0),
         data: "elsewhere".into(),
         run: "r".into(),
@@ -216,14 +217,14 @@ fn a_mask_released_under_an_earlier_name_of_the_data_counts_there() -> Result<()
     let data = crate::data::from_vecs(x, &[4], y, 2)?;
     assert_ne!(data.hash(), data.origin());
     let mut mask = RandomMask::keep(0.5).mask(&models::mlp(&data, &[8]).seed(1).build()?)?;
-    let released = |data: &str| Covered::Released {
+    let released = |data: &str| PrivacyStatus::Released {
         event: Event::gaussian(3.0),
         data: data.into(),
         run: "r".into(),
         assumed: None,
     };
     for (name, releases) in [(data.origin(), 2), (data.hash(), 2), ("elsewhere", 1)] {
-        mask = Mask::made(mask.tensors().to_vec(), Origin::new("then", released(name)))?;
+        mask = Mask::with_origin(mask.tensors().to_vec(), Origin::new("then", released(name)))?;
         let plan = settings().batch_size(20).pre_prune(&mask).plan(&data)?;
         assert_eq!(plan.releases_after(1).len(), releases, "{name}");
     }
@@ -258,7 +259,7 @@ fn mask_and_training_are_one_composed_release() -> Result<()> {
     let data = small();
     let total = (Epsilon(3.0), Delta(1e-3));
     let method = DpSsgd::new().target(total.0, total.1).batch_size(10).epochs(5);
-    let recipe = crate::mask::DpSnip::keep(0.5).share(0.05);
+    let recipe = crate::mask::DpSnip::keep(0.5).budget_fraction(0.05);
     let plan = method.clone().pre_prune(recipe).plan(&data)?;
     let Event::Composed { events } = plan.event() else { panic!("{}", plan.event()) };
     assert!(matches!(events[0], Event::Gaussian { count: 1, .. }), "{}", events[0]);

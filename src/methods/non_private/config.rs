@@ -40,7 +40,7 @@ impl NonPrivate {
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let learning_rate = self.settings.learning_rate.unwrap_or(DEFAULT_LEARNING_RATE);
         let mut settings = self.settings.clone();
-        settings.sparsity = settings.sparsity.map(|s| s.settled(None)).transpose()?;
+        settings.sparsity = settings.sparsity.map(|s| s.calibrated(None)).transpose()?;
         Plan::new("non-private SGD", &settings, data, learning_rate, None)
     }
 }

@@ -169,7 +169,7 @@ fn adam_corrects_by_each_coordinates_own_updates() {
 fn away(gradient: &Gradients) -> Gradients {
     let mut away = gradient.clone();
     for entry in &mut away.entries {
-        entry.values = DeviceArray::of(entry.values.tensor(&Device::flex()));
+        entry.values = DeviceArray::from_tensor(entry.values.tensor(&Device::flex()));
     }
     away
 }

@@ -71,7 +71,7 @@ impl Model {
             Ok(job(network.forward(x, &mut NoTape), labels))
         });
         let made = made.collect::<Result<Vec<_>>>()?;
-        if made.is_empty() { Ok(Vec::new()) } else { host::read(Tensor::cat(made, 0)) }
+        if made.is_empty() { Ok(Vec::new()) } else { host::try_values(Tensor::cat(made, 0)) }
     }
 
     /// How many examples go through the network at once: the widest layer may take a quarter of

@@ -5,14 +5,15 @@ use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, W
 use epsilab::nn::{Conv2dSpec, EmbeddingSpec, LayerSpec, LstmSpec, Network};
 
 use super::random::{Draw, batch, network};
-use super::{apart, assert_selected, executors, there, tolerance};
+use super::{apart, assert_selected, executors, to_device, tolerance};
 
 fn linear(inputs: usize, outputs: usize) -> LayerSpec {
     super::known::linear(inputs, outputs, true)
 }
 
-/// All forms: instances of convolutions and sequences, outer products; and a text's table.
-fn two(draw: &mut Draw) -> [(Network, Vec<usize>, bool); 2] {
+/// Two networks that use all gradient forms: instances of convolutions and sequences, outer
+/// products, and an embedding table. With the shape of their inputs and whether these are tokens.
+fn networks(draw: &mut Draw) -> [(Network, Vec<usize>, bool); 2] {
     let images = [
         LayerSpec::Conv2d(Conv2dSpec::new(1, 3, 2)),
         LayerSpec::Tanh,
@@ -34,8 +35,8 @@ fn two(draw: &mut Draw) -> [(Network, Vec<usize>, bool); 2] {
     ]
 }
 
-/// The examples `ids`, copies and all; one number of the second copy of example 2 is `poison`.
-fn some(clean: &Batch, ids: &[usize], poison: Option<f32>) -> Batch {
+/// The examples `ids` with all copies; one value of the second copy of example 2 is `poison`.
+fn subset(clean: &Batch, ids: &[usize], poison: Option<f32>) -> Batch {
     let mut features: Vec<f32> = ids.iter().flat_map(|&i| clean.features(i).to_vec()).collect();
     let size = features.len() / ids.len();
     poison.into_iter().for_each(|poison| features[2 * size + size / 2 + 1] = poison);
@@ -43,7 +44,7 @@ fn some(clean: &Batch, ids: &[usize], poison: Option<f32>) -> Batch {
     Batch::with_copies(features, clean.shape(), labels, clean.copies()).unwrap()
 }
 
-/// Ones and zeros in turn for matrices, ones for biases.
+/// Alternating ones and zeros for matrices, ones for biases.
 fn mask(network: &Network) -> Weights {
     let mut mask = Gradients::zeros_like(network);
     for entry in &mut mask.entries {
@@ -53,19 +54,19 @@ fn mask(network: &Network) -> Weights {
     Weights::new(network, mask).unwrap()
 }
 
-pub fn a_bad_example_changes_no_other_share(device: &Device) {
+pub fn a_non_finite_example_changes_no_other_contribution(device: &Device) {
     let mut draw = Draw::new(4);
-    for (network, shape, tokens) in two(&mut draw) {
+    for (network, shape, tokens) in networks(&mut draw) {
         let clean = batch(&mut draw, &shape, tokens, 5, 2);
         let (mask, rule) = (mask(&network), ClipRule::flat(0.05));
-        let network = there(&network, device);
+        let network = to_device(&network, device);
         for weights in [None, Some(&mask)] {
             for (name, executor) in executors() {
                 let sum =
                     |batch: &Batch| executor.weighted_sum(&network, batch, &rule, weights).unwrap();
-                let without = sum(&some(&clean, &[0, 1, 3, 4], None));
+                let without = sum(&subset(&clean, &[0, 1, 3, 4], None));
                 for poison in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                    let with = sum(&some(&clean, &[0, 1, 2, 3, 4], Some(poison)));
+                    let with = sum(&subset(&clean, &[0, 1, 2, 3, 4], Some(poison)));
                     assert_eq!(with.non_finite(), 1, "{name}");
                     assert!(with.norms[2].is_nan() && with.losses[2].is_nan(), "{name}");
                     for (i, j) in [0, 1, 3, 4].into_iter().enumerate() {
@@ -75,15 +76,18 @@ pub fn a_bad_example_changes_no_other_share(device: &Device) {
                     assert!(apart(&with.sum, &without.sum) < 1e-6, "{name}: {poison}");
                     weights.iter().for_each(|weights| assert_selected(&with, weights, name));
                 }
-                let all = sum(&some(&clean, &[0, 1, 2, 3, 4], None));
-                assert!(apart(&all.sum, &without.sum) > 1e-2, "{name}: it counts otherwise");
+                let all = sum(&subset(&clean, &[0, 1, 2, 3, 4], None));
+                assert!(
+                    apart(&all.sum, &without.sum) > 1e-2,
+                    "{name}: the example contributes nothing"
+                );
             }
         }
     }
 }
 
-/// A network of positive weights: large features make activations and logits infinite.
-fn steep(specs: &[LayerSpec], inputs: usize) -> Network {
+/// A network of positive weights, whose activations and logits overflow for large features.
+fn overflowing(specs: &[LayerSpec], inputs: usize) -> Network {
     let mut draw = Draw::new(7);
     let fill = |_: &str, shape: &[usize], _| {
         (0..shape.iter().product()).map(|_| 2.0 + draw.uniform()).collect()
@@ -91,9 +95,9 @@ fn steep(specs: &[LayerSpec], inputs: usize) -> Network {
     Network::build(&[inputs], specs, fill).unwrap()
 }
 
-pub fn what_is_not_finite_adds_exactly_nothing(device: &Device) {
-    let deep = steep(&[linear(4, 4), LayerSpec::Relu, linear(4, 3)], 4);
-    let flat = steep(&[linear(4, 3)], 4);
+pub fn non_finite_examples_contribute_exactly_zero(device: &Device) {
+    let deep = overflowing(&[linear(4, 4), LayerSpec::Relu, linear(4, 3)], 4);
+    let flat = overflowing(&[linear(4, 3)], 4);
     for (network, poison) in [
         (&deep, f32::NAN),
         (&deep, f32::NEG_INFINITY),
@@ -102,7 +106,7 @@ pub fn what_is_not_finite_adds_exactly_nothing(device: &Device) {
         (&flat, 3e38),
         (&flat, -3e38),
     ] {
-        let (mask, gpu) = (mask(network), there(network, device));
+        let (mask, gpu) = (mask(network), to_device(network, device));
         for copies in [1, 2] {
             let features = vec![poison; 5 * copies * 4];
             let bad = Batch::with_copies(features, &[4], vec![1, 0, 2, 1, 0], copies).unwrap();
@@ -124,9 +128,9 @@ pub fn what_is_not_finite_adds_exactly_nothing(device: &Device) {
     }
 }
 
-/// One example whose logits are finite and so far apart that its loss is not; its gradient is
-/// an ordinary one.
-pub fn an_infinite_loss_leaves_its_example_out(device: &Device) {
+/// One example has finite logits that are so far apart that its loss is infinite, and a finite
+/// gradient.
+pub fn an_infinite_loss_excludes_its_example(device: &Device) {
     let network = Network::build(&[2], &[linear(2, 2)], |path, _, _| {
         if path.ends_with("weight") { vec![3e38, -3e38, 0.3, 0.2] } else { vec![0.0; 2] }
     });
@@ -134,7 +138,7 @@ pub fn an_infinite_loss_leaves_its_example_out(device: &Device) {
     let good = Batch::new(vec![0.0, 1.0], &[2], vec![1]).unwrap();
     let both = Batch::new(vec![0.0, 1.0, 1.0, 0.0], &[2], vec![1, 1]).unwrap();
     let want = ReferenceExecutor.plain_sum(&network, &good).unwrap();
-    let network = there(&network, device);
+    let network = to_device(&network, device);
     for (name, executor) in executors() {
         let clipped = executor.clipped_sum(&network, &both, &ClipRule::unclipped()).unwrap();
         for got in [clipped, executor.plain_sum(&network, &both).unwrap()] {
@@ -144,27 +148,28 @@ pub fn an_infinite_loss_leaves_its_example_out(device: &Device) {
     }
 }
 
-pub fn plain_sums_leave_bad_examples_out(device: &Device) {
+pub fn plain_sums_exclude_non_finite_examples(device: &Device) {
     let mut draw = Draw::new(4);
-    for (network, shape, tokens) in two(&mut draw) {
+    for (network, shape, tokens) in networks(&mut draw) {
         let clean = batch(&mut draw, &shape, tokens, 5, 2);
         let want =
-            ReferenceExecutor.plain_sum(&network, &some(&clean, &[0, 1, 3, 4], None)).unwrap();
-        let network = there(&network, device);
+            ReferenceExecutor.plain_sum(&network, &subset(&clean, &[0, 1, 3, 4], None)).unwrap();
+        let network = to_device(&network, device);
         for (name, executor) in executors() {
             for poison in [f32::NAN, f32::INFINITY] {
-                let bad = some(&clean, &[0, 1, 2, 3, 4], Some(poison));
+                let bad = subset(&clean, &[0, 1, 2, 3, 4], Some(poison));
                 let got = executor.plain_sum(&network, &bad).unwrap();
                 assert!(got.losses[2].is_nan() && got.non_finite() == 1, "{name}");
                 assert!(apart(&got.sum, &want.sum) < tolerance(device), "{name}");
             }
         }
     }
-    // Logits that overflow are left out alone; what overflows inside takes its chunk along.
+    // An overflow in the logits excludes its example; an overflow in a hidden layer excludes its
+    // chunk.
     for (specs, lost) in
         [(vec![linear(4, 3)], 1), (vec![linear(4, 4), LayerSpec::Relu, linear(4, 3)], 2)]
     {
-        let network = steep(&specs, 4);
+        let network = overflowing(&specs, 4);
         let mut features: Vec<f32> = (0..16).map(|i| 0.1 * i as f32).collect();
         features[8..12].fill(3e38);
         let bad = Batch::new(features.clone(), &[4], vec![0, 1, 2, 1]).unwrap();
@@ -174,7 +179,7 @@ pub fn plain_sums_leave_bad_examples_out(device: &Device) {
             .plain_sum(&network, &Batch::new(features, &[4], labels).unwrap())
             .unwrap();
         let executor = epsilab::engine::TapExecutor::default().with_device_path().with_chunk(2);
-        let got = executor.plain_sum(&there(&network, device), &bad).unwrap();
+        let got = executor.plain_sum(&to_device(&network, device), &bad).unwrap();
         assert_eq!(got.non_finite(), lost);
         assert!(apart(&got.sum, &want.sum) < tolerance(device));
     }

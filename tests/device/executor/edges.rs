@@ -1,4 +1,4 @@
-//! DeviceArray at the ends of f32, no numbers at all, and wrong ones.
+//! Extreme values of f32, empty batches and invalid input.
 
 use epsilab::burn::prelude::Device;
 use epsilab::engine::{
@@ -9,12 +9,12 @@ use epsilab::nn::Network;
 use super::known::linear;
 use super::modules::tied;
 use super::random::{Draw, batch, network};
-use super::{apart, executors, there, tolerance};
+use super::{apart, executors, to_device, tolerance};
 
 pub fn tiny_and_huge_gradients_are_clipped(device: &Device) {
     for scale in [1e-25f32, 1e25] {
-        // Two copies make the layer instantiate, one makes an outer product. Huge features would
-        // saturate the loss: the weight is made as small as they are large.
+        // With two copies the layer uses instance gradients, with one an outer product. The weights
+        // are scaled against the features, because large logits would saturate the loss.
         let network = Network::build(&[1], &[linear(1, 2, true)], |path, _, _| {
             if path.ends_with("weight") { vec![0.3 / scale, -0.2 / scale] } else { vec![0.0; 2] }
         });
@@ -24,7 +24,7 @@ pub fn tiny_and_huge_gradients_are_clipped(device: &Device) {
         let mask = Weights::new(&network, mask).unwrap();
         let bound = f64::from(scale) / 100.0;
         let rule = ClipRule::flat(bound);
-        let gpu = there(&network, device);
+        let gpu = to_device(&network, device);
         for copies in [1, 2] {
             let features = [scale, 0.5 * scale][..copies].to_vec();
             let batch = Batch::with_copies(features, &[1], vec![0], copies).unwrap();
@@ -45,8 +45,8 @@ pub fn tiny_and_huge_gradients_are_clipped(device: &Device) {
 }
 
 pub fn a_huge_input_with_a_tiny_gradient_is_clipped(device: &Device) {
-    // One feature of 1e19 and logits of 53 and 0: the gradient by the second logit is about
-    // 1e-23, its square is 0 in f32, but their product, the example's share, is not.
+    // One feature of 1e19 and logits of 53 and 0. The gradient with respect to the second logit is
+    // about 1e-23 and its square underflows, but the example's contribution does not.
     let network = Network::build(&[1], &[linear(1, 2, true)], |path, _, _| {
         if path.ends_with("weight") { vec![5.3e-18, 0.0] } else { vec![0.0, 0.0] }
     });
@@ -55,36 +55,36 @@ pub fn a_huge_input_with_a_tiny_gradient_is_clipped(device: &Device) {
     let mut mask = Gradients::zeros_like(&network);
     mask.entries[0].values = vec![0.0, 1.0].into();
     let mask = Weights::new(&network, mask).unwrap();
-    let network = there(&network, device);
+    let network = to_device(&network, device);
     for (name, executor) in executors() {
-        let share = |clip, weights: Option<&Weights>| {
+        let sum_norm = |clip, weights: Option<&Weights>| {
             let rule = ClipRule::flat(clip);
             executor.weighted_sum(&network, &batch, &rule, weights).unwrap().sum.l2_norm()
         };
         for weights in [None, Some(&mask)] {
-            assert!(share(1.0, weights) > 1e-5, "{name}: the example has something to clip");
-            let clipped = share(1e-6, weights);
+            assert!(sum_norm(1.0, weights) > 1e-5, "{name}: the gradient is not zero");
+            let clipped = sum_norm(1e-6, weights);
             assert!(clipped <= 1e-6 * (1.0 + 1e-4), "{name}: {clipped:e}");
         }
     }
 }
 
 pub fn an_empty_batch_gives_zeros(device: &Device) {
-    let network = there(&network(&mut Draw::new(1), &[4], &[linear(4, 3, true)]), device);
+    let network = to_device(&network(&mut Draw::new(1), &[4], &[linear(4, 3, true)]), device);
     let batch = Batch::new(Vec::new(), &[4], Vec::new()).unwrap();
     for (name, executor) in executors() {
         let clipped = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap();
         for got in [clipped, executor.plain_sum(&network, &batch).unwrap()] {
             assert!(got.norms.is_empty() && got.losses.is_empty(), "{name}");
             assert_eq!(got.sum, Gradients::zeros_like(&network), "{name}");
-            let there = |entry: &epsilab::engine::Gradient| entry.values.device();
-            assert!(got.sum.entries.iter().all(|entry| there(entry).as_ref() == Some(device)));
+            let entries = &got.sum.entries;
+            assert!(entries.iter().all(|entry| entry.values.device().as_ref() == Some(device)));
         }
     }
 }
 
-pub fn rows_of_no_single_example_and_wrong_data_are_refused(device: &Device) {
-    let network = there(&network(&mut Draw::new(1), &[4], &[linear(4, 3, true)]), device);
+pub fn wrong_shapes_labels_and_clipping_norms_are_refused(device: &Device) {
+    let network = to_device(&network(&mut Draw::new(1), &[4], &[linear(4, 3, true)]), device);
     let rule = ClipRule::flat(1.0);
     let batch = |shape: &[usize], label| {
         let size = shape.iter().product();
@@ -96,17 +96,17 @@ pub fn rows_of_no_single_example_and_wrong_data_are_refused(device: &Device) {
             assert!(executor.clipped_sum(&network, &wrong, &rule).is_err(), "{name}");
             assert!(executor.plain_sum(&network, &wrong).is_err(), "{name}");
         }
-        let nothing = ClipRule::flat(0.0);
-        assert!(executor.clipped_sum(&network, &batch(&[4], 0), &nothing).is_err(), "{name}");
+        let zero = ClipRule::flat(0.0);
+        assert!(executor.clipped_sum(&network, &batch(&[4], 0), &zero).is_err(), "{name}");
     }
 }
 
-/// A GPU chooses by the shapes how it computes: with passes of one size nobody's gradient depends on
-/// how many others there are.
-pub fn steady_passes_leave_the_others_alone(device: &Device) {
+/// A GPU selects its algorithms by shape. With passes of fixed size, the gradient of an example
+/// does not depend on the number of other examples.
+pub fn fixed_size_passes_give_gradients_independent_of_the_batch(device: &Device) {
     let mut draw = Draw::new(7);
     let (model, _) = tied();
-    let network = there(model.network(), device);
+    let network = to_device(model.network(), device);
     let nine = batch(&mut draw, &[2, 4, 5], false, 9, 1);
     let first = |n: usize| {
         let features = (0..n).flat_map(|i| nine.features(i).to_vec()).collect();
@@ -117,7 +117,10 @@ pub fn steady_passes_leave_the_others_alone(device: &Device) {
         let executor = TapExecutor::default().with_device_path().fixed_chunks(12).with_chunk(most);
         let of = |n: usize| executor.clipped_sum(&network, &first(n), &rule).unwrap();
         let all = of(9);
-        assert!(all.losses.iter().all(|loss| loss.is_finite()), "none is taken for a filler");
+        assert!(
+            all.losses.iter().all(|loss| loss.is_finite()),
+            "an example was treated as padding"
+        );
         for n in [1, 4, 5, 8] {
             let some = of(n);
             assert_eq!(some.norms[..], all.norms[..n], "{n} of 9, {most} at a time");

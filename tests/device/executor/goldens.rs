@@ -6,9 +6,9 @@ use epsilab::nn::LayerSpec;
 use serde_json::Value;
 
 use super::known::{Known, Layout, flat, goldens, known, labels, linear};
-use super::{assert_selected, distance, executors, there, tolerance, weights_there};
+use super::{assert_selected, distance, executors, to_device, tolerance, weights_on};
 
-/// Ten times the rounding that the random networks are held to: the file's is added.
+/// Ten times the tolerance of the random networks, because the reference values are rounded too.
 fn bound(device: &Device) -> f64 {
     (10.0 * tolerance(device)).min(1e-2)
 }
@@ -21,7 +21,7 @@ fn assert_sum(name: &str, got: &ClippedSum, known: &Known, want: &Value, bound: 
     }
 }
 
-pub fn it_agrees_with_pytorch(device: &Device) {
+pub fn sums_and_norms_agree_with_pytorch(device: &Device) {
     let Some(goldens) = goldens() else { return };
     let cases = goldens["cases"].as_array().expect("a list of cases");
     for case in cases {
@@ -31,7 +31,7 @@ pub fn it_agrees_with_pytorch(device: &Device) {
         let batch = Batch::new(flat(&case["x"]), &known.shape, labels(case)).unwrap();
         let weights = known.weights(&network);
         let rule = ClipRule::flat(case["C"].as_f64().unwrap());
-        let (network, bound) = (there(&network, device), bound(device));
+        let (network, bound) = (to_device(&network, device), bound(device));
         for (how, executor) in executors() {
             let name = format!("{name}, {how}");
             let got = executor.weighted_sum(&network, &batch, &rule, weights.as_ref()).unwrap();
@@ -43,11 +43,11 @@ pub fn it_agrees_with_pytorch(device: &Device) {
     assert_eq!(cases.len(), 10);
 }
 
-pub fn copies_are_averaged_and_then_clipped_once(device: &Device) {
+pub fn copies_are_averaged_before_clipping(device: &Device) {
     let Some(goldens) = goldens() else { return };
     let case = &goldens["augmentation_multiplicity"];
     let known = known("linear").unwrap();
-    let network = there(&known.network(&case["params"]), device);
+    let network = to_device(&known.network(&case["params"]), device);
     let batch = Batch::with_copies(flat(&case["x"]), &[5], labels(case), 3).unwrap();
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
     for (name, executor) in executors() {
@@ -57,11 +57,11 @@ pub fn copies_are_averaged_and_then_clipped_once(device: &Device) {
     }
 }
 
-pub fn a_mask_counts_in_the_norm_and_in_the_sum(device: &Device) {
+pub fn a_mask_applies_to_norm_and_sum(device: &Device) {
     let Some(goldens) = goldens() else { return };
     let case = &goldens["gradient_drop_magnitude"];
     let uses = goldens["cases"].as_array().unwrap().iter().find(|c| c["name"] == case["uses"]);
-    let data = uses.expect("the case it uses");
+    let data = uses.expect("the referenced case");
     let known = known("mlp_tanh").unwrap();
     let network = known.network(&data["params"]);
     let batch = Batch::new(flat(&data["x"]), &known.shape, labels(data)).unwrap();
@@ -71,8 +71,8 @@ pub fn a_mask_counts_in_the_norm_and_in_the_sum(device: &Device) {
     }
     let mask = Weights::new(&network, mask).unwrap();
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
-    let network = there(&network, device);
-    for mask in [weights_there(&network, &mask, device), mask] {
+    let network = to_device(&network, device);
+    for mask in [weights_on(&network, &mask, device), mask] {
         for (name, executor) in executors() {
             let got = executor.weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap();
             assert!(distance(&got.norms, &flat(&case["norms"]), 0.0) < bound(device), "{name}");
@@ -82,7 +82,7 @@ pub fn a_mask_counts_in_the_norm_and_in_the_sum(device: &Device) {
     }
 }
 
-pub fn squared_parameters_are_weights(device: &Device) {
+pub fn squared_parameters_as_weights_agree_with_pytorch(device: &Device) {
     let Some(goldens) = goldens() else { return };
     let case = &goldens["snip"];
     let specs = vec![linear(5, 6, true), LayerSpec::Tanh, linear(6, 3, true)];
@@ -98,13 +98,13 @@ pub fn squared_parameters_are_weights(device: &Device) {
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
     let want = flat(&case["clipped_sum"]);
     let values = network.values();
-    let network = there(&network, device);
-    for squares in [weights_there(&network, &squares, device), squares] {
+    let network = to_device(&network, device);
+    for squares in [weights_on(&network, &squares, device), squares] {
         for (name, executor) in executors() {
             let got = executor.weighted_sum(&network, &batch, &rule, Some(&squares)).unwrap();
             assert!(distance(&got.norms, &flat(&case["norms"]), 0.0) < bound(device), "{name}");
             assert_selected(&got, &squares, name);
-            // The file's sum is of θ ⊙ g, first layer first, in its own layout.
+            // The reference sum is of θ ⊙ g, layer by layer, in its own layout.
             let mut at = 0;
             let all = got.sum.entries.iter().zip(&values);
             for (entry, (_, values)) in all.filter(|(entry, _)| entry.shape.len() == 2) {

@@ -1,4 +1,4 @@
-//! Checks of the tensor executor on a device.
+//! Checks of the tap executor on a device.
 
 pub mod bad;
 #[path = "../../per_example/compare.rs"]
@@ -25,34 +25,35 @@ use epsilab::nn::Network;
 
 use compare::{apart, distance, median};
 
-/// All at once, and in chunks.
+/// An executor that computes a batch at once, and one that uses chunks.
 fn executors() -> [(&'static str, TapExecutor); 2] {
-    let gpu = || TapExecutor::default().with_device_path();
-    [("at once", gpu()), ("in chunks", gpu().with_chunk(3))]
+    let device_path = || TapExecutor::default().with_device_path();
+    [("at once", device_path()), ("in chunks", device_path().with_chunk(3))]
 }
 
-/// How far results may be from those of the CPU, relatively. GPUs multiply in fewer bits and take
-/// some norms a little longer for it.
+/// The accepted relative difference from the CPU. GPUs may round the factors of matrix products,
+/// and bound some norms from above for that.
 fn tolerance(device: &Device) -> f64 {
     if *device == Device::flex() { 1e-5 } else { 5e-3 }
 }
 
 /// The network on the device.
-fn there(network: &Network, device: &Device) -> Network {
+fn to_device(network: &Network, device: &Device) -> Network {
     network.clone().to_device(device)
 }
 
-/// The weights with their numbers on the device.
-fn weights_there(network: &Network, weights: &Weights, device: &Device) -> Weights {
+/// The weights with their values on the device.
+fn weights_on(network: &Network, weights: &Weights, device: &Device) -> Weights {
     let mut moved = epsilab::engine::Gradients { entries: weights.entries().to_vec() };
     for entry in &mut moved.entries {
-        entry.values = DeviceArray::of(Tensor::from_data(&entry.values[..], device));
+        entry.values = DeviceArray::from_tensor(Tensor::from_data(&entry.values[..], device));
     }
     Weights::new(network, moved).unwrap()
 }
 
-/// The sum that the executor makes on the device at the median norm, and the oracle's on the CPU.
-fn both(
+/// The clipped sums of the executor on the device and of the reference executor on the CPU, clipped
+/// to the median norm.
+fn with_reference(
     executor: &TapExecutor,
     network: &Network,
     device: &Device,
@@ -62,11 +63,11 @@ fn both(
     let unclipped = ClipRule::unclipped();
     let norms = ReferenceExecutor.weighted_sum(network, batch, &unclipped, weights).unwrap().norms;
     let rule = ClipRule::flat(median(&norms).max(1e-12));
-    let got = executor.weighted_sum(&there(network, device), batch, &rule, weights).unwrap();
+    let got = executor.weighted_sum(&to_device(network, device), batch, &rule, weights).unwrap();
     (got, ReferenceExecutor.weighted_sum(network, batch, &rule, weights).unwrap())
 }
 
-/// Compares norms, losses, the sum as a whole and each parameter's part.
+/// Compares norms, losses, the whole sum and the sum of each parameter.
 #[track_caller]
 fn assert_close(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str) {
     assert_eq!(got.non_finite(), 0, "{about}");
@@ -80,7 +81,7 @@ fn assert_close(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str
 fn assert_sums(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str) {
     let sums = apart(&got.sum, &want.sum);
     assert!(sums < tolerance, "sums are off by {sums:.1e}: {about}");
-    // In front of a normalisation, a bias has a gradient of nothing but rounding.
+    // The gradient of a bias before a normalisation is only rounding error.
     let floor = 0.3 * want.sum.l2_norm();
     for (got, want) in got.sum.entries.iter().zip(&want.sum.entries) {
         assert_eq!((&got.path, &got.shape), (&want.path, &want.shape), "{about}");
@@ -89,7 +90,7 @@ fn assert_sums(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str)
     }
 }
 
-/// Coordinates of weight 0, and only they, are exactly zero.
+/// Asserts that coordinates of weight 0 are exactly zero.
 #[track_caller]
 fn assert_selected(got: &ClippedSum, weights: &Weights, about: &str) {
     for (entry, weights) in got.sum.entries.iter().zip(weights.entries()) {

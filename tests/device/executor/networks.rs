@@ -1,4 +1,4 @@
-//! Against the oracle, on networks of all kinds.
+//! Comparison with the reference executor, on all kinds of networks.
 
 use epsilab::burn::prelude::Device;
 use epsilab::data::{self, Dataset};
@@ -8,28 +8,28 @@ use epsilab::nn::{DropoutSpec, LayerSpec, LinearSpec, models};
 use super::modules::{texts, tied};
 use super::random::{Draw, architecture, batch, network, weights};
 use super::{
-    apart, assert_close, assert_selected, assert_sums, both, distance, executors, there, tolerance,
-    weights_there,
+    apart, assert_close, assert_selected, assert_sums, distance, executors, to_device, tolerance,
+    weights_on, with_reference,
 };
 
-/// How many random networks: those of a device that is not the CPU have to be compiled.
-fn many(device: &Device) -> u64 {
+/// The number of random networks. A GPU has to compile kernels for each.
+fn network_count(device: &Device) -> u64 {
     if *device == Device::flex() { 200 } else { 20 }
 }
 
-pub fn it_agrees_with_the_oracle_on_random_networks(device: &Device) {
-    for seed in 0..many(device) {
+pub fn random_networks_agree_with_the_reference_executor(device: &Device) {
+    for seed in 0..network_count(device) {
         let mut draw = Draw::new(seed);
         let (specs, shape, tokens) = architecture(&mut draw);
         let network = network(&mut draw, &shape, &specs);
         let (n, copies) = (1 + draw.below(7), 1 + draw.below(2) * draw.below(3));
         let batch = batch(&mut draw, &shape, tokens, n, copies);
         let weights = weights(&mut draw, &network).map(|weights| match draw.below(2) {
-            0 => weights_there(&network, &weights, device),
+            0 => weights_on(&network, &weights, device),
             _ => weights,
         });
         for (how, executor) in executors() {
-            let (got, want) = both(&executor, &network, device, &batch, weights.as_ref());
+            let (got, want) = with_reference(&executor, &network, device, &batch, weights.as_ref());
             let about = format!("seed {seed}, {how}, {copies} copies, {shape:?}: {specs:?}");
             assert_close(&got, &want, tolerance(device), &about);
             weights.iter().for_each(|weights| assert_selected(&got, weights, &about));
@@ -43,7 +43,7 @@ fn images(n: usize, shape: &[usize]) -> Dataset {
     data::from_vecs(features, shape, (0..n as u32).map(|i| i % 3).collect(), 3).unwrap()
 }
 
-pub fn it_agrees_with_the_oracle_on_the_zoo(device: &Device) {
+pub fn zoo_models_agree_with_the_reference_executor(device: &Device) {
     let (grey, small) = (images(5, &[1, 28, 28]), images(3, &[3, 16, 16]));
     let tokens = (0..5 * 20).map(|i| ((i * i * 7 + i / 3) % 30) as f32).collect();
     let texts = data::from_vecs(tokens, &[20], vec![0, 1, 2, 0, 1], 3).unwrap();
@@ -60,23 +60,23 @@ pub fn it_agrees_with_the_oracle_on_the_zoo(device: &Device) {
         let ids: Vec<u32> = (0..data.train().len() as u32).collect();
         let batch = Batch::of(data.train(), &ids).unwrap();
         let (_, executor) = &executors()[0];
-        let (got, want) = both(executor, model.network(), device, &batch, None);
+        let (got, want) = with_reference(executor, model.network(), device, &batch, None);
         assert_close(&got, &want, 3.0 * tolerance(device), model.name());
     }
 }
 
-pub fn parameters_used_twice_are_added_before_the_norm(device: &Device) {
+pub fn gradients_of_tied_parameters_are_added_before_the_norm(device: &Device) {
     for (model, data) in [tied(), texts()] {
         let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
         for (_, executor) in executors() {
-            let (got, want) = both(&executor, model.network(), device, &batch, None);
+            let (got, want) = with_reference(&executor, model.network(), device, &batch, None);
             assert_close(&got, &want, tolerance(device), model.name());
         }
     }
 }
 
-pub fn plain_sums_are_those_of_the_oracle(device: &Device) {
-    for seed in 0..many(device) / 2 {
+pub fn plain_sums_agree_with_the_reference_executor(device: &Device) {
+    for seed in 0..network_count(device) / 2 {
         let mut draw = Draw::new(seed);
         let (specs, shape, tokens) = architecture(&mut draw);
         let network = network(&mut draw, &shape, &specs);
@@ -84,7 +84,7 @@ pub fn plain_sums_are_those_of_the_oracle(device: &Device) {
         let batch = batch(&mut draw, &shape, tokens, n, copies);
         let want = ReferenceExecutor.plain_sum(&network, &batch).unwrap();
         for (how, executor) in executors() {
-            let got = executor.plain_sum(&there(&network, device), &batch).unwrap();
+            let got = executor.plain_sum(&to_device(&network, device), &batch).unwrap();
             let about = format!("seed {seed}, {how}, {copies} copies, {shape:?}: {specs:?}");
             assert!(got.norms.len() == n && got.norms.iter().all(|norm| norm.is_nan()));
             assert!(distance(&got.losses, &want.losses, 0.0) < tolerance(device), "{about}");
@@ -93,7 +93,7 @@ pub fn plain_sums_are_those_of_the_oracle(device: &Device) {
     }
 }
 
-pub fn dropout_masks_go_by_the_seed(device: &Device) {
+pub fn dropout_masks_depend_on_the_seed(device: &Device) {
     let specs = [
         LayerSpec::Linear(LinearSpec { inputs: 4, outputs: 16, bias: true }),
         LayerSpec::Dropout(DropoutSpec { rate: 0.5 }),
@@ -101,9 +101,9 @@ pub fn dropout_masks_go_by_the_seed(device: &Device) {
     ];
     let mut draw = Draw::new(3);
     let network = network(&mut draw, &[4], &specs);
-    // By an example's own number, and not by its place in the batch.
+    // Masks depend on the index of an example in the data set, not on its position in the batch.
     let batch = batch(&mut draw, &[4], false, 6, 2).numbered(&[5, 0, 70_000, 9, 1, 4]).unwrap();
-    let (rule, gpu) = (ClipRule::flat(1.0), there(&network, device));
+    let (rule, gpu) = (ClipRule::flat(1.0), to_device(&network, device));
     for (name, executor) in executors() {
         let sum = |seed| executor.clipped_sum(&gpu, &batch.clone().seed(seed), &rule).unwrap().sum;
         let plain = |seed| executor.plain_sum(&gpu, &batch.clone().seed(seed)).unwrap().sum;
@@ -116,7 +116,7 @@ pub fn dropout_masks_go_by_the_seed(device: &Device) {
     }
 }
 
-pub fn chunks_change_rounding_only(device: &Device) {
+pub fn chunks_change_only_rounding(device: &Device) {
     let mut draw = Draw::new(11);
     let specs = [
         LayerSpec::Conv2d(epsilab::nn::Conv2dSpec::new(2, 3, 3)),
@@ -127,10 +127,10 @@ pub fn chunks_change_rounding_only(device: &Device) {
     let network = network(&mut draw, &[2, 5, 5], &specs);
     let batch = batch(&mut draw, &[2, 5, 5], false, 23, 2);
     let want = ReferenceExecutor.clipped_sum(&network, &batch, &ClipRule::flat(0.3)).unwrap();
-    let network = there(&network, device);
+    let network = to_device(&network, device);
     for chunk in [1, 2, 7, 22, 23, 1000] {
         let executor = TapExecutor::default().with_device_path().with_chunk(chunk);
-        // Twice: the second time nobody looks whether there is room.
+        // Twice: the memory check runs only in the first pass.
         for _ in 0..2 {
             let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(0.3)).unwrap();
             assert_close(&got, &want, tolerance(device), &format!("{chunk} at a time"));

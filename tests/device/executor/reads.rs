@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! Host syncs of training steps.
 
 use epsilab::burn::prelude::Device;
 use epsilab::device::host_syncs;
@@ -6,18 +6,19 @@ use epsilab::engine::{ClipRule, Executor, TapExecutor};
 
 use super::modules::tied;
 use super::random::{Draw, batch, weights};
-use super::{there, weights_there};
+use super::{to_device, weights_on};
 
-/// From the second step on nothing is copied to the host. Only means something on a device other
-/// than the CPU, and while nothing else in the process uses one.
-pub fn later_steps_copy_nothing_to_the_host(device: &Device) {
-    assert!(*device != Device::flex(), "reads of the CPU are not counted");
+/// From the second step on nothing is copied to the host.
+///
+/// Meaningful only on a device other than the CPU, and while nothing else in the process uses it.
+pub fn later_steps_have_no_host_syncs(device: &Device) {
+    assert!(*device != Device::flex(), "host syncs of the CPU are not counted");
     let mut draw = Draw::new(1);
     let (model, _) = tied();
-    let network = there(model.network(), device);
+    let network = to_device(model.network(), device);
     let mask = loop {
         if let Some(weights) = weights(&mut draw, model.network()) {
-            break weights_there(&network, &weights, device);
+            break weights_on(&network, &weights, device);
         }
     };
     let executor = TapExecutor::default();
@@ -30,11 +31,11 @@ pub fn later_steps_copy_nothing_to_the_host(device: &Device) {
             executor.plain_sum(&network, &batch).unwrap(),
         ];
         let during = host_syncs() - before;
-        // A look at them does count.
+        // Reading the results counts.
         assert!(sums.iter().all(|sum| sum.losses.len() == examples && !sum.losses[0].is_nan()));
-        assert!(host_syncs() - before > during, "nothing was on the device");
+        assert!(host_syncs() - before > during, "the results were not on the device");
         during
     };
-    assert!(step(32) > 0, "the first step finds out whether there is room");
+    assert!(step(32) > 0, "the first step checks the memory");
     assert_eq!([step(32), step(35), step(1)], [0; 3]);
 }

@@ -1,20 +1,20 @@
-//! What Synflow makes of each kind of layer, beside plain loops.
+//! Synflow for each kind of layer, compared with plain loops.
 
 use super::*;
 
-/// A convolution by the definition: padded with zeros, `[channels, rows, columns]`.
+/// A convolution with |w| by its definition, with zero padding: `[channels, rows, columns]`.
 fn plain_conv(x: &[f64], size: [usize; 2], w: &[f64], spec: &Conv2dSpec) -> Vec<f64> {
     let [rows, columns] = spec.window(size).output().unwrap();
     let (inputs, outputs) = (spec.channels_in / spec.groups, spec.channels_out / spec.groups);
     let [height, width] = spec.kernel;
     let mut y = Vec::new();
     for out in 0..spec.channels_out {
-        for place in 0..rows * columns {
+        for position in 0..rows * columns {
             let mut value = 0.0;
             for k in 0..inputs * height * width {
                 let (channel, k_y, k_x) = (k / (height * width), k / width % height, k % width);
-                let row = place / columns * spec.stride[0] + k_y * spec.dilation[0];
-                let column = place % columns * spec.stride[1] + k_x * spec.dilation[1];
+                let row = position / columns * spec.stride[0] + k_y * spec.dilation[0];
+                let column = position % columns * spec.stride[1] + k_x * spec.dilation[1];
                 let (row, column) =
                     (row.wrapping_sub(spec.padding[0]), column.wrapping_sub(spec.padding[1]));
                 if row < size[0] && column < size[1] {
@@ -29,7 +29,7 @@ fn plain_conv(x: &[f64], size: [usize; 2], w: &[f64], spec: &Conv2dSpec) -> Vec<
     y
 }
 
-/// Square windows, reduced by `reduce`.
+/// Pooling over square windows with `reduce`.
 fn plain_pool(
     x: &[f64],
     [height, width]: [usize; 2],
@@ -60,7 +60,7 @@ fn weights(model: &Model, path: &str) -> Vec<f64> {
     values.into_iter().map(f64::from).collect()
 }
 
-/// Outputs of a linear layer without bias, added up.
+/// The sum of the outputs of a linear layer with |w| and without bias.
 fn plain_sum(x: &[f64], w: &[f64]) -> f64 {
     let rows = w.chunks(w.len() / x.len());
     x.iter().zip(rows).map(|(x, row)| x * row.iter().map(|w| w.abs()).sum::<f64>()).sum()
@@ -79,7 +79,7 @@ fn convolutions_of_every_kind_agree_with_plain_loops() {
         Conv2dSpec::new(4, 6, 1),
         Conv2dSpec::new(4, 6, 1).stride(2).groups(2),
         Conv2dSpec::new(4, 8, 3).groups(4).stride(2).dilation(2).padding(3),
-        // Some places of the kernel never see the image.
+        // Some kernel positions only see padding.
         Conv2dSpec { kernel: [3, 3], stride: [1, 9], padding: [7, 8], ..base },
     ];
     for spec in specs {
@@ -91,7 +91,7 @@ fn convolutions_of_every_kind_agree_with_plain_loops() {
         let (conv, head) = (weights(&model, "0.weight"), weights(&model, "2.weight"));
         let sum = |conv: &[f64]| plain_sum(&plain_conv(&[1.0; 168], size, conv, &spec), &head);
         let whole = sum(&conv);
-        assert!(close(whole, total(&model)), "{spec:?}");
+        assert!(close(whole, objective(&model)), "{spec:?}");
         for (i, score) in scores(&Synflow::saliency(&model).unwrap(), "0.weight").iter().enumerate()
         {
             let mut without = conv.clone();
@@ -103,7 +103,7 @@ fn convolutions_of_every_kind_agree_with_plain_loops() {
 }
 
 #[test]
-fn maxima_are_taken_for_averages() {
+fn max_pooling_is_replaced_by_average_pooling() {
     let conv = Conv2dSpec::new(2, 3, 3).padding(1).without_bias();
     let net = |pool: LayerSpec| {
         let head = LinearSpec::new(27, 4).without_bias();
@@ -113,7 +113,7 @@ fn maxima_are_taken_for_averages() {
     let average = net(AvgPool2dSpec { kernel: [3, 3], stride: [2, 2] }.into());
     let saliency = Synflow::saliency(&max).unwrap();
     assert_eq!(saliency.tensors(), Synflow::saliency(&average).unwrap().tensors());
-    // The same by plain loops, for either reading.
+    // Plain loops with either kind of pooling.
     let (first, head) = (weights(&max, "0.weight"), weights(&max, "4.weight"));
     let plain = |reduce: fn(&[f64]) -> f64| {
         let sum = |w: &[f64]| {
@@ -129,16 +129,16 @@ fn maxima_are_taken_for_averages() {
         (0..first.len()).map(without).collect::<Vec<f64>>()
     };
     let largest = |x: &[f64]| x.iter().fold(0.0f64, |a, &b| a.max(b));
-    let apart = |other: Vec<f64>| -> f64 {
+    let difference = |other: Vec<f64>| -> f64 {
         let pairs = scores(&saliency, "0.weight").iter().zip(other);
         pairs.map(|(a, b)| (a - b).abs() / a).fold(0.0, f64::max)
     };
-    assert!(apart(plain(mean)) < 1e-6);
-    assert!(apart(plain(largest)) > 0.1, "maxima give other scores");
+    assert!(difference(plain(mean)) < 1e-6);
+    assert!(difference(plain(largest)) > 0.1, "max pooling gives the same scores");
 }
 
 #[test]
-fn signs_and_biases_do_not_matter() {
+fn signs_and_biases_do_not_change_the_scores() {
     let layers = layers![
         Conv2dSpec::new(1, 3, 3),
         GroupNormSpec::new(1, 3),
@@ -161,7 +161,7 @@ fn signs_and_biases_do_not_matter() {
 }
 
 #[test]
-fn normalisation_keeps_its_factors_only() {
+fn normalisation_only_multiplies_by_gamma() {
     let conv = || Conv2dSpec::new(2, 4, 3);
     let head = || layers![GlobalAvgPool, LinearSpec::new(4, 3)];
     let without = model(&[2, 5, 5], 3, [layers![conv()], head()].concat());
@@ -170,8 +170,8 @@ fn normalisation_keeps_its_factors_only() {
     let copy = |gamma: [f32; 4]| {
         changed(&with, |path, values| match path {
             "1.gamma" => *values = gamma.to_vec(),
-            "0.weight" => *values = numbers(&without, "0.weight"),
-            "3.weight" => *values = numbers(&without, "2.weight"),
+            "0.weight" => *values = floats(&without, "0.weight"),
+            "3.weight" => *values = floats(&without, "2.weight"),
             _ => {}
         })
     };
@@ -179,8 +179,8 @@ fn normalisation_keeps_its_factors_only() {
     let ones = Synflow::saliency(&copy([1.0; 4])).unwrap();
     assert_eq!(scores(&plain, "0.weight"), scores(&ones, "0.weight"));
     assert_eq!(scores(&plain, "2.weight"), scores(&ones, "3.weight"));
-    // Each channel's flow times |γ|. A normalisation that was evaluated would see a constant map
-    // and give zeros whatever γ is.
+    // The flow of each channel is multiplied by |γ|. Evaluating the normalisation on a constant map
+    // would give zeros for any γ.
     let factors = Synflow::saliency(&copy([1.0, -2.0, 0.5, 4.0])).unwrap();
     let channels =
         scores(&plain, "0.weight").chunks(18).zip(scores(&factors, "0.weight").chunks(18));
@@ -189,12 +189,12 @@ fn normalisation_keeps_its_factors_only() {
     }
 }
 
-fn numbers(model: &Model, path: &str) -> Vec<f32> {
+fn floats(model: &Model, path: &str) -> Vec<f32> {
     weights(model, path).into_iter().map(|w| w as f32).collect()
 }
 
 #[test]
-fn weight_standardisation_is_passed_by() {
+fn weight_standardisation_only_multiplies_by_the_gain() {
     let rule = |gain| Standardisation { gain, guard: Guard::AtLeast(1e-4) };
     let net = |conv: Conv2dSpec| {
         model(&[2, 5, 5], 3, layers![conv, GlobalAvgPool, LinearSpec::new(4, 3)])
@@ -205,8 +205,8 @@ fn weight_standardisation_is_passed_by() {
         &net(Conv2dSpec::new(2, 4, 3).standardised(rule(true))),
         |path, values| match path {
             "0.gain" => *values = vec![-3.0; 4],
-            "0.weight" => *values = numbers(&plain, "0.weight"),
-            "2.weight" => *values = numbers(&plain, "2.weight"),
+            "0.weight" => *values = floats(&plain, "0.weight"),
+            "2.weight" => *values = floats(&plain, "2.weight"),
             _ => {}
         },
     );
@@ -214,12 +214,12 @@ fn weight_standardisation_is_passed_by() {
     assert_eq!(of(&plain).tensors(), of(&bare).tensors());
     let thrice: Vec<f64> = scores(&of(&plain), "0.weight").iter().map(|s| 3.0 * s).collect();
     assert_close(&thrice, scores(&of(&with_gain), "0.weight"));
-    // Centred, the absolute weights of a channel add up to nothing, and so does what flows.
+    // The centred absolute weights of a channel sum to 0, so nothing would flow.
     let mut centred = weights(&plain, "0.weight");
     for channel in centred.chunks_mut(18) {
         let mean = mean(&channel.iter().map(|w| w.abs()).collect::<Vec<_>>());
         channel.iter_mut().for_each(|w| *w = w.abs() - mean);
-        let flows: f64 = channel.iter().sum();
-        assert!(flows.abs() < 1e-12);
+        let flow: f64 = channel.iter().sum();
+        assert!(flow.abs() < 1e-12);
     }
 }

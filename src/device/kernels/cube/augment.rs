@@ -1,22 +1,22 @@
-//! Versions of images: mirrored and moved.
+//! Image augmentation: shifted and flipped copies.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{UNITS, addresses, alloc, grid, matrix, units};
+use super::{CUBE_UNITS, alloc, cube_shape, grid, index_type, matrix_dims};
 
-/// A position beyond an edge, reflected at the edge pixel.
+/// The position `at`, reflected at the edge pixels into `0..length`.
 #[cube]
-fn mirrored(at: i32, length: usize) -> usize {
+fn reflected(at: i32, length: usize) -> usize {
     let last = i32::cast_from(length) - 1;
     let inside = select(at < 0, -at, select(at > last, 2 * last - at, at));
     usize::cast_from(inside)
 }
 
-/// Each unit fetches one pixel.
+/// Each unit copies one pixel.
 #[cube(launch, address_type = "dynamic")]
-fn fetch(
+fn copy_pixels(
     images: &[f32],
     choices: &[i32],
     out: &mut [f32],
@@ -26,35 +26,35 @@ fn fetch(
     copies: usize,
 ) {
     if ABSOLUTE_POS < out.len() {
-        let version = ABSOLUTE_POS / size;
+        let copy = ABSOLUTE_POS / size;
         let pixel = ABSOLUTE_POS % size;
         let x = pixel % width;
         let y = (pixel / width) % height;
-        let plane = pixel - y * width - x;
-        let down = choices[3 * version];
-        let right = choices[3 * version + 1];
-        let turned = select(choices[3 * version + 2] != 0, width - 1 - x, x);
-        let from_y = mirrored(i32::cast_from(y) + down, height);
-        let from_x = mirrored(i32::cast_from(turned) + right, width);
-        let image = (version / copies) * size;
-        out[ABSOLUTE_POS] = images[image + plane + from_y * width + from_x];
+        let channel_start = pixel - y * width - x;
+        let down = choices[3 * copy];
+        let right = choices[3 * copy + 1];
+        let flipped_x = select(choices[3 * copy + 2] != 0, width - 1 - x, x);
+        let from_y = reflected(i32::cast_from(y) + down, height);
+        let from_x = reflected(i32::cast_from(flipped_x) + right, width);
+        let image = (copy / copies) * size;
+        out[ABSOLUTE_POS] = images[image + channel_start + from_y * width + from_x];
     }
 }
 
-/// `[n · copies, size]`; `choices` holds three numbers for each version.
+/// See [`augment`](super::super::augment). `choices` has three integers per copy.
 pub(super) fn augment(
     images: CubeTensor,
     choices: CubeTensor,
     [_, height, width]: [usize; 3],
     copies: usize,
 ) -> CubeTensor {
-    let [n, size] = matrix(&images);
+    let [n, size] = matrix_dims(&images);
     let out = alloc(&images, [n * copies, size], DType::F32);
-    fetch::launch(
+    copy_pixels::launch(
         &out.client,
-        grid((n * copies * size).div_ceil(UNITS)),
-        units(),
-        addresses(&out),
+        grid((n * copies * size).div_ceil(CUBE_UNITS)),
+        cube_shape(),
+        index_type(&out),
         images.into_buffer_arg(),
         choices.into_buffer_arg(),
         out.clone().into_buffer_arg(),

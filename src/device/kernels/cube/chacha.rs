@@ -1,11 +1,11 @@
-//! Blocks of a ChaCha stream: the same words as `rand_chacha`.
+//! The ChaCha block function (Bernstein, 2008), with the same output as `rand_chacha`.
 
 use cubecl::prelude::*;
 
-/// Words of a block.
-pub(super) const WORDS: usize = 16;
+/// 32-bit integers per ChaCha block.
+pub(super) const BLOCK_LEN: usize = 16;
 
-/// The words a block is made of, but for the four that are the same for all.
+/// The initial state of a block without its four constants: key, block counter and stream number.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Seed {
     k0: u32,
@@ -22,7 +22,7 @@ pub(super) struct Seed {
     stream_high: u32,
 }
 
-/// This key, from this block of this stream on.
+/// The state for this key, block counter and stream number.
 pub(super) fn seed(key: [u32; 8], counter: u64, stream: u64) -> SeedLaunch {
     let [k0, k1, k2, k3, k4, k5, k6, k7] = key;
     let low = |x: u64| x as u32;
@@ -43,28 +43,28 @@ pub(super) fn seed(key: [u32; 8], counter: u64, stream: u64) -> SeedLaunch {
     )
 }
 
-/// What a block is made of: `seed`'s, `further` blocks on.
+/// The initial state of the block that is `offset` blocks after that of `seed`.
 #[cube]
-pub(super) fn start(seed: &Seed, further: u32) -> Array<u32> {
-    let mut start = Array::<u32>::new(WORDS);
-    start[0] = 0x6170_7865u32;
-    start[1] = 0x3320_646eu32;
-    start[2] = 0x7962_2d32u32;
-    start[3] = 0x6b20_6574u32;
-    start[4] = seed.k0;
-    start[5] = seed.k1;
-    start[6] = seed.k2;
-    start[7] = seed.k3;
-    start[8] = seed.k4;
-    start[9] = seed.k5;
-    start[10] = seed.k6;
-    start[11] = seed.k7;
-    let low = seed.counter_low + further;
-    start[12] = low;
-    start[13] = seed.counter_high + select(low < further, 1u32, 0u32);
-    start[14] = seed.stream_low;
-    start[15] = seed.stream_high;
-    start
+pub(super) fn initial_state(seed: &Seed, offset: u32) -> Array<u32> {
+    let mut state = Array::<u32>::new(BLOCK_LEN);
+    state[0] = 0x6170_7865u32;
+    state[1] = 0x3320_646eu32;
+    state[2] = 0x7962_2d32u32;
+    state[3] = 0x6b20_6574u32;
+    state[4] = seed.k0;
+    state[5] = seed.k1;
+    state[6] = seed.k2;
+    state[7] = seed.k3;
+    state[8] = seed.k4;
+    state[9] = seed.k5;
+    state[10] = seed.k6;
+    state[11] = seed.k7;
+    let low = seed.counter_low + offset;
+    state[12] = low;
+    state[13] = seed.counter_high + select(low < offset, 1u32, 0u32);
+    state[14] = seed.stream_low;
+    state[15] = seed.stream_high;
+    state
 }
 
 #[cube]
@@ -72,45 +72,46 @@ fn rotate_left(x: u32, #[comptime] by: u32) -> u32 {
     (x << by) | (x >> comptime!(32 - by))
 }
 
+/// The ChaCha quarter round.
 #[cube]
-fn quarter(
-    words: &mut Array<u32>,
+fn quarter_round(
+    state: &mut Array<u32>,
     #[comptime] a: usize,
     #[comptime] b: usize,
     #[comptime] c: usize,
     #[comptime] d: usize,
 ) {
-    words[a] += words[b];
-    words[d] = rotate_left(words[d] ^ words[a], 16u32);
-    words[c] += words[d];
-    words[b] = rotate_left(words[b] ^ words[c], 12u32);
-    words[a] += words[b];
-    words[d] = rotate_left(words[d] ^ words[a], 8u32);
-    words[c] += words[d];
-    words[b] = rotate_left(words[b] ^ words[c], 7u32);
+    state[a] += state[b];
+    state[d] = rotate_left(state[d] ^ state[a], 16u32);
+    state[c] += state[d];
+    state[b] = rotate_left(state[b] ^ state[c], 12u32);
+    state[a] += state[b];
+    state[d] = rotate_left(state[d] ^ state[a], 8u32);
+    state[c] += state[d];
+    state[b] = rotate_left(state[b] ^ state[c], 7u32);
 }
 
-/// The block's random words, by this many double rounds.
+/// The random bits of a block, after this many double rounds.
 #[cube]
-pub(super) fn block(start: &Array<u32>, #[comptime] double_rounds: u32) -> Array<u32> {
-    let mut words = Array::<u32>::new(WORDS);
+pub(super) fn block(initial: &Array<u32>, #[comptime] double_rounds: u32) -> Array<u32> {
+    let mut state = Array::<u32>::new(BLOCK_LEN);
     #[unroll]
-    for i in 0..WORDS {
-        words[i] = start[i];
+    for i in 0..BLOCK_LEN {
+        state[i] = initial[i];
     }
     for _ in 0..double_rounds {
-        quarter(&mut words, 0usize, 4usize, 8usize, 12usize);
-        quarter(&mut words, 1usize, 5usize, 9usize, 13usize);
-        quarter(&mut words, 2usize, 6usize, 10usize, 14usize);
-        quarter(&mut words, 3usize, 7usize, 11usize, 15usize);
-        quarter(&mut words, 0usize, 5usize, 10usize, 15usize);
-        quarter(&mut words, 1usize, 6usize, 11usize, 12usize);
-        quarter(&mut words, 2usize, 7usize, 8usize, 13usize);
-        quarter(&mut words, 3usize, 4usize, 9usize, 14usize);
+        quarter_round(&mut state, 0usize, 4usize, 8usize, 12usize);
+        quarter_round(&mut state, 1usize, 5usize, 9usize, 13usize);
+        quarter_round(&mut state, 2usize, 6usize, 10usize, 14usize);
+        quarter_round(&mut state, 3usize, 7usize, 11usize, 15usize);
+        quarter_round(&mut state, 0usize, 5usize, 10usize, 15usize);
+        quarter_round(&mut state, 1usize, 6usize, 11usize, 12usize);
+        quarter_round(&mut state, 2usize, 7usize, 8usize, 13usize);
+        quarter_round(&mut state, 3usize, 4usize, 9usize, 14usize);
     }
     #[unroll]
-    for i in 0..WORDS {
-        words[i] += start[i];
+    for i in 0..BLOCK_LEN {
+        state[i] += initial[i];
     }
-    words
+    state
 }

@@ -1,82 +1,90 @@
-//! How many numbers are not 0, by stretches.
+//! Counting nonzero values per bin.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{SIZE, UNITS, alloc, grid, units};
+use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid};
 
-/// Each cube counts in one part of one stretch; stretch c is from `begins[c]` to `begins[c + 1]`.
+/// Each cube counts the nonzero values of one part of one bin. Bin c is `starts[c]..starts[c + 1]`.
 #[cube(launch)]
-fn count(values: &[u32], begins: &[u32], out: &mut [u32], parts: usize) {
+fn count_parts(values: &[u32], starts: &[u32], out: &mut [u32], parts: usize) {
     let unit = UNIT_POS as usize;
-    let place = CUBE_POS / parts;
-    let here = CUBE_POS < out.len();
-    let start = begins[select(here, place, 0usize)] as usize;
-    let end = select(here, begins[select(here, place + 1, 0usize)] as usize, start);
+    let bin = CUBE_POS / parts;
+    // The grid may have more cubes than parts.
+    let in_range = CUBE_POS < out.len();
+    let start = starts[select(in_range, bin, 0usize)] as usize;
+    let end = select(in_range, starts[select(in_range, bin + 1, 0usize)] as usize, start);
     let span = (end - start).div_ceil(parts);
     let mut at = start + (CUBE_POS % parts) * span;
     let stop = select(at + span < end, at + span, end);
-    let mut counted = 0u32;
+    let mut nonzero = 0u32;
     at += unit;
     while at < stop {
-        counted += select(values[at] & SIZE == 0, 0u32, 1u32);
-        at += UNITS;
+        nonzero += select(values[at] & ABS_MASK == 0, 0u32, 1u32);
+        at += CUBE_UNITS;
     }
-    let mut held = Shared::<[u32]>::new_slice(UNITS);
-    held[unit] = counted;
+    let mut partial = Shared::<[u32]>::new_slice(CUBE_UNITS);
+    partial[unit] = nonzero;
     #[unroll]
-    for halving in 0..comptime!(UNITS.ilog2()) {
-        let half = comptime!(UNITS >> (halving + 1));
+    for step in 0..comptime!(CUBE_UNITS.ilog2()) {
+        let half = comptime!(CUBE_UNITS >> (step + 1));
         sync_cube();
         if unit < half {
-            held[unit] += held[unit + half];
+            partial[unit] += partial[unit + half];
         }
     }
-    if here && unit == 0 {
-        out[CUBE_POS] = held[0];
+    if in_range && unit == 0 {
+        out[CUBE_POS] = partial[0];
     }
 }
 
-/// Each unit adds the parts of one stretch.
+/// Each unit adds the counts of the parts of one bin.
 #[cube(launch)]
-fn total(counts: &[u32], out: &mut [f32], parts: usize) {
+fn sum_parts(counts: &[u32], out: &mut [f32], parts: usize) {
     if ABSOLUTE_POS < out.len() {
-        let mut counted = 0u32;
+        let mut sum = 0u32;
         for part in 0..parts {
-            counted += counts[ABSOLUTE_POS * parts + part];
+            sum += counts[ABSOLUTE_POS * parts + part];
         }
-        out[ABSOLUTE_POS] = f32::cast_from(counted);
+        out[ABSOLUTE_POS] = f32::cast_from(sum);
     }
 }
 
-/// The numbers that are not 0 in each of `places` stretches.
-pub(super) fn count_nonzero_bins(values: CubeTensor, places: usize) -> CubeTensor {
-    /// DeviceArray that are worth a cube.
-    const WORTH: usize = 64 * UNITS;
+/// See [`count_nonzero_bins`](super::super::count_nonzero_bins).
+pub(super) fn count_nonzero_bins(values: CubeTensor, bins: usize) -> CubeTensor {
+    /// The maximal number of values per cube.
+    const VALUES_PER_CUBE: usize = 64 * CUBE_UNITS;
     let n = values.meta.num_elements();
-    let begins: Vec<u32> = (0..=places).map(|c| (c * n / places) as u32).collect();
-    let begins = values.client.create_from_slice(u32::as_bytes(&begins));
-    let begins = CubeTensor::new_contiguous(
+    let starts: Vec<u32> = (0..=bins).map(|c| (c * n / bins) as u32).collect();
+    let starts = values.client.create_from_slice(u32::as_bytes(&starts));
+    let starts = CubeTensor::new_contiguous(
         values.client.clone(),
         values.device.clone(),
-        [places + 1].into(),
-        begins,
+        [bins + 1].into(),
+        starts,
         DType::U32,
     );
-    let parts = n.div_ceil(places).div_ceil(WORTH);
-    let counts = alloc(&values, [places, parts], DType::U32);
-    let out = alloc(&values, [places], DType::F32);
-    count::launch(
+    let parts = n.div_ceil(bins).div_ceil(VALUES_PER_CUBE);
+    let counts = alloc(&values, [bins, parts], DType::U32);
+    let out = alloc(&values, [bins], DType::F32);
+    count_parts::launch(
         &out.client,
-        grid(places * parts),
-        units(),
+        grid(bins * parts),
+        cube_shape(),
         values.into_buffer_arg(),
-        begins.into_buffer_arg(),
+        starts.into_buffer_arg(),
         counts.clone().into_buffer_arg(),
         parts,
     );
-    let (counts, cubes) = (counts.into_buffer_arg(), places.div_ceil(UNITS));
-    total::launch(&out.client, grid(cubes), units(), counts, out.clone().into_buffer_arg(), parts);
+    let (counts, cubes) = (counts.into_buffer_arg(), bins.div_ceil(CUBE_UNITS));
+    sum_parts::launch(
+        &out.client,
+        grid(cubes),
+        cube_shape(),
+        counts,
+        out.clone().into_buffer_arg(),
+        parts,
+    );
     out
 }

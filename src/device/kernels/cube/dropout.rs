@@ -1,61 +1,62 @@
-//! Dropout masks, each row from a stream of its own.
+//! Dropout masks, with one ChaCha8 stream per row.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::super::Masks;
-use super::chacha::{self, Seed, WORDS};
-use super::{UNITS, alloc, grid, units};
+use super::super::DropoutMasks;
+use super::chacha::{self, BLOCK_LEN, Seed};
+use super::{CUBE_UNITS, alloc, cube_shape, grid};
 
 /// Double rounds of ChaCha8.
 const DOUBLE_ROUNDS: u32 = 4;
 
-/// Each unit makes the values of one block of one row's stream.
+/// Each unit computes the mask values of one ChaCha block of one row.
 #[cube(launch)]
-fn mask(
+fn draw_masks(
     rows: &[u32],
     out: &mut [f32],
     seed: &Seed,
-    each: usize,
+    width: usize,
     blocks: usize,
-    dropped: u32,
-    kept: f32,
+    threshold: u32,
+    scale: f32,
 ) {
     let row = ABSOLUTE_POS / blocks;
     if row < rows.len() / 2 {
         let block = ABSOLUTE_POS % blocks;
-        let mut start = chacha::start(seed, u32::cast_from(block));
-        // The words of the key that say which example and which copy.
-        start[6] = rows[2 * row];
-        start[7] = rows[2 * row + 1];
-        let words = chacha::block(&start, DOUBLE_ROUNDS);
+        let mut state = chacha::initial_state(seed, u32::cast_from(block));
+        // The parts of the key that hold the example and the copy.
+        state[6] = rows[2 * row];
+        state[7] = rows[2 * row + 1];
+        let bits = chacha::block(&state, DOUBLE_ROUNDS);
         #[unroll]
-        for i in 0..WORDS {
-            let at = block * WORDS + i;
-            if at < each {
-                out[row * each + at] = select(words[i] < dropped, 0.0f32, kept);
+        for i in 0..BLOCK_LEN {
+            let at = block * BLOCK_LEN + i;
+            if at < width {
+                out[row * width + at] = select(bits[i] < threshold, 0.0f32, scale);
             }
         }
     }
 }
 
-/// `[rows, each]`; `rows` holds the number and the copy of each example.
-pub(super) fn dropout(rows: CubeTensor, masks: Masks, each: usize) -> CubeTensor {
+/// See [`dropout_masks`](super::super::dropout_masks). `rows` holds the index and the copy of each
+/// example.
+pub(super) fn dropout_masks(rows: CubeTensor, masks: DropoutMasks, width: usize) -> CubeTensor {
     let n = rows.meta.num_elements() / 2;
-    let blocks = each.div_ceil(WORDS);
-    let out = alloc(&rows, [n, each], DType::F32);
-    mask::launch(
+    let blocks = width.div_ceil(BLOCK_LEN);
+    let out = alloc(&rows, [n, width], DType::F32);
+    draw_masks::launch(
         &out.client,
-        grid((n * blocks).div_ceil(UNITS)),
-        units(),
+        grid((n * blocks).div_ceil(CUBE_UNITS)),
+        cube_shape(),
         rows.into_buffer_arg(),
         out.clone().into_buffer_arg(),
         chacha::seed(masks.key(0, 0), 0, 0),
-        each,
+        width,
         blocks,
-        masks.dropped,
-        masks.kept,
+        masks.threshold,
+        masks.scale,
     );
     out
 }

@@ -1,8 +1,9 @@
-//! The operations on a GPU, as CubeCL kernels: compiled when first used, for CUDA or WGSL.
+//! The operations on a GPU, as CubeCL kernels that are compiled at their first use, for CUDA or
+//! WGSL.
 //!
-//! WGSL compilers may assume that every number is finite, so kernels tell those that are not, and
-//! zeros, by their bits. No kernel depends on which of its cubes runs first: the same
-//! shapes give the same bits in every run.
+//! WGSL compilers may assume that all values are finite, so the kernels detect zeros, infinities
+//! and NaN by their bits. No result depends on the order in which cubes run: the same inputs give
+//! the same bits in every run.
 
 mod augment;
 mod chacha;
@@ -25,111 +26,119 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::AddressType;
 use cubecl::prelude::*;
 
-use super::{DeviceOps, Masks, Noise};
+use super::{DeviceOps, DropoutMasks, Noise};
 
-/// Units of a cube that work together: the most that WGSL promises.
-const UNITS: usize = 256;
+/// Units (threads) per cube (block): the maximum that WGSL guarantees.
+const CUBE_UNITS: usize = 256;
 
-/// The bits of a number but for its sign: all zero for zeros only.
-const SIZE: u32 = 0x7fff_ffff;
+/// The bits of a float except its sign.
+const ABS_MASK: u32 = 0x7fff_ffff;
 
-/// The bits of infinity; the sizes of what is not a number are larger.
-const INFINITE: u32 = 0x7f80_0000;
+/// The bits of infinity. The absolute bits of NaN are larger.
+const INFINITY_BITS: u32 = 0x7f80_0000;
 
-/// At least so many cubes: a GPU counts at most 65,535 along one side.
+/// A grid of at least so many cubes; GPUs allow at most 65,535 along each dimension.
 fn grid(cubes: usize) -> CubeCount {
-    const SIDE: usize = 1 << 15;
-    let (x, y) = (cubes.min(SIDE), cubes.div_ceil(SIDE));
+    const MAX_WIDTH: usize = 1 << 15;
+    let (x, y) = (cubes.min(MAX_WIDTH), cubes.div_ceil(MAX_WIDTH));
     CubeCount::Static(x as u32, y as u32, 1)
 }
 
-fn units() -> CubeDim {
-    CubeDim::new_1d(UNITS as u32)
+fn cube_shape() -> CubeDim {
+    CubeDim::new_1d(CUBE_UNITS as u32)
 }
 
-/// Room for a result beside this tensor.
-fn alloc(beside: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
-    let (client, device) = (beside.client.clone(), beside.device.clone());
+/// An uninitialised tensor on the device of `like`.
+fn alloc(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
+    let (client, device) = (like.client.clone(), like.device.clone());
     empty_device_contiguous_dtype(client, device, shape.into(), dtype)
 }
 
-/// How wide the positions in this tensor are counted. Positions behind its end occur too.
-fn addresses(x: &CubeTensor) -> AddressType {
+/// The integer type of indices into this tensor. Indices beyond its end occur too.
+fn index_type(x: &CubeTensor) -> AddressType {
     AddressType::from_len_signed(x.meta.num_elements())
 }
 
-/// The rows and columns of a matrix.
-fn matrix(x: &CubeTensor) -> [usize; 2] {
+/// The shape `[rows, columns]` of a matrix.
+fn matrix_dims(x: &CubeTensor) -> [usize; 2] {
     [x.meta.shape()[0], x.meta.shape()[1]]
 }
 
 impl DeviceOps for CubeBackend {
-    fn norms(rows: FloatTensor<Self>) -> FloatTensor<Self> {
-        rows::norms(into_contiguous(rows), None)
+    fn row_norms(rows: FloatTensor<Self>) -> FloatTensor<Self> {
+        rows::row_norms(into_contiguous(rows), None)
     }
 
-    fn weighted_norms(rows: FloatTensor<Self>, roots: FloatTensor<Self>) -> FloatTensor<Self> {
-        rows::norms(into_contiguous(rows), Some(into_contiguous(roots)))
+    fn weighted_row_norms(rows: FloatTensor<Self>, roots: FloatTensor<Self>) -> FloatTensor<Self> {
+        rows::row_norms(into_contiguous(rows), Some(into_contiguous(roots)))
     }
 
-    fn finite(rows: FloatTensor<Self>) -> FloatTensor<Self> {
-        rows::finite(into_contiguous(rows))
+    fn finite_rows(rows: FloatTensor<Self>) -> FloatTensor<Self> {
+        rows::finite_rows(into_contiguous(rows))
     }
 
-    fn scaled(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self> {
-        sums::scaled(into_contiguous(rows), into_contiguous(factors))
+    fn scale_rows(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self> {
+        sums::scale_rows(into_contiguous(rows), into_contiguous(factors))
     }
 
-    fn accumulated(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self> {
-        sums::accumulated(into_contiguous(rows), into_contiguous(factors))
+    fn weighted_row_sum(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self> {
+        sums::weighted_row_sum(into_contiguous(rows), into_contiguous(factors))
     }
 
-    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        products::product(into_contiguous(a), into_contiguous(b))
+    fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        products::matmul(into_contiguous(a), into_contiguous(b))
     }
 
-    fn outer_sum(
+    fn weighted_outer_sum(
         a: FloatTensor<Self>,
         b: FloatTensor<Self>,
         factors: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        products::outer_sum(into_contiguous(a), into_contiguous(b), into_contiguous(factors))
+        products::weighted_outer_sum(
+            into_contiguous(a),
+            into_contiguous(b),
+            into_contiguous(factors),
+        )
     }
 
-    fn noised(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self> {
-        noise::noised(into_contiguous(values), None, noise)
+    fn add_noise(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self> {
+        noise::add_noise(into_contiguous(values), None, noise)
     }
 
-    fn noised_where(
+    fn add_noise_where(
         values: FloatTensor<Self>,
         selected: FloatTensor<Self>,
         noise: Noise,
     ) -> FloatTensor<Self> {
-        noise::noised(into_contiguous(values), Some(into_contiguous(selected)), noise)
+        noise::add_noise(into_contiguous(values), Some(into_contiguous(selected)), noise)
     }
 
-    fn random_bits(place: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self> {
-        noise::random_bits(&place, noise, blocks)
+    fn random_bits(on: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self> {
+        noise::random_bits(&on, noise, blocks)
     }
 
-    fn normals(words: IntTensor<Self>) -> FloatTensor<Self> {
-        noise::normals(into_contiguous(words))
+    fn normals(bits: IntTensor<Self>) -> FloatTensor<Self> {
+        noise::normals(into_contiguous(bits))
     }
 
     fn keep_largest(
         values: FloatTensor<Self>,
-        among: FloatTensor<Self>,
+        candidates: FloatTensor<Self>,
         drop: usize,
     ) -> FloatTensor<Self> {
-        select::keep_largest(into_contiguous(values), into_contiguous(among), drop)
+        select::keep_largest(into_contiguous(values), into_contiguous(candidates), drop)
     }
 
-    fn count_nonzero_bins(values: FloatTensor<Self>, places: usize) -> FloatTensor<Self> {
-        count_nonzero::count_nonzero_bins(into_contiguous(values), places)
+    fn count_nonzero_bins(values: FloatTensor<Self>, bins: usize) -> FloatTensor<Self> {
+        count_nonzero::count_nonzero_bins(into_contiguous(values), bins)
     }
 
-    fn dropout(rows: IntTensor<Self>, masks: Masks, each: usize) -> FloatTensor<Self> {
-        dropout::dropout(into_contiguous(rows), masks, each)
+    fn dropout_masks(
+        rows: IntTensor<Self>,
+        masks: DropoutMasks,
+        width: usize,
+    ) -> FloatTensor<Self> {
+        dropout::dropout_masks(into_contiguous(rows), masks, width)
     }
 
     fn augment(

@@ -1,11 +1,12 @@
-//! Normal values from random words in f32: the formula of `box_muller`, by own arithmetic, since
-//! the functions of GPUs are coarse.
+//! The Box-Muller transform in f32, with the formula of `box_muller`.
+//!
+//! Logarithm, sine and cosine are computed here because those of GPUs are inaccurate.
 
 use std::f32::consts::{FRAC_PI_4, LN_2, SQRT_2};
 
 use cubecl::prelude::*;
 
-/// artanh z / z = 1 + z²/3 + z⁴/5 + ... for |z| up to 1/3.
+/// artanh(z) / z = 1 + z²/3 + z⁴/5 + ... for |z| up to 1/3.
 #[cube]
 fn artanh_over(z: f32) -> f32 {
     let q = z * z;
@@ -17,35 +18,37 @@ fn artanh_over(z: f32) -> f32 {
     sum
 }
 
-/// √(-2 ln u) for u = (k + 1/2) / 2^52, where k is the 52 leading bits of these two words.
+/// √(-2 ln u) for u = (k + 1/2) / 2^52, where k is the upper 52 of the 64 bits.
 #[cube]
 fn radius(low: u32, high: u32) -> f32 {
-    // Of u and 1 - u the smaller, so that f32 has all its digits: 1 - u is made of the opposite
-    // bits.
+    // The smaller of u and 1 - u, which f32 represents with full precision. Inverting the bits of u
+    // gives 1 - u.
     let upper = high >> 31 == 1;
     let flip = select(upper, 0xffff_ffffu32, 0u32);
     let leading = f32::cast_from(high ^ flip) * comptime!(f32::powi(2.0, -32));
     let rest = f32::cast_from((low ^ flip) >> 12) + 0.5;
     let small = leading + rest * comptime!(f32::powi(2.0, -52));
-    // Above 1/2: ln(1 - v) = -2 artanh(v / (2 - v)).
-    let beside = small / (2.0 - small);
-    // Below: small = m 2^e with m in [√½, √2], and ln m = 2 artanh((m - 1) / (m + 1)).
+    // For u above 1/2: ln(1 - v) = -2 artanh(v / (2 - v)).
+    let z_upper = small / (2.0 - small);
+    // For u below 1/2: small = m 2^e with m in [√½, √2], and ln m = 2 artanh((m - 1) / (m + 1)).
     let bits = u32::reinterpret(small);
-    let whole = f32::reinterpret((bits & 0x007f_ffff) | 0x3f80_0000);
-    let halve = whole > SQRT_2;
-    let m = select(halve, 0.5 * whole, whole);
+    let mantissa = f32::reinterpret((bits & 0x007f_ffff) | 0x3f80_0000);
+    let halve = mantissa > SQRT_2;
+    let m = select(halve, 0.5 * mantissa, mantissa);
     let e = f32::cast_from(i32::cast_from(bits >> 23) - 127) + select(halve, 1.0f32, 0.0f32);
-    let z = select(upper, beside, (m - 1.0) / (m + 1.0));
+    let z = select(upper, z_upper, (m - 1.0) / (m + 1.0));
     let two_artanh = 2.0 * z * artanh_over(z);
     f32::sqrt(2.0 * select(upper, two_artanh, -(e * LN_2 + two_artanh)))
 }
 
-/// A pair of normal values: `out[at]` is the sine's, `out[at + 16]` the cosine's. The angle's two
-/// leading bits choose the quarter turn, the others the middle of one of 2^30 parts of ±π/4.
+/// A pair of normal values: radius · sine to `out[at]`, radius · cosine to `out[at + 16]`.
+///
+/// The two leading bits of `angle` select the quadrant; the others select the midpoint of one of
+/// 2^30 intervals of [-π/4, π/4].
 #[cube]
 pub(super) fn pair(low: u32, high: u32, angle: u32, out: &mut [f32], at: usize) {
-    let part = i32::reinterpret((angle << 2) | 2);
-    let t = f32::cast_from(part) * comptime!(FRAC_PI_4 / (1u32 << 31) as f32);
+    let interval = i32::reinterpret((angle << 2) | 2);
+    let t = f32::cast_from(interval) * comptime!(FRAC_PI_4 / (1u32 << 31) as f32);
     let q = t * t;
     let mut sine = comptime!(1.0 / 362_880.0f32).runtime();
     sine = sine * q - comptime!(1.0 / 5_040.0f32);
@@ -60,7 +63,7 @@ pub(super) fn pair(low: u32, high: u32, angle: u32, out: &mut [f32], at: usize) 
     cosine = cosine * q + 1.0;
     let radius = radius(low, high);
     let signed = select((angle >> 30) & 1 == 0, radius, -radius);
-    let turned = angle >> 31 == 1;
-    out[at] = signed * select(turned, cosine, sine);
-    out[at + 16] = signed * select(turned, -sine, cosine);
+    let swapped = angle >> 31 == 1;
+    out[at] = signed * select(swapped, cosine, sine);
+    out[at + 16] = signed * select(swapped, -sine, cosine);
 }

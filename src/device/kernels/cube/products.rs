@@ -1,27 +1,31 @@
-//! Products of matrices in f32.
+//! Matrix products in f32.
 //!
-//! The backend's own products may round their factors to 10 bits (tf32) where a GPU has matrix
-//! units for that. Here it would matter: an example's norm is taken of the factors as they are.
+//! The products of the backend may round their inputs to 10 bits (TF32) on GPUs with tensor cores.
+//! Here that would be wrong: the norm of an example is computed from the unrounded inputs.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{SIZE, UNITS, addresses, alloc, grid, matrix, sums, units};
+use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid, index_type, matrix_dims, sums};
 
-/// Rows and columns of the square that a cube makes; each unit makes a square of [`EACH`].
-const SQUARE: usize = 64;
-const EACH: usize = 4;
-/// Units along a square's side.
-const SIDE: usize = SQUARE / EACH;
-/// Terms of the sum that lie in shared memory at a time.
-const DEPTH: usize = 16;
-/// The fewest terms that are worth a cube of their own, and how many cubes keep a GPU busy.
-const FEWEST: usize = 256;
-const ENOUGH: usize = 512;
+/// Rows and columns of the output tile of a cube.
+const TILE: usize = 64;
+/// Rows and columns of the outputs of a unit.
+const UNIT_TILE: usize = 4;
+/// Units along each side of a tile.
+const TILE_UNITS: usize = TILE / UNIT_TILE;
+/// Terms of the sum in shared memory at a time.
+const TILE_DEPTH: usize = 16;
+/// The minimal number of terms per cube.
+const MIN_TERMS: usize = 256;
+/// The number of cubes that keeps a GPU busy.
+const TARGET_CUBES: usize = 512;
 
-/// out(r, c) = Σ a(r, k) b(k, c) over the terms of this cube's piece. Where the sum goes over the
-/// rows of both, a(r, k) is element (k, r), times the factor of row k: a row of factor 0 adds exactly nothing.
+/// out(r, c) = Σ a(r, k) b(k, c) over the terms k of this cube's split.
+///
+/// With `over_rows`, the sum is over the rows of both matrices: a(r, k) is element (k, r) of `a`
+/// times the factor of row k, and a row of factor 0 contributes exactly 0.
 #[cube(launch, address_type = "dynamic")]
 fn multiply(
     a: &[f32],
@@ -35,111 +39,113 @@ fn multiply(
     #[comptime] over_rows: bool,
 ) {
     let unit = UNIT_POS as usize;
-    let across = (columns + comptime!(SQUARE - 1)) / SQUARE;
-    let squares = across * ((rows + comptime!(SQUARE - 1)) / SQUARE);
-    let piece = CUBE_POS / squares;
-    let top = (CUBE_POS % squares) / across * SQUARE;
-    let left = (CUBE_POS % squares) % across * SQUARE;
-    // Cubes that the grid has too many of.
-    let here = piece * rows * columns < out.len();
-    let start = piece * span;
+    let tiles_across = (columns + comptime!(TILE - 1)) / TILE;
+    let tiles = tiles_across * ((rows + comptime!(TILE - 1)) / TILE);
+    let split = CUBE_POS / tiles;
+    let top = (CUBE_POS % tiles) / tiles_across * TILE;
+    let left = (CUBE_POS % tiles) % tiles_across * TILE;
+    // The grid may have more cubes than needed.
+    let in_range = split * rows * columns < out.len();
+    let start = split * span;
     let end = select(start + span < terms, start + span, terms);
-    let mut of_a = Shared::<[f32]>::new_slice(comptime!(DEPTH * SQUARE));
-    let mut of_b = Shared::<[f32]>::new_slice(comptime!(DEPTH * SQUARE));
-    let mut sums = Array::<f32>::new(comptime!(EACH * EACH));
+    let mut tile_a = Shared::<[f32]>::new_slice(comptime!(TILE_DEPTH * TILE));
+    let mut tile_b = Shared::<[f32]>::new_slice(comptime!(TILE_DEPTH * TILE));
+    let mut sums = Array::<f32>::new(comptime!(UNIT_TILE * UNIT_TILE));
     let mut done = start;
     while done < end {
         #[unroll]
-        for load in 0..comptime!(DEPTH * SQUARE / UNITS) {
-            let at = comptime!(load * UNITS) + unit;
-            let k = done + at / SQUARE;
-            let row = top + at % SQUARE;
-            let column = left + at % SQUARE;
-            let mut left_factor = 0.0f32;
-            let mut right_factor = 0.0f32;
+        for load in 0..comptime!(TILE_DEPTH * TILE / CUBE_UNITS) {
+            let at = comptime!(load * CUBE_UNITS) + unit;
+            let k = done + at / TILE;
+            let row = top + at % TILE;
+            let column = left + at % TILE;
+            let mut value_a = 0.0f32;
+            let mut value_b = 0.0f32;
             if k < end {
                 if over_rows {
                     let factor = factors[k];
-                    if u32::reinterpret(factor) & SIZE != 0 {
+                    if u32::reinterpret(factor) & ABS_MASK != 0 {
                         if row < rows {
-                            left_factor = a[k * rows + row] * factor;
+                            value_a = a[k * rows + row] * factor;
                         }
                         if column < columns {
-                            right_factor = b[k * columns + column];
+                            value_b = b[k * columns + column];
                         }
                     }
                 } else {
                     if row < rows {
-                        left_factor = a[row * terms + k];
+                        value_a = a[row * terms + k];
                     }
                     if column < columns {
-                        right_factor = b[k * columns + column];
+                        value_b = b[k * columns + column];
                     }
                 }
             }
-            of_a[at] = left_factor;
-            of_b[at] = right_factor;
+            tile_a[at] = value_a;
+            tile_b[at] = value_b;
         }
         sync_cube();
-        for k in 0..DEPTH {
+        for k in 0..TILE_DEPTH {
             #[unroll]
-            for i in 0..EACH {
-                let x = of_a[k * SQUARE + (unit / SIDE) + comptime!(i * SIDE)];
+            for i in 0..UNIT_TILE {
+                let x = tile_a[k * TILE + (unit / TILE_UNITS) + comptime!(i * TILE_UNITS)];
                 #[unroll]
-                for j in 0..EACH {
-                    let y = of_b[k * SQUARE + (unit % SIDE) + comptime!(j * SIDE)];
-                    sums[comptime!(i * EACH + j)] += x * y;
+                for j in 0..UNIT_TILE {
+                    let y = tile_b[k * TILE + (unit % TILE_UNITS) + comptime!(j * TILE_UNITS)];
+                    sums[comptime!(i * UNIT_TILE + j)] += x * y;
                 }
             }
         }
         sync_cube();
-        done += DEPTH;
+        done += TILE_DEPTH;
     }
     #[unroll]
-    for i in 0..EACH {
-        let row = top + unit / SIDE + comptime!(i * SIDE);
+    for i in 0..UNIT_TILE {
+        let row = top + unit / TILE_UNITS + comptime!(i * TILE_UNITS);
         #[unroll]
-        for j in 0..EACH {
-            let column = left + unit % SIDE + comptime!(j * SIDE);
-            if here && row < rows && column < columns {
-                out[(piece * rows + row) * columns + column] = sums[comptime!(i * EACH + j)];
+        for j in 0..UNIT_TILE {
+            let column = left + unit % TILE_UNITS + comptime!(j * TILE_UNITS);
+            if in_range && row < rows && column < columns {
+                out[(split * rows + row) * columns + column] = sums[comptime!(i * UNIT_TILE + j)];
             }
         }
     }
 }
 
-/// a b.
-pub(super) fn product(a: CubeTensor, b: CubeTensor) -> CubeTensor {
-    let ([rows, terms], [_, columns]) = (matrix(&a), matrix(&b));
+/// See [`matmul`](super::super::matmul).
+pub(super) fn matmul(a: CubeTensor, b: CubeTensor) -> CubeTensor {
+    let ([rows, terms], [_, columns]) = (matrix_dims(&a), matrix_dims(&b));
     launch(a, b, None, [rows, terms, columns])
 }
 
-/// Σ factor · (row of a)ᵀ (row of b).
-pub(super) fn outer_sum(a: CubeTensor, b: CubeTensor, factors: CubeTensor) -> CubeTensor {
-    let ([terms, rows], [_, columns]) = (matrix(&a), matrix(&b));
+/// See [`weighted_outer_sum`](super::super::weighted_outer_sum).
+pub(super) fn weighted_outer_sum(a: CubeTensor, b: CubeTensor, factors: CubeTensor) -> CubeTensor {
+    let ([terms, rows], [_, columns]) = (matrix_dims(&a), matrix_dims(&b));
     launch(a, b, Some(factors), [rows, terms, columns])
 }
 
-/// Long sums are cut into pieces, by the shapes alone, so that there are cubes for the whole GPU.
+/// Launches the product. Long sums are split, depending on the shapes only, to occupy the whole
+/// GPU.
 fn launch(
     a: CubeTensor,
     b: CubeTensor,
     factors: Option<CubeTensor>,
     [rows, terms, columns]: [usize; 3],
 ) -> CubeTensor {
-    let squares = rows.div_ceil(SQUARE) * columns.div_ceil(SQUARE);
-    let pieces = (ENOUGH / squares).clamp(1, terms.div_ceil(FEWEST).max(1));
-    let span = terms.div_ceil(pieces).next_multiple_of(DEPTH).max(DEPTH);
-    let pieces = terms.div_ceil(span).max(1);
-    let out = alloc(&a, [pieces, rows * columns], DType::F32);
+    let tiles = rows.div_ceil(TILE) * columns.div_ceil(TILE);
+    let splits = (TARGET_CUBES / tiles).clamp(1, terms.div_ceil(MIN_TERMS).max(1));
+    let span = terms.div_ceil(splits).next_multiple_of(TILE_DEPTH).max(TILE_DEPTH);
+    let splits = terms.div_ceil(span).max(1);
+    let out = alloc(&a, [splits, rows * columns], DType::F32);
     let over_rows = factors.is_some();
-    let wide = if pieces * rows * columns > a.meta.num_elements() { &out } else { &a };
-    let wide = if b.meta.num_elements() > wide.meta.num_elements() { &b } else { wide };
-    let (addresses, factors) = (addresses(wide), factors.unwrap_or_else(|| a.clone()));
+    let largest = if splits * rows * columns > a.meta.num_elements() { &out } else { &a };
+    let largest = if b.meta.num_elements() > largest.meta.num_elements() { &b } else { largest };
+    let addresses = index_type(largest);
+    let factors = factors.unwrap_or_else(|| a.clone());
     multiply::launch(
         &out.client,
-        grid(squares * pieces),
-        units(),
+        grid(tiles * splits),
+        cube_shape(),
         addresses,
         a.clone().into_buffer_arg(),
         b.into_buffer_arg(),
@@ -151,5 +157,5 @@ fn launch(
         span,
         over_rows,
     );
-    sums::sum(out)
+    sums::row_sum(out)
 }

@@ -1,169 +1,183 @@
 //! The coordinates of largest absolute value, by radix selection.
 //!
-//! A coordinate's rank is decided by 64 bits, no two the same: its absolute value's, then its
-//! index. Digit by digit, the candidates that agree with the bound so far are counted by their next
-//! digit, and the bound takes the digit in which the last candidate to be dropped lies. Counts do
-//! not depend on order, so atomic additions are safe; all decisions are made on the GPU.
+//! Coordinates are ordered by a unique 64-bit key: the absolute value, then the index. The
+//! threshold is found digit by digit: the candidates whose leading digits equal those of the
+//! threshold are counted by their next digit, and the counts determine the next digit of the
+//! threshold. Counts do not depend on the order of atomic additions, so the result is
+//! deterministic. No value is copied to the host.
 
 use burn::tensor::DType;
 use burn_cubecl::ops::numeric::zeros_client;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{INFINITE, SIZE, UNITS, alloc, grid, units};
+use super::{ABS_MASK, CUBE_UNITS, INFINITY_BITS, alloc, cube_shape, grid};
 
-/// Values of a digit of 8 bits: as many as a cube has units.
-const DIGITS: usize = UNITS;
+/// The radix: values of an 8-bit digit, one per unit of a cube.
+const RADIX: usize = CUBE_UNITS;
 
-/// Digits of the absolute value, before those of the index.
-const SIZES: u32 = 4;
+/// Digits of the absolute value. As many digits of the index follow.
+const VALUE_DIGITS: u32 = 4;
 
-/// Coordinates that a cube counts.
-const SHARE: usize = 64 * UNITS;
+/// Coordinates per cube.
+const VALUES_PER_CUBE: usize = 64 * CUBE_UNITS;
 
-/// What is not a number counts as the smallest.
+/// The sort key of a value, monotonic in its absolute value; 0 for NaN.
 #[cube]
-fn key(bits: u32) -> u32 {
-    let size = bits & SIZE;
-    select(size > INFINITE, 0u32, size + 1)
+fn sort_key(bits: u32) -> u32 {
+    let abs_bits = bits & ABS_MASK;
+    select(abs_bits > INFINITY_BITS, 0u32, abs_bits + 1)
 }
 
-/// Whether so many digits, the leading ones, are those of the bound.
+/// Whether the leading `digits` digits of key and threshold are equal.
 #[cube]
-fn agrees(key: u32, bound: u32, #[comptime] digits: u32) -> bool {
-    // All 32 bits can't be shifted out at once, nor need they be.
-    let other = if comptime!(digits == 0) { 0u32.runtime() } else { key ^ bound };
-    other >> comptime!((32 - 8 * digits) % 32) == 0
+fn has_prefix(key: u32, threshold: u32, #[comptime] digits: u32) -> bool {
+    // A shift by 32 bits is undefined, so no digits are a special case.
+    let differing = if comptime!(digits == 0) { 0u32.runtime() } else { key ^ threshold };
+    differing >> comptime!((32 - 8 * digits) % 32) == 0
 }
 
-/// The line between what is dropped and what is kept: `line[0]` is the smallest key that is kept,
-/// `line[1]` the smallest index among those of this key, `line[2]` how many are still to be dropped
-/// among those that agree. With none left, zeros are the right digits, and nothing is counted.
+/// Counts the candidates that agree with the threshold so far by their next digit.
+///
+/// `threshold[0]` is the smallest kept key, `threshold[1]` the smallest kept index of that key, and
+/// `threshold[2]` the number of candidates still to be dropped among those that agree. If it is 0,
+/// the remaining digits are 0 and nothing is counted.
 #[cube(launch)]
-fn count(
+fn count_digits(
     values: &[u32],
-    among: &[u32],
-    line: &[u32],
+    candidates: &[u32],
+    threshold: &[u32],
     counts: &[Atomic<u32>],
     #[comptime] digit: u32,
 ) {
     let unit = UNIT_POS as usize;
-    let tally = Shared::<[Atomic<u32>]>::new_slice(DIGITS);
-    tally[unit].store(0u32);
+    let histogram = Shared::<[Atomic<u32>]>::new_slice(RADIX);
+    histogram[unit].store(0u32);
     sync_cube();
-    let start = CUBE_POS * SHARE;
-    let stop = select(start + SHARE < values.len(), start + SHARE, values.len());
-    let end = select(line[2] == 0, 0, stop);
+    let start = CUBE_POS * VALUES_PER_CUBE;
+    let stop =
+        select(start + VALUES_PER_CUBE < values.len(), start + VALUES_PER_CUBE, values.len());
+    let end = select(threshold[2] == 0, 0, stop);
     let mut at = start + unit;
     while at < end {
-        let key = key(values[at]);
-        if among[at] & SIZE != 0 {
-            if comptime!(digit < SIZES) {
-                if agrees(key, line[0], digit) {
-                    let value = (key >> comptime!(24 - 8 * digit)) & 255;
-                    tally[value as usize].fetch_add(1u32);
+        let key = sort_key(values[at]);
+        if candidates[at] & ABS_MASK != 0 {
+            if comptime!(digit < VALUE_DIGITS) {
+                if has_prefix(key, threshold[0], digit) {
+                    let digit_value = (key >> comptime!(24 - 8 * digit)) & 255;
+                    histogram[digit_value as usize].fetch_add(1u32);
                 }
             } else {
                 let index = u32::cast_from(at);
-                if key == line[0] && agrees(index, line[1], comptime!(digit - SIZES)) {
-                    let value = (index >> comptime!(24 - 8 * (digit - SIZES))) & 255;
-                    tally[value as usize].fetch_add(1u32);
+                if key == threshold[0]
+                    && has_prefix(index, threshold[1], comptime!(digit - VALUE_DIGITS))
+                {
+                    let digit_value = (index >> comptime!(24 - 8 * (digit - VALUE_DIGITS))) & 255;
+                    histogram[digit_value as usize].fetch_add(1u32);
                 }
             }
         }
-        at += UNITS;
+        at += CUBE_UNITS;
     }
     sync_cube();
-    let counted = tally[unit].load();
-    if counted > 0 {
-        counts[comptime!(digit as usize * DIGITS) + unit].fetch_add(counted);
+    let count = histogram[unit].load();
+    if count > 0 {
+        counts[comptime!(digit as usize * RADIX) + unit].fetch_add(count);
     }
 }
 
-/// One cube: the bound's next digit.
+/// Computes the next digit of the threshold, in a single cube.
 #[cube(launch)]
-fn choose(line: &mut [u32], counts: &[u32], #[comptime] digit: u32) {
+fn next_digit(threshold: &mut [u32], counts: &[u32], #[comptime] digit: u32) {
     let unit = UNIT_POS as usize;
-    let mut upto = Shared::<[u32]>::new_slice(DIGITS);
-    upto[unit] = counts[comptime!(digit as usize * DIGITS) + unit];
+    let mut histogram = Shared::<[u32]>::new_slice(RADIX);
+    histogram[unit] = counts[comptime!(digit as usize * RADIX) + unit];
     sync_cube();
-    if unit == 0 && line[2] > 0 {
-        let left = line[2];
-        let mut value = 0u32;
+    if unit == 0 && threshold[2] > 0 {
+        let remaining = threshold[2];
+        let mut digit_value = 0u32;
         let mut below = 0u32;
-        while value < 256 && below + upto[value as usize] <= left {
-            below += upto[value as usize];
-            value += 1;
+        while digit_value < 256 && below + histogram[digit_value as usize] <= remaining {
+            below += histogram[digit_value as usize];
+            digit_value += 1;
         }
-        if value == 256 {
-            // No more than are to be dropped: no key is as large as this.
-            line[0] = 0xffff_ffffu32;
-            line[2] = 0u32;
+        if digit_value == 256 {
+            // All candidates are dropped: no key reaches this threshold.
+            threshold[0] = 0xffff_ffffu32;
+            threshold[2] = 0u32;
         } else {
-            if comptime!(digit < SIZES) {
-                line[0] |= value << comptime!(24 - 8 * digit);
+            if comptime!(digit < VALUE_DIGITS) {
+                threshold[0] |= digit_value << comptime!(24 - 8 * digit);
             } else {
-                line[1] |= value << comptime!(24 - 8 * (digit - SIZES));
+                threshold[1] |= digit_value << comptime!(24 - 8 * (digit - VALUE_DIGITS));
             }
-            line[2] = left - below;
+            threshold[2] = remaining - below;
         }
     }
 }
 
+/// Sets the threshold to 0, with `drop` candidates to be dropped.
 #[cube(launch)]
-fn begin(line: &mut [u32], drop: u32) {
+fn reset_threshold(threshold: &mut [u32], drop: u32) {
     if UNIT_POS == 0 {
-        line[0] = 0u32;
-        line[1] = 0u32;
-        line[2] = drop;
+        threshold[0] = 0u32;
+        threshold[1] = 0u32;
+        threshold[2] = drop;
     }
 }
 
-/// 1 at and above the line, else 0.
+/// 1 for candidates at or above the threshold, else 0.
 #[cube(launch)]
-fn keep(values: &[u32], among: &[u32], line: &[u32], out: &mut [f32]) {
+fn keep_from_threshold(values: &[u32], candidates: &[u32], threshold: &[u32], out: &mut [f32]) {
     if ABSOLUTE_POS < out.len() {
-        let key = key(values[ABSOLUTE_POS]);
-        let tie = key == line[0] && u32::cast_from(ABSOLUTE_POS) >= line[1];
-        let kept = among[ABSOLUTE_POS] & SIZE != 0 && (key > line[0] || tie);
+        let key = sort_key(values[ABSOLUTE_POS]);
+        let tie = key == threshold[0] && u32::cast_from(ABSOLUTE_POS) >= threshold[1];
+        let kept = candidates[ABSOLUTE_POS] & ABS_MASK != 0 && (key > threshold[0] || tie);
         out[ABSOLUTE_POS] = select(kept, 1.0f32, 0.0f32);
     }
 }
 
-/// Ones for all but the `drop` smallest among the candidates.
-pub(super) fn keep_largest(values: CubeTensor, among: CubeTensor, drop: usize) -> CubeTensor {
+/// See [`keep_largest`](super::super::keep_largest).
+pub(super) fn keep_largest(values: CubeTensor, candidates: CubeTensor, drop: usize) -> CubeTensor {
     let n = values.meta.num_elements();
     let (client, device) = (values.client.clone(), values.device.clone());
-    let line = alloc(&values, [3], DType::U32);
-    let digits = 2 * SIZES;
-    let all = [digits as usize * DIGITS];
-    let counts = zeros_client(client.clone(), device, all.into(), DType::U32);
+    let threshold = alloc(&values, [3], DType::U32);
+    let digits = 2 * VALUE_DIGITS;
+    let shape = [digits as usize * RADIX];
+    let counts = zeros_client(client.clone(), device, shape.into(), DType::U32);
     let out = alloc(&values, [n], DType::F32);
     let drop = u32::try_from(drop).unwrap_or(u32::MAX);
-    begin::launch(&client, grid(1), units(), line.clone().into_buffer_arg(), drop);
-    // Digits of the index that are 0 for all need no look.
-    let same = (n as u32).leading_zeros() / 8;
-    for digit in (0..SIZES).chain(SIZES + same..digits) {
-        count::launch(
+    reset_threshold::launch(
+        &client,
+        grid(1),
+        cube_shape(),
+        threshold.clone().into_buffer_arg(),
+        drop,
+    );
+    // Leading digits that are 0 for all indices are skipped.
+    let zero_digits = (n as u32).leading_zeros() / 8;
+    for digit in (0..VALUE_DIGITS).chain(VALUE_DIGITS + zero_digits..digits) {
+        count_digits::launch(
             &client,
-            grid(n.div_ceil(SHARE)),
-            units(),
+            grid(n.div_ceil(VALUES_PER_CUBE)),
+            cube_shape(),
             values.clone().into_buffer_arg(),
-            among.clone().into_buffer_arg(),
-            line.clone().into_buffer_arg(),
+            candidates.clone().into_buffer_arg(),
+            threshold.clone().into_buffer_arg(),
             counts.clone().into_buffer_arg(),
             digit,
         );
-        let (line, counts) = (line.clone().into_buffer_arg(), counts.clone().into_buffer_arg());
-        choose::launch(&client, grid(1), units(), line, counts, digit);
+        let (threshold, counts) =
+            (threshold.clone().into_buffer_arg(), counts.clone().into_buffer_arg());
+        next_digit::launch(&client, grid(1), cube_shape(), threshold, counts, digit);
     }
-    keep::launch(
+    keep_from_threshold::launch(
         &client,
-        grid(n.div_ceil(UNITS)),
-        units(),
+        grid(n.div_ceil(CUBE_UNITS)),
+        cube_shape(),
         values.into_buffer_arg(),
-        among.into_buffer_arg(),
-        line.into_buffer_arg(),
+        candidates.into_buffer_arg(),
+        threshold.into_buffer_arg(),
         out.clone().into_buffer_arg(),
     );
     out

@@ -1,29 +1,30 @@
-//! Rows times their factors, and the sum of such rows.
+//! Scaled rows and weighted sums of rows.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{SIZE, UNITS, addresses, alloc, grid, matrix, units};
+use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid, index_type, matrix_dims};
 
-/// Rows that one unit adds. The sum is a tree with so many branches, whatever the columns: its
-/// order depends on the number of rows alone.
-const BRANCHES: usize = 64;
+/// Rows that one unit adds: the fan-in of the summation tree. The order of summation depends on the
+/// number of rows only.
+const FAN_IN: usize = 64;
 
-/// Chosen by bits: a compiler that knows no infinity could multiply with 0 instead.
+/// Each unit scales one value.
+///
+/// The result is selected by bits: a compiler that ignores infinities could multiply by 0 instead.
 #[cube(launch, address_type = "dynamic")]
 fn scale(rows: &[f32], factors: &[f32], out: &mut [u32], columns: usize) {
     if ABSOLUTE_POS < out.len() {
         let factor = factors[ABSOLUTE_POS / columns];
         let product = u32::reinterpret(rows[ABSOLUTE_POS] * factor);
-        out[ABSOLUTE_POS] = select(u32::reinterpret(factor) & SIZE == 0, 0u32, product);
+        out[ABSOLUTE_POS] = select(u32::reinterpret(factor) & ABS_MASK == 0, 0u32, product);
     }
 }
 
-/// Each unit adds one column of up to [`BRANCHES`] rows and keeps what its additions round away
-/// (Kahan 1965) to the end.
+/// Each unit adds one column of up to [`FAN_IN`] rows, with compensated summation (Kahan, 1965).
 #[cube(launch, address_type = "dynamic")]
-fn gather(
+fn add_rows(
     rows: &[f32],
     factors: &[f32],
     out: &mut [f32],
@@ -33,32 +34,32 @@ fn gather(
 ) {
     if ABSOLUTE_POS < out.len() {
         let column = ABSOLUTE_POS % columns;
-        let start = (ABSOLUTE_POS / columns) * BRANCHES;
-        let end = select(start + BRANCHES < n, start + BRANCHES, n);
+        let start = (ABSOLUTE_POS / columns) * FAN_IN;
+        let end = select(start + FAN_IN < n, start + FAN_IN, n);
         let mut sum = 0.0f32;
-        let mut lost = 0.0f32;
+        let mut compensation = 0.0f32;
         for row in start..end {
             let factor = if weighted { factors[row] } else { 1.0f32.runtime() };
-            if u32::reinterpret(factor) & SIZE != 0 {
-                let term = factor * rows[row * columns + column] - lost;
+            if u32::reinterpret(factor) & ABS_MASK != 0 {
+                let term = factor * rows[row * columns + column] - compensation;
                 let next = sum + term;
-                lost = (next - sum) - term;
+                compensation = (next - sum) - term;
                 sum = next;
             }
         }
-        out[ABSOLUTE_POS] = sum - lost;
+        out[ABSOLUTE_POS] = sum - compensation;
     }
 }
 
-/// Each row times its factor; exactly zero where the factor is.
-pub(super) fn scaled(rows: CubeTensor, factors: CubeTensor) -> CubeTensor {
-    let [n, columns] = matrix(&rows);
+/// See [`scale_rows`](super::super::scale_rows).
+pub(super) fn scale_rows(rows: CubeTensor, factors: CubeTensor) -> CubeTensor {
+    let [n, columns] = matrix_dims(&rows);
     let out = alloc(&rows, [n, columns], DType::F32);
     scale::launch(
         &out.client,
-        grid((n * columns).div_ceil(UNITS)),
-        units(),
-        addresses(&rows),
+        grid((n * columns).div_ceil(CUBE_UNITS)),
+        cube_shape(),
+        index_type(&rows),
         rows.into_buffer_arg(),
         factors.into_buffer_arg(),
         out.clone().into_buffer_arg(),
@@ -67,33 +68,33 @@ pub(super) fn scaled(rows: CubeTensor, factors: CubeTensor) -> CubeTensor {
     out
 }
 
-/// Σ factor · row.
-pub(super) fn accumulated(rows: CubeTensor, factors: CubeTensor) -> CubeTensor {
-    sum(gathered(rows, Some(factors)))
+/// See [`weighted_row_sum`](super::super::weighted_row_sum).
+pub(super) fn weighted_row_sum(rows: CubeTensor, factors: CubeTensor) -> CubeTensor {
+    row_sum(tree_level(rows, Some(factors)))
 }
 
-/// Σ row, flat.
-pub(super) fn sum(mut rows: CubeTensor) -> CubeTensor {
-    while matrix(&rows)[0] > 1 {
-        rows = gathered(rows, None);
+/// The sum of all rows, flat.
+pub(super) fn row_sum(mut rows: CubeTensor) -> CubeTensor {
+    while matrix_dims(&rows)[0] > 1 {
+        rows = tree_level(rows, None);
     }
-    let [_, columns] = matrix(&rows);
+    let [_, columns] = matrix_dims(&rows);
     let (client, device) = (rows.client, rows.device);
     CubeTensor::new_contiguous(client, device, [columns].into(), rows.handle, DType::F32)
 }
 
-/// One sum for each branch.
-fn gathered(rows: CubeTensor, factors: Option<CubeTensor>) -> CubeTensor {
-    let [n, columns] = matrix(&rows);
-    let sums = n.div_ceil(BRANCHES);
+/// One level of the summation tree: the sums of [`FAN_IN`] rows each.
+fn tree_level(rows: CubeTensor, factors: Option<CubeTensor>) -> CubeTensor {
+    let [n, columns] = matrix_dims(&rows);
+    let sums = n.div_ceil(FAN_IN);
     let out = alloc(&rows, [sums, columns], DType::F32);
     let weighted = factors.is_some();
     let factors = factors.unwrap_or_else(|| rows.clone());
-    gather::launch(
+    add_rows::launch(
         &out.client,
-        grid((sums * columns).div_ceil(UNITS)),
-        units(),
-        addresses(&rows),
+        grid((sums * columns).div_ceil(CUBE_UNITS)),
+        cube_shape(),
+        index_type(&rows),
         rows.into_buffer_arg(),
         factors.into_buffer_arg(),
         out.clone().into_buffer_arg(),

@@ -28,8 +28,8 @@ impl Slice {
         let ([_, each], copies, n) = (features.dims(), batch.copies(), ids.len());
         let rows = features.clone().narrow(0, ids.start * copies, n * copies);
         let rows = rows.reshape([n, copies * each]);
-        let readable = kernels::finite(rows.clone());
-        let rows = kernels::scaled(rows, &readable);
+        let readable = kernels::finite_rows(rows.clone());
+        let rows = kernels::scale_rows(rows, &readable);
         let labels = batch.labels()[ids.clone()].iter().copied();
         let labels = labels.chain(std::iter::repeat(0)).take(size);
         let labels = labels.flat_map(|label| std::iter::repeat_n(label, copies)).collect();

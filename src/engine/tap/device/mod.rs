@@ -86,7 +86,7 @@ pub(super) fn sum(
         synchronize(Tensor::cat(some, 0)).map_err(ChunkError::of)?;
     }
     let entries = parameters.into_iter().enumerate().map(|(entry, parameter)| Gradient {
-        values: DeviceArray::of(match sum.remove(&entry) {
+        values: DeviceArray::from_tensor(match sum.remove(&entry) {
             Some(sum) => sum,
             None => Tensor::zeros([parameter.len()], device),
         }),
@@ -101,8 +101,8 @@ pub(super) fn sum(
 fn joined(mut parts: Vec<Tensor<1>>) -> DeviceArray {
     match parts.len() {
         0 => DeviceArray::default(),
-        1 => DeviceArray::of(parts.remove(0)),
-        _ => DeviceArray::of(Tensor::cat(parts, 0)),
+        1 => DeviceArray::from_tensor(parts.remove(0)),
+        _ => DeviceArray::from_tensor(Tensor::cat(parts, 0)),
     }
 }
 
@@ -114,7 +114,7 @@ impl Pass for Job<'_> {
         let (site_gradients, losses) = self.listen(x, &slice.labels, tape)?;
         let norms = self.norms_device(&site_gradients, slice.ids.len());
         let both = Tensor::stack::<2>(vec![norms.clone(), losses.clone()], 1);
-        let left_out = (kernels::finite(both) * slice.readable.clone()).equal_elem(0.0);
+        let left_out = (kernels::finite_rows(both) * slice.readable.clone()).equal_elem(0.0);
         let factors = self.rule.factors(norms.clone()).mask_fill(left_out.clone(), 0.0);
         let sum = site_gradients.into_iter().map(|(entry, site_gradient)| {
             (entry, site_gradient.sum_device(&factors, &self.norm_weights[entry]))
@@ -136,7 +136,7 @@ impl Job<'_> {
             .collect();
         match each.is_empty() {
             true => Tensor::zeros([n], &self.device),
-            false => kernels::norms(Tensor::stack(each, 1), None),
+            false => kernels::row_norms(Tensor::stack(each, 1), None),
         }
     }
 }

@@ -35,12 +35,12 @@ impl Pass for Plain<'_> {
         let logits = self.network.forward(x, &mut tape);
         let [_, classes] = logits.dims();
         let logits = logits.reshape([n, copies * classes]);
-        let sound = kernels::finite(logits.clone().inner()) * slice.readable.clone();
+        let sound = kernels::finite_rows(logits.clone().inner()) * slice.readable.clone();
         let unsound = sound.clone().equal_elem(0.0).reshape([n, 1]).expand([n, copies * classes]);
         let logits = logits.mask_fill(unsound, 0.0).reshape([n * copies, classes]);
         let losses =
             cross_entropy(logits, &slice.labels).reshape([n, copies]).mean_dim(1).reshape([n]);
-        let sound = kernels::finite(losses.clone().inner().reshape([n, 1])) * sound;
+        let sound = kernels::finite_rows(losses.clone().inner().reshape([n, 1])) * sound;
         let left_out = sound.equal_elem(0.0);
         let total = losses.clone().mask_fill(left_out.clone(), 0.0).sum();
         let mut read = Read { grads: &total.backward(), entry: 0, found: BTreeMap::new() };
@@ -58,7 +58,7 @@ impl Pass for Plain<'_> {
 
 /// The sum if all its numbers are finite, else zeros; and whether it was so, `[1]`.
 fn whole(sum: BTreeMap<usize, Tensor<1>>) -> (BTreeMap<usize, Tensor<1>>, Option<Tensor<1, Bool>>) {
-    let finite = |part: &Tensor<1>| kernels::finite(part.clone().unsqueeze());
+    let finite = |part: &Tensor<1>| kernels::finite_rows(part.clone().unsqueeze());
     let Some(finite) = sum.values().map(finite).reduce(|a, b| a * b) else { return (sum, None) };
     let overflowed = finite.equal_elem(0.0);
     let select = |(entry, part): (usize, Tensor<1>)| {

@@ -20,20 +20,21 @@ impl SiteGradient {
     /// that counts is not.
     pub(super) fn norms_device(&self, norm_weights: &NormWeights) -> Tensor<1> {
         let norms_device = match self {
-            Self::Instance(instance) => kernels::norms(instance.clone(), norm_weights.root()),
+            Self::Instance(instance) => kernels::row_norms(instance.clone(), norm_weights.root()),
             // Products in f32, here and in the sum: Burn's may round their factors on a GPU, and
             // what is measured would not be what is added.
             Self::Outer { input, gradient } => match norm_weights.share() {
                 Some(_) => outer_norms(input, gradient, norm_weights, |a, b| {
                     let shape = [a.dims()[0], b.dims()[1]];
-                    kernels::product(a, b).reshape(shape)
+                    kernels::matmul(a, b).reshape(shape)
                 }),
                 None => {
-                    kernels::norms(input.clone(), None) * kernels::norms(gradient.clone(), None)
+                    kernels::row_norms(input.clone(), None)
+                        * kernels::row_norms(gradient.clone(), None)
                 }
             },
             Self::Table { tokens, rows, count, .. } => {
-                kernels::norms(table_as_rows(tokens, rows, count, norm_weights), None)
+                kernels::row_norms(table_as_rows(tokens, rows, count, norm_weights), None)
             }
         };
         match norm_weights.scale as f32 {
@@ -49,11 +50,13 @@ impl SiteGradient {
     /// are exactly zero.
     pub(super) fn sum_device(self, factors: &Tensor<1>, norm_weights: &NormWeights) -> Tensor<1> {
         let sum = match self {
-            Self::Instance(instance) => kernels::accumulated(instance, factors),
-            Self::Outer { input, gradient } => kernels::outer_sum(input, gradient, factors),
+            Self::Instance(instance) => kernels::weighted_row_sum(instance, factors),
+            Self::Outer { input, gradient } => {
+                kernels::weighted_outer_sum(input, gradient, factors)
+            }
             Self::Table { tokens, rows, vocabulary, .. } => {
                 let [n, places, features] = rows.dims();
-                let rows = kernels::scaled(rows.flatten(1, 2), factors);
+                let rows = kernels::scale_rows(rows.flatten(1, 2), factors);
                 let rows = rows.reshape([n * places, features]);
                 table(tokens.reshape([n * places]), rows, vocabulary)
             }

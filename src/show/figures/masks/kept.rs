@@ -1,7 +1,7 @@
 //! What is kept of each tensor, as bars.
 
 use super::{is_collapsed, is_not_covered, kept_in_all, largest, left_out, percent, shape};
-use crate::mask::{Kept, Mask};
+use crate::mask::{Mask, MaskTensor};
 use crate::show::layout::{MARGIN, SMALL, letters};
 use crate::show::page::{Head, Page};
 use crate::show::scene::{Align, Area, Scene};
@@ -23,14 +23,14 @@ const MOST_NAMES: usize = 5;
 pub fn kept(mask: &Mask) -> Figure {
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
     let shown = largest(&sizes, MOST_ROWS);
-    let head = Head::new(format!("Kept in each tensor: {}", mask.origin().how))
+    let head = Head::new(format!("Kept in each tensor: {}", mask.origin().method))
         .note(kept_in_all(mask))
         .note("Dashed: all tensors together.")
         .note(collapsed(mask))
         .note(left_out(shown.len(), sizes.len()))
         .not_covered(is_not_covered(mask));
     let mut page = Page::new(WIDTH, head);
-    let rows: Vec<&Kept> = shown.iter().map(|&i| &mask.tensors()[i]).collect();
+    let rows: Vec<&MaskTensor> = shown.iter().map(|&i| &mask.tensors()[i]).collect();
     let top = page.top + 2.0;
     let bottom = top + rows.len() as f64 * ROW;
     let texts: Vec<(String, String)> = rows.iter().map(|tensor| counts(tensor)).collect();
@@ -56,7 +56,7 @@ pub fn kept(mask: &Mask) -> Figure {
         let at = (right - numbers - 14.0, y);
         page.scene.text(at, share, text(palette::INK, Align::Right));
         // A thousandth is still to be seen.
-        let long = (tensor.share() * plot.width()).max(1.5);
+        let long = (tensor.density() * plot.width()).max(1.5);
         bars.push(Area {
             left: plot.left,
             top: (y - 6.0).round(),
@@ -75,10 +75,10 @@ pub fn kept(mask: &Mask) -> Figure {
 }
 
 /// Share, and kept out of all.
-fn counts(tensor: &Kept) -> (String, String) {
+fn counts(tensor: &MaskTensor) -> (String, String) {
     let count =
         format!("{} of {}", format::count(tensor.count()), format::count(tensor.kept.len()));
-    (percent(tensor.share()), count)
+    (percent(tensor.density()), count)
 }
 
 /// Names the tensors that collapsed.
@@ -113,7 +113,7 @@ pub(in crate::show) fn table(mask: &Mask) -> Table {
             shape(&tensor.shape),
             format::count(tensor.count()),
             format::count(tensor.kept.len()),
-            percent(tensor.share()),
+            percent(tensor.density()),
         ]);
     }
     table

@@ -20,7 +20,7 @@ pub use selection_log::selection_log;
 pub use signal::signal_and_noise;
 pub use tiles::tiles;
 
-use crate::mask::{Kept, Mask};
+use crate::mask::{Mask, MaskTensor};
 use crate::show::format;
 
 /// Width of figures with several panels in a row.
@@ -60,19 +60,19 @@ fn shape(shape: &[usize]) -> String {
 }
 
 /// Whether nothing but one coordinate is left of a tensor that had more.
-fn is_collapsed(tensor: &Kept) -> bool {
+fn is_collapsed(tensor: &MaskTensor) -> bool {
     tensor.kept.len() > 1 && tensor.count() == 1
 }
 
 /// Whether a mask was chosen by looking at private examples without noise.
 fn is_not_covered(mask: &Mask) -> bool {
-    let own = mask.origin().covered.iter().any(|cover| !cover.is_covered());
-    own || mask.saliency().is_some_and(|saliency| !saliency.covered().is_covered())
+    let own = mask.origin().privacy.iter().any(|cover| !cover.is_private());
+    own || mask.saliency().is_some_and(|saliency| !saliency.privacy().is_private())
 }
 
 /// `312 of 1,024 coordinates kept (30.5 %). Data-free: costs nothing.`
 fn kept_in_all(mask: &Mask) -> String {
-    let covers: Vec<String> = mask.origin().covered.iter().map(ToString::to_string).collect();
+    let covers: Vec<String> = mask.origin().privacy.iter().map(ToString::to_string).collect();
     format!(
         "{} of {} coordinates kept ({}). {}",
         format::count(mask.kept()),

@@ -90,7 +90,7 @@ pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
 fn by_tensor(a: &Mask, b: &Mask) -> f64 {
     let (mut both, mut either) = (0.0, 0.0);
     for (a, b) in a.tensors().iter().zip(b.tensors()) {
-        let (n, a, b) = (a.kept.len() as f64, a.share(), b.share());
+        let (n, a, b) = (a.kept.len() as f64, a.density(), b.density());
         both += n * a * b;
         either += n * (a + b - a * b);
     }

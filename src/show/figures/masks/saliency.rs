@@ -3,7 +3,7 @@
 use super::{
     MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, percent, sentence, shape,
 };
-use crate::mask::{Kept, Mask, Saliency, Scores};
+use crate::mask::{Mask, MaskTensor, Saliency, Scores};
 use crate::show::histogram::Histogram;
 use crate::show::layout::{MARGIN, SMALL, letters, x_ticks};
 use crate::show::page::{Head, Page, panels};
@@ -78,16 +78,16 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     let sizes: Vec<usize> = parts.iter().map(|part| part.scores.values.len()).collect();
     let shown = largest(&sizes, MOST_PANELS);
     let title = match mask {
-        Some(mask) => format!("Saliencies and what is kept: {}", mask.origin().how),
-        None => format!("Saliencies: {}", saliency.how()),
+        Some(mask) => format!("Saliencies and what is kept: {}", mask.origin().method),
+        None => format!("Saliencies: {}", saliency.method()),
     };
     let cut = threshold.map(|t| format!("Dashed: the largest score dropped, {}.", short(t)));
     let scaled = "Logarithmic axis; each tensor's bars are scaled to its tallest.";
     let mut head = Head::new(title)
-        .note(mask.map_or_else(|| sentence(&saliency.covered().to_string()), kept_in_all))
+        .note(mask.map_or_else(|| sentence(&saliency.privacy().to_string()), kept_in_all))
         .note(format!("{scaled} {}", cut.unwrap_or_default()))
         .note(left_out(shown.len(), parts.len()))
-        .not_covered(!saliency.covered().is_covered() || mask.is_some_and(is_not_covered));
+        .not_covered(!saliency.privacy().is_private() || mask.is_some_and(is_not_covered));
     if mask.is_some() {
         head = head.key(palette::KEPT, "kept").key(palette::DROPPED, "dropped");
     }
@@ -107,7 +107,7 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
 struct Part<'a> {
     scores: &'a Scores,
     /// Flags, where a mask has as many as there are scores.
-    kept: Option<&'a Kept>,
+    kept: Option<&'a MaskTensor>,
     zeros: usize,
     /// Not a number, infinite or negative: not on the axis either.
     odd: usize,
@@ -117,7 +117,7 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn new(scores: &'a Scores, kept: Option<&'a Kept>) -> Self {
+    fn new(scores: &'a Scores, kept: Option<&'a MaskTensor>) -> Self {
         let values = &scores.values;
         let zeros = values.iter().filter(|&&v| v == 0.0).count();
         let mut on_axis: Vec<f64> = values.iter().copied().filter(|v| is_on_axis(*v)).collect();

@@ -62,19 +62,19 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
 
 /// Records come from files too: rows of unequal length, or none, are not drawn.
 fn is_whole(tensor: &SelectionLogTensor) -> bool {
-    let places = tensor.share.first().map_or(0, Vec::len);
-    places > 0 && tensor.share.iter().all(|row| row.len() == places)
+    let places = tensor.fractions.first().map_or(0, Vec::len);
+    places > 0 && tensor.fractions.iter().all(|row| row.len() == places)
 }
 
 /// Shades as `[place][time]`, neighbouring places averaged until there are few enough.
 fn map(tensor: &SelectionLogTensor, touched: &SelectionLog, budget: usize) -> Vec<Vec<u8>> {
-    let (times, places) = (tensor.share.len(), tensor.share[0].len());
+    let (times, places) = (tensor.fractions.len(), tensor.fractions[0].len());
     let mut rows = places;
     while rows > 8 && rows * times > budget {
         rows = rows.div_ceil(2);
     }
     let mean = |t: usize, r: usize| {
-        let part = &tensor.share[t][r * places / rows..(r + 1) * places / rows];
+        let part = &tensor.fractions[t][r * places / rows..(r + 1) * places / rows];
         part.iter().sum::<f32>() / part.len().max(1) as f32
     };
     let was = |t: usize| touched.recorded.get(t).is_some_and(|&steps| steps > 0);

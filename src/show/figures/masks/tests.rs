@@ -1,8 +1,8 @@
 use super::*;
 use crate::data::glyphs_with;
 use crate::mask::{
-    Covered, Dropping, Origin, RandomMask, Saliency, Scores, SelectionLog, Selector, SignalNoise,
-    SignalPoint,
+    Dropping, Origin, PrivacyStatus, RandomMask, Saliency, Scores, SelectionLog, Selector,
+    SignalNoise, SignalPoint,
 };
 use crate::nn::{Model, models};
 use crate::show::layout::tests::collisions;
@@ -19,11 +19,11 @@ fn scores(path: &str, shape: &[usize], scale: f64) -> Scores {
     Scores { path: path.into(), shape: shape.to_vec(), values: (0..n).map(one).collect() }
 }
 
-fn saliency_of(covered: Covered, tensors: Vec<Scores>) -> Saliency {
+fn saliency_of(covered: PrivacyStatus, tensors: Vec<Scores>) -> Saliency {
     Saliency::new("scores of a test", covered, tensors)
 }
 
-fn four(covered: Covered) -> Saliency {
+fn four(covered: PrivacyStatus) -> Saliency {
     let tensors = vec![
         scores("0.weight", &[16, 1, 8, 8], 1.0),
         scores("3.weight", &[32, 16, 4, 4], 0.1),
@@ -33,8 +33,8 @@ fn four(covered: Covered) -> Saliency {
     saliency_of(covered, tensors)
 }
 
-fn not_private() -> Covered {
-    Covered::NotPrivate("made from private examples without noise".into())
+fn not_private() -> PrivacyStatus {
+    PrivacyStatus::NotPrivate("made from private examples without noise".into())
 }
 
 /// Sixty tensors with long names, as of a residual network.
@@ -43,7 +43,7 @@ fn many() -> Saliency {
         let name = format!("group{}.{}.body.conv{}.weight", 1 + i / 15, i % 15, i);
         scores(&name, &[4 + i, 3, 3, 3], 1.0 / (1 + i) as f64)
     });
-    saliency_of(Covered::DataFree, tensors.collect())
+    saliency_of(PrivacyStatus::DataFree, tensors.collect())
 }
 
 fn model() -> Model {
@@ -67,7 +67,7 @@ fn named(masks: &[(&str, &Mask)]) -> Vec<(String, Mask)> {
 }
 
 fn all_figures() -> Vec<(&'static str, Figure)> {
-    let (four, many) = (four(Covered::DataFree), many());
+    let (four, many) = (four(PrivacyStatus::DataFree), many());
     let mask = four.keep(0.3).unwrap();
     let (thin, wide) = (four.keep(0.001).unwrap(), many.keep(0.05).unwrap());
     let random = RandomMask::prune(0.7).seed(1).mask(&model()).unwrap();
@@ -76,7 +76,7 @@ fn all_figures() -> Vec<(&'static str, Figure)> {
     let pair = named(&[("random 70 %", &random), ("random 50 %", &another)]);
     let long = "a name that is far too long for a column of this matrix by any measure";
     let three = named(&[("scores", &mask), (long, &thin), ("SNIP without noise", &raw)]);
-    let one = saliency_of(Covered::DataFree, vec![scores("0.weight", &[20, 10], 1.0)]);
+    let one = saliency_of(PrivacyStatus::DataFree, vec![scores("0.weight", &[20, 10], 1.0)]);
     vec![
         ("saliency_mask", saliency(&mask).unwrap()),
         ("saliency_alone", saliency(&four).unwrap()),
@@ -126,9 +126,10 @@ fn what_is_not_covered_says_so_and_nothing_else_does() {
     };
     let raw = four(not_private());
     let raw_mask = raw.keep(0.3).unwrap();
-    let free_mask = four(Covered::DataFree).keep(0.3).unwrap();
+    let free_mask = four(PrivacyStatus::DataFree).keep(0.3).unwrap();
     // Flags of a private choice with no scores beside them.
-    let bare = Mask::made(raw_mask.tensors().to_vec(), Origin::new("raw", not_private())).unwrap();
+    let bare =
+        Mask::with_origin(raw_mask.tensors().to_vec(), Origin::new("raw", not_private())).unwrap();
     assert!(says(&saliency(&raw).unwrap()) && says(&of_saliency(&raw)));
     for private in [&raw_mask, &bare, &bare.intersect(&free_mask).unwrap()] {
         assert!(says(&mask(private)) && says(&kept(private)));
@@ -138,7 +139,7 @@ fn what_is_not_covered_says_so_and_nothing_else_does() {
     assert!(!says(&saliency(&free_mask).unwrap()) && !says(&kept(&free_mask)));
     assert!(!says(&tiles(&free_mask, None).unwrap()));
     assert!(!says(&overlap(&named(&[("a", &free_mask), ("b", &free_mask)])).unwrap()));
-    let own = Mask::of(free_mask.tensors().to_vec()).unwrap();
+    let own = Mask::new(free_mask.tensors().to_vec()).unwrap();
     assert!(!says(&mask(&own)) && mask(&own).text().contains("Costs nothing if it was chosen"));
     let chart = overlap_over_epsilon(&[(1.0, 0.3)], 0.2);
     assert!(chart.svg().contains(NOT_COVERED) && chart.text().contains(NOT_COVERED));
@@ -146,7 +147,7 @@ fn what_is_not_covered_says_so_and_nothing_else_does() {
 
 #[test]
 fn the_text_of_saliencies_has_the_numbers_and_the_threshold_divides() {
-    let mask = four(Covered::DataFree).keep(0.3).unwrap();
+    let mask = four(PrivacyStatus::DataFree).keep(0.3).unwrap();
     let figure = saliency(&mask).unwrap();
     let dropped = mask.saliency().unwrap().tensors().iter().zip(mask.tensors());
     let dropped = dropped.flat_map(|(scores, kept)| scores.values.iter().zip(&kept.kept));
@@ -159,7 +160,7 @@ fn the_text_of_saliencies_has_the_numbers_and_the_threshold_divides() {
         let zeros = scores.values.iter().filter(|v| **v == 0.0).count();
         let zeros = format::percent(zeros as f64 / scores.values.len() as f64);
         assert!(
-            line.ends_with(&format!("  {zeros}  {}", format::percent(tensor.share()))),
+            line.ends_with(&format!("  {zeros}  {}", format::percent(tensor.density()))),
             "{line}"
         );
         assert!(figure.svg().contains(&format!("{zeros} exactly zero")));
@@ -190,7 +191,7 @@ fn odd_scores_are_drawn_without_trouble() {
         vec![1.0],
     ];
     for values in cases {
-        let saliency = saliency_of(Covered::DataFree, vec![tensor(values.clone())]);
+        let saliency = saliency_of(PrivacyStatus::DataFree, vec![tensor(values.clone())]);
         for figure in [of_saliency(&saliency), mask(&saliency.keep(0.5).unwrap())] {
             let svg = figure.svg();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{values:?}");
@@ -199,9 +200,9 @@ fn odd_scores_are_drawn_without_trouble() {
             assert!(found.is_empty(), "{values:?}: {found:?}");
         }
     }
-    let zeros = saliency_of(Covered::DataFree, vec![tensor(vec![0.0; 8])]);
+    let zeros = saliency_of(PrivacyStatus::DataFree, vec![tensor(vec![0.0; 8])]);
     assert!(of_saliency(&zeros).svg().contains("no score above zero"));
-    assert!(of_saliency(&saliency_of(Covered::DataFree, vec![])).svg().starts_with("<svg"));
+    assert!(of_saliency(&saliency_of(PrivacyStatus::DataFree, vec![])).svg().starts_with("<svg"));
     let random = RandomMask::prune(0.5).seed(1).mask(&model()).unwrap();
     let error = saliency(&random).unwrap_err();
     assert!(error.to_string().contains("not made by scores"), "{error}");
@@ -209,7 +210,7 @@ fn odd_scores_are_drawn_without_trouble() {
 
 #[test]
 fn collapsed_tensors_are_named() {
-    let thin = four(Covered::DataFree).keep(0.001).unwrap();
+    let thin = four(PrivacyStatus::DataFree).keep(0.001).unwrap();
     let collapsed: Vec<&str> =
         thin.tensors().iter().filter(|t| t.count() == 1).map(|t| t.path.as_str()).collect();
     assert!(!collapsed.is_empty());
@@ -219,7 +220,7 @@ fn collapsed_tensors_are_named() {
     assert_eq!(figure.svg().matches("\none left\n").count(), collapsed.len());
     let text = figure.text();
     assert!(text.contains("0.006 %") && text.contains("16,384"), "{text}");
-    let sound = kept(&four(Covered::DataFree).keep(0.5).unwrap());
+    let sound = kept(&four(PrivacyStatus::DataFree).keep(0.5).unwrap());
     assert!(!sound.svg().contains("one left") && !sound.text().contains("is left of"));
 }
 
@@ -263,9 +264,9 @@ fn records_of_dropping_say_how_often() {
     assert!(random.text().contains("over 40 of 40 steps"), "{random}");
     // A record from a broken file is no reason to fall.
     let mut broken = record(Dropping::random(0.5), 3);
-    broken.tensors[0].share[1].pop();
-    broken.tensors[1].share.clear();
-    broken.tensors[2].share[0][0] = f32::NAN;
+    broken.tensors[0].fractions[1].pop();
+    broken.tensors[1].fractions.clear();
+    broken.tensors[2].fractions[0][0] = f32::NAN;
     broken.recorded.pop();
     assert!(selection_log(&broken).svg().starts_with("<svg"));
 }

@@ -2,7 +2,7 @@
 
 use super::{MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, percent, shape};
 use crate::Result;
-use crate::mask::{Kept, Mask};
+use crate::mask::{Mask, MaskTensor};
 use crate::nn::Model;
 use crate::show::layout::{MARGIN, SMALL, letters};
 use crate::show::page::{Head, Page, panels};
@@ -44,13 +44,13 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
         }
         None => Vec::new(),
     };
-    let of = |tensor: &Kept| -> Option<&[f32]> {
+    let of = |tensor: &MaskTensor| -> Option<&[f32]> {
         let found = values.iter().find(|(parameter, _)| parameter.path == tensor.path);
         found.map(|(_, values)| values.as_slice())
     };
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
     let shown = largest(&sizes, MOST_PANELS);
-    let mut head = Head::new(format!("Coordinate by coordinate: {}", mask.origin().how))
+    let mut head = Head::new(format!("Coordinate by coordinate: {}", mask.origin().method))
         .note(kept_in_all(mask))
         .note("Convolutions: a small tile, kernel height x width, for each output and input.")
         .note(left_out(shown.len(), sizes.len()))
@@ -175,7 +175,7 @@ impl Laid {
     }
 }
 
-fn panel(scene: &mut Scene, area: Area, laid: &Laid, tensor: &Kept, values: Option<&[f32]>) {
+fn panel(scene: &mut Scene, area: Area, laid: &Laid, tensor: &MaskTensor, values: Option<&[f32]>) {
     let y = area.top + 7.0;
     let shape = shape(&tensor.shape);
     let room = area.width() - font::width(&shape, SMALL, false) - 10.0;
@@ -183,7 +183,8 @@ fn panel(scene: &mut Scene, area: Area, laid: &Laid, tensor: &Kept, values: Opti
     scene.text((area.left, y), name, letters(SMALL + 0.5, true, palette::INK, Align::Left));
     scene.text((area.right, y), shape, letters(SMALL, false, palette::MUTED, Align::Right));
     let muted = letters(SMALL - 1.0, false, palette::MUTED, Align::Left);
-    for (i, remark) in [format!("{} kept", percent(tensor.share())), laid.said()].iter().enumerate()
+    for (i, remark) in
+        [format!("{} kept", percent(tensor.density())), laid.said()].iter().enumerate()
     {
         let remark = font::fit(remark, SMALL - 1.0, false, area.width());
         scene.text((area.left, y + 15.0 * (i + 1) as f64), remark, muted);
@@ -210,8 +211,8 @@ fn panel(scene: &mut Scene, area: Area, laid: &Laid, tensor: &Kept, values: Opti
     draw(scene, &levels, &colours, &across, &down);
 }
 
-fn table<'a>(mask: &Mask, values: impl Fn(&Kept) -> Option<&'a [f32]>) -> Table {
-    let mean = |tensor: &Kept, wanted: bool| -> String {
+fn table<'a>(mask: &Mask, values: impl Fn(&MaskTensor) -> Option<&'a [f32]>) -> Table {
+    let mean = |tensor: &MaskTensor, wanted: bool| -> String {
         let Some(values) = values(tensor) else { return "-".into() };
         let picked = values.iter().zip(&tensor.kept).filter(|(_, kept)| **kept == wanted);
         let picked: Vec<f64> = picked.map(|(v, _)| f64::from(v.abs())).collect();
@@ -226,7 +227,7 @@ fn table<'a>(mask: &Mask, values: impl Fn(&Kept) -> Option<&'a [f32]>) -> Table 
         table = table.row([
             tensor.path.clone(),
             shape(&tensor.shape),
-            percent(tensor.share()),
+            percent(tensor.density()),
             mean(tensor, true),
             mean(tensor, false),
         ]);

@@ -1,28 +1,28 @@
-//! The network as a linear map of its inputs.
+//! [`LinearisedNetwork`]: the network as a linear map of its inputs.
 
 use super::conv::Convolution;
 use crate::Result;
 use crate::mask::saliency::Scores;
 use crate::nn::{LayerSpec, Model, Parameter, ResidualSpec, Window};
 
-/// The network with |w| for every weight, without biases, and with layers that are not linear
-/// taken for ones that are:
+/// The network with |w| for every weight and without biases, where each nonlinear layer is replaced
+/// by a linear one:
 ///
-/// | layer | becomes |
+/// | layer | replaced by |
 /// |---|---|
-/// | activation, dropout | nothing |
-/// | max pooling | average pooling of the same windows |
-/// | normalisation | its factors, as \|γ\| |
-/// | weight standardisation | nothing but its gain, as \|gain\|: centred \|w\| would add up to 0 |
-/// | embedding | ones |
-/// | LSTM | the mean of its inputs, for each output: ones in, ones out |
-pub(super) struct Flow {
-    pub(super) steps: Vec<Step>,
+/// | activation, dropout | the identity |
+/// | max pooling | average pooling over the same windows |
+/// | normalisation | multiplication by \|γ\| |
+/// | weight standardisation | multiplication by \|gain\| only: centred \|w\| would sum to 0 |
+/// | embedding | the constant 1 |
+/// | LSTM | the mean of its inputs for each output, which maps ones to ones |
+pub(super) struct LinearisedNetwork {
+    pub(super) ops: Vec<Op>,
     /// The scored weights, in the order of the model's parameters.
     pub(super) tensors: Vec<Tensor>,
-    /// How many numbers an example has.
+    /// The number of features of an example.
     pub(super) inputs: usize,
-    /// Kinds of layers whose weights get no score.
+    /// The kinds of layers whose weights are not scored.
     pub(super) unscored: Vec<&'static str>,
 }
 
@@ -30,38 +30,38 @@ pub(super) struct Flow {
 pub(super) struct Tensor {
     pub(super) path: String,
     pub(super) shape: Vec<usize>,
-    /// |w|, or 0 where it was dropped; row-major.
+    /// |w|, or 0 for dropped weights; row-major.
     pub(super) weights: Vec<f64>,
-    /// The scores of the last pass.
+    /// The scores of the last backward pass.
     pub(super) scores: Vec<f64>,
 }
 
-/// One linear map. `weight` is a place in [`Flow::tensors`].
-pub(super) enum Step {
-    /// Rows of `inputs` numbers times a weight `[inputs, outputs]`.
+/// A linear operation. `weight` is an index into [`LinearisedNetwork::tensors`].
+pub(super) enum Op {
+    /// `[_, inputs]` times a weight `[inputs, outputs]`.
     Linear { weight: usize, inputs: usize, outputs: usize },
-    /// A convolution.
+    /// A 2D convolution.
     Conv { weight: usize, conv: Convolution },
-    /// Means under windows, channel by channel.
+    /// Average pooling per channel.
     Pool { window: Window, output: [usize; 2] },
-    /// `[_, count, inner]` to `[_, inner]`: the mean of `count` numbers.
+    /// `[_, count, inner]` to `[_, inner]`: the mean over `count`.
     Mean { count: usize, inner: usize },
-    /// Every number so many times.
+    /// Repeats every value `times` times.
     Repeat { times: usize },
-    /// Each run of `run` numbers times its factor; the factors begin anew after the last.
+    /// Multiplies each run of `run` values by one factor, cycling through the factors.
     Scale { factors: Vec<f64>, run: usize },
-    /// Ones, whatever comes in.
+    /// The constant 1 for every output.
     Ones { inputs: usize, outputs: usize },
-    /// The sum of two ways.
-    Residual { body: Vec<Step>, shortcut: Vec<Step> },
+    /// The sum of two branches.
+    Residual { body: Vec<Op>, shortcut: Vec<Op> },
 }
 
-impl Flow {
-    /// The linear map of a model made of the lab's layers.
+impl LinearisedNetwork {
+    /// The linearised network of a model that is a list of layers.
     ///
     /// # Errors
-    /// If two layers do not fit together: then no model could have been built of them.
-    pub(super) fn of(model: &Model) -> Result<Self> {
+    /// If two layers do not fit together, which can't happen for a model that has been built.
+    pub(super) fn new(model: &Model) -> Result<Self> {
         let network = model.network();
         let mut reader = Reader {
             values: network.values().into_iter(),
@@ -70,29 +70,29 @@ impl Flow {
         };
         let mut shape = network.input_shape().to_vec();
         let inputs = shape.iter().product();
-        let steps = reader.steps(network.specs(), &mut shape)?;
-        Ok(Self { steps, tensors: reader.tensors, inputs, unscored: reader.unscored })
+        let ops = reader.read_all(network.specs(), &mut shape)?;
+        Ok(Self { ops, tensors: reader.tensors, inputs, unscored: reader.unscored })
     }
 
-    /// How many weights are scored.
+    /// The number of scored weights.
     pub(super) fn len(&self) -> usize {
         self.tensors.iter().map(|tensor| tensor.weights.len()).sum()
     }
 
     /// Sets the weights that are not kept to 0.
-    pub(super) fn keep(&mut self, kept: &[Vec<bool>]) {
+    pub(super) fn apply_mask(&mut self, kept: &[Vec<bool>]) {
         for (tensor, kept) in self.tensors.iter_mut().zip(kept) {
             let pairs = tensor.weights.iter_mut().zip(kept);
             pairs.for_each(|(weight, &kept)| *weight = if kept { *weight } else { 0.0 });
         }
     }
 
-    /// The scores of the last pass.
+    /// The scores of the last backward pass, one slice per tensor.
     pub(super) fn scores(&self) -> Vec<&[f64]> {
         self.tensors.iter().map(|tensor| tensor.scores.as_slice()).collect()
     }
 
-    /// The scores of the last pass, with their paths.
+    /// The scores of the last backward pass, with paths and shapes.
     pub(super) fn into_scores(self) -> Vec<Scores> {
         let scores = self.tensors.into_iter();
         scores
@@ -101,7 +101,7 @@ impl Flow {
     }
 }
 
-/// Reads specifications together with the parameters they list, in order.
+/// Converts layer specifications to operations, consuming the parameters in order.
 struct Reader {
     values: std::vec::IntoIter<(Parameter, Vec<f32>)>,
     tensors: Vec<Tensor>,
@@ -109,74 +109,74 @@ struct Reader {
 }
 
 impl Reader {
-    /// The steps of some layers for examples of `shape`, which becomes that of the last output.
-    fn steps(&mut self, specs: &[LayerSpec], shape: &mut Vec<usize>) -> Result<Vec<Step>> {
-        let mut steps = Vec::new();
+    /// The operations of some layers for inputs of `shape`, which becomes the output shape.
+    fn read_all(&mut self, specs: &[LayerSpec], shape: &mut Vec<usize>) -> Result<Vec<Op>> {
+        let mut ops = Vec::new();
         for spec in specs {
             let output = spec.output_shape(shape)?;
-            self.step(spec, shape, &output, &mut steps)?;
+            self.read(spec, shape, &output, &mut ops)?;
             *shape = output;
         }
-        Ok(steps)
+        Ok(ops)
     }
 
-    fn step(
+    fn read(
         &mut self,
         spec: &LayerSpec,
         input: &[usize],
         output: &[usize],
-        steps: &mut Vec<Step>,
+        ops: &mut Vec<Op>,
     ) -> Result<()> {
-        let numbers = |shape: &[usize]| shape.iter().product::<usize>();
-        // All numbers of one channel, or of one feature.
-        let channel = numbers(&output[1..]).max(1);
+        let size = |shape: &[usize]| shape.iter().product::<usize>();
+        // The number of values per channel (1 for features).
+        let channel = size(&output[1..]).max(1);
         match spec {
             LayerSpec::Linear(spec) => {
-                let weight = self.weight();
+                let weight = self.scored_weight();
                 self.skip(usize::from(spec.bias));
-                steps.push(Step::Linear { weight, inputs: spec.inputs, outputs: spec.outputs });
+                ops.push(Op::Linear { weight, inputs: spec.inputs, outputs: spec.outputs });
             }
             LayerSpec::Conv2d(spec) => {
-                let weight = self.weight();
+                let weight = self.scored_weight();
                 self.skip(usize::from(spec.bias));
                 let conv = Convolution::new(spec, [input[1], input[2]], [output[1], output[2]]);
-                steps.push(Step::Conv { weight, conv });
+                ops.push(Op::Conv { weight, conv });
                 if spec.standardised.is_some_and(|rule| rule.gain) {
-                    steps.push(Step::Scale { factors: self.factors(), run: channel });
+                    ops.push(Op::Scale { factors: self.factors(), run: channel });
                 }
             }
             LayerSpec::GroupNorm(_) => {
-                steps.push(Step::Scale { factors: self.factors(), run: channel });
+                ops.push(Op::Scale { factors: self.factors(), run: channel });
                 self.skip(1);
             }
             LayerSpec::LayerNorm(_) => {
-                steps.push(Step::Scale { factors: self.factors(), run: 1 });
+                ops.push(Op::Scale { factors: self.factors(), run: 1 });
                 self.skip(1);
             }
-            LayerSpec::MaxPool2d(spec) => steps.push(pool(spec.kernel, spec.stride, input, output)),
-            LayerSpec::AvgPool2d(spec) => steps.push(pool(spec.kernel, spec.stride, input, output)),
+            LayerSpec::MaxPool2d(spec) => ops.push(pool(spec.kernel, spec.stride, input, output)),
+            LayerSpec::AvgPool2d(spec) => ops.push(pool(spec.kernel, spec.stride, input, output)),
             LayerSpec::GlobalAvgPool => {
-                steps.push(Step::Mean { count: numbers(&input[1..]), inner: 1 });
+                ops.push(Op::Mean { count: size(&input[1..]), inner: 1 });
             }
             LayerSpec::MeanOverTime => {
-                steps.push(Step::Mean { count: input[0], inner: input[1] });
+                ops.push(Op::Mean { count: input[0], inner: input[1] });
             }
             LayerSpec::Embedding(_) => {
-                self.leave_out(spec);
-                steps.push(Step::Ones { inputs: numbers(input), outputs: numbers(output) });
+                self.skip_unscored(spec);
+                ops.push(Op::Ones { inputs: size(input), outputs: size(output) });
             }
             LayerSpec::Lstm(_) => {
-                self.leave_out(spec);
-                steps.push(Step::Mean { count: input[1], inner: 1 });
-                steps.push(Step::Repeat { times: output[1] });
+                self.skip_unscored(spec);
+                ops.push(Op::Mean { count: input[1], inner: 1 });
+                ops.push(Op::Repeat { times: output[1] });
             }
             LayerSpec::Residual(ResidualSpec { body, shortcut }) => {
-                let body = self.steps(body, &mut input.to_vec())?;
-                let shortcut = self.steps(shortcut, &mut input.to_vec())?;
-                steps.push(Step::Residual { body, shortcut });
+                let body = self.read_all(body, &mut input.to_vec())?;
+                let shortcut = self.read_all(shortcut, &mut input.to_vec())?;
+                ops.push(Op::Residual { body, shortcut });
             }
             LayerSpec::Group(group) => {
-                steps.extend(self.steps(&group.layers, &mut input.to_vec())?);
+                ops.extend(self.read_all(&group.layers, &mut input.to_vec())?);
             }
             LayerSpec::Tanh
             | LayerSpec::Relu
@@ -191,8 +191,8 @@ impl Reader {
         self.values.next().expect("networks hold the parameters their layers list")
     }
 
-    /// The next parameter, a weight that is scored: its place.
-    fn weight(&mut self) -> usize {
+    /// Consumes the next parameter as a scored weight and returns its index.
+    fn scored_weight(&mut self) -> usize {
         let (Parameter { path, shape, .. }, values) = self.next();
         let weights: Vec<f64> = values.into_iter().map(|w| f64::from(w).abs()).collect();
         let scores = vec![0.0; weights.len()];
@@ -200,7 +200,7 @@ impl Reader {
         self.tensors.len() - 1
     }
 
-    /// The next parameter, as factors.
+    /// Consumes the next parameter as the factors of a [`Op::Scale`].
     fn factors(&mut self) -> Vec<f64> {
         self.next().1.into_iter().map(|factor| f64::from(factor).abs()).collect()
     }
@@ -209,8 +209,8 @@ impl Reader {
         (0..parameters).for_each(|_| drop(self.next()));
     }
 
-    /// Passes over the parameters of a layer that isn't scored.
-    fn leave_out(&mut self, spec: &LayerSpec) {
+    /// Skips the parameters of a layer that is not scored, and records its kind.
+    fn skip_unscored(&mut self, spec: &LayerSpec) {
         self.skip(spec.parameters().len());
         if !self.unscored.contains(&spec.kind()) {
             self.unscored.push(spec.kind());
@@ -218,7 +218,7 @@ impl Reader {
     }
 }
 
-fn pool(kernel: [usize; 2], stride: [usize; 2], input: &[usize], output: &[usize]) -> Step {
+fn pool(kernel: [usize; 2], stride: [usize; 2], input: &[usize], output: &[usize]) -> Op {
     let window = Window {
         channels: input[0],
         size: [input[1], input[2]],
@@ -227,5 +227,5 @@ fn pool(kernel: [usize; 2], stride: [usize; 2], input: &[usize], output: &[usize
         padding: [0; 2],
         dilation: [1; 2],
     };
-    Step::Pool { window, output: [output[1], output[2]] }
+    Op::Pool { window, output: [output[1], output[2]] }
 }
