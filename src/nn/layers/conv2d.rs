@@ -28,7 +28,7 @@ pub struct Conv2dSpec {
     /// Whether a bias is added.
     pub bias: bool,
     /// Distance between the kernel's own pixels; 1 unless it has holes.
-    #[serde(default = "kernels::ones")]
+    #[serde(default = "kernels::no_dilation")]
     pub dilation: [usize; 2],
     /// Groups of channels that do not see each other; 1 unless split.
     #[serde(default = "one")]
