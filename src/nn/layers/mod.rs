@@ -1,7 +1,7 @@
-//! The layers, one file per kind.
+//! Layers, one file per kind.
 //!
-//! Each kind has a specification (plain data: what is written to files and checked before
-//! anything is built) and a Burn module made from it.
+//! Each kind has a specification and a Burn module that is built from it. A specification is plain
+//! data: it is checked before anything is allocated, and stored with a model.
 
 mod activation;
 mod block;
@@ -26,14 +26,14 @@ pub use dropout::{Dropout, DropoutSpec};
 pub use embedding::{Embedding, EmbeddingSpec};
 pub use flatten::Flatten;
 pub use linear::{Linear, LinearSpec};
-pub use lstm::{BothWays, Directions, Lstm, LstmSpec, Memory};
+pub use lstm::{BiLstmGates, Lstm, LstmDirections, LstmGates, LstmSpec};
 pub use norm::{GroupNorm, GroupNormSpec, LayerNorm, LayerNormSpec};
 pub use pool::{AvgPool2d, AvgPool2dSpec, GlobalAvgPool, MaxPool2d, MaxPool2dSpec};
 pub use standardise::{Guard, Standardisation};
 pub use time::MeanOverTime;
 
-pub(crate) use block::run;
-pub(crate) use source::{Init, ParameterSpec, Source, listed};
+pub(crate) use block::forward_all;
+pub(crate) use source::{Init, ParameterSource, ParameterSpec, parameter_specs};
 
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
@@ -41,10 +41,10 @@ use serde::{Deserialize, Serialize};
 use super::{Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// What a layer is, without its parameters.
+/// Specification of a layer: its kind and settings, without its parameters.
 ///
-/// The shape of one example says what it is: `[features]` are plain features (or token ids),
-/// `[time, features]` a sequence, `[channels, height, width]` an image.
+/// The number of dimensions of an example determines its type: `[features]` are plain features or
+/// token ids, `[time, features]` is a sequence, `[channels, height, width]` an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -136,7 +136,7 @@ impl LayerSpec {
             Self::Conv2d(spec) => spec.output_shape(input),
             Self::MaxPool2d(spec) => spec.output_shape(input),
             Self::AvgPool2d(spec) => spec.output_shape(input),
-            Self::GlobalAvgPool => Ok(vec![source::image(self.kind(), input)?[0]]),
+            Self::GlobalAvgPool => Ok(vec![source::image_shape(self.kind(), input)?[0]]),
             Self::Tanh | Self::Relu | Self::Selu => Ok(input.to_vec()),
             Self::Flatten => Ok(vec![input.iter().fold(1, |all, &side| all.saturating_mul(side))]),
             Self::Dropout(spec) => spec.check().map(|()| input.to_vec()),
@@ -144,14 +144,14 @@ impl LayerSpec {
             Self::LayerNorm(spec) => spec.output_shape(input),
             Self::Embedding(spec) => spec.output_shape(input),
             Self::Lstm(spec) => spec.output_shape(input),
-            Self::MeanOverTime => Ok(vec![source::sequence(self.kind(), input)?[1]]),
+            Self::MeanOverTime => Ok(vec![source::sequence_shape(self.kind(), input)?[1]]),
             Self::Residual(spec) => spec.output_shape(input),
             Self::Group(spec) => spec.output_shape(input),
         }
     }
 
-    /// The parameters: path in the layer and shape, in the order of the network's. Empty for
-    /// layers that learn nothing.
+    /// The path within the layer and the shape of each parameter, in the order of
+    /// [`Network::parameters`](super::Network::parameters). Empty for layers without parameters.
     pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         self.parameter_specs().into_iter().map(|spec| (spec.path, spec.shape)).collect()
     }
@@ -165,12 +165,12 @@ impl LayerSpec {
             Self::Embedding(spec) => spec.parameters(),
             Self::Lstm(spec) => spec.parameters(),
             Self::Residual(spec) => spec.parameters(),
-            Self::Group(spec) => listed(&spec.layers),
+            Self::Group(spec) => parameter_specs(&spec.layers),
             _ => Vec::new(),
         }
     }
 
-    /// The name of the kind.
+    /// The name of the kind, such as `"Conv2d"`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Linear(_) => "Linear",
@@ -193,15 +193,16 @@ impl LayerSpec {
         }
     }
 
-    /// What stands for layer number `index` of a list in paths: the number, or a group's name.
-    pub(crate) fn place(&self, index: usize) -> String {
+    /// The path segment of layer `index` of a list: its index, or the name of a group.
+    pub(crate) fn path_segment(&self, index: usize) -> String {
         match self {
             Self::Group(group) => group.name.clone(),
             _ => index.to_string(),
         }
     }
 
-    pub(crate) fn build(&self, source: &mut Source) -> Layer {
+    /// Builds the layer with parameters from `source`.
+    pub(crate) fn build(&self, source: &mut ParameterSource) -> Layer {
         match self {
             Self::Linear(spec) => Layer::Linear(spec.build(source)),
             Self::Conv2d(spec) => Layer::Conv2d(spec.build(source)),
@@ -225,7 +226,7 @@ impl LayerSpec {
 }
 
 impl Layer {
-    /// The layer's output; the tape hears of every map with parameters.
+    /// The layer's output. Every map with parameters is reported to `tape`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         match self {
             Self::Linear(layer) => layer.forward(x, tape),
@@ -249,7 +250,8 @@ impl Layer {
     }
 }
 
-fn too_large(kind: &str, window: super::Window) -> Error {
+/// The error for a kernel that does not fit into the padded image.
+fn does_not_fit(kind: &str, window: super::Window) -> Error {
     let super::Window { size, kernel, stride, padding, .. } = window;
     Error::new(
         ErrorKind::Model,
