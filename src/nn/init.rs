@@ -88,6 +88,6 @@ impl Initialiser {
 pub(crate) fn fresh_seed() -> Result<u64> {
     SysRng.try_next_u64().map_err(|e| {
         Error::new(ErrorKind::Io, "the operating system gave no random seed", e.to_string())
-            .fix("give one: .seed(1)")
+            .fix("choose one with .seed(1)")
     })
 }

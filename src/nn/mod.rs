@@ -1,8 +1,9 @@
 //! Layers, networks and models.
 //!
-//! A [`Model`] is a named classifier. It contains a [`Network`], which is a list of [`Layer`]s and a
-//! Burn module. Per-example gradients are computed by the executors of [`engine`](crate::engine); a
-//! network only reports the inputs and outputs of its layers to a [`Tape`].
+//! A [`Model`] is a named classifier. It contains a [`Network`], which is a list of [`Layer`]s and
+//! a Burn module. Per-example gradients are computed by the executors of
+//! [`engine`](crate::engine); a network only reports the inputs and outputs of its layers to a
+//! [`Tape`].
 
 mod builder;
 mod file;

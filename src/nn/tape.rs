@@ -9,8 +9,9 @@ use crate::device::DeviceArray;
 /// Receives the input and output of every layer with parameters during a forward pass, like the
 /// hooks that Opacus registers on PyTorch modules.
 ///
-/// A forward pass calls [`Tape::layer`] once for each layer with parameters, in order, and continues
-/// with the value that it returns. An executor returns the output with a hook on its gradient.
+/// A forward pass calls [`Tape::layer`] once for each layer with parameters, in order, and
+/// continues with the value that it returns. An executor returns the output with a hook on its
+/// gradient.
 pub trait Tape {
     /// Records that `site` computed `output` from `input`. Returns the value that the forward pass
     /// continues with.

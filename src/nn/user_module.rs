@@ -56,11 +56,11 @@ use super::{Tape, Value};
 /// ```
 ///
 /// # Guarantee
-/// Clipping bounds the contribution of an example if the layers compute each row of a batch from the
-/// same row of the input alone: then no per-example gradient depends on another example.
+/// Clipping bounds the contribution of an example if the module computes each row of a batch from
+/// the same row of the input alone: then no per-example gradient depends on another example.
 /// [`Model::validate`](super::Model::validate) tests this on synthetic examples. It also refuses
 /// batch normalisation, randomness other than [`Dropout`](super::Dropout)'s, and parameters that no
-/// layer reports to the tape. Passing is a test, not a proof.
+/// layer reports to the tape. It is a test, not a proof.
 pub trait Forward {
     /// Logits `[batch, classes]` of a batch of examples, with dropout and recording by `tape`.
     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2>;

@@ -136,8 +136,8 @@ impl GroupNorm {
     }
 }
 
-/// Layer normalisation (Ba et al., 2016) of plain features `[batch, features]` or of every step of a
-/// sequence `[batch, time, features]`.
+/// Layer normalisation (Ba et al., 2016) of plain features `[batch, features]` or of every step of
+/// a sequence `[batch, time, features]`.
 ///
 /// The features are normalised to mean 0 and variance 1. Each feature is then multiplied by γ and
 /// shifted by β.

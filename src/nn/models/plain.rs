@@ -13,8 +13,8 @@ use crate::{Error, ErrorKind, Result};
 /// differential privacy".
 ///
 /// Two convolutions, each followed by an activation and max pooling, then two linear layers. It has
-/// 26,010 parameters on 28 x 28 grey-scale images of ten classes. Images `[channels, height, width]`
-/// must have at least 14 x 14 pixels.
+/// 26,010 parameters on 28 x 28 grey-scale images of ten classes. Images
+/// `[channels, height, width]` must have at least 14 x 14 pixels.
 pub fn papernot_cnn(data: &Dataset) -> ModelBuilder {
     ModelBuilder::sized("papernot_cnn", data, &[], |config, _| {
         let [channels, _, _] = image_shape("papernot_cnn", config)?;

@@ -28,12 +28,12 @@ pub struct WideResnet {
 /// image classification through scale".
 ///
 /// Convolutions have standardised weights, group normalisation has 16 groups, and the default
-/// activation is ReLU. The layers are in groups `stem`, `group1` to `group3`, and `head`. `depth` is
-/// 6 n + 4 for n blocks in each group.
+/// activation is ReLU. The layers are in groups `stem`, `group1` to `group3`, and `head`. `depth`
+/// is 6 n + 4 for n blocks in each group.
 ///
 /// The default weight standardisation is the one in the benchmarks of other libraries:
-/// `Guard::Add(1e-4)`, no gain, no biases. `wide_resnet(&data, 16, 4)` then has 2,748,890 parameters
-/// on CIFAR-10. De et al.'s network has more:
+/// `Guard::Add(1e-4)`, no gain, no biases. `wide_resnet(&data, 16, 4)` then has 2,748,890
+/// parameters on CIFAR-10. De et al.'s network has more:
 /// `.gain(true).conv_bias(true).guard(Guard::AtLeast(1e-4))`.
 pub fn wide_resnet(data: &Dataset, depth: usize, width: usize) -> ModelBuilder<WideResnet> {
     let guard = Guard::Add(1e-4);

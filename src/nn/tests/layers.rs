@@ -54,10 +54,10 @@ fn scattered_param(n: usize) -> Param<Tensor<1>> {
 fn group_norm_matches_burn() {
     let mut inner = burn_nn::GroupNormConfig::new(2, 6).with_epsilon(1e-3).init(&Device::flex());
     (inner.gamma, inner.beta) = (Some(scattered_param(6)), Some(scattered_param(6)));
-    let ours = GroupNorm::try_from(inner.clone()).unwrap();
+    let layer = GroupNorm::try_from(inner.clone()).unwrap();
     let shape = [3, 6, 4, 5];
     assert_outputs_near(
-        output_and_gradient(shape, |x| ours.forward(Value::Image(x), &mut NoTape).image()),
+        output_and_gradient(shape, |x| layer.forward(Value::Image(x), &mut NoTape).image()),
         output_and_gradient(shape, |x| inner.forward(x)),
     );
 }
@@ -66,14 +66,14 @@ fn group_norm_matches_burn() {
 fn layer_norm_matches_burn_on_features_and_sequences() {
     let mut inner = burn_nn::LayerNormConfig::new(7).with_epsilon(1e-3).init(&Device::flex());
     (inner.gamma, inner.beta) = (scattered_param(7), Some(scattered_param(7)));
-    let ours = LayerNorm::from_burn(inner.clone(), 1e-3).unwrap();
+    let layer = LayerNorm::from_burn(inner.clone(), 1e-3).unwrap();
     assert_outputs_near(
-        output_and_gradient([3, 7], |x| ours.forward(Value::Flat(x), &mut NoTape).flat()),
+        output_and_gradient([3, 7], |x| layer.forward(Value::Flat(x), &mut NoTape).flat()),
         output_and_gradient([3, 7], |x| inner.forward(x)),
     );
     assert_outputs_near(
         output_and_gradient([3, 4, 7], |x| {
-            ours.forward(Value::Sequence(x), &mut NoTape).sequence()
+            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
         }),
         output_and_gradient([3, 4, 7], |x| inner.forward(x)),
     );
@@ -82,18 +82,18 @@ fn layer_norm_matches_burn_on_features_and_sequences() {
 #[test]
 fn a_forward_or_bidirectional_lstm_matches_burn() {
     let one = burn_nn::LstmConfig::new(3, 4, true).init(&Device::flex());
-    let ours = Lstm::try_from(one.clone()).unwrap();
+    let layer = Lstm::try_from(one.clone()).unwrap();
     assert_outputs_near(
         output_and_gradient([2, 5, 3], |x| {
-            ours.forward(Value::Sequence(x), &mut NoTape).sequence()
+            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
         }),
         output_and_gradient([2, 5, 3], |x| one.forward(x, None).0),
     );
     let both = burn_nn::BiLstmConfig::new(3, 4, true).init(&Device::flex());
-    let ours = Lstm::try_from(both.clone()).unwrap();
+    let layer = Lstm::try_from(both.clone()).unwrap();
     assert_outputs_near(
         output_and_gradient([2, 5, 3], |x| {
-            ours.forward(Value::Sequence(x), &mut NoTape).sequence()
+            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
         }),
         output_and_gradient([2, 5, 3], |x| both.forward(x, None).0),
     );
@@ -117,10 +117,10 @@ fn an_lstm_lists_the_parameters_of_its_gates() {
 #[test]
 fn an_embedding_matches_burn_and_clamps_ids_to_the_vocabulary() {
     let inner = burn_nn::EmbeddingConfig::new(5, 3).init(&Device::flex());
-    let ours = Embedding::from(inner.clone());
+    let layer = Embedding::from(inner.clone());
     let read = |ids: [f32; 4]| {
         let ids = Tensor::<2>::from_data([ids], &Device::flex());
-        values(ours.forward(Value::Flat(ids), &mut NoTape).sequence())
+        values(layer.forward(Value::Flat(ids), &mut NoTape).sequence())
     };
     let ids = Tensor::<2, Int>::from_data([[4, 0, 4, 2]], &Device::flex());
     assert_eq!(read([4.0, 0.0, 4.0, 2.0]), values(inner.forward(ids)));
@@ -135,10 +135,10 @@ fn grouped_and_dilated_convolutions_match_burn() {
             .with_dilation([dilation; 2])
             .with_padding(PaddingConfig2d::Explicit(padding, padding, padding, padding))
             .init(&Device::flex());
-        let ours = Conv2d::try_from(inner.clone()).unwrap();
+        let layer = Conv2d::try_from(inner.clone()).unwrap();
         assert_outputs_near(
             output_and_gradient([2, 4, 9, 8], |x| {
-                ours.forward(Value::Image(x), &mut NoTape).image()
+                layer.forward(Value::Image(x), &mut NoTape).image()
             }),
             output_and_gradient([2, 4, 9, 8], |x| inner.forward(x)),
         );
@@ -150,10 +150,10 @@ fn same_padding_is_converted_for_odd_kernels_only() {
     let config =
         burn_nn::conv::Conv2dConfig::new([2, 3], [3, 5]).with_padding(PaddingConfig2d::Same);
     let inner = config.init(&Device::flex());
-    let ours = Conv2d::try_from(inner.clone()).unwrap();
-    assert_eq!(ours.spec().padding, [1, 2]);
+    let layer = Conv2d::try_from(inner.clone()).unwrap();
+    assert_eq!(layer.spec().padding, [1, 2]);
     let x = tensor([1, 2, 6, 7]);
-    let y = ours.forward(Value::Image(x.clone()), &mut NoTape).image();
+    let y = layer.forward(Value::Image(x.clone()), &mut NoTape).image();
     assert_near(&values(y), &values(inner.forward(x)), 1e-5);
     let even = burn_nn::conv::Conv2dConfig::new([2, 3], [2, 2]).with_padding(PaddingConfig2d::Same);
     let (_, text) = kind(Conv2d::try_from(even.init(&Device::flex())));
@@ -254,9 +254,9 @@ fn mean_over_time_averages_the_steps() {
 fn a_converted_max_pool_keeps_its_padding() {
     let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
     let inner = burn_nn::pool::MaxPool2dConfig::new([2, 2]).with_padding(padding).init();
-    let ours = MaxPool2d::from(inner.clone());
+    let layer = MaxPool2d::from(inner.clone());
     let x = tensor([1, 2, 5, 5]);
-    let y = values(ours.forward(Value::Image(x.clone()), &NoTape).image());
+    let y = values(layer.forward(Value::Image(x.clone()), &NoTape).image());
     assert_eq!(y, values(inner.forward(x)));
 }
 
@@ -277,8 +277,8 @@ fn records_of_a_burn_model_are_loaded_before_conversion() {
     let weight = |layer: &burn_nn::Linear| values(layer.weight.val());
     let record = || stored.clone().into_record();
     let loaded = fresh().load_record(record());
-    let ours = ConvertedModel { fc: loaded.fc.into() };
-    assert_eq!(weight(&ours.fc.inner), weight(&stored.fc));
+    let layer = ConvertedModel { fc: loaded.fc.into() };
+    assert_eq!(weight(&layer.fc.inner), weight(&stored.fc));
     assert_ne!(weight(&fresh().fc), weight(&stored.fc));
     // The paths of the converted model differ.
     assert!(ConvertedModel { fc: fresh().fc.into() }.try_load_record(record()).is_err());

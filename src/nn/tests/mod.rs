@@ -118,10 +118,10 @@ fn cpu_kernels_match_burn_on_a_whole_network() {
     let data = images(7, &[2, 17, 15], 4);
     let model = models::papernot_cnn(&data).seed(5).build().unwrap();
     let features = data.train().features_flat().to_vec();
-    let ours = crate::device::host::values(model.network().logits(features.clone(), 7));
+    let cpu = crate::device::host::values(model.network().logits(features.clone(), 7));
     let x = Value::new(features, 7, &[2, 17, 15], &model.network().device());
     let burn = crate::device::host::values(model.network().forward(x, &mut BurnOperations));
-    for (a, b) in ours.iter().zip(&burn) {
+    for (a, b) in cpu.iter().zip(&burn) {
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }
 }
