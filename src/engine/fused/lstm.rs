@@ -4,7 +4,7 @@ use super::layout::{Map, Part};
 use super::op::{Chunk, Op, Rows, Scratch, Seen, room};
 use super::outer;
 use crate::nn::kernels::product::{Matrix, Store, product, product_into};
-use crate::nn::kernels::tanh::scalar as tanh;
+use crate::nn::kernels::tanh::one as tanh;
 use crate::nn::kernels::vectorised;
 
 /// Gates lie side by side in matrices of `4 x hidden` columns: input, forget, cell, output.

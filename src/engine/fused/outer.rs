@@ -3,7 +3,7 @@
 //! `aᵀ g`, its norm, and sums of it.
 
 use super::op::{NormMethod, room};
-use crate::nn::kernels::product::{LANES, Matrix, Store, dot, product, sum_lanes};
+use crate::nn::kernels::product::{LANES, Matrix, Store, dot, folded, product};
 
 /// The cheaper way to a norm. Forming the gradient costs little more than the product the sum
 /// needs anyway, but two further passes over `inputs x outputs` numbers; without it, products of
@@ -174,7 +174,7 @@ crate::nn::kernels::vectorised! {
             }
         }
         let tail: f32 = v_tail.iter().zip(w_tail).map(|(v, w)| v * w * v).sum();
-        sum_lanes(lanes) + tail
+        folded(lanes) + tail
     }
 }
 

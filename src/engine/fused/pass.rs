@@ -5,7 +5,7 @@ use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, Sparse, room};
 use super::outer;
 use super::plan::{Ask, PackedWeights, Plan};
 use crate::engine::Batch;
-use crate::nn::kernels::product::{Store, add_scaled, transpose};
+use crate::nn::kernels::product::{Store, add_scaled, turn};
 
 /// A node and an example whose gradient has to be formed after all.
 type Alone = (usize, usize);
@@ -83,7 +83,7 @@ impl Workspace {
         for (&id, to) in ids.iter().zip(first.chunks_exact_mut(per)) {
             let images = batch.features(id).chunks_exact(graph.input);
             for (from, to) in images.zip(to.chunks_exact_mut(graph.input)) {
-                transpose(from, graph.channels, to, |to, from| *to = from);
+                turn(from, graph.channels, to, |to, from| *to = from);
             }
         }
         let mut layer = 0;
@@ -97,7 +97,7 @@ impl Workspace {
                     let row = ids[example] * rows.copies + copy;
                     let mask = room(&mut self.scratch.second, kept.len());
                     batch.dropout_mask(row, layer, dropout.rate, mask);
-                    transpose(mask, dropout.channels, kept, |to, from| *to = from);
+                    turn(mask, dropout.channels, kept, |to, from| *to = from);
                 }
                 layer += 1;
             }

@@ -3,7 +3,7 @@
 use super::activation::Activation;
 use super::op::{Chunk, Op, Rows, Scratch};
 use super::outer::add;
-use crate::nn::kernels::product::{Store, transpose};
+use crate::nn::kernels::product::{Store, turn};
 
 /// Hands `gx = f(i)` or `gx += f(i)` to every place.
 fn put(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32) {
@@ -55,7 +55,7 @@ impl Op for Flatten {
 
     fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
         for (x, y) in x.chunks_exact(self.len()).zip(y.chunks_exact_mut(self.len())) {
-            transpose(x, self.positions, y, |to, from| *to = from);
+            turn(x, self.positions, y, |to, from| *to = from);
         }
     }
 
@@ -69,8 +69,8 @@ impl Op for Flatten {
         let Some((gx, store)) = gx else { return };
         for (g, gx) in seen.g.chunks_exact(self.len()).zip(gx.chunks_exact_mut(self.len())) {
             match store {
-                Store::Replace => transpose(g, self.channels, gx, |to, from| *to = from),
-                Store::Add => transpose(g, self.channels, gx, |to, from| *to += from),
+                Store::Replace => turn(g, self.channels, gx, |to, from| *to = from),
+                Store::Add => turn(g, self.channels, gx, |to, from| *to += from),
             }
         }
     }

@@ -57,7 +57,7 @@ fn by_hand(
             .chunks_exact(one.image())
             .zip(instance.chunks_exact_mut(channels / groups * patch));
         for ((image, instance), gradient) in parts.zip(gradient.chunks_exact(output / groups)) {
-            one.im2col(image, &mut patches);
+            one.columns(image, &mut patches);
             let gradient = Matrix::new(gradient, channels / groups, positions);
             product(instance, store, gradient, Matrix::new(&patches, positions, patch));
         }
