@@ -152,7 +152,7 @@ fn not_a_model(path: &Path, why: String) -> Error {
         .fix("load a file that Model::save wrote")
 }
 
-/// Refuses parameters with NaN or infinite values, whose logits would be NaN.
+/// Refuses parameters with NaN or infinite values.
 fn check_finite(path: &Path, values: &HashMap<String, Vec<f32>>) -> Result<()> {
     let non_finite = values.iter().filter_map(|(name, values)| {
         let at = values.iter().position(|value| !value.is_finite())?;
@@ -162,8 +162,8 @@ fn check_finite(path: &Path, values: &HashMap<String, Vec<f32>>) -> Result<()> {
         return Ok(());
     };
     let what = format!("value {} of the parameter {name} in {} is {value}", at + 1, path.display());
-    let why = "the model's predictions would be NaN: its training diverged before it was saved, \
-               or the file was changed";
+    let why = "the logits of such a model are NaN or infinite: its training diverged before it was \
+               saved, or the file was changed";
     Err(Error::new(ErrorKind::Model, what, why)
         .fix("load an earlier file, or train again with a smaller learning rate"))
 }

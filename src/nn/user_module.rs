@@ -30,13 +30,13 @@ use super::{Tape, Value};
 /// use epsilab::nn::{Forward, Linear, LinearSpec, Model, Tanh, Tape, Value};
 ///
 /// #[derive(Module, Debug)]
-/// struct TwoWays {
+/// struct WideAndDeep {
 ///     wide: Linear,
 ///     deep: Linear,
 ///     head: Linear,
 /// }
 ///
-/// impl Forward for TwoWays {
+/// impl Forward for WideAndDeep {
 ///     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
 ///         let deep = Tanh.forward(self.deep.forward(x.clone(), tape), tape);
 ///         self.wide.forward(x, tape).flat() + self.head.forward(deep, tape).flat()
@@ -44,13 +44,13 @@ use super::{Tape, Value};
 /// }
 ///
 /// # fn main() -> epsilab::Result<()> {
-/// let module = TwoWays {
+/// let module = WideAndDeep {
 ///     wide: Linear::new(LinearSpec::new(5, 3), 1)?,
 ///     deep: Linear::new(LinearSpec::new(5, 8), 2)?,
 ///     head: LinearConfig::new(8, 3).init(&Device::flex()).into(),
 /// };
 /// let data = epsilab::data::from_vecs(vec![0.5; 20], &[5], vec![0, 1, 2, 0], 3)?;
-/// let model = Model::custom("two_ways", module, &data)?;
+/// let model = Model::custom("wide_and_deep", module, &data)?;
 /// assert_eq!(model.parameters(), 5 * 3 + 3 + 5 * 8 + 8 + 8 * 3 + 3);
 /// # Ok(()) }
 /// ```

@@ -49,79 +49,79 @@ use crate::{Error, ErrorKind, Result};
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LayerSpec {
-    /// A linear map of plain features or of every step of a sequence.
+    /// Linear layer on plain features or on every step of a sequence.
     Linear(LinearSpec),
-    /// A convolution of images.
+    /// Two-dimensional convolution of images.
     Conv2d(Conv2dSpec),
-    /// Max pooling: the largest value under a window.
+    /// Max pooling: the maximum of each window.
     MaxPool2d(MaxPool2dSpec),
-    /// Average pooling: the mean under a window.
+    /// Average pooling: the mean of each window.
     AvgPool2d(AvgPool2dSpec),
     /// Global average pooling: the mean of each channel.
     GlobalAvgPool,
-    /// Hyperbolic tangent, value by value.
+    /// Element-wise hyperbolic tangent.
     Tanh,
-    /// max(0, x), value by value.
+    /// Rectified linear unit: element-wise max(0, x).
     Relu,
-    /// Scaled exponential linear unit, value by value.
+    /// Element-wise scaled exponential linear unit.
     Selu,
-    /// Images and sequences to plain features.
+    /// Flattening of images and sequences to plain features.
     Flatten,
-    /// Values dropped at random while training.
+    /// Dropout during training.
     Dropout(DropoutSpec),
-    /// Normalisation of groups of channels.
+    /// Group normalisation of images.
     GroupNorm(GroupNormSpec),
-    /// Normalisation of features.
+    /// Layer normalisation of plain features or of every step of a sequence.
     LayerNorm(LayerNormSpec),
-    /// Token ids to rows of a table.
+    /// Embedding of token ids.
     Embedding(EmbeddingSpec),
-    /// Long short-term memory (LSTM), which reads sequences.
+    /// Long short-term memory (LSTM) on sequences.
     Lstm(LstmSpec),
-    /// The mean of a sequence over time.
+    /// Mean over time of sequences.
     MeanOverTime,
-    /// Layers whose output is added to their input.
+    /// Residual block: body(x) + shortcut(x).
     Residual(ResidualSpec),
-    /// A named block of layers.
+    /// Named group of layers.
     Group(GroupSpec),
 }
 
-/// A layer of a [`Network`](super::Network).
+/// A layer of a [`Network`](super::Network), with its parameters.
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Layer {
-    /// A linear map of plain features or of every step of a sequence.
+    /// Linear layer on plain features or on every step of a sequence.
     Linear(Linear),
-    /// A convolution of images.
+    /// Two-dimensional convolution of images.
     Conv2d(Conv2d),
-    /// Max pooling: the largest value under a window.
+    /// Max pooling: the maximum of each window.
     MaxPool2d(MaxPool2d),
-    /// Average pooling: the mean under a window.
+    /// Average pooling: the mean of each window.
     AvgPool2d(AvgPool2d),
     /// Global average pooling: the mean of each channel.
     GlobalAvgPool(GlobalAvgPool),
-    /// Hyperbolic tangent, value by value.
+    /// Element-wise hyperbolic tangent.
     Tanh(Tanh),
-    /// max(0, x), value by value.
+    /// Rectified linear unit: element-wise max(0, x).
     Relu(Relu),
-    /// Scaled exponential linear unit, value by value.
+    /// Element-wise scaled exponential linear unit.
     Selu(Selu),
-    /// Images and sequences to plain features.
+    /// Flattening of images and sequences to plain features.
     Flatten(Flatten),
-    /// Values dropped at random while training.
+    /// Dropout during training.
     Dropout(Dropout),
-    /// Normalisation of groups of channels.
+    /// Group normalisation of images.
     GroupNorm(GroupNorm),
-    /// Normalisation of features.
+    /// Layer normalisation of plain features or of every step of a sequence.
     LayerNorm(LayerNorm),
-    /// Token ids to rows of a table.
+    /// Embedding of token ids.
     Embedding(Embedding),
-    /// Long short-term memory (LSTM), which reads sequences.
+    /// Long short-term memory (LSTM) on sequences.
     Lstm(Lstm),
-    /// The mean of a sequence over time.
+    /// Mean over time of sequences.
     MeanOverTime(MeanOverTime),
-    /// Layers whose output is added to their input.
+    /// Residual block: body(x) + shortcut(x).
     Residual(Residual),
-    /// A named block of layers.
+    /// Named group of layers.
     Group(Group),
 }
 
