@@ -1,35 +1,35 @@
-//! The one error of the library: what is wrong, the value, why it matters, what to do.
+//! [`Error`], the error type of the library.
 
 use std::fmt;
 
-/// What sort of thing went wrong, for code that wants to branch on it.
+/// The category of an [`Error`], for code that handles categories differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A setting is outside its range, or two settings contradict each other.
     Setting,
-    /// Data that was asked for is not on this machine.
+    /// The requested data is not on this machine, or a data set lacks a required part.
     MissingData,
-    /// A file was found but is not what it should be: truncated, wrong magic, wrong hash, bad label.
+    /// A data file is invalid: truncated, wrong magic number, wrong hash or bad label.
     CorruptData,
-    /// An accountant can't account this event, or a target can't be reached.
+    /// An accountant does not support an event, or a privacy target can't be reached.
     Accounting,
-    /// A release would overspend a limit, or the ledger can't be trusted.
+    /// A release would exceed a budget, or the ledger can't be trusted.
     Ledger,
     /// A model can't be built, trained privately, saved or loaded.
     Model,
     /// A device can't be used, or ran out of memory.
     Device,
-    /// The operating system refused: files, sockets, processes.
+    /// An operation of the operating system failed: files, sockets, processes.
     Io,
-    /// The notebook, kernel or installation is not in order.
+    /// The notebook, the Jupyter kernel or the installation does not work.
     Notebook,
 }
 
-/// Anything that can go wrong in the lab.
+/// The error type of the library.
 ///
-/// Reads as four short sentences, in this order: what is wrong (with the value), why it matters,
-/// and what to do next.
+/// Its text has three parts, in this order: what is wrong, with the value that was given; why it
+/// matters; and what to do about it (may be empty).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -38,42 +38,43 @@ pub struct Error {
     fix: String,
 }
 
-/// Results of the lab. The second parameter stays open: notebooks glob-import this name.
+/// A `Result` whose default error type is [`Error`]. The error type is a parameter because
+/// notebooks import this name by a glob, where it shadows the standard one.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// A new error: `what` names the thing and its value, `why` says why it matters.
+    /// A new error. `what` states what is wrong, with the value; `why` states why it matters.
     pub fn new(kind: ErrorKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { kind, what: what.into(), why: why.into(), fix: String::new() }
     }
 
-    /// A setting outside its range: `name = value` and why that can't be.
+    /// An error of kind [`ErrorKind::Setting`] for `name = value`.
     pub fn setting(name: &str, value: impl fmt::Display, why: impl Into<String>) -> Self {
         Self::new(ErrorKind::Setting, format!("{name} = {value}"), why)
     }
 
-    /// A failed call to the operating system.
+    /// An error of kind [`ErrorKind::Io`] for a failed operation; `doing` describes the operation.
     pub fn io(doing: impl Into<String>, source: &std::io::Error) -> Self {
         Self::new(ErrorKind::Io, doing, source.to_string())
     }
 
-    /// Adds the advice: what to do next.
+    /// Sets the advice: what to do about the error.
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = fix.into();
         self
     }
 
-    /// The sort of error.
+    /// The category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What is wrong.
+    /// What is wrong, with the value.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// What to do next (may be empty).
+    /// What to do about the error; may be empty.
     pub fn advice(&self) -> &str {
         &self.fix
     }
@@ -89,7 +90,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// The same text as `Display`: a cell that fails with `?` prints the `Debug` form.
+/// Prints the same text as `Display`, because a notebook cell that fails with `?` prints the
+/// `Debug` form.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

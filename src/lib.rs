@@ -1,7 +1,19 @@
-//! Epsilab: private, sparse learning in a notebook.
+//! Epsilab: differentially private, sparse learning in a Jupyter notebook.
 //!
-//! The rooms of the house, from the top (what a cell sees) to the bottom (pure mathematics).
-//! Arrows between them only point downwards.
+//! A notebook starts with `use epsilab::prelude::*;`. The modules, from the top layer to the bottom
+//! one; each depends only on those below it:
+//!
+//! - [`lab`]: notebook functions on plans, runs, budgets and the project's ledger
+//! - [`grid`]: accuracy grids of many runs
+//! - [`show`]: figures, tables and live charts
+//! - [`train`]: the training loop
+//! - [`methods`]: training methods: DP-SGD, DP-SSGD and non-private SGD
+//! - [`mask`]: masks, saliencies and gradient dropping
+//! - [`engine`]: per-example gradients, clipping and noise
+//! - [`nn`]: layers and models
+//! - [`data`]: data sets and Poisson sampling
+//! - [`privacy`]: accountants, calibration and ledgers
+//! - [`device`]: CPU and GPU devices
 #![warn(missing_docs)]
 
 pub mod data;
@@ -19,7 +31,7 @@ pub mod show;
 mod store;
 pub mod train;
 
-/// Compiles what the README shows.
+/// Compiles the examples of the README as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

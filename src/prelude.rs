@@ -1,4 +1,4 @@
-//! Everything a notebook needs: `use epsilab::prelude::*;`
+//! The names that notebooks use, for a glob import: `use epsilab::prelude::*;`.
 
 pub use crate::data::{self, Dataset, Examples};
 pub use crate::grid::{Grid, MaskKind};

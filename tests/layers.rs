@@ -1,5 +1,5 @@
-//! Gradients through every layer against PyTorch's, by the executor that only uses autodiff: the
-//! layers, their initial state, gate order and standardisation are what the papers mean.
+//! Comparison of per-example gradients, norms and clipped sums with PyTorch's for every layer, by
+//! the reference executor.
 
 mod shared;
 
@@ -7,21 +7,21 @@ use epsilab::burn::module::{Module, Param};
 use epsilab::burn::prelude::*;
 use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor};
 use epsilab::nn::{
-    Conv2dSpec, Directions, EmbeddingSpec, Forward, GlobalAvgPool, GroupNormSpec, Guard, LayerSpec,
-    Linear, LinearSpec, Lstm, LstmSpec, MeanOverTime, Model, Network, Relu, ResidualSpec,
+    Conv2dSpec, EmbeddingSpec, Forward, GlobalAvgPool, GroupNormSpec, Guard, LayerSpec, Linear,
+    LinearSpec, Lstm, LstmDirections, LstmSpec, MeanOverTime, Model, Network, Relu, ResidualSpec,
     Standardisation, Tanh, Tape, Value,
 };
 use epsilab::{burn, layers};
 use serde_json::Value as Json;
 use shared::{goldens, turned};
 
-/// DeviceArray of the reference, as the lab keeps them.
+/// Values of a reference array, row-major.
 fn flat(value: &Json) -> Vec<f32> {
-    shared::flat(value).into_iter().map(|number| number as f32).collect()
+    shared::flat(value).into_iter().map(|value| value as f32).collect()
 }
 
-/// The numbers of one of our parameters, from a set of PyTorch's (values or gradients).
-fn ours(case: &str, set: &Json, path: &str, shape: &[usize]) -> Vec<f32> {
+/// The values of the parameter at `path`, from a set of PyTorch's parameters or gradients.
+fn from_pytorch(case: &str, set: &Json, path: &str, shape: &[usize]) -> Vec<f32> {
     if let Some(rest) = path.strip_prefix("lstm.") {
         // PyTorch stacks the gates in the order i, f, g, o.
         let gates = ["input_gate", "forget_gate", "cell_gate", "output_gate"];
@@ -29,10 +29,10 @@ fn ours(case: &str, set: &Json, path: &str, shape: &[usize]) -> Vec<f32> {
         let half = if rest.contains("input_transform") { "ih" } else { "hh" };
         let (kind, rows) = if rest.ends_with("weight") { ("W", 4 * shape[0]) } else { ("b", 4) };
         let all = flat(&set[format!("{kind}{half}")]);
-        let own = &all[gate * rows..(gate + 1) * rows];
-        return if kind == "W" { turned(own, shape[0]) } else { own.to_vec() };
+        let values = &all[gate * rows..(gate + 1) * rows];
+        return if kind == "W" { turned(values, shape[0]) } else { values.to_vec() };
     }
-    let theirs = match (case, path) {
+    let name = match (case, path) {
         (_, "lstm_head.weight") => "fc.weight",
         (_, "lstm_head.bias") => "fc.bias",
         ("groupnorm", "1.gamma") => "1.weight",
@@ -48,14 +48,15 @@ fn ours(case: &str, set: &Json, path: &str, shape: &[usize]) -> Vec<f32> {
         ("embedding_mean", "0.weight") => "emb.weight",
         ("conv_group_dilation" | "weight_std", "3.weight") => "4.weight",
         ("conv_group_dilation" | "weight_std", "3.bias") => "4.bias",
-        (_, same) => same,
+        (_, path) => path,
     };
-    let values = flat(&set[theirs]);
-    let is_linear = shape.len() == 2 && theirs != "emb.weight";
+    let values = flat(&set[name]);
+    let is_linear = shape.len() == 2 && name != "emb.weight";
     if is_linear { turned(&values, shape[0]) } else { values }
 }
 
-fn list(case: &str) -> Option<(Vec<usize>, Vec<LayerSpec>)> {
+/// Input shape and layers of a case; `None` for the LSTM and for cases of other tests.
+fn layers_of(case: &str) -> Option<(Vec<usize>, Vec<LayerSpec>)> {
     let conv = |from, to| Conv2dSpec::new(from, to, 3).padding(1);
     let norm = || GroupNormSpec::new(2, 4);
     let rule = Standardisation { gain: true, guard: Guard::AtLeast(1e-4) };
@@ -85,7 +86,7 @@ fn list(case: &str) -> Option<(Vec<usize>, Vec<LayerSpec>)> {
     })
 }
 
-/// A memory of which only the last step is looked at.
+/// An LSTM and a linear layer on its last step.
 #[derive(Module, Debug)]
 struct LastStep {
     lstm: Lstm,
@@ -103,21 +104,21 @@ impl Forward for LastStep {
 
 fn last_step(case: &Json) -> Network {
     let fill = |linear: &mut burn::nn::Linear, path: &str| {
-        let number = |name: &str, shape: &[usize]| {
-            let values = ours("lstm", &case["params"], &format!("{path}.{name}"), shape);
+        let data = |name: &str, shape: &[usize]| {
+            let values = from_pytorch("lstm", &case["params"], &format!("{path}.{name}"), shape);
             TensorData::new(values, shape.to_vec())
         };
         let shape = linear.weight.dims();
-        linear.weight = Param::from_data(number("weight", &shape), &Device::flex());
-        linear.bias = Some(Param::from_data(number("bias", &shape[1..]), &Device::flex()));
+        linear.weight = Param::from_data(data("weight", &shape), &Device::flex());
+        linear.bias = Some(Param::from_data(data("bias", &shape[1..]), &Device::flex()));
     };
     let mut lstm = Lstm::new(LstmSpec::new(3, 4), 1).unwrap();
-    let Directions::Forward(memory) = &mut lstm.inner else { panic!("one direction") };
+    let LstmDirections::Forward(gates) = &mut lstm.inner else { panic!("one direction") };
     for (gate, name) in [
-        (&mut memory.input_gate, "input_gate"),
-        (&mut memory.forget_gate, "forget_gate"),
-        (&mut memory.cell_gate, "cell_gate"),
-        (&mut memory.output_gate, "output_gate"),
+        (&mut gates.input_gate, "input_gate"),
+        (&mut gates.forget_gate, "forget_gate"),
+        (&mut gates.cell_gate, "cell_gate"),
+        (&mut gates.output_gate, "output_gate"),
     ] {
         fill(&mut gate.input_transform, &format!("lstm.{name}.input_transform"));
         fill(&mut gate.hidden_transform, &format!("lstm.{name}.hidden_transform"));
@@ -128,20 +129,21 @@ fn last_step(case: &Json) -> Network {
     Model::custom("last_step", LastStep { lstm, lstm_head }, &data).unwrap().network().clone()
 }
 
+/// Relative L2 distance of `a` from `b`.
 fn distance(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
-    let square = |values: &mut dyn Iterator<Item = f32>| values.map(|v| v * v).sum::<f32>().sqrt();
-    let off = square(&mut a.iter().zip(b).map(|(a, b)| a - b));
-    off / square(&mut b.iter().copied()).max(1e-6)
+    let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| v * v).sum::<f32>().sqrt();
+    let difference = norm(&mut a.iter().zip(b).map(|(a, b)| a - b));
+    difference / norm(&mut b.iter().copied()).max(1e-6)
 }
 
 fn check(case: &Json, network: &Network, shape: &[usize]) {
     let name = case["name"].as_str().unwrap();
     let labels: Vec<u32> = flat(&case["y"]).iter().map(|&y| y as u32).collect();
     let batch = Batch::new(flat(&case["x"]), shape, labels.clone()).unwrap();
-    let same = |got: &Gradients, set: &Json, what: &str| {
+    let assert_gradients_match = |got: &Gradients, set: &Json, what: &str| {
         for entry in &got.entries {
-            let want = ours(name, set, &entry.path, &entry.shape);
+            let want = from_pytorch(name, set, &entry.path, &entry.shape);
             let off = distance(&entry.values, &want);
             assert!(off < 2e-4, "{name}: {what} of {} is off by {off:.1e}", entry.path);
         }
@@ -150,26 +152,27 @@ fn check(case: &Json, network: &Network, shape: &[usize]) {
     let got = ReferenceExecutor.clipped_sum(network, &batch, &rule).unwrap();
     assert!(distance(&got.losses, &flat(&case["loss"])) < 1e-4, "{name}: losses");
     assert!(distance(&got.norms, &flat(&case["norms"])) < 1e-4, "{name}: norms");
-    same(&got.sum, &case["clipped_sum"], "clipped sum");
+    assert_gradients_match(&got.sum, &case["clipped_sum"], "clipped sum");
     for (i, &label) in labels.iter().enumerate() {
         let one = Batch::new(batch.features(i).to_vec(), shape, vec![label]).unwrap();
         let got = ReferenceExecutor.clipped_sum(network, &one, &ClipRule::unclipped()).unwrap();
         let grads = case["grads"].as_object().unwrap();
         let of_one = grads.iter().map(|(path, each)| (path.clone(), each[i].clone()));
-        same(&got.sum, &Json::Object(of_one.collect()), "gradient");
+        assert_gradients_match(&got.sum, &Json::Object(of_one.collect()), "gradient");
     }
 }
 
 #[test]
-fn gradients_through_every_layer_are_pytorchs() {
+fn per_example_gradients_of_every_layer_match_pytorch() {
     let Some(goldens) = goldens() else { return };
     let mut seen = 0;
     for case in goldens["cases"].as_array().expect("a list of cases") {
         let name = case["name"].as_str().expect("a name");
         if name == "lstm" {
             check(case, &last_step(case), &[5, 3]);
-        } else if let Some((shape, specs)) = list(name) {
-            let fill = |path: &str, shape: &[usize], _| ours(name, &case["params"], path, shape);
+        } else if let Some((shape, specs)) = layers_of(name) {
+            let fill =
+                |path: &str, shape: &[usize], _| from_pytorch(name, &case["params"], path, shape);
             check(case, &Network::build(&shape, &specs, fill).unwrap(), &shape);
         } else {
             continue;

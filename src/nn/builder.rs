@@ -1,22 +1,24 @@
-//! From a recipe and a data set to a model.
+//! [`ModelBuilder`]: builds a model of a family for a data set.
 
 use serde::{Deserialize, Serialize};
 
-use super::init::{Draws, Initialisation, fresh_seed};
+use super::init::{Initialisation, Initialiser, fresh_seed};
 use super::{LayerSpec, Model, Network};
 use crate::data::Dataset;
 use crate::{Error, ErrorKind, Result};
 
-/// The activation between layers.
+/// The activation function between layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
-    /// Hyperbolic tangent: bounded, the usual choice for private training of small networks.
+    /// Hyperbolic tangent. It is bounded, which suits private training of small networks (Papernot
+    /// et al., 2020, "Tempered sigmoid activations for deep learning with differential privacy").
     #[default]
     Tanh,
     /// max(0, x).
     Relu,
-    /// Scaled exponential linear unit: keeps mean 0 and variance 1 without normalisation.
+    /// Scaled exponential linear unit (Klambauer et al., 2017, "Self-normalizing neural
+    /// networks"). It keeps mean 0 and variance 1 without normalisation layers.
     Selu,
 }
 
@@ -29,7 +31,7 @@ impl Activation {
         }
     }
 
-    /// What models with this activation start from unless they are told otherwise.
+    /// The default initialisation of models with this activation.
     fn initialisation(self) -> Initialisation {
         match self {
             Self::Tanh | Self::Relu => Initialisation::Uniform,
@@ -38,122 +40,125 @@ impl Activation {
     }
 }
 
-/// What a recipe is told.
+/// What a model family needs to know to choose its layers.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct ModelConfig {
     /// The shape of one example.
     pub input_shape: Vec<usize>,
-    /// Classes to tell apart.
+    /// Number of classes.
     pub classes: usize,
     /// The activation between layers.
     pub activation: Activation,
 }
 
-/// A recipe: which layers a model of the family gets, once data and activation are known.
+/// A model family: chooses the layers for a data set and an activation.
 pub trait Family: Clone {
-    /// The layers, from the examples to one number per class.
+    /// The layers of the model, from one example to one logit per class.
     ///
     /// # Errors
-    /// If the data does not suit the family.
-    fn layers(&self, frame: &Frame) -> Result<Vec<LayerSpec>>;
+    /// If the shape of the examples does not suit the family, or an option is out of range.
+    fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>>;
 }
 
-/// A recipe without options of its own.
+/// A family whose only options are a list of sizes.
 #[derive(Clone, Debug)]
-pub struct Plain {
-    recipe: fn(&Frame, &[usize]) -> Result<Vec<LayerSpec>>,
+pub struct SizedFamily {
+    layers: fn(&ModelConfig, &[usize]) -> Result<Vec<LayerSpec>>,
     sizes: Vec<usize>,
 }
 
-impl Family for Plain {
-    fn layers(&self, frame: &Frame) -> Result<Vec<LayerSpec>> {
-        (self.recipe)(frame, &self.sizes)
+impl Family for SizedFamily {
+    fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
+        (self.layers)(config, &self.sizes)
     }
 }
 
-/// A model about to be built. Made by the functions of [`models`](super::models).
+/// Builder of a [`Model`]. The functions of [`models`](super::models) return one.
 #[derive(Clone, Debug)]
-pub struct ModelBuilder<F = Plain> {
+pub struct ModelBuilder<F = SizedFamily> {
     name: String,
     pub(super) family: F,
-    frame: Frame,
+    config: ModelConfig,
     initialisation: Option<Initialisation>,
     seed: Option<u64>,
 }
 
-impl ModelBuilder<Plain> {
-    /// A recipe that needs the data's shape and a few sizes.
-    pub(super) fn plain(
+impl ModelBuilder<SizedFamily> {
+    /// A builder of the layers that `layers` returns for the data's shape and `sizes`.
+    pub(super) fn sized(
         name: &str,
         data: &Dataset,
         sizes: &[usize],
-        recipe: fn(&Frame, &[usize]) -> Result<Vec<LayerSpec>>,
+        layers: fn(&ModelConfig, &[usize]) -> Result<Vec<LayerSpec>>,
     ) -> Self {
-        Self::new(name, data, Plain { recipe, sizes: sizes.to_vec() })
+        Self::new(name, data, SizedFamily { layers, sizes: sizes.to_vec() })
     }
 }
 
 impl<F: Family> ModelBuilder<F> {
     pub(super) fn new(name: &str, data: &Dataset, family: F) -> Self {
-        let frame = Frame {
+        let config = ModelConfig {
             input_shape: data.shape().to_vec(),
             classes: data.classes(),
             activation: Activation::default(),
         };
-        Self { name: name.to_owned(), family, frame, initialisation: None, seed: None }
+        Self { name: name.to_owned(), family, config, initialisation: None, seed: None }
     }
 
-    /// The seed of the initial parameters; taken from the operating system if not given.
+    /// Sets the seed of the initial parameters. The default is a seed from the operating system.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// The activation between layers, instead of the family's own.
+    /// Sets the activation between layers. The default depends on the family.
     pub fn activation(mut self, activation: Activation) -> Self {
-        self.frame.activation = activation;
+        self.config.activation = activation;
         self
     }
 
-    /// How the first parameters are drawn; if not given, as suits the activation:
+    /// Sets the distribution of the initial parameters. The default depends on the activation:
     /// [`Initialisation::LecunNormal`] for SELU, [`Initialisation::Uniform`] for the others.
     pub fn initialisation(mut self, initialisation: Initialisation) -> Self {
         self.initialisation = Some(initialisation);
         self
     }
 
-    /// The layers that [`build`](Self::build) will make.
+    /// The layers of the model that [`build`](Self::build) makes.
     ///
     /// # Errors
-    /// If the data's shape does not suit the model.
+    /// If the data's shape does not suit the model, or an option is out of range.
     pub fn layers(&self) -> Result<Vec<LayerSpec>> {
-        self.family.layers(&self.frame)
+        self.family.layers(&self.config)
     }
 
-    /// Builds the model with fresh parameters; the same seed gives the same ones.
+    /// Builds the model on the CPU with initial parameters. Equal seeds give equal parameters.
     ///
     /// # Errors
-    /// If the data's shape does not suit the model, or the operating system gives no randomness.
+    /// If the data has fewer than two classes, if its shape does not suit the model, if an option
+    /// is out of range, or if the operating system gives no random seed.
     pub fn build(self) -> Result<Model> {
-        let Frame { classes, ref input_shape, activation } = self.frame;
+        let ModelConfig { classes, ref input_shape, activation } = self.config;
         if classes < 2 {
             let what = format!("classes = {classes}");
-            return Err(Error::new(ErrorKind::Model, what, "a classifier needs at least two"));
+            return Err(Error::new(ErrorKind::Model, what, "a classifier needs at least two")
+                .fix("use data with labels of two or more classes"));
         }
         let specs = self.layers()?;
         let seed = match self.seed {
             Some(seed) => seed,
             None => fresh_seed()?,
         };
-        let how = self.initialisation.unwrap_or_else(|| activation.initialisation());
-        let mut draws = Draws::new(seed, how);
-        let network = Network::build_by(input_shape, &specs, &mut |spec| draws.of(spec))?;
+        let initialisation = self.initialisation.unwrap_or_else(|| activation.initialisation());
+        let mut initialiser = Initialiser::new(seed, initialisation);
+        let network =
+            Network::build_from_specs(input_shape, &specs, &mut |spec| initialiser.draw(spec))?;
         if network.outputs() != classes {
             let what = format!("{} with {} outputs", self.name, network.outputs());
             let why = format!("the data has {classes} classes");
             return Err(Error::new(ErrorKind::Model, what, why)
                 .fix("end in a linear layer with one output per class"));
         }
-        Ok(Model::new(&self.name, classes, seed, network).drawn(self.seed.is_some()))
+        Ok(Model::new(&self.name, classes, seed, network).initialised(self.seed.is_some()))
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a network's parameters are numbers still.
+//! Search for parameters that are NaN or infinite.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
@@ -9,13 +9,15 @@ use crate::Result;
 use crate::device::{host, kernels};
 
 impl Network {
-    /// The first parameter that holds an infinity or what is not a number. Looked for where the
-    /// network is, in one small read.
+    /// The first parameter that holds a NaN or an infinity, if there is one.
+    ///
+    /// The check runs on the device of the network and copies one flag per row to the host.
     ///
     /// # Errors
-    /// If the device has failed before.
+    /// If the device reports a failure, which may be that of an earlier operation.
     pub(crate) fn not_finite(&self) -> Result<Option<Parameter>> {
-        /// A flag for each row of each parameter: long ones are looked at by many at once.
+        /// One flag per row of each parameter, so that the rows of a long one are checked in
+        /// parallel.
         struct Flags(Vec<Tensor<1>>);
         impl ModuleVisitor for Flags {
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -32,12 +34,12 @@ impl Network {
         let flags = host::try_values(Tensor::cat(flags.0, 0))?;
         let mut flags = &flags[..];
         let mut is_finite = rows.into_iter().map(|rows| {
-            let (these, others) = flags.split_at(rows);
-            flags = others;
-            these.iter().all(|&flag| flag == 1.0)
+            let (own, rest) = flags.split_at(rows);
+            flags = rest;
+            own.iter().all(|&flag| flag == 1.0)
         });
-        let strange = is_finite.position(|finite| !finite);
-        Ok(strange.and_then(|strange| self.parameters().into_iter().nth(strange)))
+        let first = is_finite.position(|finite| !finite);
+        Ok(first.and_then(|index| self.parameters().into_iter().nth(index)))
     }
 }
 
@@ -47,15 +49,15 @@ mod tests {
     use crate::nn::models;
 
     #[test]
-    fn the_parameter_that_is_not_finite_is_named_wherever_it_breaks() {
+    fn a_non_finite_first_or_last_value_of_each_parameter_is_found() {
         let data = patterns_with(2, 0, 1).unwrap();
         let model = models::stevens_cifar_cnn(&data).seed(1).build().unwrap();
         let network = model.network();
         assert_eq!(network.not_finite().unwrap(), None);
         for (parameter, values) in network.values() {
-            for (at, strange) in [(0, f32::NAN), (values.len() - 1, f32::NEG_INFINITY)] {
+            for (at, value) in [(0, f32::NAN), (values.len() - 1, f32::NEG_INFINITY)] {
                 let mut broken = values.clone();
-                broken[at] = strange;
+                broken[at] = value;
                 let filled =
                     network.filled(|path| (path == parameter.path).then(|| broken.clone()));
                 assert_eq!(filled.not_finite().unwrap(), Some(parameter.clone()));

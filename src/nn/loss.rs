@@ -1,12 +1,13 @@
-//! Softmax cross-entropy, one value per example.
+//! Per-example softmax cross-entropy.
 
 use burn::prelude::*;
 use burn::tensor::activation::log_softmax;
 
-/// Natural-log softmax cross-entropy of each example, `[batch]`, never reduced.
+/// Softmax cross-entropy of each example in nats, `[batch]`, for logits `[batch, classes]`.
 ///
-/// Callers that need gradients of single examples SUM these: a mean would divide every norm by
-/// the batch size, and with it the sensitivity the noise is made for.
+/// The losses are not reduced. Code that computes the per-example gradients of a batch must sum
+/// them: a mean divides every per-example gradient by the batch size, and clipping would act on
+/// the wrong norms.
 pub(crate) fn cross_entropy(logits: Tensor<2>, labels: &[u32]) -> Tensor<1> {
     let n = labels.len();
     let labels: Vec<i64> = labels.iter().map(|&label| i64::from(label)).collect();

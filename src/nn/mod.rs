@@ -1,8 +1,9 @@
-//! Layers, networks and models: what is trained.
+//! Layers, networks and models.
 //!
-//! A [`Model`] is what a notebook cell holds; inside is a [`Network`], a list of [`Layer`]s that
-//! is also a Burn module. Everything about how gradients of single examples are made lives one
-//! room above, in the engine: a network only offers its layers' inputs and outputs to a [`Tape`].
+//! A [`Model`] is a named classifier. It contains a [`Network`], which is a list of [`Layer`]s and
+//! a Burn module. Per-example gradients are computed by the executors of
+//! [`engine`](crate::engine); a network only reports the inputs and outputs of its layers to a
+//! [`Tape`].
 
 mod builder;
 mod file;
@@ -25,17 +26,17 @@ mod validate;
 mod value;
 pub(crate) mod workers;
 
-pub use builder::{Activation, Family, Frame, ModelBuilder, Plain};
+pub use builder::{Activation, Family, ModelBuilder, ModelConfig, SizedFamily};
 pub(crate) use file::{read_regular, unread, write_in_one_step};
 pub use init::Initialisation;
 pub(crate) use init::fresh_seed;
 pub use kernels::Window;
 pub use layers::{
-    AvgPool2d, AvgPool2dSpec, BothWays, Conv2d, Conv2dSpec, Directions, Dropout, DropoutSpec,
-    Embedding, EmbeddingSpec, Flatten, GlobalAvgPool, Group, GroupNorm, GroupNormSpec, GroupSpec,
-    Guard, Layer, LayerNorm, LayerNormSpec, LayerSpec, Linear, LinearSpec, Lstm, LstmSpec,
-    MaxPool2d, MaxPool2dSpec, MeanOverTime, Memory, Relu, Residual, ResidualSpec, Selu,
-    Standardisation, Tanh,
+    AvgPool2d, AvgPool2dSpec, BiLstmGates, Conv2d, Conv2dSpec, Dropout, DropoutSpec, Embedding,
+    EmbeddingSpec, Flatten, GlobalAvgPool, Group, GroupNorm, GroupNormSpec, GroupSpec, Guard,
+    Layer, LayerNorm, LayerNormSpec, LayerSpec, Linear, LinearSpec, Lstm, LstmDirections,
+    LstmGates, LstmSpec, MaxPool2d, MaxPool2dSpec, MeanOverTime, Relu, Residual, ResidualSpec,
+    Selu, Standardisation, Tanh,
 };
 pub use model::Model;
 pub use network::Network;

@@ -1,4 +1,4 @@
-//! What a notebook cell holds.
+//! [`Model`]: a named classifier.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use super::{Forward, Network, parameters, trial, validate};
 use crate::data::Dataset;
 use crate::{Error, ErrorKind, Result};
 
-/// A classifier: a network, its name and what it was made for. Cheap to clone.
+/// A classifier: a [`Network`] with a name and a number of classes. Clones share the parameters.
 #[derive(Clone, Debug)]
 pub struct Model {
-    about: Arc<About>,
+    metadata: Arc<Metadata>,
     network: Network,
-    start: Start,
+    origin: ParameterOrigin,
 }
 
 /// Where the parameters come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
-    /// Drawn by a seed that was given.
+enum ParameterOrigin {
+    /// Initialised with a seed that the user chose.
     Seeded,
-    /// Drawn by a seed that nobody chose.
+    /// Initialised with a seed from the operating system.
     Unseeded,
     /// From training, a file or the user.
-    Elsewhere,
+    Other,
 }
 
 #[derive(Debug)]
-struct About {
+struct Metadata {
     name: String,
     classes: usize,
     seed: u64,
@@ -42,43 +42,46 @@ struct About {
 impl Model {
     pub(super) fn new(name: &str, classes: usize, seed: u64, network: Network) -> Self {
         Self {
-            about: Arc::new(About { name: name.to_owned(), classes, seed }),
+            metadata: Arc::new(Metadata { name: name.to_owned(), classes, seed }),
             network,
-            start: Start::Elsewhere,
+            origin: ParameterOrigin::Other,
         }
     }
 
-    /// A model of a module of one's own, for the examples and classes of `data`. It trains,
-    /// predicts and is stored like the models that come with the lab; saved files hold its
-    /// parameters, which [`load_parameters`](Self::load_parameters) puts back. All its floating
-    /// point parameters are trained, frozen or not.
+    /// A model made of a user-defined module, for the examples and classes of `data`.
+    ///
+    /// It trains, predicts and is stored like the built-in models. A saved file holds its
+    /// parameters only; [`load_parameters`](Self::load_parameters) restores them. All
+    /// floating-point parameters are trained, including frozen ones.
     ///
     /// # Errors
-    /// If the module fails on such examples or can't be trained privately: see
-    /// [`validate`](Self::validate).
+    /// If the module panics on examples of this shape, has no parameters, or can't be trained
+    /// privately: see [`validate`](Self::validate).
     pub fn custom<M>(name: &str, module: M, data: &Dataset) -> Result<Self>
     where
         M: Module + Forward + Sync + 'static,
     {
-        let own = UserModule(Arc::new(parameters::untracked(module)));
-        let device = own.devices().into_iter().next().unwrap_or_else(Device::flex);
-        validate::check(&own, data.shape(), data.classes(), &device)?;
-        let network = Network::of_user_module(own, data.shape(), data.classes());
+        let module = UserModule(Arc::new(parameters::untracked(module)));
+        let device = module.devices().into_iter().next().unwrap_or_else(Device::flex);
+        validate::check(&module, data.shape(), data.classes(), &device)?;
+        let network = Network::from_user_module(module, data.shape(), data.classes());
         if network.parameters().is_empty() {
             let what = format!("the module {name} has no parameters");
-            return Err(Error::new(ErrorKind::Model, what, "there is nothing to train"));
+            return Err(Error::new(ErrorKind::Model, what, "there is nothing to train")
+                .fix("give it a layer with parameters, such as nn::Linear"));
         }
         Ok(Self::new(name, data.classes(), 0, network))
     }
 
-    /// The parameters were just drawn, by a seed that was given or not.
-    pub(super) fn drawn(self, seeded: bool) -> Self {
-        Self { start: if seeded { Start::Seeded } else { Start::Unseeded }, ..self }
+    /// Marks the parameters as initial ones. `seeded` says whether the user chose the seed.
+    pub(super) fn initialised(self, seeded: bool) -> Self {
+        let origin = if seeded { ParameterOrigin::Seeded } else { ParameterOrigin::Unseeded };
+        Self { origin, ..self }
     }
 
     /// The name of the architecture.
     pub fn name(&self) -> &str {
-        &self.about.name
+        &self.metadata.name
     }
 
     /// The shape of one example.
@@ -86,44 +89,45 @@ impl Model {
         self.network.input_shape()
     }
 
-    /// How many classes it tells apart.
+    /// Number of classes.
     pub fn classes(&self) -> usize {
-        self.about.classes
+        self.metadata.classes
     }
 
-    /// The seed of its initial parameters; 0 for a module of one's own, which comes with them.
+    /// The seed of the initial parameters; 0 for a user-defined module, which brings its own
+    /// parameters.
     pub fn seed(&self) -> u64 {
-        self.about.seed
+        self.metadata.seed
     }
 
-    /// Whether the parameters are initial ones, which no example has touched.
+    /// Whether the parameters are initial ones, which depend on no example.
     pub(crate) fn is_initial(&self) -> bool {
-        self.start != Start::Elsewhere
+        self.origin != ParameterOrigin::Other
     }
 
-    /// Whether they are initial ones that nobody chose.
+    /// Whether the parameters were initialised with a seed from the operating system.
     pub(crate) fn is_at_random(&self) -> bool {
-        self.start == Start::Unseeded
+        self.origin == ParameterOrigin::Unseeded
     }
 
-    /// Whether it is a module of the user's own, made by [`Model::custom`].
+    /// Whether [`Model::custom`] made it of a user-defined module.
     pub fn is_own_module(&self) -> bool {
         self.network.own.is_some()
     }
 
-    /// How many numbers it learns.
+    /// Number of trainable parameters (scalars).
     pub fn parameters(&self) -> usize {
         self.network.parameters().iter().map(|parameter| parameter.len()).sum()
     }
 
-    /// Its layers, in order, with shapes and parameter counts.
+    /// The layers in order, with output shapes and parameter counts.
     pub fn layers(&self) -> Vec<LayerInfo> {
-        let Some(own) = &self.network.own else {
+        let Some(module) = &self.network.own else {
             return LayerInfo::list("", self.input_shape(), self.network.specs());
         };
-        // Checked when the model was made, so it has lines.
+        // `Model::custom` has run the module on this shape, so this does not fail.
         let device = self.network.device();
-        validate::layers(own, self.input_shape(), &device).unwrap_or_default()
+        validate::layers(module, self.input_shape(), &device).unwrap_or_default()
     }
 
     /// The layers as a table.
@@ -131,24 +135,27 @@ impl Model {
         Summary::new(self.to_string(), self.layers())
     }
 
-    /// The network inside.
+    /// The network: its layers and parameters.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// The same model with other parameters: what training returns.
+    /// A copy of this model with another network, such as a trained one. Its parameters no longer
+    /// count as initial.
     pub fn with_network(&self, network: Network) -> Self {
-        Self { about: Arc::clone(&self.about), network, start: Start::Elsewhere }
+        Self { metadata: Arc::clone(&self.metadata), network, origin: ParameterOrigin::Other }
     }
 
-    /// The same model with its parameters on this device.
+    /// A copy of this model with its parameters on `device`.
     pub(crate) fn on(&self, device: &Device) -> Self {
         Self { network: self.network.on(device), ..self.clone() }
     }
 
-    /// What makes two models the same to start a run from: the architecture and the parameters
-    /// (SHA-256). Initial parameters that nobody chose, by a seed or by training, all count as
-    /// the same: a notebook that is opened again finds its run instead of paying for another.
+    /// SHA-256 of the architecture and the parameters, in hexadecimal: the identity of the model
+    /// that a run starts from.
+    ///
+    /// Initial parameters without a seed that the user chose are left out. A notebook that is run
+    /// again then finds its stored run instead of spending privacy on another one.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(format!(
@@ -158,10 +165,10 @@ impl Model {
             self.input_shape(),
             self.network.specs()
         ));
-        if let Some(own) = &self.network.own {
-            // What the code of a module does can't be read: what it computes stands for it, so that
-            // modules that differ in anything but parameters are not taken for one another.
-            hash.update(trial::behaviour(own, self.input_shape()).unwrap_or_default());
+        if let Some(module) = &self.network.own {
+            // The code of a module can't be hashed. What it computes stands in for it, so that
+            // modules that differ in more than their parameters get different fingerprints.
+            hash.update(trial::behaviour(module, self.input_shape()).unwrap_or_default());
             for parameter in self.network.parameters() {
                 hash.update(format!("{} {:?}", parameter.path, parameter.shape));
             }

@@ -1,4 +1,4 @@
-//! A list of layers, one after the other.
+//! [`Network`]: the layers of a model, or a user-defined module, with their parameters.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use burn::module::{Module, ParamId};
 use burn::prelude::*;
 
-use super::layers::{Init, ParameterSpec, Source, listed, run};
+use super::layers::{Init, ParameterSource, ParameterSpec, forward_all, parameter_specs};
 use super::parameters::{self, Parameter};
 use super::user_module::UserModule;
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
 use crate::device::host::Host;
 use crate::{Error, ErrorKind, Result};
 
-/// The layers of a model with their parameters: a Burn module that any Burn optimizer can step.
+/// A feed-forward network: a list of layers with their parameters, as a Burn module.
 ///
-/// Its shapes are checked when it is built, so a forward pass on examples of
-/// [`input_shape`](Self::input_shape) can't fail. Cloning shares the parameters.
+/// The shapes of the layers are checked when the network is built, so a forward pass on examples of
+/// [`input_shape`](Self::input_shape) can't fail. Clones share the parameters.
 #[derive(Module, Debug)]
 pub struct Network {
     layers: Vec<Layer>,
-    /// A module of the user's own instead of layers.
+    /// A user-defined module in place of `layers`.
     pub(super) own: Option<UserModule>,
     #[module(skip)]
     specs: Arc<[LayerSpec]>,
@@ -30,21 +30,24 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network on the CPU; `fill` gives the numbers of each parameter from its path
-    /// (`"0.weight"`), its shape (see [`Parameter`]) and its fan-in, which is 1 for parameters
-    /// that are no weight or bias over inputs.
+    /// Builds a network on the CPU from the specifications of its layers.
+    ///
+    /// `fill` returns the values of each parameter, row-major, given its path (`"0.weight"`), its
+    /// shape (see [`Parameter`]) and its fan-in. The fan-in is 1 for scales and shifts of
+    /// normalisation layers, gains and embeddings.
     ///
     /// # Errors
-    /// If the layers do not fit together, or none of them has parameters.
+    /// If the layers do not fit together, if none of them has parameters, or if the last one does
+    /// not give plain features.
     ///
     /// # Panics
-    /// If `fill` returns another number of values than the shape holds.
+    /// If the number of values that `fill` returns differs from the number of elements.
     pub fn build(
         input_shape: &[usize],
         specs: &[LayerSpec],
         mut fill: impl FnMut(&str, &[usize], usize) -> Vec<f32>,
     ) -> Result<Self> {
-        Self::build_by(input_shape, specs, &mut |spec| {
+        Self::build_from_specs(input_shape, specs, &mut |spec| {
             let fan_in = match spec.init {
                 Init::Weight { fan_in } | Init::Bias { fan_in } => fan_in,
                 Init::Ones | Init::Zeros | Init::Normal => 1,
@@ -53,32 +56,36 @@ impl Network {
         })
     }
 
-    /// The same from all that is known of each parameter.
-    pub(crate) fn build_by(
+    /// As [`build`](Self::build), with a `fill` that is given the whole [`ParameterSpec`].
+    pub(crate) fn build_from_specs(
         input_shape: &[usize],
         specs: &[LayerSpec],
         fill: &mut dyn FnMut(&ParameterSpec) -> Vec<f32>,
     ) -> Result<Self> {
         let outputs = check(input_shape, specs)?;
         let device = Device::flex();
-        let mut source = Source::new(listed(specs), fill, &device);
+        let mut source = ParameterSource::new(parameter_specs(specs), fill, &device);
         let layers = specs.iter().map(|spec| spec.build(&mut source)).collect();
         let (specs, input_shape) = (specs.into(), input_shape.into());
         Ok(Self { layers, own: None, specs, input_shape, outputs })
     }
 
-    /// A module of the user's own, which must have been checked.
-    pub(super) fn of_user_module(own: UserModule, input_shape: &[usize], outputs: usize) -> Self {
+    /// A network made of a user-defined module. The caller must have checked the module.
+    pub(super) fn from_user_module(
+        module: UserModule,
+        input_shape: &[usize],
+        outputs: usize,
+    ) -> Self {
         let (specs, input_shape) = (Arc::from([]), input_shape.into());
-        Self { layers: Vec::new(), own: Some(own), specs, input_shape, outputs }
+        Self { layers: Vec::new(), own: Some(module), specs, input_shape, outputs }
     }
 
-    /// The layers, in order; none if it is a module of the user's own.
+    /// The layers in order; empty for a user-defined module.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// What the layers are, in order; nothing if it is a module of the user's own.
+    /// The specifications of the layers in order; empty for a user-defined module.
     pub fn specs(&self) -> &[LayerSpec] {
         &self.specs
     }
@@ -88,28 +95,30 @@ impl Network {
         &self.input_shape
     }
 
-    /// How many numbers the last layer gives per example.
+    /// Number of outputs (logits) per example.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// How many tokens there are, if the first layer is an embedding. A module of the user's own
-    /// is not asked: its embeddings take what they don't know for the last token they know.
+    /// Size of the vocabulary if the first layer is an embedding.
+    ///
+    /// `None` for a user-defined module, whose embeddings clamp token ids to their vocabulary.
     pub(crate) fn vocabulary(&self) -> Option<usize> {
         vocabulary(&self.specs)
     }
 
-    /// Checks examples of a network that reads token ids: every number must be one.
+    /// Checks that all features are token ids, if the first layer is an embedding.
+    ///
+    /// NaN and infinite features are not refused: training leaves out examples that have them.
     ///
     /// # Errors
-    /// If a finite number is not whole or not below the size of the vocabulary. DeviceArray that are
-    /// not finite are left to whoever leaves such examples out.
+    /// If a finite feature is not an integer between 0 and the size of the vocabulary - 1.
     pub fn check_tokens(&self, features: &[f32]) -> Result<()> {
         let Some(vocabulary) = self.vocabulary() else { return Ok(()) };
-        let stranger = |id: f32| {
+        let is_invalid = |id: f32| {
             id.is_finite() && (id < 0.0 || id.fract() != 0.0 || id as usize >= vocabulary)
         };
-        match features.iter().find(|&&id| stranger(id)) {
+        match features.iter().find(|&&id| is_invalid(id)) {
             None => Ok(()),
             Some(id) => {
                 let why = format!("token ids are whole numbers from 0 to {}", vocabulary - 1);
@@ -119,25 +128,25 @@ impl Network {
         }
     }
 
-    /// Logits `[batch, classes]`.
+    /// Logits, `[batch, classes]`. Each layer with parameters is reported to `tape`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
         match &self.own {
-            Some(own) => own.0.logits(x, tape),
-            None => run(&self.layers, x, tape).flat(),
+            Some(module) => module.0.logits(x, tape),
+            None => forward_all(&self.layers, x, tape).flat(),
         }
     }
 
-    /// Logits of `n` examples given as row-major numbers, without a tape.
+    /// Logits `[n, classes]` of `n` examples with row-major `features`, without a tape.
     pub(crate) fn logits(&self, features: Vec<f32>, n: usize) -> Tensor<2> {
         self.forward(Value::new(features, n, &self.input_shape, &self.device()), &mut NoTape)
     }
 
-    /// The device the parameters live on.
+    /// The device that holds the parameters.
     pub fn device(&self) -> Device {
         self.devices().into_iter().next().unwrap_or_else(Device::flex)
     }
 
-    /// The same network with its parameters on this device.
+    /// A copy of this network with its parameters on `device`.
     pub(crate) fn on(&self, device: &Device) -> Self {
         if self.device() == *device {
             return self.clone();
@@ -145,84 +154,86 @@ impl Network {
         self.clone().to_device(device)
     }
 
-    /// All trainable tensors, in the order of the layers and, within one, of
+    /// All trainable tensors, in the order of the layers and, within a layer, of
     /// [`LayerSpec::parameters`].
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut all = Vec::new();
-        self.walk(|parameter, _| all.push(parameter));
+        self.visit_parameters(|parameter, _| all.push(parameter));
         all
     }
 
-    /// Burn's names of the trainable tensors.
+    /// Burn's ids of the trainable tensors, in the order of [`parameters`](Self::parameters).
     pub fn trainable_ids(&self) -> Vec<ParamId> {
         self.parameters().into_iter().map(|parameter| parameter.id).collect()
     }
 
-    /// The paths of the trainable tensors: `"0.weight"`, `"0.bias"`, ...
+    /// The paths of the trainable tensors (`"0.weight"`, `"0.bias"`, ...), in the order of
+    /// [`parameters`](Self::parameters).
     pub fn paths(&self) -> Vec<String> {
         self.parameters().into_iter().map(|parameter| parameter.path).collect()
     }
 
-    /// All trainable tensors with a copy of their numbers, row-major.
+    /// All trainable tensors with a copy of their values, row-major.
     pub fn values(&self) -> Vec<(Parameter, Vec<f32>)> {
         let mut all = Vec::new();
-        self.walk(|parameter, read| all.push((parameter, read())));
+        self.visit_parameters(|parameter, read| all.push((parameter, read())));
         all
     }
 
-    fn walk(&self, mut found: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>)) {
-        if let Some(own) = &self.own {
-            return parameters::visit(own, found);
+    fn visit_parameters(&self, mut visit: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>)) {
+        if let Some(module) = &self.own {
+            return parameters::visit(module, visit);
         }
-        // Layers are built from this list, in this order.
-        let mut names = listed(&self.specs).into_iter();
+        // Burn visits the parameters in the order of this list, which the layers are built from.
+        let mut specs = parameter_specs(&self.specs).into_iter();
         parameters::visit(self, |parameter, read| {
-            let path = names.next().map_or(parameter.path, |spec| spec.path);
-            found(Parameter { path, ..parameter }, read);
+            let path = specs.next().map_or(parameter.path, |spec| spec.path);
+            visit(Parameter { path, ..parameter }, read);
         });
     }
 
-    /// The numbers of all trainable tensors, shared with them where possible.
+    /// The values of all trainable tensors on the host, without a copy where possible.
     pub(crate) fn hosts(&self) -> Vec<Host> {
         parameters::hosts(self)
     }
 
-    /// All trainable tensors as rows of numbers, where they live.
+    /// All trainable tensors, each flattened to one dimension, on the network's device.
     pub(crate) fn tensors(&self) -> Vec<Tensor<1>> {
-        parameters::tensors(self)
+        parameters::flattened(self)
     }
 
-    /// The same network with other tensors, in the order and form of [`tensors`](Self::tensors).
-    pub(crate) fn with_tensors(&self, rows: Vec<Tensor<1>>) -> Self {
-        let rows = self.trainable_ids().into_iter().zip(rows).collect();
-        parameters::placed(self.clone(), rows)
+    /// A copy of this network with other trainable tensors, in the order and shapes of
+    /// [`tensors`](Self::tensors).
+    pub(crate) fn with_tensors(&self, tensors: Vec<Tensor<1>>) -> Self {
+        let tensors = self.trainable_ids().into_iter().zip(tensors).collect();
+        parameters::with_flattened(self.clone(), tensors)
     }
 
-    /// The same network with other numbers where `numbers` has some for a path; as many as the
-    /// parameter holds.
-    pub(crate) fn filled(&self, numbers: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
+    /// A copy of this network with other values for the paths that `values` returns some for.
+    /// Their number must be that of the parameter's elements.
+    pub(crate) fn filled(&self, values: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
         let paths = self.parameters().into_iter().map(|p| (p.id, p.path));
         let paths: HashMap<ParamId, String> = paths.collect();
-        parameters::filled(self.clone(), |id| paths.get(&id).and_then(|path| numbers(path)))
+        parameters::with_values(self.clone(), |id| paths.get(&id).and_then(|path| values(path)))
     }
 
-    /// The same network with every parameter tracked by autodiff, for ordinary gradients.
+    /// A copy of this network with every parameter tracked by autodiff.
     pub(crate) fn tracked(&self) -> Self {
         parameters::tracked(self.clone())
     }
 
-    /// The same network as Burn's optimizers take it.
+    /// A copy of this network in the form that Burn's optimizers expect.
     pub(crate) fn lifted(&self) -> Self {
-        parameters::lifted(self.clone())
+        parameters::for_optimizer(self.clone())
     }
 
-    /// The same network with no parameter tracked: how models keep theirs.
+    /// This network with no parameter tracked by autodiff, the form that models keep.
     pub(crate) fn untracked(self) -> Self {
         parameters::untracked(self)
     }
 }
 
-/// The vocabulary of the first layer, within groups too.
+/// Size of the vocabulary if the first layer, possibly within groups, is an embedding.
 fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
     match specs.first()? {
         LayerSpec::Embedding(spec) => Some(spec.vocabulary),
@@ -232,14 +243,19 @@ fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
 }
 
 /// The shape of one example after each layer.
-pub(crate) fn shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Result<Vec<Vec<usize>>> {
+///
+/// # Errors
+/// If a layer does not fit the shape before it, a setting is out of range, or two groups have the
+/// same name.
+pub(crate) fn output_shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Result<Vec<Vec<usize>>> {
     let mut shape = input_shape.to_vec();
     let mut names = HashSet::new();
     let each = specs.iter().enumerate().map(|(index, spec)| {
-        if !names.insert(spec.place(index)) {
-            let what = format!("two groups named {:?} in one list of layers", spec.place(index));
-            return Err(Error::new(ErrorKind::Model, what, "their parameters have the same paths")
-                .fix("give each its own name"));
+        if !names.insert(spec.path_segment(index)) {
+            let what =
+                format!("two groups named {:?} in one list of layers", spec.path_segment(index));
+            let why = "their parameters would have the same paths";
+            return Err(Error::new(ErrorKind::Model, what, why).fix("give each its own name"));
         }
         shape = spec.output_shape(&shape)?;
         Ok(shape.clone())
@@ -247,14 +263,15 @@ pub(crate) fn shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Result<Vec<V
     each.collect()
 }
 
-/// Returns how many numbers the last layer gives per example.
+/// Checks a list of layers and returns the number of outputs of the last one.
 fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<usize> {
     if input_shape.contains(&0) {
         let what = format!("examples of shape {input_shape:?}");
-        return Err(Error::new(ErrorKind::Model, what, "there is nothing in them to learn from"));
+        return Err(Error::new(ErrorKind::Model, what, "they have no features to learn from")
+            .fix("check how the data is read"));
     }
-    let shapes = shapes(input_shape, specs)?;
-    if listed(specs).is_empty() {
+    let shapes = output_shapes(input_shape, specs)?;
+    if parameter_specs(specs).is_empty() {
         return Err(Error::new(
             ErrorKind::Model,
             format!("a network of {} layers without parameters", specs.len()),
@@ -266,8 +283,8 @@ fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<usize> {
         Some(&[outputs]) => Ok(outputs),
         last => Err(Error::new(
             ErrorKind::Model,
-            format!("the last layer gives examples of shape {last:?}"),
-            "a classifier ends in plain features, one per class",
+            format!("the last layer has outputs of shape {last:?}"),
+            "a classifier needs one output per class, [classes]",
         )
         .fix("end with Flatten and Linear")),
     }

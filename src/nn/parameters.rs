@@ -1,4 +1,4 @@
-//! Walking over the parameters of a network.
+//! Reading and replacing the parameters of a Burn module.
 
 use std::collections::HashMap;
 
@@ -10,41 +10,42 @@ use crate::device::host::{self, Host};
 /// One trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Where it is: places in the list of layers, names of groups and of the tensor, with dots
-    /// between them: `"0.weight"`, `"3.body.2.weight"`, `"stem.0.bias"`.
+    /// Layer indices, group names and the name of the tensor, separated by dots: `"0.weight"`,
+    /// `"3.body.2.weight"`, `"stem.0.bias"`.
     pub path: String,
-    /// Burn's name for the tensor.
+    /// Burn's id of the tensor.
     pub id: ParamId,
     /// Its shape. Linear weights are `[inputs, outputs]` (Burn's layout), convolution weights
-    /// `[channels out, channels in, kernel height, kernel width]`.
+    /// `[channels out, channels in / groups, kernel height, kernel width]`.
     pub shape: Vec<usize>,
 }
 
 impl Parameter {
-    /// How many numbers it holds.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it holds no numbers.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Hears of a parameter and can read its numbers.
-type Found<'a> = dyn FnMut(Parameter, &dyn Fn() -> Vec<f32>) + 'a;
+/// Called with a parameter and a function that reads its values.
+type Visit<'a> = dyn FnMut(Parameter, &dyn Fn() -> Vec<f32>) + 'a;
 
-/// Calls `found` with every parameter and a way to read its numbers.
+/// Calls `visit` with every parameter of the module, in Burn's order, and a function that copies
+/// its values to the host.
 pub(crate) fn visit<M: Module>(
     module: &M,
-    mut found: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>),
+    mut visit: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>),
 ) {
-    struct Walk<'a> {
+    struct Visitor<'a> {
         path: Vec<Option<String>>,
-        found: &'a mut Found<'a>,
+        visit: &'a mut Visit<'a>,
     }
-    impl ModuleVisitor for Walk<'_> {
+    impl ModuleVisitor for Visitor<'_> {
         fn enter_module(&mut self, name: &str, container: &str) {
             self.path.push(if told(name, container) { Some(name.to_owned()) } else { None });
         }
@@ -57,53 +58,54 @@ pub(crate) fn visit<M: Module>(
                 id: param.id,
                 shape: param.val().dims().to_vec(),
             };
-            (self.found)(parameter, &|| host::values(param.val()));
+            (self.visit)(parameter, &|| host::values(param.val()));
         }
     }
-    module.visit(&mut Walk { path: Vec::new(), found: &mut found });
+    module.visit(&mut Visitor { path: Vec::new(), visit: &mut visit });
 }
 
-/// The numbers of every parameter, in the order of [`visit`].
+/// The values of every parameter on the host, in the order of [`visit`].
 pub(crate) fn hosts<M: Module>(module: &M) -> Vec<Host> {
-    struct Walk(Vec<Host>);
-    impl ModuleVisitor for Walk {
+    struct Collect(Vec<Host>);
+    impl ModuleVisitor for Collect {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             self.0.push(Host::of(param.val()));
         }
     }
-    let mut walk = Walk(Vec::new());
-    module.visit(&mut walk);
-    walk.0
+    let mut collect = Collect(Vec::new());
+    module.visit(&mut collect);
+    collect.0
 }
 
-/// Every parameter as a row of numbers, where it lives, in the order of [`visit`].
-pub(crate) fn tensors<M: Module>(module: &M) -> Vec<Tensor<1>> {
-    struct Walk(Vec<Tensor<1>>);
-    impl ModuleVisitor for Walk {
+/// Every parameter flattened to one dimension, on its device and without autodiff, in the order of
+/// [`visit`].
+pub(crate) fn flattened<M: Module>(module: &M) -> Vec<Tensor<1>> {
+    struct Collect(Vec<Tensor<1>>);
+    impl ModuleVisitor for Collect {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             self.0.push(param.val().inner().reshape([-1]));
         }
     }
-    let mut walk = Walk(Vec::new());
-    module.visit(&mut walk);
-    walk.0
+    let mut collect = Collect(Vec::new());
+    module.visit(&mut collect);
+    collect.0
 }
 
-/// The same module with a row of numbers, as many as it holds, put in the place of each parameter
-/// that `rows` knows, under its old id. Nothing is copied.
-pub(crate) fn placed<M: Module>(module: M, rows: HashMap<ParamId, Tensor<1>>) -> M {
-    struct Place(HashMap<ParamId, Tensor<1>>);
-    impl ModuleMapper for Place {
+/// The module with each parameter that `tensors` has an entry for replaced by that entry, reshaped.
+/// Ids stay the same, and nothing is copied.
+pub(crate) fn with_flattened<M: Module>(module: M, tensors: HashMap<ParamId, Tensor<1>>) -> M {
+    struct Replace(HashMap<ParamId, Tensor<1>>);
+    impl ModuleMapper for Replace {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let Some(row) = self.0.get(&param.id) else { return param };
+            let Some(flat) = self.0.get(&param.id) else { return param };
             let shape = param.val().dims();
-            Param::initialized(param.id, row.clone().reshape(shape))
+            Param::initialized(param.id, flat.clone().reshape(shape))
         }
     }
-    module.map(&mut Place(rows))
+    module.map(&mut Replace(tensors))
 }
 
-/// The same module with every parameter a tracked leaf of autodiff, under its old id.
+/// The module with every parameter a tracked leaf of autodiff. Ids stay the same.
 pub(crate) fn tracked<M: Module>(module: M) -> M {
     struct Track;
     impl ModuleMapper for Track {
@@ -115,9 +117,11 @@ pub(crate) fn tracked<M: Module>(module: M) -> M {
     module.map(&mut Track)
 }
 
-/// The same module as Burn's optimizers take it: on the autodiff device, but no leaf of a graph.
-/// Leaves are remembered until the next backward pass, which need not ever come.
-pub(crate) fn lifted<M: Module>(module: M) -> M {
+/// The module in the form that Burn's optimizers expect: parameters on the autodiff device, but not
+/// tracked. Ids stay the same.
+///
+/// Burn keeps tracked leaves in memory until the next backward pass, which may never happen.
+pub(crate) fn for_optimizer<M: Module>(module: M) -> M {
     struct Lift;
     impl ModuleMapper for Lift {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -128,7 +132,7 @@ pub(crate) fn lifted<M: Module>(module: M) -> M {
     module.map(&mut Lift)
 }
 
-/// The same module with every parameter outside autodiff, under its old id.
+/// The module with every parameter outside autodiff. Ids stay the same.
 pub(crate) fn untracked<M: Module>(module: M) -> M {
     struct Untrack;
     impl ModuleMapper for Untrack {
@@ -140,9 +144,9 @@ pub(crate) fn untracked<M: Module>(module: M) -> M {
     module.map(&mut Untrack)
 }
 
-/// The same module with other numbers in the parameters that `numbers` knows, as many as each
-/// holds, under their old ids.
-pub(crate) fn filled<M: Module>(module: M, numbers: impl Fn(ParamId) -> Option<Vec<f32>>) -> M {
+/// The module with the row-major values that `values` returns for a parameter, if it returns some.
+/// Their number must be that of the parameter's elements. Ids stay the same.
+pub(crate) fn with_values<M: Module>(module: M, values: impl Fn(ParamId) -> Option<Vec<f32>>) -> M {
     struct Fill<F>(F);
     impl<F: Fn(ParamId) -> Option<Vec<f32>>> ModuleMapper for Fill<F> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -152,21 +156,23 @@ pub(crate) fn filled<M: Module>(module: M, numbers: impl Fn(ParamId) -> Option<V
             Param::initialized(id, Tensor::from_data(data, &tensor.device()))
         }
     }
-    module.map(&mut Fill(numbers))
+    module.map(&mut Fill(values))
 }
 
-/// What tells a user nothing stays out of paths: which variant an enum has, and that Burn's layer
-/// is inside ours.
+/// Whether a field is part of parameter paths. Enum variants and the field that wraps Burn's layer
+/// in a layer of this crate are left out, since they tell a user nothing.
 pub(super) fn told(name: &str, container: &str) -> bool {
     !container.starts_with("Enum:") && !within_ours(name, container)
 }
 
-/// Whether the field is Burn's layer in one of ours.
+/// Whether a field holds the layer of Burn's that a layer of this crate wraps.
 pub(super) fn within_ours(name: &str, container: &str) -> bool {
-    const OURS: [&str; 6] = ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm"];
-    name == "inner" && container.strip_prefix("Struct:").is_some_and(|name| OURS.contains(&name))
+    const WRAPPERS: [&str; 6] = ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm"];
+    let container = container.strip_prefix("Struct:");
+    name == "inner" && container.is_some_and(|name| WRAPPERS.contains(&name))
 }
 
+/// Joins the segments of a path by dots.
 pub(super) fn join(path: &[Option<String>]) -> String {
     path.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(".")
 }

@@ -1,34 +1,35 @@
-//! In which numbers products are computed.
+//! [`Precision`]: the floating-point format of matrix products.
 
 use burn::prelude::*;
 use burn::tensor::FloatDType;
 use serde::{Deserialize, Serialize};
 
-/// The numbers that large products are made of: those of linear maps and convolutions, forward,
-/// backward and for the gradients of single examples.
+/// Floating-point format of the matrix products of linear layers, LSTMs and convolutions: those of
+/// the forward pass, of the backward pass and of the per-example gradients.
 ///
 /// # Guarantee
-/// The clip rule's, in either: norms are taken in f32 of the very numbers that are summed (in f32
-/// too), so an example's share is never longer than the bound. Only what the gradient *is* differs,
-/// by the rounding of its factors.
+/// The sensitivity is that of the clip rule in both formats. Norms are computed in f32 from the
+/// same values that are summed, also in f32, so the clipped contribution of an example is never
+/// longer than the bound. Only the value of the gradient differs, by the rounding of its products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
-    /// 24 bits of precision.
+    /// IEEE single precision: 32 bits, 24 of them significant.
     #[default]
     F32,
-    /// 8 bits in the factors, several times as fast on GPUs with matrix units. The CPU's fused
-    /// executor computes in f32 all the same.
+    /// bfloat16 matrix products: the operands are rounded to 16 bits, 8 of them significant, and
+    /// so are the results. Everything else is computed in f32. Several times as fast as f32 on GPUs
+    /// with matrix units. The fused executor, which runs on the CPU, always computes in f32.
     Bf16,
 }
 
 impl Precision {
-    /// Whether it is the one that needs no word.
+    /// Whether it is the default format, f32.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::F32
     }
 
-    /// A factor of a product.
+    /// Casts an operand to the format of the products.
     pub(crate) fn factor<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
             Self::F32 => x,
@@ -36,7 +37,7 @@ impl Precision {
         }
     }
 
-    /// A product of two factors, as everything else takes it.
+    /// Casts a product back to f32.
     pub(crate) fn product<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
             Self::F32 => x,
@@ -44,7 +45,7 @@ impl Precision {
         }
     }
 
-    /// x w.
+    /// Matrix product of two f32 tensors in this format, as f32.
     pub(crate) fn matmul<const D: usize>(self, x: Tensor<D>, w: Tensor<D>) -> Tensor<D> {
         self.product(self.factor(x).matmul(self.factor(w)))
     }

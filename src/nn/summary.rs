@@ -1,41 +1,43 @@
-//! The table of a model's layers. How norms of single examples are found is the executor's affair,
-//! not the layer's: `model.prove(&data)` says it.
+//! [`Summary`]: the table of a model's layers.
+//!
+//! It does not show how per-example norms are computed, which is the executor's choice:
+//! `model.prove(&data)` reports it.
 
 use std::fmt;
 
 use super::LayerSpec;
-use super::network::shapes;
+use super::network::output_shapes;
 
-/// One line of the table.
+/// One row of a [`Summary`]: a layer of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerInfo {
-    /// Place in the network, the prefix of the parameters' paths: `"0"`, `"group1.0.body.2"`.
+    /// Path of the layer, the prefix of its parameters' paths: `"0"`, `"group1.0.body.2"`.
     pub name: String,
-    /// What it is.
+    /// The kind of layer, such as `"Conv2d"`.
     pub kind: &'static str,
-    /// The shape of one example after it.
+    /// The shape of one example after the layer.
     pub output_shape: Vec<usize>,
-    /// How many numbers it learns itself; layers within it count for themselves.
+    /// Number of trainable parameters (scalars), without those of nested layers.
     pub parameters: usize,
 }
 
 impl LayerInfo {
-    /// The lines of a list of layers that is given examples of shape `input`. Layers within
-    /// layers have lines of their own; that of a residual block, where both ways meet, comes last.
+    /// The rows of a list of layers for examples of shape `input`. Nested layers have rows of their
+    /// own, and the row of a residual block comes after those of its body and shortcut.
     pub(super) fn list(prefix: &str, input: &[usize], specs: &[LayerSpec]) -> Vec<Self> {
-        let after = shapes(input, specs).unwrap_or_default();
+        let after = output_shapes(input, specs).unwrap_or_default();
         let before = std::iter::once(input).chain(after.iter().map(Vec::as_slice));
-        let mut lines = Vec::new();
+        let mut rows = Vec::new();
         for (index, ((spec, shape), input)) in specs.iter().zip(&after).zip(before).enumerate() {
-            let name = format!("{prefix}{}", spec.place(index));
-            let own = match spec {
+            let name = format!("{prefix}{}", spec.path_segment(index));
+            let parameters = match spec {
                 LayerSpec::Group(group) => {
-                    lines.extend(Self::list(&format!("{name}."), input, &group.layers));
+                    rows.extend(Self::list(&format!("{name}."), input, &group.layers));
                     continue;
                 }
                 LayerSpec::Residual(block) => {
-                    for (way, specs) in [("body", &block.body), ("shortcut", &block.shortcut)] {
-                        lines.extend(Self::list(&format!("{name}.{way}."), input, specs));
+                    for (branch, specs) in [("body", &block.body), ("shortcut", &block.shortcut)] {
+                        rows.extend(Self::list(&format!("{name}.{branch}."), input, specs));
                     }
                     0
                 }
@@ -43,18 +45,13 @@ impl LayerInfo {
                     spec.parameters().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
                 }
             };
-            lines.push(Self {
-                name,
-                kind: spec.kind(),
-                output_shape: shape.clone(),
-                parameters: own,
-            });
+            rows.push(Self { name, kind: spec.kind(), output_shape: shape.clone(), parameters });
         }
-        lines
+        rows
     }
 }
 
-/// All layers of a model; displays as a table.
+/// All layers of a model. Displays as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     title: String,
@@ -66,7 +63,7 @@ impl Summary {
         Self { title, layers }
     }
 
-    /// The lines of the table.
+    /// The rows of the table.
     pub fn layers(&self) -> &[LayerInfo] {
         &self.layers
     }
@@ -76,14 +73,14 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title)?;
         let names = self.layers.iter().map(|layer| layer.name.len());
-        let wide = names.max().unwrap_or(0).max("layer".len());
+        let width = names.max().unwrap_or(0).max("layer".len());
         let head = ("layer", "kind", "output", "parameters");
-        write!(f, "{:<wide$}  {:<13}  {:<14}  {:>10}", head.0, head.1, head.2, head.3)?;
+        write!(f, "{:<width$}  {:<13}  {:<14}  {:>10}", head.0, head.1, head.2, head.3)?;
         for layer in &self.layers {
             let output = format!("{:?}", layer.output_shape);
             write!(
                 f,
-                "\n{:<wide$}  {:<13}  {:<14}  {:>10}",
+                "\n{:<width$}  {:<13}  {:<14}  {:>10}",
                 layer.name, layer.kind, output, layer.parameters
             )?;
         }

@@ -1,4 +1,4 @@
-//! Who listens while a network computes.
+//! [`Tape`]: observes a forward pass, so that an executor can compute per-example gradients.
 
 use burn::module::ParamId;
 use burn::prelude::*;
@@ -6,106 +6,115 @@ use burn::prelude::*;
 use super::{Precision, Standardisation, Value, Window};
 use crate::device::DeviceArray;
 
-/// Told, for every layer with parameters, what went in and what came out.
+/// Receives the input and output of every layer with parameters during a forward pass, like the
+/// hooks that Opacus registers on PyTorch modules.
 ///
-/// A forward pass calls [`Tape::layer`] once per map with parameters, in order, and goes on with
-/// the value it gets back: that is where an executor hooks into the backward pass.
+/// A forward pass calls [`Tape::layer`] once for each layer with parameters, in order, and
+/// continues with the value that it returns. An executor returns the output with a hook on its
+/// gradient.
 pub trait Tape {
-    /// The parameters of `site` made `output` of `input`. Returns the value to go on with.
+    /// Records that `site` computed `output` from `input`. Returns the value that the forward pass
+    /// continues with.
     fn layer(&mut self, site: Site, input: &Value, output: Value) -> Value {
         let _ = (site, input);
         output
     }
 
-    /// How many times [`layer`](Self::layer) was called so far: the place of the next call.
-    /// Tapes that use [`shares`](Self::shares) count.
+    /// Number of calls of [`layer`](Self::layer) so far, which is the index of the next call. Tapes
+    /// that implement [`shares`](Self::shares) must count the calls.
     fn places(&self) -> usize {
         0
     }
 
-    /// Another linear map was added to the output of call number `place` of
-    /// [`layer`](Self::layer), so the gradient by its output is the same: the recurrent half of
-    /// an LSTM gate. `input` is detached, `[batch, time, features]`, and `site` a
-    /// [`Site::Linear`].
+    /// Records a second linear map whose result was added to the output of call `place` of
+    /// [`layer`](Self::layer), so that both have the same output gradient: the recurrent map of an
+    /// LSTM gate.
+    ///
+    /// `input` is `[batch, time, features]` and detached; `site` is a [`Site::Linear`].
     fn shares(&mut self, place: usize, site: Site, input: Value) {
         let _ = (place, site, input);
     }
 
-    /// Whether layers may use the lab's own kernels instead of Burn's operations. The reference
-    /// executor says no, so that the two ways of computing share as little as possible.
+    /// Whether layers may use the CPU kernels of this crate instead of Burn's operations. The
+    /// reference executor returns `false`, so that it shares as little code as possible with the
+    /// executors that are tested against it.
     fn own_kernels(&self) -> bool {
         true
     }
 
-    /// In which numbers layers compute their products.
+    /// The floating-point format of the layers' matrix products.
     fn precision(&self) -> Precision {
         Precision::F32
     }
 
-    /// The keep-mask of the next dropout layer, for a value of `shape` (batch first, row-major):
-    /// 0 or 1/(1 - rate) for each number. `None` keeps everything, as when predicting.
+    /// The mask of the next dropout layer for values of `shape` (batch first, row-major): 0 for a
+    /// dropped value, 1/(1 - rate) for a kept one. `None` keeps everything, as in prediction.
     fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
         let _ = (rate, shape);
         None
     }
 }
 
-/// Nobody listens: a plain forward pass, without dropout.
+/// A tape that records nothing: a plain forward pass without dropout.
 pub struct NoTape;
 
 impl Tape for NoTape {}
 
-/// How a layer's parameter gradients follow from its input and its output gradient.
+/// A use of parameters in the forward pass. It determines how the per-example gradients of the
+/// parameters follow from the recorded input and the output gradient.
 ///
-/// Parameters go by Burn's id; one that occurs at two sites is tied, and the gradients of both
-/// sites add up before anything is clipped.
+/// Parameters are identified by Burn's id. One that occurs at several sites is tied: the gradients
+/// of all its sites are added before clipping.
 #[derive(Clone, Debug)]
-// One is made per layer and pass, and soon taken apart: a box would only be in the way.
+// One value is made per layer and forward pass and soon destructured, so boxing gains nothing.
 #[allow(clippy::large_enum_variant)]
 pub enum Site {
-    /// `y = x W + b` on plain features or at every step of a sequence.
+    /// `y = x W + b`, on plain features or at every step of a sequence.
     Linear {
         /// `[inputs, outputs]`.
         weight: ParamId,
         /// `[outputs]`.
         bias: Option<ParamId>,
     },
-    /// A convolution of images.
+    /// A two-dimensional convolution of images.
     Conv2d {
-        /// How the kernel walks. `window.channels` counts the channels of all groups.
+        /// Geometry of the convolution. `window.channels` is the number of input channels of all
+        /// groups together.
         window: Window,
-        /// Groups of channels that do not see each other.
+        /// Number of channel groups.
         groups: usize,
         /// `[channels out, channels in / groups, kernel height, kernel width]`.
         weight: ParamId,
         /// `[channels out]`.
         bias: Option<ParamId>,
-        /// The weight that was used is a function of the parameters: gradients by it must be
-        /// pulled back before their norm means anything.
+        /// Present if the convolution used a standardised weight. Gradients with respect to that
+        /// weight must be back-propagated to the parameters before their norms are computed.
         standardised: Option<Standardised>,
     },
-    /// `y = x γ + β` per channel. The recorded input is the normalised `x`. Channels are
-    /// dimension 1 of images and the last of sequences and plain features.
+    /// `y = x γ + β` per channel, the affine map of a normalisation layer. The recorded input is
+    /// the normalised `x`. Channels are dimension 1 of images and the last dimension of sequences
+    /// and plain features.
     Affine {
         /// `[channels]`.
         gamma: ParamId,
         /// `[channels]`.
         beta: Option<ParamId>,
     },
-    /// Rows of a table. The input holds token ids `[batch, time]`, all within the vocabulary; the
-    /// output is `[batch, time, features]`.
+    /// An embedding lookup. The input holds token ids `[batch, time]`, all within the vocabulary;
+    /// the output is `[batch, time, features]`.
     Embedding {
         /// `[vocabulary, features]`.
         weight: ParamId,
     },
 }
 
-/// What a weight-standardised convolution used: the rule, the raw weight, and the gain per output
-/// channel if there is one. Both tensors are detached.
+/// The weight standardisation of a convolution: the rule, the raw weight
+/// `[channels out, channels in / groups, kernel height, kernel width]` and the gain
+/// `[channels out]` if there is one. Both tensors are detached.
 pub type Standardised = (Standardisation, Tensor<4>, Option<(ParamId, Tensor<1>)>);
 
 impl Site {
-    /// The parameters of the site.
+    /// The ids of the site's parameters: weight, bias and gain, as far as it has them.
     pub fn parameters(&self) -> Vec<ParamId> {
         let (first, second, third) = match self {
             Self::Linear { weight, bias } => (weight, bias.as_ref(), None),

@@ -1,8 +1,10 @@
-//! A module of the user's own as a network.
+//! User-defined modules: the [`Forward`] trait, and a type-erased wrapper for [`Network`].
 //!
-//! Burn's visitors and mappers have methods for every rank and so can't be trait objects. What a
-//! network needs of a module goes through a small trait that can, with parameters as a list of
-//! the few ranks that layers have.
+//! Burn's `Module`, visitors and mappers have generic methods and can't be trait objects.
+//! [`UserModuleOps`] is an object-safe trait with the operations that a network needs. It passes
+//! parameters as an enum over the ranks that layers have.
+//!
+//! [`Network`]: super::Network
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -16,25 +18,25 @@ use burn::prelude::*;
 
 use super::{Tape, Value};
 
-/// What a module of one's own has to say to be trained: how examples become logits.
+/// The forward pass of a user-defined module.
 ///
-/// Implement it for any `#[derive(Module, Debug)]` struct made of the lab's layers, and hand the
-/// tape on to each of them; [`Model::custom`](super::Model::custom) does the rest. Layers are made
-/// from a specification and a seed, or of Burn's own by `.into()` (`.try_into()?` where Burn's have
-/// options that ours don't).
+/// Implement it for a `#[derive(Module, Debug)]` struct made of the layers of this module, and pass
+/// the tape to each layer. [`Model::custom`](super::Model::custom) makes a model of it. Layers are
+/// built from a specification and a seed, or from Burn's layers by `.into()` (`.try_into()?` where
+/// Burn's have options that these layers do not support).
 ///
 /// ```
 /// use epsilab::burn::{self, module::Module, nn::LinearConfig, prelude::*};
 /// use epsilab::nn::{Forward, Linear, LinearSpec, Model, Tanh, Tape, Value};
 ///
 /// #[derive(Module, Debug)]
-/// struct TwoWays {
+/// struct WideAndDeep {
 ///     wide: Linear,
 ///     deep: Linear,
 ///     head: Linear,
 /// }
 ///
-/// impl Forward for TwoWays {
+/// impl Forward for WideAndDeep {
 ///     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
 ///         let deep = Tanh.forward(self.deep.forward(x.clone(), tape), tape);
 ///         self.wide.forward(x, tape).flat() + self.head.forward(deep, tape).flat()
@@ -42,28 +44,29 @@ use super::{Tape, Value};
 /// }
 ///
 /// # fn main() -> epsilab::Result<()> {
-/// let module = TwoWays {
+/// let module = WideAndDeep {
 ///     wide: Linear::new(LinearSpec::new(5, 3), 1)?,
 ///     deep: Linear::new(LinearSpec::new(5, 8), 2)?,
 ///     head: LinearConfig::new(8, 3).init(&Device::flex()).into(),
 /// };
 /// let data = epsilab::data::from_vecs(vec![0.5; 20], &[5], vec![0, 1, 2, 0], 3)?;
-/// let model = Model::custom("two_ways", module, &data)?;
+/// let model = Model::custom("wide_and_deep", module, &data)?;
 /// assert_eq!(model.parameters(), 5 * 3 + 3 + 5 * 8 + 8 + 8 * 3 + 3);
 /// # Ok(()) }
 /// ```
 ///
 /// # Guarantee
-/// The share of an example is bounded if no example's logits depend on another example:
-/// [`Model::validate`](super::Model::validate) tries it out, and refuses batch normalisation,
-/// randomness other than [`Dropout`](super::Dropout)'s, and parameters that no layer reports to the
-/// tape. That a module passes is a check, not a proof.
+/// Clipping bounds the contribution of an example if the module computes each row of a batch from
+/// the same row of the input alone: then no per-example gradient depends on another example.
+/// [`Model::validate`](super::Model::validate) tests this on synthetic examples. It also refuses
+/// batch normalisation, randomness other than [`Dropout`](super::Dropout)'s, and parameters that no
+/// layer reports to the tape. It is a test, not a proof.
 pub trait Forward {
-    /// Logits `[batch, classes]` of a batch of examples.
+    /// Logits `[batch, classes]` of a batch of examples, with dropout and recording by `tape`.
     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2>;
 }
 
-/// A parameter of one of the ranks that layers have.
+/// A parameter of a rank that layers have.
 #[derive(Clone, Debug)]
 pub(super) enum Ranked {
     One(Param<Tensor<1>>),
@@ -93,23 +96,23 @@ impl Ranked {
     }
 }
 
-/// A field on the way to a parameter: its name, and the type it is a field of.
+/// A field on the path to a parameter: its name and the type that contains it.
 pub(super) type Field = (String, String);
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Held {
     Parameter(Ranked),
-    /// A parameter of a rank that no layer has.
+    /// A parameter of a rank above 4, which no layer has.
     TooDeep,
-    /// What tells a layer of Burn's that it is being trained, so that it does something else then.
+    /// The training flag of a layer of Burn's that behaves differently during training.
     Flag,
 }
 
-/// Something held, and where it is.
+/// The path of a field, outermost first, and its content.
 pub(super) type Found = (Vec<Field>, Held);
 
-/// What can be done to a whole module without knowing its type.
+/// An operation on a whole module of unknown type.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Fork(Device),
@@ -119,13 +122,18 @@ pub(super) enum Change {
     Materialize,
 }
 
-/// A user's module behind a trait object.
+/// Object-safe operations of a user-defined module.
 pub(super) trait UserModuleOps: Debug + Send + Sync {
+    /// Logits, `[batch, classes]`.
     fn logits(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2>;
+    /// All parameters and training flags, in Burn's order.
     fn found(&self) -> Vec<Found>;
-    fn mapped(&self, map: &mut dyn FnMut(Ranked) -> Ranked) -> Arc<dyn UserModuleOps>;
+    /// The module with `map` applied to every parameter of rank 1 to 4.
+    fn map_parameters(&self, map: &mut dyn FnMut(Ranked) -> Ranked) -> Arc<dyn UserModuleOps>;
+    /// The module after an operation.
     fn changed(&self, change: Change) -> Arc<dyn UserModuleOps>;
-    fn held_on(&self, devices: Devices) -> Devices;
+    /// `devices` and those of the parameters.
+    fn add_devices(&self, devices: Devices) -> Devices;
 }
 
 impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
@@ -135,11 +143,11 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
 
     fn found(&self) -> Vec<Found> {
         #[derive(Default)]
-        struct Walk {
+        struct Visitor {
             path: Vec<Field>,
             found: Vec<Found>,
         }
-        impl ModuleVisitor for Walk {
+        impl ModuleVisitor for Visitor {
             fn enter_module(&mut self, name: &str, container: &str) {
                 self.path.push((name.to_owned(), container.to_owned()));
             }
@@ -147,27 +155,27 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
                 self.path.pop();
             }
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let held = Ranked::of(param).map_or(Held::TooDeep, Held::Parameter);
-                self.found.push((self.path.clone(), held));
+                let content = Ranked::of(param).map_or(Held::TooDeep, Held::Parameter);
+                self.found.push((self.path.clone(), content));
             }
             fn visit_flag(&mut self, _flag: &Param<Flag>) {
                 self.found.push((self.path.clone(), Held::Flag));
             }
         }
-        let mut walk = Walk::default();
-        self.visit(&mut walk);
-        walk.found
+        let mut visitor = Visitor::default();
+        self.visit(&mut visitor);
+        visitor.found
     }
 
-    fn mapped(&self, map: &mut dyn FnMut(Ranked) -> Ranked) -> Arc<dyn UserModuleOps> {
-        struct Put<'a>(&'a mut dyn FnMut(Ranked) -> Ranked);
-        impl ModuleMapper for Put<'_> {
+    fn map_parameters(&self, map: &mut dyn FnMut(Ranked) -> Ranked) -> Arc<dyn UserModuleOps> {
+        struct Mapper<'a>(&'a mut dyn FnMut(Ranked) -> Ranked);
+        impl ModuleMapper for Mapper<'_> {
             fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-                let changed = Ranked::of(&param).and_then(|ranked| (self.0)(ranked).into());
-                changed.unwrap_or(param)
+                let mapped = Ranked::of(&param).and_then(|ranked| (self.0)(ranked).into());
+                mapped.unwrap_or(param)
             }
         }
-        Arc::new(self.clone().map(&mut Put(map)))
+        Arc::new(self.clone().map(&mut Mapper(map)))
     }
 
     fn changed(&self, change: Change) -> Arc<dyn UserModuleOps> {
@@ -181,18 +189,18 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
         })
     }
 
-    fn held_on(&self, devices: Devices) -> Devices {
+    fn add_devices(&self, devices: Devices) -> Devices {
         self.collect_devices(devices)
     }
 }
 
-/// A user's module as part of a [`Network`](super::Network).
+/// A user-defined module of any type, itself a Burn module.
 #[derive(Clone, Debug)]
 pub(super) struct UserModule(pub(super) Arc<dyn UserModuleOps>);
 
 impl Module for UserModule {
     fn collect_devices(&self, devices: Devices) -> Devices {
-        self.0.held_on(devices)
+        self.0.add_devices(devices)
     }
 
     fn fork(self, device: &Device) -> Self {
@@ -216,8 +224,8 @@ impl Module for UserModule {
     }
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
-        for (path, held) in self.0.found() {
-            let Held::Parameter(param) = held else { continue };
+        for (path, content) in self.0.found() {
+            let Held::Parameter(param) = content else { continue };
             path.iter().for_each(|(name, container)| visitor.enter_module(name, container));
             match param {
                 Ranked::One(param) => visitor.visit_float(&param),
@@ -230,7 +238,7 @@ impl Module for UserModule {
     }
 
     fn map<V: ModuleMapper>(self, mapper: &mut V) -> Self {
-        Self(self.0.mapped(&mut |param| match param {
+        Self(self.0.map_parameters(&mut |param| match param {
             Ranked::One(param) => Ranked::One(mapper.map_float(param)),
             Ranked::Two(param) => Ranked::Two(mapper.map_float(param)),
             Ranked::Three(param) => Ranked::Three(mapper.map_float(param)),
@@ -241,7 +249,7 @@ impl Module for UserModule {
 
 impl ModuleDisplayDefault for UserModule {
     fn content(&self, content: Content) -> Option<Content> {
-        content.add_formatted(&"a module of one's own").optional()
+        content.add_formatted(&"a user-defined module").optional()
     }
 }
 

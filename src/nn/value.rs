@@ -1,12 +1,12 @@
-//! What flows between layers.
+//! [`Value`]: a batch of activations.
 
 use burn::prelude::*;
 
-/// A batch of activations; the first dimension counts the examples.
+/// A batch of activations: the input or output of a layer. The first dimension is the batch.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// Plain features, `[batch, features]`. Token ids travel as whole numbers in plain features
-    /// `[batch, time]`: an `f32` holds every whole number below 2^24 exactly.
+    /// Plain features, `[batch, features]`, or token ids, `[batch, time]`. An `f32` represents
+    /// every token id below 2^24 exactly.
     Flat(Tensor<2>),
     /// Sequences, `[batch, time, features]`.
     Sequence(Tensor<3>),
@@ -15,9 +15,12 @@ pub enum Value {
 }
 
 impl Value {
-    /// A batch of `n` examples of the given shape from row-major numbers.
+    /// A batch of `n` examples of the given shape from row-major values.
     ///
-    /// Shapes of three dimensions become images, of two sequences, all others plain features.
+    /// Examples with three dimensions become images, with two sequences, all others plain features.
+    ///
+    /// # Panics
+    /// If the number of values is not `n` times the size of an example.
     pub fn new(values: Vec<f32>, n: usize, shape: &[usize], device: &Device) -> Self {
         match *shape {
             [channels, height, width] => Self::Image(Tensor::from_data(
@@ -35,7 +38,7 @@ impl Value {
         }
     }
 
-    /// The same from numbers that are on a device, `[batch, features]`.
+    /// As [`new`](Self::new), from a tensor `[batch, features]`.
     pub(crate) fn of(values: Tensor<2>, shape: &[usize]) -> Self {
         let [n, _] = values.dims();
         match *shape {
@@ -45,8 +48,7 @@ impl Value {
         }
     }
 
-    /// The activations as `[batch, features]`; images are flattened row by row, sequences step
-    /// by step.
+    /// The activations as `[batch, features]`, flattened in row-major order.
     pub fn flat(self) -> Tensor<2> {
         match self {
             Self::Flat(x) => x,
@@ -55,9 +57,11 @@ impl Value {
         }
     }
 
-    /// The activations as images. Plain features become images of one pixel per channel, and
-    /// sequences images of one channel: the only readings that need no further knowledge. A
-    /// checked network never asks for them.
+    /// The activations as images, `[batch, channels, height, width]`.
+    ///
+    /// Plain features become images of one pixel with `features` channels, and sequences images of
+    /// one channel with a row per step. The layers of a [`Network`](super::Network) never need
+    /// these conversions.
     pub fn image(self) -> Tensor<4> {
         match self {
             Self::Image(x) => x,
@@ -69,8 +73,10 @@ impl Value {
         }
     }
 
-    /// The activations as sequences. Plain features become sequences of one step, images
-    /// sequences of their pixels: a checked network never asks for either.
+    /// The activations as sequences, `[batch, time, features]`.
+    ///
+    /// Plain features become sequences of one step, and images sequences of their pixels with
+    /// `channels` features.
     pub fn sequence(self) -> Tensor<3> {
         match self {
             Self::Sequence(x) => x,
@@ -88,7 +94,7 @@ impl Value {
         }
     }
 
-    /// Where the numbers are.
+    /// The device that holds the activations.
     pub fn device(&self) -> Device {
         match self {
             Self::Flat(x) => x.device(),
@@ -97,18 +103,18 @@ impl Value {
         }
     }
 
-    /// The same numbers outside autodiff: no graph, no gradient.
+    /// The same activations outside autodiff.
     pub fn detached(&self) -> Self {
         self.clone().map(Tensor::inner, Tensor::inner, Tensor::inner)
     }
 
-    /// Whether the numbers are on Burn's CPU backend, where the lab has kernels of its own.
+    /// Whether the activations are on Burn's CPU backend, which the custom CPU kernels need.
     pub(crate) fn on_cpu(&self) -> bool {
-        // Devices compare equal with and without autodiff.
+        // Devices with and without autodiff compare equal.
         self.device() == Device::flex()
     }
 
-    /// Applies one tensor operation whatever the shape.
+    /// Applies the operation for the rank of the tensor.
     pub(crate) fn map(
         self,
         flat: impl FnOnce(Tensor<2>) -> Tensor<2>,
@@ -122,8 +128,8 @@ impl Value {
         }
     }
 
-    /// The sum, value by value. Values of different kinds are added as plain features, which a
-    /// checked network never does.
+    /// Element-wise sum. Values of different ranks are added as plain features; the layers of a
+    /// [`Network`](super::Network) never need that.
     pub(crate) fn plus(self, other: Self) -> Self {
         match (self, other) {
             (Self::Image(a), Self::Image(b)) => Self::Image(a + b),

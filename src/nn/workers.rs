@@ -1,4 +1,4 @@
-//! Jobs on all cores, their results taken in order.
+//! Parallel jobs whose results are consumed in order.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,9 +8,11 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, ErrorKind, Result};
 
-/// One pool of a single thread per core. Burn's operations ask the pool they run in for helpers:
-/// here there are none, so jobs neither wait for one another nor steal one another's work while
-/// they hold a lock of the autodiff graph.
+/// One single-threaded Rayon pool per core.
+///
+/// Burn's operations run parallel work in the pool of the calling thread. A pool of one thread
+/// keeps a job from waiting for another job, or from stealing its work while it holds a lock of
+/// the autodiff graph.
 fn pools() -> Result<&'static [ThreadPool]> {
     static POOLS: OnceLock<std::result::Result<Vec<ThreadPool>, String>> = OnceLock::new();
     let pools = POOLS.get_or_init(|| {
@@ -30,12 +32,17 @@ fn pools() -> Result<&'static [ThreadPool]> {
     })
 }
 
-/// Runs `job(0)`, ..., `job(jobs - 1)` on the workers and hands the results to `take` in that
-/// order, whatever the number of threads; few results wait at any time.
+/// Runs `job(0)`, ..., `job(jobs - 1)` on the worker threads and passes the results to `consume`
+/// on the calling thread, in this order for any number of threads.
+///
+/// Results that arrive early are kept until it is their turn.
+///
+/// # Errors
+/// If the worker threads can't be started.
 pub(crate) fn in_order<T: Send>(
     jobs: usize,
     job: impl Fn(usize) -> T + Sync,
-    mut take: impl FnMut(usize, T),
+    mut consume: impl FnMut(usize, T),
 ) -> Result<()> {
     let pools = pools()?;
     let next = AtomicUsize::new(0);
@@ -55,13 +62,13 @@ pub(crate) fn in_order<T: Send>(
             });
         }
         drop(sender);
-        let mut early = std::collections::BTreeMap::new();
-        let mut turn = 0;
+        let mut pending = std::collections::BTreeMap::new();
+        let mut next_index = 0;
         for (index, result) in receiver {
-            early.insert(index, result);
-            while let Some(result) = early.remove(&turn) {
-                take(turn, result);
-                turn += 1;
+            pending.insert(index, result);
+            while let Some(result) = pending.remove(&next_index) {
+                consume(next_index, result);
+                next_index += 1;
             }
         }
     });
@@ -73,14 +80,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_and_none_is_lost() {
+    fn every_result_is_consumed_once_and_in_order() {
         let mut seen = Vec::new();
         in_order(100, |i| i * i, |i, square| seen.push((i, square))).unwrap();
         assert_eq!(seen, (0..100).map(|i| (i, i * i)).collect::<Vec<_>>());
     }
 
     #[test]
-    fn no_jobs_are_no_work() {
-        in_order(0, |_| (), |_, ()| panic!("there is nothing to take")).unwrap();
+    fn zero_jobs_consume_nothing() {
+        in_order(0, |_| (), |_, ()| panic!("no result to consume")).unwrap();
     }
 }

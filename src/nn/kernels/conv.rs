@@ -5,8 +5,11 @@ use rayon::prelude::*;
 use super::Window;
 use super::product::{Matrix, Store, product, turn};
 
-/// Each example's output is patches · weightᵀ + bias, turned to `[channels, positions]`. The
-/// weight is `[channels, patch]`; there are as many channels as the bias has values.
+/// Convolution of `images`, `[batch, channels in, height, width]`, into `out`,
+/// `[batch, channels out, positions]`: the transpose of patches · weightᵀ, plus the bias.
+///
+/// The weight is `[channels out, patch]` and the bias `[channels out]`. Examples are computed in
+/// parallel.
 pub(super) fn forward(
     window: &Window,
     images: &[f32],
@@ -15,20 +18,20 @@ pub(super) fn forward(
     out: &mut [f32],
 ) {
     let (channels, patch, positions) = (bias.len(), window.patch(), window.positions());
-    // The product reads its operands best in this layout: turning the weight once and the small
-    // output of each example costs less than the product's own repacking of every patch.
-    let mut turned = vec![0.0; weight.len()];
-    turn(weight, channels, &mut turned, |to, from| *to = from);
-    let turned = Matrix::new(&turned, patch, channels);
+    // `gemm` is fastest in this layout: transposing the weight once and the small output of each
+    // example costs less than letting `gemm` repack every patch matrix.
+    let mut weight_t = vec![0.0; weight.len()];
+    turn(weight, channels, &mut weight_t, |to, from| *to = from);
+    let weight_t = Matrix::new(&weight_t, patch, channels);
     out.par_chunks_exact_mut(channels * positions)
         .zip(images.par_chunks_exact(window.image()))
         .for_each_init(
             || (vec![0.0; positions * patch], vec![0.0; positions * channels]),
-            |(patches, product_of), (out, image)| {
+            |(patches, channels_last), (out, image)| {
                 window.columns(image, patches);
                 let patches = Matrix::new(patches, positions, patch);
-                product(product_of, Store::Replace, patches, turned);
-                turn(product_of, positions, out, |to, from| *to = from);
+                product(channels_last, Store::Replace, patches, weight_t);
+                turn(channels_last, positions, out, |to, from| *to = from);
                 for (channel, b) in out.chunks_exact_mut(positions).zip(bias) {
                     channel.iter_mut().for_each(|value| *value += b);
                 }
@@ -36,8 +39,8 @@ pub(super) fn forward(
         );
 }
 
-/// Each example's gradient by its image: the patches' gradients, gradientᵀ · weight, added up
-/// where the patches came from.
+/// Gradient of the convolution with respect to its input, `[batch, channels in, height, width]`,
+/// given the output gradient `[batch, channels out, positions]`: col2im of gradientᵀ · weight.
 pub(super) fn backward(window: &Window, gradient: &[f32], weight: &[f32], out: &mut [f32]) {
     let (channels, positions) = (weight.len() / window.patch(), window.positions());
     let weight = Matrix::new(weight, channels, window.patch());
@@ -48,7 +51,7 @@ pub(super) fn backward(window: &Window, gradient: &[f32], weight: &[f32], out: &
             |patches, (out, gradient)| {
                 let gradient = Matrix::new(gradient, channels, positions);
                 product(patches, Store::Replace, gradient.transposed(), weight);
-                window.add_columns(patches, out);
+                window.col2im(patches, out);
             },
         );
 }

@@ -1,17 +1,18 @@
-//! The lab's own CPU kernels: the few operations that decide how long a private step takes and
-//! that Burn's CPU backend does value by value. The tests compare each with Burn's own.
+//! Custom CPU kernels for the operations that dominate the time of a private training step and
+//! that Burn's CPU backend computes element by element. Tests compare each kernel with Burn's.
 
-mod columns;
 mod conv;
+mod im2col;
 mod ops;
 pub(crate) mod pool;
 pub(crate) mod product;
 pub(crate) mod tanh;
 
 pub(crate) use crate::device::vectorised;
-pub use columns::Window;
-pub(super) use columns::ones;
+pub use im2col::Window;
+pub(super) use im2col::no_dilation;
 pub(super) use ops::{conv2d, max_pool, tanh};
 
-/// λ and α of SELU (Klambauer et al., 2017, equation 14).
+/// The scale λ and the α of SELU (Klambauer et al., 2017, "Self-normalizing neural networks",
+/// equation 14).
 pub(crate) const SELU: [f64; 2] = [1.050_700_987_355_480_5, 1.673_263_242_354_377_3];

@@ -1,4 +1,4 @@
-//! The kernels as operations of Burn, with their derivatives.
+//! The CPU kernels as differentiable Burn operations.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, Dispatch, Flex, backend_extension};
@@ -10,34 +10,35 @@ use burn_flex::FlexTensor;
 
 use super::{Window, conv, pool, tanh as hyperbolic};
 
-/// The operations as Burn's backends see them.
+/// Forward passes of the kernels, as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 pub trait KernelOps: Backend {
     /// Hyperbolic tangent.
-    fn own_tanh(x: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// Convolution; its derivative by `x` only: weight and bias are constants to it.
-    fn own_conv2d(
+    fn cpu_tanh(x: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// Convolution, differentiable with respect to `x` only: `weight` and `bias` are constants.
+    fn cpu_conv2d(
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         window: Window,
     ) -> FloatTensor<Self>;
-    /// Maximum pooling.
-    fn own_max_pool(x: FloatTensor<Self>, window: Window) -> FloatTensor<Self>;
+    /// Max pooling.
+    fn cpu_max_pool(x: FloatTensor<Self>, window: Window) -> FloatTensor<Self>;
 }
 
-/// Their derivatives, which only backward passes ask for, on plain tensors.
-pub trait KernelDerivatives: Backend {
-    /// The derivative of tanh at its output `y`, times `gradient`.
-    fn tanh_back(y: FloatTensor<Self>, gradient: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// The derivative of the convolution by its input, times `gradient`.
-    fn conv2d_back(
+/// Backward passes of the kernels, on tensors without autodiff. `gradient` is the output gradient;
+/// each function returns the input gradient.
+pub trait KernelGradients: Backend {
+    /// Input gradient of tanh at its output `y`.
+    fn tanh_backward(y: FloatTensor<Self>, gradient: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// Input gradient of the convolution.
+    fn conv2d_backward(
         weight: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
         window: Window,
     ) -> FloatTensor<Self>;
-    /// The derivative of pooling at its input `x` and output `y`, times `gradient`.
-    fn max_pool_back(
+    /// Input gradient of max pooling at its input `x` and output `y`.
+    fn max_pool_backward(
         x: FloatTensor<Self>,
         y: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
@@ -45,13 +46,14 @@ pub trait KernelDerivatives: Backend {
     ) -> FloatTensor<Self>;
 }
 
-/// tanh x, on the CPU.
+/// Element-wise tanh of a CPU tensor.
 pub(crate) fn tanh<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    Tensor::from_dispatch(Dispatch::own_tanh(x.into_dispatch()))
+    Tensor::from_dispatch(Dispatch::cpu_tanh(x.into_dispatch()))
 }
 
-/// A convolution with untracked weight and bias, on the CPU: `x` is
-/// `[batch, channels, height, width]`, the weight `[channels out, channels in, height, width]`.
+/// Convolution of a CPU tensor `[batch, channels, height, width]` with a weight
+/// `[channels out, channels in, height, width]`. Gradients reach `x` only: weight and bias must
+/// not be tracked by autodiff.
 pub(crate) fn conv2d(
     x: Tensor<4>,
     weight: Tensor<4>,
@@ -59,92 +61,92 @@ pub(crate) fn conv2d(
     window: Window,
 ) -> Tensor<4> {
     let (x, weight, bias) = (x.into_dispatch(), weight.into_dispatch(), bias.into_dispatch());
-    Tensor::from_dispatch(Dispatch::own_conv2d(x, weight, bias, window))
+    Tensor::from_dispatch(Dispatch::cpu_conv2d(x, weight, bias, window))
 }
 
-/// Maximum pooling without padding, on the CPU.
+/// Max pooling of a CPU tensor `[batch, channels, height, width]`, without padding.
 pub(crate) fn max_pool(x: Tensor<4>, window: Window) -> Tensor<4> {
-    Tensor::from_dispatch(Dispatch::own_max_pool(x.into_dispatch(), window))
+    Tensor::from_dispatch(Dispatch::cpu_max_pool(x.into_dispatch(), window))
 }
 
-/// The numbers of a contiguous tensor; all of the lab's are f32.
-fn numbers(tensor: &FlexTensor) -> &[f32] {
-    tensor.as_slice().expect("contiguous f32, as made by the lab")
+/// The values of a contiguous f32 tensor, row-major.
+fn slice(tensor: &FlexTensor) -> &[f32] {
+    tensor.as_slice().expect("a contiguous f32 tensor")
 }
 
-/// The shape after a window has passed over the images of `x`.
-fn output(x: &FlexTensor, channels: usize, window: &Window) -> Shape {
+/// Shape of the output of a window that slides over the images of `x`.
+fn output_shape(x: &FlexTensor, channels: usize, window: &Window) -> Shape {
     let [rows, columns] = window.output().expect("checked when the network was built");
     Shape::from([x.layout().shape()[0], channels, rows, columns])
 }
 
-/// Runs `kernel` into a fresh tensor of the given shape.
-fn fresh(shape: Shape, kernel: impl FnOnce(&mut [f32])) -> FlexTensor {
+/// A new tensor of the given shape that `kernel` writes.
+fn compute(shape: Shape, kernel: impl FnOnce(&mut [f32])) -> FlexTensor {
     let mut out = vec![0.0; shape.num_elements()];
     kernel(&mut out);
     FlexTensor::from_data(TensorData::new(out, shape))
 }
 
 impl KernelOps for Flex {
-    fn own_tanh(x: FlexTensor) -> FlexTensor {
+    fn cpu_tanh(x: FlexTensor) -> FlexTensor {
         let x = x.to_contiguous();
-        fresh(x.layout().shape().clone(), |out| hyperbolic::forward(numbers(&x), out))
+        compute(x.layout().shape().clone(), |out| hyperbolic::forward(slice(&x), out))
     }
 
-    fn own_conv2d(
+    fn cpu_conv2d(
         x: FlexTensor,
         weight: FlexTensor,
         bias: FlexTensor,
         window: Window,
     ) -> FlexTensor {
         let (x, weight, bias) = (x.to_contiguous(), weight.to_contiguous(), bias.to_contiguous());
-        fresh(output(&x, bias.layout().shape()[0], &window), |out| {
-            conv::forward(&window, numbers(&x), numbers(&weight), numbers(&bias), out);
+        compute(output_shape(&x, bias.layout().shape()[0], &window), |out| {
+            conv::forward(&window, slice(&x), slice(&weight), slice(&bias), out);
         })
     }
 
-    fn own_max_pool(x: FlexTensor, window: Window) -> FlexTensor {
+    fn cpu_max_pool(x: FlexTensor, window: Window) -> FlexTensor {
         let x = x.to_contiguous();
-        fresh(output(&x, x.layout().shape()[1], &window), |out| {
-            pool::forward(&window, numbers(&x), out)
+        compute(output_shape(&x, x.layout().shape()[1], &window), |out| {
+            pool::forward(&window, slice(&x), out)
         })
     }
 }
 
-impl KernelDerivatives for Flex {
-    fn tanh_back(y: FlexTensor, gradient: FlexTensor) -> FlexTensor {
+impl KernelGradients for Flex {
+    fn tanh_backward(y: FlexTensor, gradient: FlexTensor) -> FlexTensor {
         let (y, gradient) = (y.to_contiguous(), gradient.to_contiguous());
         let shape = y.layout().shape().clone();
-        fresh(shape, |out| hyperbolic::backward(numbers(&y), numbers(&gradient), out))
+        compute(shape, |out| hyperbolic::backward(slice(&y), slice(&gradient), out))
     }
 
-    fn conv2d_back(weight: FlexTensor, gradient: FlexTensor, window: Window) -> FlexTensor {
+    fn conv2d_backward(weight: FlexTensor, gradient: FlexTensor, window: Window) -> FlexTensor {
         let (weight, gradient) = (weight.to_contiguous(), gradient.to_contiguous());
         let [height, width] = window.size;
         let n = gradient.layout().shape()[0];
-        fresh(Shape::from([n, window.channels, height, width]), |out| {
-            conv::backward(&window, numbers(&gradient), numbers(&weight), out);
+        compute(Shape::from([n, window.channels, height, width]), |out| {
+            conv::backward(&window, slice(&gradient), slice(&weight), out);
         })
     }
 
-    fn max_pool_back(
+    fn max_pool_backward(
         x: FlexTensor,
         y: FlexTensor,
         gradient: FlexTensor,
         window: Window,
     ) -> FlexTensor {
         let (x, gradient) = (x.to_contiguous(), gradient.to_contiguous());
-        fresh(x.layout().shape().clone(), |out| {
-            pool::backward(&window, numbers(&x), numbers(&y), numbers(&gradient), out);
+        compute(x.layout().shape().clone(), |out| {
+            pool::backward(&window, slice(&x), slice(&y), slice(&gradient), out);
         })
     }
 }
 
-impl<B: KernelOps + KernelDerivatives, C: CheckpointStrategy> KernelOps for Autodiff<B, C> {
-    fn own_tanh(x: FloatTensor<Self>) -> FloatTensor<Self> {
+impl<B: KernelOps + KernelGradients, C: CheckpointStrategy> KernelOps for Autodiff<B, C> {
+    fn cpu_tanh(x: FloatTensor<Self>) -> FloatTensor<Self> {
         #[derive(Debug)]
         struct Tanh;
-        impl<B: KernelDerivatives> Backward<B, 1> for Tanh {
+        impl<B: KernelGradients> Backward<B, 1> for Tanh {
             type State = FloatTensor<B>;
             fn backward(
                 self,
@@ -155,19 +157,19 @@ impl<B: KernelOps + KernelDerivatives, C: CheckpointStrategy> KernelOps for Auto
                 let gradient = grads.consume::<B>(&ops.node);
                 let [parent] = ops.parents;
                 if let Some(parent) = parent {
-                    grads.register::<B>(parent.id, B::tanh_back(ops.state, gradient));
+                    grads.register::<B>(parent.id, B::tanh_backward(ops.state, gradient));
                 }
             }
         }
         let (x, node) = x.into_parts();
-        let y = B::own_tanh(x);
+        let y = B::cpu_tanh(x);
         match Tanh.prepare::<C>([node]).compute_bound().stateful() {
             OpsKind::Tracked(step) => step.finish(y.clone(), y),
             OpsKind::UnTracked(step) => step.finish(y),
         }
     }
 
-    fn own_conv2d(
+    fn cpu_conv2d(
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
@@ -175,7 +177,7 @@ impl<B: KernelOps + KernelDerivatives, C: CheckpointStrategy> KernelOps for Auto
     ) -> FloatTensor<Self> {
         #[derive(Debug)]
         struct Conv2d;
-        impl<B: KernelDerivatives> Backward<B, 1> for Conv2d {
+        impl<B: KernelGradients> Backward<B, 1> for Conv2d {
             type State = (FloatTensor<B>, Window);
             fn backward(
                 self,
@@ -187,24 +189,24 @@ impl<B: KernelOps + KernelDerivatives, C: CheckpointStrategy> KernelOps for Auto
                 let [parent] = ops.parents;
                 if let Some(parent) = parent {
                     let (weight, window) = ops.state;
-                    let gradient = B::conv2d_back(weight, gradient, window);
+                    let gradient = B::conv2d_backward(weight, gradient, window);
                     grads.register::<B>(parent.id, gradient);
                 }
             }
         }
         let (x, node) = x.into_parts();
         let ((weight, _), (bias, _)) = (weight.into_parts(), bias.into_parts());
-        let y = B::own_conv2d(x, weight.clone(), bias, window);
+        let y = B::cpu_conv2d(x, weight.clone(), bias, window);
         match Conv2d.prepare::<C>([node]).compute_bound().stateful() {
             OpsKind::Tracked(step) => step.finish((weight, window), y),
             OpsKind::UnTracked(step) => step.finish(y),
         }
     }
 
-    fn own_max_pool(x: FloatTensor<Self>, window: Window) -> FloatTensor<Self> {
+    fn cpu_max_pool(x: FloatTensor<Self>, window: Window) -> FloatTensor<Self> {
         #[derive(Debug)]
         struct MaxPool;
-        impl<B: KernelDerivatives> Backward<B, 1> for MaxPool {
+        impl<B: KernelGradients> Backward<B, 1> for MaxPool {
             type State = (FloatTensor<B>, FloatTensor<B>, Window);
             fn backward(
                 self,
@@ -216,13 +218,13 @@ impl<B: KernelOps + KernelDerivatives, C: CheckpointStrategy> KernelOps for Auto
                 let [parent] = ops.parents;
                 if let Some(parent) = parent {
                     let (x, y, window) = ops.state;
-                    let gradient = B::max_pool_back(x, y, gradient, window);
+                    let gradient = B::max_pool_backward(x, y, gradient, window);
                     grads.register::<B>(parent.id, gradient);
                 }
             }
         }
         let (x, node) = x.into_parts();
-        let y = B::own_max_pool(x.clone(), window);
+        let y = B::cpu_max_pool(x.clone(), window);
         match MaxPool.prepare::<C>([node]).compute_bound().stateful() {
             OpsKind::Tracked(step) => step.finish((x, y.clone(), window), y),
             OpsKind::UnTracked(step) => step.finish(y),
@@ -237,12 +239,13 @@ mod tests {
     use super::*;
     use crate::device::host::values;
 
-    /// DeviceArray without ties, and their gradient through `f` with uneven weights.
+    /// Output of `f` for distinct input values, and the input gradient of the sum of the output's
+    /// cubes.
     fn gradient(shape: [usize; 4], f: impl Fn(Tensor<4>) -> Tensor<4>) -> (Vec<f32>, Vec<f32>) {
         let n: usize = shape.iter().product();
-        let numbers: Vec<f32> =
+        let input: Vec<f32> =
             (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 200.0 - 2.5).collect();
-        let x = Tensor::<4>::from_data(TensorData::new(numbers, shape), &Device::flex());
+        let x = Tensor::<4>::from_data(TensorData::new(input, shape), &Device::flex());
         let x = x.autodiff().require_grad();
         let y = f(x.clone());
         let grads = (y.clone() * y.clone() * y.clone()).sum().backward();
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_same(a: (Vec<f32>, Vec<f32>), b: (Vec<f32>, Vec<f32>)) {
+    fn assert_close(a: (Vec<f32>, Vec<f32>), b: (Vec<f32>, Vec<f32>)) {
         assert_eq!((a.0.len(), a.1.len()), (b.0.len(), b.1.len()));
         for (a, b) in a.0.iter().zip(&b.0).chain(a.1.iter().zip(&b.1)) {
             assert!((a - b).abs() <= 1e-5 * (1.0 + b.abs()), "{a} {b}");
@@ -258,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn tanh_and_its_derivative_are_burns() {
+    fn tanh_and_its_gradient_match_burn() {
         let shape = [2, 3, 5, 7];
-        assert_same(gradient(shape, tanh), gradient(shape, activation::tanh));
+        assert_close(gradient(shape, tanh), gradient(shape, activation::tanh));
     }
 
     #[test]
-    fn convolution_and_its_derivative_by_the_image_are_burns() {
+    fn convolution_and_its_input_gradient_match_burn() {
         for (kernel, stride, padding, dilation) in [
             ([4, 4], [2, 2], [0, 0], [1, 1]),
             ([3, 2], [2, 1], [1, 0], [1, 1]),
@@ -274,21 +277,21 @@ mod tests {
         ] {
             let window = Window { channels: 3, size: [9, 11], kernel, stride, padding, dilation };
             let [v, h] = padding;
-            let burns = nn::conv::Conv2dConfig::new([3, 5], kernel)
+            let reference = nn::conv::Conv2dConfig::new([3, 5], kernel)
                 .with_stride(stride)
                 .with_padding(nn::PaddingConfig2d::Explicit(v, h, v, h))
                 .with_dilation(dilation)
                 .init(&Device::flex());
-            let (weight, bias) = (burns.weight.val(), burns.bias.as_ref().unwrap().val());
-            assert_same(
+            let (weight, bias) = (reference.weight.val(), reference.bias.as_ref().unwrap().val());
+            assert_close(
                 gradient([2, 3, 9, 11], |x| conv2d(x, weight.clone(), bias.clone(), window)),
-                gradient([2, 3, 9, 11], |x| burns.forward(x)),
+                gradient([2, 3, 9, 11], |x| reference.forward(x)),
             );
         }
     }
 
     #[test]
-    fn max_pooling_and_its_derivative_are_burns() {
+    fn max_pooling_and_its_gradient_match_burn() {
         for (kernel, stride) in [([2, 2], [1, 1]), ([3, 2], [2, 1]), ([2, 3], [1, 2])] {
             let window = Window {
                 channels: 3,
@@ -298,10 +301,10 @@ mod tests {
                 padding: [0, 0],
                 dilation: [1, 1],
             };
-            let burns = nn::pool::MaxPool2dConfig::new(kernel).with_strides(stride).init();
-            assert_same(
+            let reference = nn::pool::MaxPool2dConfig::new(kernel).with_strides(stride).init();
+            assert_close(
                 gradient([2, 3, 9, 11], |x| max_pool(x, window)),
-                gradient([2, 3, 9, 11], |x| burns.forward(x)),
+                gradient([2, 3, 9, 11], |x| reference.forward(x)),
             );
         }
     }

@@ -1,10 +1,10 @@
-//! Matrix products on plain slices, by the `gemm` crate.
+//! Matrix products and vector operations on slices; products use the `gemm` crate.
 
 use gemm::Parallelism;
 
 use super::vectorised;
 
-/// A matrix seen in a slice.
+/// A strided view of a slice as a matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
     data: &'a [f32],
@@ -15,19 +15,19 @@ pub(crate) struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// `rows x columns` numbers, row after row.
+    /// A row-major `[rows, columns]` matrix that covers the whole slice.
     pub(crate) fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a matrix covers its slice exactly");
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
-    /// Rows that begin every `stride` numbers.
+    /// A `[rows, columns]` matrix whose rows begin every `stride` values.
     pub(crate) fn strided(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
         assert!(rows == 0 || (rows - 1) * stride + columns <= data.len(), "a matrix in its slice");
         Self { data, rows, columns, row_stride: stride, column_stride: 1 }
     }
 
-    /// The transpose; no number moves.
+    /// The transpose as a view of the same slice.
     pub(crate) fn transposed(self) -> Self {
         Self {
             rows: self.columns,
@@ -39,7 +39,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Where a product goes: in place of what is there, or on top of it.
+/// Whether a result overwrites the output or is added to it.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Store {
     /// `out = a b`
@@ -48,13 +48,14 @@ pub(crate) enum Store {
     Add,
 }
 
-/// The product of `a` and `b` into the row-major `out`, on the calling thread.
+/// Matrix product of `a` and `b` into the row-major `out`, on the calling thread.
 pub(crate) fn product(out: &mut [f32], store: Store, a: Matrix, b: Matrix) {
     assert_eq!(out.len(), a.rows * b.columns, "a product covers its slice exactly");
     product_into(out, b.columns, store, a, b);
 }
 
-/// The product of `a` and `b` into rows of `out` that begin every `stride` numbers.
+/// Matrix product of `a` and `b` into rows of `out` that begin every `stride` values, on the
+/// calling thread.
 pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matrix, b: Matrix) {
     assert_eq!(a.columns, b.rows, "inner dimensions of a product");
     if a.rows == 0 || b.columns == 0 {
@@ -69,8 +70,9 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
         return;
     }
     let width = stride as isize;
-    // SAFETY: `Matrix::new` and the assertions above make every index that the three strided
-    // walks can reach lie inside its slice; `out` is borrowed mutably, so it overlaps neither.
+    // SAFETY: the assertions of `Matrix`'s constructors and those above keep every index of the
+    // three strided matrices within its slice. `out` is borrowed mutably, so it overlaps neither
+    // `a` nor `b`.
     unsafe {
         gemm::gemm(
             a.rows,
@@ -96,21 +98,22 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
     }
 }
 
-/// Hands every number of the transpose of `from`, a row-major matrix of so many rows, to its place
-/// in `to`.
-pub(crate) fn turn(from: &[f32], rows: usize, to: &mut [f32], put: impl Fn(&mut f32, f32)) {
+/// Transposes `from`, a row-major matrix of `rows` rows: `store` writes each value to its element
+/// of `to`.
+pub(crate) fn turn(from: &[f32], rows: usize, to: &mut [f32], store: impl Fn(&mut f32, f32)) {
     let columns = from.len() / rows;
     for (column, to) in to.chunks_exact_mut(rows).enumerate() {
         for (to, from) in to.iter_mut().zip(from[column..].iter().step_by(columns)) {
-            put(to, *from);
+            store(to, *from);
         }
     }
 }
 
-/// As many as four vector registers hold, so that no sum has to wait for the one before it.
+/// Number of independent partial sums in a reduction: four 512-bit registers of f32, so that no
+/// addition waits for the previous one.
 pub(crate) const LANES: usize = 64;
 
-/// The sum of all lanes, register by register first.
+/// Sum of all lanes, whole registers first.
 #[inline(always)]
 pub(crate) fn folded(mut lanes: [f32; LANES]) -> f32 {
     for half in [LANES / 2, LANES / 4] {
@@ -121,7 +124,7 @@ pub(crate) fn folded(mut lanes: [f32; LANES]) -> f32 {
 }
 
 vectorised! {
-    /// The dot product, in lanes so that the compiler can use vector registers.
+    /// Dot product, summed in [`LANES`] lanes so that the compiler can use vector registers.
     pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
         let mut lanes = [0.0f32; LANES];
         let (a_blocks, a_tail) = a.as_chunks::<LANES>();
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_product_of_transposed_matrices_is_the_textbook_one() {
+    fn a_product_with_a_transposed_matrix_is_replaced_or_added() {
         let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2 x 3
         let b = [1.0, 0.0, 2.0, 1.0, 3.0, 1.0]; // 2 x 3
         let mut out = [10.0; 4];
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dot_product_counts_the_tail() {
+    fn the_dot_product_includes_the_tail() {
         let a: Vec<f32> = (0..137).map(|i| i as f32).collect();
         assert_eq!(dot(&a, &a), (0..137).map(|i| (i * i) as f32).sum::<f32>());
     }

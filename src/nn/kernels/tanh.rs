@@ -1,9 +1,9 @@
-//! Hyperbolic tangent of many values.
+//! Vectorised hyperbolic tangent.
 
 use super::vectorised;
 
 vectorised! {
-    /// `out = tanh x`, to two units in the last place.
+    /// `out = tanh x`, with a relative error of at most 2⁻²².
     pub(super) fn forward(x: &[f32], out: &mut [f32]) {
         for (o, &x) in out.iter_mut().zip(x) {
             *o = one(x);
@@ -29,19 +29,23 @@ vectorised! {
     }
 }
 
-/// tanh x = t / (t + 2) with t = e^{2|x|} - 1, which loses nothing near 0. With 2|x| = n ln 2 + r,
-/// |r| <= ln 2 / 2: t = 2^n p(r) + (2^n - 1), p the power series of e^r - 1.
+/// tanh of one value.
+///
+/// Computes tanh |x| = t / (t + 2) with t = e^{2|x|} - 1, which does not cancel near 0. With
+/// 2|x| = n ln 2 + r and |r| <= ln 2 / 2, t = 2^n p(r) + (2^n - 1), where p is the Taylor
+/// polynomial of e^r - 1 of degree 7.
 #[inline(always)]
 pub(crate) fn one(x: f32) -> f32 {
-    // Beyond 9.1 the result rounds to 1. A comparison instead of `min` lets NaN through.
+    // Beyond 9.1 the result rounds to 1. Unlike `min`, the comparison propagates NaN.
     let a = x.abs();
     let v = 2.0 * if a > 9.1 { 9.1 } else { a };
-    // Adding 1.5 * 2^23 rounds to an integer, which stays readable in the low bits.
+    // Adding 1.5 * 2^23 rounds to an integer, which the low bits of the sum then hold.
     const ROUND: f32 = 12_582_912.0;
     let shifted = v * std::f32::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
-    // ln 2 in two parts: the first has few bits, so its product with n is exact.
+    // ln 2 in two parts (Cody & Waite, 1980): the first has few bits, so its product with n is
+    // exact.
     let r = (v - n * 0.693_359_4) + n * 2.121_944_4e-4;
     let mut series = 1.0 / 5040.0;
     for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0] {
@@ -56,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_standard_librarys_to_two_units_in_the_last_place() {
+    fn it_matches_the_standard_library_to_two_epsilons() {
         let x: Vec<f32> = (0..200_000)
             .map(|i| (i as f32 - 100_000.0) / 9_000.0)
             .chain((0..60).map(|i| 10f32.powi(-i)))
@@ -71,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_nan_are_what_they_should_be() {
+    fn infinities_nan_and_negative_zero_are_preserved() {
         let mut out = [0.0; 4];
         forward(&[f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -0.0], &mut out);
         assert_eq!(out[..2], [1.0, -1.0]);

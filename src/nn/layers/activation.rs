@@ -1,4 +1,4 @@
-//! Activations: the same function on every value.
+//! Element-wise activation functions.
 
 use burn::module::Module;
 use burn::prelude::*;
@@ -6,13 +6,15 @@ use burn::tensor::activation::{relu, tanh};
 
 use crate::nn::{Tape, Value, kernels};
 
-/// Hyperbolic tangent. Its bounded output keeps gradients of single examples small, which suits
-/// clipping (Papernot et al., 2020, "Tempered sigmoid activations").
+/// Element-wise hyperbolic tangent.
+///
+/// Its bounded output keeps per-example gradients small, which suits clipping (Papernot et al.,
+/// 2020, "Tempered sigmoid activations for deep learning with differential privacy").
 #[derive(Module, Debug)]
 pub struct Tanh;
 
 impl Tanh {
-    /// tanh x.
+    /// tanh x, element-wise.
     pub fn forward(&self, x: Value, tape: &dyn Tape) -> Value {
         if tape.own_kernels() && x.on_cpu() {
             return x.map(kernels::tanh, kernels::tanh, kernels::tanh);
@@ -21,25 +23,27 @@ impl Tanh {
     }
 }
 
-/// max(0, x).
+/// Rectified linear unit: element-wise max(0, x).
 #[derive(Module, Debug)]
 pub struct Relu;
 
 impl Relu {
-    /// max(0, x).
+    /// max(0, x), element-wise.
     pub fn forward(&self, x: Value) -> Value {
         x.map(relu, relu, relu)
     }
 }
 
-/// Scaled exponential linear unit: λ x for x > 0, λ α (eˣ - 1) below, with λ and α such that mean
-/// 0 and variance 1 stay as they are from layer to layer (Klambauer et al., 2017,
-/// "Self-normalizing neural networks"). Wants weights drawn from N(0, 1/fan-in).
+/// Scaled exponential linear unit: element-wise λ x for x > 0 and λ α (eˣ - 1) for x <= 0
+/// (Klambauer et al., 2017, "Self-normalizing neural networks").
+///
+/// λ and α are such that activations keep mean 0 and variance 1 from layer to layer, if weights are
+/// drawn from N(0, 1/fan-in) ([`Initialisation::LecunNormal`](crate::nn::Initialisation)).
 #[derive(Module, Debug)]
 pub struct Selu;
 
 impl Selu {
-    /// λ max(0, x) + λ α min(0, eˣ - 1).
+    /// λ max(0, x) + λ α min(0, eˣ - 1), element-wise.
     pub fn forward(&self, x: Value) -> Value {
         x.map(selu, selu, selu)
     }
@@ -47,9 +51,9 @@ impl Selu {
 
 fn selu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     let [scale, alpha] = kernels::SELU;
-    // min(x, 0) as x - max(x, 0): its derivative at 0 is 1, so that of the whole is that from the
-    // left, as in PyTorch. The exponent is taken of negative numbers only: e^x of a large x would be infinite, and
-    // its share of the derivative infinity times 0.
-    let below = (x.clone() - relu(x.clone())).exp() - 1.0;
-    relu(x) * scale + below * (scale * alpha)
+    // min(x, 0) is computed as x - max(x, 0), which autodiff differentiates to 1 at 0: the
+    // derivative of SELU at 0 is then the one from the left, as in PyTorch. Only negative values
+    // are exponentiated: e^x of a large x would be infinite, and its derivative infinity times 0.
+    let negative = (x.clone() - relu(x.clone())).exp() - 1.0;
+    relu(x) * scale + negative * (scale * alpha)
 }

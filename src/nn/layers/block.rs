@@ -1,28 +1,28 @@
-//! Layers made of layers: residual blocks and named groups.
+//! Layers that contain layers: residual blocks and named groups.
 
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
-use super::source::{ParameterSpec, Source, listed};
+use super::source::{ParameterSource, ParameterSpec, parameter_specs};
 use super::{Layer, LayerSpec};
-use crate::nn::network::shapes;
+use crate::nn::network::output_shapes;
 use crate::nn::{Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// A residual block without its parameters.
+/// Specification of a [`Residual`] block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResidualSpec {
-    /// What is added to the input.
+    /// The layers of the residual branch.
     pub body: Vec<LayerSpec>,
-    /// What the input goes through instead of being added as it is; empty leaves it as it is.
+    /// The layers of the shortcut; empty for the identity.
     #[serde(default)]
     pub shortcut: Vec<LayerSpec>,
 }
 
-/// A group of layers without their parameters.
+/// Specification of a named [`Group`] of layers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupSpec {
-    /// Its name, which takes the place of its number in the paths of its parameters.
+    /// The name, which replaces the layer index in the paths of the group's parameters.
     pub name: String,
     /// The layers, in order.
     pub layers: Vec<LayerSpec>,
@@ -31,12 +31,12 @@ pub struct GroupSpec {
 impl ResidualSpec {
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         let after = |specs: &[LayerSpec]| {
-            Ok::<_, Error>(shapes(input, specs)?.pop().unwrap_or_else(|| input.to_vec()))
+            Ok::<_, Error>(output_shapes(input, specs)?.pop().unwrap_or_else(|| input.to_vec()))
         };
         let (body, shortcut) = (after(&self.body)?, after(&self.shortcut)?);
         if body != shortcut {
-            let what = format!("a Residual block whose body gives examples of shape {body:?}");
-            let why = format!("its shortcut gives {shortcut:?}, so they can't be added");
+            let what = format!("a Residual block whose body has output shape {body:?}");
+            let why = format!("its shortcut has output shape {shortcut:?}, so they can't be added");
             return Err(Error::new(ErrorKind::Model, what, why)
                 .fix("put a 1 x 1 convolution with the body's stride into the shortcut"));
         }
@@ -44,12 +44,12 @@ impl ResidualSpec {
     }
 
     pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
-        let body = listed(&self.body).into_iter().map(|spec| spec.below("body"));
-        let shortcut = listed(&self.shortcut).into_iter().map(|spec| spec.below("shortcut"));
-        body.chain(shortcut).collect()
+        let body = parameter_specs(&self.body).into_iter().map(|spec| spec.prefixed("body"));
+        let shortcut = parameter_specs(&self.shortcut).into_iter();
+        body.chain(shortcut.map(|spec| spec.prefixed("shortcut"))).collect()
     }
 
-    pub(super) fn build(&self, source: &mut Source) -> Residual {
+    pub(super) fn build(&self, source: &mut ParameterSource) -> Residual {
         Residual { body: build(&self.body, source), shortcut: build(&self.shortcut, source) }
     }
 }
@@ -58,41 +58,43 @@ impl GroupSpec {
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         let digits = self.name.chars().all(|c| c.is_ascii_digit());
         if digits || self.name.contains('.') {
-            let why = "the name is part of the paths of its parameters, where dots separate and \
-                       numbers are places";
+            let why = "the name is part of the paths of its parameters, where dots are separators \
+                       and numbers are layer indices";
             let what = format!("a group named {:?}", self.name);
-            return Err(Error::new(ErrorKind::Model, what, why).fix("use a word: \"stem\""));
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix("use a name with a letter and without dots, such as \"stem\""));
         }
-        Ok(shapes(input, &self.layers)?.pop().unwrap_or_else(|| input.to_vec()))
+        Ok(output_shapes(input, &self.layers)?.pop().unwrap_or_else(|| input.to_vec()))
     }
 
-    pub(super) fn build(&self, source: &mut Source) -> Group {
+    pub(super) fn build(&self, source: &mut ParameterSource) -> Group {
         Group { layers: build(&self.layers, source) }
     }
 }
 
-pub(super) fn build(specs: &[LayerSpec], source: &mut Source) -> Vec<Layer> {
+pub(super) fn build(specs: &[LayerSpec], source: &mut ParameterSource) -> Vec<Layer> {
     specs.iter().map(|spec| spec.build(source)).collect()
 }
 
-/// body(x) + shortcut(x) (He et al., 2016).
+/// A residual block: body(x) + shortcut(x) (He et al., 2016, "Deep residual learning for image
+/// recognition").
 #[derive(Module, Debug)]
 pub struct Residual {
-    /// What is added to the input.
+    /// The layers of the residual branch.
     pub body: Vec<Layer>,
-    /// What the input goes through; empty leaves it as it is.
+    /// The layers of the shortcut; empty for the identity.
     pub shortcut: Vec<Layer>,
 }
 
 impl Residual {
-    /// The sum of both ways.
+    /// body(x) + shortcut(x).
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
-        let body = run(&self.body, x.clone(), tape);
-        body.plus(run(&self.shortcut, x, tape))
+        let body = forward_all(&self.body, x.clone(), tape);
+        body.plus(forward_all(&self.shortcut, x, tape))
     }
 }
 
-/// A named block of layers: what is frozen, shown or replaced together.
+/// A named group of layers. The name is part of the paths of its parameters.
 #[derive(Module, Debug)]
 pub struct Group {
     /// The layers, in order.
@@ -100,13 +102,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// The layers, one after the other.
+    /// The output of the last layer.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
-        run(&self.layers, x, tape)
+        forward_all(&self.layers, x, tape)
     }
 }
 
-/// The layers, one after the other.
-pub(crate) fn run(layers: &[Layer], x: Value, tape: &mut dyn Tape) -> Value {
+/// Applies the layers in order.
+pub(crate) fn forward_all(layers: &[Layer], x: Value, tape: &mut dyn Tape) -> Value {
     layers.iter().fold(x, |x, layer| layer.forward(x, tape))
 }

@@ -1,14 +1,12 @@
-//! Short words for specifications, and single layers with fresh parameters.
-//!
-//! In a cell: `layers![Conv2dSpec::new(1, 16, 8).stride(2).padding(3), Tanh, Flatten, ...]`.
+//! Constructors of layer specifications and layers, and the `layers!` macro.
 
 use burn::prelude::*;
 
 use super::*;
-use crate::nn::init::{Draws, Initialisation};
+use crate::nn::init::{Initialisation, Initialiser};
 
-/// A list of layers from anything that is one: specifications, and `Tanh`, `Relu`, `Selu`,
-/// `Flatten`, `GlobalAvgPool` and `MeanOverTime` themselves.
+/// Makes a `Vec<LayerSpec>` from specifications and from the layers without settings: `Tanh`,
+/// `Relu`, `Selu`, `Flatten`, `GlobalAvgPool` and `MeanOverTime`.
 ///
 /// ```
 /// use epsilab::layers;
@@ -57,151 +55,160 @@ impl LinearSpec {
         Self { inputs, outputs, bias: true }
     }
 
-    /// The same without a bias.
+    /// Removes the bias.
     pub fn without_bias(self) -> Self {
         Self { bias: false, ..self }
     }
 }
 
 impl Conv2dSpec {
-    /// The same with this stride (step), in pixels, in both directions.
-    pub fn stride(self, step: usize) -> Self {
-        Self { stride: [step; 2], ..self }
+    /// Sets the stride in both directions, in pixels.
+    pub fn stride(self, stride: usize) -> Self {
+        Self { stride: [stride; 2], ..self }
     }
 
-    /// The same with so many zeros on all four sides.
-    pub fn padding(self, zeros: usize) -> Self {
-        Self { padding: [zeros; 2], ..self }
+    /// Sets the zero padding on all four sides, in pixels.
+    pub fn padding(self, padding: usize) -> Self {
+        Self { padding: [padding; 2], ..self }
     }
 
-    /// The same with this dilation: the kernel's pixels so far apart.
-    pub fn dilation(self, distance: usize) -> Self {
-        Self { dilation: [distance; 2], ..self }
+    /// Sets the dilation in both directions: the distance between neighbouring kernel elements, in
+    /// pixels.
+    pub fn dilation(self, dilation: usize) -> Self {
+        Self { dilation: [dilation; 2], ..self }
     }
 
-    /// The same with the channels split into groups that don't see each other.
+    /// Sets the number of channel groups. Each group of output channels reads one group of input
+    /// channels.
     pub fn groups(self, groups: usize) -> Self {
         Self { groups, ..self }
     }
 
-    /// The same without a bias.
+    /// Removes the bias.
     pub fn without_bias(self) -> Self {
         Self { bias: false, ..self }
     }
 
-    /// The same with its weight standardised.
+    /// Standardises the weight by `rule`.
     pub fn standardised(self, rule: Standardisation) -> Self {
         Self { standardised: Some(rule), ..self }
     }
 }
 
 impl MaxPool2dSpec {
-    /// Square windows side by side: the stride is the side.
-    pub fn new(side: usize) -> Self {
-        Self { kernel: [side; 2], stride: [side; 2] }
+    /// Max pooling over square windows of `kernel` pixels a side that do not overlap: the stride is
+    /// `kernel` too.
+    pub fn new(kernel: usize) -> Self {
+        Self { kernel: [kernel; 2], stride: [kernel; 2] }
     }
 
-    /// The same with this stride (step), in pixels, in both directions.
-    pub fn stride(self, step: usize) -> Self {
-        Self { stride: [step; 2], ..self }
+    /// Sets the stride in both directions, in pixels.
+    pub fn stride(self, stride: usize) -> Self {
+        Self { stride: [stride; 2], ..self }
     }
 }
 
 impl AvgPool2dSpec {
-    /// Square windows side by side: the stride is the side.
-    pub fn new(side: usize) -> Self {
-        Self { kernel: [side; 2], stride: [side; 2] }
+    /// Average pooling over square windows of `kernel` pixels a side that do not overlap: the
+    /// stride is `kernel` too.
+    pub fn new(kernel: usize) -> Self {
+        Self { kernel: [kernel; 2], stride: [kernel; 2] }
     }
 
-    /// The same with this stride (step), in pixels, in both directions.
-    pub fn stride(self, step: usize) -> Self {
-        Self { stride: [step; 2], ..self }
+    /// Sets the stride in both directions, in pixels.
+    pub fn stride(self, stride: usize) -> Self {
+        Self { stride: [stride; 2], ..self }
     }
 }
 
 impl DropoutSpec {
-    /// Dropout at this rate.
+    /// Dropout with probability `rate`.
     pub fn new(rate: f64) -> Self {
         Self { rate }
     }
 }
 
 impl GroupNormSpec {
-    /// So many groups of so many channels, with epsilon 1e-5.
+    /// Normalises `channels` channels in `groups` groups, with epsilon 1e-5.
     pub fn new(groups: usize, channels: usize) -> Self {
         Self { groups, channels, epsilon: 1e-5 }
     }
 }
 
 impl LayerNormSpec {
-    /// So many features, with epsilon 1e-5.
+    /// Normalises `features` features, with epsilon 1e-5.
     pub fn new(features: usize) -> Self {
         Self { features, epsilon: 1e-5 }
     }
 }
 
 impl EmbeddingSpec {
-    /// So many features for each of so many tokens.
+    /// An embedding of `vocabulary` tokens with `features` features each.
     pub fn new(vocabulary: usize, features: usize) -> Self {
         Self { vocabulary, features }
     }
 }
 
 impl LstmSpec {
-    /// An LSTM of so many hidden features that reads forwards.
+    /// A forward LSTM with `inputs` input features and `hidden` hidden features.
     pub fn new(inputs: usize, hidden: usize) -> Self {
         Self { inputs, hidden, bidirectional: false }
     }
 
-    /// The same with a second memory that reads backwards.
+    /// Adds a second LSTM that reads the sequence backwards.
     pub fn bidirectional(self) -> Self {
         Self { bidirectional: true, ..self }
     }
 }
 
 impl ResidualSpec {
-    /// body(x) + x.
+    /// A residual block with an identity shortcut: body(x) + x.
     pub fn new(body: Vec<LayerSpec>) -> Self {
         Self { body, shortcut: Vec::new() }
     }
 
-    /// body(x) + shortcut(x).
+    /// Replaces the identity by these layers: body(x) + shortcut(x).
     pub fn shortcut(self, shortcut: Vec<LayerSpec>) -> Self {
         Self { shortcut, ..self }
     }
 }
 
 impl GroupSpec {
-    /// A named block of layers.
+    /// A group of layers with this name.
     pub fn new(name: &str, layers: Vec<LayerSpec>) -> Self {
         Self { name: name.to_owned(), layers }
     }
 }
 
-macro_rules! fresh {
+macro_rules! seeded {
     ($($layer:ident, $spec:ident);*) => {
         $(impl $layer {
-            /// A layer with fresh parameters, drawn like [`Initialisation::Uniform`], for a
-            /// module of one's own. The same seed gives the same numbers: give each layer its own.
+            /// A layer on the CPU with initial parameters drawn by [`Initialisation::Uniform`], for
+            /// a user-defined module. Equal seeds give equal parameters, so each layer of a module
+            /// needs a seed of its own.
             ///
             /// # Errors
             /// If a size or setting is out of range.
             pub fn new(spec: $spec, seed: u64) -> Result<Self> {
                 spec.check()?;
-                let mut draws = Draws::new(seed, Initialisation::Uniform);
-                let (mut fill, device) = (|p: &ParameterSpec| draws.of(p), Device::flex());
-                Ok(spec.build(&mut Source::new(spec.parameters(), &mut fill, &device)))
+                let mut initialiser = Initialiser::new(seed, Initialisation::Uniform);
+                let mut fill = |spec: &ParameterSpec| initialiser.draw(spec);
+                let device = Device::flex();
+                Ok(spec.build(&mut ParameterSource::new(spec.parameters(), &mut fill, &device)))
             }
         })*
     };
 }
-fresh!(
+seeded!(
     Linear, LinearSpec; Conv2d, Conv2dSpec; GroupNorm, GroupNormSpec; LayerNorm, LayerNormSpec;
     Embedding, EmbeddingSpec; Lstm, LstmSpec
 );
 
 impl MaxPool2d {
     /// The layer of this specification.
+    ///
+    /// # Errors
+    /// If a size is out of range.
     pub fn new(spec: MaxPool2dSpec) -> Result<Self> {
         spec.check()?;
         Ok(spec.build())
@@ -210,6 +217,9 @@ impl MaxPool2d {
 
 impl AvgPool2d {
     /// The layer of this specification.
+    ///
+    /// # Errors
+    /// If a size is out of range.
     pub fn new(spec: AvgPool2dSpec) -> Result<Self> {
         spec.check()?;
         Ok(spec.build())

@@ -1,4 +1,4 @@
-//! The convolution.
+//! Two-dimensional convolution.
 
 use burn::module::{Module, Param};
 use burn::nn::{self, PaddingConfig2d};
@@ -7,43 +7,46 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use serde::{Deserialize, Serialize};
 
-use super::source::{Init, ParameterSpec, Source, fits_memory, image, sizes};
-use super::{Standardisation, too_large};
+use super::source::{
+    Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, image_shape,
+};
+use super::{Standardisation, does_not_fit};
 use crate::nn::{Site, Tape, Value, Window, kernels};
 use crate::{Error, ErrorKind, Result};
 
-/// A convolution without its parameters. Pairs are (vertical, horizontal).
+/// Specification of a [`Conv2d`] layer. All pairs are (vertical, horizontal).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conv2dSpec {
-    /// Channels that go in.
+    /// Number of input channels.
     pub channels_in: usize,
-    /// Channels that come out.
+    /// Number of output channels.
     pub channels_out: usize,
     /// Height and width of the kernel, in pixels.
     pub kernel: [usize; 2],
-    /// Stride: the step of the kernel, in pixels.
+    /// Stride of the kernel, in pixels.
     pub stride: [usize; 2],
-    /// Zeros around the image, in pixels, on both sides.
+    /// Zero padding on both sides, in pixels.
     pub padding: [usize; 2],
     /// Whether a bias is added.
     pub bias: bool,
-    /// Distance between the kernel's own pixels; 1 unless it has holes.
-    #[serde(default = "kernels::ones")]
+    /// Dilation: the distance between neighbouring kernel elements, in pixels.
+    #[serde(default = "kernels::no_dilation")]
     pub dilation: [usize; 2],
-    /// Groups of channels that do not see each other; 1 unless split.
-    #[serde(default = "one")]
+    /// Number of channel groups. Each group of output channels reads one group of input channels.
+    #[serde(default = "one_group")]
     pub groups: usize,
-    /// Whether and how the weight is standardised before it is used.
+    /// The standardisation of the weight, if there is one.
     #[serde(default)]
     pub standardised: Option<Standardisation>,
 }
 
-fn one() -> usize {
+/// The number of groups of files that do not state one.
+fn one_group() -> usize {
     1
 }
 
 impl Conv2dSpec {
-    /// A convolution with a square kernel, step 1, no padding and a bias.
+    /// A convolution with a square kernel, stride 1, no padding and a bias.
     pub fn new(channels_in: usize, channels_out: usize, kernel: usize) -> Self {
         Self {
             channels_in,
@@ -58,7 +61,7 @@ impl Conv2dSpec {
         }
     }
 
-    /// How this convolution walks over images of the given size.
+    /// The geometry of this convolution on images of this height and width.
     pub fn window(&self, size: [usize; 2]) -> Window {
         Window {
             channels: self.channels_in,
@@ -76,7 +79,7 @@ impl Conv2dSpec {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        sizes(
+        check_sizes(
             "Conv2d",
             &[
                 ("channels_in", self.channels_in),
@@ -94,23 +97,25 @@ impl Conv2dSpec {
         if !channels_in.is_multiple_of(groups) || !channels_out.is_multiple_of(groups) {
             let what = format!("a Conv2d layer of {channels_in} to {channels_out} channels");
             let why = format!("they can't be split into {groups} equal groups");
-            return Err(Error::new(ErrorKind::Model, what, why));
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix("use a number of groups that divides both"));
         }
-        fits_memory("Conv2d", &self.weight_shape())?;
+        check_parameter_size("Conv2d", &self.weight_shape())?;
         self.standardised.map_or(Ok(()), |rule| rule.check())
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
-        let [channels, height, width] = image("Conv2d", input)?;
+        let [channels, height, width] = image_shape("Conv2d", input)?;
         self.check()?;
         if channels != self.channels_in {
             let what = format!("a Conv2d layer was given images of {channels} channels");
             let why = format!("it takes {}", self.channels_in);
-            return Err(Error::new(ErrorKind::Model, what, why));
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix(format!("use Conv2dSpec::new({channels}, ..)")));
         }
         let window = self.window([height, width]);
         let Some([rows, columns]) = window.output() else {
-            return Err(too_large("Conv2d", window));
+            return Err(does_not_fit("Conv2d", window));
         };
         Ok(vec![self.channels_out, rows, columns])
     }
@@ -125,7 +130,7 @@ impl Conv2dSpec {
         [Some(weight), self.bias.then(bias), has_gain.then(gain)].into_iter().flatten().collect()
     }
 
-    pub(super) fn build(&self, source: &mut Source) -> Conv2d {
+    pub(super) fn build(&self, source: &mut ParameterSource) -> Conv2d {
         let weight = source.next();
         let bias = self.bias.then(|| source.next());
         let gain = self.standardised.is_some_and(|rule| rule.gain).then(|| source.next());
@@ -146,24 +151,25 @@ impl Conv2dSpec {
     }
 }
 
-/// A convolution layer for images `[batch, channels, height, width]`.
+/// Two-dimensional convolution (cross-correlation) of images `[batch, channels, height, width]`.
 #[derive(Module, Debug)]
 pub struct Conv2d {
     /// Burn's layer: weight `[channels out, channels in / groups, kernel height, kernel width]`.
     pub inner: nn::conv::Conv2d,
-    /// The factor of each output channel, `[channels out]`, of a standardised weight.
+    /// The gain per output channel of a standardised weight, `[channels out]`.
     pub gain: Option<Param<Tensor<1>>>,
     #[module(skip)]
     pub(super) spec: Conv2dSpec,
 }
 
 impl Conv2d {
-    /// What the layer is.
+    /// The specification of the layer.
     pub fn spec(&self) -> &Conv2dSpec {
         &self.spec
     }
 
-    /// The weight that is used: the raw one, standardised if the layer says so.
+    /// The weight of the convolution: the parameter, standardised if the layer has a
+    /// [`Standardisation`].
     pub fn effective_weight(&self) -> Tensor<4> {
         let raw = self.inner.weight.val();
         match self.spec.standardised {
@@ -172,7 +178,7 @@ impl Conv2d {
         }
     }
 
-    /// The layer's output.
+    /// The convolution of `x`, `[batch, channels out, rows, columns]`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let x = x.image();
         let [_, _, height, width] = x.dims();
@@ -180,16 +186,17 @@ impl Conv2d {
         let weight = self.effective_weight();
         let bias = self.inner.bias.as_ref().map(Param::val);
         let x = Value::Image(x);
-        // The own kernel has no derivative by the weight and knows no groups and no bf16.
-        let own = tape.own_kernels()
+        // The CPU kernel has no gradient with respect to weight and bias, and supports neither
+        // groups nor bf16.
+        let cpu_kernel = tape.own_kernels()
             && tape.precision().is_default()
             && x.on_cpu()
             && self.spec.groups == 1
             && !weight.is_autodiff()
             && !bias.as_ref().is_some_and(Tensor::is_autodiff);
-        let y = if own {
-            let none = || Tensor::zeros([self.spec.channels_out], &weight.device());
-            let bias = bias.unwrap_or_else(none);
+        let y = if cpu_kernel {
+            let zeros = || Tensor::zeros([self.spec.channels_out], &weight.device());
+            let bias = bias.unwrap_or_else(zeros);
             kernels::conv2d(x.clone().image(), weight, bias, window)
         } else {
             let Conv2dSpec { stride, padding, dilation, groups, .. } = self.spec;

@@ -1,24 +1,24 @@
-//! Burn's layers into ours, where ours can do what they do.
+//! Conversion of Burn's layers into the layers of this crate, where these support their options.
 //!
-//! The drop-in way for a model written for Burn: `LinearConfig::new(5, 3).init(&device).into()`,
-//! `Conv2dConfig::new([1, 8], [3, 3]).init(&device).try_into()?`.
+//! It makes a model that is written for Burn trainable: `LinearConfig::new(5, 3).init(&device)
+//! .into()`, `Conv2dConfig::new([1, 8], [3, 3]).init(&device).try_into()?`.
 //!
-//! Parameters keep their ids and numbers. Burn's layer becomes a field of ours, so a record of the
-//! Burn model has other paths (`fc.weight` where ours has `fc.inner.weight`): load it into the Burn
-//! model first, then make its layers ours.
+//! Parameters keep their ids and values. Burn's layer becomes the field `inner`, so the records of
+//! a Burn model have other paths (`fc.weight` instead of `fc.inner.weight`): load a record into the
+//! Burn model first, then convert its layers.
 
 use burn::module::{Param, ParamId};
 use burn::nn::activation::Activation;
 use burn::nn::{self, PaddingConfig2d, pool};
 use burn::prelude::*;
 
-use super::lstm::{BothWays, Directions, Memory};
+use super::lstm::{BiLstmGates, LstmDirections, LstmGates};
 use super::*;
 
-/// Says which option of which layer of Burn's has no private counterpart here.
+/// The error for an option of a layer of Burn's that the layer of this crate does not support.
 fn unsupported(layer: &str, option: impl std::fmt::Display, fix: &str) -> Error {
     let what = format!("a {layer} of Burn's with {option}");
-    Error::new(ErrorKind::Model, what, "the lab's layer of this name can't do that").fix(fix)
+    Error::new(ErrorKind::Model, what, "the lab's layer does not support this option").fix(fix)
 }
 
 impl From<nn::Linear> for Linear {
@@ -49,8 +49,8 @@ impl TryFrom<nn::conv::Conv2d> for Conv2d {
     type Error = Error;
 
     /// # Errors
-    /// If the padding differs between opposite sides, or is "same" where that depends on the
-    /// image.
+    /// If the padding differs between opposite sides, or is `Same` together with an even kernel
+    /// side, a stride above 1 or a dilation above 1.
     fn try_from(inner: nn::conv::Conv2d) -> Result<Self> {
         let nn::conv::Conv2d { stride, kernel_size: kernel, dilation, groups, .. } = inner;
         let odd = kernel.iter().all(|side| side % 2 == 1);
@@ -65,7 +65,7 @@ impl TryFrom<nn::conv::Conv2d> for Conv2d {
                 kernel.map(|side| side / 2)
             }
             ref other => {
-                let fix = "use PaddingConfig2d::Explicit with the same zeros on opposite sides";
+                let fix = "use PaddingConfig2d::Explicit with equal padding on opposite sides";
                 return Err(unsupported("Conv2d", format!("padding {other:?}"), fix));
             }
         };
@@ -90,7 +90,7 @@ impl TryFrom<nn::GroupNorm> for GroupNorm {
     type Error = Error;
 
     /// # Errors
-    /// If it has no γ and β.
+    /// If it has no scale γ or no shift β.
     fn try_from(inner: nn::GroupNorm) -> Result<Self> {
         if inner.gamma.is_none() || inner.beta.is_none() {
             let fix = "build it with GroupNormConfig::new(groups, channels)";
@@ -101,28 +101,28 @@ impl TryFrom<nn::GroupNorm> for GroupNorm {
 }
 
 impl LayerNorm {
-    /// Burn's layer as ours. Burn keeps its epsilon to itself, so it has to be said again:
-    /// `LayerNormConfig` uses 1e-5 if not told otherwise.
+    /// Converts a layer of Burn's. Its epsilon is private, so it has to be given again; the default
+    /// of `LayerNormConfig` is 1e-5.
     ///
     /// # Errors
-    /// If epsilon is not a positive number.
-    pub fn of(inner: nn::LayerNorm, epsilon: f64) -> Result<Self> {
-        source::epsilon("LayerNorm", epsilon)?;
+    /// If epsilon is not positive and finite.
+    pub fn from_burn(inner: nn::LayerNorm, epsilon: f64) -> Result<Self> {
+        source::check_epsilon("LayerNorm", epsilon)?;
         Ok(Self { inner, epsilon })
     }
 }
 
-impl TryFrom<nn::Lstm> for Memory {
+impl TryFrom<nn::Lstm> for LstmGates {
     type Error = Error;
 
     fn try_from(lstm: nn::Lstm) -> Result<Self> {
         let fix = "use LstmConfig::new(inputs, hidden, true) without further options";
         let options = [
             (!lstm.batch_first, "batch_first = false"),
-            (lstm.clip.is_some(), "a clipped cell"),
+            (lstm.clip.is_some(), "a clipped cell state"),
             (lstm.input_forget, "coupled input and forget gates"),
             (!matches!(lstm.gate_activation, Activation::Sigmoid(_)), "gates without sigmoid"),
-            (!matches!(lstm.cell_activation, Activation::Tanh(_)), "a candidate without tanh"),
+            (!matches!(lstm.cell_activation, Activation::Tanh(_)), "a cell gate without tanh"),
             (!matches!(lstm.hidden_activation, Activation::Tanh(_)), "an output without tanh"),
         ];
         if let Some((_, option)) = options.into_iter().find(|(set, _)| *set) {
@@ -140,14 +140,15 @@ impl TryFrom<nn::Lstm> for Lstm {
     type Error = Error;
 
     /// # Errors
-    /// For an option that this layer doesn't have: time before batch, a clipped cell, coupled
-    /// gates, other activations, or reading backwards only.
+    /// If it has an option that [`Lstm`] does not support: time as the first dimension, a clipped
+    /// cell state, coupled gates, other activations, no forget gate, or the backward direction
+    /// only.
     fn try_from(lstm: nn::Lstm) -> Result<Self> {
         if lstm.reverse {
-            let fix = "use BiLstm, which reads both ways";
+            let fix = "use BiLstm, which reads in both directions";
             return Err(unsupported("Lstm", "reverse = true", fix));
         }
-        Ok(Self { inner: Directions::Forward(lstm.try_into()?) })
+        Ok(Self { inner: LstmDirections::Forward(lstm.try_into()?) })
     }
 }
 
@@ -162,7 +163,7 @@ impl TryFrom<nn::BiLstm> for Lstm {
             return Err(unsupported("BiLstm", "batch_first = false", fix));
         }
         let (forward, reverse) = (lstm.forward.try_into()?, lstm.reverse.try_into()?);
-        Ok(Self { inner: Directions::Both(BothWays { forward, reverse }) })
+        Ok(Self { inner: LstmDirections::Both(BiLstmGates { forward, reverse }) })
     }
 }
 
@@ -177,10 +178,10 @@ impl TryFrom<nn::Dropout> for Dropout {
 }
 
 impl Conv2d {
-    /// The same convolution with a standardised weight, and gains of 1 if the rule has them.
+    /// Standardises the weight by `rule`; gains start at 1.
     ///
     /// # Errors
-    /// If the rule's guard is not a positive number.
+    /// If the rule's guard is not positive and finite.
     pub fn standardised(self, rule: Standardisation) -> Result<Self> {
         rule.check()?;
         let weight = self.inner.weight.val();

@@ -1,27 +1,27 @@
-//! The embedding: a row of a table for every token.
+//! Token embedding.
 
 use burn::module::Module;
 use burn::nn;
 use burn::tensor::module::embedding;
 use serde::{Deserialize, Serialize};
 
-use super::source::{Init, ParameterSpec, Source, fits_memory, sizes};
+use super::source::{Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes};
 use crate::nn::{Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// An embedding without its table.
+/// Specification of an [`Embedding`] layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbeddingSpec {
-    /// How many tokens there are; ids go from 0 to one less.
+    /// Size of the vocabulary: token ids go from 0 to `vocabulary - 1`.
     pub vocabulary: usize,
-    /// Features of each token.
+    /// Number of features of each token.
     pub features: usize,
 }
 
 impl EmbeddingSpec {
     pub(super) fn check(&self) -> Result<()> {
-        sizes("Embedding", &[("vocabulary", self.vocabulary), ("features", self.features)])?;
-        fits_memory("Embedding", &[self.vocabulary, self.features])
+        check_sizes("Embedding", &[("vocabulary", self.vocabulary), ("features", self.features)])?;
+        check_parameter_size("Embedding", &[self.vocabulary, self.features])
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
@@ -38,12 +38,13 @@ impl EmbeddingSpec {
         vec![ParameterSpec::new("weight", &[self.vocabulary, self.features], Init::Normal)]
     }
 
-    pub(super) fn build(&self, source: &mut Source) -> Embedding {
+    pub(super) fn build(&self, source: &mut ParameterSource) -> Embedding {
         Embedding { inner: nn::Embedding { weight: source.next() } }
     }
 }
 
-/// Token ids `[batch, time]`, as whole numbers in plain features, to `[batch, time, features]`.
+/// Embedding lookup: maps token ids, given as plain features `[batch, time]`, to their rows of the
+/// weight, `[batch, time, features]`.
 #[derive(Module, Debug)]
 pub struct Embedding {
     /// Burn's layer: weight `[vocabulary, features]`.
@@ -51,8 +52,11 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// The rows of the tokens. DeviceArray that are no token id are rounded down into the
-    /// vocabulary, for a forward pass can't fail; models and batches refuse such examples before.
+    /// The rows of the weight for the token ids in `x`.
+    ///
+    /// A forward pass can't fail, so ids are clamped to the vocabulary and rounded down.
+    /// [`Network::check_tokens`](crate::nn::Network::check_tokens) refuses features that are not
+    /// token ids.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let weight = self.inner.weight.val();
         let last = (weight.dims()[0] - 1) as f64;

@@ -1,16 +1,16 @@
-//! Images and sequences to plain features.
+//! Flattening of images and sequences.
 
 use burn::module::Module;
 
 use crate::nn::Value;
 
-/// `[batch, channels, height, width]` to `[batch, channels x height x width]`, and sequences
-/// `[batch, time, features]` to `[batch, time x features]`.
+/// Flattens images `[batch, channels, height, width]` to `[batch, channels x height x width]` and
+/// sequences `[batch, time, features]` to `[batch, time x features]`.
 #[derive(Module, Debug)]
 pub struct Flatten;
 
 impl Flatten {
-    /// The plain features.
+    /// `x` as plain features.
     pub fn forward(&self, x: Value) -> Value {
         Value::Flat(x.flat())
     }

@@ -1,20 +1,20 @@
-//! The linear layer.
+//! Linear (fully connected) layer.
 
 use burn::module::Module;
 use burn::nn;
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::source::{Init, ParameterSpec, Source, fits_memory, sizes};
+use super::source::{Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes};
 use crate::nn::{Precision, Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// A linear layer without its parameters.
+/// Specification of a [`Linear`] layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinearSpec {
-    /// Features that go in.
+    /// Number of input features.
     pub inputs: usize,
-    /// Features that come out.
+    /// Number of output features.
     pub outputs: usize,
     /// Whether a bias is added.
     pub bias: bool,
@@ -22,8 +22,8 @@ pub struct LinearSpec {
 
 impl LinearSpec {
     pub(super) fn check(&self) -> Result<()> {
-        sizes("Linear", &[("inputs", self.inputs), ("outputs", self.outputs)])?;
-        fits_memory("Linear", &[self.inputs, self.outputs])
+        check_sizes("Linear", &[("inputs", self.inputs), ("outputs", self.outputs)])?;
+        check_parameter_size("Linear", &[self.inputs, self.outputs])
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
@@ -33,7 +33,7 @@ impl LinearSpec {
             [time, inputs] if inputs == self.inputs => Ok(vec![time, self.outputs]),
             _ => {
                 let what = format!("a Linear layer was given examples of shape {input:?}");
-                let why = format!("it takes plain features, [{}]", self.inputs);
+                let why = format!("it takes {0} features, [{0}] or [time, {0}]", self.inputs);
                 Err(Error::new(ErrorKind::Model, what, why)
                     .fix("put Flatten before it and give it the number of flattened features"))
             }
@@ -49,14 +49,14 @@ impl LinearSpec {
         [weight].into_iter().chain(bias).collect()
     }
 
-    pub(super) fn build(&self, source: &mut Source) -> Linear {
+    pub(super) fn build(&self, source: &mut ParameterSource) -> Linear {
         let weight = source.next();
         let bias = self.bias.then(|| source.next());
         Linear { inner: nn::Linear { weight, bias } }
     }
 }
 
-/// `y = x W + b` on plain features `[batch, inputs]`, or at every step of a sequence
+/// Linear layer: y = x W + b on plain features `[batch, inputs]` or at every step of a sequence
 /// `[batch, time, inputs]`.
 #[derive(Module, Debug)]
 pub struct Linear {
@@ -65,16 +65,16 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// The layer's output.
+    /// x W + b: `[batch, outputs]` or `[batch, time, outputs]`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let (x, y) = match x {
             Value::Sequence(x) => {
-                let y = map(&self.inner, x.clone(), tape.precision());
+                let y = affine(&self.inner, x.clone(), tape.precision());
                 (Value::Sequence(x), Value::Sequence(y))
             }
             x => {
                 let x = x.flat();
-                let y = map(&self.inner, x.clone(), tape.precision());
+                let y = affine(&self.inner, x.clone(), tape.precision());
                 (Value::Flat(x), Value::Flat(y))
             }
         };
@@ -82,8 +82,8 @@ impl Linear {
     }
 }
 
-/// x W + b.
-pub(super) fn map<const D: usize>(
+/// x W + b, with the product in the given precision.
+pub(super) fn affine<const D: usize>(
     linear: &nn::Linear,
     x: Tensor<D>,
     precision: Precision,
@@ -98,7 +98,7 @@ pub(super) fn map<const D: usize>(
     }
 }
 
-/// Where the gradients of a linear map go.
+/// The site of a linear map.
 pub(super) fn site(linear: &nn::Linear) -> Site {
     Site::Linear { weight: linear.weight.id, bias: linear.bias.as_ref().map(|bias| bias.id) }
 }

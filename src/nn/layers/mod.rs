@@ -1,7 +1,7 @@
-//! The layers, one file per kind.
+//! Layers, one file per kind.
 //!
-//! Each kind has a specification (plain data: what is written to files and checked before
-//! anything is built) and a Burn module made from it.
+//! Each kind has a specification and a Burn module that is built from it. A specification is plain
+//! data: it is checked before anything is allocated, and stored with a model.
 
 mod activation;
 mod block;
@@ -26,14 +26,14 @@ pub use dropout::{Dropout, DropoutSpec};
 pub use embedding::{Embedding, EmbeddingSpec};
 pub use flatten::Flatten;
 pub use linear::{Linear, LinearSpec};
-pub use lstm::{BothWays, Directions, Lstm, LstmSpec, Memory};
+pub use lstm::{BiLstmGates, Lstm, LstmDirections, LstmGates, LstmSpec};
 pub use norm::{GroupNorm, GroupNormSpec, LayerNorm, LayerNormSpec};
 pub use pool::{AvgPool2d, AvgPool2dSpec, GlobalAvgPool, MaxPool2d, MaxPool2dSpec};
 pub use standardise::{Guard, Standardisation};
 pub use time::MeanOverTime;
 
-pub(crate) use block::run;
-pub(crate) use source::{Init, ParameterSpec, Source, listed};
+pub(crate) use block::forward_all;
+pub(crate) use source::{Init, ParameterSource, ParameterSpec, parameter_specs};
 
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
@@ -41,87 +41,87 @@ use serde::{Deserialize, Serialize};
 use super::{Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// What a layer is, without its parameters.
+/// Specification of a layer: its kind and settings, without its parameters.
 ///
-/// The shape of one example says what it is: `[features]` are plain features (or token ids),
-/// `[time, features]` a sequence, `[channels, height, width]` an image.
+/// The number of dimensions of an example determines its type: `[features]` are plain features or
+/// token ids, `[time, features]` is a sequence, `[channels, height, width]` an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LayerSpec {
-    /// A linear map of plain features or of every step of a sequence.
+    /// Linear layer on plain features or on every step of a sequence.
     Linear(LinearSpec),
-    /// A convolution of images.
+    /// Two-dimensional convolution of images.
     Conv2d(Conv2dSpec),
-    /// Max pooling: the largest value under a window.
+    /// Max pooling: the maximum of each window.
     MaxPool2d(MaxPool2dSpec),
-    /// Average pooling: the mean under a window.
+    /// Average pooling: the mean of each window.
     AvgPool2d(AvgPool2dSpec),
     /// Global average pooling: the mean of each channel.
     GlobalAvgPool,
-    /// Hyperbolic tangent, value by value.
+    /// Element-wise hyperbolic tangent.
     Tanh,
-    /// max(0, x), value by value.
+    /// Rectified linear unit: element-wise max(0, x).
     Relu,
-    /// Scaled exponential linear unit, value by value.
+    /// Element-wise scaled exponential linear unit.
     Selu,
-    /// Images and sequences to plain features.
+    /// Flattening of images and sequences to plain features.
     Flatten,
-    /// Values dropped at random while training.
+    /// Dropout during training.
     Dropout(DropoutSpec),
-    /// Normalisation of groups of channels.
+    /// Group normalisation of images.
     GroupNorm(GroupNormSpec),
-    /// Normalisation of features.
+    /// Layer normalisation of plain features or of every step of a sequence.
     LayerNorm(LayerNormSpec),
-    /// Token ids to rows of a table.
+    /// Embedding of token ids.
     Embedding(EmbeddingSpec),
-    /// Long short-term memory (LSTM), which reads sequences.
+    /// Long short-term memory (LSTM) on sequences.
     Lstm(LstmSpec),
-    /// The mean of a sequence over time.
+    /// Mean over time of sequences.
     MeanOverTime,
-    /// Layers whose output is added to their input.
+    /// Residual block: body(x) + shortcut(x).
     Residual(ResidualSpec),
-    /// A named block of layers.
+    /// Named group of layers.
     Group(GroupSpec),
 }
 
-/// A layer of a [`Network`](super::Network).
+/// A layer of a [`Network`](super::Network), with its parameters.
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Layer {
-    /// A linear map of plain features or of every step of a sequence.
+    /// Linear layer on plain features or on every step of a sequence.
     Linear(Linear),
-    /// A convolution of images.
+    /// Two-dimensional convolution of images.
     Conv2d(Conv2d),
-    /// Max pooling: the largest value under a window.
+    /// Max pooling: the maximum of each window.
     MaxPool2d(MaxPool2d),
-    /// Average pooling: the mean under a window.
+    /// Average pooling: the mean of each window.
     AvgPool2d(AvgPool2d),
     /// Global average pooling: the mean of each channel.
     GlobalAvgPool(GlobalAvgPool),
-    /// Hyperbolic tangent, value by value.
+    /// Element-wise hyperbolic tangent.
     Tanh(Tanh),
-    /// max(0, x), value by value.
+    /// Rectified linear unit: element-wise max(0, x).
     Relu(Relu),
-    /// Scaled exponential linear unit, value by value.
+    /// Element-wise scaled exponential linear unit.
     Selu(Selu),
-    /// Images and sequences to plain features.
+    /// Flattening of images and sequences to plain features.
     Flatten(Flatten),
-    /// Values dropped at random while training.
+    /// Dropout during training.
     Dropout(Dropout),
-    /// Normalisation of groups of channels.
+    /// Group normalisation of images.
     GroupNorm(GroupNorm),
-    /// Normalisation of features.
+    /// Layer normalisation of plain features or of every step of a sequence.
     LayerNorm(LayerNorm),
-    /// Token ids to rows of a table.
+    /// Embedding of token ids.
     Embedding(Embedding),
-    /// Long short-term memory (LSTM), which reads sequences.
+    /// Long short-term memory (LSTM) on sequences.
     Lstm(Lstm),
-    /// The mean of a sequence over time.
+    /// Mean over time of sequences.
     MeanOverTime(MeanOverTime),
-    /// Layers whose output is added to their input.
+    /// Residual block: body(x) + shortcut(x).
     Residual(Residual),
-    /// A named block of layers.
+    /// Named group of layers.
     Group(Group),
 }
 
@@ -136,7 +136,7 @@ impl LayerSpec {
             Self::Conv2d(spec) => spec.output_shape(input),
             Self::MaxPool2d(spec) => spec.output_shape(input),
             Self::AvgPool2d(spec) => spec.output_shape(input),
-            Self::GlobalAvgPool => Ok(vec![source::image(self.kind(), input)?[0]]),
+            Self::GlobalAvgPool => Ok(vec![source::image_shape(self.kind(), input)?[0]]),
             Self::Tanh | Self::Relu | Self::Selu => Ok(input.to_vec()),
             Self::Flatten => Ok(vec![input.iter().fold(1, |all, &side| all.saturating_mul(side))]),
             Self::Dropout(spec) => spec.check().map(|()| input.to_vec()),
@@ -144,14 +144,14 @@ impl LayerSpec {
             Self::LayerNorm(spec) => spec.output_shape(input),
             Self::Embedding(spec) => spec.output_shape(input),
             Self::Lstm(spec) => spec.output_shape(input),
-            Self::MeanOverTime => Ok(vec![source::sequence(self.kind(), input)?[1]]),
+            Self::MeanOverTime => Ok(vec![source::sequence_shape(self.kind(), input)?[1]]),
             Self::Residual(spec) => spec.output_shape(input),
             Self::Group(spec) => spec.output_shape(input),
         }
     }
 
-    /// The parameters: path in the layer and shape, in the order of the network's. Empty for
-    /// layers that learn nothing.
+    /// The path within the layer and the shape of each parameter, in the order of
+    /// [`Network::parameters`](super::Network::parameters). Empty for layers without parameters.
     pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         self.parameter_specs().into_iter().map(|spec| (spec.path, spec.shape)).collect()
     }
@@ -165,12 +165,12 @@ impl LayerSpec {
             Self::Embedding(spec) => spec.parameters(),
             Self::Lstm(spec) => spec.parameters(),
             Self::Residual(spec) => spec.parameters(),
-            Self::Group(spec) => listed(&spec.layers),
+            Self::Group(spec) => parameter_specs(&spec.layers),
             _ => Vec::new(),
         }
     }
 
-    /// The name of the kind.
+    /// The name of the kind, such as `"Conv2d"`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Linear(_) => "Linear",
@@ -193,15 +193,16 @@ impl LayerSpec {
         }
     }
 
-    /// What stands for layer number `index` of a list in paths: the number, or a group's name.
-    pub(crate) fn place(&self, index: usize) -> String {
+    /// The path segment of layer `index` of a list: its index, or the name of a group.
+    pub(crate) fn path_segment(&self, index: usize) -> String {
         match self {
             Self::Group(group) => group.name.clone(),
             _ => index.to_string(),
         }
     }
 
-    pub(crate) fn build(&self, source: &mut Source) -> Layer {
+    /// Builds the layer with parameters from `source`.
+    pub(crate) fn build(&self, source: &mut ParameterSource) -> Layer {
         match self {
             Self::Linear(spec) => Layer::Linear(spec.build(source)),
             Self::Conv2d(spec) => Layer::Conv2d(spec.build(source)),
@@ -225,7 +226,7 @@ impl LayerSpec {
 }
 
 impl Layer {
-    /// The layer's output; the tape hears of every map with parameters.
+    /// The layer's output. Every map with parameters is reported to `tape`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         match self {
             Self::Linear(layer) => layer.forward(x, tape),
@@ -249,7 +250,8 @@ impl Layer {
     }
 }
 
-fn too_large(kind: &str, window: super::Window) -> Error {
+/// The error for a kernel that does not fit into the padded image.
+fn does_not_fit(kind: &str, window: super::Window) -> Error {
     let super::Window { size, kernel, stride, padding, .. } = window;
     Error::new(
         ErrorKind::Model,

@@ -1,37 +1,40 @@
-//! Normalisation within one example: of groups of channels, and of features.
+//! Group normalisation and layer normalisation.
 //!
-//! Statistics of a batch mix its examples and are never offered.
+//! Both compute their statistics within one example. Batch normalisation is not offered: its
+//! statistics mix the examples of a batch, so per-example gradients are not defined.
 
 use burn::module::{Module, Param};
 use burn::nn::{self, GroupNormConfig, LayerNormConfig};
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::source::{Init, ParameterSpec, Source, epsilon, image, sizes};
+use super::source::{
+    Init, ParameterSource, ParameterSpec, check_epsilon, check_sizes, image_shape,
+};
 use crate::nn::{Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// Group normalisation without its parameters.
+/// Specification of a [`GroupNorm`] layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupNormSpec {
-    /// Groups of channels that share a mean and a variance.
+    /// Number of channel groups, each with a mean and a variance of its own.
     pub groups: usize,
-    /// Channels of the images.
+    /// Number of channels of the images.
     pub channels: usize,
     /// Added to the variance.
     pub epsilon: f64,
 }
 
-/// Layer normalisation without its parameters.
+/// Specification of a [`LayerNorm`] layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerNormSpec {
-    /// Features that share a mean and a variance.
+    /// Number of features, which share a mean and a variance.
     pub features: usize,
     /// Added to the variance.
     pub epsilon: f64,
 }
 
-/// γ and β of so many channels.
+/// The scale γ and the shift β per channel.
 fn affine(channels: usize) -> Vec<ParameterSpec> {
     vec![
         ParameterSpec::new("gamma", &[channels], Init::Ones),
@@ -41,21 +44,23 @@ fn affine(channels: usize) -> Vec<ParameterSpec> {
 
 impl GroupNormSpec {
     pub(super) fn check(&self) -> Result<()> {
-        sizes("GroupNorm", &[("groups", self.groups), ("channels", self.channels)])?;
+        check_sizes("GroupNorm", &[("groups", self.groups), ("channels", self.channels)])?;
         if !self.channels.is_multiple_of(self.groups) {
             let what = format!("a GroupNorm layer of {} channels", self.channels);
             let why = format!("they can't be split into {} equal groups", self.groups);
-            return Err(Error::new(ErrorKind::Model, what, why));
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix("use a number of groups that divides the channels"));
         }
-        epsilon("GroupNorm", self.epsilon)
+        check_epsilon("GroupNorm", self.epsilon)
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         self.check()?;
-        let [channels, _, _] = image("GroupNorm", input)?;
+        let [channels, _, _] = image_shape("GroupNorm", input)?;
         if channels != self.channels {
             let what = format!("a GroupNorm layer was given images of {channels} channels");
-            return Err(Error::new(ErrorKind::Model, what, format!("it takes {}", self.channels)));
+            return Err(Error::new(ErrorKind::Model, what, format!("it takes {}", self.channels))
+                .fix(format!("use GroupNormSpec::new(.., {channels})")));
         }
         Ok(input.to_vec())
     }
@@ -64,7 +69,7 @@ impl GroupNormSpec {
         affine(self.channels)
     }
 
-    pub(super) fn build(&self, source: &mut Source) -> GroupNorm {
+    pub(super) fn build(&self, source: &mut ParameterSource) -> GroupNorm {
         let config = GroupNormConfig::new(self.groups, self.channels).with_epsilon(self.epsilon);
         let mut inner = config.with_affine(false).init(source.device());
         (inner.gamma, inner.beta, inner.affine) = (Some(source.next()), Some(source.next()), true);
@@ -74,8 +79,8 @@ impl GroupNormSpec {
 
 impl LayerNormSpec {
     pub(super) fn check(&self) -> Result<()> {
-        sizes("LayerNorm", &[("features", self.features)])?;
-        epsilon("LayerNorm", self.epsilon)
+        check_sizes("LayerNorm", &[("features", self.features)])?;
+        check_epsilon("LayerNorm", self.epsilon)
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
@@ -86,7 +91,7 @@ impl LayerNormSpec {
                 let what = format!("a LayerNorm layer was given examples of shape {input:?}");
                 let why = format!("it takes {0} features, [{0}] or [time, {0}]", self.features);
                 Err(Error::new(ErrorKind::Model, what, why)
-                    .fix("use GroupNorm for images: one group normalises all channels together"))
+                    .fix("for images use GroupNorm: with one group it normalises all channels"))
             }
         }
     }
@@ -95,7 +100,7 @@ impl LayerNormSpec {
         affine(self.features)
     }
 
-    pub(super) fn build(&self, source: &mut Source) -> LayerNorm {
+    pub(super) fn build(&self, source: &mut ParameterSource) -> LayerNorm {
         let config = LayerNormConfig::new(self.features).with_epsilon(self.epsilon);
         let mut inner = config.init(source.device());
         (inner.gamma, inner.beta) = (source.next(), Some(source.next()));
@@ -103,16 +108,18 @@ impl LayerNormSpec {
     }
 }
 
-/// Group normalisation of images (Wu & He, 2018): each group of channels of each image is brought
-/// to mean 0 and variance 1, then each channel is multiplied with γ and shifted by β.
+/// Group normalisation of images `[batch, channels, height, width]` (Wu & He, 2018).
+///
+/// Each group of channels of each image is normalised to mean 0 and variance 1. Each channel is
+/// then multiplied by γ and shifted by β.
 #[derive(Module, Debug)]
 pub struct GroupNorm {
-    /// Burn's layer: γ and β, `[channels]`.
+    /// Burn's layer: scale γ and shift β, `[channels]` each.
     pub inner: nn::GroupNorm,
 }
 
 impl GroupNorm {
-    /// The layer's output for images `[batch, channels, height, width]`.
+    /// The normalised, scaled and shifted images.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let nn::GroupNorm { num_groups, num_channels, epsilon, .. } = self.inner;
         let x = x.image();
@@ -129,18 +136,21 @@ impl GroupNorm {
     }
 }
 
-/// Layer normalisation (Ba et al., 2016) of plain features, or of every step of a sequence: mean
-/// 0 and variance 1 over the features, then γ and β per feature.
+/// Layer normalisation (Ba et al., 2016) of plain features `[batch, features]` or of every step of
+/// a sequence `[batch, time, features]`.
+///
+/// The features are normalised to mean 0 and variance 1. Each feature is then multiplied by γ and
+/// shifted by β.
 #[derive(Module, Debug)]
 pub struct LayerNorm {
-    /// Burn's layer: γ and β, `[features]`.
+    /// Burn's layer: scale γ and shift β, `[features]` each.
     pub inner: nn::LayerNorm,
-    /// Burn keeps its own to itself.
+    /// Added to the variance. The field of Burn's layer is private.
     pub(super) epsilon: f64,
 }
 
 impl LayerNorm {
-    /// The layer's output, normalised over the last dimension.
+    /// The normalised, scaled and shifted features.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let flat = matches!(x, Value::Flat(_));
         let x = normalised(x.sequence(), self.epsilon);
@@ -149,16 +159,16 @@ impl LayerNorm {
         if let Some(beta) = &self.inner.beta {
             y = y + per_feature(beta);
         }
-        let back = |x: Tensor<3>| match flat {
+        let value = |x: Tensor<3>| match flat {
             true => Value::Flat(x.squeeze_dim(1)),
             false => Value::Sequence(x),
         };
         let beta = self.inner.beta.as_ref().map(|beta| beta.id);
-        tape.layer(Site::Affine { gamma: self.inner.gamma.id, beta }, &back(x), back(y))
+        tape.layer(Site::Affine { gamma: self.inner.gamma.id, beta }, &value(x), value(y))
     }
 }
 
-/// Mean 0 and variance 1 over the last dimension; the variance is the biased one.
+/// Normalises the last dimension to mean 0 and variance 1, by the biased variance plus epsilon.
 fn normalised(x: Tensor<3>, epsilon: f64) -> Tensor<3> {
     let centred = x.clone() - x.mean_dim(2);
     let variance = (centred.clone() * centred.clone()).mean_dim(2);

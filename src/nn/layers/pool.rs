@@ -1,42 +1,40 @@
-//! Pooling: maximum, average, global average.
+//! Max pooling, average pooling and global average pooling.
 
 use burn::module::Module;
 use burn::nn::PaddingConfig2d;
 use burn::nn::pool::{self, AvgPool2dConfig, MaxPool2dConfig};
 use serde::{Deserialize, Serialize};
 
-use super::source::{image, sizes};
-use super::too_large;
+use super::does_not_fit;
+use super::source::{check_sizes, image_shape};
 use crate::Result;
 use crate::nn::{Tape, Value, Window, kernels};
 
-/// Max pooling: the window and its stride (step), in pixels, (vertical,
-/// horizontal).
+/// Specification of a [`MaxPool2d`] layer. Pairs are (vertical, horizontal), in pixels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaxPool2dSpec {
     /// Height and width of the window.
     pub kernel: [usize; 2],
-    /// Stride: the step of the window.
+    /// Stride of the window.
     pub stride: [usize; 2],
 }
 
-/// Average pooling: the window and its stride (step), in pixels, (vertical,
-/// horizontal).
+/// Specification of an [`AvgPool2d`] layer. Pairs are (vertical, horizontal), in pixels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AvgPool2dSpec {
     /// Height and width of the window.
     pub kernel: [usize; 2],
-    /// Stride: the step of the window.
+    /// Stride of the window.
     pub stride: [usize; 2],
 }
 
 impl MaxPool2dSpec {
     pub(super) fn check(&self) -> Result<()> {
-        checked("MaxPool2d", self.kernel, self.stride)
+        check("MaxPool2d", self.kernel, self.stride)
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
-        pooled("MaxPool2d", self.kernel, self.stride, input)
+        output_shape("MaxPool2d", self.kernel, self.stride, input)
     }
 
     pub(super) fn build(&self) -> MaxPool2d {
@@ -47,11 +45,11 @@ impl MaxPool2dSpec {
 
 impl AvgPool2dSpec {
     pub(super) fn check(&self) -> Result<()> {
-        checked("AvgPool2d", self.kernel, self.stride)
+        check("AvgPool2d", self.kernel, self.stride)
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
-        pooled("AvgPool2d", self.kernel, self.stride, input)
+        output_shape("AvgPool2d", self.kernel, self.stride, input)
     }
 
     pub(super) fn build(&self) -> AvgPool2d {
@@ -60,8 +58,8 @@ impl AvgPool2dSpec {
     }
 }
 
-fn checked(kind: &str, kernel: [usize; 2], stride: [usize; 2]) -> Result<()> {
-    sizes(
+fn check(kind: &str, kernel: [usize; 2], stride: [usize; 2]) -> Result<()> {
+    check_sizes(
         kind,
         &[
             ("window height", kernel[0]),
@@ -72,14 +70,14 @@ fn checked(kind: &str, kernel: [usize; 2], stride: [usize; 2]) -> Result<()> {
     )
 }
 
-fn pooled(
+fn output_shape(
     kind: &str,
     kernel: [usize; 2],
     stride: [usize; 2],
     input: &[usize],
 ) -> Result<Vec<usize>> {
-    let [channels, height, width] = image(kind, input)?;
-    checked(kind, kernel, stride)?;
+    let [channels, height, width] = image_shape(kind, input)?;
+    check(kind, kernel, stride)?;
     let window = Window {
         channels,
         size: [height, width],
@@ -90,11 +88,12 @@ fn pooled(
     };
     match window.output() {
         Some([rows, columns]) => Ok(vec![channels, rows, columns]),
-        None => Err(too_large(kind, window)),
+        None => Err(does_not_fit(kind, window)),
     }
 }
 
-/// Max pooling: the largest value under a window, per channel.
+/// Max pooling of images `[batch, channels, height, width]`: the maximum of each window, per
+/// channel.
 #[derive(Module, Debug)]
 pub struct MaxPool2d {
     /// Burn's layer.
@@ -102,15 +101,15 @@ pub struct MaxPool2d {
 }
 
 impl MaxPool2d {
-    /// The largest value under each window.
+    /// The maximum of each window.
     pub fn forward(&self, x: Value, tape: &dyn Tape) -> Value {
-        // Layers that were Burn's can have options the own kernel hasn't.
-        let plain = matches!(self.inner.padding, PaddingConfig2d::Valid)
+        // Layers converted from Burn's can have options that the CPU kernel does not support.
+        let supported = matches!(self.inner.padding, PaddingConfig2d::Valid)
             && self.inner.dilation == [1, 1]
             && !self.inner.ceil_mode;
-        let own = plain && tape.own_kernels() && x.on_cpu();
+        let cpu_kernel = supported && tape.own_kernels() && x.on_cpu();
         let x = x.image();
-        if !own {
+        if !cpu_kernel {
             return Value::Image(self.inner.forward(x));
         }
         let [_, channels, height, width] = x.dims();
@@ -126,7 +125,8 @@ impl MaxPool2d {
     }
 }
 
-/// Average pooling: the mean under a window, per channel.
+/// Average pooling of images `[batch, channels, height, width]`: the mean of each window, per
+/// channel.
 #[derive(Module, Debug)]
 pub struct AvgPool2d {
     /// Burn's layer.
@@ -134,13 +134,14 @@ pub struct AvgPool2d {
 }
 
 impl AvgPool2d {
-    /// The mean under each window.
+    /// The mean of each window.
     pub fn forward(&self, x: Value) -> Value {
         Value::Image(self.inner.forward(x.image()))
     }
 }
 
-/// Global average pooling, the mean of each channel: images to plain features.
+/// Global average pooling: the mean of each channel. Maps images `[batch, channels, height, width]`
+/// to plain features `[batch, channels]`.
 #[derive(Module, Debug)]
 pub struct GlobalAvgPool;
 

@@ -1,4 +1,4 @@
-//! Where the numbers of fresh layers come from.
+//! Parameters of layers that are being built, and checks of layer settings.
 
 use std::vec;
 
@@ -8,7 +8,7 @@ use burn::prelude::*;
 use super::LayerSpec;
 use crate::{Error, ErrorKind, Result};
 
-/// One parameter of a layer or a network that is yet to be built.
+/// Specification of a parameter of a layer or network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParameterSpec {
     /// Its path: `"weight"` in a layer, `"0.weight"` in a network.
@@ -17,18 +17,18 @@ pub(crate) struct ParameterSpec {
     pub(crate) init: Init,
 }
 
-/// What a parameter is, as far as its first numbers care.
+/// How a parameter is initialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Init {
-    /// A weight over so many inputs.
+    /// A weight, by the [`Initialisation`](crate::nn::Initialisation) of the model.
     Weight { fan_in: usize },
-    /// The bias beside such a weight.
+    /// The bias of such a weight.
     Bias { fan_in: usize },
-    /// A factor: 1.
+    /// 1: scales of normalisation layers, and gains.
     Ones,
-    /// A shift: 0.
+    /// 0: shifts of normalisation layers.
     Zeros,
-    /// A row of a table: standard normal.
+    /// N(0, 1): embeddings.
     Normal,
 }
 
@@ -37,32 +37,35 @@ impl ParameterSpec {
         Self { path: path.to_owned(), shape: shape.to_vec(), init }
     }
 
-    pub(super) fn below(mut self, prefix: &str) -> Self {
+    /// The specification with `prefix` in front of its path.
+    pub(super) fn prefixed(mut self, prefix: &str) -> Self {
         self.path = format!("{prefix}.{}", self.path);
         self
     }
 }
 
-/// Gives the numbers of a parameter.
+/// Returns the values of a parameter, row-major.
 pub(crate) type Fill<'a> = &'a mut dyn FnMut(&ParameterSpec) -> Vec<f32>;
 
-/// Hands out the parameters of one layer after the other, in the order of the specifications:
-/// what is listed and what is built can't fall apart.
-pub(crate) struct Source<'a> {
+/// Creates the parameters of the layers being built, in the order of a list of specifications.
+///
+/// Layers take their parameters from here, so the order in which a network's parameters are built
+/// is always that of [`parameter_specs`].
+pub(crate) struct ParameterSource<'a> {
     specs: vec::IntoIter<ParameterSpec>,
     fill: Fill<'a>,
     device: &'a Device,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ParameterSource<'a> {
     pub(crate) fn new(specs: Vec<ParameterSpec>, fill: Fill<'a>, device: &'a Device) -> Self {
         Self { specs: specs.into_iter(), fill, device }
     }
 
-    /// The next parameter, which has `D` dimensions.
+    /// The next parameter, of rank `D`.
     pub(super) fn next<const D: usize>(&mut self) -> Param<Tensor<D>> {
-        let spec = self.specs.next().expect("layers take the parameters they list");
-        let shape = <[usize; D]>::try_from(spec.shape.as_slice()).expect("of the rank they list");
+        let spec = self.specs.next().expect("a layer takes no more parameters than it lists");
+        let shape = <[usize; D]>::try_from(spec.shape.as_slice()).expect("the rank that it lists");
         let values = (self.fill)(&spec);
         let tensor = Tensor::from_data(TensorData::new(values, shape), self.device);
         Param::initialized(ParamId::new(), tensor)
@@ -73,63 +76,68 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The parameters of a list of layers, in order, under their paths: a layer's place in the list
-/// or the name of the group comes first.
-pub(crate) fn listed(specs: &[LayerSpec]) -> Vec<ParameterSpec> {
-    let each = specs.iter().enumerate().flat_map(|(index, spec)| {
-        let prefix = spec.place(index);
-        spec.parameter_specs().into_iter().map(move |parameter| parameter.below(&prefix))
+/// The parameters of a list of layers, in order. Paths begin with the index of the layer in the
+/// list, or with the name of a group.
+pub(crate) fn parameter_specs(specs: &[LayerSpec]) -> Vec<ParameterSpec> {
+    let parameters = specs.iter().enumerate().flat_map(|(index, spec)| {
+        let prefix = spec.path_segment(index);
+        spec.parameter_specs().into_iter().map(move |parameter| parameter.prefixed(&prefix))
     });
-    each.collect()
+    parameters.collect()
 }
 
-/// The largest size of a side, a channel count or a number of features. Files can claim
-/// anything; sums of a few sizes below this bound can't overflow what follows.
-const LARGEST: usize = 1 << 20;
+/// Upper bound of image sides, channel counts and numbers of features. A file can state any size;
+/// sums of a few sizes below this bound do not overflow.
+const MAX_SIZE: usize = 1 << 20;
 
-/// The most numbers in one tensor: 4 GiB of them.
-const MOST: usize = 1 << 30;
+/// Upper bound of the number of elements of one parameter, 4 GiB of f32.
+const MAX_PARAMETER_ELEMENTS: usize = 1 << 30;
 
-pub(super) fn sizes(kind: &str, sizes: &[(&str, usize)]) -> Result<()> {
+/// Refuses sizes that are 0 or above [`MAX_SIZE`].
+pub(super) fn check_sizes(kind: &str, sizes: &[(&str, usize)]) -> Result<()> {
     for &(name, size) in sizes {
-        if size == 0 || size > LARGEST {
-            let why = format!("sizes of a {kind} layer lie between 1 and {LARGEST}");
-            return Err(Error::new(ErrorKind::Model, format!("{name} = {size}"), why));
+        if size == 0 || size > MAX_SIZE {
+            let why = format!("sizes of a {kind} layer must be between 1 and {MAX_SIZE}");
+            return Err(Error::new(ErrorKind::Model, format!("{name} = {size}"), why)
+                .fix("check the settings of the layer"));
         }
     }
     Ok(())
 }
 
-/// Refuses tensors that no machine this is for could hold.
-pub(super) fn fits_memory(kind: &str, shape: &[usize]) -> Result<()> {
-    let numbers = shape.iter().try_fold(1usize, |all, &side| all.checked_mul(side));
-    if numbers.is_some_and(|numbers| numbers <= MOST) {
+/// Refuses parameters of more than [`MAX_PARAMETER_ELEMENTS`] elements.
+pub(super) fn check_parameter_size(kind: &str, shape: &[usize]) -> Result<()> {
+    let elements = shape.iter().try_fold(1usize, |product, &side| product.checked_mul(side));
+    if elements.is_some_and(|elements| elements <= MAX_PARAMETER_ELEMENTS) {
         return Ok(());
     }
     let what = format!("a {kind} layer with a parameter of shape {shape:?}");
-    Err(Error::new(ErrorKind::Model, what, format!("a parameter holds at most {MOST} numbers")))
+    let why = format!("a parameter has at most {MAX_PARAMETER_ELEMENTS} elements");
+    Err(Error::new(ErrorKind::Model, what, why).fix("use a smaller layer"))
 }
 
-pub(super) fn epsilon(kind: &str, epsilon: f64) -> Result<()> {
+pub(super) fn check_epsilon(kind: &str, epsilon: f64) -> Result<()> {
     if epsilon > 0.0 && epsilon.is_finite() {
         return Ok(());
     }
-    let why = format!("a {kind} layer divides by its square root where nothing varies");
-    Err(Error::setting("epsilon", epsilon, why).fix("use a small positive number: 1e-5"))
+    let why = format!("a {kind} layer divides by its square root where the variance is 0");
+    Err(Error::setting("epsilon", epsilon, why).fix("use a small positive number, such as 1e-5"))
 }
 
-pub(super) fn image(kind: &str, input: &[usize]) -> Result<[usize; 3]> {
+/// `input` as the shape of an image, or an error that names the kind of layer.
+pub(super) fn image_shape(kind: &str, input: &[usize]) -> Result<[usize; 3]> {
     <[usize; 3]>::try_from(input).map_err(|_| {
         Error::new(
             ErrorKind::Model,
             format!("a {kind} layer was given examples of shape {input:?}"),
             "it works on images, [channels, height, width]",
         )
-        .fix("put it before Flatten, or use a model for plain features: models::mlp")
+        .fix("put it before Flatten, or use a model for plain features, such as models::mlp")
     })
 }
 
-pub(super) fn sequence(kind: &str, input: &[usize]) -> Result<[usize; 2]> {
+/// `input` as the shape of a sequence, or an error that names the kind of layer.
+pub(super) fn sequence_shape(kind: &str, input: &[usize]) -> Result<[usize; 2]> {
     <[usize; 2]>::try_from(input).map_err(|_| {
         Error::new(
             ErrorKind::Model,

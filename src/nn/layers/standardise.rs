@@ -7,35 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// Scaled weight standardisation of a convolution, per output channel (Brock et al., 2021,
-/// "Characterizing signal propagation to close the performance gap in unnormalized ResNets"; used
-/// with privacy by De et al., 2022): the weight that is used is
-/// gain (w - mean) / √guarded(variance · fan-in), with the biased variance over the inputs of the
-/// channel. Gradients flow through it to the raw weight, which is the parameter.
+/// Scaled weight standardisation of a convolution (Brock et al., 2021, "Characterizing signal
+/// propagation to close the performance gap in unnormalized ResNets"; used with differential
+/// privacy by De et al., 2022).
+///
+/// For each output channel, the convolution uses gain · (w - mean) / √guard(variance · fan-in)
+/// instead of the raw weight w, with the biased variance over the inputs of the channel. The
+/// parameters are the raw weight and the gain.
 ///
 /// # Guarantee
-/// The parameter whose gradient is clipped is the raw weight. Gradients by the weight that was
-/// used have another norm: an executor must pull them back first.
+/// Per-example gradients are clipped with respect to the parameters. The gradient with respect to
+/// the standardised weight has another norm, so an executor must back-propagate it to the
+/// parameters before it computes norms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standardisation {
-    /// Whether each output channel has a trainable factor, initially 1.
+    /// Whether each output channel has a trainable gain, initially 1.
     pub gain: bool,
-    /// What keeps the division away from 0.
+    /// The guard against division by 0.
     pub guard: Guard,
 }
 
-/// What keeps the division of a weight standardisation away from 0, for a scaled variance v.
+/// The guard of a weight standardisation against division by 0, for a scaled variance
+/// v = variance · fan-in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
     /// v + e.
     Add(f64),
-    /// The larger of v and e (De et al., 2022, in their code).
+    /// max(v, e), as in the code of De et al. (2022).
     AtLeast(f64),
 }
 
 impl Standardisation {
-    /// The usual form: with a gain, and a variance of at least 1e-4.
+    /// The form of De et al. (2022): with a gain, and a scaled variance of at least 1e-4.
     pub fn scaled() -> Self {
         Self { gain: true, guard: Guard::AtLeast(1e-4) }
     }
@@ -46,11 +50,11 @@ impl Standardisation {
             return Ok(());
         }
         let why = "a channel whose weights are all equal would be divided by zero";
-        Err(Error::setting("guard", e, why).fix("use a small positive number: 1e-4"))
+        Err(Error::setting("guard", e, why).fix("use a small positive number, such as 1e-4"))
     }
 
-    /// The weight that is used: `raw` is `[channels out, channels in, height, width]`, `gain`
-    /// `[channels out]`.
+    /// The standardised weight, `[channels out, channels in / groups, height, width]`, of the raw
+    /// weight of this shape and the gain `[channels out]`.
     pub fn apply(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> Tensor<4> {
         let shape = raw.dims();
         let (channels, fan_in) = (shape[0], shape[1] * shape[2] * shape[3]);

@@ -1,11 +1,11 @@
-//! Sequences to plain features: the mean over time.
+//! Mean over time.
 
 use burn::module::Module;
 
 use crate::nn::Value;
 
-/// Mean over time (average pooling over all steps): `[batch, time, features]` to
-/// `[batch, features]`.
+/// Average pooling over time: the mean of all steps. Maps sequences `[batch, time, features]` to
+/// plain features `[batch, features]`.
 #[derive(Module, Debug)]
 pub struct MeanOverTime;
 

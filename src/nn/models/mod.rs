@@ -1,4 +1,4 @@
-//! The models that come with the lab, one file per family.
+//! Built-in models, one file per family.
 //!
 //! ```
 //! use epsilab::{data, nn::models};
@@ -9,9 +9,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Weights and biases start uniform between ±1/√fan-in (PyTorch's default), with SELU from
-//! N(0, 1/fan-in) and 0; `.initialisation(..)` says otherwise. Every model is a list of layers and
-//! can be written as one: see [`sequential`].
+//! By default, weights and biases are drawn from U(-1/√fan-in, 1/√fan-in), PyTorch's default. With
+//! SELU, weights are drawn from N(0, 1/fan-in) and biases are 0. `.initialisation(..)` selects
+//! another distribution. Every model is a list of layers; [`sequential`] makes a model of a list.
 
 mod plain;
 mod resnet;
@@ -19,30 +19,30 @@ mod text;
 mod wide_resnet;
 
 pub use super::file::load;
-pub use plain::{Given, linear, mlp, papernot_cnn, sequential, simple_vgg, stevens_cifar_cnn};
+pub use plain::{Sequential, linear, mlp, papernot_cnn, sequential, simple_vgg, stevens_cifar_cnn};
 pub use resnet::{Resnet, Stem, resnet18, resnet50};
 pub use text::{Bilstm, bilstm};
 pub use wide_resnet::{WideResnet, wide_resnet};
 
-use super::builder::Frame;
+use super::builder::ModelConfig;
 use super::layers::LayerSpec;
-use super::network::shapes;
+use super::network::output_shapes;
 use crate::{Error, ErrorKind, Result};
 
-/// The shape of the images, or an error that names the model.
-fn images(model: &str, frame: &Frame) -> Result<[usize; 3]> {
-    <[usize; 3]>::try_from(frame.input_shape.as_slice()).map_err(|_| {
+/// The shape of the images, `[channels, height, width]`, or an error that names the model.
+fn image_shape(model: &str, config: &ModelConfig) -> Result<[usize; 3]> {
+    <[usize; 3]>::try_from(config.input_shape.as_slice()).map_err(|_| {
         Error::new(
             ErrorKind::Model,
-            format!("{model} was given examples of shape {:?}", frame.input_shape),
+            format!("{model} was given examples of shape {:?}", config.input_shape),
             "it works on images, [channels, height, width]",
         )
         .fix("use models::mlp(&data, &[64]) or models::linear(&data)")
     })
 }
 
-/// How many numbers an example has after the layers.
-fn features(frame: &Frame, layers: &[LayerSpec]) -> Result<usize> {
-    let shapes = shapes(&frame.input_shape, layers)?;
-    Ok(shapes.last().unwrap_or(&frame.input_shape).iter().product())
+/// Number of features of an example after the layers.
+fn features(config: &ModelConfig, layers: &[LayerSpec]) -> Result<usize> {
+    let shapes = output_shapes(&config.input_shape, layers)?;
+    Ok(shapes.last().unwrap_or(&config.input_shape).iter().product())
 }

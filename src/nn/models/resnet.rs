@@ -1,46 +1,50 @@
-//! Residual networks with normalisation and activation before the convolutions.
+//! Pre-activation residual networks.
 
-use super::images;
+use super::image_shape;
 use crate::data::Dataset;
 use crate::layers;
-use crate::nn::builder::{Activation, Family, Frame, ModelBuilder};
+use crate::nn::builder::{Activation, Family, ModelBuilder, ModelConfig};
 use crate::nn::{
     Conv2dSpec, GlobalAvgPool, GroupNormSpec, GroupSpec, LayerSpec, LinearSpec, MaxPool2dSpec,
     ResidualSpec, Standardisation,
 };
 use crate::{Error, ErrorKind, Result};
 
-/// How a residual network begins.
+/// The first layers of a residual network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stem {
-    /// One convolution of 3 x 3 pixels that keeps the size: for images of about 32 pixels.
+    /// A 3 x 3 convolution with stride 1, for images of about 32 x 32 pixels.
     #[default]
     Cifar,
-    /// A convolution of 7 x 7 pixels and a maximum of 3 x 3 (without padding), both with step 2:
-    /// for images of 64 pixels and more.
+    /// A 7 x 7 convolution and 3 x 3 max pooling without padding, both with stride 2, for images of
+    /// 64 x 64 pixels and more.
     ImageNet,
 }
 
-/// The options of a residual network.
+/// The family of [`resnet18`] and [`resnet50`], with its options.
 #[derive(Clone, Debug)]
 pub struct Resnet {
     name: &'static str,
+    /// Number of blocks in each group.
     blocks: [usize; 4],
-    /// Three convolutions to a block, of which the outer ones look at one pixel.
+    /// Whether a block has three convolutions (1 x 1, 3 x 3, 1 x 1) instead of two (3 x 3).
     bottleneck: bool,
     stem: Stem,
     norm_groups: usize,
     standardised: Option<Standardisation>,
 }
 
-/// ResNet-18 in its second version (He et al., 2016, "Identity mappings in deep residual
-/// networks"), with group normalisation for the batch normalisation that can't be trained
-/// privately. In groups `stem`, `group1` to `group4`, and `head`; ReLU if not said otherwise.
+/// ResNet-18 with pre-activation (ResNet v2; He et al., 2016, "Identity mappings in deep residual
+/// networks").
+///
+/// Group normalisation replaces batch normalisation, which can't be trained with per-example
+/// clipping. The layers are in groups `stem`, `group1` to `group4`, and `head`. The default
+/// activation is ReLU.
 pub fn resnet18(data: &Dataset) -> ModelBuilder<Resnet> {
     resnet("resnet18", data, [2, 2, 2, 2], false)
 }
 
-/// ResNet-50 in its second version, likewise: blocks of three convolutions.
+/// ResNet-50 with pre-activation and bottleneck blocks; otherwise as [`resnet18`].
 pub fn resnet50(data: &Dataset) -> ModelBuilder<Resnet> {
     resnet("resnet50", data, [3, 4, 6, 3], true)
 }
@@ -57,19 +61,19 @@ fn resnet(
 }
 
 impl ModelBuilder<Resnet> {
-    /// How the network begins; [`Stem::Cifar`] if not said.
+    /// Sets the first layers. The default is [`Stem::Cifar`].
     pub fn stem(mut self, stem: Stem) -> Self {
         self.family.stem = stem;
         self
     }
 
-    /// Groups of every normalisation; 32 if not said (Wu & He, 2018).
+    /// Sets the number of groups of every group normalisation. The default is 32 (Wu & He, 2018).
     pub fn norm_groups(mut self, groups: usize) -> Self {
         self.family.norm_groups = groups;
         self
     }
 
-    /// Standardises the weights of all convolutions; they are plain if not said.
+    /// Standardises the weights of all convolutions by `rule`. By default they are not.
     pub fn standardised(mut self, rule: Standardisation) -> Self {
         self.family.standardised = Some(rule);
         self
@@ -77,8 +81,8 @@ impl ModelBuilder<Resnet> {
 }
 
 impl Resnet {
-    fn conv(&self, from: usize, to: usize, kernel: usize, step: usize) -> LayerSpec {
-        let conv = Conv2dSpec::new(from, to, kernel).stride(step).padding(kernel / 2);
+    fn conv(&self, from: usize, to: usize, kernel: usize, stride: usize) -> LayerSpec {
+        let conv = Conv2dSpec::new(from, to, kernel).stride(stride).padding(kernel / 2);
         LayerSpec::Conv2d(Conv2dSpec { standardised: self.standardised, ..conv.without_bias() })
     }
 
@@ -86,43 +90,46 @@ impl Resnet {
         layers![GroupNormSpec::new(self.norm_groups, channels), act.clone()]
     }
 
-    fn block(&self, from: usize, width: usize, step: usize, act: &LayerSpec) -> Vec<LayerSpec> {
-        let to = self.widened(width);
-        let before = self.norm(from, act);
+    /// A block from `from` channels to those of a group of `width`. If shape or channels change,
+    /// the shortcut is a 1 x 1 convolution of the pre-activation.
+    fn block(&self, from: usize, width: usize, stride: usize, act: &LayerSpec) -> Vec<LayerSpec> {
+        let to = self.block_channels(width);
+        let pre_activation = self.norm(from, act);
         let body = if self.bottleneck {
             [
                 layers![self.conv(from, width, 1, 1)],
                 self.norm(width, act),
-                layers![self.conv(width, width, 3, step)],
+                layers![self.conv(width, width, 3, stride)],
                 self.norm(width, act),
                 layers![self.conv(width, to, 1, 1)],
             ]
             .concat()
         } else {
-            let (first, second) = (self.conv(from, to, 3, step), self.conv(to, to, 3, 1));
+            let (first, second) = (self.conv(from, to, 3, stride), self.conv(to, to, 3, 1));
             [layers![first], self.norm(to, act), layers![second]].concat()
         };
-        if from == to && step == 1 {
-            return layers![ResidualSpec::new([before, body].concat())];
+        if from == to && stride == 1 {
+            return layers![ResidualSpec::new([pre_activation, body].concat())];
         }
-        let shortcut = layers![self.conv(from, to, 1, step)];
-        [before, layers![ResidualSpec::new(body).shortcut(shortcut)]].concat()
+        let shortcut = layers![self.conv(from, to, 1, stride)];
+        [pre_activation, layers![ResidualSpec::new(body).shortcut(shortcut)]].concat()
     }
 
-    fn widened(&self, width: usize) -> usize {
+    /// Number of output channels of a block in a group of `width`.
+    fn block_channels(&self, width: usize) -> usize {
         if self.bottleneck { 4 * width } else { width }
     }
 }
 
 impl Family for Resnet {
-    fn layers(&self, frame: &Frame) -> Result<Vec<LayerSpec>> {
-        let [channels, height, width] = images(self.name, frame)?;
+    fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
+        let [channels, height, width] = image_shape(self.name, config)?;
         if self.stem == Stem::ImageNet && height.min(width) < 11 {
             let what = format!("{} for images of {height} x {width} pixels", self.name);
-            let why = "Stem::ImageNet divides their sides by four before anything else";
+            let why = "Stem::ImageNet needs sides of at least 11 pixels: it divides them by four";
             return Err(Error::new(ErrorKind::Model, what, why).fix("use .stem(Stem::Cifar)"));
         }
-        let act = frame.activation.spec();
+        let act = config.activation.spec();
         let stem = match self.stem {
             Stem::Cifar => layers![self.conv(channels, 64, 3, 1)],
             Stem::ImageNet => {
@@ -135,13 +142,13 @@ impl Family for Resnet {
             let width = 64 << group;
             let mut blocks = Vec::new();
             for block in 0..count {
-                let step = if group > 0 && block == 0 { 2 } else { 1 };
-                blocks.extend(self.block(from, width, step, &act));
-                from = self.widened(width);
+                let stride = if group > 0 && block == 0 { 2 } else { 1 };
+                blocks.extend(self.block(from, width, stride, &act));
+                from = self.block_channels(width);
             }
             layers.push(GroupSpec::new(&format!("group{}", group + 1), blocks).into());
         }
-        let last = layers![GlobalAvgPool, LinearSpec::new(from, frame.classes)];
+        let last = layers![GlobalAvgPool, LinearSpec::new(from, config.classes)];
         let head = [self.norm(from, &act), last].concat();
         layers.push(GroupSpec::new("head", head).into());
         Ok(layers)

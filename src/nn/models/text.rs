@@ -1,12 +1,12 @@
-//! Models that read token ids.
+//! Text classification models on token ids.
 
 use crate::data::Dataset;
 use crate::layers;
-use crate::nn::builder::{Family, Frame, ModelBuilder};
+use crate::nn::builder::{Family, ModelBuilder, ModelConfig};
 use crate::nn::{EmbeddingSpec, LayerSpec, LinearSpec, LstmSpec, MeanOverTime};
 use crate::{Error, ErrorKind, Result};
 
-/// The sizes of a bidirectional memory.
+/// The family of [`bilstm`], with its sizes.
 #[derive(Clone, Debug)]
 pub struct Bilstm {
     vocabulary: usize,
@@ -14,11 +14,12 @@ pub struct Bilstm {
     hidden: usize,
 }
 
-/// An embedding, a memory that reads both ways, the mean over all steps and a linear layer, for
-/// examples `[time]` of token ids below `vocabulary`.
+/// A bidirectional LSTM classifier for examples `[time]` of token ids below `vocabulary`.
 ///
-/// `bilstm(&data, 20_000, 64, 64)` has 1,347,076 parameters for four classes. Rows of the
-/// embedding start standard normal; the memory uniform between ±1/√hidden, as in PyTorch.
+/// An embedding of `features` features, a bidirectional LSTM with `hidden` features in each
+/// direction, the mean over time and a linear layer. `bilstm(&data, 20_000, 64, 64)` has 1,347,076
+/// parameters for four classes. By default the embedding is drawn from N(0, 1) and the LSTM from
+/// U(-1/√hidden, 1/√hidden), as in PyTorch.
 pub fn bilstm(
     data: &Dataset,
     vocabulary: usize,
@@ -29,9 +30,9 @@ pub fn bilstm(
 }
 
 impl Family for Bilstm {
-    fn layers(&self, frame: &Frame) -> Result<Vec<LayerSpec>> {
-        if frame.input_shape.len() != 1 {
-            let what = format!("bilstm was given examples of shape {:?}", frame.input_shape);
+    fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
+        if config.input_shape.len() != 1 {
+            let what = format!("bilstm was given examples of shape {:?}", config.input_shape);
             return Err(Error::new(ErrorKind::Model, what, "it reads token ids, [time]")
                 .fix("use models::papernot_cnn(&data) for images"));
         }
@@ -39,7 +40,7 @@ impl Family for Bilstm {
             EmbeddingSpec::new(self.vocabulary, self.features),
             LstmSpec::new(self.features, self.hidden).bidirectional(),
             MeanOverTime,
-            LinearSpec::new(self.hidden.saturating_mul(2), frame.classes),
+            LinearSpec::new(self.hidden.saturating_mul(2), config.classes),
         ])
     }
 }

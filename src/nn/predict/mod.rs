@@ -1,4 +1,5 @@
-//! Using a model: predictions, accuracy, loss. On the CPU on all cores, and elsewhere by `device`.
+//! Predictions, accuracy and loss of a model. The CPU uses all cores; `device` has the code for
+//! other devices.
 
 mod device;
 
@@ -10,75 +11,78 @@ use crate::data::{Dataset, Examples, OnDevice};
 use crate::device::host;
 use crate::{Error, ErrorKind, Result};
 
-/// Examples that go through the network at once.
-const CHUNK: usize = 500;
+/// Number of examples per forward pass.
+const CHUNK_SIZE: usize = 500;
 
 impl Model {
-    /// The class of every example of the data's test part, or of all its examples if it has no
-    /// test part.
+    /// The predicted class of every example of the test part, or of the training part if the data
+    /// has no test part.
     ///
     /// # Errors
-    /// If the data's shape is not the model's.
+    /// If the shape of the examples differs from the model's, or if an example has a class or a
+    /// token id that the model does not know.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<u32>> {
         let part = if data.test().is_empty() { data.train() } else { data.test() };
         self.predict_examples(part)
     }
 
-    /// The share of the data's test part that the model gets right, between 0 and 1.
+    /// Accuracy on the test part: the fraction of examples that are classified correctly.
     ///
     /// # Errors
-    /// If the data has no test part, or another shape or number of classes than the model.
+    /// If the data has no test part, or for examples that the model can't classify: see
+    /// [`predict`](Self::predict).
     pub fn accuracy(&self, data: &Dataset) -> Result<f64> {
         if data.test().is_empty() {
             let what = format!("the data set \"{}\" has no test part", data.name());
-            let why = "accuracy on the training part would flatter the model, and is not private";
+            let why = "accuracy on the training part would be too high, and it is not private";
             return Err(Error::new(ErrorKind::MissingData, what, why)
                 .fix("split one off: let data = data.split(0.8, 1)?"));
         }
         self.accuracy_of(data.test())
     }
 
-    /// The class of every example.
+    /// The predicted class of every example.
     ///
     /// # Errors
-    /// If the examples' shape is not the model's.
+    /// If the shape of the examples differs from the model's, or if an example has a class or a
+    /// token id that the model does not know.
     pub fn predict_examples(&self, examples: &Examples) -> Result<Vec<u32>> {
-        if let Some(examples) = self.away(examples)? {
+        if let Some(examples) = self.copy_to_device(examples)? {
             return self.predict_on(&examples);
         }
         let mut classes = Vec::with_capacity(examples.len());
-        self.logits(examples, |logits, _| {
-            classes.extend(logits.chunks_exact(self.classes()).map(largest));
+        self.logits(examples, |logits| {
+            classes.extend(logits.chunks_exact(self.classes()).map(argmax));
         })?;
         Ok(classes)
     }
 
-    /// The share of these examples that the model gets right, between 0 and 1.
+    /// Accuracy: the fraction of these examples that are classified correctly.
     ///
     /// # Errors
-    /// If there are no examples, or their shape or labels do not suit the model.
+    /// If there are no examples, or as for [`predict_examples`](Self::predict_examples).
     pub fn accuracy_of(&self, examples: &Examples) -> Result<f64> {
-        self.some(examples, "accuracy")?;
-        if let Some(examples) = self.away(examples)? {
+        self.check_not_empty(examples, "accuracy")?;
+        if let Some(examples) = self.copy_to_device(examples)? {
             return self.accuracy_on(&examples);
         }
         let classes = self.predict_examples(examples)?;
-        let right = classes.iter().zip(examples.labels()).filter(|(a, b)| a == b).count();
-        Ok(right as f64 / examples.len() as f64)
+        let correct = classes.iter().zip(examples.labels()).filter(|(a, b)| a == b).count();
+        Ok(correct as f64 / examples.len() as f64)
     }
 
     /// The mean softmax cross-entropy of these examples, in nats.
     ///
     /// # Errors
-    /// If there are no examples, or their shape or labels do not suit the model.
+    /// If there are no examples, or as for [`predict_examples`](Self::predict_examples).
     pub fn loss(&self, examples: &Examples) -> Result<f64> {
-        self.some(examples, "loss")?;
-        if let Some(examples) = self.away(examples)? {
+        self.check_not_empty(examples, "loss")?;
+        if let Some(examples) = self.copy_to_device(examples)? {
             return self.loss_on(&examples);
         }
-        self.fits(examples)?;
+        self.check_examples(examples)?;
         let mut total = 0.0;
-        self.chunks(
+        self.map_chunks_on_cpu(
             examples,
             |features, labels| {
                 let logits = self.network().logits(features, labels.len());
@@ -89,57 +93,62 @@ impl Model {
         Ok(total / examples.len() as f64)
     }
 
-    /// The examples where the network is, if that is not the CPU.
-    fn away(&self, examples: &Examples) -> Result<Option<OnDevice>> {
+    /// The examples copied to the device of the network; `None` if that is the CPU.
+    fn copy_to_device(&self, examples: &Examples) -> Result<Option<OnDevice>> {
         let device = self.network().device();
         (device != Device::flex()).then(|| OnDevice::new(examples, &device)).transpose()
     }
 
-    fn logits(&self, examples: &Examples, mut take: impl FnMut(&[f32], usize)) -> Result<()> {
-        self.fits(examples)?;
-        self.chunks(
+    /// Passes the logits `[chunk, classes]` of each chunk to `consume`, in order.
+    fn logits(&self, examples: &Examples, mut consume: impl FnMut(&[f32])) -> Result<()> {
+        self.check_examples(examples)?;
+        self.map_chunks_on_cpu(
             examples,
             |features, labels| host::values(self.network().logits(features, labels.len())),
-            |logits| take(&logits, logits.len() / self.classes()),
+            |logits| consume(&logits),
         )
     }
 
-    fn chunks(
+    /// Runs `job` on the features and labels of each chunk, on all cores, and passes the results to
+    /// `consume` in order.
+    fn map_chunks_on_cpu(
         &self,
         examples: &Examples,
         job: impl Fn(Vec<f32>, &[u32]) -> Vec<f32> + Sync,
-        mut take: impl FnMut(Vec<f32>),
+        mut consume: impl FnMut(Vec<f32>),
     ) -> Result<()> {
         let labels = examples.labels();
-        let mut failed = Ok(());
+        let mut outcome = Ok(());
         workers::in_order(
-            labels.len().div_ceil(CHUNK),
+            labels.len().div_ceil(CHUNK_SIZE),
             |i| {
-                let chunk = i * CHUNK..labels.len().min((i + 1) * CHUNK);
+                let chunk = i * CHUNK_SIZE..labels.len().min((i + 1) * CHUNK_SIZE);
                 let ids: Vec<u32> = chunk.clone().map(|id| id as u32).collect();
                 let mut features = Vec::new();
                 examples.gather(&ids, &mut features)?;
-                // Here and not for all at once: examples in files are never all in memory.
+                // Checked per chunk because examples in files are never all in memory.
                 self.network().check_tokens(&features)?;
                 Ok(job(features, &labels[chunk]))
             },
             |_, result| match result {
-                Ok(result) => take(result),
-                Err(error) => failed = Err(error),
+                Ok(result) => consume(result),
+                Err(error) => outcome = Err(error),
             },
         )?;
-        failed
+        outcome
     }
 
-    fn some(&self, examples: &Examples, what: &str) -> Result<()> {
+    fn check_not_empty(&self, examples: &Examples, what: &str) -> Result<()> {
         if examples.is_empty() {
             let what = format!("{what} of no examples");
-            return Err(Error::new(ErrorKind::MissingData, what, "a mean of nothing has no value"));
+            return Err(Error::new(ErrorKind::MissingData, what, "a mean of nothing has no value")
+                .fix("check that the part of the data is not empty"));
         }
         Ok(())
     }
 
-    fn fits(&self, examples: &Examples) -> Result<()> {
+    /// Checks shape and labels of the examples.
+    fn check_examples(&self, examples: &Examples) -> Result<()> {
         if examples.shape() != self.input_shape() {
             let what =
                 format!("{} was given examples of shape {:?}", self.name(), examples.shape());
@@ -151,15 +160,16 @@ impl Model {
             examples.labels().iter().find(|&&label| label as usize >= self.classes())
         {
             let what = format!("{} was given an example of class {label}", self.name());
-            let why = format!("it tells {} classes apart, counted from 0", self.classes());
+            let why = format!("it has {} classes, numbered from 0", self.classes());
             return Err(Error::new(ErrorKind::Model, what, why).fix("build a model for this data"));
         }
         Ok(())
     }
 }
 
-/// The index of the largest value; the first of several.
-fn largest(values: &[f32]) -> u32 {
+/// The index of the largest value; the first of equal ones. A NaN is the largest if it comes first,
+/// and the smallest otherwise.
+fn argmax(values: &[f32]) -> u32 {
     let mut best = 0;
     for (i, value) in values.iter().enumerate() {
         if *value > values[best] {

@@ -1,7 +1,7 @@
-//! Each layer against Burn's own, or against its formula worked out by hand.
+//! Comparison of each layer with Burn's layer or with its formula.
 
 use burn::module::{Module, Param};
-use burn::nn as burns;
+use burn::nn as burn_nn;
 use burn::nn::PaddingConfig2d;
 use burn::prelude::*;
 
@@ -10,27 +10,27 @@ use crate::device::DeviceArray;
 use crate::device::host::values;
 use crate::layers;
 
-/// DeviceArray that look random, between -1 and 1.
-pub(super) fn wave(n: usize, start: usize) -> Vec<f32> {
-    let number = |i: usize| ((i + start) * 7919 % 1009) as f32 / 504.5 - 1.0;
-    (0..n).map(number).collect()
+/// `n` deterministic, scattered values between -1 and 1.
+pub(super) fn scattered(n: usize, start: usize) -> Vec<f32> {
+    let value = |i: usize| ((i + start) * 7919 % 1009) as f32 / 504.5 - 1.0;
+    (0..n).map(value).collect()
 }
 
 fn tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-    let numbers = wave(shape.iter().product(), 3);
-    Tensor::from_data(TensorData::new(numbers, shape), &Device::flex())
+    let values = scattered(shape.iter().product(), 3);
+    Tensor::from_data(TensorData::new(values, shape), &Device::flex())
 }
 
 #[track_caller]
 pub(super) fn assert_near(a: &[f32], b: &[f32], bound: f32) {
     assert_eq!(a.len(), b.len());
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!((a - b).abs() <= bound * (1.0 + b.abs()), "number {i}: {a} and {b}");
+        assert!((a - b).abs() <= bound * (1.0 + b.abs()), "value {i}: {a} and {b}");
     }
 }
 
-/// Output and gradient by the input of the sum of the output's cubes.
-fn through<const D: usize, const E: usize>(
+/// Output of `f`, and the input gradient of the sum of the output's cubes.
+fn output_and_gradient<const D: usize, const E: usize>(
     shape: [usize; D],
     f: impl Fn(Tensor<D>) -> Tensor<E>,
 ) -> (Vec<f32>, Vec<f32>) {
@@ -41,60 +41,66 @@ fn through<const D: usize, const E: usize>(
 }
 
 #[track_caller]
-fn assert_same(a: (Vec<f32>, Vec<f32>), b: (Vec<f32>, Vec<f32>)) {
+fn assert_outputs_near(a: (Vec<f32>, Vec<f32>), b: (Vec<f32>, Vec<f32>)) {
     assert_near(&a.0, &b.0, 1e-5);
     assert_near(&a.1, &b.1, 1e-4);
 }
 
-fn uneven(n: usize) -> Param<Tensor<1>> {
-    Param::from_data(TensorData::new(wave(n, 50), [n]), &Device::flex())
+fn scattered_param(n: usize) -> Param<Tensor<1>> {
+    Param::from_data(TensorData::new(scattered(n, 50), [n]), &Device::flex())
 }
 
 #[test]
-fn group_norm_is_burns() {
-    let mut inner = burns::GroupNormConfig::new(2, 6).with_epsilon(1e-3).init(&Device::flex());
-    (inner.gamma, inner.beta) = (Some(uneven(6)), Some(uneven(6)));
-    let ours = GroupNorm::try_from(inner.clone()).unwrap();
+fn group_norm_matches_burn() {
+    let mut inner = burn_nn::GroupNormConfig::new(2, 6).with_epsilon(1e-3).init(&Device::flex());
+    (inner.gamma, inner.beta) = (Some(scattered_param(6)), Some(scattered_param(6)));
+    let layer = GroupNorm::try_from(inner.clone()).unwrap();
     let shape = [3, 6, 4, 5];
-    assert_same(
-        through(shape, |x| ours.forward(Value::Image(x), &mut NoTape).image()),
-        through(shape, |x| inner.forward(x)),
+    assert_outputs_near(
+        output_and_gradient(shape, |x| layer.forward(Value::Image(x), &mut NoTape).image()),
+        output_and_gradient(shape, |x| inner.forward(x)),
     );
 }
 
 #[test]
-fn layer_norm_is_burns_on_features_and_on_sequences() {
-    let mut inner = burns::LayerNormConfig::new(7).with_epsilon(1e-3).init(&Device::flex());
-    (inner.gamma, inner.beta) = (uneven(7), Some(uneven(7)));
-    let ours = LayerNorm::of(inner.clone(), 1e-3).unwrap();
-    assert_same(
-        through([3, 7], |x| ours.forward(Value::Flat(x), &mut NoTape).flat()),
-        through([3, 7], |x| inner.forward(x)),
+fn layer_norm_matches_burn_on_features_and_sequences() {
+    let mut inner = burn_nn::LayerNormConfig::new(7).with_epsilon(1e-3).init(&Device::flex());
+    (inner.gamma, inner.beta) = (scattered_param(7), Some(scattered_param(7)));
+    let layer = LayerNorm::from_burn(inner.clone(), 1e-3).unwrap();
+    assert_outputs_near(
+        output_and_gradient([3, 7], |x| layer.forward(Value::Flat(x), &mut NoTape).flat()),
+        output_and_gradient([3, 7], |x| inner.forward(x)),
     );
-    assert_same(
-        through([3, 4, 7], |x| ours.forward(Value::Sequence(x), &mut NoTape).sequence()),
-        through([3, 4, 7], |x| inner.forward(x)),
-    );
-}
-
-#[test]
-fn an_lstm_is_burns_in_one_direction_and_in_both() {
-    let one = burns::LstmConfig::new(3, 4, true).init(&Device::flex());
-    let ours = Lstm::try_from(one.clone()).unwrap();
-    assert_same(
-        through([2, 5, 3], |x| ours.forward(Value::Sequence(x), &mut NoTape).sequence()),
-        through([2, 5, 3], |x| one.forward(x, None).0),
-    );
-    let both = burns::BiLstmConfig::new(3, 4, true).init(&Device::flex());
-    let ours = Lstm::try_from(both.clone()).unwrap();
-    assert_same(
-        through([2, 5, 3], |x| ours.forward(Value::Sequence(x), &mut NoTape).sequence()),
-        through([2, 5, 3], |x| both.forward(x, None).0),
+    assert_outputs_near(
+        output_and_gradient([3, 4, 7], |x| {
+            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
+        }),
+        output_and_gradient([3, 4, 7], |x| inner.forward(x)),
     );
 }
 
 #[test]
-fn a_fresh_lstm_has_the_numbers_its_gates_ask_for() {
+fn a_forward_or_bidirectional_lstm_matches_burn() {
+    let one = burn_nn::LstmConfig::new(3, 4, true).init(&Device::flex());
+    let layer = Lstm::try_from(one.clone()).unwrap();
+    assert_outputs_near(
+        output_and_gradient([2, 5, 3], |x| {
+            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
+        }),
+        output_and_gradient([2, 5, 3], |x| one.forward(x, None).0),
+    );
+    let both = burn_nn::BiLstmConfig::new(3, 4, true).init(&Device::flex());
+    let layer = Lstm::try_from(both.clone()).unwrap();
+    assert_outputs_near(
+        output_and_gradient([2, 5, 3], |x| {
+            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
+        }),
+        output_and_gradient([2, 5, 3], |x| both.forward(x, None).0),
+    );
+}
+
+#[test]
+fn an_lstm_lists_the_parameters_of_its_gates() {
     let lstm = Lstm::new(LstmSpec::new(3, 4).bidirectional(), 1).unwrap();
     assert_eq!(lstm.num_params(), 2 * 4 * (3 * 4 + 4 + 4 * 4 + 4));
     let names: Vec<String> = LayerSpec::from(LstmSpec::new(3, 4).bidirectional())
@@ -109,12 +115,12 @@ fn a_fresh_lstm_has_the_numbers_its_gates_ask_for() {
 }
 
 #[test]
-fn an_embedding_is_burns_and_strangers_stay_in_the_vocabulary() {
-    let inner = burns::EmbeddingConfig::new(5, 3).init(&Device::flex());
-    let ours = Embedding::from(inner.clone());
+fn an_embedding_matches_burn_and_clamps_ids_to_the_vocabulary() {
+    let inner = burn_nn::EmbeddingConfig::new(5, 3).init(&Device::flex());
+    let layer = Embedding::from(inner.clone());
     let read = |ids: [f32; 4]| {
         let ids = Tensor::<2>::from_data([ids], &Device::flex());
-        values(ours.forward(Value::Flat(ids), &mut NoTape).sequence())
+        values(layer.forward(Value::Flat(ids), &mut NoTape).sequence())
     };
     let ids = Tensor::<2, Int>::from_data([[4, 0, 4, 2]], &Device::flex());
     assert_eq!(read([4.0, 0.0, 4.0, 2.0]), values(inner.forward(ids)));
@@ -122,38 +128,41 @@ fn an_embedding_is_burns_and_strangers_stay_in_the_vocabulary() {
 }
 
 #[test]
-fn convolutions_with_groups_and_holes_are_burns() {
+fn grouped_and_dilated_convolutions_match_burn() {
     for (groups, dilation, padding) in [(2, 1, 1), (1, 2, 3), (2, 3, 2)] {
-        let inner = burns::conv::Conv2dConfig::new([4, 6], [3, 3])
+        let inner = burn_nn::conv::Conv2dConfig::new([4, 6], [3, 3])
             .with_groups(groups)
             .with_dilation([dilation; 2])
             .with_padding(PaddingConfig2d::Explicit(padding, padding, padding, padding))
             .init(&Device::flex());
-        let ours = Conv2d::try_from(inner.clone()).unwrap();
-        assert_same(
-            through([2, 4, 9, 8], |x| ours.forward(Value::Image(x), &mut NoTape).image()),
-            through([2, 4, 9, 8], |x| inner.forward(x)),
+        let layer = Conv2d::try_from(inner.clone()).unwrap();
+        assert_outputs_near(
+            output_and_gradient([2, 4, 9, 8], |x| {
+                layer.forward(Value::Image(x), &mut NoTape).image()
+            }),
+            output_and_gradient([2, 4, 9, 8], |x| inner.forward(x)),
         );
     }
 }
 
 #[test]
-fn same_padding_is_taken_over_where_it_is_the_same_everywhere() {
-    let config = burns::conv::Conv2dConfig::new([2, 3], [3, 5]).with_padding(PaddingConfig2d::Same);
+fn same_padding_is_converted_for_odd_kernels_only() {
+    let config =
+        burn_nn::conv::Conv2dConfig::new([2, 3], [3, 5]).with_padding(PaddingConfig2d::Same);
     let inner = config.init(&Device::flex());
-    let ours = Conv2d::try_from(inner.clone()).unwrap();
-    assert_eq!(ours.spec().padding, [1, 2]);
+    let layer = Conv2d::try_from(inner.clone()).unwrap();
+    assert_eq!(layer.spec().padding, [1, 2]);
     let x = tensor([1, 2, 6, 7]);
-    let y = ours.forward(Value::Image(x.clone()), &mut NoTape).image();
+    let y = layer.forward(Value::Image(x.clone()), &mut NoTape).image();
     assert_near(&values(y), &values(inner.forward(x)), 1e-5);
-    let even = burns::conv::Conv2dConfig::new([2, 3], [2, 2]).with_padding(PaddingConfig2d::Same);
+    let even = burn_nn::conv::Conv2dConfig::new([2, 3], [2, 2]).with_padding(PaddingConfig2d::Same);
     let (_, text) = kind(Conv2d::try_from(even.init(&Device::flex())));
     assert!(text.contains("padding Same") && text.contains("Explicit"), "{text}");
 }
 
 #[test]
-fn weight_standardisation_is_its_formula() {
-    let raw = wave(2 * 3 * 2 * 2, 11);
+fn weight_standardisation_matches_its_formula() {
+    let raw = scattered(2 * 3 * 2 * 2, 11);
     let gain = [1.5f64, -0.25];
     let weight =
         Tensor::<4>::from_data(TensorData::new(raw.clone(), [2, 3, 2, 2]), &Device::flex());
@@ -188,7 +197,7 @@ fn a_constant_channel_is_standardised_to_zeros() {
 }
 
 #[test]
-fn selu_is_its_formula_and_its_gradient_stays_finite() {
+fn selu_matches_its_formula_and_has_finite_gradients() {
     let x = Tensor::<2>::from_data([[-200.0, -1.0, 0.0, 2.0, 200.0]], &Device::flex());
     let x = x.autodiff().require_grad();
     let y = Selu.forward(Value::Flat(x.clone())).flat();
@@ -203,7 +212,7 @@ fn selu_is_its_formula_and_its_gradient_stays_finite() {
 }
 
 #[test]
-fn dropout_keeps_all_when_predicting_and_takes_its_mask_from_the_tape() {
+fn dropout_applies_the_mask_of_the_tape_and_no_mask_in_prediction() {
     struct Mask;
     impl Tape for Mask {
         fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
@@ -221,11 +230,11 @@ fn dropout_keeps_all_when_predicting_and_takes_its_mask_from_the_tape() {
 }
 
 #[test]
-fn a_residual_block_adds_both_ways() {
+fn a_residual_block_adds_body_and_shortcut() {
     let one = |gain: f32| {
         let mut layer = Conv2d::new(Conv2dSpec::new(1, 1, 1).without_bias(), 1).unwrap();
-        let numbers = Tensor::from_data(TensorData::new(vec![gain], [1, 1, 1, 1]), &Device::flex());
-        layer.inner.weight = Param::initialized(layer.inner.weight.id, numbers);
+        let weight = Tensor::from_data(TensorData::new(vec![gain], [1, 1, 1, 1]), &Device::flex());
+        layer.inner.weight = Param::initialized(layer.inner.weight.id, weight);
         Layer::Conv2d(layer)
     };
     let x = || Value::Image(Tensor::from_data([[[[1.0, -2.0]]]], &Device::flex()));
@@ -236,67 +245,67 @@ fn a_residual_block_adds_both_ways() {
 }
 
 #[test]
-fn the_mean_over_time_is_one() {
+fn mean_over_time_averages_the_steps() {
     let x = Tensor::<3>::from_data([[[1.0, 10.0], [3.0, 30.0]]], &Device::flex());
     assert_eq!(values(MeanOverTime.forward(Value::Sequence(x)).flat()), [2.0, 20.0]);
 }
 
 #[test]
-fn pools_that_were_burns_keep_their_options() {
+fn a_converted_max_pool_keeps_its_padding() {
     let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
-    let inner = burns::pool::MaxPool2dConfig::new([2, 2]).with_padding(padding).init();
-    let ours = MaxPool2d::from(inner.clone());
+    let inner = burn_nn::pool::MaxPool2dConfig::new([2, 2]).with_padding(padding).init();
+    let layer = MaxPool2d::from(inner.clone());
     let x = tensor([1, 2, 5, 5]);
-    let y = values(ours.forward(Value::Image(x.clone()), &NoTape).image());
+    let y = values(layer.forward(Value::Image(x.clone()), &NoTape).image());
     assert_eq!(y, values(inner.forward(x)));
 }
 
 #[derive(Module, Debug)]
-struct Theirs {
-    fc: burns::Linear,
+struct BurnModel {
+    fc: burn_nn::Linear,
 }
 
 #[derive(Module, Debug)]
-struct Ours {
+struct ConvertedModel {
     fc: Linear,
 }
 
 #[test]
-fn records_of_a_burn_model_are_loaded_before_its_layers_become_ours() {
-    let fresh = || Theirs { fc: burns::LinearConfig::new(5, 3).init(&Device::flex()) };
+fn records_of_a_burn_model_are_loaded_before_conversion() {
+    let fresh = || BurnModel { fc: burn_nn::LinearConfig::new(5, 3).init(&Device::flex()) };
     let stored = fresh();
-    let numbers = |layer: &burns::Linear| values(layer.weight.val());
+    let weight = |layer: &burn_nn::Linear| values(layer.weight.val());
     let record = || stored.clone().into_record();
     let loaded = fresh().load_record(record());
-    let ours = Ours { fc: loaded.fc.into() };
-    assert_eq!(numbers(&ours.fc.inner), numbers(&stored.fc));
-    assert_ne!(numbers(&fresh().fc), numbers(&stored.fc));
-    // Their paths are not ours.
-    assert!(Ours { fc: fresh().fc.into() }.try_load_record(record()).is_err());
+    let layer = ConvertedModel { fc: loaded.fc.into() };
+    assert_eq!(weight(&layer.fc.inner), weight(&stored.fc));
+    assert_ne!(weight(&fresh().fc), weight(&stored.fc));
+    // The paths of the converted model differ.
+    assert!(ConvertedModel { fc: fresh().fc.into() }.try_load_record(record()).is_err());
 }
 
 #[test]
-fn options_of_burns_layers_that_are_not_here_are_named() {
+fn unsupported_options_of_burn_layers_are_named_in_the_error() {
     let device = Device::flex();
-    let one_sided = burns::conv::Conv2dConfig::new([1, 1], [3, 3])
+    let one_sided = burn_nn::conv::Conv2dConfig::new([1, 1], [3, 3])
         .with_padding(PaddingConfig2d::Explicit(1, 0, 0, 1))
         .init(&device);
     assert!(kind(Conv2d::try_from(one_sided)).1.contains("Explicit(1, 0, 0, 1)"));
-    let plain = burns::GroupNormConfig::new(1, 2).with_affine(false).init(&device);
+    let plain = burn_nn::GroupNormConfig::new(1, 2).with_affine(false).init(&device);
     assert!(kind(GroupNorm::try_from(plain)).1.contains("affine = false"));
-    let config = || burns::LstmConfig::new(2, 2, true);
+    let config = || burn_nn::LstmConfig::new(2, 2, true);
     for (config, option) in [
         (config().with_batch_first(false), "batch_first"),
         (config().with_reverse(true), "BiLstm"),
         (config().with_clip(Some(1.0)), "clipped"),
         (config().with_input_forget(true), "coupled"),
-        (config().with_gate_activation(burns::activation::ActivationConfig::Tanh), "sigmoid"),
+        (config().with_gate_activation(burn_nn::activation::ActivationConfig::Tanh), "sigmoid"),
     ] {
         let (_, text) = kind(Lstm::try_from(config.init(&device)));
         assert!(text.contains(option), "{text}");
     }
-    let norm = burns::LayerNormConfig::new(2).init(&device);
-    assert!(kind(LayerNorm::of(norm, 0.0)).1.contains("epsilon = 0"));
+    let norm = burn_nn::LayerNormConfig::new(2).init(&device);
+    assert!(kind(LayerNorm::from_burn(norm, 0.0)).1.contains("epsilon = 0"));
 }
 
 #[test]
@@ -315,8 +324,8 @@ fn settings_out_of_range_are_refused() {
     refused(GroupNormSpec::new(3, 4).into(), &[4, 5, 5], "3 equal groups");
     refused(GroupNormSpec::new(2, 4).into(), &[6, 5, 5], "takes 4");
     refused(GroupNormSpec::new(2, 4).into(), &[4], "images");
-    let blown = GroupNormSpec { epsilon: f64::NAN, ..GroupNormSpec::new(2, 4) };
-    refused(blown.into(), &[4, 5, 5], "epsilon = NaN");
+    let invalid = GroupNormSpec { epsilon: f64::NAN, ..GroupNormSpec::new(2, 4) };
+    refused(invalid.into(), &[4, 5, 5], "epsilon = NaN");
     refused(LayerNormSpec::new(4).into(), &[5], "[time, 4]");
     refused(DropoutSpec::new(1.0).into(), &[5], "rate = 1");
     refused(EmbeddingSpec::new(9, 4).into(), &[5, 3], "token ids");

@@ -13,18 +13,19 @@ use crate::data::{self, Dataset};
 use crate::engine::{self, Batch, ClipRule, Executor, TapExecutor};
 use crate::{Error, ErrorKind};
 
-/// Random-looking images whose class shows in their brightness.
+/// Images of deterministic, scattered pixels whose brightness depends on the class.
 fn images(n: usize, shape: &[usize], classes: usize) -> Dataset {
     let size: usize = shape.iter().product();
     let labels: Vec<u32> = (0..n).map(|i| (i % classes) as u32).collect();
     let pixel = |k: usize| {
-        let wave = ((k * 7919 + 13) % 1000) as f32 / 1000.0 - 0.5;
-        wave + labels[k / size] as f32 / classes as f32
+        let scattered = ((k * 7919 + 13) % 1000) as f32 / 1000.0 - 0.5;
+        scattered + labels[k / size] as f32 / classes as f32
     };
     let features = (0..n * size).map(pixel).collect();
     data::from_vecs(features, shape, labels.clone(), classes).unwrap()
 }
 
+/// Kind and text of the error that a result must be.
 fn kind<T: std::fmt::Debug>(result: crate::Result<T>) -> (ErrorKind, String) {
     let error: Error = result.expect_err("this must fail");
     (error.kind(), error.to_string())
@@ -47,7 +48,7 @@ fn papernot_cnn_has_26010_parameters_on_mnist_images() {
 }
 
 #[test]
-fn the_activation_is_tanh_unless_relu_is_asked_for() {
+fn the_default_activation_is_tanh() {
     let data = images(2, &[1, 28, 28], 10);
     let kinds = |model: Model| model.layers().iter().map(|layer| layer.kind).collect::<Vec<_>>();
     let tanh = kinds(models::papernot_cnn(&data).seed(1).build().unwrap());
@@ -59,20 +60,20 @@ fn the_activation_is_tanh_unless_relu_is_asked_for() {
 }
 
 #[test]
-fn a_seed_fixes_the_parameters_and_no_seed_means_fresh_ones() {
+fn a_seed_determines_the_parameters_and_no_seed_gives_new_ones() {
     let data = images(2, &[5], 3);
-    let numbers = |builder: ModelBuilder| {
+    let values = |builder: ModelBuilder| {
         let model = builder.build().unwrap();
         model.network().values().into_iter().flat_map(|(_, v)| v).collect::<Vec<f32>>()
     };
-    let one = numbers(models::mlp(&data, &[4]).seed(1));
-    assert_eq!(one, numbers(models::mlp(&data, &[4]).seed(1)));
-    assert_ne!(one, numbers(models::mlp(&data, &[4]).seed(2)));
-    assert_ne!(numbers(models::mlp(&data, &[4])), numbers(models::mlp(&data, &[4])));
+    let one = values(models::mlp(&data, &[4]).seed(1));
+    assert_eq!(one, values(models::mlp(&data, &[4]).seed(1)));
+    assert_ne!(one, values(models::mlp(&data, &[4]).seed(2)));
+    assert_ne!(values(models::mlp(&data, &[4])), values(models::mlp(&data, &[4])));
 }
 
 #[test]
-fn fresh_parameters_fill_the_range_of_their_fan_in() {
+fn initial_parameters_fill_the_range_of_their_fan_in() {
     let model = models::linear(&images(2, &[1, 28, 28], 10)).seed(3).build().unwrap();
     let bound = 1.0 / 28.0;
     for (parameter, values) in model.network().values() {
@@ -83,7 +84,7 @@ fn fresh_parameters_fill_the_range_of_their_fan_in() {
 }
 
 #[test]
-fn data_that_does_not_suit_a_model_is_refused_with_advice() {
+fn data_of_the_wrong_shape_or_classes_is_refused_with_advice() {
     let (kind_, text) = kind(models::papernot_cnn(&images(2, &[5], 3)).seed(1).build());
     assert_eq!(kind_, ErrorKind::Model);
     assert!(text.contains("[5]") && text.contains("models::mlp"), "{text}");
@@ -101,15 +102,15 @@ fn data_that_does_not_suit_a_model_is_refused_with_advice() {
 }
 
 #[test]
-fn a_smallest_image_for_papernot_cnn_is_14_pixels() {
+fn papernot_cnn_needs_images_of_at_least_14_by_14_pixels() {
     assert!(models::papernot_cnn(&images(2, &[3, 14, 14], 3)).seed(1).build().is_ok());
     assert!(models::papernot_cnn(&images(2, &[3, 13, 13], 3)).seed(1).build().is_err());
 }
 
 #[test]
-fn own_kernels_compute_what_burn_computes() {
-    struct Burns;
-    impl Tape for Burns {
+fn cpu_kernels_match_burn_on_a_whole_network() {
+    struct BurnOperations;
+    impl Tape for BurnOperations {
         fn own_kernels(&self) -> bool {
             false
         }
@@ -117,28 +118,28 @@ fn own_kernels_compute_what_burn_computes() {
     let data = images(7, &[2, 17, 15], 4);
     let model = models::papernot_cnn(&data).seed(5).build().unwrap();
     let features = data.train().features_flat().to_vec();
-    let own = crate::device::host::values(model.network().logits(features.clone(), 7));
+    let cpu = crate::device::host::values(model.network().logits(features.clone(), 7));
     let x = Value::new(features, 7, &[2, 17, 15], &model.network().device());
-    let burns = crate::device::host::values(model.network().forward(x, &mut Burns));
-    for (a, b) in own.iter().zip(&burns) {
+    let burn = crate::device::host::values(model.network().forward(x, &mut BurnOperations));
+    for (a, b) in cpu.iter().zip(&burn) {
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }
 }
 
 #[test]
-fn predictions_do_not_depend_on_where_chunks_end() {
+fn predictions_do_not_depend_on_the_chunks() {
     let data = images(1201, &[1, 4, 4], 3);
     let model = models::mlp(&data, &[8]).seed(1).build().unwrap();
     let all = model.predict(&data).unwrap();
     assert_eq!(all.len(), 1201);
     let first = model.predict_examples(&data.train().take(7)).unwrap();
     assert_eq!(first, all[..7]);
-    let right = all.iter().zip(data.train().labels()).filter(|(a, b)| a == b).count();
-    assert_eq!(model.accuracy_of(data.train()).unwrap(), right as f64 / 1201.0);
+    let correct = all.iter().zip(data.train().labels()).filter(|(a, b)| a == b).count();
+    assert_eq!(model.accuracy_of(data.train()).unwrap(), correct as f64 / 1201.0);
 }
 
 #[test]
-fn a_few_plain_steps_of_sgd_or_adam_lower_the_loss() {
+fn ten_steps_of_sgd_or_adam_lower_the_loss() {
     let data = images(64, &[1, 14, 14], 4);
     let model = models::papernot_cnn(&data).seed(2).build().unwrap();
     let before = model.loss(data.train()).unwrap();
@@ -161,7 +162,7 @@ fn a_few_plain_steps_of_sgd_or_adam_lower_the_loss() {
 }
 
 #[test]
-fn a_saved_model_comes_back_bit_for_bit() {
+fn a_saved_model_is_loaded_bit_for_bit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     let data = images(9, &[1, 28, 28], 10);
@@ -171,13 +172,13 @@ fn a_saved_model_comes_back_bit_for_bit() {
     let back = models::load(&path).unwrap();
     assert_eq!(back.to_string(), model.to_string());
     assert_eq!(back.seed(), 4);
-    let numbers = |model: &Model| {
+    let values = |model: &Model| {
         let all = model.network().values().into_iter();
         all.map(|(parameter, values)| (parameter.path, values)).collect::<Vec<_>>()
     };
-    assert_eq!(numbers(&back), numbers(&model));
+    assert_eq!(values(&back), values(&model));
     assert_eq!(back.predict(&data).unwrap(), model.predict(&data).unwrap());
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside the file");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
 }
 
 /// A safetensors file with this metadata and one tensor.
@@ -190,15 +191,15 @@ fn write_file(path: &std::path::Path, metadata: Option<&str>, shape: &[usize]) {
 }
 
 #[test]
-fn files_that_are_no_models_are_refused_with_the_reason() {
+fn files_that_are_not_models_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     let (kind_, text) = kind(models::load(&path));
     assert_eq!(kind_, ErrorKind::Io);
     assert!(text.contains("model.safetensors"), "{text}");
 
-    fs::write(&path, b"no such thing as this").unwrap();
-    assert!(kind(models::load(&path)).1.contains("no safetensors file"));
+    fs::write(&path, b"not a safetensors file").unwrap();
+    assert!(kind(models::load(&path)).1.contains("not a safetensors file"));
     write_file(&path, None, &[2, 3]);
     assert!(kind(models::load(&path)).1.contains("another program"));
     write_file(&path, Some("{}"), &[2, 3]);
@@ -207,22 +208,22 @@ fn files_that_are_no_models_are_refused_with_the_reason() {
     assert!(kind(models::load(&path)).1.contains("update the lab"));
 
     let layer = r#"{"kind":"linear","inputs":2,"outputs":3,"bias":false}"#;
-    let about = |layer: &str| {
+    let description = |layer: &str| {
         format!(
             r#"{{"format":1,"name":"x","input_shape":[2],"classes":3,"seed":1,"layers":[{layer}]}}"#
         )
     };
-    write_file(&path, Some(&about(layer)), &[2, 3]);
+    write_file(&path, Some(&description(layer)), &[2, 3]);
     assert_eq!(models::load(&path).unwrap().parameters(), 6);
-    write_file(&path, Some(&about(layer)), &[3, 2]);
+    write_file(&path, Some(&description(layer)), &[3, 2]);
     let (kind_, text) = kind(models::load(&path));
     assert_eq!(kind_, ErrorKind::Model);
     assert!(text.contains("0.weight") && text.contains("[2, 3]"), "{text}");
-    write_file(&path, Some(&about(&layer.replace("false", "true"))), &[2, 3]);
+    write_file(&path, Some(&description(&layer.replace("false", "true"))), &[2, 3]);
     assert!(kind(models::load(&path)).1.contains("0.bias is missing"));
-    write_file(&path, Some(&about(&layer.replace(":3", ":18446744073709551615"))), &[2, 3]);
+    write_file(&path, Some(&description(&layer.replace(":3", ":18446744073709551615"))), &[2, 3]);
     assert!(kind(models::load(&path)).1.contains("sizes of a Linear layer"));
-    write_file(&path, Some(&about(&layer.replace("linear", "wormhole"))), &[2, 3]);
+    write_file(&path, Some(&description(&layer.replace("linear", "wormhole"))), &[2, 3]);
     assert!(kind(models::load(&path)).1.contains("can't be read"));
 }
 
@@ -239,7 +240,7 @@ fn a_truncated_model_is_refused() {
 }
 
 #[test]
-fn saving_into_a_folder_that_is_not_there_says_so() {
+fn saving_into_a_missing_folder_names_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let model = models::linear(&images(2, &[5], 3)).seed(1).build().unwrap();
     let (kind_, text) = kind(model.save(folder.path().join("nowhere").join("model")));
@@ -248,28 +249,28 @@ fn saving_into_a_folder_that_is_not_there_says_so() {
 }
 
 #[test]
-fn a_model_with_what_is_no_number_is_refused_by_the_name_of_its_parameter() {
+fn a_file_with_a_non_finite_value_is_refused_with_the_path_of_the_parameter() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     let model = models::linear(&images(2, &[5], 3)).seed(1).build().unwrap();
-    for strange in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+    for non_finite in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let mut values = vec![0.5; 15];
-        values[3] = strange;
+        values[3] = non_finite;
         let broken =
             model.network().filled(|path| path.ends_with(".weight").then(|| values.clone()));
         model.with_network(broken).save(&path).unwrap();
         for refused in [models::load(&path), model.load_parameters(&path)] {
             let error = refused.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Model);
-            let said = error.to_string();
-            assert!(said.contains("number 4 of the parameter ") && said.contains(".weight"));
-            assert!(said.contains(&strange.to_string()) && !error.advice().is_empty(), "{said}");
+            let text = error.to_string();
+            assert!(text.contains("value 4 of the parameter ") && text.contains(".weight"));
+            assert!(text.contains(&non_finite.to_string()) && !error.advice().is_empty(), "{text}");
         }
     }
 }
 
 #[test]
-fn a_missing_model_is_looked_for_where_paths_begin() {
+fn the_error_for_a_missing_relative_path_names_the_current_folder() {
     let error = models::load("no/such/model.safetensors").unwrap_err();
     let here = std::env::current_dir().unwrap();
     assert_eq!(error.kind(), ErrorKind::Io);
@@ -278,7 +279,7 @@ fn a_missing_model_is_looked_for_where_paths_begin() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_is_no_model_and_not_waited_for() {
+fn a_pipe_is_refused_without_waiting_for_data() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");

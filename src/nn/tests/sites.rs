@@ -1,4 +1,4 @@
-//! What the tape hears is enough: the gradients that follow from it are autodiff's.
+//! Per-example gradients computed from the recorded sites equal those of autodiff.
 
 use std::collections::HashMap;
 
@@ -6,32 +6,29 @@ use burn::module::{ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
 
 use super::super::loss::cross_entropy;
-use super::layers::{assert_near, wave};
+use super::layers::{assert_near, scattered};
 use super::*;
 use crate::device::host::values;
 use crate::engine::tap;
 use crate::layers;
 
-/// One record per site: the site, its input, the anchor of its output gradient, its shape.
+/// Records the sites of a forward pass, each with its input and the index of its output gradient.
 #[derive(Default)]
-struct Ear {
-    heard: Vec<(Site, Value, usize)>,
+struct Recorder {
+    records: Vec<(Site, Value, usize)>,
     anchors: Vec<Tensor<1>>,
 }
 
-impl Tape for Ear {
+impl Tape for Recorder {
     fn layer(&mut self, site: Site, input: &Value, output: Value) -> Value {
         let device = input.device().without_autodiff();
         let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
-        let hear = |y: Value| {
-            y.map(
-                |y| tap(y.autodiff(), &anchor),
-                |y| tap(y.autodiff(), &anchor),
-                |y| tap(y.autodiff(), &anchor),
-            )
-        };
-        let output = hear(output);
-        self.heard.push((site, input.detached(), self.anchors.len()));
+        let output = output.map(
+            |y| tap(y.autodiff(), &anchor),
+            |y| tap(y.autodiff(), &anchor),
+            |y| tap(y.autodiff(), &anchor),
+        );
+        self.records.push((site, input.detached(), self.anchors.len()));
         self.anchors.push(anchor);
         output
     }
@@ -41,57 +38,58 @@ impl Tape for Ear {
     }
 
     fn shares(&mut self, place: usize, site: Site, input: Value) {
-        self.heard.push((site, input, place));
+        self.records.push((site, input, place));
     }
 }
 
-/// The gradients of one example that follow from sites of linear maps, norms and tables.
+/// Parameter gradients of one example, computed from the recorded linear maps, normalisation
+/// layers and embeddings.
 fn from_sites(network: &Network, x: Value, label: u32) -> HashMap<ParamId, Vec<f32>> {
-    let mut ear = Ear::default();
-    let loss = cross_entropy(network.forward(x, &mut ear), &[label]);
+    let mut recorder = Recorder::default();
+    let loss = cross_entropy(network.forward(x, &mut recorder), &[label]);
     let mut grads = loss.sum().backward();
-    let gradients: Vec<Vec<f32>> =
-        ear.anchors.iter().map(|anchor| values(anchor.grad_remove(&mut grads).unwrap())).collect();
-    let mut found: HashMap<ParamId, Vec<f32>> = HashMap::new();
-    for (site, input, place) in ear.heard {
-        let (dims, gradient) = (input.dims(), &gradients[place]);
+    let output_gradient = |anchor: &Tensor<1>| values(anchor.grad_remove(&mut grads).unwrap());
+    let gradients: Vec<Vec<f32>> = recorder.anchors.iter().map(output_gradient).collect();
+    let mut by_id: HashMap<ParamId, Vec<f32>> = HashMap::new();
+    for (site, input, call) in recorder.records {
+        let (dims, gradient) = (input.dims(), &gradients[call]);
         let input = values(input.flat());
         let mut add = |id: ParamId, values: Vec<f32>| {
-            let sum = found.entry(id).or_insert_with(|| vec![0.0; values.len()]);
+            let sum = by_id.entry(id).or_insert_with(|| vec![0.0; values.len()]);
             sum.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
         };
         match site {
             Site::Linear { weight, bias } => {
                 let steps = if dims.len() == 3 { dims[1] } else { 1 };
                 let (inputs, outputs) = (input.len() / steps, gradient.len() / steps);
-                let mut sum = vec![0.0; inputs * outputs];
-                let mut shift = vec![0.0; outputs];
+                let mut weight_gradient = vec![0.0; inputs * outputs];
+                let mut bias_gradient = vec![0.0; outputs];
                 for t in 0..steps {
                     for o in 0..outputs {
                         let g = gradient[t * outputs + o];
-                        shift[o] += g;
+                        bias_gradient[o] += g;
                         for i in 0..inputs {
-                            sum[i * outputs + o] += input[t * inputs + i] * g;
+                            weight_gradient[i * outputs + o] += input[t * inputs + i] * g;
                         }
                     }
                 }
-                add(weight, sum);
-                bias.into_iter().for_each(|bias| add(bias, shift.clone()));
+                add(weight, weight_gradient);
+                bias.into_iter().for_each(|bias| add(bias, bias_gradient.clone()));
             }
             Site::Affine { gamma, beta } => {
                 let channels = if dims.len() == 4 { dims[1] } else { dims[dims.len() - 1] };
                 let pixels = if dims.len() == 4 { dims[2] * dims[3] } else { 1 };
-                let (mut factor, mut shift) = (vec![0.0; channels], vec![0.0; channels]);
+                let (mut scale, mut shift) = (vec![0.0; channels], vec![0.0; channels]);
                 for (k, (x, g)) in input.iter().zip(gradient).enumerate() {
-                    factor[k / pixels % channels] += x * g;
+                    scale[k / pixels % channels] += x * g;
                     shift[k / pixels % channels] += g;
                 }
-                add(gamma, factor);
+                add(gamma, scale);
                 beta.into_iter().for_each(|beta| add(beta, shift.clone()));
             }
             Site::Embedding { weight } => {
-                let numbers = network.parameters().into_iter().find(|p| p.id == weight).unwrap();
-                let (mut table, width) = (vec![0.0; numbers.len()], numbers.shape[1]);
+                let parameter = network.parameters().into_iter().find(|p| p.id == weight).unwrap();
+                let (mut table, width) = (vec![0.0; parameter.len()], parameter.shape[1]);
                 for (token, g) in input.iter().zip(gradient.chunks_exact(width)) {
                     let row = &mut table[*token as usize * width..][..width];
                     row.iter_mut().zip(g).for_each(|(sum, g)| *sum += g);
@@ -101,7 +99,7 @@ fn from_sites(network: &Network, x: Value, label: u32) -> HashMap<ParamId, Vec<f
             Site::Conv2d { .. } => unreachable!("not in these networks"),
         }
     }
-    found
+    by_id
 }
 
 fn by_autodiff(network: &Network, x: Value, label: u32) -> Vec<(ParamId, Vec<f32>)> {
@@ -123,14 +121,14 @@ fn check(shape: &[usize], specs: &[LayerSpec], features: Vec<f32>) {
     let mut start = 0;
     let network = Network::build(shape, specs, |_, shape, _| {
         start += 17;
-        wave(shape.iter().product(), start)
+        scattered(shape.iter().product(), start)
     })
     .unwrap();
     let x = Value::new(features, 1, shape, &Device::flex());
     let want = by_autodiff(&network, x.clone(), 1);
     assert_eq!(want.iter().map(|(id, _)| *id).collect::<Vec<_>>(), network.trainable_ids());
     let got = from_sites(&network, x, 1);
-    assert_eq!(got.len(), want.len(), "every parameter is named by a site");
+    assert_eq!(got.len(), want.len(), "every parameter has a site");
     let paths = network.paths();
     for ((id, want), path) in want.iter().zip(paths) {
         assert!(want.iter().any(|g| *g != 0.0), "{path} has no gradient to compare");
@@ -140,7 +138,7 @@ fn check(shape: &[usize], specs: &[LayerSpec], features: Vec<f32>) {
 }
 
 #[test]
-fn a_text_network_is_explained_by_its_sites() {
+fn gradients_of_a_text_network_follow_from_its_sites() {
     let specs = layers![
         EmbeddingSpec::new(6, 3),
         LstmSpec::new(3, 4).bidirectional(),
@@ -155,7 +153,7 @@ fn a_text_network_is_explained_by_its_sites() {
 }
 
 #[test]
-fn normalisation_is_explained_by_its_sites() {
+fn gradients_of_normalisation_layers_follow_from_their_sites() {
     let inner = layers![GroupNormSpec::new(2, 4), Selu];
     let specs = layers![
         GroupSpec::new("stem", layers![GroupNormSpec::new(1, 4), Tanh]),
@@ -164,28 +162,28 @@ fn normalisation_is_explained_by_its_sites() {
         LayerNormSpec::new(4),
         LinearSpec::new(4, 3).without_bias(),
     ];
-    check(&[4, 3, 2], &specs, wave(24, 5));
+    check(&[4, 3, 2], &specs, scattered(24, 5));
 }
 
 #[test]
-fn a_convolution_tells_what_its_gradient_must_be_pulled_back_through() {
+fn a_convolution_records_its_weight_standardisation() {
     let rule = Standardisation { gain: true, guard: Guard::AtLeast(1e-4) };
     let spec = Conv2dSpec::new(2, 4, 3).stride(2).padding(2).dilation(2).groups(2);
     let layer = Conv2d::new(spec.standardised(rule), 3).unwrap();
-    let mut ear = Ear::default();
-    let x = Value::new(wave(2 * 2 * 49, 1), 2, &[2, 7, 7], &Device::flex());
-    let y = layer.forward(x, &mut ear);
+    let mut recorder = Recorder::default();
+    let x = Value::new(scattered(2 * 2 * 49, 1), 2, &[2, 7, 7], &Device::flex());
+    let y = layer.forward(x, &mut recorder);
     assert_eq!(y.dims(), [2, 4, 4, 4]);
-    let (site, input, _) = &ear.heard[0];
+    let (site, input, _) = &recorder.records[0];
     assert_eq!(input.dims(), [2, 2, 7, 7]);
     let gain = layer.gain.as_ref().unwrap().id;
     let bias = layer.inner.bias.as_ref().unwrap().id;
     assert_eq!(site.parameters(), [layer.inner.weight.id, bias, gain]);
-    let Site::Conv2d { window, groups: 2, standardised: Some((told, raw, Some(_))), .. } = site
+    let Site::Conv2d { window, groups: 2, standardised: Some((recorded, raw, Some(_))), .. } = site
     else {
         panic!("{site:?}")
     };
     assert_eq!((window.dilation, window.output()), ([2, 2], Some([4, 4])));
-    assert_eq!(*told, rule);
+    assert_eq!(*recorded, rule);
     assert_eq!(values(raw.clone()), values(layer.inner.weight.val()));
 }

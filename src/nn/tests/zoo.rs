@@ -1,12 +1,12 @@
-//! The models that come with the lab.
+//! The built-in models.
 
-use super::super::layers::listed;
+use super::super::layers::parameter_specs;
 use super::layers::assert_near;
 use super::*;
 
 fn count<F: Family>(builder: ModelBuilder<F>) -> usize {
     let specs = builder.layers().unwrap();
-    listed(&specs).iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
+    parameter_specs(&specs).iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
 }
 
 fn cifar() -> Dataset {
@@ -25,7 +25,7 @@ fn simple_vgg_has_the_published_size() {
 }
 
 #[test]
-fn stevens_cifar_cnn_has_eight_convolutions_of_two_pixels_and_no_biases() {
+fn stevens_cifar_cnn_has_eight_2x2_convolutions_without_biases() {
     let model = models::stevens_cifar_cnn(&cifar()).seed(1).build().unwrap();
     assert_eq!(model.layers().iter().filter(|layer| layer.kind == "Conv2d").count(), 8);
     assert_eq!(
@@ -35,11 +35,11 @@ fn stevens_cifar_cnn_has_eight_convolutions_of_two_pixels_and_no_biases() {
     assert_eq!(model.predict(&cifar()).unwrap().len(), 2);
 }
 
-/// Written down from the definition, not from the builder.
+/// Number of parameters from the paper's definition, independent of the builder.
 fn wide_resnet_size(depth: usize, width: usize) -> usize {
     let (mut total, mut from) = (3 * 16 * 9, 16);
-    for wide in [16, 32, 64] {
-        let to = wide * width;
+    for base in [16, 32, 64] {
+        let to = base * width;
         for block in 0..(depth - 4) / 6 {
             let from = if block == 0 { from } else { to };
             total += 2 * from + 9 * from * to + 2 * to + 9 * to * to;
@@ -55,9 +55,9 @@ fn wide_resnets_have_the_published_size() {
     assert_eq!(wide_resnet_size(16, 4), 2_748_890);
     assert_eq!(count(models::wide_resnet(&cifar(), 16, 4)), 2_748_890);
     assert_eq!(count(models::wide_resnet(&cifar(), 28, 10)), wide_resnet_size(28, 10));
-    let plain = listed(&models::wide_resnet(&cifar(), 16, 4).layers().unwrap());
+    let plain = parameter_specs(&models::wide_resnet(&cifar(), 16, 4).layers().unwrap());
     let full = models::wide_resnet(&cifar(), 16, 4).gain(true).conv_bias(true);
-    // A factor and a bias for every channel that comes out of a convolution.
+    // A gain and a bias for every output channel of a convolution.
     let channels: usize =
         plain.iter().filter(|spec| spec.shape.len() == 4).map(|spec| spec.shape[0]).sum();
     assert_eq!(count(full), 2_748_890 + 2 * channels);
@@ -81,17 +81,16 @@ fn a_wide_resnet_has_named_groups_and_nested_paths() {
     ] {
         assert!(paths.iter().any(|found| found == path), "{path} is not in {paths:?}");
     }
-    let listed = model.network().parameters();
-    let lines = model.layers();
-    assert_eq!(lines.iter().map(|line| line.parameters).sum::<usize>(), model.parameters());
-    for parameter in listed {
-        let line = lines.iter().find(|line| {
+    let rows = model.layers();
+    assert_eq!(rows.iter().map(|row| row.parameters).sum::<usize>(), model.parameters());
+    for parameter in model.network().parameters() {
+        let row = rows.iter().find(|row| {
             parameter
                 .path
-                .strip_prefix(&line.name)
+                .strip_prefix(&row.name)
                 .is_some_and(|rest| rest.matches('.').count() == 1)
         });
-        assert!(line.is_some(), "{} has no line", parameter.path);
+        assert!(row.is_some(), "{} has no row", parameter.path);
     }
     let table = model.summary().to_string();
     assert!(table.contains("\ngroup2.2.shortcut.0  Conv2d "), "{table}");
@@ -99,7 +98,7 @@ fn a_wide_resnet_has_named_groups_and_nested_paths() {
 }
 
 #[test]
-fn a_wide_resnet_computes_its_definition() {
+fn a_wide_resnet_matches_its_definition_in_burn_operations() {
     use burn::prelude::*;
     use burn::tensor::activation::relu;
     use burn::tensor::module::conv2d;
@@ -159,9 +158,9 @@ fn a_wide_resnet_computes_its_definition() {
 }
 
 #[test]
-fn resnets_have_the_size_of_the_published_ones_with_their_norms() {
-    // The published numbers with batch normalisation, less its parameters, plus those of the
-    // norms of the second version: of what goes into each convolution of a block, and the last.
+fn resnets_have_the_published_sizes_up_to_normalisation() {
+    // The published sizes, less the parameters of batch normalisation, plus those of group
+    // normalisation in ResNet v2: one before each convolution of a block and one at the end.
     let imagenet = images(2, &[3, 64, 64], 1000);
     let of = |builder: ModelBuilder<models::Resnet>| count(builder.stem(models::Stem::ImageNet));
     assert_eq!(of(models::resnet18(&imagenet)), 11_689_512 - 9_600 + 7_808);
@@ -174,11 +173,11 @@ fn resnets_have_the_size_of_the_published_ones_with_their_norms() {
 }
 
 #[test]
-fn a_resnet_keeps_shapes_through_all_its_groups() {
+fn the_groups_of_a_resnet_halve_the_image() {
     let model = models::resnet18(&images(2, &[3, 16, 16], 4)).seed(1).build().unwrap();
     let shape = |name: &str| {
-        let lines = model.layers();
-        lines.into_iter().find(|line| line.name == name).unwrap().output_shape
+        let rows = model.layers();
+        rows.into_iter().find(|row| row.name == name).unwrap().output_shape
     };
     assert_eq!(shape("stem.0"), [64, 16, 16]);
     assert_eq!(shape("group1.1"), [64, 16, 16]);
@@ -192,7 +191,7 @@ fn tokens(ids: Vec<f32>) -> Dataset {
 }
 
 #[test]
-fn bilstm_has_the_published_size_and_reads_tokens_only() {
+fn bilstm_has_the_published_size_and_refuses_other_features() {
     let data = tokens(vec![3.0, 1.0, 4.0, 1.0, 5.0]);
     assert_eq!(count(models::bilstm(&data, 20_000, 64, 64)), 1_347_076);
     let model = models::bilstm(&data, 6, 3, 4).seed(1).build().unwrap();
@@ -205,7 +204,7 @@ fn bilstm_has_the_published_size_and_reads_tokens_only() {
 }
 
 #[test]
-fn selu_models_start_from_the_normal_of_their_fan_in() {
+fn selu_models_are_initialised_from_the_lecun_normal() {
     let data = images(2, &[400], 3);
     let model = models::mlp(&data, &[300]).activation(Activation::Selu).seed(1).build().unwrap();
     let values = model.network().values();
@@ -220,7 +219,7 @@ fn selu_models_start_from_the_normal_of_their_fan_in() {
 }
 
 #[test]
-fn lists_of_ones_own_are_built_and_checked() {
+fn sequential_models_are_built_and_checked() {
     let data = images(4, &[1, 6, 6], 3);
     let specs = crate::layers![
         Conv2dSpec::new(1, 4, 3).padding(1),
@@ -242,14 +241,14 @@ fn lists_of_ones_own_are_built_and_checked() {
 }
 
 #[test]
-fn nested_models_come_back_from_their_files_bit_for_bit() {
+fn saved_nested_models_are_loaded_bit_for_bit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
-    let pictures = images(3, &[3, 8, 8], 10);
-    let wide = models::wide_resnet(&pictures, 10, 1).gain(true).conv_bias(true);
+    let image_data = images(3, &[3, 8, 8], 10);
+    let wide = models::wide_resnet(&image_data, 10, 1).gain(true).conv_bias(true);
     let text = tokens(vec![3.0, 1.0, 4.0, 1.0, 5.0]);
     for (model, data) in [
-        (wide.seed(1).build().unwrap(), &pictures),
+        (wide.seed(1).build().unwrap(), &image_data),
         (models::bilstm(&text, 6, 3, 4).seed(2).build().unwrap(), &text),
     ] {
         model.save(&path).unwrap();
@@ -261,7 +260,7 @@ fn nested_models_come_back_from_their_files_bit_for_bit() {
 }
 
 #[test]
-fn convolutions_of_the_first_file_format_are_still_read() {
+fn convolutions_of_file_format_1_are_read() {
     let spec: LayerSpec = serde_json::from_str(
         r#"{"kind":"conv2d","channels_in":1,"channels_out":2,"kernel":[3,3],"stride":[1,1],
             "padding":[0,0],"bias":true}"#,

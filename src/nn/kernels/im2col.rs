@@ -1,97 +1,99 @@
-//! The patches a convolution looks at, laid out as a matrix.
+//! Geometry of convolutions and pooling, and the im2col and col2im transforms.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// How a kernel walks over an image. All pairs are (vertical, horizontal), in pixels.
+/// Geometry of a convolution or pooling window that slides over an image. All pairs are
+/// (vertical, horizontal), in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Channels of the image.
+    /// Number of channels of the image.
     pub channels: usize,
     /// Height and width of the image.
     pub size: [usize; 2],
     /// Height and width of the kernel.
     pub kernel: [usize; 2],
-    /// Step of the kernel.
+    /// Stride of the kernel.
     pub stride: [usize; 2],
-    /// Zeros around the image, on both sides.
+    /// Zero padding on both sides.
     pub padding: [usize; 2],
-    /// Distance between the kernel's own pixels: 1 for a kernel without holes.
-    #[serde(default = "ones")]
+    /// Dilation: the distance between neighbouring kernel elements.
+    #[serde(default = "no_dilation")]
     pub dilation: [usize; 2],
 }
 
-pub(crate) fn ones() -> [usize; 2] {
+/// The dilation of an undilated kernel, and the value of files that do not state one.
+pub(crate) fn no_dilation() -> [usize; 2] {
     [1, 1]
 }
 
 impl Window {
-    /// Height and width of the output; `None` if the kernel does not fit into the padded image
-    /// or a number is out of any sensible range.
+    /// Height and width of the output. `None` if the kernel does not fit into the padded image, if
+    /// a kernel side or stride is 0, or if the arithmetic overflows.
     pub fn output(&self) -> Option<[usize; 2]> {
         let side = |i: usize| {
             let padded = self.padding[i].checked_mul(2)?.checked_add(self.size[i])?;
-            // A kernel of k pixels reaches over d (k - 1) + 1 of the image's.
-            let reach = self.kernel[i].checked_sub(1)?.checked_mul(self.dilation[i])?;
-            let room = padded.checked_sub(reach)?.checked_sub(1)?;
-            Some(room.checked_div(self.stride[i])? + 1)
+            // A kernel of k elements with dilation d covers d (k - 1) + 1 pixels.
+            let extent = self.kernel[i].checked_sub(1)?.checked_mul(self.dilation[i])?;
+            let last_offset = padded.checked_sub(extent)?.checked_sub(1)?;
+            Some(last_offset.checked_div(self.stride[i])? + 1)
         };
         Some([side(0)?, side(1)?])
     }
 
-    /// DeviceArray in one patch: channels x kernel height x kernel width.
+    /// Number of values in one patch: channels x kernel height x kernel width.
     pub(crate) fn patch(&self) -> usize {
         self.channels * self.kernel[0] * self.kernel[1]
     }
 
-    /// DeviceArray in one image.
+    /// Number of values in one image: channels x height x width.
     pub(crate) fn image(&self) -> usize {
         self.channels * self.size[0] * self.size[1]
     }
 
-    /// Places the kernel can be in.
+    /// Number of output positions; 0 if there is no output.
     pub(crate) fn positions(&self) -> usize {
         self.output().map_or(0, |[rows, columns]| rows * columns)
     }
 
-    /// Writes every patch of one image `[channels, height, width]` as a row of `out`, a matrix
-    /// `[positions, patch]`: the convolution becomes a product with the kernels.
+    /// im2col: writes every patch of one image `[channels, height, width]` as a row of `out`,
+    /// `[positions, patch]`. The convolution is then a matrix product with the kernels.
     pub(crate) fn columns(&self, image: &[f32], out: &mut [f32]) {
         let mut gather = Gather { image, out };
-        self.walk_lines(&mut gather);
+        self.visit_rows(&mut gather);
     }
 
-    /// The way back: adds every row of the matrix `[positions, patch]` to the image's pixels it
-    /// came from.
-    pub(crate) fn add_columns(&self, patches: &[f32], image: &mut [f32]) {
+    /// col2im, the transpose of [`columns`](Self::columns): adds every row of `patches`,
+    /// `[positions, patch]`, to the pixels of `image` that it was read from.
+    pub(crate) fn col2im(&self, patches: &[f32], image: &mut [f32]) {
         let mut scatter = Scatter { patches, image };
-        self.walk_lines(&mut scatter);
+        self.visit_rows(&mut scatter);
     }
 
-    fn walk_lines(&self, visit: &mut impl Visit) {
-        // Known widths go through registers; calls of `memcpy` for a few floats cost more than
-        // the product they feed.
+    fn visit_rows(&self, visitor: &mut impl RowVisitor) {
+        // Kernel widths known at compile time are copied through registers. Calling `memcpy` for
+        // a few floats would cost more than the matrix product that reads them.
         match self.kernel[1] {
-            _ if self.dilation[1] != 1 => self.walk_holes(visit),
-            1 => self.walk::<1>(visit),
-            2 => self.walk::<2>(visit),
-            3 => self.walk::<3>(visit),
-            4 => self.walk::<4>(visit),
-            5 => self.walk::<5>(visit),
-            7 => self.walk::<7>(visit),
-            8 => self.walk::<8>(visit),
-            _ => self.walk::<0>(visit),
+            _ if self.dilation[1] != 1 => self.visit_dilated(visitor),
+            1 => self.visit_undilated::<1>(visitor),
+            2 => self.visit_undilated::<2>(visitor),
+            3 => self.visit_undilated::<3>(visitor),
+            4 => self.visit_undilated::<4>(visitor),
+            5 => self.visit_undilated::<5>(visitor),
+            7 => self.visit_undilated::<7>(visitor),
+            8 => self.visit_undilated::<8>(visitor),
+            _ => self.visit_undilated::<0>(visitor),
         }
     }
 
-    /// Visits every line of every patch, in the order of the matrix. `K` is the kernel's width,
-    /// 0 for any.
-    fn walk<const K: usize>(&self, visit: &mut impl Visit) {
+    /// Visits every kernel row of every patch, in the order of the patch matrix. `K` is the
+    /// kernel width, or 0 for a width that is only known at run time.
+    fn visit_undilated<const K: usize>(&self, visitor: &mut impl RowVisitor) {
         let [height, width] = self.size;
         let [kernel_height, kernel_width] = self.kernel;
         let Some([rows, columns]) = self.output() else { return };
-        let mut line = 0;
+        let mut next = 0;
         for position in 0..rows * columns {
             let top = (position / columns * self.stride[0]) as isize - self.padding[0] as isize;
             let left = (position % columns * self.stride[1]) as isize - self.padding[1] as isize;
@@ -101,18 +103,18 @@ impl Window {
             for channel in 0..self.channels {
                 for row in 0..kernel_height {
                     let y = top + (row * self.dilation[0]) as isize;
-                    let patch = line..line + kernel_width;
-                    line = patch.end;
+                    let patch = next..next + kernel_width;
+                    next = patch.end;
                     if y < 0 || y >= height as isize || first == end {
-                        visit.outside(patch);
+                        visitor.outside(patch);
                         continue;
                     }
                     let start = ((channel * height + y as usize) * width) as isize;
                     let pixel = (start + left + first as isize) as usize;
                     if K > 0 && end - first == K {
-                        visit.whole::<K>(patch.start, pixel);
+                        visitor.inside::<K>(patch.start, pixel);
                     } else {
-                        visit.part(patch, first..end, pixel);
+                        visitor.partial(patch, first..end, pixel);
                     }
                 }
             }
@@ -120,9 +122,10 @@ impl Window {
     }
 }
 
-/// Kernels with holes go pixel by pixel: neighbours in the patch are none in the image.
 impl Window {
-    fn walk_holes(&self, visit: &mut impl Visit) {
+    /// As [`visit_undilated`](Self::visit_undilated), but pixel by pixel: neighbouring elements of
+    /// a dilated kernel are not contiguous in the image.
+    fn visit_dilated(&self, visitor: &mut impl RowVisitor) {
         let [height, width] = self.size;
         let Some([rows, columns]) = self.output() else { return };
         let mut at = 0;
@@ -138,9 +141,9 @@ impl Window {
                             (0..height as isize).contains(&y) && (0..width as isize).contains(&x);
                         if inside {
                             let pixel = (channel * height + y as usize) * width + x as usize;
-                            visit.part(at..at + 1, 0..1, pixel);
+                            visitor.partial(at..at + 1, 0..1, pixel);
                         } else {
-                            visit.outside(at..at + 1);
+                            visitor.outside(at..at + 1);
                         }
                         at += 1;
                     }
@@ -150,14 +153,15 @@ impl Window {
     }
 }
 
-/// What is done with one line of a patch. `pixel` is where its part inside the image begins.
-trait Visit {
-    /// The line lies outside the image.
+/// An operation on one row of a patch. `patch` is the row's range (or start) in the patch matrix,
+/// `pixel` the index in the image of the first element that lies inside it.
+trait RowVisitor {
+    /// The row lies in the padding.
     fn outside(&mut self, patch: Range<usize>);
-    /// All `K` pixels of the line lie inside.
-    fn whole<const K: usize>(&mut self, patch: usize, pixel: usize);
-    /// Some of the line's pixels, `inside`, lie inside.
-    fn part(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize);
+    /// All `K` elements of the row lie inside the image.
+    fn inside<const K: usize>(&mut self, patch: usize, pixel: usize);
+    /// Only the elements `inside` of the row lie inside the image.
+    fn partial(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize);
 }
 
 struct Gather<'a> {
@@ -165,24 +169,24 @@ struct Gather<'a> {
     out: &'a mut [f32],
 }
 
-impl Visit for Gather<'_> {
+impl RowVisitor for Gather<'_> {
     fn outside(&mut self, patch: Range<usize>) {
         self.out[patch].fill(0.0);
     }
 
-    fn whole<const K: usize>(&mut self, patch: usize, pixel: usize) {
+    fn inside<const K: usize>(&mut self, patch: usize, pixel: usize) {
         let source = &self.image[pixel..pixel + K];
         for (o, p) in self.out[patch..patch + K].iter_mut().zip(source) {
             *o = *p;
         }
     }
 
-    fn part(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize) {
-        let line = &mut self.out[patch];
-        line[..inside.start].fill(0.0);
-        line[inside.end..].fill(0.0);
+    fn partial(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize) {
+        let row = &mut self.out[patch];
+        row[..inside.start].fill(0.0);
+        row[inside.end..].fill(0.0);
         let source = &self.image[pixel..pixel + inside.len()];
-        line[inside].copy_from_slice(source);
+        row[inside].copy_from_slice(source);
     }
 }
 
@@ -191,17 +195,17 @@ struct Scatter<'a> {
     image: &'a mut [f32],
 }
 
-impl Visit for Scatter<'_> {
+impl RowVisitor for Scatter<'_> {
     fn outside(&mut self, _patch: Range<usize>) {}
 
-    fn whole<const K: usize>(&mut self, patch: usize, pixel: usize) {
+    fn inside<const K: usize>(&mut self, patch: usize, pixel: usize) {
         let source = &self.patches[patch..patch + K];
         for (p, s) in self.image[pixel..pixel + K].iter_mut().zip(source) {
             *p += s;
         }
     }
 
-    fn part(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize) {
+    fn partial(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize) {
         let source = &self.patches[patch][inside];
         for (p, s) in self.image[pixel..pixel + source.len()].iter_mut().zip(source) {
             *p += s;
@@ -214,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patches_show_what_lies_under_the_kernel() {
+    fn im2col_rows_are_patches_with_zero_padding() {
         let window = Window {
             channels: 1,
             size: [3, 3],
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_back_counts_how_often_a_pixel_was_seen() {
+    fn col2im_of_ones_counts_the_patches_that_cover_a_pixel() {
         let window = Window {
             channels: 1,
             size: [3, 3],
@@ -241,12 +245,12 @@ mod tests {
             dilation: [1, 1],
         };
         let mut image = [0.0; 9];
-        window.add_columns(&[1.0; 32], &mut image);
+        window.col2im(&[1.0; 32], &mut image);
         assert_eq!(image, [2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
     }
 
     #[test]
-    fn a_kernel_that_hangs_over_the_edge_sees_zeros() {
+    fn patches_entirely_in_the_padding_are_zero() {
         let window = Window {
             channels: 1,
             size: [1, 2],
