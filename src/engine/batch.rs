@@ -17,7 +17,7 @@ pub struct Batch {
     shape: Vec<usize>,
     labels: Vec<u32>,
     /// Each example's number in its data set.
-    ids: Vec<u32>,
+    indices: Vec<u32>,
     copies: usize,
     seed: u64,
 }
@@ -64,19 +64,26 @@ impl Batch {
                 format!("examples of shape {shape:?} have {size} features {each}"),
             ));
         }
-        let ids = (0..labels.len() as u32).collect();
-        Ok(Self { features: features.into(), shape: shape.to_vec(), labels, ids, copies, seed: 0 })
+        let indices = (0..labels.len() as u32).collect();
+        Ok(Self {
+            features: features.into(),
+            shape: shape.to_vec(),
+            labels,
+            indices,
+            copies,
+            seed: 0,
+        })
     }
 
     /// The examples with these numbers, in this order.
     ///
     /// # Errors
     /// If a number is not below `examples.len()`, or an example in a file can't be read.
-    pub fn of(examples: &Examples, ids: &[u32]) -> Result<Self> {
+    pub fn of(examples: &Examples, indices: &[u32]) -> Result<Self> {
         let mut features = Vec::new();
-        examples.gather(ids, &mut features)?;
-        let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
-        Self::new(features, examples.shape(), labels)?.numbered(ids)
+        examples.gather(indices, &mut features)?;
+        let labels = indices.iter().map(|&i| examples.labels()[i as usize]).collect();
+        Self::new(features, examples.shape(), labels)?.numbered(indices)
     }
 
     /// The same from features that lie on a device, `[examples x copies, features]`. Nobody has
@@ -90,15 +97,16 @@ impl Batch {
         labels: Vec<u32>,
         copies: usize,
     ) -> Result<Self> {
-        let (wanted, found) = (labels.len() * copies, features.dims());
-        if found != [wanted, shape.iter().product()] {
+        let (expected_rows, found) = (labels.len() * copies, features.dims());
+        if found != [expected_rows, shape.iter().product()] {
             let what = format!("features of shape {found:?} on a device");
-            let why = format!("{wanted} rows of examples of shape {shape:?} were to be there");
+            let why =
+                format!("{expected_rows} rows of examples of shape {shape:?} were to be there");
             return Err(Error::new(ErrorKind::Model, what, why));
         }
-        let ids = (0..labels.len() as u32).collect();
+        let indices = (0..labels.len() as u32).collect();
         let features = DeviceArray::of(features.flatten(0, 1));
-        Ok(Self { features, shape: shape.to_vec(), labels, ids, copies, seed: 0 })
+        Ok(Self { features, shape: shape.to_vec(), labels, indices, copies, seed: 0 })
     }
 
     /// The same batch with its features on this device, where steps find them without a copy.
@@ -120,12 +128,12 @@ impl Batch {
     ///
     /// # Errors
     /// If there are not as many numbers as examples.
-    pub fn numbered(self, ids: &[u32]) -> Result<Self> {
-        if ids.len() != self.len() {
-            let what = format!("{} numbers for a batch of {} examples", ids.len(), self.len());
+    pub fn numbered(self, indices: &[u32]) -> Result<Self> {
+        if indices.len() != self.len() {
+            let what = format!("{} numbers for a batch of {} examples", indices.len(), self.len());
             return Err(Error::new(ErrorKind::Model, what, "each example has one number"));
         }
-        Ok(Self { ids: ids.to_vec(), ..self })
+        Ok(Self { indices: indices.to_vec(), ..self })
     }
 
     /// The seed of the dropout masks; 0 if not given.
@@ -174,7 +182,7 @@ impl Batch {
 
     /// The features of one example, row-major: all its copies, one after the other.
     pub fn features(&self, i: usize) -> &[f32] {
-        let size = self.size();
+        let size = self.example_len();
         &self.features[i * size..(i + 1) * size]
     }
 
@@ -191,8 +199,8 @@ impl Batch {
     /// of them compute the same gradients, and here a row becomes the example's own number: see
     /// [`seed`](Self::seed).
     pub fn dropout_mask(&self, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
-        let (id, copy) = (self.ids[row / self.copies], row % self.copies);
-        Masks::new(self.seed, layer, rate).draw(id, copy as u32, mask);
+        let (index, copy) = (self.indices[row / self.copies], row % self.copies);
+        Masks::new(self.seed, layer, rate).draw(index, copy as u32, mask);
     }
 
     /// The masks of several rows, on this device, `[rows, each]`; the same numbers.
@@ -204,29 +212,31 @@ impl Batch {
         each: usize,
         device: &Device,
     ) -> Tensor<2> {
-        let named = |&row: &usize| (self.ids[row / self.copies], (row % self.copies) as u32);
-        let rows: Vec<(u32, u32)> = rows.iter().map(named).collect();
+        let index_and_copy =
+            |&row: &usize| (self.indices[row / self.copies], (row % self.copies) as u32);
+        let rows: Vec<(u32, u32)> = rows.iter().map(index_and_copy).collect();
         kernels::dropout(self.seed, layer, rate, &rows, each, device)
     }
 
     /// DeviceArray in one example with all its copies.
-    fn size(&self) -> usize {
+    fn example_len(&self) -> usize {
         self.copies * self.shape.iter().product::<usize>()
     }
 
     /// Features and labels of the examples `ids`, copy by copy: as many rows as examples x copies.
-    pub(super) fn gather(&self, ids: &[usize]) -> (Vec<f32>, Vec<u32>) {
-        let mut features = Vec::with_capacity(ids.len() * self.size());
-        for &id in ids {
-            features.extend_from_slice(self.features(id));
+    pub(super) fn gather(&self, examples: &[usize]) -> (Vec<f32>, Vec<u32>) {
+        let mut features = Vec::with_capacity(examples.len() * self.example_len());
+        for &i in examples {
+            features.extend_from_slice(self.features(i));
         }
-        let labels = ids.iter().flat_map(|&id| std::iter::repeat_n(self.labels[id], self.copies));
+        let labels =
+            examples.iter().flat_map(|&i| std::iter::repeat_n(self.labels[i], self.copies));
         (features, labels.collect())
     }
 
     /// The rows of the examples `ids`, as [`dropout_mask`](Self::dropout_mask) counts them.
-    pub(super) fn rows(&self, ids: &[usize]) -> Vec<usize> {
-        ids.iter().flat_map(|&id| id * self.copies..(id + 1) * self.copies).collect()
+    pub(super) fn rows(&self, examples: &[usize]) -> Vec<usize> {
+        examples.iter().flat_map(|&i| i * self.copies..(i + 1) * self.copies).collect()
     }
 
     /// The examples whose features are all finite, in every copy.
@@ -275,25 +285,25 @@ mod tests {
     }
 
     #[test]
-    fn masks_follow_the_example_and_not_its_place() {
-        let batch = |ids: &[u32]| {
-            let n = ids.len();
+    fn dropout_masks_depend_on_the_example_index_and_not_on_the_position() {
+        let batch = |indices: &[u32]| {
+            let n = indices.len();
             let batch = Batch::with_copies(vec![0.0; 2 * n], &[1], vec![0; n], 2).unwrap();
-            batch.numbered(ids).unwrap().seed(9)
+            batch.numbered(indices).unwrap().seed(9)
         };
         let (without, with) = (batch(&[3, 8]), batch(&[3, 5, 8]));
-        for (place, moved) in [(0, 0), (1, 2)] {
+        for (position, moved) in [(0, 0), (1, 2)] {
             for copy in 0..2 {
-                assert_eq!(mask(&without, 2 * place + copy), mask(&with, 2 * moved + copy));
+                assert_eq!(mask(&without, 2 * position + copy), mask(&with, 2 * moved + copy));
             }
         }
         // By places, as if the batch knew no numbers, somebody's masks change.
-        let place = |n: usize| Batch::new(vec![0.0; n], &[1], vec![0; n]).unwrap().seed(9);
-        assert_ne!(mask(&place(2), 1), mask(&place(3), 2));
+        let unnumbered = |n: usize| Batch::new(vec![0.0; n], &[1], vec![0; n]).unwrap().seed(9);
+        assert_ne!(mask(&unnumbered(2), 1), mask(&unnumbered(3), 2));
         let rows: Vec<_> = (0..6).map(|row| mask(&with, row)).collect();
         for (i, row) in rows.iter().enumerate() {
             assert!(!rows[..i].contains(row), "each copy of each example has its own");
         }
-        assert!(place(2).numbered(&[1]).is_err());
+        assert!(unnumbered(2).numbered(&[1]).is_err());
     }
 }

@@ -10,9 +10,9 @@ use crate::{Error, Result};
 
 /// The smallest bound: a hundred million numbers whose share is this long still lie above the
 /// rounding of the smallest f32 numbers.
-const LEAST: f64 = 1e-30;
+const MIN_MAX_GRAD_NORM: f64 = 1e-30;
 
-/// Bounds the share of one example. The rule is also who to ask for the noise: it alone knows
+/// Bounds the share of one example. The rule is also who to ask for the noise: it single knows
 /// what sensitivity the noise has to cover.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -45,7 +45,7 @@ impl ClipRule {
     /// If `max_grad_norm` is below 1e-30, negative or not a number.
     pub fn check(&self) -> Result<()> {
         let Self::Flat { max_grad_norm } = *self;
-        if max_grad_norm >= LEAST {
+        if max_grad_norm >= MIN_MAX_GRAD_NORM {
             return Ok(());
         }
         let why = match max_grad_norm > 0.0 {
@@ -64,7 +64,7 @@ impl ClipRule {
         let Self::Flat { max_grad_norm } = *self;
         let norm = f64::from(norm);
         let factor = if norm > max_grad_norm { (max_grad_norm / norm) as f32 } else { 1.0 };
-        // Below the normal numbers rounding alone could double it.
+        // Below the normal numbers rounding single could double it.
         if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
     }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_of_many_norms_are_those_of_each() {
+    fn factors_agrees_with_factor() {
         let norms: Vec<f32> = (0..200)
             .map(|i| 0.09 + 0.001 * i as f32)
             .chain((-37..39).map(|exponent| 10f32.powi(exponent)))
@@ -154,10 +154,10 @@ mod tests {
             for (factor, &norm) in
                 crate::device::host::values(rule.factors(tensor)).iter().zip(&norms)
             {
-                let alone = rule.factor(norm);
+                let single = rule.factor(norm);
                 assert!(
-                    (factor - alone).abs() <= 2e-7 * alone,
-                    "{norm} at {bound}: {factor} {alone}"
+                    (factor - single).abs() <= 2e-7 * single,
+                    "{norm} at {bound}: {factor} {single}"
                 );
                 assert!(f64::from(*factor) * f64::from(norm) <= bound * (1.0 + 3e-7));
             }
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn the_noise_covers_the_sum_and_not_the_mean() {
+    fn noise_std_is_relative_to_the_sum() {
         let rule = ClipRule::flat(0.1);
         assert_eq!(rule.sensitivity(Neighbouring::AddOrRemoveOne), 0.1);
         assert!((rule.noise_std(1.72) - 0.172).abs() < 1e-15);
     }
 
     #[test]
-    fn bounds_that_bound_nothing_are_refused() {
+    fn invalid_bounds_are_refused() {
         for wrong in [0.0, -1.0, f64::NAN, 1e-31, 1e-300] {
             assert!(ClipRule::flat(wrong).check().is_err(), "{wrong}");
         }

@@ -69,17 +69,16 @@ impl ClippedSum {
 
 /// Few Poisson batches of this expected size have more examples: its mean and three standard
 /// deviations.
-pub(crate) fn usual(expected_batch_size: usize) -> usize {
+pub(crate) fn typical_max_batch_size(expected_batch_size: usize) -> usize {
     let expected = expected_batch_size as f64;
     (expected + 3.0 * expected.sqrt()).ceil() as usize
 }
 
 /// The mean of the numbers that are finite, if there are any.
 pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
-    let counted: Vec<f64> =
-        losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
-    let mean = counted.iter().sum::<f64>() / counted.len() as f64;
-    (!counted.is_empty()).then_some(mean)
+    let finite: Vec<f64> = losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
+    let mean = finite.iter().sum::<f64>() / finite.len() as f64;
+    (!finite.is_empty()).then_some(mean)
 }
 
 /// Makes sums of clipped gradients.

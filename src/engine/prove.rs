@@ -8,7 +8,7 @@ use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind, Result};
 
 /// How many examples are compared: each costs a backward pass of its own.
-const EXAMPLES: usize = 8;
+const MAX_EXAMPLES: usize = 8;
 /// What f32 rounding may amount to, relatively. Wrong formulas are off by far more.
 const TOLERANCE: f64 = 1e-4;
 
@@ -20,7 +20,7 @@ pub struct Proved {
     /// Its shape.
     pub shape: Vec<usize>,
     /// How the executor finds its norms: `"ghost"`, `"instantiated"`, ...
-    pub how: &'static str,
+    pub norm_method: &'static str,
     /// The largest relative L2 difference, over each example's gradient and the clipped sum.
     pub difference: f64,
 }
@@ -66,8 +66,8 @@ impl Model {
     /// # Errors
     /// If the data does not suit the model, is empty, or gives no finite gradient.
     pub fn prove(&self, data: &Dataset) -> Result<Proof> {
-        let ids: Vec<u32> = (0..data.train().len().min(EXAMPLES) as u32).collect();
-        prove(&AutoExecutor::default(), self.network(), &Batch::of(data.train(), &ids)?)
+        let indices: Vec<u32> = (0..data.train().len().min(MAX_EXAMPLES) as u32).collect();
+        prove(&AutoExecutor::default(), self.network(), &Batch::of(data.train(), &indices)?)
     }
 }
 
@@ -76,16 +76,16 @@ impl Model {
 /// # Errors
 /// If the batch does not suit the network, is empty, or gives no finite gradient.
 pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Result<Proof> {
-    let nothing = |why: &str| {
+    let refuse = |why: &str| {
         let what = format!("{} examples to compare gradients on", batch.len());
         Err(Error::new(ErrorKind::Model, what, why))
     };
     if batch.is_empty() {
-        return nothing("there is nothing to compare");
+        return refuse("there is nothing to compare");
     }
-    let plain = ReferenceExecutor.clipped_sum(network, batch, &ClipRule::unclipped())?;
-    let Some(median) = median(&plain.norms) else {
-        return nothing("no example has a finite gradient").map_err(|e| {
+    let unclipped = ReferenceExecutor.clipped_sum(network, batch, &ClipRule::unclipped())?;
+    let Some(median) = median(&unclipped.norms) else {
+        return refuse("no example has a finite gradient").map_err(|e| {
             e.fix("look at the features: data.normalized(mean, std), fewer outliers")
         });
     };
@@ -105,17 +105,17 @@ pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Resul
     }
     let parameters =
         network.parameters().into_iter().zip(executor.norm_methods(network)).zip(differences);
-    let parameters = parameters.map(|((parameter, how), difference)| Proved {
+    let parameters = parameters.map(|((parameter, norm_method), difference)| Proved {
         path: parameter.path,
         shape: parameter.shape,
-        how,
+        norm_method,
         difference,
     });
     Ok(Proof {
         examples: batch.len(),
         parameters: parameters.collect(),
-        norms: of_numbers(&got.norms, &want.norms),
-        losses: of_numbers(&got.losses, &want.losses),
+        norms: relative_of_finite(&got.norms, &want.norms),
+        losses: relative_of_finite(&got.losses, &want.losses),
     })
 }
 
@@ -135,7 +135,7 @@ fn relative(got: &Gradients, want: &Gradients) -> Vec<f64> {
 
 /// The relative L2 difference of norms or losses; an example that only one of the two leaves out
 /// makes it infinite.
-fn of_numbers(got: &[f32], want: &[f32]) -> f64 {
+fn relative_of_finite(got: &[f32], want: &[f32]) -> f64 {
     let same = got.len() == want.len()
         && got.iter().zip(want).all(|(a, b)| a.is_finite() == b.is_finite());
     if !same {
@@ -168,12 +168,12 @@ impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = |holds: bool| if holds { "agrees" } else { "DIFFERS" };
         let mut rows: Vec<[String; 5]> =
-            vec![["parameter", "shape", "how", "difference", ""].map(str::to_owned)];
+            vec![["parameter", "shape", "norms by", "difference", ""].map(str::to_owned)];
         rows.extend(self.parameters.iter().map(|p| {
             [
                 p.path.clone(),
                 format!("{:?}", p.shape),
-                p.how.to_owned(),
+                p.norm_method.to_owned(),
                 format!("{:.1e}", p.difference),
                 verdict(p.holds()).to_owned(),
             ]

@@ -9,7 +9,7 @@ use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
 /// DeviceArray that are worth handing to another thread.
-const MANY: usize = 1 << 16;
+const PARALLEL_CHUNK: usize = 1 << 16;
 
 /// One number per coordinate of the parameters, not negative. The norm of an example's gradient
 /// is √Σ wⱼ gⱼ²; coordinates of weight 0 are left out of the sum too. Zeros and ones make a mask,
@@ -23,8 +23,8 @@ const MANY: usize = 1 << 16;
 pub struct Weights {
     values: Gradients,
     zero: Vec<bool>,
-    /// The first weight between 0 and 1, if there is one.
-    between: Option<f32>,
+    /// The first weight fractional 0 and 1, if there is one.
+    fractional: Option<f32>,
 }
 
 impl Weights {
@@ -34,24 +34,25 @@ impl Weights {
     /// If paths or shapes are not those of the network's parameters, or a weight is negative or
     /// not finite.
     pub fn new(network: &Network, values: Gradients) -> Result<Self> {
-        suits(&values, network)?;
-        let proper = |w: &f32| (0.0..=f32::MAX).contains(w);
+        check_parameters(&values, network)?;
+        let valid = |w: &f32| (0.0..=f32::MAX).contains(w);
         // Neither 0 nor at least 1, which nearly all weights are.
-        let odd = |w: &f32| !((*w == 0.0) | (*w >= 1.0) & (*w <= f32::MAX));
-        let mut between = None;
+        let fractional_or_invalid = |w: &f32| !((*w == 0.0) | (*w >= 1.0) & (*w <= f32::MAX));
+        let mut fractional = None;
         for entry in &values.entries {
-            // Counted without a way out in between: several at a time.
-            if entry.values.iter().map(|w| u32::from(odd(w))).sum::<u32>() == 0 {
+            // Counted without a way out in fractional: several at a time.
+            if entry.values.iter().map(|w| u32::from(fractional_or_invalid(w))).sum::<u32>() == 0 {
                 continue;
             }
-            if let Some(weight) = entry.values.iter().find(|w| !proper(w)) {
+            if let Some(weight) = entry.values.iter().find(|w| !valid(w)) {
                 let why = format!("weights are at least zero and finite (in {})", entry.path);
                 return Err(Error::setting("weight", weight, why));
             }
-            between = between.or_else(|| entry.values.iter().copied().find(odd));
+            fractional =
+                fractional.or_else(|| entry.values.iter().copied().find(fractional_or_invalid));
         }
         let zero = values.entries.iter().map(|e| e.values.iter().all(|&w| w == 0.0)).collect();
-        Ok(Self { values, zero, between })
+        Ok(Self { values, zero, fractional })
     }
 
     /// Zeros and ones that were chosen on a device, in the order of the network's parameters:
@@ -61,8 +62,8 @@ impl Weights {
         values: Gradients,
         zero: Vec<bool>,
     ) -> Result<Self> {
-        suits(&values, network)?;
-        Ok(Self { values, zero, between: None })
+        check_parameters(&values, network)?;
+        Ok(Self { values, zero, fractional: None })
     }
 
     /// The same weights, kept on this device as well: what happens there needs no copy of them.
@@ -83,15 +84,15 @@ impl Weights {
         self.zero[entry]
     }
 
-    /// The first weight between 0 and 1, known without a look: under it a sum may change by more
+    /// The first weight fractional 0 and 1, known without a look: under it a sum may change by more
     /// than its norm tells.
-    pub(super) fn between(&self) -> Option<f32> {
-        self.between
+    pub(super) fn fractional(&self) -> Option<f32> {
+        self.fractional
     }
 
     /// Refuses a network with other parameters than those the weights were made for.
     pub(super) fn check(&self, network: &Network) -> Result<()> {
-        suits(&self.values, network)
+        check_parameters(&self.values, network)
     }
 
     /// Puts exact zeros where the weights are zero, whatever was there.
@@ -103,21 +104,24 @@ impl Weights {
         };
         for (entry, weights) in sum.entries.iter_mut().zip(self.entries()) {
             if let Some(device) = entry.values.device() {
-                let left_out = weights.values.tensor(&device).equal_elem(0.0);
-                let values = entry.values.tensor(&device).mask_fill(left_out, 0.0);
+                let masked_out = weights.values.tensor(&device).equal_elem(0.0);
+                let values = entry.values.tensor(&device).mask_fill(masked_out, 0.0);
                 entry.values = DeviceArray::of(values);
                 continue;
             }
             let (values, weights) = (&mut entry.values[..], &weights.values[..]);
-            match values.len() > MANY {
-                true => values.par_chunks_mut(MANY).zip(weights.par_chunks(MANY)).for_each(select),
+            match values.len() > PARALLEL_CHUNK {
+                true => values
+                    .par_chunks_mut(PARALLEL_CHUNK)
+                    .zip(weights.par_chunks(PARALLEL_CHUNK))
+                    .for_each(select),
                 false => select((values, weights)),
             }
         }
     }
 }
 
-fn suits(values: &Gradients, network: &Network) -> Result<()> {
+fn check_parameters(values: &Gradients, network: &Network) -> Result<()> {
     let wrong = |what: String, why: String| {
         Err(Error::new(ErrorKind::Model, what, why)
             .fix("start from Gradients::zeros_like(network) and fill in the values"))
@@ -159,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn selecting_on_a_device_is_selecting_on_the_host_and_looks_at_nothing() {
+    fn select_on_a_device_equals_select_on_the_host_and_reads_nothing_back() {
         let device = Device::flex();
         let on_host = Weights::new(&network(), every(2, 1.0)).unwrap();
         let mut sum = every(1, -2.5);
         sum.entries[0].values[1] = f32::NAN;
         sum.entries[1].values[1] = f32::INFINITY;
-        let mut away = sum.clone();
-        for entry in &mut away.entries {
+        let mut on_device_sum = sum.clone();
+        for entry in &mut on_device_sum.entries {
             entry.values = DeviceArray::of(entry.values.tensor(&device));
         }
         on_host.select(&mut sum);
@@ -175,10 +179,11 @@ mod tests {
         };
         assert_eq!(values(&sum), values(&every(2, -2.5)));
         for weights in [on_host.clone(), on_host.on(&device)] {
-            let mut selected = away.clone();
+            let mut selected = on_device_sum.clone();
             weights.select(&mut selected);
-            let unseen = |entry: &Gradient| format!("{:?}", entry.values).ends_with("on a device");
-            assert!(selected.entries.iter().all(unseen));
+            let on_device =
+                |entry: &Gradient| format!("{:?}", entry.values).ends_with("on a device");
+            assert!(selected.entries.iter().all(on_device));
             let bits = |g: &Gradients| -> Vec<u32> {
                 g.entries.iter().flat_map(|e| e.values.iter().map(|v| v.to_bits())).collect()
             };
@@ -187,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn weights_know_whether_one_of_them_lies_between_0_and_1() {
-        let between = |weight| Weights::new(&network(), every(2, weight)).unwrap().between();
-        assert_eq!([0.0, 0.25, 1.0, 4.0].map(between), [None, Some(0.25), None, None]);
-        assert_eq!(between(f32::from_bits(1)), Some(f32::from_bits(1)));
+    fn the_first_weight_between_0_and_1_is_recorded() {
+        let fractional = |weight| Weights::new(&network(), every(2, weight)).unwrap().fractional();
+        assert_eq!([0.0, 0.25, 1.0, 4.0].map(fractional), [None, Some(0.25), None, None]);
+        assert_eq!(fractional(f32::from_bits(1)), Some(f32::from_bits(1)));
         for wrong in [-1.0, f32::NAN, f32::INFINITY] {
             let error = Weights::new(&network(), every(2, wrong)).unwrap_err();
             assert!(error.to_string().contains("at least zero and finite"), "{error}");

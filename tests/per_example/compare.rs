@@ -12,7 +12,7 @@ pub fn distance(a: &[f32], b: &[f32], floor: f64) -> f64 {
 }
 
 /// Example `i` alone, with the same dropout masks only if it is the first.
-pub fn alone(batch: &Batch, i: usize) -> Batch {
+pub fn single_example(batch: &Batch, i: usize) -> Batch {
     let features = batch.features(i).to_vec();
     Batch::with_copies(features, batch.shape(), vec![batch.label(i)], batch.copies()).unwrap()
 }
@@ -25,7 +25,7 @@ pub fn median(norms: &[f32]) -> f64 {
 }
 
 /// How far two sums are apart over all parameters, relatively.
-pub fn apart(a: &Gradients, b: &Gradients) -> f64 {
+pub fn relative_difference(a: &Gradients, b: &Gradients) -> f64 {
     let all = |g: &Gradients| g.entries.iter().flat_map(|e| e.values.to_vec()).collect::<Vec<_>>();
     distance(&all(a), &all(b), 0.0)
 }

@@ -8,14 +8,14 @@ use epsilab::nn::{
     LstmSpec, MeanOverTime, Model, Tanh, Tape, Value,
 };
 
-fn numbers(n: usize) -> Vec<f32> {
+fn values(n: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect()
 }
 
 /// Six examples of three classes, their features through a function.
 pub fn data(shape: &[usize], features: impl Fn(f32) -> f32) -> Dataset {
     let size: usize = shape.iter().product();
-    let features = numbers(6 * size).into_iter().map(features).collect();
+    let features = values(6 * size).into_iter().map(features).collect();
     data::from_vecs(features, shape, vec![0, 1, 2, 0, 1, 2], 3).unwrap()
 }
 

@@ -20,8 +20,8 @@ impl Activation {
     pub(super) fn apply(self, y: &mut [f32], bias: Option<&[f32]>) {
         if let Some(bias) = bias {
             match self {
-                Self::Relu => return bias_relu(y, bias),
-                _ => bias_only(y, bias),
+                Self::Relu => return add_bias_relu(y, bias),
+                _ => add_bias(y, bias),
             }
         }
         match self {
@@ -33,18 +33,18 @@ impl Activation {
     }
 
     /// `g = g act'(x)` where `y = act(x)`.
-    pub(super) fn back(self, y: &[f32], g: &mut [f32]) {
+    pub(super) fn backward(self, y: &[f32], g: &mut [f32]) {
         match self {
             Self::None => {}
-            Self::Relu => relu_back(y, g),
-            Self::Tanh => tanh_back(y, g),
-            Self::Selu => selu_back(y, g),
+            Self::Relu => relu_backward(y, g),
+            Self::Tanh => tanh_backward(y, g),
+            Self::Selu => selu_backward(y, g),
         }
     }
 }
 
 vectorised! {
-    fn bias_relu(y: &mut [f32], bias: &[f32]) {
+    fn add_bias_relu(y: &mut [f32], bias: &[f32]) {
         for row in y.chunks_exact_mut(bias.len()) {
             for (y, b) in row.iter_mut().zip(bias) {
                 let v = *y + b;
@@ -55,7 +55,7 @@ vectorised! {
     }
 }
 vectorised! {
-    fn bias_only(y: &mut [f32], bias: &[f32]) {
+    fn add_bias(y: &mut [f32], bias: &[f32]) {
         for row in y.chunks_exact_mut(bias.len()) {
             for (y, b) in row.iter_mut().zip(bias) {
                 *y += b;
@@ -71,14 +71,14 @@ vectorised! {
     }
 }
 vectorised! {
-    fn relu_back(y: &[f32], g: &mut [f32]) {
+    fn relu_backward(y: &[f32], g: &mut [f32]) {
         for (g, y) in g.iter_mut().zip(y) {
             *g = if *y > 0.0 { *g } else { 0.0 };
         }
     }
 }
 vectorised! {
-    fn tanh_back(y: &[f32], g: &mut [f32]) {
+    fn tanh_backward(y: &[f32], g: &mut [f32]) {
         for (g, y) in g.iter_mut().zip(y) {
             *g *= 1.0 - y * y;
         }
@@ -90,7 +90,7 @@ fn selu(y: &mut [f32]) {
     }
 }
 vectorised! {
-    fn selu_back(y: &[f32], g: &mut [f32]) {
+    fn selu_backward(y: &[f32], g: &mut [f32]) {
         for (g, y) in g.iter_mut().zip(y) {
             // scale alpha e^x = y + scale alpha for x <= 0.
             *g *= if *y > 0.0 { SCALE } else { y + SCALE * ALPHA };

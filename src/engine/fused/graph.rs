@@ -7,9 +7,9 @@ use super::embedding::Embedding;
 use super::lstm::Lstm;
 use super::norm::Norm;
 use super::op::Op;
-use super::plain::{Alone, Dropout, Flatten, Mean, Sum};
 use super::pool::Pool;
 use super::standardise::Standardise;
+use super::stateless::{ActivationLayer, Dropout, Flatten, Mean, Sum};
 use crate::nn::{Conv2dSpec, LayerSpec};
 
 /// Where Burn's gates are among ours: input, forget, cell, output.
@@ -20,7 +20,7 @@ pub(super) struct Node {
     pub(super) op: Box<dyn Op>,
     pub(super) input: usize,
     /// What is added to the output: the other way of a residual.
-    pub(super) second: Option<usize>,
+    pub(super) addend: Option<usize>,
     /// Where its small parameters begin among all small ones.
     pub(super) small: usize,
 }
@@ -28,9 +28,9 @@ pub(super) struct Node {
 /// The nodes in an order in which each reads only earlier ones, and the sizes of their parameters.
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
-    pub(super) small: usize,
+    pub(super) small_len: usize,
     /// DeviceArray in one example, and its channels: 1 unless it is an image.
-    pub(super) input: usize,
+    pub(super) input_len: usize,
     pub(super) channels: usize,
 }
 
@@ -39,8 +39,8 @@ impl Graph {
     pub(super) fn of(input_shape: &[usize], specs: &[LayerSpec]) -> Self {
         let mut graph = Self {
             nodes: Vec::new(),
-            small: 0,
-            input: input_shape.iter().product(),
+            small_len: 0,
+            input_len: input_shape.iter().product(),
             channels: if let [channels, _, _] = *input_shape { channels } else { 1 },
         };
         graph.sequence(specs, 0, input_shape.to_vec());
@@ -50,15 +50,15 @@ impl Graph {
     /// DeviceArray in one row of a value.
     pub(super) fn width(&self, value: usize) -> usize {
         match value {
-            0 => self.input,
+            0 => self.input_len,
             _ => self.nodes[value - 1].op.len(),
         }
     }
 
-    fn push(&mut self, op: impl Op + 'static, input: usize, second: Option<usize>) -> usize {
-        let small = self.small;
-        self.small += op.small();
-        self.nodes.push(Node { op: Box::new(op), input, second, small });
+    fn push(&mut self, op: impl Op + 'static, input: usize, addend: Option<usize>) -> usize {
+        let small = self.small_len;
+        self.small_len += op.small_len();
+        self.nodes.push(Node { op: Box::new(op), input, addend, small });
         self.nodes.len()
     }
 
@@ -155,7 +155,7 @@ impl Graph {
             },
             LayerSpec::Relu | LayerSpec::Tanh | LayerSpec::Selu => {
                 let activation = activation_of(spec).unwrap_or(Activation::None);
-                self.push(Alone { activation, len }, value, None)
+                self.push(ActivationLayer { activation, len }, value, None)
             }
         };
         (value, out)
@@ -163,7 +163,7 @@ impl Graph {
 
     fn pool(
         &mut self,
-        largest: bool,
+        is_max: bool,
         kernel: [usize; 2],
         stride: [usize; 2],
         value: usize,
@@ -171,7 +171,7 @@ impl Graph {
         out: &[usize],
     ) -> usize {
         let (size, output) = ([shape[1], shape[2]], [out[1], out[2]]);
-        let pool = Pool { largest, size, channels: shape[0], kernel, stride, output };
+        let pool = Pool { is_max, size, channels: shape[0], kernel, stride, output };
         self.push(pool, value, None)
     }
 }

@@ -12,19 +12,19 @@ mod conv;
 mod dense;
 mod embedding;
 mod graph;
+mod im2col;
 mod layout;
 mod lstm;
 mod norm;
 mod op;
 mod outer;
 mod pass;
-mod patches;
-mod pixels;
-mod plain;
+mod pixel_gram;
 mod plan;
 mod pool;
 mod standardise;
 mod state;
+mod stateless;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -32,7 +32,7 @@ use super::{Batch, ClipRule, ClippedSum, Executor, Weights};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
-use plan::Ask;
+use plan::Request;
 use state::State;
 
 /// Per-example gradients by fused kernels on the CPU, for networks made of the lab's own layers.
@@ -79,22 +79,22 @@ impl FusedExecutor {
         }
         // A panic elsewhere can't leave the state half-changed: every call sets it up anew.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let suits = state.as_ref().is_some_and(|state| state.suits(network));
-        let state = match (&mut *state, suits) {
+        let matches = state.as_ref().is_some_and(|state| state.matches(network));
+        let state = match (&mut *state, matches) {
             (Some(state), true) => state,
             (state, _) => state.insert(State::of(network)),
         };
         state.load(network);
-        let own = weights.map(|weights| state.own(weights));
-        let ask = match rule {
-            None => Ask::Sum,
-            Some(rule) => Ask::Clip { rule, weights: own.as_ref() },
+        let packed = weights.map(|weights| state.pack_weights(weights));
+        let request = match rule {
+            None => Request::PlainSum,
+            Some(rule) => Request::ClippedSum { rule, weights: packed.as_ref() },
         };
-        let mut done = state.sum(network, batch, &ask, self.chunk)?;
+        let mut result = state.sum(network, batch, &request, self.chunk)?;
         if let Some(weights) = weights {
-            weights.select(&mut done.sum);
+            weights.select(&mut result.sum);
         }
-        Ok(done)
+        Ok(result)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the fused executor asks of a layer.
 
-use super::layout::Part;
+use super::layout::ParameterSlot;
 use crate::nn::kernels::product::Store;
 
 /// How many examples a chunk holds, and how many augmented copies there are of each. Buffers hold
@@ -12,7 +12,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn all(self) -> usize {
+    pub(super) fn total(self) -> usize {
         self.examples * self.copies
     }
 }
@@ -28,25 +28,25 @@ pub(super) struct Scratch {
 }
 
 /// A buffer of exactly this length; what it holds is whatever was there.
-pub(super) fn room(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
+pub(super) fn resize_buffer(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
     if buffer.len() < len {
         buffer.resize(len, 0.0);
     }
     &mut buffer[..len]
 }
 
-/// What a layer saw of one chunk, row by row: its input, its output and what it kept of the
+/// What a layer saw of one chunk, row by row: its input, its output and what it saved of the
 /// forward pass, and the gradient by its output before the activation.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct Context<'a> {
     pub(super) rows: Rows,
     pub(super) x: &'a [f32],
     pub(super) y: &'a [f32],
-    pub(super) kept: &'a [f32],
+    pub(super) saved: &'a [f32],
     pub(super) g: &'a [f32],
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Context<'a> {
     /// The part of example `i`: all its copies.
     pub(super) fn example(self, i: usize) -> Self {
         let part = |all: &'a [f32]| {
@@ -57,7 +57,7 @@ impl<'a> Seen<'a> {
             rows: Rows { examples: 1, copies: self.rows.copies },
             x: part(self.x),
             y: part(self.y),
-            kept: part(self.kept),
+            saved: part(self.saved),
             g: part(self.g),
         }
     }
@@ -66,7 +66,7 @@ impl<'a> Seen<'a> {
 /// Rows to be added to a sum: where each begins, and all their numbers.
 #[derive(Default)]
 pub(super) struct Sparse {
-    pub(super) at: Vec<usize>,
+    pub(super) offsets: Vec<usize>,
     pub(super) values: Vec<f32>,
 }
 
@@ -88,24 +88,24 @@ pub(super) trait Op: Send + Sync {
     /// DeviceArray in one row of the output.
     fn len(&self) -> usize;
 
-    /// DeviceArray kept per row for the backward pass besides input and output.
-    fn kept(&self) -> usize {
+    /// DeviceArray saved per row for the backward pass besides input and output.
+    fn saved_len(&self) -> usize {
         0
     }
 
     /// The parameters, in the network's order.
-    fn layout(&self) -> &[Part] {
+    fn layout(&self) -> &[ParameterSlot] {
         &[]
     }
 
     /// DeviceArray of the small parameters.
-    fn small(&self) -> usize {
-        self.layout().iter().filter(|part| part.small).map(Part::len).sum()
+    fn small_len(&self) -> usize {
+        self.layout().iter().filter(|slot| slot.small).map(ParameterSlot::len).sum()
     }
 
     /// DeviceArray of the large parameters.
-    fn large(&self) -> usize {
-        self.layout().iter().filter(|part| !part.small).map(Part::len).sum()
+    fn large_len(&self) -> usize {
+        self.layout().iter().filter(|slot| !slot.small).map(ParameterSlot::len).sum()
     }
 
     /// Takes over the values of its parameters, small and large, in its own layout.
@@ -117,7 +117,7 @@ pub(super) trait Op: Send + Sync {
         rows: Rows,
         x: &[f32],
         y: &mut [f32],
-        kept: &mut [f32],
+        saved: &mut [f32],
         scratch: &mut Scratch,
     );
 
@@ -126,7 +126,7 @@ pub(super) trait Op: Send + Sync {
     /// the gradient by the input into `gx`, if anybody wants it.
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         small: &mut [f32],
         scratch: &mut Scratch,
@@ -139,23 +139,23 @@ pub(super) trait Op: Send + Sync {
 
     /// Adds to each example's square of the norm that of the large parameters' gradients. Only
     /// asked if [`how`](Self::how) says `Ghost`. An example whose square is mostly rounding goes
-    /// to `alone` instead: its gradient is formed, measured and added by itself, for the terms
+    /// to `recomputed` instead: its gradient is formed, measured and added by itself, for the terms
     /// that cancel in it would not among those of other examples.
-    fn squares(
+    fn add_squared_norms(
         &self,
-        _seen: Seen,
+        _ctx: Context,
         _weights: Option<&[f32]>,
         _squares: &mut [f64],
-        _alone: &mut Vec<usize>,
+        _recomputed: &mut Vec<usize>,
         _scratch: &mut Scratch,
     ) {
     }
 
     /// One example's gradient by the large parameters, and the square of its weighted norm: the
     /// very numbers that are measured are added to the sum.
-    fn instance(
+    fn instance_gradient(
         &self,
-        _seen: Seen,
+        _ctx: Context,
         _weights: Option<&[f32]>,
         _out: &mut [f32],
         _scratch: &mut Scratch,
@@ -167,7 +167,7 @@ pub(super) trait Op: Send + Sync {
     /// `None` for factors that are all one.
     fn weighted_sum(
         &self,
-        _seen: Seen,
+        _ctx: Context,
         _factors: Option<&[f32]>,
         _sum: &mut [f32],
         _scratch: &mut Scratch,
@@ -176,15 +176,15 @@ pub(super) trait Op: Send + Sync {
 
     /// DeviceArray in a weighted sum if it is not by the parameters themselves but by what is made
     /// of them, with [`finish`](Self::finish) as the way back; it then has a place of its own.
-    fn indirect(&self) -> Option<usize> {
+    fn transformed_len(&self) -> Option<usize> {
         None
     }
 
     /// Adds to `large` the gradient by the parameters that follows from an indirect sum.
-    fn finish(&self, _indirect: &[f32], _large: &mut [f32]) {}
+    fn add_transformed_sum(&self, _transformed: &[f32], _large: &mut [f32]) {}
 
-    /// Itself, if it is a dropout layer: the pass draws what is kept.
-    fn dropout(&self) -> Option<&super::plain::Dropout> {
+    /// Itself, if it is a dropout layer: the pass draws what is saved.
+    fn dropout(&self) -> Option<&super::stateless::Dropout> {
         None
     }
 
@@ -194,14 +194,14 @@ pub(super) trait Op: Send + Sync {
     }
 
     /// As [`weighted_sum`](Self::weighted_sum), for layers whose examples touch few rows.
-    fn rows(&self, _seen: Seen, _factors: Option<&[f32]>, _sum: &mut Sparse) {}
+    fn sparse_sum(&self, _ctx: Context, _factors: Option<&[f32]>, _sum: &mut Sparse) {}
 }
 
 /// What a layer is given for its backward pass.
-pub(super) struct Chunk<'a> {
+pub(super) struct ContextMut<'a> {
     pub(super) rows: Rows,
     pub(super) x: &'a [f32],
     pub(super) y: &'a [f32],
-    pub(super) kept: &'a mut [f32],
+    pub(super) saved: &'a mut [f32],
     pub(super) g: &'a mut [f32],
 }

@@ -29,8 +29,8 @@ impl GaussianNoise {
             return kernels::noised(values, Noise { stream, first, std }, selected.as_ref());
         }
         let mut drawn = vec![0.0; values.dims()[0]];
-        let pieces = drawn.par_chunks_mut(CHUNK).enumerate();
-        pieces.for_each(|(i, values)| self.add_piece(std, (first + i as u64, values, None)));
+        let chunks = drawn.par_chunks_mut(CHUNK).enumerate();
+        chunks.for_each(|(i, values)| self.add_chunk(std, (first + i as u64, values, None)));
         let shape = values.dims();
         let sum = values + Tensor::from_data(TensorData::new(drawn, shape), &device);
         match selected {

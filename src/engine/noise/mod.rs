@@ -11,10 +11,10 @@ use crate::{Error, ErrorKind, Result};
 mod device;
 
 /// Pieces that are made on the calling thread: waking others would take longer.
-const FEW: usize = 24;
+const MIN_PARALLEL_CHUNKS: usize = 24;
 
 /// Draws that are summed for one secure value: 2n with n = 2.
-const DRAWS: usize = 4;
+const SECURE_DRAWS: usize = 4;
 
 /// Independent Gaussian noise, drawn from ChaCha20.
 ///
@@ -46,7 +46,7 @@ pub struct GaussianNoise {
 }
 
 impl GaussianNoise {
-    /// Noise from this seed, at step 0. Who knows the seed can take the noise away again: outside
+    /// Noise from this seed, at step 0. Who knows the seed can take the noise on_device again: outside
     /// of studies it must be secret, random and used for one run only.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, step: 0, secure: false }
@@ -62,7 +62,7 @@ impl GaussianNoise {
     /// 2^(p(2n-1)) trials for uniforms of p bits: 2^156 for 52, 2^96 for the 32 of an angle. The four come from different pairs, since
     /// sine and cosine of one pair add up to a single term, and no two values share more than two
     /// pairs: each draw is shifted against the one before (which is what throwing the first draw
-    /// away is for, where they come one at a time).
+    /// on_device is for, where they come one at a time).
     ///
     /// For numbers on a GPU the noise is drawn on the host and copied there: the construction
     /// wants f64, which not every GPU has. It is rounded to f32 once more then, before the sum.
@@ -109,7 +109,7 @@ impl GaussianNoise {
     /// selection, whatever they were.
     ///
     /// # Errors
-    /// If `std` is negative or not finite, the weights belong to other parameters, a weight lies
+    /// If `std` is negative or not finite, the weights matching to other parameters, a weight lies
     /// between 0 and 1 (it would let the sum change by more than C), or a coordinate of weight zero
     /// is not zero on the host (it would be released without noise). Nothing is changed then.
     pub fn add_to_selected(
@@ -118,7 +118,7 @@ impl GaussianNoise {
         std: f64,
         weights: &Weights,
     ) -> Result<()> {
-        selects(weights, gradients)?;
+        check_selection(weights, gradients)?;
         self.add(gradients, std, Some(weights))
     }
 
@@ -134,11 +134,11 @@ impl GaussianNoise {
                 Error::setting("std", std, why).fix("clip gradients at a finite max_grad_norm")
             );
         }
-        let (mut chunk, mut pieces) = (0, Vec::new());
+        let (mut next, mut chunks) = (0, Vec::new());
         for (index, entry) in gradients.entries.iter_mut().enumerate() {
             // Passed over, but counted: the noise of a coordinate doesn't depend on the others.
-            let first = chunk;
-            chunk += entry.values.len().div_ceil(CHUNK) as u64;
+            let first = next;
+            next += entry.values.len().div_ceil(CHUNK) as u64;
             if let Some(device) = entry.values.device() {
                 let values = entry.values.tensor(&device);
                 let selected = weights.map(|weights| (weights, index));
@@ -151,20 +151,20 @@ impl GaussianNoise {
             let weights = weights.map(|weights| &weights.entries()[index].values[..]);
             for (i, values) in entry.values.chunks_mut(CHUNK).enumerate() {
                 let weights = weights.map(|weights| &weights[i * CHUNK..]);
-                pieces.push((first + i as u64, values, weights));
+                chunks.push((first + i as u64, values, weights));
             }
         }
-        if pieces.len() > FEW {
-            pieces.into_par_iter().for_each(|piece| self.add_piece(std, piece));
+        if chunks.len() > MIN_PARALLEL_CHUNKS {
+            chunks.into_par_iter().for_each(|chunk| self.add_chunk(std, chunk));
         } else {
-            pieces.into_iter().for_each(|piece| self.add_piece(std, piece));
+            chunks.into_iter().for_each(|chunk| self.add_chunk(std, chunk));
         }
         self.step += 1;
         Ok(())
     }
 
     /// Adds the noise of one chunk to its values, where the weights, if any, are not zero.
-    fn add_piece(&self, std: f64, (chunk, values, weights): (u64, &mut [f32], Option<&[f32]>)) {
+    fn add_chunk(&self, std: f64, (chunk, values, weights): (u64, &mut [f32], Option<&[f32]>)) {
         let mut noise = [0.0; CHUNK];
         self.fill(chunk, values.len(), &mut noise);
         if let Some(weights) = weights {
@@ -183,11 +183,11 @@ impl GaussianNoise {
             return self.draw(chunk, len, out);
         }
         let mut draw = [0.0; CHUNK];
-        for i in 0..DRAWS {
-            self.draw(chunk * DRAWS as u64 + i as u64, CHUNK, &mut draw);
+        for i in 0..SECURE_DRAWS {
+            self.draw(chunk * SECURE_DRAWS as u64 + i as u64, CHUNK, &mut draw);
             // By half the lanes of a block: the partner of a value, its pair's other half, lies
             // once above and once below it.
-            draw.rotate_left(i * BLOCK / DRAWS);
+            draw.rotate_left(i * BLOCK / SECURE_DRAWS);
             for (out, z) in out.iter_mut().zip(draw) {
                 *out += 0.5 * z;
             }
@@ -195,34 +195,34 @@ impl GaussianNoise {
     }
 
     /// Standard normal values from one piece of the current step's stream.
-    fn draw(&self, piece: u64, len: usize, out: &mut [f64; CHUNK]) {
-        Stream { seed: self.seed, step: self.step }.draw(piece, len, out);
+    fn draw(&self, chunk: u64, len: usize, out: &mut [f64; CHUNK]) {
+        Stream { seed: self.seed, step: self.step }.draw(chunk, len, out);
     }
 }
 
 /// Whether noise on the selected coordinates alone protects this sum.
-fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
-    let belong = weights.entries().len() == sum.entries.len()
+fn check_selection(weights: &Weights, sum: &Gradients) -> Result<()> {
+    let matching = weights.entries().len() == sum.entries.len()
         && weights
             .entries()
             .iter()
             .zip(&sum.entries)
             .all(|(w, g)| w.path == g.path && w.values.len() == g.values.len());
-    if !belong {
+    if !matching {
         let what = "weights and gradients of different parameters";
         let why = "which coordinates get noise would be left to chance";
         return Err(Error::new(ErrorKind::Model, what, why).fix("make both from one network"));
     }
     // What lies on a GPU is not looked at: weights know this of themselves.
-    let away = |entry: &Gradient| entry.values.device().is_some();
-    if let Some(weight) = weights.between().filter(|_| sum.entries.iter().any(away)) {
-        return Err(too_small(weight));
+    let on_device = |entry: &Gradient| entry.values.device().is_some();
+    if let Some(weight) = weights.fractional().filter(|_| sum.entries.iter().any(on_device)) {
+        return Err(fractional_weight(weight));
     }
     let pairs = weights.entries().iter().zip(&sum.entries);
-    for (weights, sum) in pairs.filter(|(_, sum)| !away(sum)) {
+    for (weights, sum) in pairs.filter(|(_, sum)| !on_device(sum)) {
         let Some((weight, value)) = unprotected(&weights.values, &sum.values) else { continue };
         if weight > 0.0 {
-            return Err(too_small(weight));
+            return Err(fractional_weight(weight));
         }
         let what = format!("a sum of {value} at a coordinate of weight 0 in {}", sum.path);
         let why = "it would be released without noise";
@@ -233,7 +233,7 @@ fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
 }
 
 /// A weight between 0 and 1.
-fn too_small(weight: f32) -> Error {
+fn fractional_weight(weight: f32) -> Error {
     let why = "the weighted norm is clipped, so here the sum may change by more than C";
     Error::setting("weight", weight, why).fix("choose the selected coordinates by zeros and ones")
 }

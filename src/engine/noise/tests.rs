@@ -39,7 +39,7 @@ fn looks_normal(values: &[f32], std: f64) -> bool {
 }
 
 #[test]
-fn the_noise_on_the_sum_has_the_right_scale_and_wrong_scales_are_noticed() {
+fn noise_has_the_requested_scale() {
     let std = 0.172;
     let values = sample(100_000, std);
     assert!(looks_normal(&values, std));
@@ -52,7 +52,7 @@ fn the_noise_on_the_sum_has_the_right_scale_and_wrong_scales_are_noticed() {
 }
 
 #[test]
-fn noise_that_is_not_gaussian_is_noticed_even_with_the_right_variance() {
+fn the_normality_test_rejects_uniform_noise_of_the_same_variance() {
     let values = sample(100_000, 1.0);
     let normal = Normal::new(0.0, 1.0).unwrap();
     let half_width = 3f64.sqrt();
@@ -87,7 +87,7 @@ fn neighbouring_values_steps_and_tensors_are_uncorrelated() {
 #[test]
 fn the_noise_does_not_depend_on_the_number_of_threads() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    let n = (FEW + 10) * CHUNK;
+    let n = (MIN_PARALLEL_CHUNKS + 10) * CHUNK;
     assert_eq!(pool.install(|| sample(n, 1.0)), sample(n, 1.0));
 }
 
@@ -101,9 +101,9 @@ fn repeats(gradients: &Gradients) -> usize {
 
 /// Tensors of few pieces, which the calling thread makes, and of many, which all threads do.
 #[test]
-fn every_piece_of_every_tensor_has_noise_of_its_own_on_one_thread_and_on_many() {
+fn every_chunk_has_independent_noise_for_any_number_of_threads() {
     let few = [3 * CHUNK, CHUNK, 7, CHUNK + 5, 2 * CHUNK];
-    let many = [&few[..], &[2 * FEW * CHUNK, 9, CHUNK]].concat();
+    let many = [&few[..], &[2 * MIN_PARALLEL_CHUNKS * CHUNK, 9, CHUNK]].concat();
     for secure in [false, true] {
         let noise = GaussianNoise::new(SEED);
         let noise = if secure { noise.secure() } else { noise };
@@ -117,14 +117,14 @@ fn every_piece_of_every_tensor_has_noise_of_its_own_on_one_thread_and_on_many() 
             assert_eq!(a.values, b.values, "few pieces are drawn like many");
         }
         // Piece after piece, counted through all tensors.
-        let mut place = 0;
+        let mut index = 0;
         for entry in &parallel.entries {
             for values in entry.values.chunks(CHUNK) {
-                let mut own = [0.0; CHUNK];
-                noise.fill(place, values.len(), &mut own);
-                let same = values.iter().zip(own).all(|(&v, z)| v == z as f32);
-                assert!(same, "piece {place} has the noise of another place");
-                place += 1;
+                let mut expected = [0.0; CHUNK];
+                noise.fill(index, values.len(), &mut expected);
+                let same = values.iter().zip(expected).all(|(&v, z)| v == z as f32);
+                assert!(same, "piece {index} has the noise of another index");
+                index += 1;
             }
         }
         assert_eq!(repeats(&serial) + repeats(&parallel), 0, "noise that repeats itself");
@@ -149,7 +149,7 @@ fn a_resumed_run_draws_the_noise_it_would_have_drawn() {
 }
 
 #[test]
-fn a_scale_that_is_no_scale_is_refused() {
+fn an_invalid_scale_is_refused() {
     for std in [f64::INFINITY, f64::NAN, -1.0] {
         assert!(GaussianNoise::new(SEED).add_to(&mut zeros(&[3]), std).is_err());
     }
@@ -162,7 +162,7 @@ fn secure_sample(n: usize) -> Vec<f32> {
 }
 
 #[test]
-fn secure_noise_has_the_same_scale_and_other_values() {
+fn secure_noise_has_the_same_scale_and_different_values() {
     let (plain, secure) = (sample(100_000, 1.0), secure_sample(100_000));
     assert!(looks_normal(&secure, 1.0));
     assert_ne!(plain, secure);
@@ -175,7 +175,7 @@ fn secure_noise_has_the_same_scale_and_other_values() {
 #[test]
 fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
     let noise = GaussianNoise::new(SEED);
-    let draws: Vec<[f64; CHUNK]> = (0..DRAWS as u64)
+    let draws: Vec<[f64; CHUNK]> = (0..SECURE_DRAWS as u64)
         .map(|piece| {
             let mut out = [0.0; CHUNK];
             noise.draw(piece, CHUNK, &mut out);
@@ -183,12 +183,13 @@ fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
         })
         .collect();
     for (i, value) in secure_sample(CHUNK).into_iter().enumerate() {
-        let four = (0..DRAWS).map(|j| draws[j][(i + 8 * j) % CHUNK]);
+        let four = (0..SECURE_DRAWS).map(|j| draws[j][(i + 8 * j) % CHUNK]);
         assert!((f64::from(value) - 0.5 * four.sum::<f64>()).abs() < 1e-6);
     }
     // Pairs are a block's halves; count how many of them two values have in common.
-    let pairs =
-        |i: usize| (0..DRAWS).map(move |j| (i + 8 * j) % CHUNK).map(|p| p / 32 * 16 + p % 16);
+    let pairs = |i: usize| {
+        (0..SECURE_DRAWS).map(move |j| (i + 8 * j) % CHUNK).map(|p| p / 32 * 16 + p % 16)
+    };
     for i in 0..CHUNK {
         for other in (0..CHUNK).filter(|&other| other != i) {
             let shared = pairs(i).zip(pairs(other)).filter(|(a, b)| a == b).count();
@@ -218,7 +219,7 @@ fn the_first_values_of_a_tensor_do_not_depend_on_its_size() {
 }
 
 #[test]
-fn the_tail_is_there() {
+fn tail_probabilities_are_gaussian() {
     // Of four million values about 253 are beyond 4 standard deviations, and 2.3 beyond 5.
     let beyond = |z: f32| sample(4_000_000, 1.0).into_iter().filter(|v| v.abs() > z).count();
     let four = beyond(4.0) as f64;
@@ -240,7 +241,7 @@ fn half_selected() -> (Network, Weights) {
 }
 
 #[test]
-fn selected_coordinates_get_the_noise_they_always_get_and_the_others_none() {
+fn selected_coordinates_get_unchanged_noise_and_others_get_none() {
     let (network, weights) = half_selected();
     let (mut all, mut selected) =
         (Gradients::zeros_like(&network), Gradients::zeros_like(&network));
@@ -265,32 +266,32 @@ fn selected_coordinates_get_the_noise_they_always_get_and_the_others_none() {
 }
 
 #[test]
-fn what_selected_noise_would_not_protect_is_refused_and_left_alone() {
+fn unprotected_sums_are_refused_and_left_unchanged() {
     let (network, weights) = half_selected();
     let mut noise = GaussianNoise::new(SEED);
-    let mut refused = |sum: &Gradients, weights: &Weights, words: &str| {
+    let mut assert_refused = |sum: &Gradients, weights: &Weights, message: &str| {
         let mut tried = sum.clone();
         let error = noise.add_to_selected(&mut tried, 1.0, weights).unwrap_err();
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
         let bits = |g: &Gradients| -> Vec<u32> {
             g.entries.iter().flat_map(|e| e.values.iter().map(|v| v.to_bits())).collect()
         };
-        assert!(bits(&tried) == bits(sum) && noise.step() == 0, "something was changed: {words}");
+        assert!(bits(&tried) == bits(sum) && noise.step() == 0, "something was changed: {message}");
     };
     let zeros_of = Gradients::zeros_like(&network);
     let mut leaking = zeros_of.clone();
     leaking.entries[0].values[1] = 1e-6;
-    refused(&leaking, &weights, "without noise");
+    assert_refused(&leaking, &weights, "without noise");
     let mut not_a_number = zeros_of.clone();
     not_a_number.entries[1].values[0] = f32::NAN;
-    refused(&not_a_number, &weights, "without noise");
+    assert_refused(&not_a_number, &weights, "without noise");
     let mut shrinking = zeros_of.clone();
     shrinking.entries[0].values.fill(0.25);
-    refused(&zeros_of, &Weights::new(&network, shrinking).unwrap(), "weight = 0.25");
-    refused(&zeros(&[3]), &weights, "different parameters");
+    assert_refused(&zeros_of, &Weights::new(&network, shrinking).unwrap(), "weight = 0.25");
+    assert_refused(&zeros(&[3]), &weights, "different parameters");
 }
 
 #[test]
-fn the_seed_never_shows() {
+fn debug_output_does_not_contain_the_seed() {
     assert!(!format!("{:?}", GaussianNoise::new(SEED)).contains('7'));
 }

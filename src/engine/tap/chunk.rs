@@ -25,22 +25,22 @@ pub(super) struct Job<'a> {
 }
 
 /// The chunk's share of a pass.
-pub(super) struct Chunk {
+pub(super) struct ChunkSum {
     /// Σ factor · gradient, flat, by entry; parameters without any part in the loss are missing.
     pub(super) sum: BTreeMap<usize, Tensor<1>>,
     pub(super) norms: Vec<f32>,
     pub(super) losses: Vec<f32>,
 }
 
-impl Chunk {
+impl ChunkSum {
     /// Adds the share of the chunk that comes next.
     pub(super) fn add(&mut self, chunk: Self) {
-        for (entry, share) in chunk.sum {
-            let share = match self.sum.remove(&entry) {
-                Some(sum) => sum + share,
-                None => share,
+        for (entry, values) in chunk.sum {
+            let values = match self.sum.remove(&entry) {
+                Some(sum) => sum + values,
+                None => values,
             };
-            self.sum.insert(entry, share);
+            self.sum.insert(entry, values);
         }
         self.norms.extend(chunk.norms);
         self.losses.extend(chunk.losses);
@@ -50,11 +50,12 @@ impl Chunk {
 impl Job<'_> {
     /// # Errors
     /// If a layer was given other rows than one per copy of an example.
-    pub(super) fn run(&self, ids: &[usize]) -> Result<Chunk> {
-        let (n, copies, device) = (ids.len(), self.batch.copies(), &self.device);
-        let (features, labels) = self.batch.gather(ids);
+    pub(super) fn run(&self, examples: &[usize]) -> Result<ChunkSum> {
+        let (n, copies, device) = (examples.len(), self.batch.copies(), &self.device);
+        let (features, labels) = self.batch.gather(examples);
         let x = Value::new(features, n * copies, self.batch.shape(), device);
-        let (site_gradients, losses) = self.listen(x, &labels, Recorder::new(self.batch, ids))?;
+        let (site_gradients, losses) =
+            self.forward_backward(x, &labels, Recorder::new(self.batch, examples))?;
         let (norms, losses) = self.norms(&site_gradients, losses);
         let factors: Vec<f32> = norms.iter().map(|&norm| self.rule.factor(norm)).collect();
         let factors = Tensor::<1>::from_data(factors.as_slice(), device);
@@ -62,7 +63,7 @@ impl Job<'_> {
             .into_iter()
             .map(|(entry, site_gradient)| (entry, site_gradient.sum(&factors)))
             .collect();
-        Ok(Chunk { sum, norms, losses })
+        Ok(ChunkSum { sum, norms, losses })
     }
 
     /// Forward and backward: a form for each parameter with a part in the loss, and the losses,
@@ -70,7 +71,7 @@ impl Job<'_> {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub(super) fn listen(
+    pub(super) fn forward_backward(
         &self,
         x: Value,
         labels: &[u32],
@@ -83,7 +84,7 @@ impl Job<'_> {
         let losses = cross_entropy(logits, labels).reshape([n, copies]).mean_dim(1).reshape([n]);
         // The sum, never the mean: an example's gradient must not know how many others there are.
         let grads = losses.clone().sum().backward();
-        Ok((site_gradients(tape.listen(grads), copies, &self.requested), losses.inner()))
+        Ok((site_gradients(tape.into_records(grads), copies, &self.requested), losses.inner()))
     }
 
     /// Norms over all parameters, and losses, in one transfer to the host; in two for a chunk
@@ -94,14 +95,15 @@ impl Job<'_> {
         losses: Tensor<1>,
     ) -> (Vec<f32>, Vec<f32>) {
         let n = losses.dims()[0];
-        let largest =
+        let largest_scale =
             site_gradients.keys().map(|&entry| self.norm_weights[entry].scale).fold(0.0, f64::max);
-        let read = |careful: bool| {
+        let compute = |rescale: bool| {
             let each = site_gradients.iter().map(|(&entry, site_gradient)| {
-                site_gradient.norms(&self.norm_weights[entry], careful)
+                site_gradient.norms(&self.norm_weights[entry], rescale)
             });
-            let all = values(Tensor::cat(std::iter::once(losses.clone()).chain(each).collect(), 0));
-            let (losses, norms) = all.split_at(n);
+            let joined =
+                values(Tensor::cat(std::iter::once(losses.clone()).chain(each).collect(), 0));
+            let (losses, norms) = joined.split_at(n);
             let norm = |i: usize| {
                 let square = |(&entry, row): (&usize, &[f32])| {
                     (self.norm_weights[entry].scale * f64::from(row[i])).powi(2)
@@ -110,10 +112,10 @@ impl Job<'_> {
             };
             ((0..n).map(norm).collect::<Vec<_>>(), losses.to_vec())
         };
-        let (mut norms, losses) = read(false);
+        let (mut norms, losses) = compute(false);
         // What was lost below 1e-16 does not matter beside a norm of 1e-12.
-        if norms.iter().any(|&norm| !norm.is_finite() || norm < 1e-12 * largest) {
-            norms = read(true).0;
+        if norms.iter().any(|&norm| !norm.is_finite() || norm < 1e-12 * largest_scale) {
+            norms = compute(true).0;
         }
         (norms.into_iter().map(|norm| norm as f32).collect(), losses)
     }

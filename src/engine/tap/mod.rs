@@ -3,7 +3,7 @@
 mod chunk;
 mod convolution;
 mod device;
-mod dropouts;
+mod dropout_tape;
 mod norm_weights;
 mod probe;
 mod recorder;
@@ -19,8 +19,8 @@ use super::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
 use crate::device::host::values;
 use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
-use chunk::{Chunk, Job};
-use device::{ChunkSizer, Chunking, Plain, Work};
+use chunk::{ChunkSum, Job};
+use device::{ChunkKey, ChunkSizer, Chunking, PlainSum};
 use norm_weights::NormWeights;
 use probe::Probe;
 use site::{ComputePath, RequestedGrads};
@@ -59,11 +59,11 @@ use site::{ComputePath, RequestedGrads};
 pub struct TapExecutor {
     chunk: Option<usize>,
     /// Goes the way of a GPU on the CPU too: for tests, and for the sums of a GPU made by hand.
-    gpu: bool,
+    device_path: bool,
     precision: Precision,
     chunking: Chunking,
-    clipped: ChunkSizer,
-    plain: ChunkSizer,
+    clipped_sizer: ChunkSizer,
+    plain_sizer: ChunkSizer,
 }
 
 impl TapExecutor {
@@ -77,12 +77,12 @@ impl TapExecutor {
     /// Works as on a GPU wherever the network is: everything stays on the device, nothing is
     /// looked at. Slower than the usual way on the CPU.
     pub fn with_device_path(self) -> Self {
-        Self { gpu: true, ..self }
+        Self { device_path: true, ..self }
     }
 
     /// On a GPU, works in passes of one size, as batches of so many examples need them: with it, no
     /// example's share depends on how many others there are, for a GPU chooses by the shapes how it
-    /// computes, and how it rounds. Smaller batches are filled up with rows that don't count.
+    /// computes, and how it rounds. Smaller batches are filled up with examples that don't count.
     pub fn fixed_chunks(self, examples: usize) -> Self {
         Self { chunking: Chunking::Fixed(examples), ..self }
     }
@@ -93,12 +93,12 @@ impl TapExecutor {
     }
 
     fn uses_device_path(&self, network: &Network) -> bool {
-        self.gpu || network.device() != Device::flex()
+        self.device_path || network.device() != Device::flex()
     }
 
     fn checked_precision(&self, device: &Device) -> Result<Precision> {
-        let there = device.supports_dtype(FloatDType::BF16);
-        if self.precision.is_default() || there {
+        let supported = device.supports_dtype(FloatDType::BF16);
+        if self.precision.is_default() || supported {
             return Ok(self.precision);
         }
         let why = "its numbers have no such type";
@@ -113,46 +113,47 @@ impl TapExecutor {
         rule: &ClipRule,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        let (work, device) = work(network, batch);
-        let norm_weights = NormWeights::all_on_device(weights, work.parameters.len(), &device);
+        let (key, device) = chunk_key(network, batch);
+        let norm_weights =
+            NormWeights::per_parameter_on_device(weights, key.parameters.len(), &device);
         let path = ComputePath::Device(self.checked_precision(&device)?);
         let requested =
-            RequestedGrads::new(&work.parameters, path, |entry| norm_weights[entry].is_zero());
+            RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
         let job = Job { network, device, batch, rule, norm_weights, requested };
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
             None => Probe::of(network).chunk(batch.copies(), &job.device),
         };
         let chunking = self.chunking;
-        self.clipped.run(work, (chunking, batch.len()), estimate, |size, look| {
-            device::sum(&job, network.parameters(), batch, &job.device, (chunking, size), look)
+        self.clipped_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
+            device::sum(&job, network.parameters(), batch, &job.device, (chunking, size), verify)
         })
     }
 }
 
 /// What is to be done, and where.
-fn work(network: &Network, batch: &Batch) -> (Work, Device) {
+fn chunk_key(network: &Network, batch: &Batch) -> (ChunkKey, Device) {
     let device = network.device();
     let (parameters, copies) = (network.parameters(), batch.copies());
-    (Work { parameters, copies, device: device.clone() }, device)
+    (ChunkKey { parameters, copies, device: device.clone() }, device)
 }
 
-/// One pass over the examples `rows`; norms and losses in their order.
-fn pass(job: &Job, rows: &[usize], chunk: usize) -> Result<Chunk> {
-    let mut all = Chunk { sum: BTreeMap::new(), norms: Vec::new(), losses: Vec::new() };
-    let chunks: Vec<&[usize]> = rows.chunks(chunk).collect();
-    let mut problem = None;
-    let mut take = |chunk: Result<Chunk>| match chunk {
-        Ok(chunk) => all.add(chunk),
-        Err(error) => problem = problem.take().or(Some(error)),
+/// One pass over the examples `examples`; norms and losses in their order.
+fn sum_chunks(job: &Job, examples: &[usize], chunk: usize) -> Result<ChunkSum> {
+    let mut total = ChunkSum { sum: BTreeMap::new(), norms: Vec::new(), losses: Vec::new() };
+    let chunks: Vec<&[usize]> = examples.chunks(chunk).collect();
+    let mut first_error = None;
+    let mut collect = |chunk: Result<ChunkSum>| match chunk {
+        Ok(chunk) => total.add(chunk),
+        Err(error) => first_error = first_error.take().or(Some(error)),
     };
     if job.device == Device::flex() {
-        workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| take(chunk))?;
+        workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| collect(chunk))?;
     } else {
-        // Other devices take one chunk at a time and spread it themselves.
-        chunks.into_iter().for_each(|ids| take(job.run(ids)));
+        // Other devices collect one chunk at a time and spread it themselves.
+        chunks.into_iter().for_each(|examples| collect(job.run(examples)));
     }
-    problem.map_or(Ok(all), Err)
+    first_error.map_or(Ok(total), Err)
 }
 
 impl Executor for TapExecutor {
@@ -168,37 +169,37 @@ impl Executor for TapExecutor {
             return self.on_device_path(network, batch, rule, weights);
         }
         let (parameters, device) = (network.parameters(), network.device());
-        let norm_weights = NormWeights::all(weights, parameters.len(), &device);
+        let norm_weights = NormWeights::per_parameter(weights, parameters.len(), &device);
         let requested = RequestedGrads::new(&parameters, ComputePath::Host, |entry| {
             norm_weights[entry].is_zero()
         });
         let job = Job { network, device, batch, rule, norm_weights, requested };
-        let mut rows = batch.finite();
+        let mut examples = batch.finite();
         let chunk = match self.chunk {
             Some(chunk) => chunk,
-            None if rows.is_empty() => 1,
+            None if examples.is_empty() => 1,
             None => Probe::of(network).chunk(batch.copies(), &job.device)?,
         };
         // An example with finite features can still have a gradient that overflows. It is then
         // taken out and all is done again, so that the others fall into the very chunks, and
         // into the very rounding, of a batch without it.
         let pass = loop {
-            let pass = pass(&job, &rows, chunk)?;
+            let pass = sum_chunks(&job, &examples, chunk)?;
             let finite = |i: usize| pass.norms[i].is_finite() && pass.losses[i].is_finite();
-            if (0..rows.len()).all(finite) {
+            if (0..examples.len()).all(finite) {
                 break pass;
             }
-            let mut i = 0..rows.len();
-            rows.retain(|_| i.next().is_some_and(finite));
+            let mut i = 0..examples.len();
+            examples.retain(|_| i.next().is_some_and(finite));
         };
         let mut norms = vec![f32::NAN; batch.len()];
         let mut losses = vec![f32::NAN; batch.len()];
-        for (i, &row) in rows.iter().enumerate() {
-            (norms[row], losses[row]) = (pass.norms[i], pass.losses[i]);
+        for (i, &example) in examples.iter().enumerate() {
+            (norms[example], losses[example]) = (pass.norms[i], pass.losses[i]);
         }
         let mut sum = Gradients::zeros_like(network);
-        for (entry, share) in pass.sum {
-            sum.entries[entry].values = values(share).into();
+        for (entry, values_sum) in pass.sum {
+            sum.entries[entry].values = values(values_sum).into();
         }
         if let Some(weights) = weights {
             weights.select(&mut sum);
@@ -211,21 +212,21 @@ impl Executor for TapExecutor {
             return self.clipped_sum(network, batch, &ClipRule::unclipped());
         }
         super::check(network, batch, &ClipRule::unclipped(), None)?;
-        let (work, device) = work(network, batch);
+        let (key, device) = chunk_key(network, batch);
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
             None => Probe::of(network).plain_chunk(batch.copies(), &device),
         };
         let precision = self.checked_precision(&device)?;
-        let pass = Plain { network: network.tracked(), batch, precision };
+        let pass = PlainSum { network: network.tracked(), batch, precision };
         let chunking = self.chunking;
-        self.plain.run(work, (chunking, batch.len()), estimate, |size, look| {
-            device::sum(&pass, network.parameters(), batch, &device, (chunking, size), look)
+        self.plain_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
+            device::sum(&pass, network.parameters(), batch, &device, (chunking, size), verify)
         })
     }
 
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
-        Probe::of(network).how
+        Probe::of(network).norm_methods
     }
 }
 

@@ -5,10 +5,10 @@ use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, W
 use epsilab::nn::{Conv2dSpec, EmbeddingSpec, LayerSpec, LstmSpec, Network};
 
 use super::random::{Draw, batch, network};
-use super::{apart, assert_selected, executors, there, tolerance};
+use super::{assert_selected, executors, relative_difference, there, tolerance};
 
 fn linear(inputs: usize, outputs: usize) -> LayerSpec {
-    super::known::linear(inputs, outputs, true)
+    super::golden_networks::linear(inputs, outputs, true)
 }
 
 /// All forms: instances of convolutions and sequences, outer products; and a text's table.
@@ -72,11 +72,17 @@ pub fn a_bad_example_changes_no_other_share(device: &Device) {
                         let (a, b) = (f64::from(without.norms[i]), f64::from(with.norms[j]));
                         assert!((a - b).abs() < 1e-5 * a, "{name}: {a} {b}");
                     }
-                    assert!(apart(&with.sum, &without.sum) < 1e-6, "{name}: {poison}");
+                    assert!(
+                        relative_difference(&with.sum, &without.sum) < 1e-6,
+                        "{name}: {poison}"
+                    );
                     weights.iter().for_each(|weights| assert_selected(&with, weights, name));
                 }
                 let all = sum(&some(&clean, &[0, 1, 2, 3, 4], None));
-                assert!(apart(&all.sum, &without.sum) > 1e-2, "{name}: it counts otherwise");
+                assert!(
+                    relative_difference(&all.sum, &without.sum) > 1e-2,
+                    "{name}: it counts otherwise"
+                );
             }
         }
     }
@@ -139,7 +145,7 @@ pub fn an_infinite_loss_leaves_its_example_out(device: &Device) {
         let clipped = executor.clipped_sum(&network, &both, &ClipRule::unclipped()).unwrap();
         for got in [clipped, executor.plain_sum(&network, &both).unwrap()] {
             assert!(got.losses[1].is_nan() && !got.losses[0].is_nan(), "{name}");
-            assert!(apart(&got.sum, &want.sum) < tolerance(device), "{name}");
+            assert!(relative_difference(&got.sum, &want.sum) < tolerance(device), "{name}");
         }
     }
 }
@@ -156,7 +162,7 @@ pub fn plain_sums_leave_bad_examples_out(device: &Device) {
                 let bad = some(&clean, &[0, 1, 2, 3, 4], Some(poison));
                 let got = executor.plain_sum(&network, &bad).unwrap();
                 assert!(got.losses[2].is_nan() && got.non_finite() == 1, "{name}");
-                assert!(apart(&got.sum, &want.sum) < tolerance(device), "{name}");
+                assert!(relative_difference(&got.sum, &want.sum) < tolerance(device), "{name}");
             }
         }
     }
@@ -176,6 +182,6 @@ pub fn plain_sums_leave_bad_examples_out(device: &Device) {
         let executor = epsilab::engine::TapExecutor::default().with_device_path().with_chunk(2);
         let got = executor.plain_sum(&there(&network, device), &bad).unwrap();
         assert_eq!(got.non_finite(), lost);
-        assert!(apart(&got.sum, &want.sum) < tolerance(device));
+        assert!(relative_difference(&got.sum, &want.sum) < tolerance(device));
     }
 }

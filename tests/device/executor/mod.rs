@@ -4,9 +4,9 @@ pub mod bad;
 #[path = "../../per_example/compare.rs"]
 mod compare;
 pub mod edges;
+#[path = "../../per_example/golden_networks.rs"]
+mod golden_networks;
 pub mod goldens;
-#[path = "../../per_example/known.rs"]
-mod known;
 #[path = "../../per_example/modules.rs"]
 mod modules;
 pub mod networks;
@@ -23,7 +23,7 @@ use epsilab::engine::{
 };
 use epsilab::nn::Network;
 
-use compare::{apart, distance, median};
+use compare::{distance, median, relative_difference};
 
 /// All at once, and in chunks.
 fn executors() -> [(&'static str, TapExecutor); 2] {
@@ -78,7 +78,7 @@ fn assert_close(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str
 
 #[track_caller]
 fn assert_sums(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str) {
-    let sums = apart(&got.sum, &want.sum);
+    let sums = relative_difference(&got.sum, &want.sum);
     assert!(sums < tolerance, "sums are off by {sums:.1e}: {about}");
     // In front of a normalisation, a bias has a gradient of nothing but rounding.
     let floor = 0.3 * want.sum.l2_norm();

@@ -8,7 +8,7 @@ use epsilab::engine::{Batch, ClipRule, Executor, ReferenceExecutor, TapExecutor,
 use epsilab::nn::{Model, Precision, models};
 use epsilab::{ErrorKind, Result};
 
-use super::{apart, distance, median, there};
+use super::{distance, median, relative_difference, there};
 
 fn by(precision: Precision) -> TapExecutor {
     TapExecutor::default().with_device_path().precision(precision)
@@ -45,7 +45,7 @@ pub fn shares_are_rounded_but_never_longer(device: &Device) -> Result<()> {
         let (near, far) =
             (distance(&full.norms, &want.norms, 0.0), distance(&rounded.norms, &want.norms, 0.0));
         assert!(far < 0.03 && far > 10.0 * near, "{}: norms {near} {far}", model.name());
-        assert!(apart(&rounded.sum, &want.sum) < 0.03, "{}", model.name());
+        assert!(relative_difference(&rounded.sum, &want.sum) < 0.03, "{}", model.name());
         // All are clipped: alone, each is as long as the bound, whatever its factors were.
         for id in [0, 7, 23] {
             let one = Batch::of(data.train(), &[id])?;

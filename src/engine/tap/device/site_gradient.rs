@@ -7,10 +7,10 @@ use crate::device::kernels;
 use crate::engine::tap::norm_weights::NormWeights;
 use crate::engine::tap::site_gradient::{SiteGradient, outer_norms, table_as_rows};
 
-/// Parts that a table is summed in at most: some GPUs add the places of one part one after the
+/// Parts that a table is summed in row most: some GPUs add the positions of one part one after the
 /// other, on one thread per feature; others by atomic additions, so that the last bits of such a
 /// sum differ from time to time.
-const PARTS: usize = 64;
+const MAX_TABLES: usize = 64;
 
 impl SiteGradient {
     /// The norm of each example's gradient, `[examples]`.
@@ -19,11 +19,13 @@ impl SiteGradient {
     /// Up to f32 rounding no norm is too small, for all finite numbers; not finite where a number
     /// that counts is not.
     pub(super) fn norms_device(&self, norm_weights: &NormWeights) -> Tensor<1> {
-        let norms_device = match self {
-            Self::Instance(instance) => kernels::norms(instance.clone(), norm_weights.root()),
+        let norms = match self {
+            Self::Instance(instance) => {
+                kernels::norms(instance.clone(), norm_weights.relative_sqrt())
+            }
             // Products in f32, here and in the sum: Burn's may round their factors on a GPU, and
             // what is measured would not be what is added.
-            Self::Outer { input, gradient } => match norm_weights.share() {
+            Self::Outer { input, gradient } => match norm_weights.relative() {
                 Some(_) => outer_norms(input, gradient, norm_weights, |a, b| {
                     let shape = [a.dims()[0], b.dims()[1]];
                     kernels::product(a, b).reshape(shape)
@@ -37,8 +39,8 @@ impl SiteGradient {
             }
         };
         match norm_weights.scale as f32 {
-            1.0 => norms_device,
-            scale => norms_device * scale,
+            1.0 => norms,
+            scale => norms * scale,
         }
     }
 
@@ -52,28 +54,30 @@ impl SiteGradient {
             Self::Instance(instance) => kernels::accumulated(instance, factors),
             Self::Outer { input, gradient } => kernels::outer_sum(input, gradient, factors),
             Self::Table { tokens, rows, vocabulary, .. } => {
-                let [n, places, features] = rows.dims();
+                let [n, positions, features] = rows.dims();
                 let rows = kernels::scaled(rows.flatten(1, 2), factors);
-                let rows = rows.reshape([n * places, features]);
-                table(tokens.reshape([n * places]), rows, vocabulary)
+                let rows = rows.reshape([n * positions, features]);
+                scatter_add_rows(tokens.reshape([n * positions]), rows, vocabulary)
             }
         };
-        match norm_weights.root() {
+        match norm_weights.relative_sqrt() {
             Some(root) => sum.mask_fill(root.clone().equal_elem(0.0), 0.0),
             None => sum,
         }
     }
 }
 
-/// Adds row i of `rows`, `[places, features]`, to row `tokens[i]` of a table, which is made flat.
-fn table(tokens: Tensor<1>, rows: Tensor<2>, vocabulary: usize) -> Tensor<1> {
-    let [places, features] = rows.dims();
+/// Adds row i of `rows`, `[positions, features]`, to row `tokens[i]` of a table, which is made flat.
+fn scatter_add_rows(tokens: Tensor<1>, rows: Tensor<2>, vocabulary: usize) -> Tensor<1> {
+    let [positions, features] = rows.dims();
     // Several tables side by side, as long as they are no larger than what goes into them.
-    let fits = |parts: &usize| places.is_multiple_of(*parts) && parts * vocabulary <= places;
-    let parts = (2..=PARTS).rev().find(fits).unwrap_or(1);
-    let shape = [parts, places / parts, features];
-    let index = tokens.int().reshape([parts, places / parts, 1]).expand(shape);
-    let tables = Tensor::<3>::zeros([parts, vocabulary, features], &rows.device());
+    let fits = |tables_count: &usize| {
+        positions.is_multiple_of(*tables_count) && tables_count * vocabulary <= positions
+    };
+    let tables_count = (2..=MAX_TABLES).rev().find(fits).unwrap_or(1);
+    let shape = [tables_count, positions / tables_count, features];
+    let index = tokens.int().reshape([tables_count, positions / tables_count, 1]).expand(shape);
+    let tables = Tensor::<3>::zeros([tables_count, vocabulary, features], &rows.device());
     let tables = tables.scatter(1, index, rows.reshape(shape), IndexingUpdateOp::Add);
     tables.sum_dim(0).reshape([vocabulary * features])
 }
@@ -84,29 +88,34 @@ mod tests {
     use crate::device::host::values;
 
     #[test]
-    fn tables_add_up_in_any_number_of_parts() {
+    fn row_sums_do_not_depend_on_the_number_of_tables() {
         let device = Device::flex();
-        for (places, vocabulary) in [(12, 3), (7, 5), (256, 2), (1, 1)] {
-            let tokens: Vec<f32> = (0..places).map(|i| (i * i % vocabulary) as f32).collect();
-            let rows: Vec<f32> = (0..places * 2).map(|i| (i % 11) as f32 - 5.0).collect();
+        for (positions, vocabulary) in [(12, 3), (7, 5), (256, 2), (1, 1)] {
+            let tokens: Vec<f32> = (0..positions).map(|i| (i * i % vocabulary) as f32).collect();
+            let rows: Vec<f32> = (0..positions * 2).map(|i| (i % 11) as f32 - 5.0).collect();
             let mut want = vec![0.0; vocabulary * 2];
             for (i, row) in rows.chunks(2).enumerate() {
-                let at = 2 * tokens[i] as usize;
-                (want[at], want[at + 1]) = (want[at] + row[0], want[at + 1] + row[1]);
+                let offset = 2 * tokens[i] as usize;
+                want[offset] += row[0];
+                want[offset + 1] += row[1];
             }
-            let rows = Tensor::from_data(TensorData::new(rows, [places, 2]), &device);
+            let rows = Tensor::from_data(TensorData::new(rows, [positions, 2]), &device);
             let tokens = Tensor::from_data(tokens.as_slice(), &device);
-            assert_eq!(values(table(tokens, rows, vocabulary)), want, "{places} {vocabulary}");
+            assert_eq!(
+                values(scatter_add_rows(tokens, rows, vocabulary)),
+                want,
+                "{positions} {vocabulary}"
+            );
         }
     }
 
     #[test]
-    fn what_is_left_out_adds_nothing_in_any_form() {
+    fn a_factor_of_zero_removes_non_finite_gradients_in_every_form() {
         let device = Device::flex();
         let bad = [f32::NAN, f32::INFINITY, 1.0];
         let two = |good: [f32; 3]| Tensor::<2>::from_data([good, bad], &device);
         let factors = Tensor::from_data([0.5, 0.0], &device);
-        let all = NormWeights::all(None, 1, &device).remove(0);
+        let all = NormWeights::per_parameter(None, 1, &device).remove(0);
         let sum = |site_gradient: SiteGradient| values(site_gradient.sum_device(&factors, &all));
         assert_eq!(sum(SiteGradient::Instance(two([1.0, 2.0, 4.0]))), [0.5, 1.0, 2.0]);
         let outer =
@@ -116,8 +125,8 @@ mod tests {
         let tokens = Tensor::<2>::from_data([[0.0, 1.0, 1.0], [2.0, 2.0, 0.0]], &device);
         let gradient = two([1.0, 2.0, 4.0]).reshape([2, 3, 1]);
         let table = SiteGradient::table(tokens, gradient, 3);
-        let norms_device = values(table.norms_device(&all));
-        assert!((norms_device[0] - 37f32.sqrt()).abs() < 1e-5 && !norms_device[1].is_finite());
+        let norms = values(table.norms_device(&all));
+        assert!((norms[0] - 37f32.sqrt()).abs() < 1e-5 && !norms[1].is_finite());
         assert_eq!(sum(table), [0.5, 3.0, 0.0]);
     }
 }

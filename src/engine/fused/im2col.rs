@@ -1,8 +1,8 @@
 //! What a convolution looks at, channels last: patches as rows of a matrix.
 
-/// How a kernel walks over an image `[height, width, channels]`, seen by one group of channels.
+/// How a kernel walks over an image `[height, width, channels]`, ctx by one group of channels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Walk {
+pub(super) struct Im2col {
     pub(super) size: [usize; 2],
     pub(super) channels: usize,
     pub(super) kernel: [usize; 2],
@@ -11,14 +11,14 @@ pub(super) struct Walk {
     pub(super) dilation: [usize; 2],
     pub(super) output: [usize; 2],
     /// The group's first channel and how many it has.
-    pub(super) first: usize,
-    pub(super) part: usize,
+    pub(super) first_channel: usize,
+    pub(super) group_channels: usize,
 }
 
-impl Walk {
+impl Im2col {
     /// DeviceArray in one patch: kernel height x kernel width x the group's channels.
-    pub(super) fn patch(&self) -> usize {
-        self.kernel[0] * self.kernel[1] * self.part
+    pub(super) fn patch_len(&self) -> usize {
+        self.kernel[0] * self.kernel[1] * self.group_channels
     }
 
     /// Places the kernel can be in.
@@ -41,19 +41,20 @@ impl Walk {
     fn runs(&self, visit: &mut impl Visit) {
         let [height, width] = self.size;
         let [kernel_height, kernel_width] = self.kernel;
-        let (columns, patch) = (self.output[1], self.patch());
+        let (columns, patch) = (self.output[1], self.patch_len());
         // Neighbouring pixels are neighbours in the patch too if all channels are taken.
-        let whole = self.part == self.channels && self.dilation[1] == 1;
-        let (taps, run) = if whole { (1, kernel_width) } else { (kernel_width, 1) };
+        let contiguous = self.group_channels == self.channels && self.dilation[1] == 1;
+        let (taps, run) = if contiguous { (1, kernel_width) } else { (kernel_width, 1) };
         for row in 0..self.output[0] {
             for y in 0..kernel_height {
                 let top = (row * self.stride[0] + y * self.dilation[0]) as isize
                     - self.padding[0] as isize;
                 let inside = top >= 0 && top < height as isize;
                 for tap in 0..taps {
-                    let place = row * columns * patch + (y * kernel_width + tap) * self.part;
+                    let offset =
+                        row * columns * patch + (y * kernel_width + tap) * self.group_channels;
                     if !inside {
-                        visit.outside(place, run * self.part, columns, patch);
+                        visit.padding(offset, run * self.group_channels, columns, patch);
                         continue;
                     }
                     let left = |column: usize| {
@@ -64,27 +65,38 @@ impl Walk {
                     let first = (0..columns).find(|&c| fits(c)).unwrap_or(columns);
                     let end = (first..columns).find(|&c| !fits(c)).unwrap_or(columns);
                     for column in (0..first).chain(end..columns) {
-                        // The run's part inside the image, in pixels.
+                        // The run's group_channels inside the image, in pixels.
                         let left = left(column);
                         let from = (-left).clamp(0, run as isize) as usize;
                         let to =
                             (width as isize - left).clamp(from as isize, run as isize) as usize;
-                        let place = place + column * patch;
-                        visit.outside(place, from * self.part, 1, patch);
+                        let offset = offset + column * patch;
+                        visit.padding(offset, from * self.group_channels, 1, patch);
                         if to > from {
                             let pixel = top as usize * width + (left + from as isize) as usize;
-                            let pixel = pixel * self.channels + self.first;
-                            let place = place + from * self.part;
-                            visit.inside(pixel, place, (to - from) * self.part, 1, (0, 0));
+                            let pixel = pixel * self.channels + self.first_channel;
+                            let offset = offset + from * self.group_channels;
+                            visit.pixels(
+                                pixel,
+                                offset,
+                                (to - from) * self.group_channels,
+                                1,
+                                (0, 0),
+                            );
                         }
-                        visit.outside(place + to * self.part, (run - to) * self.part, 1, patch);
+                        visit.padding(
+                            offset + to * self.group_channels,
+                            (run - to) * self.group_channels,
+                            1,
+                            patch,
+                        );
                     }
                     if end > first {
                         let pixel = top as usize * width + left(first) as usize;
-                        let pixel = pixel * self.channels + self.first;
+                        let pixel = pixel * self.channels + self.first_channel;
                         let steps = (self.stride[1] * self.channels, patch);
-                        let place = place + first * patch;
-                        visit.inside(pixel, place, run * self.part, end - first, steps);
+                        let offset = offset + first * patch;
+                        visit.pixels(pixel, offset, run * self.group_channels, end - first, steps);
                     }
                 }
             }
@@ -94,13 +106,13 @@ impl Walk {
 
 /// What is done with `count` runs of `len` numbers, `steps` apart in the image and in the matrix.
 trait Visit {
-    /// They lie outside the image and begin at `place` in the matrix.
-    fn outside(&mut self, place: usize, len: usize, count: usize, step: usize);
-    /// They begin at `pixel` in the image and at `place` in the matrix.
-    fn inside(
+    /// They lie outside the image and begin at `offset` in the matrix.
+    fn padding(&mut self, offset: usize, len: usize, count: usize, step: usize);
+    /// They begin at `pixel` in the image and at `offset` in the matrix.
+    fn pixels(
         &mut self,
         pixel: usize,
-        place: usize,
+        offset: usize,
         len: usize,
         count: usize,
         steps: (usize, usize),
@@ -117,28 +129,28 @@ impl Gather<'_> {
     fn copy<const N: usize>(
         &mut self,
         pixel: usize,
-        place: usize,
+        offset: usize,
         count: usize,
         steps: (usize, usize),
     ) {
         for i in 0..count {
-            let (from, to) = (pixel + i * steps.0, place + i * steps.1);
+            let (from, to) = (pixel + i * steps.0, offset + i * steps.1);
             self.out[to..to + N].copy_from_slice(&self.image[from..from + N]);
         }
     }
 }
 
 impl Visit for Gather<'_> {
-    fn outside(&mut self, place: usize, len: usize, count: usize, step: usize) {
+    fn padding(&mut self, offset: usize, len: usize, count: usize, step: usize) {
         for i in 0..count {
-            self.out[place + i * step..place + i * step + len].fill(0.0);
+            self.out[offset + i * step..offset + i * step + len].fill(0.0);
         }
     }
 
-    fn inside(
+    fn pixels(
         &mut self,
         pixel: usize,
-        place: usize,
+        offset: usize,
         len: usize,
         count: usize,
         steps: (usize, usize),
@@ -146,16 +158,16 @@ impl Visit for Gather<'_> {
         // Known lengths go through registers: a call of `memcpy` for a few numbers costs more
         // than the copying.
         match len {
-            3 => self.copy::<3>(pixel, place, count, steps),
-            8 => self.copy::<8>(pixel, place, count, steps),
-            9 => self.copy::<9>(pixel, place, count, steps),
-            16 => self.copy::<16>(pixel, place, count, steps),
-            32 => self.copy::<32>(pixel, place, count, steps),
-            48 => self.copy::<48>(pixel, place, count, steps),
-            64 => self.copy::<64>(pixel, place, count, steps),
+            3 => self.copy::<3>(pixel, offset, count, steps),
+            8 => self.copy::<8>(pixel, offset, count, steps),
+            9 => self.copy::<9>(pixel, offset, count, steps),
+            16 => self.copy::<16>(pixel, offset, count, steps),
+            32 => self.copy::<32>(pixel, offset, count, steps),
+            48 => self.copy::<48>(pixel, offset, count, steps),
+            64 => self.copy::<64>(pixel, offset, count, steps),
             _ => {
                 for i in 0..count {
-                    let (from, to) = (pixel + i * steps.0, place + i * steps.1);
+                    let (from, to) = (pixel + i * steps.0, offset + i * steps.1);
                     self.out[to..to + len].copy_from_slice(&self.image[from..from + len]);
                 }
             }
@@ -169,18 +181,18 @@ struct Scatter<'a> {
 }
 
 impl Visit for Scatter<'_> {
-    fn outside(&mut self, _place: usize, _len: usize, _count: usize, _step: usize) {}
+    fn padding(&mut self, _offset: usize, _len: usize, _count: usize, _step: usize) {}
 
-    fn inside(
+    fn pixels(
         &mut self,
         pixel: usize,
-        place: usize,
+        offset: usize,
         len: usize,
         count: usize,
         steps: (usize, usize),
     ) {
         for i in 0..count {
-            let (to, from) = (pixel + i * steps.0, place + i * steps.1);
+            let (to, from) = (pixel + i * steps.0, offset + i * steps.1);
             let (to, from) = (&mut self.image[to..to + len], &self.patches[from..from + len]);
             to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
         }

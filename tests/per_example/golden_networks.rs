@@ -48,30 +48,30 @@ pub enum Layout {
     /// As it is.
     Same,
     /// Linear weights: `[outputs, inputs]` there, `[inputs, outputs]` here.
-    Turned,
+    Transposed,
     /// The block of one gate, in the order input, forget, cell, output, of four stacked ones;
-    /// matrices are turned as well.
+    /// matrices are transposed as well.
     Gate(usize),
-    /// A turned weight that sees the last of several steps; it has zeros for the others.
+    /// A transposed weight that sees the last of several steps; it has zeros for the others.
     LastStep,
 }
 
 impl Layout {
     pub fn of(self, theirs: &[f32], shape: &[usize]) -> Vec<f32> {
-        let turned = |values: &[f32], inputs: usize, outputs: usize| -> Vec<f32> {
+        let transposed = |values: &[f32], inputs: usize, outputs: usize| -> Vec<f32> {
             (0..inputs * outputs).map(|k| values[k % outputs * inputs + k / outputs]).collect()
         };
         match (self, shape) {
-            (Self::Turned, &[inputs, outputs]) => turned(theirs, inputs, outputs),
+            (Self::Transposed, &[inputs, outputs]) => transposed(theirs, inputs, outputs),
             (Self::Gate(gate), &[inputs, outputs]) => {
                 let block = inputs * outputs;
-                turned(&theirs[gate * block..(gate + 1) * block], inputs, outputs)
+                transposed(&theirs[gate * block..(gate + 1) * block], inputs, outputs)
             }
             (Self::Gate(gate), &[outputs]) => theirs[gate * outputs..(gate + 1) * outputs].to_vec(),
             (Self::LastStep, &[inputs, outputs]) => {
                 let seen = theirs.len() / outputs;
                 let mut values = vec![0.0; (inputs - seen) * outputs];
-                values.extend(turned(theirs, seen, outputs));
+                values.extend(transposed(theirs, seen, outputs));
                 values
             }
             _ => theirs.to_vec(),
@@ -80,18 +80,18 @@ impl Layout {
 }
 
 /// A network of the file: the shape of an example, its layers, and where our parameters are.
-pub struct Known {
+pub struct GoldenNetwork {
     pub shape: Vec<usize>,
     specs: Vec<LayerSpec>,
     names: Vec<(&'static str, &'static str, Layout)>,
 }
 
-impl Known {
+impl GoldenNetwork {
     pub fn new(shape: &[usize], specs: Vec<LayerSpec>) -> Self {
         Self { shape: shape.to_vec(), specs, names: Vec::new() }
     }
 
-    /// Our path, theirs and the layout; without one, the same path with linear weights turned.
+    /// Our path, theirs and the layout; without one, the same path with linear weights transposed.
     fn name(mut self, ours: &'static str, theirs: &'static str, layout: Layout) -> Self {
         self.names.push((ours, theirs, layout));
         self
@@ -100,7 +100,7 @@ impl Known {
     pub fn find<'a>(&self, path: &'a str, shape: &[usize]) -> (&'a str, Layout) {
         match self.names.iter().find(|(ours, ..)| *ours == path) {
             Some((_, theirs, layout)) => (theirs, *layout),
-            None if shape.len() == 2 => (path, Layout::Turned),
+            None if shape.len() == 2 => (path, Layout::Transposed),
             None => (path, Layout::Same),
         }
     }
@@ -143,25 +143,25 @@ fn conv(from: usize, to: usize, kernel: usize, more: impl FnOnce(&mut Conv2dSpec
 }
 
 /// The network of a case.
-pub fn known(case: &str) -> Option<Known> {
+pub fn golden_network(case: &str) -> Option<GoldenNetwork> {
     use LayerSpec::{Flatten, GlobalAvgPool, MeanOverTime, Relu, Tanh};
     let group_norm =
         |groups, channels| LayerSpec::GroupNorm(GroupNormSpec { groups, channels, epsilon: 1e-5 });
     let padded = |spec: &mut Conv2dSpec| (spec.padding, spec.bias) = ([1, 1], false);
-    let fc = |known: Known, weight, bias| {
-        known.name(weight, "fc.weight", Layout::Turned).name(bias, "fc.bias", Layout::Same)
+    let fc = |golden: GoldenNetwork, weight, bias| {
+        golden.name(weight, "fc.weight", Layout::Transposed).name(bias, "fc.bias", Layout::Same)
     };
     Some(match case {
-        "linear" => Known::new(&[5], vec![linear(5, 3, true)]),
+        "linear" => GoldenNetwork::new(&[5], vec![linear(5, 3, true)]),
         "mlp_tanh" => {
             let last = linear(4, 3, true);
-            Known::new(&[5], vec![linear(5, 6, true), Tanh, linear(6, 4, true), Tanh, last])
+            GoldenNetwork::new(&[5], vec![linear(5, 6, true), Tanh, linear(6, 4, true), Tanh, last])
         }
         "conv_stride_pad" => {
             let first = conv(2, 3, 3, |spec| {
                 (spec.kernel, spec.stride, spec.padding) = ([3, 2], [2, 1], [1, 0]);
             });
-            Known::new(&[2, 6, 5], vec![first, Relu, Flatten, linear(36, 3, true)])
+            GoldenNetwork::new(&[2, 6, 5], vec![first, Relu, Flatten, linear(36, 3, true)])
         }
         "conv_valid_pool" => {
             let max = LayerSpec::MaxPool2d(MaxPool2dSpec { kernel: [2; 2], stride: [1; 2] });
@@ -169,23 +169,26 @@ pub fn known(case: &str) -> Option<Known> {
             let first = conv(1, 3, 3, |spec| (spec.stride, spec.bias) = ([2, 2], false));
             let second = conv(3, 4, 2, |spec| spec.bias = false);
             let last = linear(4, 3, false);
-            Known::new(&[1, 9, 9], vec![first, Relu, max, second, Tanh, mean, Flatten, last])
+            GoldenNetwork::new(
+                &[1, 9, 9],
+                vec![first, Relu, max, second, Tanh, mean, Flatten, last],
+            )
         }
         "conv_group_dilation" => {
             let first = conv(4, 6, 3, |spec| {
                 (spec.padding, spec.dilation, spec.groups) = ([2, 2], [2, 2], 2);
             });
-            Known::new(&[4, 5, 5], vec![first, Tanh, GlobalAvgPool, linear(6, 3, true)])
-                .name("3.weight", "4.weight", Layout::Turned)
+            GoldenNetwork::new(&[4, 5, 5], vec![first, Tanh, GlobalAvgPool, linear(6, 3, true)])
+                .name("3.weight", "4.weight", Layout::Transposed)
                 .name("3.bias", "4.bias", Layout::Same)
         }
         "groupnorm" => {
             let last = linear(4, 3, true);
             let specs = vec![conv(3, 4, 3, padded), group_norm(2, 4), Tanh, GlobalAvgPool, last];
-            Known::new(&[3, 5, 5], specs)
+            GoldenNetwork::new(&[3, 5, 5], specs)
                 .name("1.gamma", "1.weight", Layout::Same)
                 .name("1.beta", "1.bias", Layout::Same)
-                .name("4.weight", "5.weight", Layout::Turned)
+                .name("4.weight", "5.weight", Layout::Transposed)
                 .name("4.bias", "5.bias", Layout::Same)
         }
         "weight_std" => {
@@ -194,25 +197,25 @@ pub fn known(case: &str) -> Option<Known> {
                 let guard = Guard::AtLeast(1e-4);
                 spec.standardised = Some(Standardisation { gain: true, guard });
             });
-            Known::new(&[2, 4, 4], vec![first, Relu, GlobalAvgPool, linear(4, 3, true)])
-                .name("3.weight", "4.weight", Layout::Turned)
+            GoldenNetwork::new(&[2, 4, 4], vec![first, Relu, GlobalAvgPool, linear(4, 3, true)])
+                .name("3.weight", "4.weight", Layout::Transposed)
                 .name("3.bias", "4.bias", Layout::Same)
         }
         "residual_gn" => {
             let body = vec![group_norm(2, 4), Tanh, conv(4, 4, 3, padded)];
             let block = LayerSpec::Residual(ResidualSpec { body, shortcut: Vec::new() });
             let specs = vec![conv(2, 4, 3, padded), block, GlobalAvgPool, linear(4, 3, true)];
-            let known = Known::new(&[2, 4, 4], specs)
+            let golden = GoldenNetwork::new(&[2, 4, 4], specs)
                 .name("0.weight", "c1.weight", Layout::Same)
                 .name("1.body.0.gamma", "g1.weight", Layout::Same)
                 .name("1.body.0.beta", "g1.bias", Layout::Same)
                 .name("1.body.2.weight", "c2.weight", Layout::Same);
-            fc(known, "3.weight", "3.bias")
+            fc(golden, "3.weight", "3.bias")
         }
         // The file's network shows the last step alone to its linear layer.
         "lstm" => {
             let lstm = LayerSpec::Lstm(LstmSpec { inputs: 3, hidden: 4, bidirectional: false });
-            let mut known = Known::new(&[5, 3], vec![lstm, Flatten, linear(20, 3, true)]);
+            let mut golden = GoldenNetwork::new(&[5, 3], vec![lstm, Flatten, linear(20, 3, true)]);
             let gates: [[&str; 4]; 4] = [
                 [
                     "0.input_gate.input_transform.weight",
@@ -241,10 +244,10 @@ pub fn known(case: &str) -> Option<Known> {
             ];
             for (gate, paths) in gates.into_iter().enumerate() {
                 for (path, theirs) in paths.into_iter().zip(["Wih", "bih", "Whh", "bhh"]) {
-                    known = known.name(path, theirs, Layout::Gate(gate));
+                    golden = golden.name(path, theirs, Layout::Gate(gate));
                 }
             }
-            known.name("2.weight", "fc.weight", Layout::LastStep).name(
+            golden.name("2.weight", "fc.weight", Layout::LastStep).name(
                 "2.bias",
                 "fc.bias",
                 Layout::Same,
@@ -252,12 +255,9 @@ pub fn known(case: &str) -> Option<Known> {
         }
         "embedding_mean" => {
             let table = LayerSpec::Embedding(EmbeddingSpec { vocabulary: 7, features: 4 });
-            let known = Known::new(&[5], vec![table, MeanOverTime, linear(4, 3, true)]).name(
-                "0.weight",
-                "emb.weight",
-                Layout::Same,
-            );
-            fc(known, "2.weight", "2.bias")
+            let golden = GoldenNetwork::new(&[5], vec![table, MeanOverTime, linear(4, 3, true)])
+                .name("0.weight", "emb.weight", Layout::Same);
+            fc(golden, "2.weight", "2.bias")
         }
         _ => return None,
     })
