@@ -1,12 +1,14 @@
-//! The executor that training uses: the fastest that takes the network.
+//! The executor that training uses.
 
 use super::{Batch, ClipRule, ClippedSum, Executor, FusedExecutor, TapExecutor, Weights};
 use crate::Result;
 use crate::nn::{Network, Precision};
 
-/// [`FusedExecutor`] for the lab's own layers on the CPU, [`TapExecutor`] for a module of one's own and for other
-/// devices. Keeps its buffers, and what it knows of the memory of a GPU, from step to step, so
-/// hold on to one for a whole training.
+/// Uses [`FusedExecutor`] for the lab's own layers on the CPU, and [`TapExecutor`] for user modules
+/// and for other devices.
+///
+/// Keeps buffers and the measured chunk size between calls: use one executor for a whole training
+/// run.
 #[derive(Debug, Default)]
 pub struct AutoExecutor {
     fused: FusedExecutor,
@@ -14,12 +16,12 @@ pub struct AutoExecutor {
 }
 
 impl AutoExecutor {
-    /// In steady passes where the network is on a GPU; see [`TapExecutor::fixed_chunks`].
+    /// Sets the chunks of the tap executor: see [`TapExecutor::fixed_chunks`].
     pub fn fixed_chunks(self, examples: usize) -> Self {
         Self { tap: self.tap.fixed_chunks(examples), ..self }
     }
 
-    /// With products in such numbers where the network is on a GPU; see [`TapExecutor::precision`].
+    /// Sets the precision of the tap executor: see [`TapExecutor::precision`].
     pub fn precision(self, precision: Precision) -> Self {
         Self { tap: self.tap.precision(precision), ..self }
     }

@@ -1,11 +1,11 @@
-//! One example alone, near the ends of f32: its norm is never longer than the bound.
+//! Clipping of single examples whose gradients are near the limits of f32.
 
 use super::{
     Batch, ClipRule, Executor, FusedExecutor, Gradients, ReferenceExecutor, TapExecutor, Weights,
 };
 use crate::nn::*;
 
-/// Lists of layers whose first one is looked at, how many features, and whether these are tokens.
+/// Name, input shape and layers of each network. The tests look at the first parameter tensor.
 fn networks() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
     let linear = |inputs, outputs| LayerSpec::Linear(LinearSpec { inputs, outputs, bias: false });
     let conv = |input, out, kernel| {
@@ -27,7 +27,8 @@ fn networks() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
     ]
 }
 
-/// The last layer's weights are `small`, and with them the gradients of the first.
+/// A network whose last layer's weights are scaled by `small`, and with them the gradients of the
+/// first layer.
 fn network(shape: &[usize], layers: &[LayerSpec], small: f32) -> Network {
     let last = format!("{}.", layers.len() - 1);
     Network::build(shape, layers, |path, shape, _| {
@@ -38,7 +39,7 @@ fn network(shape: &[usize], layers: &[LayerSpec], small: f32) -> Network {
     .unwrap()
 }
 
-/// Weights for the first tensor; the others do not count.
+/// Weights for the first tensor; the other tensors are masked out.
 fn first_tensor_weights(network: &Network, weight: impl Fn(usize) -> f32) -> Weights {
     let mut values = Gradients::zeros_like(network);
     let len = values.entries[0].values.len();
@@ -55,15 +56,16 @@ fn executors() -> Vec<(&'static str, Box<dyn Executor>)> {
     ]
 }
 
-/// √Σ w v² of the sum.
+/// √(Σ w v²) of the sum.
 fn weighted_norm(sum: &Gradients, weights: &Weights) -> f64 {
     let pairs = sum.entries.iter().zip(weights.entries());
     let weighted = pairs.flat_map(|(sum, weights)| sum.values.iter().zip(weights.values.iter()));
     weighted.map(|(&v, &w)| f64::from(w) * f64::from(v).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Clips a batch of one at `ratio` times less than its norm by the oracle, with every executor.
-fn check(name: &str, network: &Network, batch: &Batch, weights: &Weights, ratio: f64) {
+/// Clips a batch of one example at its norm divided by `ratio`, with every executor, and checks the
+/// norm of the result.
+fn assert_clipped(name: &str, network: &Network, batch: &Batch, weights: &Weights, ratio: f64) {
     let all = ClipRule::unclipped();
     let sum = ReferenceExecutor.weighted_sum(network, batch, &all, Some(weights)).unwrap().sum;
     let norm = weighted_norm(&sum, weights);
@@ -89,15 +91,15 @@ fn tiny_gradients_are_clipped() {
                 let features = (0..copies * size).map(|i| (i * 5 % 7) as f32).collect();
                 let batch = Batch::with_copies(features, &shape, vec![1], copies).unwrap();
                 for weights in [&all, &half] {
-                    check(&format!("{name}, {small:e}"), &network, &batch, weights, 100.0);
+                    assert_clipped(&format!("{name}, {small:e}"), &network, &batch, weights, 100.0);
                 }
             }
         }
     }
 }
 
-/// A tiny input with an ordinary gradient, beside an ordinary input with a tiny gradient: neither
-/// input nor gradient is small by itself.
+/// A tiny input with an ordinary gradient at one position, an ordinary input with a tiny gradient
+/// at the other: neither inputs nor gradients are small as a whole.
 #[test]
 fn underflow_beside_a_large_value_does_not_hide_a_gradient() {
     let (_, shape, layers) = networks().remove(3);
@@ -113,11 +115,11 @@ fn underflow_beside_a_large_value_does_not_hide_a_gradient() {
     for tiny in [1e-19, 1e-20, 1e-22, 1e-24] {
         let features = (0..128).map(|i| [tiny, 1.0][i % 2]).collect();
         let batch = Batch::new(features, &shape, vec![0]).unwrap();
-        check(&format!("{tiny:e}"), &network, &batch, &all, 100.0);
+        assert_clipped(&format!("{tiny:e}"), &network, &batch, &all, 100.0);
     }
 }
 
-/// The squares of parameters as weights: what is tiny by itself is not times such a parameter.
+/// Squared parameters as weights: gradients that are tiny by themselves are not tiny when weighted.
 #[test]
 fn tiny_gradients_with_huge_weights_are_clipped() {
     let theta = 1.5e19f32;
@@ -129,11 +131,11 @@ fn tiny_gradients_with_huge_weights_are_clipped() {
             let features = (0..shape.iter().product::<usize>()).map(|i| (i % 7) as f32).collect();
             let batch = Batch::new(features, &shape, vec![1]).unwrap();
             for weights in [&huge, &wide] {
-                check(&format!("{name}, {small:e}"), &network, &batch, weights, 21.0);
+                assert_clipped(&format!("{name}, {small:e}"), &network, &batch, weights, 21.0);
             }
         }
     }
-    // Inputs, not gradients, are tiny where the weights are huge.
+    // Here the inputs, not the gradients, are tiny where the weights are huge.
     let (name, shape, layers) = networks().remove(0);
     let network = network(&shape, &layers, 1.0);
     for tiny in [1e-18, 1e-21, 1e-24] {
@@ -142,12 +144,12 @@ fn tiny_gradients_with_huge_weights_are_clipped() {
         let huge = first_tensor_weights(&network, |i| if i < 8 { 0.0 } else { theta * theta });
         let wide = first_tensor_weights(&network, |i| if i < 8 { 2e-38 } else { theta * theta });
         for weights in [&huge, &wide] {
-            check(&format!("{name}, inputs {tiny:e}"), &network, &batch, weights, 21.0);
+            assert_clipped(&format!("{name}, inputs {tiny:e}"), &network, &batch, weights, 21.0);
         }
     }
 }
 
-/// The product of a huge input and a gradient that clipping makes tiny.
+/// A huge input times a gradient that becomes tiny by clipping.
 #[test]
 fn a_tiny_factor_with_a_huge_input_does_not_exceed_the_bound() {
     let (name, shape, layers) = networks().remove(0);
@@ -156,6 +158,6 @@ fn a_tiny_factor_with_a_huge_input_does_not_exceed_the_bound() {
     let batch = Batch::new(features, &shape, vec![1]).unwrap();
     let all = first_tensor_weights(&network, |_| 1.0);
     for k in 0..30 {
-        check(name, &network, &batch, &all, 1e12 * 1.3f64.powi(k));
+        assert_clipped(name, &network, &batch, &all, 1e12 * 1.3f64.powi(k));
     }
 }

@@ -1,4 +1,4 @@
-//! The tap: hears the gradient that passes through a tensor.
+//! A backward hook: records the gradient of the loss with respect to an intermediate tensor.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, Dispatch, Flex, backend_extension};
@@ -7,11 +7,11 @@ use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
-/// The operation as Burn's backends see it; call [`tap`].
+/// The hook as a backend operation of Burn; called by [`tap`].
 #[cfg_attr(feature = "gpu", backend_extension(Flex, Cube, Autodiff))]
 #[cfg_attr(not(feature = "gpu"), backend_extension(Flex, Autodiff))]
 pub trait TapOps: Backend {
-    /// The identity in `y`.
+    /// Returns `y` unchanged.
     fn tap(y: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
@@ -45,7 +45,7 @@ impl<B: Backend + TapOps, C: CheckpointStrategy> TapOps for Autodiff<B, C> {
                 }
             }
         }
-        // The guards keep both nodes alive until `finish` has registered the step.
+        // The parts keep both nodes alive until `finish` has registered the operation.
         let (y, y_node) = y.into_parts();
         let (_, anchor_node) = anchor.into_parts();
         match Tap.prepare::<C>([y_node, anchor_node]).compute_bound().stateful() {
@@ -55,14 +55,15 @@ impl<B: Backend + TapOps, C: CheckpointStrategy> TapOps for Autodiff<B, C> {
     }
 }
 
-/// Returns `y` unchanged. In a later backward pass the whole gradient of the loss by `y`,
-/// `[batch, ...]`, is filed under `anchor`, a tracked tensor of one element made for this call.
+/// Returns `y` unchanged, and registers a backward hook: a later backward pass stores the gradient
+/// of the loss with respect to `y`, `[batch, ...]`, under `anchor`, a tracked tensor of one element
+/// created for this call.
 ///
-/// The anchor also makes `y` tracked, so that a network of untracked weights can be walked back:
-/// only gradients by activations are computed, never those by weights.
+/// The anchor also makes `y` tracked. A network of untracked weights can therefore be
+/// differentiated with respect to activations only, without computing weight gradients.
 ///
-/// Burn does not compare the shape of a filed gradient with that of its leaf. That is a detail of
-/// version 0.22.1, to which the lab is pinned; a test below watches it.
+/// Burn does not compare the shape of a stored gradient with that of its leaf. This is a detail of
+/// Burn 0.22.1, to which the crate is pinned; a test below checks it.
 pub fn tap<const D: usize>(y: Tensor<D>, anchor: &Tensor<1>) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::tap(y.into_dispatch(), anchor.clone().into_dispatch()))
 }

@@ -1,4 +1,4 @@
-//! One example at a time: slow, plain, always right.
+//! The reference executor: one backward pass per example.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
@@ -11,12 +11,13 @@ use crate::device::host::values;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Tape, Value};
 
-/// One backward pass of Burn per example on the weights themselves, no tap, no ghost norm, none
-/// of the lab's own kernels, sums in f64. What the fast executors are tested against.
+/// Computes each example's gradient by one backward pass of Burn over the network's own parameters,
+/// without backward hooks, ghost norms or the lab's kernels. Norms and sums are computed in f64.
+/// The tests compare the other executors with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceExecutor;
 
-/// Says no to own kernels and hands out the batch's dropout masks.
+/// Disables the lab's kernels and draws the batch's dropout masks.
 struct ReferenceTape<'a> {
     batch: &'a Batch,
     example: usize,
@@ -41,7 +42,7 @@ impl Tape for ReferenceTape<'_> {
     }
 }
 
-/// Reads the gradient of every parameter, in the network's order.
+/// Collects the gradient of every parameter, in the network's order.
 struct GradientCollector<'a> {
     grads: &'a BurnGradients,
     gradients: Vec<Vec<f32>>,
@@ -56,7 +57,7 @@ impl ModuleVisitor for GradientCollector<'_> {
     }
 }
 
-/// Loss and gradient of one example: the means over its copies.
+/// Loss and gradient of example `i`, averaged over its copies.
 fn example_gradient(tracked: &Network, batch: &Batch, i: usize) -> (f32, Vec<Vec<f32>>) {
     let (features, labels) = batch.gather(&[i]);
     let x = Value::new(features, batch.copies(), batch.shape(), &tracked.device());

@@ -1,4 +1,4 @@
-//! Weights of coordinates: which ones count, and how much, in an example's norm.
+//! Per-coordinate weights of the gradient norm: masks, and norms of connection sensitivities.
 
 use burn::prelude::*;
 use rayon::prelude::*;
@@ -8,22 +8,24 @@ use crate::device::DeviceArray;
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
-/// DeviceArray that are worth handing to another thread.
+/// Number of values that one thread processes at a time.
 const PARALLEL_CHUNK: usize = 1 << 16;
 
-/// One number per coordinate of the parameters, not negative. The norm of an example's gradient
-/// is √Σ wⱼ gⱼ²; coordinates of weight 0 are left out of the sum too. Zeros and ones make a mask,
-/// squared parameters make the norm that of the connection sensitivities θ ⊙ g.
+/// Non-negative weights, one per parameter coordinate. The norm of a per-example gradient is
+/// √(Σⱼ wⱼ gⱼ²), and coordinates of weight 0 are zero in the sum as well.
+///
+/// Zeros and ones form a mask. Squared parameters make the norm that of the connection
+/// sensitivities θ ⊙ g (SNIP: Lee, Ajanthan and Torr, 2019).
 ///
 /// # Guarantee
-/// Bounding the weighted norm by C bounds the change of √w ⊙ sum, in L2, by C when one example
-/// comes or goes. For a mask that is the sum itself, on the coordinates that are kept. The weights
-/// must not depend on the batch, or their choice has to be accounted for as well.
+/// If the weighted norm is clipped at C, adding or removing one example changes √w ⊙ sum by at most
+/// C in L2 norm. For a mask this is the sum itself on the selected coordinates. Assumption: the
+/// weights do not depend on the batch, or their choice is accounted for separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weights {
     values: Gradients,
     zero: Vec<bool>,
-    /// The first weight fractional 0 and 1, if there is one.
+    /// The first weight strictly between 0 and 1, if there is one.
     fractional: Option<f32>,
 }
 
@@ -31,21 +33,21 @@ impl Weights {
     /// Weights for the parameters of `network`, in their order.
     ///
     /// # Errors
-    /// If paths or shapes are not those of the network's parameters, or a weight is negative or
+    /// If paths or shapes differ from those of the network's parameters, or a weight is negative or
     /// not finite.
     pub fn new(network: &Network, values: Gradients) -> Result<Self> {
         check_parameters(&values, network)?;
         let valid = |w: &f32| (0.0..=f32::MAX).contains(w);
-        // Neither 0 nor at least 1, which nearly all weights are.
+        // Nearly all weights are 0 or at least 1; only the others need a closer look.
         let fractional_or_invalid = |w: &f32| !((*w == 0.0) | (*w >= 1.0) & (*w <= f32::MAX));
         let mut fractional = None;
         for entry in &values.entries {
-            // Counted without a way out in fractional: several at a time.
+            // No early exit: the compiler vectorises the count.
             if entry.values.iter().map(|w| u32::from(fractional_or_invalid(w))).sum::<u32>() == 0 {
                 continue;
             }
             if let Some(weight) = entry.values.iter().find(|w| !valid(w)) {
-                let why = format!("weights are at least zero and finite (in {})", entry.path);
+                let why = format!("weights must be at least zero and finite (in {})", entry.path);
                 return Err(Error::setting("weight", weight, why));
             }
             fractional =
@@ -55,8 +57,9 @@ impl Weights {
         Ok(Self { values, zero, fractional })
     }
 
-    /// Zeros and ones that were chosen on a device, in the order of the network's parameters:
-    /// nobody looks at them on the host. `zero` says which tensors are known to be all zeros.
+    /// A mask of zeros and ones that was computed on a device, in the order of the network's
+    /// parameters. It is not read back to the host. `zero` says which tensors are known to be all
+    /// zeros.
     pub(crate) fn chosen_on_device(
         network: &Network,
         values: Gradients,
@@ -66,7 +69,7 @@ impl Weights {
         Ok(Self { values, zero, fractional: None })
     }
 
-    /// The same weights, kept on this device as well: what happens there needs no copy of them.
+    /// Also keeps the weights on `device`, so that later operations there need no copy.
     pub(crate) fn on(mut self, device: &Device) -> Self {
         for Gradient { values, .. } in &mut self.values.entries {
             *values = std::mem::take(values).on(device);
@@ -74,28 +77,28 @@ impl Weights {
         self
     }
 
-    /// The weights, one entry per parameter tensor.
+    /// One entry of weights per parameter tensor.
     pub fn entries(&self) -> &[Gradient] {
         &self.values.entries
     }
 
-    /// Whether every weight of this entry is zero: executors skip the whole tensor.
+    /// Whether all weights of this entry are zero. Executors skip such tensors.
     pub fn is_zero(&self, entry: usize) -> bool {
         self.zero[entry]
     }
 
-    /// The first weight fractional 0 and 1, known without a look: under it a sum may change by more
-    /// than its norm tells.
+    /// The first weight strictly between 0 and 1, known without reading weights on a device. With
+    /// such a weight, the sum may change by more than the bound on the weighted norm.
     pub(super) fn fractional(&self) -> Option<f32> {
         self.fractional
     }
 
-    /// Refuses a network with other parameters than those the weights were made for.
+    /// Checks that the network has the parameters that the weights were made for.
     pub(super) fn check(&self, network: &Network) -> Result<()> {
         check_parameters(&self.values, network)
     }
 
-    /// Puts exact zeros where the weights are zero, whatever was there.
+    /// Sets coordinates of weight 0 to exactly zero, by selection.
     pub(crate) fn select(&self, sum: &mut Gradients) {
         let select = |(values, weights): (&mut [f32], &[f32])| {
             for (value, &weight) in values.iter_mut().zip(weights) {
@@ -136,7 +139,7 @@ fn check_parameters(values: &Gradients, network: &Network) -> Result<()> {
         if !fits || entry.values.len() != parameter.len() {
             let count = entry.values.len();
             let what = format!("{count} weights for {} of shape {:?}", entry.path, entry.shape);
-            let why = format!("here the network has {}, {:?}", parameter.path, parameter.shape);
+            let why = format!("the network has {}, {:?} there", parameter.path, parameter.shape);
             return wrong(what, why);
         }
     }
@@ -153,7 +156,7 @@ mod tests {
         Network::build(&[7], &specs, |_, shape, _| vec![0.5; shape.iter().product()]).unwrap()
     }
 
-    /// Every other coordinate; with `step_by(1)` all of them.
+    /// `weight` at every `step`-th coordinate, zero elsewhere.
     fn every(step: usize, weight: f32) -> Gradients {
         let mut values = Gradients::zeros_like(&network());
         for entry in &mut values.entries {

@@ -1,4 +1,4 @@
-//! Convolutions: patches as rows of a matrix, one product per block of images.
+//! Convolution layers: im2col patches, then one matrix product per block of images.
 
 mod norms;
 
@@ -11,28 +11,28 @@ use super::pixel_gram::PixelGram;
 use super::standardise::Standardise;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
-/// Rows of a product that keep the vector units busy; more only leave the caches.
+/// Rows of a product that saturate the vector units. Larger blocks only exceed the caches.
 const MIN_BLOCK_ROWS: usize = 96;
 
 pub(super) struct Conv {
-    /// How the kernel, one per group.
+    /// Patch extraction, one per group.
     im2col: Vec<Im2col>,
     out: usize,
-    /// The first_group over the output gradient whose patches, times the flipped weights, are the input
-    /// gradient; for steps of one pixel without groups.
+    /// Patch extraction from the output gradient. Its patches times `flipped` are the input
+    /// gradient. Only for stride 1 without groups.
     input_gradient: Option<Im2col>,
     activation: Activation,
     slots: Vec<ParameterSlot>,
     bias: Option<Vec<f32>>,
-    /// Per group `[patch] x [outputs]`: what the convolution multiplies with.
+    /// Weights that the convolution multiplies with, per group `[patch] x [outputs]`.
     weight: Vec<f32>,
-    /// `[kernel, outputs] x [inputs]`, kernel flipped by half a circle.
+    /// The kernel rotated by 180° and transposed, `[kernel, outputs] x [inputs]`.
     flipped: Vec<f32>,
     standardise: Option<Standardise>,
     pixel_gram: Option<PixelGram>,
 }
 
-/// What a convolution is.
+/// Sizes and settings of a convolution.
 pub(super) struct ConvSpec {
     pub(super) input: [usize; 3],
     pub(super) out: usize,
@@ -122,7 +122,7 @@ impl Conv {
         first_group.size[0] * first_group.size[1] * first_group.channels
     }
 
-    /// A convolution with a kernel of one pixel and steps of one: patches are the pixels.
+    /// Whether this is a 1x1 convolution with stride 1, whose patches are the pixels.
     fn is_pointwise(&self) -> bool {
         let first_group = &self.im2col[0];
         first_group.kernel == [1, 1]
@@ -131,12 +131,12 @@ impl Conv {
             && first_group.group_channels == first_group.channels
     }
 
-    /// Nothing follows but the next layer: the output is that of the product itself.
+    /// Whether the output is the product itself: no bias, no activation, one group.
     fn is_linear_output(&self) -> bool {
         self.bias.is_none() && self.activation == Activation::None && self.im2col.len() == 1
     }
 
-    /// The patches of some images, `[images, positions, patch]`.
+    /// The patches of a block of images, `[images, positions, patch]`.
     fn patches<'a>(&self, group: usize, x: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
         if self.is_pointwise() {
             return x;
@@ -153,7 +153,7 @@ impl Conv {
         out
     }
 
-    /// The group's share of the output channels, `[positions, outputs of the group]`.
+    /// The channels of one group, `[positions, outputs of the group]`.
     fn group_outputs<'a>(&self, group: usize, g: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
         let groups = self.im2col.len();
         if groups == 1 {
@@ -167,12 +167,12 @@ impl Conv {
         out
     }
 
-    /// Images that are multiplied at once.
+    /// Number of images per matrix product.
     fn images_per_block(&self) -> usize {
         MIN_BLOCK_ROWS.div_ceil(self.positions())
     }
 
-    /// DeviceArray in one group's weights.
+    /// Number of weights of one group.
     fn group_len(&self) -> usize {
         self.weight.len() / self.im2col.len()
     }
@@ -346,7 +346,7 @@ impl Op for Conv {
     ) {
         let outputs = self.out / self.im2col.len();
         let copies = ctx.rows.copies;
-        // Whole examples, so that each block has its own factors.
+        // Blocks hold whole examples, so that each block has its own clipping factors.
         let block = self.images_per_block().div_ceil(copies);
         let xs = ctx.x.chunks(block * copies * self.image_len());
         let gs = ctx.g.chunks(block * copies * self.len());
@@ -364,7 +364,7 @@ impl Op for Conv {
         }
     }
 
-    /// Sums are by the weights that the convolution multiplies with.
+    /// With weight standardisation, sums are taken over gradients of the standardised weights.
     fn transformed_len(&self) -> Option<usize> {
         self.standardise.as_ref().map(|_| self.weight.len())
     }

@@ -1,4 +1,4 @@
-//! Linear layers, on plain features or at every step of a sequence.
+//! Linear layers, on plain features or at every time step of a sequence.
 
 use super::activation::Activation;
 use super::layout::{Layout, ParameterSlot};
@@ -9,7 +9,7 @@ use crate::nn::kernels::product::{Matrix, Store, product};
 pub(super) struct Dense {
     inputs: usize,
     outputs: usize,
-    /// Steps of the sequence; 1 for plain features.
+    /// Number of time steps; 1 for plain features.
     steps: usize,
     activation: Activation,
     slots: Vec<ParameterSlot>,
@@ -158,10 +158,12 @@ impl Op for Dense {
 }
 
 impl Dense {
-    /// `Σ w g² x²` for all examples by one product of squares; plain features only.
+    /// Adds `Σ w g² x²` for all examples, by one matrix product of squares. Only for plain
+    /// features.
     ///
-    /// The smallest normal number is added to each square, for it may be that much too small, and
-    /// a large weight would make much of it: with weights above 1 a norm may come out too large.
+    /// The smallest normal f32 is added to each square, because underflow may have lost that much
+    /// and a large weight would amplify the loss. With weights above 1, a norm may therefore come
+    /// out too large.
     fn add_weighted_squared_norms(
         &self,
         ctx: Context,
@@ -184,7 +186,7 @@ impl Dense {
                 found += f64::from(sum) * g;
                 g_squared += g;
             }
-            // What that and weights below 1 can make of the result.
+            // The effect of these additions and of weights below 1 on the result.
             let underflow = self.inputs as f64 * outer::UNDERFLOW_ERROR * g_squared;
             let x = ctx.example(i).x;
             match outer::is_mid_range(x)

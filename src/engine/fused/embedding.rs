@@ -1,4 +1,4 @@
-//! Embeddings: one row of a table per token.
+//! Embedding layers.
 
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse};
@@ -20,8 +20,8 @@ impl Embedding {
         Self { vocabulary, features, steps, slots, table: vec![0.0; len] }
     }
 
-    /// The row of a token. Batches are checked before; what is not a token (a padding of NaN in a
-    /// poisoned example, say) reads row 0, and the example is left out for its features' sake.
+    /// The table row of a token. Tokens of finite examples are checked beforehand; a token that is
+    /// not finite reads row 0, and its example is excluded.
     fn row(&self, token: f32) -> usize {
         (token as usize).min(self.vocabulary - 1)
     }
@@ -96,8 +96,8 @@ impl Op for Embedding {
 }
 
 impl Embedding {
-    /// Calls `found` with every row of the table that one example's tokens read, and its gradient:
-    /// gradients of equal tokens add up, and what they add up to is measured and summed.
+    /// Calls `visit` with the offset and the gradient of every table row that one example uses.
+    /// Gradients of equal tokens are added first.
     fn for_each_token_gradient(&self, ctx: Context, mut visit: impl FnMut(usize, &[f32])) {
         let tokens = ctx.x.iter().enumerate().map(|(position, &token)| (self.row(token), position));
         let mut order: Vec<(usize, usize)> = tokens.collect();

@@ -1,6 +1,6 @@
-//! What a convolution looks at, channels last: patches as rows of a matrix.
+//! im2col and col2im for channels-last images: the patches of a convolution as rows of a matrix.
 
-/// How a kernel walks over an image `[height, width, channels]`, ctx by one group of channels.
+/// Geometry of a convolution over images `[height, width, channels]`, for one group of channels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Im2col {
     pub(super) size: [usize; 2],
@@ -10,39 +10,39 @@ pub(super) struct Im2col {
     pub(super) padding: [usize; 2],
     pub(super) dilation: [usize; 2],
     pub(super) output: [usize; 2],
-    /// The group's first channel and how many it has.
+    /// First channel of the group, and number of channels per group.
     pub(super) first_channel: usize,
     pub(super) group_channels: usize,
 }
 
 impl Im2col {
-    /// DeviceArray in one patch: kernel height x kernel width x the group's channels.
+    /// Number of elements of one patch: kernel height x kernel width x channels of the group.
     pub(super) fn patch_len(&self) -> usize {
         self.kernel[0] * self.kernel[1] * self.group_channels
     }
 
-    /// Places the kernel can be in.
+    /// Number of kernel positions.
     pub(super) fn positions(&self) -> usize {
         self.output[0] * self.output[1]
     }
 
-    /// Writes every patch of one image as a row of `[positions, patch]`.
+    /// im2col: writes the patches of one image as rows of `[positions, patch]`.
     pub(super) fn gather(&self, image: &[f32], out: &mut [f32]) {
         self.runs(&mut Gather { image, out });
     }
 
-    /// The way back: adds every row of `[positions, patch]` to the pixels it came from.
+    /// col2im: adds the rows of `[positions, patch]` to the pixels they came from.
     pub(super) fn scatter(&self, patches: &[f32], image: &mut [f32]) {
         self.runs(&mut Scatter { patches, image });
     }
 
-    /// Visits every run of numbers that are neighbours in the image and in a patch. Rows of runs
-    /// that lie inside the image, nearly all, go by in one call.
+    /// Visits every run of elements that are contiguous both in the image and in a patch. Runs
+    /// inside the image, nearly all, are visited one row of positions at a time.
     fn runs(&self, visit: &mut impl Visit) {
         let [height, width] = self.size;
         let [kernel_height, kernel_width] = self.kernel;
         let (columns, patch) = (self.output[1], self.patch_len());
-        // Neighbouring pixels are neighbours in the patch too if all channels are taken.
+        // A kernel row is contiguous in a patch only if the group has all channels.
         let contiguous = self.group_channels == self.channels && self.dilation[1] == 1;
         let (taps, run) = if contiguous { (1, kernel_width) } else { (kernel_width, 1) };
         for row in 0..self.output[0] {
@@ -65,7 +65,7 @@ impl Im2col {
                     let first = (0..columns).find(|&c| fits(c)).unwrap_or(columns);
                     let end = (first..columns).find(|&c| !fits(c)).unwrap_or(columns);
                     for column in (0..first).chain(end..columns) {
-                        // The run's group_channels inside the image, in pixels.
+                        // The part of the run inside the image, in pixels.
                         let left = left(column);
                         let from = (-left).clamp(0, run as isize) as usize;
                         let to =
@@ -104,11 +104,12 @@ impl Im2col {
     }
 }
 
-/// What is done with `count` runs of `len` numbers, `steps` apart in the image and in the matrix.
+/// Processes `count` runs of `len` elements, at distances of `steps` in the image and in the
+/// matrix.
 trait Visit {
-    /// They lie outside the image and begin at `offset` in the matrix.
+    /// Runs in the padding, which start at `offset` in the matrix.
     fn padding(&mut self, offset: usize, len: usize, count: usize, step: usize);
-    /// They begin at `pixel` in the image and at `offset` in the matrix.
+    /// Runs inside the image, which start at `pixel` in the image and at `offset` in the matrix.
     fn pixels(
         &mut self,
         pixel: usize,
@@ -155,8 +156,8 @@ impl Visit for Gather<'_> {
         count: usize,
         steps: (usize, usize),
     ) {
-        // Known lengths go through registers: a call of `memcpy` for a few numbers costs more
-        // than the copying.
+        // Copies of constant length go through registers; calling `memcpy` for a few elements costs
+        // more than the copy.
         match len {
             3 => self.copy::<3>(pixel, offset, count, steps),
             8 => self.copy::<8>(pixel, offset, count, steps),

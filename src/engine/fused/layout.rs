@@ -1,6 +1,6 @@
-//! Where a network's tensors lie in a layer's packed buffers.
+//! Mapping between the network's parameter tensors and a layer's packed buffers.
 
-/// One tensor of the network: which of the layer's two buffers it lies in, where, and how turned.
+/// Position and layout of one parameter tensor in a layer's buffer of small or of large parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ParameterSlot {
     pub(super) small: bool,
@@ -8,15 +8,15 @@ pub(super) struct ParameterSlot {
     pub(super) layout: Layout,
 }
 
-/// How a tensor of the network is laid out in a layer's buffer.
+/// Layout of a parameter tensor in a layer's buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Layout {
-    /// As it is.
+    /// Unchanged.
     Plain { len: usize },
-    /// Convolution weights `[out, in, height, width]`, in groups: per group a matrix
-    /// `[height, width, in] x [out]`, what patches channels last are multiplied with.
+    /// Convolution weights `[out, in, height, width]`, stored per group as a matrix
+    /// `[height, width, in] x [out]` that multiplies channels-last patches.
     Kernel { groups: usize, out: usize, input: usize, area: usize },
-    /// A matrix `[rows, columns]` as some columns of a wider one.
+    /// A matrix `[rows, columns]`, stored as columns of a matrix of width `width`.
     Columns { rows: usize, columns: usize, width: usize },
 }
 
@@ -29,7 +29,7 @@ impl ParameterSlot {
         Self { small: false, offset, layout }
     }
 
-    /// DeviceArray in the tensor.
+    /// Number of elements of the tensor.
     pub(super) fn len(&self) -> usize {
         match self.layout {
             Layout::Plain { len } => len,
@@ -46,7 +46,7 @@ impl ParameterSlot {
         });
     }
 
-    /// Copies the layer's buffer back to the tensor.
+    /// Copies the layer's buffer back into the tensor.
     pub(super) fn unpack(&self, packed: &[f32], tensor: &mut [f32]) {
         self.runs(|t, o, n| match n {
             1 => tensor[t] = packed[o],
@@ -54,8 +54,8 @@ impl ParameterSlot {
         });
     }
 
-    /// Calls `run` with the places in the tensor and in the buffer of every run of numbers that
-    /// are neighbours in both, and its length.
+    /// Calls `run` with tensor offset, buffer offset and length of every run of elements that is
+    /// contiguous in both.
     #[inline(always)]
     fn runs(&self, mut run: impl FnMut(usize, usize, usize)) {
         match self.layout {
@@ -66,7 +66,7 @@ impl ParameterSlot {
             Layout::Kernel { groups, out, input, area } => {
                 for group in 0..groups {
                     let start = group * out * input * area;
-                    // Sixteen outputs offset a time: whole cache lines on both sides.
+                    // Sixteen outputs at a time use whole cache lines on both sides.
                     for block in (0..out).step_by(16) {
                         for i in 0..input {
                             for a in 0..area {

@@ -1,4 +1,4 @@
-//! Long short-term memory, in one direction or both.
+//! LSTM layers, unidirectional or bidirectional.
 
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, Op, Rows, Scratch, resize_buffer};
@@ -7,7 +7,8 @@ use crate::nn::kernels::product::{Matrix, Store, product, product_into};
 use crate::nn::kernels::tanh::one as tanh;
 use crate::nn::kernels::vectorised;
 
-/// Gates lie side by side in matrices of `4 x hidden` columns: input, forget, cell, output.
+/// Gates are blocks of `hidden` columns in matrices of `4 x hidden` columns: input, forget, cell,
+/// output.
 pub(super) struct Lstm {
     inputs: usize,
     hidden: usize,
@@ -17,16 +18,16 @@ pub(super) struct Lstm {
 }
 
 struct Direction {
-    /// The step before `t` is `t - 1`; in reverse it is `t + 1`.
+    /// Whether time runs backwards: the step before `t` is then `t + 1`.
     reverse: bool,
     input: Vec<f32>,
     recurrent: Vec<f32>,
-    /// The two biases of each gate, added.
+    /// Sum of the two biases of each gate.
     bias: Vec<f32>,
 }
 
 impl Lstm {
-    /// `gates`: the places of the network's gates, in its order, among those above.
+    /// `gates[i]` is the column block of the network's i-th gate.
     pub(super) fn new(
         [inputs, hidden, steps]: [usize; 3],
         bidirectional: bool,
@@ -63,23 +64,23 @@ impl Lstm {
         4 * self.hidden
     }
 
-    /// DeviceArray in one step of the output.
+    /// Number of output features per time step.
     fn outputs(&self) -> usize {
         self.directions.len() * self.hidden
     }
 
-    /// Large numbers of one direction.
+    /// Number of large parameters per direction.
     fn large_per_direction(&self) -> usize {
         (self.inputs + self.hidden) * self.width()
     }
 
-    /// Where, in a row of what is saved, a direction's gates and cells are.
+    /// Offsets of a direction's gates and cell states in a row of saved values.
     fn offsets(&self, direction: usize) -> (usize, usize) {
         let gates = direction * self.steps * 5 * self.hidden;
         (gates, gates + self.steps * self.width())
     }
 
-    /// Adds one row's gradients by both matrices to `out`, `factor` times.
+    /// Adds `factor` times the gradients of one row with respect to both matrices to `out`.
     fn add_gradients(
         &self,
         ctx: Context,
@@ -108,7 +109,7 @@ impl Lstm {
             if steps == 1 {
                 continue;
             }
-            // Each step but the first of the walk comes after another one's output.
+            // All steps but the first of this direction have a previous output.
             let (before, after) = if direction.reverse { (1, 0) } else { (0, 1) };
             let y = &y[before * self.outputs() + d * hidden..];
             let before = Matrix::strided(y, steps - 1, hidden, self.outputs());
@@ -123,8 +124,8 @@ impl Op for Lstm {
         self.steps * self.outputs()
     }
 
-    /// Per direction and step: the four gates, which the backward pass replaces by the gradients
-    /// before their non-linearities, and the cell.
+    /// Per direction and step: the four gates, which the backward pass overwrites with the
+    /// gradients before their non-linearities, and the cell state.
     fn saved_len(&self) -> usize {
         self.directions.len() * self.steps * 5 * self.hidden
     }
@@ -288,8 +289,8 @@ fn sigmoid(x: f32) -> f32 {
 }
 
 vectorised! {
-    /// One step of one row: `z` holds the gates before their non-linearities and receives them,
-    /// `h` the cell before and receives the output, `c` receives the cell.
+    /// One time step of one row. `z` holds the pre-activations and receives the gates, `h` holds
+    /// the previous cell state and receives the output, `c` receives the cell state.
     fn step(z: &mut [f32], bias: &[f32], c: &mut [f32], h: &mut [f32]) {
         let n = c.len();
         let (z, bias) = (&mut z[..4 * n], &bias[..4 * n]);
@@ -307,10 +308,11 @@ vectorised! {
 }
 
 vectorised! {
-    /// The way back: `z` holds the gates and receives the gradients before their non-linearities.
+    /// Backward of [`step`]: `z` holds the gates and receives the gradients of the pre-activations.
     fn step_back(z: &mut [f32], c: &[f32], before: &[f32], g: &[f32], dh: &[f32], dc: &mut [f32]) {
         let n = c.len();
-        let (z, before, g, dh, dc) = (&mut z[..4 * n], &before[..n], &g[..n], &dh[..n], &mut dc[..n]);
+        let (z, before) = (&mut z[..4 * n], &before[..n]);
+        let (g, dh, dc) = (&g[..n], &dh[..n], &mut dc[..n]);
         for j in 0..n {
             let (i, f, u, o) = (z[j], z[n + j], z[2 * n + j], z[3 * n + j]);
             let t = tanh(c[j]);

@@ -1,4 +1,4 @@
-//! Group and layer normalisation, with gain and offset.
+//! Group and layer normalisation with gain and offset.
 
 use super::activation::Activation;
 use super::layout::ParameterSlot;
@@ -6,10 +6,11 @@ use super::op::{ContextMut, Op, Rows, Scratch, resize_buffer};
 use crate::nn::kernels::product::Store;
 use crate::nn::kernels::vectorised;
 
-/// Normalises each block of `positions x (channels / groups)` numbers. Group normalisation:
-/// positions are the pixels; layer normalisation: one group, and each step is a row of its own.
+/// Normalises each block of `positions x (channels / groups)` elements. In group normalisation, the
+/// positions are the pixels. In layer normalisation there is one group, and each time step is a
+/// block.
 pub(super) struct Norm {
-    /// Blocks of all channels in one row: the steps of a sequence, else 1.
+    /// Number of blocks per row: the time steps of a sequence, else 1.
     steps: usize,
     positions: usize,
     channels: usize,
@@ -36,7 +37,7 @@ impl Norm {
         self.positions * self.channels
     }
 
-    /// Writes the sum of each group's channels over all of them.
+    /// Replaces each channel's value by the sum over the channels of its group.
     fn sum_within_groups(&self, values: &mut [f32]) {
         for group in values.chunks_exact_mut(self.channels / self.groups) {
             let sum: f64 = group.iter().map(|&v| f64::from(v)).sum();
@@ -50,7 +51,7 @@ impl Op for Norm {
         self.steps * self.block_len()
     }
 
-    /// Per block: each channel's mean and inverse deviation.
+    /// Mean and inverse standard deviation of each channel, per block.
     fn saved_len(&self) -> usize {
         2 * self.steps * self.channels
     }
@@ -164,8 +165,15 @@ vectorised! {
 }
 
 vectorised! {
-    /// Per channel: the sum of `g`, and of `g` times the normalised `x`.
-    fn sums_and_products(x: &[f32], g: &[f32], mean: &[f32], inverse: &[f32], sums: &mut [f32], products: &mut [f32]) {
+    /// Per channel: the sum of `g`, and the sum of `g` times the normalised `x`.
+    fn sums_and_products(
+        x: &[f32],
+        g: &[f32],
+        mean: &[f32],
+        inverse: &[f32],
+        sums: &mut [f32],
+        products: &mut [f32],
+    ) {
         let c = mean.len();
         for (x, g) in x.chunks_exact(c).zip(g.chunks_exact(c)) {
             for i in 0..c {
@@ -177,9 +185,18 @@ vectorised! {
 }
 
 vectorised! {
-    /// `gx += inverse (gamma g - g_mean - x̂ gx_mean)`
+    /// `gx += inverse · (gamma · g - g_mean - x̂ · gx_mean)`
     #[allow(clippy::too_many_arguments)]
-    fn input_gradient(x: &[f32], g: &[f32], mean: &[f32], inverse: &[f32], gamma: &[f32], g_mean: &[f32], gx_mean: &[f32], gx: &mut [f32]) {
+    fn input_gradient(
+        x: &[f32],
+        g: &[f32],
+        mean: &[f32],
+        inverse: &[f32],
+        gamma: &[f32],
+        g_mean: &[f32],
+        gx_mean: &[f32],
+        gx: &mut [f32],
+    ) {
         let c = mean.len();
         let rows = x.chunks_exact(c).zip(g.chunks_exact(c));
         for ((x, g), gx) in rows.zip(gx.chunks_exact_mut(c)) {

@@ -1,14 +1,15 @@
-//! Gradients of matrix products: what is multiplied (`a`: `[positions, inputs]`), the gradient by
-//! what comes out (`g`: `[positions, outputs]`), and from them the gradient by the matrix,
-//! `aᵀ g`, its norm, and sums of it.
+//! Weight gradients of matrix products: from the input `a`, `[positions, inputs]`, and the output
+//! gradient `g`, `[positions, outputs]`, the gradient `aᵀ g`, its norm, and weighted sums of it.
 
 use super::op::{NormMethod, resize_buffer};
 use crate::nn::kernels::product::{LANES, Matrix, Store, dot, folded, product};
 
-/// The cheaper way to a norm. Forming the gradient costs little more than the product the sum
-/// needs anyway, but two further passes over `inputs x outputs` numbers; without it, products of
-/// `positions²` numbers are needed. How many multiplications a number in a pass is multiplications_per_element depends
-/// on where the gradient lies: in the first cache, the second, or beyond (is_accurate_in_f32 roughly).
+/// The cheaper norm method of a linear layer, by the number of operations.
+///
+/// Forming the gradient costs little beyond the product that the sum needs anyway, except for two
+/// passes over its `inputs x outputs` elements. A ghost norm needs products of size `positions²`.
+/// One element of such a pass costs as much as a number of multiplications that depends on whether
+/// the gradient fits into the L1 cache, the L2 cache or neither (measured roughly).
 pub(super) fn norm_method(positions: usize, inputs: usize, outputs: usize) -> NormMethod {
     let elements = inputs * outputs;
     let multiplications_per_element = match 4 * elements {
@@ -22,7 +23,7 @@ pub(super) fn norm_method(positions: usize, inputs: usize, outputs: usize) -> No
     }
 }
 
-/// `a aᵀ`.
+/// Gram matrix `a aᵀ`, `[positions, positions]`.
 pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'a [f32] {
     let out = resize_buffer(out, positions * positions);
     let a = Matrix::new(a, positions, a.len() / positions);
@@ -30,13 +31,14 @@ pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'
     out
 }
 
-/// What underflow may take from one product of two f32, as much larger as makes what is
-/// [`is_reliable`] good to 1e-4 of its square.
+/// Error bound for the underflow in one f32 product: the smallest normal f32, times 256e4 so that a
+/// square that passes [`is_reliable`] has a relative error of at most 1e-4 from underflow.
 pub(super) const UNDERFLOW_ERROR: f64 = 256e4 * f32::MIN_POSITIVE as f64;
 
-/// `‖aᵀ g‖²` per output column from `gram = a aᵀ` of so many inputs: `Σₜ g[t,o] (gram g)[t,o]`; and
-/// what it would be if all terms pointed the same way, `(Σₜ |g[t,o]| ‖aₜ‖)²`, of which rounding is
-/// a share, with what underflow could hide.
+/// `‖(aᵀ g)[:, o]‖²` for each output `o`, from the Gram matrix of `inputs` inputs:
+/// `Σₜ g[t,o] (gram g)[t,o]` (Li et al., 2022). `aligned` receives the value it would have if no
+/// terms cancelled, `(Σₜ |g[t,o]| ‖aₜ‖)²`, plus bounds on underflow; the rounding error is relative
+/// to it.
 pub(super) fn column_squared_norms(
     (gram, inputs): (&[f32], usize),
     g: &[f32],
@@ -46,7 +48,7 @@ pub(super) fn column_squared_norms(
 ) {
     let outputs = columns.len();
     let positions = g.len() / outputs;
-    // Each number of the Gram matrix is a sum of `inputs` products.
+    // Each element of the Gram matrix is a sum of `inputs` products.
     let underflow = inputs as f64 * UNDERFLOW_ERROR;
     let gram_g = resize_buffer(scratch, g.len());
     let matrix = Matrix::new(gram, positions, positions);
@@ -60,21 +62,21 @@ pub(super) fn column_squared_norms(
             aligned[o] += f64::from(g).abs() * length;
         }
     }
-    // And of its product with g, a sum of `positions` products that g then multiplies; the sum of
+    // Each element of `gram g` is a sum of `positions` products and is multiplied by g; the sum of
     // |g| is at most aligned / √underflow.
     let underflow_in_product = positions as f64 * UNDERFLOW_ERROR / underflow.sqrt();
     aligned.iter_mut().for_each(|a| *a *= *a + underflow_in_product);
 }
 
-/// Whether a square found from terms of either sign means anything: where they cancel, what is
-/// left is rounding, in which an example could hide a gradient far longer than its norm. At
-/// least 1/256 of what it would be if none cancelled leaves the norm good to about 1e-4.
+/// Whether a squared norm from terms of both signs is accurate. If the terms cancel, the rest is
+/// rounding error, in which a large gradient could hide. If at least 1/256 of the sum without
+/// cancellation is left, the norm is accurate to about 1e-4.
 pub(super) fn is_reliable(square: f64, aligned: f64) -> bool {
     square * 256.0 >= aligned
 }
 
-/// `‖aᵀ g‖²` of one position: the outer product of two vectors has the product of their norms.
-/// In f64: a large input times a small gradient must not vanish in the square of either.
+/// `‖aᵀ g‖²` for one position: ‖a‖² ‖g‖² (Goodfellow, 2015). In f64, because a large input times a
+/// small gradient must not underflow in the square of either.
 pub(super) fn outer_product_squared_norm(a: &[f32], g: &[f32]) -> f64 {
     squared_norm_f64(a) * squared_norm_f64(g)
 }
@@ -93,10 +95,10 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// Whether squared_norm of these numbers are far from the ends of f32: all zero, or the largest
-/// between 1e-12 and 1e12. If not, ghost norms could miss what a product of a huge and a tiny
-/// number gives, and the gradient itself must be formed. What is far below the largest may still
-/// be missed; that is for what the numbers are used for to reckon with.
+/// Whether the squares of the largest values are far from the limits of f32: all values are zero,
+/// or the largest is between 1e-12 and 1e12. Otherwise the product of a huge and a tiny value could
+/// be lost in a ghost norm, and the gradient must be formed. Values far below the largest may still
+/// be lost; callers account for these.
 pub(super) fn is_mid_range(values: &[f32]) -> bool {
     let largest = largest(values);
     largest == 0.0 || (1e-12..1e12).contains(&largest)
@@ -106,7 +108,8 @@ crate::nn::kernels::vectorised! {
     fn largest(values: &[f32]) -> f32 {
         let mut lanes = [0.0f32; 16];
         let blocks = values.chunks_exact(16);
-        let tail = blocks.remainder().iter().fold(0.0f32, |m, v| if v.abs() > m { v.abs() } else { m });
+        let max = |m: f32, v: &f32| if v.abs() > m { v.abs() } else { m };
+        let tail = blocks.remainder().iter().fold(0.0f32, max);
         for block in blocks {
             for (lane, v) in lanes.iter_mut().zip(block) {
                 let v = v.abs();
@@ -117,17 +120,16 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// DeviceArray whose squared_norm are summed in f32.
+/// Number of values whose squares are summed in f32.
 const F32_BLOCK: usize = 4096;
 
-/// Whether a sum of squared_norm over a block in f32 says what the sum is. Underflow takes less than two
-/// of the smallest normal numbers from each term: up to 1e-34 from all, and an example could hide
-/// a gradient in that.
+/// Whether an f32 sum of squares over a block is accurate. Underflow loses less than two times the
+/// smallest normal f32 per term, in total up to 1e-34, and a gradient could hide in that.
 fn is_accurate_in_f32(square: f32) -> bool {
     (1e-28..=f32::MAX).contains(&square)
 }
 
-/// `Σ v²`, in f64 from block to block, and within a block near the ends of f32.
+/// `Σ v²`. In f32 within a block, or in f64 near the limits of f32; in f64 over the blocks.
 pub(super) fn squared_norm(values: &[f32]) -> f64 {
     let square = |block: &[f32]| match dot(block, block) {
         found if is_accurate_in_f32(found) => f64::from(found),
@@ -136,7 +138,7 @@ pub(super) fn squared_norm(values: &[f32]) -> f64 {
     values.chunks(F32_BLOCK).map(square).sum()
 }
 
-/// `Σ w v²`, in the same way.
+/// `Σ w v²`, computed like [`squared_norm`].
 pub(super) fn weighted_squared_norm(values: &[f32], weights: Option<&[f32]>) -> f64 {
     let Some(weights) = weights else { return squared_norm(values) };
     let square = |(v, w): (&[f32], &[f32])| match weighted_squared_norm_f32(v, w) {
@@ -163,7 +165,7 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// `Σ v w v`, in this order: `v²` could vanish beside a large weight.
+    /// `Σ v w v`. In this order, because `v²` could underflow where the weight is large.
     fn weighted_squared_norm_f32(v: &[f32], w: &[f32]) -> f32 {
         let mut lanes = [0.0f32; LANES];
         let (v_blocks, v_tail) = v.as_chunks::<LANES>();
@@ -179,8 +181,8 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// `to = factor from`. What is below the normal numbers becomes zero: rounding could double it,
-    /// and a large input would make much of that.
+    /// `to = factor · from`, with subnormal results set to zero: rounding could double them, and a
+    /// large input would amplify that.
     fn scale(to: &mut [f32], factor: f32, from: &[f32]) {
         for (to, from) in to.iter_mut().zip(from) {
             let scaled = factor * from;
@@ -189,7 +191,7 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// `sum += Σ over the rows of factor aᵀ g`; rows belong to examples of `positions` rows each.
+/// `sum += Σ factor · aᵀ g` over rows; each factor belongs to the same number of consecutive rows.
 pub(super) fn add_weighted_product(
     a: &[f32],
     g: &[f32],
@@ -235,7 +237,7 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// The sum.
+    /// The sum of the values.
     pub(super) fn sum(values: &[f32]) -> f32 {
         let mut lanes = [0.0f32; 16];
         let blocks = values.chunks_exact(16);

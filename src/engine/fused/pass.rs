@@ -1,4 +1,4 @@
-//! One chunk of examples: forward, backward, norms, factors, sums.
+//! Clipped sum of one chunk of examples: forward pass, backward pass, norms, factors, sums.
 
 use super::graph::Graph;
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse, resize_buffer};
@@ -7,10 +7,10 @@ use super::plan::{PackedWeights, Plan, Request};
 use crate::engine::Batch;
 use crate::nn::kernels::product::{Store, add_scaled, turn};
 
-/// A node and an example whose gradient has to be formed after all.
+/// A node and an example whose ghost norm is unreliable, so that its instance gradient is formed.
 type Recomputed = (usize, usize);
 
-/// The buffers of one worker.
+/// Buffers of one worker.
 #[derive(Default)]
 pub(super) struct Workspace {
     values: Vec<Vec<f32>>,
@@ -21,18 +21,18 @@ pub(super) struct Workspace {
     scratch: Scratch,
 }
 
-/// Sums over some chunks.
+/// Sums, norms and losses of one or more chunks.
 #[derive(Default)]
 pub(super) struct Sums {
     pub(super) dense: Vec<f32>,
-    /// Per node; empty for those whose sums are dense.
+    /// One item per node; empty for nodes with dense sums.
     pub(super) sparse: Vec<Sparse>,
     pub(super) norms: Vec<f32>,
     pub(super) losses: Vec<f32>,
 }
 
 impl Workspace {
-    /// Adds the share of the batch's examples `examples` to the sums.
+    /// Adds the clipped gradients of the given examples of the batch to `sums`.
     pub(super) fn run(
         &mut self,
         graph: &Graph,
@@ -58,7 +58,7 @@ impl Workspace {
             let square = square + self.form_instances(graph, plan, rows, i, *weights);
             let norm = square.sqrt() as f32;
             sums.norms.push(norm);
-            // Where the norm is not finite, the caller leaves the example out and starts again.
+            // If a norm is not finite, the caller excludes the example and starts again.
             let factor = if norm.is_finite() { rule.factor(norm) } else { 0.0 };
             factors.push(factor);
             let sum = &mut sums.dense[graph.small_len..graph.small_len + plan.instance_len];
@@ -110,8 +110,8 @@ impl Workspace {
         }
     }
 
-    /// Each example's cross-entropy, and the gradient by the logits: of the SUM over examples of
-    /// the mean over copies.
+    /// Cross-entropy of each example, and the gradient with respect to the logits of its sum over
+    /// examples and mean over copies.
     fn losses(
         &mut self,
         graph: &Graph,
@@ -195,8 +195,8 @@ impl Workspace {
         }
     }
 
-    /// The squares of the norms of all that is not instantiated, and the pairs of node and example
-    /// that have to be after all.
+    /// Squared norms of all gradients except instances, `[examples]`, and the pairs of node and
+    /// example whose instance gradient has to be formed after all.
     fn squared_norms(
         &mut self,
         graph: &Graph,
@@ -229,7 +229,7 @@ impl Workspace {
         (squares, pairs)
     }
 
-    /// Forms one example's gradient by one node's large parameters; the square of its norm.
+    /// Forms one example's gradient of one node's large parameters; returns its squared norm.
     fn recompute_instance(
         &mut self,
         graph: &Graph,
@@ -248,7 +248,7 @@ impl Workspace {
         square
     }
 
-    /// Forms example `i`'s instances; the square of their norm.
+    /// Forms the instance gradients of example `i`; returns their squared norm.
     fn form_instances(
         &mut self,
         graph: &Graph,
@@ -278,8 +278,8 @@ impl Workspace {
         square
     }
 
-    /// Adds the sums of all that is not instantiated: with factors those of the examples that are
-    /// not summed recomputed, without factors everything.
+    /// Adds the sums of all gradients except instances, without those of recomputed pairs. Without
+    /// factors, adds everything.
     fn add_sums(
         &mut self,
         graph: &Graph,

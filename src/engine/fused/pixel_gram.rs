@@ -1,22 +1,22 @@
-//! Gram matrices of patches from those of pixels: a pixel is in many patches, its products with
-//! the others need to be formed only once.
+//! Gram matrices of patches from the Gram matrix of pixels. A pixel belongs to many patches, and
+//! its products with other pixels are computed only once.
 
 use super::im2col::Im2col;
 use super::op::resize_buffer;
 use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::kernels::vectorised;
 
-/// For convolutions in one group with steps of one pixel.
+/// For convolutions with stride 1 and one group.
 pub(super) struct PixelGram {
     im2col: Im2col,
-    /// Height and width with the zeros around.
+    /// Height and width with padding.
     padded: [usize; 2],
-    /// Each pixel of a patch relative to the patch's first, and the patches' first pixels by row.
+    /// Offset of each pixel of a patch from the first one.
     taps: Vec<usize>,
 }
 
 impl PixelGram {
-    /// `None` where products of patches are as cheap.
+    /// `None` if the Gram matrix of patches is as cheap to compute directly.
     pub(super) fn of(im2col: &Im2col, groups: usize) -> Option<Self> {
         let padded = [0, 1].map(|i| im2col.size[i] + 2 * im2col.padding[i]);
         let (pixels, positions) = (padded[0] * padded[1], im2col.positions());
@@ -36,7 +36,7 @@ impl PixelGram {
         self.padded[0] * self.padded[1]
     }
 
-    /// The Gram matrix of the patches of total copies, and the sum of each patch.
+    /// Gram matrix of the patches of all copies, and the sum of each patch.
     pub(super) fn gram(
         &self,
         images: &[f32],
@@ -60,7 +60,8 @@ impl PixelGram {
         let products = resize_buffer(scratch.1, total * total);
         let matrix = Matrix::new(padded, total, im2col.channels);
         product(products, Store::Replace, matrix, matrix.transposed());
-        // The first pixels of each row of patches; the row's others follow them.
+        // First pixel of the first patch of each output row; the other patches of the row follow
+        // it.
         let rows = (0..copies).flat_map(|copy| {
             (0..im2col.output[0]).map(move |y| copy * self.pixels() + y * self.padded[1])
         });
@@ -80,8 +81,15 @@ impl PixelGram {
 }
 
 vectorised! {
-    /// `gram[t, u] = Σ over taps of products[t + tap, u + tap]`, eight neighbours `u` at a time.
-    fn sum_products(products: &[f32], total: usize, rows: &[usize], width: usize, taps: &[usize], gram: &mut [f32]) {
+    /// `gram[t, u] = Σ products[t + tap, u + tap]` over taps, for eight adjacent `u` at a time.
+    fn sum_products(
+        products: &[f32],
+        total: usize,
+        rows: &[usize],
+        width: usize,
+        taps: &[usize],
+        gram: &mut [f32],
+    ) {
         let mut out = gram.chunks_exact_mut(rows.len() * width);
         for row in rows {
             for x in 0..width {

@@ -1,31 +1,31 @@
-//! What is asked of a pass, and what follows from it for each node.
+//! What a call computes, and the resulting plan for each node.
 
 use super::graph::Graph;
 use super::op::NormMethod;
 use crate::engine::ClipRule;
 
-/// What is asked of a pass.
+/// What a call computes.
 pub(super) enum Request<'a> {
-    /// The plain sum of gradients; no norms.
+    /// The sum of gradients, without norms.
     PlainSum,
-    /// Σ factor(norm) gradient.
+    /// Σ factor(norm) · gradient.
     ClippedSum { rule: &'a ClipRule, weights: Option<&'a PackedWeights> },
 }
 
-/// A weight per parameter, in the order of the nodes' own layouts.
+/// Coordinate weights in the packed layout of the nodes.
 pub(super) struct PackedWeights {
     pub(super) small: Vec<f32>,
-    /// Per node, for the large ones.
+    /// The weights of large parameters, per node.
     pub(super) large: Vec<LayerWeights>,
 }
 
-/// The weights of a node's large parameters.
+/// Weights of one node's large parameters.
 pub(super) enum LayerWeights {
-    /// All ones: the node may take its shortest way.
+    /// All ones: treated as unweighted.
     Ones,
-    /// All zeros: nothing is computed.
+    /// All zeros: the node computes no weight gradient.
     Zeros,
-    /// Any others.
+    /// Any other weights.
     PerCoordinate(Vec<f32>),
 }
 
@@ -38,26 +38,26 @@ impl PackedWeights {
     }
 }
 
-/// Which nodes' parameters count and how their norms are found, worked out once per call.
+/// Norm methods, required gradients and buffer offsets of a call.
 pub(super) struct Plan {
-    /// Per node: `None` if it has no large parameters or they are left out.
+    /// Per node: `None` if it has no large parameters or they are masked out.
     pub(super) norm_methods: Vec<Option<NormMethod>>,
-    /// Per value: whether its gradient is needs_gradient.
+    /// Per value: whether its gradient is needed.
     pub(super) needs_gradient: Vec<bool>,
-    /// Per node: where the gradients by its large parameters begin in the dense sum. Those of
-    /// instances come first after the small ones, in the order of an example's instances.
+    /// Per node: offset of the large parameters' gradients in the dense sum. Instance gradients
+    /// come first after the small parameters, in the order of an example's instances.
     pub(super) gradient_offset: Vec<usize>,
-    /// Per node: where its weighted sums begin, which for indirect ones is elsewhere.
+    /// Per node: offset of its weighted sums, which differs for transformed sums.
     pub(super) sum_offset: Vec<usize>,
-    /// DeviceArray in an example's instances.
+    /// Number of values in an example's instance gradients.
     pub(super) instance_len: usize,
     pub(super) len: usize,
-    /// DeviceArray of one row_len in all buffers.
+    /// Number of values of one row in all buffers.
     pub(super) row_len: usize,
 }
 
 impl Plan {
-    /// `plain` if sums are without norms.
+    /// `plain` if no norms are computed.
     pub(super) fn of(
         graph: &Graph,
         copies: usize,

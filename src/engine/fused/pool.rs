@@ -1,11 +1,11 @@
-//! Pooling, channels last.
+//! Pooling layers, channels last.
 
 use super::op::{ContextMut, Op, Rows, Scratch, resize_buffer};
 use crate::nn::kernels::pool::max;
 use crate::nn::kernels::product::Store;
 use crate::nn::kernels::vectorised;
 
-/// Maximum or mean under a window without padding.
+/// Max or average pooling without padding.
 pub(super) struct Pool {
     pub(super) is_max: bool,
     pub(super) size: [usize; 2],
@@ -20,7 +20,7 @@ impl Pool {
         self.size[0] * self.size[1] * self.channels
     }
 
-    /// Where in an image the window's corner is, for each output.
+    /// Offset of each window's corner in an image.
     fn corners(&self) -> Vec<usize> {
         let [rows, columns] = self.output;
         let all = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
@@ -28,7 +28,7 @@ impl Pool {
         all.map(|at| pixel(at) * self.channels).collect()
     }
 
-    /// PixelGram under the window relative to its corner.
+    /// Offsets of the pixels of a window from its corner.
     fn offsets(&self) -> Vec<usize> {
         let [height, width] = self.kernel;
         let all = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
@@ -98,8 +98,16 @@ vectorised! {
 }
 
 vectorised! {
-    /// Gives each gradient to the first pixel that holds the maximum.
-    fn max_backward(x: &[f32], y: &[f32], g: &[f32], corners: &[usize], offsets: &[usize], remaining: &mut [f32], gx: &mut [f32]) {
+    /// Routes each gradient to the first pixel that holds the maximum.
+    fn max_backward(
+        x: &[f32],
+        y: &[f32],
+        g: &[f32],
+        corners: &[usize],
+        offsets: &[usize],
+        remaining: &mut [f32],
+        gx: &mut [f32],
+    ) {
         let c = remaining.len();
         let outputs = y.chunks_exact(c).zip(g.chunks_exact(c));
         for (corner, (y, g)) in corners.iter().zip(outputs) {

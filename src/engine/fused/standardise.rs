@@ -1,15 +1,16 @@
-//! Scaled weight standardisation (Brock, De and Smith, 2021), and the way back through it.
+//! Scaled weight standardisation (Brock, De and Smith, 2021) and its backward pass.
 //!
-//! The convolution multiplies with `gain · ŵ`, `ŵ = (w - mean) r`, `r = 1 / √guarded(n var)`, per
-//! output channel over its `n` weights. With `γ` the gradient by what is multiplied, that by `w` is
-//! `gain r (γ - mean(γ) - ŵ (γ·ŵ))`, linear in `γ`; without the last term where a floor under the
-//! variance is active. The gradient by the gain is `γ·ŵ`.
+//! Per output channel with `n` weights, the convolution multiplies with `gain · ŵ`, where
+//! `ŵ = (w - mean) r` and `r = 1 / √guarded(n var)`. Let `γ` be the gradient with respect to
+//! `gain · ŵ`. The gradient with respect to `w` is `gain r (γ - mean(γ) - ŵ (γ·ŵ))`, which is
+//! linear in `γ`; the last term is absent where the variance is clamped to a floor. The gradient
+//! with respect to the gain is `γ·ŵ`.
 
 use super::outer;
 use crate::nn::Guard;
 use crate::nn::kernels::vectorised;
 
-/// What is taken off the columns of one `γ` on the way back, and what they are multiplied with.
+/// What the backward pass subtracts from the columns of one `γ`, and the scales it multiplies with.
 pub(super) struct Projection {
     dots: Vec<f64>,
     means: Vec<f32>,
@@ -17,18 +18,18 @@ pub(super) struct Projection {
     scales: Vec<f32>,
 }
 
-/// Columns below are output channels; matrices are per group `[patch] x [outputs of the group]`.
+/// Columns are output channels; matrices are `[patch] x [outputs of the group]`, one per group.
 pub(super) struct Standardise {
     guard: Guard,
     groups: usize,
     patch: usize,
-    /// Whether there is a gain that trainable_gain.
+    /// Whether the gain is a trainable parameter.
     trainable_gain: bool,
     gain: Vec<f32>,
-    /// r, and ‖ŵ‖² (0 where the floor is active: then nothing is projected away).
+    /// `r`, and `‖ŵ‖²` (0 where the variance is clamped: no projection then).
     inverse: Vec<f32>,
     unit_squared_norm: Vec<f32>,
-    /// ŵ, without the gain.
+    /// `ŵ`, without the gain.
     unit: Vec<f32>,
 }
 
@@ -54,7 +55,7 @@ impl Standardise {
         self.gain.len() / self.groups
     }
 
-    /// Replaces raw weights by what the convolution multiplies with.
+    /// Replaces the raw weights by the standardised ones times the gain.
     pub(super) fn load(&mut self, weight: &mut [f32], gain: &[f32]) {
         if self.trainable_gain {
             self.gain.copy_from_slice(gain);
@@ -93,11 +94,11 @@ impl Standardise {
         }
     }
 
-    /// The square of the norm of one example's gradient from the squares of the columns of `γ`,
-    /// without `γ`: its column sums come from the patches' own, `patch_sums`, and its products with
-    /// `ŵ` from the convolution's own output `y`, for which no bias and no activation may follow.
-    /// `column_bounds` are the columns' squares if no terms cancelled. `None` if what is left after
-    /// the projections is mostly rounding.
+    /// Squared norm of one example's gradient from the squared norms of the columns of `γ`, without
+    /// forming `γ`. The column sums of `γ` follow from `patch_sums`, and its products with `ŵ` from
+    /// the convolution's output `y`, which must have no bias and no activation. `column_bounds` are
+    /// the squared norms of the columns if no terms cancelled. `None` if the result could be mostly
+    /// rounding error.
     pub(super) fn ghost_squared_norm(
         &self,
         patch_sums: &[f32],
@@ -122,8 +123,9 @@ impl Standardise {
         outer::is_reliable(square, bound).then_some(square)
     }
 
-    /// The sums of the columns of `γ`, and their products with `ŵ`, as [`ghost`](Self::ghost)
-    /// finds them; one group. `None` where a gain of nothing hides the products.
+    /// Column sums of `γ` and their products with `ŵ`, for one group; see
+    /// [`ghost_squared_norm`](Self::ghost_squared_norm). `None` if a gain is nearly zero, since the
+    /// products follow from the output divided by the gain.
     fn column_sums(
         &self,
         patch_sums: &[f32],
@@ -143,8 +145,8 @@ impl Standardise {
         Some((sums, dots))
     }
 
-    /// The way back for one example before its `γ` is formed, from what [`ghost`](Self::ghost)
-    /// is given.
+    /// The projection for one example, before its `γ` is formed; arguments as for
+    /// [`ghost_squared_norm`](Self::ghost_squared_norm).
     pub(super) fn projection_from_output(
         &self,
         patch_sums: &[f32],
@@ -155,7 +157,7 @@ impl Standardise {
         Some(self.projection(0, &sums, dots))
     }
 
-    /// The way back from the columns' sums and products with `ŵ`, from channel `first` on.
+    /// The projection from column sums and products with `ŵ`, from channel `first` on.
     fn projection(&self, first: usize, sums: &[f64], dots: Vec<f64>) -> Projection {
         let means = sums.iter().map(|sum| (sum / self.patch as f64) as f32).collect();
         let each = dots.iter().zip(&self.unit_squared_norm[first..]);
@@ -165,22 +167,23 @@ impl Standardise {
         Projection { dots, means, projected, scales }
     }
 
-    /// The gradients by the gains that learn; one group, or `gain` from its first channel on.
+    /// Writes the gradients of a trainable gain; for one group, or `gain` from the group's first
+    /// channel on.
     pub(super) fn write_gain_gradient(&self, projection: &Projection, gain: &mut [f32]) {
         if self.trainable_gain {
             gain.iter_mut().zip(&projection.dots).for_each(|(gain, dot)| *gain = *dot as f32);
         }
     }
 
-    /// Turns whole rows of `γ` into gradients by weights, in place: those that begin offset number
-    /// `offset` of all groups.
+    /// Converts whole rows of `γ` into weight gradients, in place. `offset` is the position of the
+    /// first element among the weights of all groups.
     pub(super) fn backward_rows(&self, projection: &Projection, offset: usize, rows: &mut [f32]) {
         let unit = &self.unit[offset..offset + rows.len()];
         project(rows, unit, &projection.means, &projection.projected, &projection.scales);
     }
 
-    /// Turns `γ` into gradients by weights and gain, in place. Sums in f64: what they project
-    /// away can be far longer than what is left.
+    /// Converts `γ` into gradients of weights and gain, in place. Sums are in f64, because the
+    /// projected part can be far larger than the rest.
     pub(super) fn backward(&self, weight: &mut [f32], gain: &mut [f32]) {
         let outputs = self.outputs();
         let len = self.patch * outputs;
@@ -207,7 +210,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Per column: the sum, and the product with `unit`. In f32 for a block rows offset a time.
+    /// Per column: the sum, and the product with `unit`. In f32 for 64 rows at a time.
     fn sums_and_dots(matrix: &[f32], unit: &[f32], sums: &mut [f64], dots: &mut [f64]) {
         let n = sums.len();
         let mut block = vec![0.0f32; 2 * n];

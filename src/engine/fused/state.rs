@@ -1,4 +1,4 @@
-//! What is saved from step to step: the graph with its weights, and the workers' buffers.
+//! State kept between calls: the graph with its weights, and the buffers of the workers.
 
 use std::sync::Mutex;
 
@@ -14,19 +14,19 @@ use crate::engine::{Batch, ClippedSum, Gradients, Weights};
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, workers};
 
-/// DeviceArray in the buffers of the examples that a worker has in hand: about what its share of the
-/// processor's caches holds.
+/// Number of buffer elements of the chunk that a worker processes: about a worker's part of the
+/// caches.
 const CHUNK_ELEMENTS: usize = 1 << 21;
 
-/// Parts of a batch whose sums are made one by one and added in order. More of them could be
-/// worked on at once; each costs one pass over all parameters.
+/// Maximum number of parts of a batch that are summed separately and then added in order. More
+/// segments would allow more parallelism, but each costs a pass over all parameters.
 const SEGMENTS: usize = 16;
 
 pub(super) struct State {
     specs: Vec<LayerSpec>,
     input_shape: Vec<usize>,
     graph: Graph,
-    /// How many parameters there are.
+    /// Number of parameters.
     parameter_count: usize,
     workspaces: Mutex<Vec<Workspace>>,
     sums: Mutex<Vec<Sums>>,
@@ -47,12 +47,12 @@ impl State {
         }
     }
 
-    /// Whether it was made for networks of this architecture.
+    /// Whether the network has the architecture this was built for.
     pub(super) fn matches(&self, network: &Network) -> bool {
         self.input_shape == network.input_shape() && self.specs == network.specs()
     }
 
-    /// Takes over the network's parameters.
+    /// Copies the network's parameters.
     pub(super) fn load(&mut self, network: &Network) {
         let hosts = network.hosts();
         let mut rest = hosts.as_slice();
@@ -76,7 +76,7 @@ impl State {
         });
     }
 
-    /// Weights in the layers' own layouts.
+    /// Coordinate weights in the layers' own layouts.
     pub(super) fn pack_weights(&self, weights: &Weights) -> PackedWeights {
         let mut small = vec![0.0; self.graph.small_len];
         let mut large: Vec<LayerWeights> =
@@ -111,7 +111,7 @@ impl State {
         PackedWeights { small, large }
     }
 
-    /// How the norms of the parameters are found, in the network's order.
+    /// Norm method of each parameter, in the network's order.
     pub(super) fn norm_methods(&self) -> Vec<&'static str> {
         let plan = Plan::of(&self.graph, 1, false, None);
         let each =
@@ -124,7 +124,7 @@ impl State {
         each.collect()
     }
 
-    /// The sums over the batch's examples, those that are not finite left out.
+    /// The sum over the batch, excluding examples that are not finite.
     pub(super) fn sum(
         &self,
         network: &Network,
@@ -139,9 +139,9 @@ impl State {
         let chunk = chunk
             .unwrap_or_else(|| (CHUNK_ELEMENTS / (plan.row_len * batch.copies())).clamp(2, 64));
         let mut examples = batch.finite();
-        // An example with finite features can still have a gradient that overflows. It is then
-        // take_spare out and all is done again, so that the others fall into the very chunks, and
-        // into the very rounding, of a batch without it.
+        // An example with finite features can still have a gradient that overflows. It is removed
+        // and all chunks are computed again, so that the others are in the same chunks, with the
+        // same rounding, as in a batch without it.
         let (sums, sparse) = loop {
             let (sums, sparse) = self.segments(&plan, batch, &examples, request, chunk)?;
             let norm = |i: usize| sums.norms.get(i).is_none_or(|norm| norm.is_finite());
@@ -164,7 +164,7 @@ impl State {
         Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
     }
 
-    /// Adds up the segments' sums in their order; those of sparse layers as full tables.
+    /// Adds the sums of the segments in order; sparse sums become full tables.
     fn segments(
         &self,
         plan: &Plan,
@@ -173,7 +173,7 @@ impl State {
         request: &Request,
         chunk: usize,
     ) -> Result<(Sums, Vec<Vec<f32>>)> {
-        // At least eight examples in each, so that passes over all parameters stay rare.
+        // At least eight examples per segment, so that passes over all parameters stay rare.
         let segment = examples.len().div_ceil(SEGMENTS).max(8).next_multiple_of(chunk.min(8));
         let segments: Vec<&[usize]> = examples.chunks(segment).collect();
         let nodes = &self.graph.nodes;
@@ -207,7 +207,7 @@ impl State {
         Ok((all, tables))
     }
 
-    /// From sums in the layers' own layouts to gradients in the network's.
+    /// Converts sums in the layers' own layouts to gradients in the network's layout.
     fn to_gradients(
         &self,
         plan: &Plan,
@@ -246,7 +246,7 @@ impl State {
             for (slot, entry) in node.op.layout().iter().zip(entries) {
                 match slot.small {
                     true => slot.unpack(small, &mut entry.values),
-                    // Nothing was computed: its weights are all zero.
+                    // Not computed, because all its weights are zero.
                     false if large.is_empty() => {}
                     false => slot.unpack(&large, &mut entry.values),
                 }
@@ -281,7 +281,7 @@ impl Sparse {
     }
 }
 
-/// Handles each item, on all cores if that is worth waking them: if there is much to copy.
+/// Processes each item, in parallel if there are enough parameters to copy.
 fn for_each_node<T: Send>(items: Vec<T>, parameter_count: usize, handle: impl Fn(T) + Sync + Send) {
     const MIN_PARALLEL_ELEMENTS: usize = 1 << 17;
     match parameter_count > MIN_PARALLEL_ELEMENTS {
@@ -290,7 +290,7 @@ fn for_each_node<T: Send>(items: Vec<T>, parameter_count: usize, handle: impl Fn
     }
 }
 
-/// One of the buffers that nobody uses, or a new one.
+/// Takes an unused buffer, or creates one.
 fn take_spare<T: Default>(spare: &Mutex<Vec<T>>) -> T {
     spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use super::op::{ContextMut, Op, Rows, Scratch};
 use super::outer::add;
 use crate::nn::kernels::product::{Store, turn};
 
-/// Hands `gx = f(i)` or `gx += f(i)` to every place.
+/// `gx = value(i)` or `gx += value(i)` for every element.
 fn store_gradient(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32) {
     match gx {
         None => {}
@@ -14,7 +14,7 @@ fn store_gradient(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32)
     }
 }
 
-/// An activation that could not be made part of the layer before it.
+/// An activation that could not be fused into the previous layer.
 pub(super) struct ActivationLayer {
     pub(super) activation: Activation,
     pub(super) len: usize,
@@ -42,7 +42,7 @@ impl Op for ActivationLayer {
     }
 }
 
-/// Images as plain features: in the order of Burn, channel after channel.
+/// Flattens images in Burn's order, channel by channel.
 pub(super) struct Flatten {
     pub(super) positions: usize,
     pub(super) channels: usize,
@@ -76,7 +76,7 @@ impl Op for Flatten {
     }
 }
 
-/// The mean over positions: of images by channel, of sequences over time.
+/// Mean over positions: global average pooling of images, mean over time of sequences.
 pub(super) struct Mean {
     pub(super) positions: usize,
     pub(super) channels: usize,
@@ -118,8 +118,8 @@ impl Op for Mean {
     }
 }
 
-/// Keeps some values and makes them larger; what is saved of the forward pass are the factors,
-/// which the pass writes down before.
+/// Dropout. The saved values are the mask with its scale, which the caller fills in before the
+/// forward pass.
 pub(super) struct Dropout {
     pub(super) rate: f64,
     pub(super) positions: usize,
@@ -141,7 +141,7 @@ impl Op for Dropout {
 
     fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], saved: &mut [f32], _: &mut Scratch) {
         for ((y, x), scale) in y.iter_mut().zip(x).zip(saved) {
-            // By selection: a dropped NaN is gone.
+            // By selection, so that a dropped NaN becomes zero.
             *y = if *scale == 0.0 { 0.0 } else { x * *scale };
         }
     }
@@ -157,7 +157,7 @@ impl Op for Dropout {
     }
 }
 
-/// The sum of two values: where a residual comes back. The pass adds the second.
+/// Sum of two values at the end of a residual block. The caller adds the second one.
 pub(super) struct Sum {
     pub(super) len: usize,
 }

@@ -1,4 +1,5 @@
-//! Every kind of layer against the reference, with copies of examples and weights of coordinates.
+//! All kinds of layers against the reference executor, with augmented copies and coordinate
+//! weights.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -41,7 +42,7 @@ fn distance(a: &[f32], b: &[f32]) -> (f64, f64) {
     (difference.sqrt(), b.iter().map(|&b| square(f64::from(b))).sum::<f64>().sqrt())
 }
 
-/// The largest difference of any parameter's sum, and of the norms, relative to the reference's.
+/// Largest relative L2 error over the norms, the losses and the sum of each parameter.
 fn max_relative_error(
     network: &Network,
     batch: &Batch,
@@ -62,7 +63,7 @@ fn max_relative_error(
     for (a, b) in fast.sum.entries.iter().zip(&expected.sum.entries) {
         assert_eq!(a.path, b.path);
         let (off, all) = distance(&a.values, &b.values);
-        // A tensor whose gradients cancel is measured against the whole.
+        // The error of a tensor with cancelling gradients is relative to 1e-2 of the total norm.
         let off = off / all.max(1e-2 * total).max(1e-12);
         if off > 1e-5 {
             println!("{}: {off:e}, its own length {all:e} of {total:e}", a.path);
@@ -139,7 +140,7 @@ fn convolutions_agree_with_the_reference() {
     }
 }
 
-/// Many channels on few pixels: norms come from Gram matrices, of patches and of pixels.
+/// Many channels on few pixels use Gram matrices, of patches or of pixels.
 #[test]
 fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
     for guard in [None, Some(Guard::Add(1e-4))] {
@@ -161,7 +162,7 @@ fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
         let end = [LayerSpec::Relu, LayerSpec::Flatten, linear(160, 3)];
         let layers = [&layers[..], &end[..]].concat();
         let norm_methods = FusedExecutor::default().norm_methods(&network(&[16, 3, 3], &layers, 1));
-        // Standardised ones only where no activation follows.
+        // Standardised convolutions use them only without an activation.
         assert!(
             norm_methods.iter().filter(|&&method| method == "ghost").count() >= 2,
             "{norm_methods:?}"
@@ -170,8 +171,7 @@ fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
     }
 }
 
-/// More numbers than are formed at a time; standardised ones with nothing behind them know what is
-/// projected away before the gradient is there, with a gain too.
+/// Gradients of more values than one tile, with and without a projection that is known in advance.
 #[test]
 fn tiled_instance_gradients_agree_with_the_reference() {
     let gained = |gain| Some(Standardisation { gain, guard: Guard::Add(1e-4) });
@@ -191,8 +191,8 @@ fn tiled_instance_gradients_agree_with_the_reference() {
     }
 }
 
-/// Two positions whose gradients cancel all but exactly: what is left of the Gram matrix is
-/// rounding, and the gradient must be formed to be clipped.
+/// The gradients of two positions cancel almost exactly: the rest of the Gram matrix is rounding
+/// error, and the gradient must be formed.
 #[test]
 fn ghost_norms_fall_back_to_instances_when_gram_terms_cancel() {
     let layers = [
@@ -202,8 +202,8 @@ fn ghost_norms_fall_back_to_instances_when_gram_terms_cancel() {
     ];
     let network = Network::build(&[64, 1, 2], &layers, |path, shape, _| {
         let n: usize = shape.iter().product();
-        // The two positions of a channel, neighbours in the flattened features, pull in opposite
-        // directions, so that gradients cancel where the inputs agree.
+        // The two positions of a channel are adjacent in the flattened features and have weights of
+        // opposite sign, so that gradients cancel where the inputs are equal.
         let number = |i: usize| match path {
             "2.weight" => [0.1, -0.1][(i / 2 + i % 2) % 2] * (1.0 + (i / 4) as f32 / 64.0),
             "0.weight" => ((i * 7919) % 13) as f32 / 130.0,
@@ -213,7 +213,7 @@ fn ghost_norms_fall_back_to_instances_when_gram_terms_cancel() {
     })
     .unwrap();
     assert_eq!(FusedExecutor::default().norm_methods(&network)[0], "ghost");
-    // Only the convolution counts: beside the linear layer's norm, its own would not show.
+    // Mask out the linear layer, whose norm would dominate.
     let mut only = Gradients::zeros_like(&network);
     only.entries[0].values.fill(1.0);
     let only = Weights::new(&network, only).unwrap();
@@ -228,15 +228,15 @@ fn ghost_norms_fall_back_to_instances_when_gram_terms_cancel() {
         let clip = ClipRule::flat(bound.max(1e-9));
         let clipped = FusedExecutor::default().weighted_sum(&network, &one, &clip, only).unwrap();
         let (found, right) = (clipped.norms[0], expected.norms[0]);
-        // What is left of numbers that cancel has few digits, in the reference too; but what is added
-        // is what was measured.
+        // After cancellation few digits are left, in the reference too; but the value that is added
+        // must be the one that is measured.
         assert!((found - right).abs() <= 5e-3 * right, "shift {shift}: {found:e} for {right:e}");
         assert!(clipped.sum.l2_norm() <= bound * (1.0 + 2e-4), "shift {shift}");
     }
 }
 
-/// How much one more example changes the sum, whatever it holds, and its norm: the attack is a
-/// outlier whose terms are huge and cancel, beside others examples in the same products.
+/// L2 norm of the change of the sum when an outlier is added to a batch, and the norm of its
+/// gradient.
 fn change_by_adding(network: &Network, others: &[f32], outlier: &[f32], clip: f64) -> (f64, f64) {
     let size: usize = network.input_shape().iter().product();
     let sum = |features: &[f32]| {
@@ -253,7 +253,7 @@ fn change_by_adding(network: &Network, others: &[f32], outlier: &[f32], clip: f6
 #[test]
 fn an_outlier_with_cancelling_terms_changes_the_sum_by_at_most_the_bound() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
-    // Two steps of opposite sign through the same map, whose mean is nothing.
+    // Two time steps of opposite sign through the same layer, whose mean is zero.
     let wide = [linear(200, 50), LayerSpec::MeanOverTime, linear(50, 2)];
     let wide = network(&[2, 200], &wide, 3);
     let others: Vec<f32> = (0..12 * 400).map(|_| unit(&mut rng)).collect();
@@ -276,8 +276,9 @@ fn an_outlier_with_cancelling_terms_changes_the_sum_by_at_most_the_bound() {
     }
 }
 
-/// The gradient of a constant image by a standardised weight is nothing but rounding. What it
-/// adds must be what was measured and clipped, and nobody else's share may suffer.
+/// The gradient of a standardised weight for a constant image is rounding error only. The value
+/// that is added must be the one that is measured and clipped, and the other contributions must not
+/// change.
 #[test]
 fn a_constant_image_changes_the_sum_by_its_clipped_norm() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
@@ -350,8 +351,8 @@ fn sequence_and_feature_layers_agree_with_the_reference() {
     assert_agrees("mlp", &[9], &[linear(9, 8), norm(8), LayerSpec::Selu, dropped, linear(8, 3)]);
 }
 
-/// At exactly 0 the derivative of SELU is that from the left, as in PyTorch: black pixels and
-/// biases that start at 0 make it matter.
+/// The derivative of SELU at 0 is the left derivative, as in PyTorch. It matters for black pixels
+/// with biases that start at 0.
 #[test]
 fn selu_at_zero_has_the_derivative_of_the_oracle() {
     let layers = [linear(4, 5), LayerSpec::Selu, linear(5, 3)];

@@ -1,4 +1,4 @@
-//! Noise on numbers that live on a GPU.
+//! Noise for values on a GPU.
 
 use burn::prelude::*;
 use rayon::prelude::*;
@@ -7,8 +7,8 @@ use super::{CHUNK, GaussianNoise, Stream, Weights};
 use crate::device::kernels::{self, Noise};
 
 impl GaussianNoise {
-    /// `values` with the noise of the pieces from `first` on, where they live; with `selected`, the
-    /// weights and which of their entries it is, only where that is not zero.
+    /// Adds the noise of the chunks from `first` on to `values`, on their device. With `selected`,
+    /// weights and the index of their entry, only coordinates of non-zero weight get noise.
     ///
     /// # Guarantee
     /// Coordinates of weight zero are exactly zero, whatever they were.

@@ -23,8 +23,8 @@ fn sample(n: usize, std: f64) -> Vec<f32> {
     gradients.entries[0].values.to_vec()
 }
 
-/// Kolmogorov and Smirnov's test at level 1e-3, and a two-sided bound of 4 standard errors on
-/// the variance: does `values` look like N(0, std²)?
+/// Kolmogorov–Smirnov test for N(0, std²) at level 1e-3, and a two-sided test of the variance at 4
+/// standard errors.
 fn looks_normal(values: &[f32], std: f64) -> bool {
     let n = values.len() as f64;
     let normal = Normal::new(0.0, std).unwrap();
@@ -43,12 +43,12 @@ fn noise_has_the_requested_scale() {
     let std = 0.172;
     let values = sample(100_000, std);
     assert!(looks_normal(&values, std));
-    assert!(!looks_normal(&values, 1.05 * std), "5 % too little noise must be noticed");
-    assert!(!looks_normal(&values, 0.95 * std), "5 % too much noise must be noticed");
-    assert!(!looks_normal(&values, 2.0 * std), "half the noise must be noticed");
+    assert!(!looks_normal(&values, 1.05 * std), "5 % too little noise must be detected");
+    assert!(!looks_normal(&values, 0.95 * std), "5 % too much noise must be detected");
+    assert!(!looks_normal(&values, 2.0 * std), "half the noise must be detected");
     let batch = 2048.0;
     let divided: Vec<f32> = values.iter().map(|v| v / batch).collect();
-    assert!(!looks_normal(&divided, std), "noise of the mean put on the sum must be noticed");
+    assert!(!looks_normal(&divided, std), "noise divided by the batch size must be detected");
 }
 
 #[test]
@@ -76,12 +76,12 @@ fn neighbouring_values_steps_and_tensors_are_uncorrelated() {
     noise.add_to(&mut second, 1.0).unwrap();
     let (a, b) = (&first.entries[0].values, &first.entries[1].values);
     let c = &second.entries[0].values;
-    // The two values of one pair lie 16 places apart.
+    // The two values of a Box–Muller pair are 16 positions apart.
     for shifted in [&a[1..], &a[16..], &a[CHUNK..], b, c] {
         let z = correlation(&a[..shifted.len()], shifted);
         assert!(z.abs() < 4.0, "correlation of {z} standard errors");
     }
-    assert!(correlation(a, a) > 100.0, "the test notices noise that repeats itself");
+    assert!(correlation(a, a) > 100.0, "the test detects repeated noise");
 }
 
 #[test]
@@ -91,19 +91,19 @@ fn the_noise_does_not_depend_on_the_number_of_threads() {
     assert_eq!(pool.install(|| sample(n, 1.0)), sample(n, 1.0));
 }
 
-/// How many neighbours occur together that did before, anywhere and in whatever tensor. Two
-/// values of 24 bits each that are drawn anew hardly ever do.
+/// Number of adjacent pairs of values that occurred before in any tensor. For independent 24-bit
+/// values this is almost always zero.
 fn repeats(gradients: &Gradients) -> usize {
     let mut seen = std::collections::HashSet::new();
     let each = gradients.entries.iter().flat_map(|entry| entry.values.windows(2));
     each.filter(|pair| !seen.insert([pair[0].to_bits(), pair[1].to_bits()])).count()
 }
 
-/// Tensors of few pieces, which the calling thread makes, and of many, which all threads do.
+/// Covers tensors that the calling thread fills and tensors that all threads fill.
 #[test]
 fn every_chunk_has_independent_noise_for_any_number_of_threads() {
-    let few = [3 * CHUNK, CHUNK, 7, CHUNK + 5, 2 * CHUNK];
-    let many = [&few[..], &[2 * MIN_PARALLEL_CHUNKS * CHUNK, 9, CHUNK]].concat();
+    let few_chunks = [3 * CHUNK, CHUNK, 7, CHUNK + 5, 2 * CHUNK];
+    let many_chunks = [&few_chunks[..], &[2 * MIN_PARALLEL_CHUNKS * CHUNK, 9, CHUNK]].concat();
     for secure in [false, true] {
         let noise = GaussianNoise::new(SEED);
         let noise = if secure { noise.secure() } else { noise };
@@ -112,11 +112,11 @@ fn every_chunk_has_independent_noise_for_any_number_of_threads() {
             noise.clone().add_to(&mut gradients, 1.0).unwrap();
             gradients
         };
-        let (serial, parallel) = (drawn(&few), drawn(&many));
+        let (serial, parallel) = (drawn(&few_chunks), drawn(&many_chunks));
         for (a, b) in serial.entries.iter().zip(&parallel.entries) {
-            assert_eq!(a.values, b.values, "few pieces are drawn like many");
+            assert_eq!(a.values, b.values, "noise does not depend on the number of chunks");
         }
-        // Piece after piece, counted through all tensors.
+        // Chunks are numbered through all tensors.
         let mut index = 0;
         for entry in &parallel.entries {
             for values in entry.values.chunks(CHUNK) {
@@ -127,11 +127,11 @@ fn every_chunk_has_independent_noise_for_any_number_of_threads() {
                 index += 1;
             }
         }
-        assert_eq!(repeats(&serial) + repeats(&parallel), 0, "noise that repeats itself");
+        assert_eq!(repeats(&serial) + repeats(&parallel), 0, "noise is repeated");
         let mut twice = parallel;
         let first = twice.entries[0].values[..CHUNK].to_vec();
         twice.entries[5].values[3..3 + CHUNK].copy_from_slice(&first);
-        assert_eq!(repeats(&twice), CHUNK - 1, "a shared piece must be noticed");
+        assert_eq!(repeats(&twice), CHUNK - 1, "a repeated chunk must be detected");
     }
 }
 
@@ -167,9 +167,9 @@ fn secure_noise_has_the_same_scale_and_different_values() {
     assert!(looks_normal(&secure, 1.0));
     assert_ne!(plain, secure);
     let not_halved: Vec<f32> = secure.iter().map(|z| 2.0 * z).collect();
-    assert!(!looks_normal(&not_halved, 1.0), "a sum that is not halved must be noticed");
+    assert!(!looks_normal(&not_halved, 1.0), "a sum that is not halved must be detected");
     let quartered: Vec<f32> = secure.iter().map(|z| z / 2.0).collect();
-    assert!(!looks_normal(&quartered, 1.0), "a mean instead of half the sum must be noticed");
+    assert!(!looks_normal(&quartered, 1.0), "a mean instead of half the sum must be detected");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
         let four = (0..SECURE_DRAWS).map(|j| draws[j][(i + 8 * j) % CHUNK]);
         assert!((f64::from(value) - 0.5 * four.sum::<f64>()).abs() < 1e-6);
     }
-    // Pairs are a block's halves; count how many of them two values have in common.
+    // The halves of a block form pairs. Count the pairs that two values have in common.
     let pairs = |i: usize| {
         (0..SECURE_DRAWS).map(move |j| (i + 8 * j) % CHUNK).map(|p| p / 32 * 16 + p % 16)
     };
@@ -220,14 +220,15 @@ fn the_first_values_of_a_tensor_do_not_depend_on_its_size() {
 
 #[test]
 fn tail_probabilities_are_gaussian() {
-    // Of four million values about 253 are beyond 4 standard deviations, and 2.3 beyond 5.
+    // Of four million values, about 253 exceed 4 standard deviations and 2.3 exceed 5.
     let beyond = |z: f32| sample(4_000_000, 1.0).into_iter().filter(|v| v.abs() > z).count();
     let four = beyond(4.0) as f64;
     assert!((four - 253.4).abs() < 4.0 * 253.4f64.sqrt(), "{four} beyond four");
     assert!((1..12).contains(&beyond(5.0)), "{} beyond five", beyond(5.0));
 }
 
-/// A network of 4,100 and 10 parameters, and weights that keep the first tensor's even places.
+/// A network of 4,100 and 10 parameters, and a mask that selects the even positions of the first
+/// tensor.
 fn half_selected() -> (Network, Weights) {
     let spec = LinearSpec { inputs: 410, outputs: 10, bias: true };
     let network = Network::build(&[410], &[LayerSpec::Linear(spec)], |_, shape, _| {
@@ -256,7 +257,7 @@ fn selected_coordinates_get_unchanged_noise_and_others_get_none() {
     assert!(selected.entries[1].values.iter().all(|&v| v == 0.0));
     assert!(all.entries[1].values.iter().all(|&v| v != 0.0));
 
-    // A tensor that is passed over doesn't shift the noise of those after it.
+    // A skipped tensor does not shift the noise of later ones.
     let mut mask = Gradients::zeros_like(&network);
     mask.entries[1].values.fill(1.0);
     let weights = Weights::new(&network, mask).unwrap();
@@ -276,7 +277,10 @@ fn unprotected_sums_are_refused_and_left_unchanged() {
         let bits = |g: &Gradients| -> Vec<u32> {
             g.entries.iter().flat_map(|e| e.values.iter().map(|v| v.to_bits())).collect()
         };
-        assert!(bits(&tried) == bits(sum) && noise.step() == 0, "something was changed: {message}");
+        assert!(
+            bits(&tried) == bits(sum) && noise.step() == 0,
+            "the sum or the step changed: {message}"
+        );
     };
     let zeros_of = Gradients::zeros_like(&network);
     let mut leaking = zeros_of.clone();

@@ -3,7 +3,7 @@ use crate::data;
 use crate::engine::{ClippedSum, TapExecutor, Weights};
 use crate::nn::models;
 
-/// Does what `spoil` does to the right answer.
+/// Computes the right sum and then applies the given error to it.
 struct Wrong(fn(&mut ClippedSum, &ClipRule, &Batch));
 
 impl Executor for Wrong {
@@ -63,12 +63,12 @@ fn wrong_executors_are_detected() {
             }),
         ),
         (
-            "norms of some other kind",
+            "norms off by a hundredth",
             Wrong(|sum, _, _| {
                 sum.norms.iter_mut().for_each(|norm| *norm *= 1.01);
             }),
         ),
-        ("an example left out", Wrong(|sum, _, _| sum.norms[0] = f32::NAN)),
+        ("an example excluded", Wrong(|sum, _, _| sum.norms[0] = f32::NAN)),
     ];
     for (name, executor) in wrong {
         let proof = prove(&executor, model.network(), &batch).unwrap();

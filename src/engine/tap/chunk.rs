@@ -1,4 +1,4 @@
-//! One chunk of examples: forward, backward, norms, factors, weighted sum.
+//! Clipped sum of one chunk of examples: forward pass, backward pass, norms, factors, weighted sum.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::engine::{Batch, ClipRule};
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Value};
 
-/// What all chunks of a batch have in common.
+/// Arguments that all chunks of a batch have in common.
 pub(super) struct Job<'a> {
     pub(super) network: &'a Network,
     pub(super) device: Device,
@@ -24,16 +24,17 @@ pub(super) struct Job<'a> {
     pub(super) requested: RequestedGrads,
 }
 
-/// The chunk's share of a pass.
+/// Clipped sum of one or more chunks, with norms and losses.
 pub(super) struct ChunkSum {
-    /// Σ factor · gradient, flat, by entry; parameters without any part in the loss are missing.
+    /// Σ factor · gradient, flattened, by entry. Parameters that the loss does not depend on are
+    /// absent.
     pub(super) sum: BTreeMap<usize, Tensor<1>>,
     pub(super) norms: Vec<f32>,
     pub(super) losses: Vec<f32>,
 }
 
 impl ChunkSum {
-    /// Adds the share of the chunk that comes next.
+    /// Adds the result of the next chunk.
     pub(super) fn add(&mut self, chunk: Self) {
         for (entry, values) in chunk.sum {
             let values = match self.sum.remove(&entry) {
@@ -48,8 +49,10 @@ impl ChunkSum {
 }
 
 impl Job<'_> {
+    /// Clipped sum of the given examples.
+    ///
     /// # Errors
-    /// If a layer was given other rows than one per copy of an example.
+    /// If a layer's input or output does not have one row per copy of an example.
     pub(super) fn run(&self, examples: &[usize]) -> Result<ChunkSum> {
         let (n, copies, device) = (examples.len(), self.batch.copies(), &self.device);
         let (features, labels) = self.batch.gather(examples);
@@ -66,8 +69,8 @@ impl Job<'_> {
         Ok(ChunkSum { sum, norms, losses })
     }
 
-    /// Forward and backward: a form for each parameter with a part in the loss, and the losses,
-    /// `[examples]`. There is one label for each row of `x`.
+    /// Forward and backward pass: per-example gradients of each parameter that the loss depends on,
+    /// and the losses, `[examples]`. `labels` has one label per row of `x`.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -82,13 +85,13 @@ impl Job<'_> {
         let logits = self.network.forward(x, &mut tape);
         tape.check(n * copies)?;
         let losses = cross_entropy(logits, labels).reshape([n, copies]).mean_dim(1).reshape([n]);
-        // The sum, never the mean: an example's gradient must not know how many others there are.
+        // The sum, not the mean: gradients must not depend on the number of examples.
         let grads = losses.clone().sum().backward();
         Ok((site_gradients(tape.into_records(grads), copies, &self.requested), losses.inner()))
     }
 
-    /// Norms over all parameters, and losses, in one transfer to the host; in two for a chunk
-    /// with an example whose squares f32 can't hold.
+    /// Norms over all parameters and losses, each `[examples]`. Takes one transfer to the host, and
+    /// a second one if squares of a gradient may leave the f32 range.
     fn norms(
         &self,
         site_gradients: &BTreeMap<usize, SiteGradient>,
@@ -113,7 +116,7 @@ impl Job<'_> {
             ((0..n).map(norm).collect::<Vec<_>>(), losses.to_vec())
         };
         let (mut norms, losses) = compute(false);
-        // What was lost below 1e-16 does not matter beside a norm of 1e-12.
+        // Norms below 1e-16 per parameter may be lost; beside a norm of 1e-12 they do not matter.
         if norms.iter().any(|&norm| !norm.is_finite() || norm < 1e-12 * largest_scale) {
             norms = compute(true).0;
         }

@@ -1,4 +1,4 @@
-//! Gradients of a convolution's parameters, example by example.
+//! Per-example gradients of the parameters of a convolution.
 
 use burn::prelude::*;
 use burn::tensor::module::unfold4d;
@@ -9,8 +9,8 @@ use crate::device::host::Host;
 use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::{Guard, Precision, Standardisation, Window};
 
-/// Gradients by the weight that was used, `[examples, channels out, patch]`; rows of `input` and
-/// `gradient` are copies of examples, `copies` of each.
+/// Gradients with respect to the weight that the convolution multiplies with,
+/// `[examples, channels out, patch]`. `input` and `gradient` have `copies` rows per example.
 pub(super) fn instance_gradients(
     window: Window,
     groups: usize,
@@ -22,8 +22,8 @@ pub(super) fn instance_gradients(
     if let ComputePath::Device(precision) = path {
         return with_tensor_ops(window, groups, input, gradient, copies, precision);
     }
-    // Burn's CPU backend unfolds value by value, often by way of a convolution: the lab's own
-    // kernels are several times as fast. This is the only place that knows the host.
+    // Burn's CPU backend unfolds element by element, often by way of a convolution; the lab's
+    // kernels are several times as fast. Only this function distinguishes host tensors.
     match (Host::shared(input.clone()), Host::shared(gradient.clone())) {
         (Some(images), Some(gradients)) => {
             let [rows, channels, ..] = gradient.dims();
@@ -35,7 +35,7 @@ pub(super) fn instance_gradients(
     }
 }
 
-/// One product per example, copy and group: the copies add up in place.
+/// One product per row and group. Copies of an example accumulate in place.
 fn with_host_kernels(
     window: Window,
     [n, copies, channels, groups]: [usize; 4],
@@ -65,7 +65,7 @@ fn with_host_kernels(
     Tensor::from_data(TensorData::new(out, [n, channels, patch]), device)
 }
 
-/// The same by tensor operations: patches as a matrix, then one batched product.
+/// The same with tensor operations: unfold into patches, then one batched product.
 fn with_tensor_ops(
     window: Window,
     groups: usize,
@@ -74,11 +74,11 @@ fn with_tensor_ops(
     copies: usize,
     precision: Precision,
 ) -> Tensor<3> {
-    // Before they are unfolded: half the test_tensor to write and to read.
+    // Round before unfolding: this halves the memory traffic.
     let (input, gradient) = (precision.factor(input), precision.factor(gradient));
     let [rows, channels, ..] = gradient.dims();
     let Window { kernel, stride, padding: [vertical, horizontal], dilation, .. } = window;
-    // Padding first: Burn unfolds images without padding and holes by views alone.
+    // Burn unfolds images without padding and dilation as views, so padding is separate.
     let padded = match [vertical, horizontal] {
         [0, 0] => input,
         _ => input.pad([(vertical, vertical), (horizontal, horizontal)], PadMode::Constant(0.0)),
@@ -95,12 +95,13 @@ fn with_tensor_ops(
     ])
 }
 
-/// Gradients by the raw weight and by the gain, from those by the standardised weight
-/// `[examples, channels out, fan in]`.
+/// Vector–Jacobian product of weight standardisation: gradients with respect to the raw weight,
+/// `[examples, channels out, fan in]`, and the gain, `[examples, channels out]`, from the gradient
+/// g with respect to the standardised weight, `[examples, channels out, fan in]`.
 ///
-/// With u = w - mean(w), v = Σ u² and r = 1/√guarded(v), the weight that is used is gain · r · u.
-/// Its derivative takes g to gain · r · (g - mean(g) - r² guarded'(v) (g·u) u): the centring of g
-/// and, unless the guard's floor holds, no change along u, for u's length does not matter.
+/// With u = w - mean(w), v = Σ u² and r = 1/√guarded(v), the standardised weight is gain · r · u.
+/// Its VJP maps g to gain · r · (g - mean(g) - r² guarded'(v) (g·u) u). The last term vanishes
+/// where the variance is clamped to the guard's floor.
 pub(super) fn standardisation_vjp(
     rule: Standardisation,
     raw: Tensor<4>,
@@ -117,7 +118,7 @@ pub(super) fn standardisation_vjp(
     };
     let r = guarded_variance.sqrt().recip();
     let unit: Tensor<3> = (u * r.clone()).unsqueeze();
-    // Along the standardised weight, per example and channel.
+    // Component along the standardised weight, per example and channel.
     let along = (g.clone() * unit.clone()).sum_dim(2);
     let by_gain = along.clone().reshape([n, channels]);
     let centred = g.clone() - g.mean_dim(2);

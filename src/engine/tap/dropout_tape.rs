@@ -1,4 +1,4 @@
-//! What the tapes of this executor have in common: dropout masks, and the numbers in products.
+//! A tape that supplies dropout masks and the precision of products.
 
 use burn::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::device::DeviceArray;
 use crate::engine::Batch;
 use crate::nn::{Precision, Tape};
 
-/// The masks of some examples, layer after layer, as the batch draws them; nothing else listens.
+/// Draws the batch's dropout masks for some examples, layer by layer, and ignores the sites.
 pub(super) struct DropoutTape<'a> {
     batch: &'a Batch,
     rows: Vec<usize>,
@@ -16,7 +16,7 @@ pub(super) struct DropoutTape<'a> {
 }
 
 impl<'a> DropoutTape<'a> {
-    /// For the examples `examples` of the batch.
+    /// A tape for these examples of the batch.
     pub(super) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
         Self {
             batch,
@@ -27,14 +27,14 @@ impl<'a> DropoutTape<'a> {
         }
     }
 
-    /// Masks that are drawn on this device, the same numbers.
+    /// Draws the same masks on `device`.
     pub(super) fn on_device(self, device: &Device) -> Self {
         Self { device: Some(device.clone()), ..self }
     }
 }
 
 impl DropoutTape<'_> {
-    /// Layers compute their products in such numbers.
+    /// Sets the precision in which layers compute products.
     pub(super) fn with_precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
     }

@@ -1,4 +1,4 @@
-//! The weights of one parameter's coordinates, ready for tensor operations.
+//! Coordinate weights of one parameter, prepared for tensor operations.
 
 use burn::prelude::*;
 
@@ -6,14 +6,16 @@ use crate::engine::{Gradient, Weights};
 
 /// How the coordinates of one parameter enter the norm.
 pub(super) struct NormWeights {
-    /// √ of the largest weight; norms found with [`share`](Self::share) are multiplied by it.
+    /// √ of the largest weight. Norms computed with [`relative`](Self::relative) are multiplied by
+    /// it.
     pub(super) scale: f64,
-    /// Weights over the largest one, and their square roots; `None` if all are equal.
+    /// Weights divided by the largest, and their square roots, `[parameters]`; `None` if all are
+    /// equal.
     relative: Option<(Tensor<1>, Tensor<1>)>,
 }
 
 impl NormWeights {
-    /// One metric per entry of the weights; every coordinate counts once if there are none.
+    /// One item per parameter; every weight is 1 if there are none.
     pub(super) fn per_parameter(
         weights: Option<&Weights>,
         entries: usize,
@@ -25,8 +27,9 @@ impl NormWeights {
         weights.entries().iter().map(|entry| Self::of(&entry.values, device)).collect()
     }
 
-    /// The same without a look at weights that live on a device: they are taken for what they
-    /// are there, and the largest for about 1. Only whether all are zero must be known.
+    /// As [`per_parameter`](Self::per_parameter), without reading weights that live on a device:
+    /// these are used as they are, on the assumption that the largest is about 1. Whether all of
+    /// them are zero must be known.
     pub(super) fn per_parameter_on_device(
         weights: Option<&Weights>,
         entries: usize,
@@ -51,7 +54,8 @@ impl NormWeights {
         if values.iter().all(|&w| w == largest) {
             return Self { scale, relative: None };
         }
-        // Beside a huge weight a small one must not become 0, whose gradients are not measured.
+        // A small positive weight must not round to 0: its gradients would be added but not
+        // measured.
         let relative_weight =
             |&w: &f32| if w > 0.0 { (w / largest).max(f32::MIN_POSITIVE) } else { 0.0 };
         let relative: Vec<f32> = values.iter().map(relative_weight).collect();
@@ -60,17 +64,17 @@ impl NormWeights {
         Self { scale, relative: Some((tensor(relative), tensor(roots))) }
     }
 
-    /// Whether no coordinate counts: the parameter is left out altogether.
+    /// Whether all weights are zero, so that the parameter is skipped.
     pub(super) fn is_zero(&self) -> bool {
         self.scale == 0.0
     }
 
-    /// Weights over the largest one.
+    /// Weights divided by the largest.
     pub(super) fn relative(&self) -> Option<&Tensor<1>> {
         self.relative.as_ref().map(|(relative, _)| relative)
     }
 
-    /// Square roots of [`share`](Self::share).
+    /// Square roots of [`relative`](Self::relative).
     pub(super) fn relative_sqrt(&self) -> Option<&Tensor<1>> {
         self.relative.as_ref().map(|(_, root)| root)
     }

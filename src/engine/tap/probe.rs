@@ -1,4 +1,4 @@
-//! What one example leads to: norm_methods norms are found, and norm_methods many examples fit into memory.
+//! Norm method of each parameter, and memory per example, from one example of zeros.
 
 use burn::prelude::*;
 
@@ -8,23 +8,24 @@ use crate::device::memory_budget;
 use crate::engine::Batch;
 use crate::nn::{Network, Site, Value};
 
-/// What one example leads to.
+/// Norm methods and memory estimates of a network.
 pub(super) struct Probe {
-    /// How each parameter's norms are found.
+    /// Norm method of each parameter, in the network's order.
     pub(super) norm_methods: Vec<&'static str>,
-    /// About norm_methods many elements are kept for the backward pass of one example with one copy.
+    /// Estimated number of values kept for the backward pass, per row.
     activations: usize,
-    /// About norm_methods many gradients of that example are formed.
+    /// Estimated number of instance gradient values, per example.
     instances: usize,
-    /// DeviceArray of the patches of the convolution with the max_chunk: they exist for one layer at a
-    /// time, and only where instances are formed by tensor operations.
+    /// Largest number of patch values of any convolution, per row. Patches exist for one layer at a
+    /// time, and only where tensor operations form instance gradients.
     patches: usize,
-    /// Pairs of places of the longest text: which tokens are equal.
+    /// Number of values in the comparison of all token pairs of an example, for the longest
+    /// sequence.
     token_pairs: usize,
 }
 
 impl Probe {
-    /// Sends one example of zeros through the network.
+    /// Runs one example of zeros through the network.
     pub(super) fn of(network: &Network) -> Self {
         let shape = network.input_shape();
         let size = shape.iter().product();
@@ -62,12 +63,12 @@ impl Probe {
         Self { norm_methods, activations, instances, patches, token_pairs }
     }
 
-    /// How many examples to work on at a time, for clipped sums.
+    /// Number of examples per chunk, for clipped sums.
     ///
     /// # Errors
-    /// As [`room`].
+    /// If the memory of the device can't be queried.
     pub(super) fn chunk(&self, copies: usize, device: &Device) -> Result<usize> {
-        // The CPU forms patches and token_pairs for fewer examples than it keeps activations of.
+        // The CPU forms patches and token pairs for fewer examples than it keeps activations of.
         let temporary = match *device == Device::flex() {
             true => 0,
             false => self.patches.max(self.token_pairs.saturating_mul(copies)),
@@ -75,10 +76,10 @@ impl Probe {
         chunk_size((self.activations + self.instances).saturating_add(temporary), copies, device)
     }
 
-    /// The same for plain sums, which form no gradient of an example.
+    /// Number of examples per chunk for plain sums, which form no instance gradients.
     ///
     /// # Errors
-    /// As [`room`].
+    /// As [`chunk`](Self::chunk).
     pub(super) fn plain_chunk(&self, copies: usize, device: &Device) -> Result<usize> {
         chunk_size(self.activations + self.patches, copies, device)
     }
@@ -90,7 +91,7 @@ fn chunk_size(elements: usize, copies: usize, device: &Device) -> Result<usize> 
     Ok((memory_budget(device)? / bytes_per_example.max(1)).clamp(1, max_chunk))
 }
 
-/// DeviceArray of all patches of one image, and of the image with its borders.
+/// Number of values of all patches of an image, and of the padded image.
 fn patches(site: &Site) -> usize {
     let Site::Conv2d { window, .. } = site else { return 0 };
     let [height, width] = window.size;
@@ -99,13 +100,13 @@ fn patches(site: &Site) -> usize {
     window.patch() * window.positions() + padded
 }
 
-/// DeviceArray of the tables of equal tokens of one text.
+/// Number of values in the tables of equal tokens of one sequence.
 fn token_pairs(site: &Site, input: &[usize]) -> usize {
     let Site::Embedding { .. } = site else { return 0 };
     3 * input.iter().product::<usize>().pow(2)
 }
 
-/// Whether a map used once, by this site, needs no gradients of single examples.
+/// Whether a parameter that is used once, at this site, has ghost norms.
 fn is_ghost(site: &Site, input: &[usize]) -> bool {
     match site {
         Site::Linear { .. } => input.len() == 2,
@@ -125,7 +126,7 @@ mod tests {
         let wide = Conv2dSpec { padding: [1, 1], ..Conv2dSpec::new(4, 2, 3) };
         let specs = [LayerSpec::Conv2d(wide), LayerSpec::GlobalAvgPool];
         let probe = Probe::of(&Network::build(&[4, 6, 5], &specs, zeros).unwrap());
-        // 36 elements for each of 30 positions, and the image with its borders.
+        // 36 values for each of 30 positions, and the padded image.
         assert_eq!((probe.patches, probe.token_pairs), (36 * 30 + 4 * 8 * 7, 0));
         assert_eq!(probe.instances, 2 * (2 * 36 + 2));
         assert_eq!(probe.activations, 3 * (4 * 30 + 2 * 30));

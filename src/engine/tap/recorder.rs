@@ -1,4 +1,4 @@
-//! The tape of the tensor executor.
+//! The tape of the tap executor.
 
 use burn::prelude::*;
 use burn::tensor::Gradients;
@@ -9,7 +9,8 @@ use crate::engine::{Batch, tap};
 use crate::nn::{Precision, Site, Tape, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// TapExecutor the output of every map with parameters, keeps its input, and hands out dropout masks.
+/// Attaches a backward hook to the output of every layer with parameters, keeps its input, and
+/// supplies dropout masks.
 pub(super) struct Recorder<'a> {
     dropouts: DropoutTape<'a>,
     own_kernels: bool,
@@ -25,7 +26,7 @@ struct Call {
     output_shape: Vec<usize>,
 }
 
-/// What a map with parameters saw in one chunk: its input and the gradient by its output.
+/// Input and output gradient of a layer with parameters, for the rows of one chunk.
 pub(super) struct TapeRecord {
     pub(super) site: Site,
     pub(super) input: Value,
@@ -33,19 +34,19 @@ pub(super) struct TapeRecord {
 }
 
 impl<'a> Recorder<'a> {
-    /// A tape for the examples `examples` of the batch.
+    /// A tape for these examples of the batch.
     pub(super) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
         let (calls, shared) = (Vec::new(), Vec::new());
         Self { dropouts: DropoutTape::new(batch, examples), own_kernels: true, calls, shared }
     }
 
-    /// As a GPU has to do: without the lab's own kernels for the CPU, with masks made on the device.
+    /// For the device path: disables the lab's CPU kernels and draws masks on the device.
     pub(super) fn on_device(self, device: &Device, precision: Precision) -> Self {
         let dropouts = self.dropouts.on_device(device).with_precision(precision);
         Self { own_kernels: false, dropouts, ..self }
     }
 
-    /// Sites with the sizes of their inputs and outputs, without any gradient.
+    /// The sites with the shapes of their inputs and outputs.
     pub(super) fn shapes(&self) -> Vec<(&Site, Vec<usize>, &[usize])> {
         let calls = self.calls.iter().map(|c| (&c.site, c.input.dims(), c.output_shape.as_slice()));
         let shared = self.shared.iter().map(|(call, site, input)| {
@@ -54,15 +55,16 @@ impl<'a> Recorder<'a> {
         calls.chain(shared).collect()
     }
 
-    /// Refuses layers that were given other rows than one per copy of an example: whose gradient
-    /// a row belongs to could not be told.
+    /// Checks that the inputs and outputs of all layers have one row per copy of an example.
+    /// Otherwise the rows can't be attributed to examples.
     pub(super) fn check(&self, rows: usize) -> Result<()> {
         for (site, input, output) in self.shapes() {
             if (input[0], output[0]) != (rows, rows) {
-                let what = format!("a layer made {output:?} of {input:?} for {rows} examples");
+                let what =
+                    format!("a layer with input {input:?} and output {output:?} for {rows} rows");
                 let why = "each row must belong to one example for its gradient to be clipped";
                 return Err(Error::new(ErrorKind::Model, what, why).fix(format!(
-                    "keep the batch as the first dimension, time as the second (a {} layer)",
+                    "keep the batch as the first dimension and time as the second in this {} layer",
                     layer_kind(site)
                 )));
             }
@@ -70,8 +72,8 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// The records, in the order of the calls. What has no part in the loss is left out: its
-    /// gradient is zero.
+    /// The records, in the order of the calls. Sites that the loss does not depend on are omitted:
+    /// their gradient is zero.
     pub(super) fn into_records(self, mut grads: Gradients) -> Vec<TapeRecord> {
         let mut gradients = Vec::with_capacity(self.calls.len());
         let mut records = Vec::with_capacity(self.calls.len() + self.shared.len());
@@ -102,7 +104,7 @@ fn layer_kind(site: &Site) -> &'static str {
     }
 }
 
-/// The tap files gradients of any rank under its anchor: back to the rank of the output.
+/// Restores the rank of a gradient that was stored under an anchor of rank 1.
 fn value_of_rank(gradient: Tensor<1>, rank: usize) -> Value {
     let gradient = gradient.into_dispatch();
     match rank {

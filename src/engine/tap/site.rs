@@ -1,4 +1,4 @@
-//! From what a map with parameters saw to the gradients of its parameters.
+//! From the input and output gradient of a layer to the per-example gradients of its parameters.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use super::recorder::TapeRecord;
 use super::site_gradient::SiteGradient;
 use crate::nn::{Parameter, Precision, Site, Value};
 
-/// What is asked of the sites.
+/// The parameters whose gradients are requested, and how to compute them.
 pub(super) struct RequestedGrads {
-    /// The parameters, by Burn's id: the number of the entry and its shape.
+    /// Entry and shape of each parameter, by Burn's id.
     parameters: BTreeMap<ParamId, (usize, Vec<usize>)>,
     path: ComputePath,
 }
 
-/// How instances are formed.
+/// How instance gradients are formed.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ComputePath {
-    /// By the lab's own kernels for the CPU, where there are some.
+    /// By the lab's CPU kernels where they exist.
     Host,
-    /// By tensor operations, on products of such numbers.
+    /// By tensor operations, with products of this precision.
     Device(Precision),
 }
 
 impl ComputePath {
-    /// Of the numbers in products.
+    /// Precision of products.
     pub(super) fn precision(self) -> Precision {
         match self {
             Self::Host => Precision::F32,
@@ -37,7 +37,7 @@ impl ComputePath {
 }
 
 impl RequestedGrads {
-    /// All parameters but those that are left out.
+    /// All parameters except those that are masked out.
     pub(super) fn new(
         parameters: &[Parameter],
         path: ComputePath,
@@ -48,19 +48,19 @@ impl RequestedGrads {
         Self { parameters, path }
     }
 
-    /// In which numbers products are computed.
+    /// Precision of products.
     pub(super) fn precision(&self) -> Precision {
         self.path.precision()
     }
 
-    /// The number of a parameter's entry.
+    /// Index of a parameter's entry; `None` if it is not requested.
     pub(super) fn entry(&self, id: ParamId) -> Option<usize> {
         self.parameters.get(&id).map(|(entry, _)| *entry)
     }
 }
 
-/// One form per parameter that has a part in the loss, by entry. Records are rows of copies,
-/// `copies` per example.
+/// Per-example gradients of each parameter that the loss depends on, by entry. Records have
+/// `copies` rows per example.
 pub(super) fn site_gradients(
     records: Vec<TapeRecord>,
     copies: usize,
@@ -71,7 +71,7 @@ pub(super) fn site_gradients(
         for (entry, site_gradient) in gradients_of_site(record, copies, requested) {
             let site_gradient = match all.remove(&entry) {
                 None => site_gradient,
-                // A tied parameter: its gradient is the sum over its sites.
+                // The gradient of a tied parameter is the sum over its sites.
                 Some(before) => {
                     SiteGradient::Instance(before.instance() + site_gradient.instance())
                 }
@@ -149,7 +149,7 @@ fn gradients_of_site(
     site_gradients
 }
 
-/// Copies and steps of an example side by side: `[examples, positions, features]`.
+/// Joins the copies and time steps of each example: `[examples, positions, features]`.
 fn merge_copies(value: Value, copies: usize) -> Tensor<3> {
     let x = match value {
         Value::Flat(x) => x.unsqueeze_dim(1),
@@ -159,7 +159,7 @@ fn merge_copies(value: Value, copies: usize) -> Tensor<3> {
     x.reshape([rows / copies, copies * steps, features])
 }
 
-/// The pixels of an image as positions: `[examples, positions, channels]`, as a view.
+/// Views the pixels of an image as positions: `[examples, positions, channels]`.
 fn channels_last(x: Tensor<4>, copies: usize) -> Tensor<3> {
     let [rows, channels, height, width] = x.dims();
     let each = x.reshape([rows, channels, height * width]).swap_dims(1, 2);
@@ -177,13 +177,13 @@ fn channels_last_or_merged(value: Value, copies: usize) -> Tensor<3> {
     }
 }
 
-/// Σ over the positions: what a bias sees.
+/// Bias gradient: the sum over positions.
 fn sum_over_positions(x: Tensor<3>) -> SiteGradient {
     let [n, _, features] = x.dims();
     SiteGradient::Instance(x.sum_dim(1).reshape([n, features]))
 }
 
-/// Σ over the positions of inputᵀ · gradient: what the weight of a linear map sees.
+/// Weight gradient of a linear layer: Σ over positions of inputᵀ · gradient.
 fn linear_weight_gradient(
     input: &Tensor<3>,
     gradient: &Tensor<3>,

@@ -1,37 +1,39 @@
-//! One parameter's gradients in a chunk, one per example, in the cheapest form that has their
-//! norms and their weighted sum.
+//! Per-example gradients of one parameter for a chunk, in the cheapest form that has norms and a
+//! weighted sum.
 
 use burn::prelude::*;
 use burn::tensor::IndexingUpdateOp;
 
 use super::norm_weights::NormWeights;
 
-/// The smallest normal f32.
+/// Smallest normal f32.
 const MIN_NORMAL: f32 = f32::MIN_POSITIVE;
-/// What large numbers are divided by: some GPUs make 0 of anything over more than 2^126. What
-/// is left is below 35, and its square is harmless.
+/// Upper limit of the scale that rows are divided by. Some GPUs flush the reciprocal of divisors
+/// above 2^126 to zero. Values scaled by this limit stay below 35, so their squares do not
+/// overflow.
 const MAX_SCALE: f32 = 1e37;
 
 #[allow(clippy::large_enum_variant)] // A handful exist at a time.
 pub(super) enum SiteGradient {
-    /// The gradients themselves, `[examples, numbers]`.
+    /// Instance gradients, `[examples, values]`.
     Instance(Tensor<2>),
-    /// Example i's gradient is the outer product of row i of `input`, `[examples, inputs]`, and
-    /// row i of `gradient`, `[examples, outputs]`: a linear map used once.
+    /// Example i's gradient is the outer product of row i of `input`, `[examples, inputs]`, and row
+    /// i of `gradient`, `[examples, outputs]`: a linear layer that is used once.
     Outer { input: Tensor<2>, gradient: Tensor<2> },
-    /// Example i's gradient is a table `[vocabulary, features]`: the row of a token is the sum of
-    /// `rows`, `[examples, positions, features]`, over the positions with that token in `tokens`,
-    /// `[examples, positions]`. Equal tokens of an example have equal rows, and `count`,
-    /// `[examples, positions, 1]`, says how many.
+    /// Example i's gradient is an embedding table, `[vocabulary, features]`. The row of a token is
+    /// the sum of `rows`, `[examples, positions, features]`, over the positions with that token in
+    /// `tokens`, `[examples, positions]`. Equal tokens of an example have equal rows; `count`,
+    /// `[examples, positions, 1]`, is the number of positions with the same token.
     Table { tokens: Tensor<2>, rows: Tensor<3>, count: Tensor<3>, vocabulary: usize },
 }
 
 impl SiteGradient {
-    /// A table from the gradients of all positions, `[examples, positions, features]`.
+    /// Builds a table from the gradients of all positions, `[examples, positions, features]`.
     ///
-    /// Each place gets the mean over the positions with its token. (The Gram matrix of the gradients
-    /// under the mask of equal tokens would give the norm as well, but from terms of both signs
-    /// that cancel: an example could hide a long gradient in their rounding.)
+    /// The gradient of each position is replaced by the mean over the positions with the same
+    /// token, so that norms are sums of squares. (Li et al., 2022, multiply the Gram matrix of the
+    /// gradients by the equality mask of the tokens. Those terms can cancel, and a large gradient
+    /// could hide in the rounding error.)
     pub(super) fn table(tokens: Tensor<2>, gradient: Tensor<3>, vocabulary: usize) -> Self {
         let [n, positions, _] = gradient.dims();
         let one = tokens.clone().reshape([n, positions, 1]).expand([n, positions, positions]);
@@ -42,12 +44,12 @@ impl SiteGradient {
         Self::Table { tokens, rows, count, vocabulary }
     }
 
-    /// The norm of each example's gradient, `[examples]`.
+    /// Norm of each example's gradient, `[examples]`.
     ///
     /// # Guarantee
-    /// Up to f32 rounding no norm is too small, with one exception: not `rescale`, instances
-    /// whose norm is below 1e-16 may come out as 0 and above 1e19 as infinite. Sums are of
-    /// squares only: nothing cancels.
+    /// No norm is too small beyond f32 rounding, with one exception: without `rescale`, the norm of
+    /// an instance may come out as 0 below 1e-16 and as infinity above 1e19. Norms are sums of
+    /// squares, so no terms cancel.
     pub(super) fn norms(&self, norm_weights: &NormWeights, rescale: bool) -> Tensor<1> {
         match self {
             Self::Instance(instance) => {
@@ -58,8 +60,8 @@ impl SiteGradient {
                 if !rescale {
                     return norm_of_rows(instance.clone() * root, false);
                 }
-                // Weights of a tiny share and tiny gradients must not vanish together: the
-                // largest number that counts becomes 1 before the weights come.
+                // Small weights and small gradients must not underflow together: the largest
+                // selected value is scaled to 1 before the weights are applied.
                 let masked_out = root.clone().equal_elem(0.0).expand(instance.dims());
                 let selected = instance.clone().mask_fill(masked_out, 0.0);
                 let scale = scale_of_rows(&selected);
@@ -75,7 +77,7 @@ impl SiteGradient {
         }
     }
 
-    /// Σ factor · gradient, flat.
+    /// Σ factor · gradient, flattened.
     pub(super) fn sum(self, factors: &Tensor<1>) -> Tensor<1> {
         match self {
             Self::Instance(instance) => {
@@ -84,8 +86,7 @@ impl SiteGradient {
             }
             Self::Outer { input, gradient } => {
                 let scaled = gradient * factors.clone().unsqueeze_dim(1);
-                // Rounding could double what is below the normal numbers, and a large input would
-                // make much of that.
+                // Rounding a subnormal value could double it, and a large input would amplify that.
                 let tiny = scaled.clone().abs().lower_elem(MIN_NORMAL);
                 flat(input.transpose().matmul(scaled.mask_fill(tiny, 0.0)))
             }
@@ -103,8 +104,8 @@ impl SiteGradient {
         }
     }
 
-    /// The gradients themselves, `[examples, numbers]`: for tied parameters, where those of
-    /// several sites add up before the norm.
+    /// Instance gradients, `[examples, values]`: the gradients of a tied parameter are added over
+    /// its sites before the norm.
     pub(super) fn instance(self) -> Tensor<2> {
         match self {
             Self::Instance(instance) => instance,
@@ -122,15 +123,15 @@ impl SiteGradient {
     }
 }
 
-/// What has the norms of tables in its rows, `[examples, positions x features]`.
+/// Rows with the norms of the tables, `[examples, positions x features]`.
 pub(super) fn table_as_rows(
     tokens: &Tensor<2>,
     rows: &Tensor<3>,
     count: &Tensor<3>,
     norm_weights: &NormWeights,
 ) -> Tensor<2> {
-    // A row of the table is count x the row of each of its `count` positions: √count for each of
-    // them, and the squares over its positions add up to the row's.
+    // A table row is `count` times the row of each of its `count` positions. Scaling each position
+    // by √count makes the squares of the positions add up to that of the table row.
     let [n, positions, features] = rows.dims();
     let mut rows = rows.clone() * count.clone().sqrt();
     if let Some(root) = norm_weights.relative_sqrt() {
@@ -145,7 +146,7 @@ fn flat(x: Tensor<2>) -> Tensor<1> {
     x.flatten(0, 1)
 }
 
-/// The largest absolute value of each row, from [`MIN_NORMAL`] to [`MAX_SCALE`], `[rows, 1]`.
+/// Largest absolute value of each row, clamped to [`MIN_NORMAL`]..[`MAX_SCALE`], `[rows, 1]`.
 fn scale_of_rows(x: &Tensor<2>) -> Tensor<2> {
     x.clone().abs().max_dim(1).clamp(MIN_NORMAL, MAX_SCALE)
 }
@@ -159,14 +160,14 @@ fn norm_of_rows(x: Tensor<2>, rescale: bool) -> Tensor<1> {
     if !rescale {
         return squares_of_rows(x).sqrt().reshape([n]);
     }
-    // Squares of what is at most 1 neither overflow nor vanish together.
+    // Squares of values of at most 1 do not overflow, and do not all underflow.
     let scale = scale_of_rows(&x);
     (squares_of_rows(x / scale.clone()).sqrt() * scale).reshape([n])
 }
 
-/// ‖a gᵀ‖ = ‖a‖ ‖g‖ (Goodfellow, 2015, arXiv:1510.01799), each found carefully: a large input times
-/// a small gradient must not vanish in the square of either. With weights,
-/// Σⱼ gⱼ² Σᵢ wᵢⱼ aᵢ².
+/// Norms of outer products: ‖a gᵀ‖ = ‖a‖ ‖g‖ (Goodfellow, 2015, arXiv:1510.01799); with weights,
+/// √(Σⱼ gⱼ² Σᵢ wᵢⱼ aᵢ²). `a` and `g` are rescaled separately: a large input times a small gradient
+/// must not underflow in the square of either.
 pub(super) fn outer_norms(
     input: &Tensor<2>,
     gradient: &Tensor<2>,
@@ -180,8 +181,8 @@ pub(super) fn outer_norms(
     let (a_scale, g_scale) = (scale_of_rows(input), scale_of_rows(gradient));
     let (a, g) = (input.clone() / a_scale.clone(), gradient.clone() / g_scale.clone());
     let weighted = product(a.clone() * a, relative.clone().reshape([inputs, outputs]));
-    // The largest coordinate may have weight 0, and the squares of those that count may vanish
-    // beside it: what can be underflow that way is added, so that no norm is too small. It amounts to
+    // The largest value may have weight 0, and the squares of the selected values may underflow
+    // beside it. Adding what can be lost that way keeps norms from being too small. It amounts to
     // about 1e-19 of the product of the largest input and the largest gradient.
     let underflow = 4.0 * MIN_NORMAL * (inputs * outputs) as f32;
     let square = (weighted * (g.clone() * g)).sum_dim(1) + underflow;

@@ -8,8 +8,9 @@ fn linear(inputs: usize, outputs: usize) -> LayerSpec {
 
 #[test]
 fn a_huge_input_with_a_tiny_gradient_is_clipped() {
-    // One feature of 1e19 and logits of 53 and 0: the gradient by the second logit is about
-    // 1e-23, its square is 0 in f32, but their product, the example's share, is not.
+    // With one feature of 1e19 and logits of 53 and 0, the gradient of the second logit is about
+    // 1e-23. Its square underflows in f32, but the weight gradient, its product with the feature,
+    // does not.
     let network = Network::build(&[1], &[linear(1, 2)], |path, _, _| {
         if path.ends_with("weight") { vec![5.3e-18, 0.0] } else { vec![0.0, 0.0] }
     })
@@ -36,8 +37,8 @@ fn a_huge_input_with_a_tiny_gradient_is_clipped() {
 fn instances_whose_squares_leave_f32_have_accurate_norms() {
     let specs = [linear(1, 2)];
     for scale in [1e-25f32, 1e25] {
-        // Two copies make the layer instantiate. Huge features would saturate the loss: the
-        // weight is made as small as they are large.
+        // Two copies force instance gradients. The weights are as small as the features are large,
+        // so that the loss does not saturate.
         let network = Network::build(&[1], &specs, |path, _, _| {
             if path.ends_with("weight") { vec![0.3 / scale, -0.2 / scale] } else { vec![0.0; 2] }
         });

@@ -1,20 +1,20 @@
-//! One example's gradient by a convolution's weights: its norm without forming it, and itself.
+//! One example's gradient of the convolution weights, and its norm with and without forming it.
 
 use super::Conv;
 use crate::engine::fused::op::{Context, Scratch, resize_buffer};
 use crate::engine::fused::outer;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
-/// DeviceArray of a gradient that are formed and measured before the next: what the second cache
-/// holds beside their weights.
+/// Gradient values that are computed at a time: as many as fit into the L2 cache with their
+/// weights.
 const TILE_ELEMENTS: usize = 1 << 16;
 
-/// DeviceArray of these that are pulled back and measured while the first cache holds them.
+/// Gradient values that are post-processed and measured at a time, while they are in the L1 cache.
 const BLOCK_ELEMENTS: usize = 1 << 12;
 
 impl Conv {
-    /// The square of the norm of one example's gradient from Gram matrices; `None` if it is
-    /// mostly rounding.
+    /// Squared norm of one example's gradient from Gram matrices; `None` if it could be mostly
+    /// rounding error.
     pub(super) fn ghost_squared_norm(&self, ctx: Context, scratch: &mut Scratch) -> Option<f64> {
         let outputs = self.out / self.im2col.len();
         let positions = ctx.rows.copies * self.positions();
@@ -49,8 +49,8 @@ impl Conv {
         (ordinary && outer::is_reliable(square, bound)).then_some(square)
     }
 
-    /// One example's gradient, and the square of its weighted norm. Tile by tile, so that what is
-    /// formed is measured before it leaves the cache.
+    /// Computes one example's gradient and its weighted squared norm, tile by tile, so that values
+    /// are measured before they leave the cache.
     pub(super) fn instance_gradient_tiled(
         &self,
         ctx: Context,
@@ -65,7 +65,8 @@ impl Conv {
         for (group, out) in weight.chunks_exact_mut(self.group_len()).enumerate() {
             let patches = self.patches(group, ctx.x, &mut scratch.patches);
             let g = self.group_outputs(group, ctx.g, &mut scratch.second);
-            // What is projected away, where it is output_known before the gradient is.
+            // The projection of the standardisation can be computed from the output, before the
+            // gradient.
             let output_known =
                 self.is_linear_output() && outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
             if let Some(rule) = self.standardise.as_ref().filter(|_| output_known) {
@@ -87,7 +88,7 @@ impl Conv {
                         (Some(rule), Some(projection)) => {
                             rule.backward_rows(projection, offset, out)
                         }
-                        // Measured when all of it is there.
+                        // Measured below, once the whole gradient has been computed.
                         (Some(_), None) => continue,
                         (None, _) => {}
                     }

@@ -1,4 +1,5 @@
-//! How many examples at a time a GPU has room for: an estimate, and what became of it.
+//! Chunk size that fits into GPU memory: starts from an estimate and halves it when memory runs
+//! out.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,12 +11,12 @@ use super::Chunking;
 use crate::nn::Parameter;
 use crate::{Error, ErrorKind, Result};
 
-/// Why a pass did not come to its end.
+/// Why an attempt at a chunk size failed.
 #[derive(Debug)]
 pub(crate) enum ChunkError {
-    /// There was not enough memory, in the words of the device.
+    /// Out of memory, with the message of the device.
     OutOfMemory(String),
-    /// Anything else.
+    /// Any other error.
     Other(Error),
 }
 
@@ -26,8 +27,8 @@ impl From<Error> for ChunkError {
 }
 
 impl ChunkError {
-    /// What the device message, sorted: the texts are those of CubeCL 0.11.3, to which the lab is
-    /// pinned, and of the drivers.
+    /// Classifies an error message of the device. The patterns are those of CubeCL 0.11.3, to which
+    /// the crate is pinned, and of the GPU drivers.
     pub(super) fn from_message(message: String) -> Self {
         const OUT_OF_MEMORY_MESSAGES: [&str; 4] =
             ["out of device memory", "out-of-memory", "can't allocate", "out of memory"];
@@ -35,32 +36,32 @@ impl ChunkError {
         if OUT_OF_MEMORY_MESSAGES.iter().any(|part| lower.contains(part)) {
             return Self::OutOfMemory(message);
         }
-        let what = "the GPU could not do the work";
+        let what = "a computation on the GPU failed";
         Self::Other(Error::new(ErrorKind::Model, what, message).fix("train on the CPU"))
     }
 }
 
-/// For whom a number of examples was found out.
+/// What a chunk size depends on. A different key starts from a new estimate.
 #[derive(PartialEq)]
 pub(in crate::engine::tap) struct ChunkKey {
-    /// The parameters of the network.
+    /// Parameters of the network.
     pub(in crate::engine::tap) parameters: Vec<Parameter>,
-    /// Copies of each example.
+    /// Augmentation multiplicity.
     pub(in crate::engine::tap) copies: usize,
-    /// The device.
+    /// Device of the network.
     pub(in crate::engine::tap) device: Device,
 }
 
-/// What is calibrated of the key result last.
+/// The chunk size in use for the latest key.
 struct Calibrated {
     key: ChunkKey,
-    /// Examples at a time.
+    /// Number of examples per chunk.
     chunk: usize,
-    /// The most examples at a time that had room.
+    /// Largest chunk that is known to fit.
     verified: usize,
 }
 
-/// Remembers the number of examples at a time from step to step.
+/// Finds a chunk size that fits into memory and remembers it between calls.
 #[derive(Default)]
 pub(in crate::engine::tap) struct ChunkSizer(Mutex<Option<Calibrated>>);
 
@@ -71,13 +72,15 @@ impl std::fmt::Debug for ChunkSizer {
 }
 
 impl ChunkSizer {
-    /// Makes something of `n` examples, as many at a time as there is room for: first `estimate`,
-    /// half as many after each time that memory runs out. `attempt` is told how many, and whether
-    /// to wait and verify if it worked: only key that is new or clearly larger than what has worked
-    /// before is looked at, for a host that waits leaves the GPU idle.
+    /// Runs `attempt` on a batch of `n` examples, with the chunk size of `estimate` at first and
+    /// half of it after each time that memory runs out.
+    ///
+    /// `attempt` receives the chunk size and whether to wait for the result and check it. That is
+    /// necessary only for a new key, or for a chunk clearly larger than those that have worked
+    /// before: while the host waits, the GPU is idle.
     ///
     /// # Errors
-    /// If there is no room for one example, or as `estimate` and `attempt`.
+    /// If one example does not fit into memory, or as `estimate` and `attempt`.
     pub(in crate::engine::tap) fn run<T>(
         &self,
         key: ChunkKey,
@@ -85,7 +88,7 @@ impl ChunkSizer {
         estimate: impl FnOnce() -> Result<usize>,
         mut attempt: impl FnMut(usize, bool) -> Result<T, ChunkError>,
     ) -> Result<T> {
-        // Every call sets the state up anew: a panic elsewhere can't leave it half-changed.
+        // Every call sets up the state from scratch, so a poisoned lock is harmless.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut calibrated = match state.take() {
             Some(calibrated) if calibrated.key == key => calibrated,
@@ -93,7 +96,7 @@ impl ChunkSizer {
         };
         let result = loop {
             let size = chunking.largest(n, calibrated.chunk);
-            // Poisson batches wobble: an eighth more is no news.
+            // Poisson batch sizes fluctuate: up to an eighth more is not checked again.
             let verify = size > calibrated.verified + calibrated.verified / 8;
             match catch_out_of_memory(|| attempt(calibrated.chunk, verify)) {
                 Ok(result) => {
@@ -105,7 +108,8 @@ impl ChunkSizer {
                 Err(ChunkError::OutOfMemory(_)) if size > 1 => {
                     calibrated.chunk = chunking.size(size.div_ceil(2));
                     calibrated.verified = 0;
-                    // What the failed pass took is free, but may still be set aside.
+                    // The memory of the failed attempt is free but may still be reserved by the
+                    // pool.
                     calibrated.key.device.memory_cleanup();
                 }
                 Err(ChunkError::OutOfMemory(message)) => {
@@ -119,7 +123,7 @@ impl ChunkSizer {
     }
 }
 
-/// Burn has no errors for most of its operations: where memory runs out in one of them it panics.
+/// Turns out-of-memory panics into errors. Most operations of Burn panic when they can't allocate.
 fn catch_out_of_memory<T>(
     attempt: impl FnOnce() -> Result<T, ChunkError>,
 ) -> Result<T, ChunkError> {
@@ -127,7 +131,7 @@ fn catch_out_of_memory<T>(
         Ok(result) => result,
         Err(panic) => match ChunkError::from_message(panic_message(&*panic)) {
             error @ ChunkError::OutOfMemory(_) => Err(error),
-            // No matter of memory: none of ours.
+            // Not about memory: pass the panic on.
             ChunkError::Other(_) => resume_unwind(panic),
         },
     }
@@ -142,11 +146,11 @@ fn out_of_memory_error(key: &ChunkKey, message: &str) -> Error {
     let ChunkKey { parameters, copies, .. } = key;
     let elements: usize = parameters.iter().map(Parameter::len).sum();
     let what = format!(
-        "a model of {elements} parameters in {} tensors, one example with {copies} copies at a time",
+        "a model of {elements} parameters in {} tensors, for one example with {copies} copies",
         parameters.len()
     );
     let message = message.lines().next().unwrap_or_default();
-    let why = format!("that is more than the memory of the GPU holds ({message})");
+    let why = format!("one example does not fit into the memory of the GPU ({message})");
     Error::new(ErrorKind::Model, what, why).fix(
         "close other programs that use the GPU, use a smaller model or fewer copies, or train on \
          the CPU",
@@ -183,15 +187,15 @@ mod tests {
             (result.unwrap(), attempts.clone())
         };
         assert_eq!(step(1, 100, 64, 20), (16, vec![(64, true), (32, true), (16, true)]));
-        assert_eq!(step(1, 100, 64, 20), (16, vec![(16, false)]), "it is remembered");
-        assert_eq!(step(1, 3, 64, 20), (16, vec![(16, false)]), "fewer are no news");
-        // It fails all the same: looked at again.
+        assert_eq!(step(1, 100, 64, 20), (16, vec![(16, false)]), "the size is remembered");
+        assert_eq!(step(1, 3, 64, 20), (16, vec![(16, false)]), "smaller batches are not verified");
+        // A chunk that was verified fails later: the size is halved and verified again.
         assert_eq!(step(1, 100, 64, 8), (8, vec![(16, false), (8, true)]));
-        // Other key, another number.
+        // A new key starts from a new estimate.
         assert_eq!(step(2, 10, 64, 20), (64, vec![(64, true)]));
-        assert_eq!(step(2, 11, 64, 20), (64, vec![(64, false)]), "about as many");
-        assert_eq!(step(2, 16, 64, 20), (64, vec![(64, true)]), "clearly more");
-        // Halving starts from what was tried, not from the estimate.
+        assert_eq!(step(2, 11, 64, 20), (64, vec![(64, false)]), "within an eighth: not verified");
+        assert_eq!(step(2, 16, 64, 20), (64, vec![(64, true)]), "clearly larger: verified");
+        // Halving starts from the size that was tried, not from the estimate.
         assert_eq!(step(3, 10, 64, 5), (5, vec![(64, true), (5, true)]));
     }
 
@@ -211,7 +215,7 @@ mod tests {
             );
             (result.unwrap(), verifications)
         };
-        // Two passes of 50 are too large, four of 25 are not.
+        // Two chunks of 50 do not fit, four of 25 do.
         assert_eq!(step(90), (25, 2));
         for n in [3, 99, 140, 400] {
             assert_eq!(step(n), (25, 0), "{n}");

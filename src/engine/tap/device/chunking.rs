@@ -1,4 +1,4 @@
-//! Some examples of a batch, ready for a pass on a GPU.
+//! Splitting of a batch into chunks, with padding to a fixed size.
 
 use std::ops::Range;
 
@@ -7,23 +7,24 @@ use burn::prelude::*;
 use crate::device::kernels;
 use crate::engine::Batch;
 
-/// Some examples on the device, padded up with rows that don't count to a number of examples that
-/// says nothing of how many there are: see [`Chunking`].
+/// Some examples of a batch on the device. With [`Chunking::Fixed`], padding rows bring the chunk
+/// to a size that does not depend on the batch.
 pub(in crate::engine::tap) struct PaddedChunk {
-    /// `[size x copies, features]`; zeros for examples that are not finite, and behind the last.
+    /// Features, `[size x copies, features]`. Zeros for non-finite examples and for padding.
     pub(super) rows: Tensor<2>,
-    /// 1 for each example whose features are all finite, in every copy; else 0, `[size]`.
+    /// 1 for each example whose features are finite in all copies, else 0, `[size]`. 0 for padding.
     pub(super) finite: Tensor<1>,
-    /// One for each row.
+    /// One label per row.
     pub(super) labels: Vec<u32>,
-    /// Which example of the batch each is, for its dropout masks.
+    /// Position of each example in the batch, from which its dropout masks are derived.
     pub(super) examples: Vec<usize>,
-    /// How many there really are.
+    /// Number of examples without padding.
     n: usize,
 }
 
 impl PaddedChunk {
-    /// The examples `examples`. `features` are those of the whole batch, `[examples x copies, features]`.
+    /// Cuts the given examples out of the features of the whole batch,
+    /// `[examples x copies, features]`, and pads them to `size` examples.
     pub(super) fn new(
         features: &Tensor<2>,
         batch: &Batch,
@@ -47,34 +48,34 @@ impl PaddedChunk {
                 (rows, Tensor::cat(vec![finite, Tensor::zeros([padding], &device)], 0))
             }
         };
-        // Whose masks the rows behind have does not matter.
+        // Padding may use any dropout masks.
         let first = examples.start;
         let examples = examples.chain(std::iter::repeat(first)).take(size).collect();
         Self { rows: rows.reshape([size * copies, each]), finite, labels, examples, n }
     }
 
-    /// The numbers of the examples that there are.
+    /// Removes the padding from per-example values, `[size]`.
     pub(super) fn without_padding(&self, each: Tensor<1>) -> Tensor<1> {
         each.narrow(0, 0, self.n)
     }
 }
 
-/// How a batch is cut into passes.
+/// How a batch is split into chunks.
 ///
-/// A GPU chooses how to compute a product by its shape, and so with which rounding. With passes of
-/// one size for all batches, one example padding changes no other example's share; and the GPU need
-/// not learn new shapes in every step.
+/// A GPU selects the algorithm of a product, and with it the rounding, by the shapes. With one
+/// chunk size for all batches, adding an example does not change the contributions of the others,
+/// and no new shapes have to be compiled or tuned in later steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::engine::tap) enum Chunking {
-    /// Passes of about equal size, as few as possible.
+    /// Chunks of about equal size, as few as possible.
     #[default]
     Even,
-    /// Passes of one size, such that a batch of so many examples is cut evenly.
+    /// Chunks of one size, chosen such that a batch of this many examples is split evenly.
     Fixed(usize),
 }
 
 impl Chunking {
-    /// Examples of one pass, where there is room for `max`.
+    /// Chunk size if at most `max` examples fit into memory.
     pub(in crate::engine::tap) fn size(self, max: usize) -> usize {
         match self {
             Self::Even => max,
@@ -84,8 +85,7 @@ impl Chunking {
         }
     }
 
-    /// The passes of a batch of `n`, where one takes `size`: which examples, and padded up to how
-    /// many.
+    /// Chunks of a batch of `n` examples for this chunk size: the examples, and the size to pad to.
     pub(super) fn chunks(self, n: usize, size: usize) -> Vec<(Range<usize>, usize)> {
         let count = n.div_ceil(size.max(1));
         let chunk = |index: usize| match self {
@@ -98,7 +98,7 @@ impl Chunking {
         (0..count).map(chunk).collect()
     }
 
-    /// Examples of the largest pass of a batch of `n`.
+    /// Size of the largest chunk of a batch of `n` examples, with padding.
     pub(in crate::engine::tap) fn largest(self, n: usize, size: usize) -> usize {
         match self {
             Self::Even => size.min(n),
@@ -131,7 +131,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Chunking::Fixed(100).size(64), 50, "two passes of one size");
+        assert_eq!(Chunking::Fixed(100).size(64), 50, "two chunks of one size");
         assert_eq!(Chunking::Fixed(100).size(4096), 100);
     }
 }

@@ -1,16 +1,17 @@
-//! The way of a GPU: everything stays where it is made, and nobody waits for it.
+//! The device path: all results stay on the device, and the host does not wait for them.
 //!
-//! One chunk of examples at a time goes forward and back; what each parameter saw becomes a form,
-//! as on the CPU, and forms become norms, factors and the weighted sum by tensor operations and
-//! the lab's own kernels. Which examples count is a tensor too: those that are not finite are
-//! selected away on the device, in place, and the host never learns of it.
+//! One chunk of examples at a time goes through the forward and backward pass. As on the CPU, each
+//! site gives per-example gradients in a form that has norms and a weighted sum; both are computed
+//! by tensor operations and the lab's own kernels. Non-finite examples are masked out by a tensor
+//! of flags on the device; the host does not read it.
 //!
-//! The instances of a chunk are kept until the norms over all parameters are known: they are
-//! written once, read for the norm and read for the sum. Measuring them, dropping them and making
-//! the sum by a second product over scaled gradients would take less memory, but it unfolds the
-//! patches of convolutions again, which are larger than the instances wherever an image has more
-//! positions than the layer has channels, and does the product twice. Where the instances of many
-//! examples do not fit, fewer examples at a time do: a few hundred keep a GPU busy.
+//! The instance gradients of a chunk are kept until the norms over all parameters are known: they
+//! are written once, read for the norm and read for the sum. The alternative is to discard them
+//! after the norm and to form the sum by a second product with scaled gradients. It takes less
+//! memory, but it unfolds the patches of convolutions again, which are larger than the instance
+//! gradients wherever an image has more positions than the layer has channels, and computes every
+//! product twice. If the instance gradients of many examples do not fit, smaller chunks do: a few
+//! hundred examples keep a GPU busy.
 
 mod chunk_sizer;
 mod chunking;
@@ -34,27 +35,27 @@ pub(super) use chunking::Chunking;
 use chunking::PaddedChunk;
 pub(super) use plain_sum::PlainSum;
 
-/// Something that makes a sum of some of a batch's examples.
+/// Computes the sum of one chunk.
 pub(super) trait Pass {
-    /// The chunk of some examples.
+    /// Sum, norms and losses of the examples of one chunk.
     ///
     /// # Errors
-    /// If a layer was given other rows than one per copy of an example.
+    /// If a layer's input or output does not have one row per copy of an example.
     fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum>;
 }
 
-/// What a chunk adds.
+/// Sum, norms and losses of one chunk.
 pub(super) struct ChunkSum {
-    /// Its values of the sum, flat, by entry; parameters without any values in the loss are missing.
+    /// Sum by entry, flattened. Parameters that the loss does not depend on are absent.
     sum: BTreeMap<usize, Tensor<1>>,
-    /// `[examples]`, NaN for examples left out.
+    /// Norms, `[examples]`; NaN for excluded examples.
     norms: Tensor<1>,
-    /// The same.
+    /// Losses, `[examples]`; NaN for excluded examples.
     losses: Tensor<1>,
 }
 
-/// Goes over the batch, at most `size` examples at a time. With `verify` the host waits for the result,
-/// to learn whether there was room for it.
+/// Sums the chunks of a batch, at most `size` examples each. With `verify`, the host waits for the
+/// result, to find out whether it fitted into memory.
 pub(super) fn sum(
     pass: &dyn Pass,
     parameters: Vec<Parameter>,

@@ -1,4 +1,4 @@
-//! PlainSum sums on a GPU: the gradient of the summed loss by the parameters, as Burn finds it.
+//! Plain sums on a GPU: one backward pass of Burn over the parameters.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::engine::tap::dropout_tape::DropoutTape;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Precision, Value};
 
-/// No norms, no gradient of an example: the cheapest pass there is.
+/// Sums gradients without norms and without forming per-example gradients.
 ///
-/// Examples whose features, logits or losses are not finite are selected away before the backward
-/// pass. One that overflows inside the network all the same makes the sum of its chunk not finite,
-/// and without norms nobody can tell which it was: the whole chunk is left out.
+/// Examples whose features, logits or losses are not finite are masked out before the backward
+/// pass. If a gradient overflows all the same, the sum of the chunk is not finite, and without
+/// norms the example can't be identified: the whole chunk is excluded.
 pub(in crate::engine::tap) struct PlainSum<'a> {
-    /// With tracked parameters.
+    /// The network with tracked parameters.
     pub(in crate::engine::tap) network: Network,
     pub(in crate::engine::tap) batch: &'a Batch,
     pub(in crate::engine::tap) precision: Precision,
@@ -58,7 +58,7 @@ impl Pass for PlainSum<'_> {
     }
 }
 
-/// The sum if all its numbers are finite, else zeros; and whether it was so, `[1]`.
+/// Returns `sum` if all its values are finite, else zeros; and whether it was replaced, `[1]`.
 fn zero_unless_finite(
     sum: BTreeMap<usize, Tensor<1>>,
 ) -> (BTreeMap<usize, Tensor<1>>, Option<Tensor<1, Bool>>) {
@@ -72,7 +72,7 @@ fn zero_unless_finite(
     (sum.into_iter().map(select).collect(), Some(overflowed))
 }
 
-/// Collects the gradient of every parameter, flat, by its number in the network's order.
+/// Collects the flattened gradient of every parameter by its index in the network's order.
 struct GradientCollector<'a> {
     grads: &'a Gradients,
     entry: usize,

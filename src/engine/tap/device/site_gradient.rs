@@ -1,4 +1,4 @@
-//! Norms and weighted sums of a form where it is, by the lab's own operations for GPUs.
+//! Norms and weighted sums of site gradients on the device, by the lab's own kernels.
 
 use burn::prelude::*;
 use burn::tensor::IndexingUpdateOp;
@@ -7,24 +7,24 @@ use crate::device::kernels;
 use crate::engine::tap::norm_weights::NormWeights;
 use crate::engine::tap::site_gradient::{SiteGradient, outer_norms, table_as_rows};
 
-/// Parts that a table is summed in row most: some GPUs add the positions of one part one after the
-/// other, on one thread per feature; others by atomic additions, so that the last bits of such a
-/// sum differ from time to time.
+/// Upper limit on the number of partial tables of a scatter-add. Some backends add the rows of one
+/// table sequentially, one thread per feature. Others use atomic additions, so that the last bits
+/// of a sum vary between runs.
 const MAX_TABLES: usize = 64;
 
 impl SiteGradient {
-    /// The norm of each example's gradient, `[examples]`.
+    /// Norm of each example's gradient, `[examples]`.
     ///
     /// # Guarantee
-    /// Up to f32 rounding no norm is too small, for all finite numbers; not finite where a number
-    /// that counts is not.
+    /// For finite gradients, no norm is too small beyond f32 rounding. The norm is not finite if a
+    /// gradient value of non-zero weight is not.
     pub(super) fn norms_device(&self, norm_weights: &NormWeights) -> Tensor<1> {
         let norms = match self {
             Self::Instance(instance) => {
                 kernels::norms(instance.clone(), norm_weights.relative_sqrt())
             }
-            // Products in f32, here and in the sum: Burn's may round their factors on a GPU, and
-            // what is measured would not be what is added.
+            // f32 products, here and in the sum: Burn's products may round their factors on a GPU,
+            // and the norm would not be that of the gradient that is added.
             Self::Outer { input, gradient } => match norm_weights.relative() {
                 Some(_) => outer_norms(input, gradient, norm_weights, |a, b| {
                     let shape = [a.dims()[0], b.dims()[1]];
@@ -44,11 +44,11 @@ impl SiteGradient {
         }
     }
 
-    /// Σ factor · gradient, flat. Examples that are left out have factors of exactly 0.
+    /// Σ factor · gradient, flattened. Excluded examples have factors of exactly 0.
     ///
     /// # Guarantee
-    /// What is left out adds exactly nothing, whatever its gradient holds; coordinates of weight 0
-    /// are exactly zero.
+    /// An example with factor 0 adds exactly zero, even if its gradient is not finite. Coordinates
+    /// of weight 0 are exactly zero.
     pub(super) fn sum_device(self, factors: &Tensor<1>, norm_weights: &NormWeights) -> Tensor<1> {
         let sum = match self {
             Self::Instance(instance) => kernels::accumulated(instance, factors),
@@ -67,10 +67,11 @@ impl SiteGradient {
     }
 }
 
-/// Adds row i of `rows`, `[positions, features]`, to row `tokens[i]` of a table, which is made flat.
+/// Adds row i of `rows`, `[positions, features]`, to row `tokens[i]` of a table,
+/// `[vocabulary x features]`.
 fn scatter_add_rows(tokens: Tensor<1>, rows: Tensor<2>, vocabulary: usize) -> Tensor<1> {
     let [positions, features] = rows.dims();
-    // Several tables side by side, as long as they are no larger than what goes into them.
+    // Several partial tables in parallel, as long as they are not larger than the input.
     let fits = |tables_count: &usize| {
         positions.is_multiple_of(*tables_count) && tables_count * vocabulary <= positions
     };
