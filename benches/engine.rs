@@ -1,7 +1,7 @@
-//! How long the parts of a private step take: layers forward, clipped sums, noise.
+//! Benchmarks of the parts of a private step: forward passes, clipped sums and noise.
 //!
-//! `cargo bench-engine`, or one of them: `cargo bench-engine noise`. RAYON_NUM_THREADS sets the
-//! threads of layers and sums. Whole steps are measured by `cargo lab bench`.
+//! Run all with `cargo bench-engine`, or some with `cargo bench-engine noise`. RAYON_NUM_THREADS
+//! sets the number of threads of layers and sums. `cargo lab bench` measures whole steps.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use epsilab::nn::{Conv2dSpec, LayerSpec, LinearSpec, MaxPool2dSpec, Network, NoT
 
 const EXAMPLES: usize = 32;
 const CLASSES: usize = 10;
-/// As many as WideResNet-16-4 has parameters.
+/// Number of parameters of WideResNet-16-4.
 const VALUES: usize = 2_700_000;
 
-/// DeviceArray around zero without a pattern.
+/// Values around zero without a pattern.
 fn values(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect()
 }
@@ -34,7 +34,7 @@ fn max_pool(kernel: usize, stride: usize) -> LayerSpec {
     LayerSpec::MaxPool2d(MaxPool2dSpec { kernel: [kernel; 2], stride: [stride; 2] })
 }
 
-/// A network of these layers. Parameters small enough for the sums to stay finite.
+/// A network of these layers, with parameters small enough for finite sums.
 fn network(shape: &[usize], layers: &[LayerSpec]) -> Network {
     let fill = |_: &str, shape: &[usize], fan_in: usize| {
         let scale = 1.0 / (fan_in as f32).sqrt();
@@ -43,8 +43,8 @@ fn network(shape: &[usize], layers: &[LayerSpec]) -> Network {
     Network::build(shape, layers, fill).expect("layers that fit together")
 }
 
-/// What is measured: name, shape of one example, and layers. The last ones, which make a network
-/// of any layer, cost next to nothing.
+/// Benchmarks by name, input shape and layers. The layers at the end, which make any layer a
+/// classifier, cost next to nothing.
 fn layers() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
     let end = |channels| [LayerSpec::GlobalAvgPool, linear(channels, CLASSES)];
     let image = |name, shape: [usize; 3], layer, channels| {
@@ -78,7 +78,7 @@ fn forward(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Forward, backward by the activations, norms, and the weighted sum.
+/// Forward pass, backward pass with respect to activations, norms, and weighted sum.
 fn clipped_sum(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("clipped_sum_of_32");
     group.sample_size(20).warm_up_time(Duration::from_millis(300));

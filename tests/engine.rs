@@ -1,5 +1,5 @@
-//! What every executor owes its users: agreement on a known model, sums, bounds, refusals. Random
-//! networks and reference values from PyTorch are in `per_example`.
+//! Tests of all executors on known models: agreement with the reference, sums, bounds and errors.
+//! Random networks and reference values from PyTorch are in `per_example`.
 
 use epsilab::data::{self, Dataset};
 use epsilab::engine::{
@@ -10,7 +10,7 @@ use epsilab::nn::{Network, models};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// L2 norm of the difference over the L2 norm.
+/// Relative L2 difference: ‖a - b‖ / ‖b‖.
 fn distance(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     let square = |x: f64| x * x;
@@ -73,7 +73,7 @@ fn tap_agrees_with_the_reference_on_papernot_cnn() {
         &ReferenceExecutor.clipped_sum(model.network(), &batch, &clip_all).unwrap(),
         1e-5,
     );
-    // At the median norm, half of the examples are clipped and half are not.
+    // At the median norm, about half of the examples are clipped.
     let clip_half = ClipRule::flat(median(&fast.norms));
     let fast = TapExecutor::default()
         .with_chunk(16)
@@ -100,8 +100,11 @@ fn norms_do_not_depend_on_the_batch_size() {
             let one = Batch::new(batch.features(i).to_vec(), &[1, 28, 28], vec![batch.label(i)]);
             let single = executor.clipped_sum(model.network(), &one.unwrap(), &rule).unwrap();
             let ratio = together.norms[i] / single.norms[0];
-            assert!((ratio - 1.0).abs() < 1e-5, "in a batch of 8 the norm is {ratio} of its own");
-            // A mean over the batch would make it an eighth.
+            assert!(
+                (ratio - 1.0).abs() < 1e-5,
+                "in a batch of 8 the norm changes by a factor of {ratio}"
+            );
+            // With the mean over the batch as the loss, the ratio would be 1/8.
             assert!((ratio - 1.0 / 8.0).abs() > 0.5);
         }
     }
@@ -121,7 +124,7 @@ fn clipped_contributions_stay_within_the_sensitivity() {
             let clipped = sum(ClipRule::flat(0.1)).l2_norm();
             assert!(clipped <= 0.1 * (1.0 + 1e-5), "{clipped}");
             let unclipped = sum(ClipRule::unclipped()).l2_norm();
-            assert!(unclipped > 0.1, "without clipping it would be longer");
+            assert!(unclipped > 0.1, "the unclipped gradient exceeds the bound");
         }
     }
 }
@@ -145,7 +148,7 @@ fn the_plain_sum_is_the_sum_of_unclipped_gradients() {
     }
 }
 
-/// The bits of a sum over more examples than one worker has in hand.
+/// Hash of the bits of a sum over several segments.
 fn fingerprint() -> u64 {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
@@ -156,7 +159,7 @@ fn fingerprint() -> u64 {
     bits.fold(0, |hash, bits| (hash ^ bits).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Runs one of these tests alone in a process of its own and returns what it says after `word`.
+/// Runs one of these tests in a new process and returns what it prints after `label`.
 fn run_in_new_process(test: &str, label: &str, threads: &str) -> String {
     let out = std::process::Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
@@ -171,7 +174,8 @@ fn run_in_new_process(test: &str, label: &str, threads: &str) -> String {
 
 const CHILD_PROCESS: &str = "EPSILAB_TEST_CHILD";
 
-/// Pools of threads are made once per process, so each number of threads needs its own.
+/// rayon's thread pool is created once per process, so each number of threads needs its own
+/// process.
 #[test]
 fn fused_sums_are_bitwise_equal_for_any_number_of_threads() {
     if std::env::var_os(CHILD_PROCESS).is_some() {
@@ -204,7 +208,7 @@ fn memory_does_not_grow_over_ten_thousand_steps() {
         let grown =
             run_in_new_process("memory_does_not_grow_over_ten_thousand_steps", "grown", "2");
         let grown: usize = grown.parse().unwrap();
-        // One gradient kept per step would be 25 MB.
+        // One leaked gradient per step would be 25 MB.
         assert!(grown < 6_000, "grew by {grown} KiB from step 1,000 to 10,000");
         return;
     }
@@ -229,7 +233,7 @@ fn memory_does_not_grow_over_ten_thousand_steps() {
     println!("grown {}", resident().saturating_sub(early));
 }
 
-/// `batch` with one more example, of these features, at `place`.
+/// `batch` with one more example at `position`.
 fn with_extra_example(batch: &Batch, shape: &[usize], position: usize, outlier: &[f32]) -> Batch {
     let (mut features, mut labels) = (Vec::new(), Vec::new());
     for i in 0..=batch.len() {
@@ -256,7 +260,7 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
         .unwrap();
     let batch = random_batch(&mut rng, 21, &shape, 10);
     let rule = ClipRule::flat(0.5);
-    // Not finite itself; or finite, with activations or norms that overflow.
+    // Not finite, or finite with activations or norms that overflow.
     let mut nan = batch.features(0).to_vec();
     nan[100] = f32::NAN;
     let mut infinite = batch.features(0).to_vec();
@@ -274,7 +278,7 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
             let batch = with_extra_example(&batch, &shape, 10, outlier);
             let with = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
             if with.non_finite() == 0 {
-                // The oracle's f64 norms reach further than f32 ones.
+                // The reference computes norms in f64, which overflow later than those in f32.
                 assert!(with.norms[10].is_finite());
                 continue;
             }
@@ -291,10 +295,10 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     }
     let poisoned = with_extra_example(&batch, &shape, 10, &nan);
     let fast = TapExecutor::default().clipped_sum(network.network(), &poisoned, &rule).unwrap();
-    assert_eq!(fast.non_finite(), 1, "the test is about something");
+    assert_eq!(fast.non_finite(), 1, "the example is excluded");
     let overflowing = with_extra_example(&batch, &shape, 10, &huge);
     let fast = TapExecutor::default().clipped_sum(network.network(), &overflowing, &rule).unwrap();
-    assert_eq!(fast.non_finite(), 1, "finite features may overflow on the way");
+    assert_eq!(fast.non_finite(), 1, "finite features can overflow in the network");
 }
 
 #[test]
@@ -337,7 +341,7 @@ fn the_chunk_size_changes_sums_by_rounding_only() {
         assert_agree(&fused(chunk), &whole, 1e-6);
         assert_eq!(fused(chunk).sum, fused(chunk).sum);
     }
-    // Chunks finish in any order and are summed in theirs.
+    // Chunks finish in any order but are summed in theirs.
     for _ in 0..3 {
         assert_eq!(sums(7).sum, sums(7).sum);
     }
@@ -363,7 +367,7 @@ fn mismatched_batches_and_rules_are_refused() {
     assert!(Batch::of(mnist_like().train(), &[10]).is_err());
 }
 
-/// Milliseconds of some clipped sums, sorted.
+/// Sorted times of several clipped sums, in milliseconds.
 fn times(executor: TapExecutor, network: &Network, batch: &Batch) -> Vec<f64> {
     let times = (0..6).map(|_| {
         let start = std::time::Instant::now();
@@ -375,7 +379,7 @@ fn times(executor: TapExecutor, network: &Network, batch: &Batch) -> Vec<f64> {
     times
 }
 
-/// Not a test of correctness: prints how long a clipped sum takes here.
+/// Prints the time of clipped sums; checks nothing.
 #[test]
 #[ignore = "measures time; run alone on an idle machine"]
 fn time_clipped_sums_of_papernot_cnn() {
@@ -391,7 +395,7 @@ fn time_clipped_sums_of_papernot_cnn() {
     }
 }
 
-/// The same for larger networks.
+/// Prints the time of clipped sums of larger networks; checks nothing.
 #[test]
 #[ignore = "measures time; run alone on an idle machine"]
 fn time_clipped_sums_of_larger_networks() {

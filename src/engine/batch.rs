@@ -63,7 +63,8 @@ impl Batch {
                 ErrorKind::Model,
                 format!("a batch of {} features and {} labels", features.len(), labels.len()),
                 format!("examples of shape {shape:?} have {size} features {each}"),
-            ));
+            )
+            .fix("pass labels x copies x features values, row-major"));
         }
         let indices = (0..labels.len() as u32).collect();
         Ok(Self {
@@ -133,7 +134,7 @@ impl Batch {
         if indices.len() != self.len() {
             let what = format!("{} indices for a batch of {} examples", indices.len(), self.len());
             let why = "each example has one index in its data set";
-            return Err(Error::new(ErrorKind::Model, what, why));
+            return Err(Error::new(ErrorKind::Model, what, why).fix("pass one index per example"));
         }
         Ok(Self { indices: indices.to_vec(), ..self })
     }
@@ -255,12 +256,15 @@ impl Batch {
         if self.shape != network.input_shape() {
             let what = format!("a batch of examples of shape {:?}", self.shape);
             let why = format!("the network expects examples of shape {:?}", network.input_shape());
-            return Err(Error::new(ErrorKind::Model, what, why));
+            let fix = "build the network for this shape, or the batch from the model's data set";
+            return Err(Error::new(ErrorKind::Model, what, why).fix(fix));
         }
         let classes = network.outputs();
         if let Some(label) = self.labels.iter().find(|&&label| label as usize >= classes) {
-            let why = format!("the network has {classes} outputs, counted from 0");
-            return Err(Error::setting("label", label, why));
+            let why =
+                format!("the network has {classes} outputs, so labels must be below {classes}");
+            return Err(Error::setting("label", label, why)
+                .fix("number the classes from 0, or build the network for more classes"));
         }
         // Tokens of data on a device were checked when the data were copied there.
         if !self.features.is_on_host() {

@@ -95,10 +95,10 @@ pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
 /// Computes sums of clipped per-example gradients.
 ///
 /// # Guarantee
-/// Neighbouring batches differ by one example with all its copies, added or removed. The sums of
-/// two neighbouring batches differ by at most [`ClipRule::sensitivity`] in L2 norm; with weights,
-/// in the weighted norm. This holds up to the rounding of an f32 sum, about 1e-7 of the norm of the
-/// sum.
+/// Neighbouring batches differ by one example with all its copies, added or removed. Their sums
+/// differ by at most C in L2 norm, where C is the [sensitivity](ClipRule::sensitivity) of the clip
+/// rule; with weights, in the weighted norm. This holds up to the rounding of an f32 sum, about
+/// 1e-7 of the norm of the sum.
 ///
 /// It follows from three properties. The loss is the sum, not the mean, of the per-example losses,
 /// and no layer mixes examples, so an example does not affect the gradients of the others. Each

@@ -48,7 +48,9 @@ impl Weights {
             }
             if let Some(weight) = entry.values.iter().find(|w| !valid(w)) {
                 let why = format!("weights must be at least zero and finite (in {})", entry.path);
-                return Err(Error::setting("weight", weight, why));
+                return Err(
+                    Error::setting("weight", weight, why).fix("use zeros and ones for a mask")
+                );
             }
             fractional =
                 fractional.or_else(|| entry.values.iter().copied().find(fractional_or_invalid));

@@ -1,4 +1,4 @@
-//! The reference file and its networks: layers, and where our parameters are among PyTorch's.
+//! The networks of the reference file, and the mapping between our parameters and PyTorch's.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use epsilab::nn::{
 };
 use serde_json::Value;
 
-/// A file of the shared folder, or `None` with a word on why.
+/// Reads a JSON file with reference values; prints a note and returns `None` if it can't be read.
 fn shared(file: &str) -> Option<Value> {
     let root = std::env::var_os("EPSILAB_SHARED")
         .map(PathBuf::from)
@@ -24,17 +24,17 @@ fn shared(file: &str) -> Option<Value> {
     }
 }
 
-/// The gradients that PyTorch found, if the file is there.
+/// The gradients computed by PyTorch, if the file can be read.
 pub fn goldens() -> Option<Value> {
     shared("goldens/per_example_grads.json")
 }
 
-/// The labels of a case.
+/// Labels of a case.
 pub fn labels(case: &Value) -> Vec<u32> {
     flat(&case["y"]).iter().map(|&y| y as u32).collect()
 }
 
-/// The numbers of nested lists, in order.
+/// Values of nested lists, in order.
 pub fn flat(value: &Value) -> Vec<f32> {
     match value {
         Value::Array(all) => all.iter().flat_map(flat).collect(),
@@ -42,17 +42,17 @@ pub fn flat(value: &Value) -> Vec<f32> {
     }
 }
 
-/// Where one of our parameters is in the file.
+/// How a PyTorch parameter is stored in the file.
 #[derive(Clone, Copy)]
 pub enum Layout {
-    /// As it is.
+    /// The same layout as ours.
     Same,
-    /// Linear weights: `[outputs, inputs]` there, `[inputs, outputs]` here.
+    /// Linear weights: `[outputs, inputs]` in the file, `[inputs, outputs]` here.
     Transposed,
-    /// The block of one gate, in the order input, forget, cell, output, of four stacked ones;
-    /// matrices are transposed as well.
+    /// Block of one gate among the four stacked ones (input, forget, cell, output); matrices are
+    /// transposed.
     Gate(usize),
-    /// A transposed weight that sees the last of several steps; it has zeros for the others.
+    /// Transposed weights of the last time step only; ours are zero for the other steps.
     LastStep,
 }
 
@@ -79,7 +79,7 @@ impl Layout {
     }
 }
 
-/// A network of the file: the shape of an example, its layers, and where our parameters are.
+/// A network of the file: input shape, layers, and parameter mapping.
 pub struct GoldenNetwork {
     pub shape: Vec<usize>,
     specs: Vec<LayerSpec>,
@@ -91,7 +91,8 @@ impl GoldenNetwork {
         Self { shape: shape.to_vec(), specs, names: Vec::new() }
     }
 
-    /// Our path, theirs and the layout; without one, the same path with linear weights transposed.
+    /// Maps one of our paths to the file's name and layout. Unmapped paths are the same in both,
+    /// with transposed linear weights.
     fn name(mut self, ours: &'static str, theirs: &'static str, layout: Layout) -> Self {
         self.names.push((ours, theirs, layout));
         self
@@ -105,7 +106,7 @@ impl GoldenNetwork {
         }
     }
 
-    /// The numbers of our parameter in `values`, which goes by their names.
+    /// Reads our parameter at `path` from `values`, which is keyed by PyTorch's names.
     pub fn read(&self, values: &Value, path: &str, shape: &[usize]) -> Vec<f32> {
         let (theirs, layout) = self.find(path, shape);
         layout.of(&flat(&values[theirs]), shape)
@@ -116,14 +117,14 @@ impl GoldenNetwork {
             .unwrap()
     }
 
-    /// Ones, but zeros where a weight has no counterpart.
+    /// A mask that is zero where our weights have no counterpart; `None` if all have one.
     pub fn weights(&self, network: &Network) -> Option<Weights> {
         self.names.iter().find(|(_, _, layout)| matches!(layout, Layout::LastStep))?;
         let mut mask = Gradients::zeros_like(network);
         for entry in &mut mask.entries {
             let count: usize = entry.shape.iter().product();
             let (_, layout) = self.find(&entry.path, &entry.shape);
-            // Four features of the last step.
+            // The last time step has four features.
             let theirs = if let Layout::LastStep = layout { 4 * entry.shape[1] } else { 4 * count };
             let ones = layout.of(&vec![1.0; theirs], &entry.shape);
             entry.values = ones[..count].to_vec().into();
@@ -142,7 +143,7 @@ fn conv(from: usize, to: usize, kernel: usize, more: impl FnOnce(&mut Conv2dSpec
     LayerSpec::Conv2d(spec)
 }
 
-/// The network of a case.
+/// The network of a case; `None` for unknown cases.
 pub fn golden_network(case: &str) -> Option<GoldenNetwork> {
     use LayerSpec::{Flatten, GlobalAvgPool, MeanOverTime, Relu, Tanh};
     let group_norm =
@@ -212,7 +213,7 @@ pub fn golden_network(case: &str) -> Option<GoldenNetwork> {
                 .name("1.body.2.weight", "c2.weight", Layout::Same);
             fc(golden, "3.weight", "3.bias")
         }
-        // The file's network shows the last step alone to its linear layer.
+        // The file's network passes only the last time step to its linear layer.
         "lstm" => {
             let lstm = LayerSpec::Lstm(LstmSpec { inputs: 3, hidden: 4, bidirectional: false });
             let mut golden = GoldenNetwork::new(&[5, 3], vec![lstm, Flatten, linear(20, 3, true)]);

@@ -1,4 +1,4 @@
-//! Reference values from PyTorch.
+//! All executors against reference values from PyTorch.
 
 use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
 use epsilab::nn::{LayerSpec, Network};
@@ -17,7 +17,7 @@ fn assert_sum(name: &str, got: &ClippedSum, golden: &GoldenNetwork, want: &Value
     }
 }
 
-/// Gradients and norms of single examples, parameter by parameter.
+/// Compares each example's gradient and norms, parameter by parameter.
 fn assert_each_example(
     name: &str,
     executor: &dyn Executor,
@@ -88,7 +88,7 @@ fn copies_are_averaged_before_clipping() {
         let got = executor.clipped_sum(&network, &batch, &rule).unwrap();
         assert!(distance(&got.norms, &flat(&case["norms"]), 0.0) < 1e-4, "{name}");
         assert_sum(name, &got, &golden, &case["clipped_sum"]);
-        // Clipping each copy on its own and averaging then is another sum.
+        // Clipping each copy before averaging gives a different sum.
         let labels = batch.labels().iter().flat_map(|&label| [label; 3]).collect();
         let each = Batch::new(flat(&case["x"]), &[5], labels).unwrap();
         let mut wrong = executor.clipped_sum(&network, &each, &rule).unwrap().sum;
@@ -103,7 +103,7 @@ fn a_mask_applies_to_the_norm_and_to_the_sum() {
     let Some(goldens) = goldens() else { return };
     let case = &goldens["gradient_drop_magnitude"];
     let uses = goldens["cases"].as_array().unwrap().iter().find(|c| c["name"] == case["uses"]);
-    let data = uses.expect("the case it uses");
+    let data = uses.expect("the case that this case refers to");
     let golden = golden_network("mlp_tanh").unwrap();
     let network = golden.network(&data["params"]);
     let batch = Batch::new(flat(&data["x"]), &golden.shape, labels(data)).unwrap();
@@ -121,7 +121,7 @@ fn a_mask_applies_to_the_norm_and_to_the_sum() {
             let dropped = entry.values.iter().zip(&weights.values).filter(|(_, w)| **w == 0.0);
             assert!(dropped.clone().count() > 0 && dropped.clone().all(|(v, _)| *v == 0.0));
         }
-        // Norms over all coordinates would clip harder than the mask asks for.
+        // The norms over all coordinates are different.
         let wrong = executor.clipped_sum(&network, &batch, &rule).unwrap();
         assert!(distance(&wrong.norms, &flat(&case["norms"]), 0.0) > 1e-2, "{name}");
     }
@@ -135,7 +135,7 @@ fn squared_parameters_as_weights_give_the_norm_of_connection_sensitivities() {
     let golden = GoldenNetwork::new(&[5], specs);
     let network = golden.network(&case["params"]);
     let batch = Batch::new(flat(&case["x"]), &[5], labels(case)).unwrap();
-    // Weights only: biases have no say.
+    // Weights only; biases have weight 0.
     let mut squares = Gradients::zeros_like(&network);
     for (entry, (_, values)) in squares.entries.iter_mut().zip(network.values()) {
         let bias = entry.path.ends_with("bias");
@@ -148,7 +148,7 @@ fn squared_parameters_as_weights_give_the_norm_of_connection_sensitivities() {
     for (name, executor) in all() {
         let got = executor.weighted_sum(&network, &batch, &rule, Some(&squares)).unwrap();
         assert!(distance(&got.norms, &flat(&case["norms"]), 0.0) < 1e-4, "{name}");
-        // The file's sum is of θ ⊙ g, first layer first, in its own layout.
+        // The file has the sum of θ ⊙ g as one vector, in PyTorch's layout.
         let mut offset = 0;
         for (entry, (_, values)) in got.sum.entries.iter().zip(network.values()) {
             if entry.path.ends_with("bias") {

@@ -1,5 +1,5 @@
-//! Gradients of single examples: every executor against reference values from PyTorch, and
-//! against the oracle on random networks.
+//! Per-example gradients: all executors against reference values from PyTorch, and against the
+//! reference executor on random networks.
 
 mod compare;
 mod golden_networks;
@@ -17,7 +17,7 @@ use epsilab::engine::{
 };
 use epsilab::nn::Network;
 
-/// The executors that training may use. A new one is held to all tests by one line here.
+/// The executors that training may use. All tests run on each of them.
 fn fast() -> Vec<(&'static str, Box<dyn Executor>)> {
     vec![
         ("TapExecutor", Box::new(TapExecutor::default())),
@@ -27,7 +27,7 @@ fn fast() -> Vec<(&'static str, Box<dyn Executor>)> {
     ]
 }
 
-/// Those that take modules of the user's own.
+/// The executors that accept user modules.
 fn for_user_modules() -> Vec<(&'static str, Box<dyn Executor>)> {
     let mut executors: Vec<_> =
         fast().into_iter().filter(|(name, _)| name.starts_with("TapExecutor")).collect();
@@ -35,14 +35,14 @@ fn for_user_modules() -> Vec<(&'static str, Box<dyn Executor>)> {
     executors
 }
 
-/// These and the oracle.
+/// The executors of [`fast`] and the reference executor.
 fn all() -> Vec<(&'static str, Box<dyn Executor>)> {
     let mut executors = fast();
     executors.push(("ReferenceExecutor", Box::new(ReferenceExecutor)));
     executors
 }
 
-/// The sum that the executor makes at the median norm, and the oracle's.
+/// The sums of the executor and of the reference, clipped at the median norm.
 fn clipped_and_reference(
     executor: &dyn Executor,
     network: &Network,

@@ -1,4 +1,4 @@
-//! The fast executors against the reference.
+//! All executors against the reference executor.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use epsilab::nn::{LayerSpec, Network};
 use super::networks::{Draw, architecture, batch, network, weights};
 use super::{clipped_and_reference, distance, fast, relative_difference};
 
-/// The names of all kinds of layers, also inside blocks.
+/// Collects the kinds of all layers, including those inside blocks.
 fn collect_kinds(specs: &[LayerSpec], into: &mut BTreeSet<&'static str>) {
     for spec in specs {
         into.insert(spec.kind());
@@ -44,7 +44,7 @@ fn fast_executors_agree_with_the_oracle_on_random_networks() {
             assert!(distance(&fast.losses, &slow.losses, 0.0) < 1e-5, "losses: {context}");
             let sums = relative_difference(&fast.sum, &slow.sum);
             assert!(sums < 1e-5, "sums are off by {sums:.1e}: {context}");
-            // In front of a normalisation, a bias has a gradient of nothing but rounding.
+            // The gradient of a bias before a normalisation is rounding error only.
             let floor = 0.3 * slow.sum.l2_norm();
             for (fast, slow) in fast.sum.entries.iter().zip(&slow.sum.entries) {
                 let off = distance(&fast.values, &slow.values, floor);
@@ -59,7 +59,7 @@ fn fast_executors_agree_with_the_oracle_on_random_networks() {
 fn one_non_finite_copy_excludes_the_whole_example() {
     let mut draw = Draw::new(7);
     let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 4, outputs: 3, bias: true })];
-    // Logits of all positive weights: what is large enough makes all of them infinite.
+    // With positive weights, large inputs make all logits infinite.
     let network = Network::build(&[4], &specs, |_, shape, _| {
         (0..shape.iter().product()).map(|_| 2.0 + draw.uniform()).collect()
     });
@@ -72,7 +72,7 @@ fn one_non_finite_copy_excludes_the_whole_example() {
         let labels = keep.iter().map(|&i| clean.label(i)).collect();
         Batch::with_copies(features, &[4], labels, 3).unwrap()
     };
-    // Not finite itself, and finite with logits that overflow.
+    // Not finite, or finite with logits that overflow.
     for bad_value in [f32::NAN, 3e38] {
         let mut features: Vec<f32> = (0..5).flat_map(|i| clean.features(i).to_vec()).collect();
         // The second copy of example 2.
@@ -132,7 +132,10 @@ fn under_a_mask_a_non_finite_example_adds_nothing() {
             }
         }
         let all = sum(&of(&[0, 1, 2, 3, 4], None)).sum;
-        assert_ne!(all.entries[0].values, without.entries[0].values, "{name}: it counts otherwise");
+        assert_ne!(
+            all.entries[0].values, without.entries[0].values,
+            "{name}: a finite example contributes"
+        );
     }
 }
 
@@ -182,7 +185,7 @@ fn tokens_beyond_the_vocabulary_are_refused() {
             let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0));
             assert_eq!(got.is_ok(), fits, "{name}: {token}");
         }
-        // What is not finite is left out, as everywhere.
+        // Examples that are not finite are excluded, not refused.
         let batch = Batch::new(vec![0.0, f32::NAN], &[2], vec![1]).unwrap();
         let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap();
         assert_eq!(got.non_finite(), 1, "{name}");
@@ -208,7 +211,7 @@ fn mismatched_weights_are_refused() {
     let mut wrong_length = fill(1.0);
     wrong_length.entries[1].values = vec![1.0; wrong_length.entries[1].values.len() + 1].into();
     assert!(Weights::new(&ours, wrong_length).is_err());
-    // Made for one network, used with another.
+    // Weights of one network do not fit another.
     let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 5, outputs: 3, bias: true })];
     let other = network(&mut Draw::new(1), &[5], &specs);
     let weights = Weights::new(&ours, fill(1.0)).unwrap();
@@ -238,7 +241,7 @@ fn dropout_masks_depend_on_the_seed() {
         assert_eq!(one, sum(&*executor, 1), "{name}");
         assert!(
             relative_difference(&one, &sum(&*executor, 2)) > 1e-2,
-            "{name}: another seed, other masks"
+            "{name}: other seeds give other masks"
         );
         assert!(relative_difference(&one, &sum(&ReferenceExecutor, 1)) < 1e-5, "{name}");
     }

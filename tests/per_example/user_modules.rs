@@ -1,4 +1,4 @@
-//! Modules of the user's own.
+//! User modules.
 
 use epsilab::burn::module::{Module, ModuleMapper, Param};
 use epsilab::burn::{self, prelude::*};
@@ -39,8 +39,7 @@ fn gradients_of_tied_parameters_are_summed_before_the_norm() {
     assert_agrees(&model, &texts, 2);
 }
 
-/// Puts the steps of all sequences below one another before a linear map, where a feature is large
-/// enough.
+/// Merges batch and time before a linear layer, for inputs with a maximum of at least `threshold`.
 #[derive(Module, Debug)]
 struct MergedTime {
     map: Linear,
@@ -73,7 +72,8 @@ fn layers_that_merge_batch_and_time_are_refused() {
         assert!(error.contains("one example") && error.contains("first dimension"), "{error}");
     };
     assert_refused(Model::custom("rows", module(f64::NEG_INFINITY), &sequences).unwrap_err());
-    // What made-up examples don't show, the executors see.
+    // Validation on generated examples does not reach the threshold; the executors detect the
+    // shapes.
     let model = Model::custom("rows", module(500.0), &sequences).unwrap();
     let batch = Batch::new(vec![1000.0; 30], &[5, 2], vec![0, 1, 2]).unwrap();
     let rule = ClipRule::flat(1.0);
@@ -83,7 +83,8 @@ fn layers_that_merge_batch_and_time_are_refused() {
     }
 }
 
-/// Adds the mean over the batch to every example; with a last layer of zeros nobody sees it.
+/// Adds the batch mean to every example. With zero weights in the last layer, the output does not
+/// change.
 #[derive(Module, Debug)]
 struct Mixing {
     head: Linear,
@@ -97,7 +98,7 @@ impl Forward for Mixing {
     }
 }
 
-/// Fills every parameter with one number.
+/// Sets every parameter to a constant.
 struct Fill(f32);
 
 impl ModuleMapper for Fill {
@@ -106,8 +107,8 @@ impl ModuleMapper for Fill {
     }
 }
 
-/// A module is looked at with the parameters it has; what they hide at first is seen before
-/// anything is spent on it.
+/// Zero weights hide at construction that the module mixes examples. `fit` detects it before it
+/// charges the ledger.
 #[test]
 fn a_module_is_validated_again_before_the_ledger_is_charged() {
     let data = data(&[4], |x| x);

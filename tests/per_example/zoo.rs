@@ -1,4 +1,4 @@
-//! The models that come with the lab, proved.
+//! Gradients of the built-in models.
 
 use epsilab::data::{self, Dataset};
 use epsilab::nn::models;

@@ -141,14 +141,13 @@ impl Conv {
         if self.is_pointwise() {
             return x;
         }
-        let first_group = &self.im2col[group];
+        let im2col = &self.im2col[group];
         let images = x.chunks_exact(self.image_len());
-        let out =
-            resize_buffer(buffer, images.len() * first_group.positions() * first_group.patch_len());
+        let out = resize_buffer(buffer, images.len() * im2col.positions() * im2col.patch_len());
         for (image, out) in
-            images.zip(out.chunks_exact_mut(first_group.positions() * first_group.patch_len()))
+            images.zip(out.chunks_exact_mut(im2col.positions() * im2col.patch_len()))
         {
-            first_group.gather(image, out);
+            im2col.gather(image, out);
         }
         out
     }

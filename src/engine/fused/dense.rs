@@ -124,8 +124,8 @@ impl Op for Dense {
                 &mut scratch.third,
             );
             let found = columns.iter().sum::<f64>();
-            let ordinary = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
-            match ordinary && outer::is_reliable(found, aligned.iter().sum()) {
+            let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
+            match mid_range && outer::is_reliable(found, aligned.iter().sum()) {
                 true => *square += found,
                 false => recomputed.push(i),
             }

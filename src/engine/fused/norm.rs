@@ -103,32 +103,32 @@ impl Op for Norm {
         let (c, n) = (self.channels, (self.block_len() / self.groups) as f32);
         let blocks = self.steps * ctx.rows.copies;
         let buffer = resize_buffer(&mut scratch.second, 2 * c);
-        let (g_mean, gx_mean) = buffer.split_at_mut(c);
+        let (g_sum, gx_sum) = buffer.split_at_mut(c);
         let each = ctx.x.chunks_exact(self.block_len()).zip(ctx.g.chunks_exact(self.block_len()));
         let each = each.zip(ctx.saved.chunks_exact(2 * c));
         let mut out = gx;
-        for (at, ((x, g), saved)) in each.enumerate() {
+        for (block, ((x, g), saved)) in each.enumerate() {
             let (mean, inverse) = saved.split_at(c);
-            g_mean.fill(0.0);
-            gx_mean.fill(0.0);
-            sums_and_products(x, g, mean, inverse, g_mean, gx_mean);
-            let small = &mut small[at / blocks * 2 * c..(at / blocks + 1) * 2 * c];
+            g_sum.fill(0.0);
+            gx_sum.fill(0.0);
+            sums_and_products(x, g, mean, inverse, g_sum, gx_sum);
+            let small = &mut small[block / blocks * 2 * c..(block / blocks + 1) * 2 * c];
             let (gamma, beta) = small.split_at_mut(c);
             for i in 0..c {
-                gamma[i] += gx_mean[i];
-                beta[i] += g_mean[i];
-                g_mean[i] *= self.gamma[i];
-                gx_mean[i] *= self.gamma[i];
+                gamma[i] += gx_sum[i];
+                beta[i] += g_sum[i];
+                g_sum[i] *= self.gamma[i];
+                gx_sum[i] *= self.gamma[i];
             }
             let Some((gx, store)) = &mut out else { continue };
-            self.sum_within_groups(g_mean);
-            self.sum_within_groups(gx_mean);
-            g_mean.iter_mut().chain(gx_mean.iter_mut()).for_each(|v| *v /= n);
-            let gx = &mut gx[at * self.block_len()..(at + 1) * self.block_len()];
+            self.sum_within_groups(g_sum);
+            self.sum_within_groups(gx_sum);
+            g_sum.iter_mut().chain(gx_sum.iter_mut()).for_each(|v| *v /= n);
+            let gx = &mut gx[block * self.block_len()..(block + 1) * self.block_len()];
             if *store == Store::Replace {
                 gx.fill(0.0);
             }
-            input_gradient(x, g, mean, inverse, &self.gamma, g_mean, gx_mean, gx);
+            input_gradient(x, g, mean, inverse, &self.gamma, g_sum, gx_sum, gx);
         }
     }
 }

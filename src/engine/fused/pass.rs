@@ -79,8 +79,8 @@ impl Workspace {
         self.gradients.resize_with(n + 1, Vec::new);
         self.saved.resize_with(n, Vec::new);
         let first = resize_buffer(&mut self.values[0], rows.total() * graph.input_len);
-        let per = rows.copies * graph.input_len;
-        for (&example, to) in examples.iter().zip(first.chunks_exact_mut(per)) {
+        let example_len = rows.copies * graph.input_len;
+        for (&example, to) in examples.iter().zip(first.chunks_exact_mut(example_len)) {
             let images = batch.features(example).chunks_exact(graph.input_len);
             for (from, to) in images.zip(to.chunks_exact_mut(graph.input_len)) {
                 turn(from, graph.channels, to, |to, from| *to = from);
@@ -136,8 +136,8 @@ impl Workspace {
                 let exps = z.iter().map(|z| f64::from(z - largest).exp());
                 let total: f64 = exps.sum();
                 for (class, (g, z)) in g.iter_mut().zip(z).enumerate() {
-                    let own = if class == label { 1.0 } else { 0.0 };
-                    *g = (f64::from(z - largest).exp() / total - own) as f32;
+                    let target = if class == label { 1.0 } else { 0.0 };
+                    *g = (f64::from(z - largest).exp() / total - target) as f32;
                 }
                 loss += total.ln() - f64::from(z[label] - largest);
             }
@@ -151,7 +151,7 @@ impl Workspace {
     fn backward(&mut self, graph: &Graph, plan: &Plan, rows: Rows) {
         let small = resize_buffer(&mut self.small, rows.examples * graph.small_len);
         small.fill(0.0);
-        let mut small_chunk = Vec::new();
+        let mut small_gradients = Vec::new();
         let mut written = vec![false; graph.nodes.len() + 1];
         for (i, node) in graph.nodes.iter().enumerate().rev() {
             if !plan.needs_gradient[i + 1] {
@@ -182,12 +182,12 @@ impl Workspace {
                 g,
             };
             let own = node.op.small_len();
-            small_chunk.clear();
-            small_chunk.resize(rows.examples * own, 0.0);
-            node.op.backward(ctx, gx, &mut small_chunk, &mut self.scratch);
+            small_gradients.clear();
+            small_gradients.resize(rows.examples * own, 0.0);
+            node.op.backward(ctx, gx, &mut small_gradients, &mut self.scratch);
             if own > 0 {
                 let each =
-                    small.chunks_exact_mut(graph.small_len).zip(small_chunk.chunks_exact(own));
+                    small.chunks_exact_mut(graph.small_len).zip(small_gradients.chunks_exact(own));
                 each.for_each(|(row, own)| {
                     row[node.small..node.small + own.len()].copy_from_slice(own)
                 });
@@ -261,14 +261,14 @@ impl Workspace {
         let mut instance = std::mem::take(&mut self.instance);
         let mut square = 0.0;
         resize_buffer(&mut instance, plan.instance_len);
-        for (at, node) in graph.nodes.iter().enumerate() {
-            if plan.norm_methods[at] == Some(NormMethod::Instance) {
-                let start = plan.gradient_offset[at] - graph.small_len;
+        for (n, node) in graph.nodes.iter().enumerate() {
+            if plan.norm_methods[n] == Some(NormMethod::Instance) {
+                let start = plan.gradient_offset[n] - graph.small_len;
                 let out = &mut instance[start..start + node.op.large_len()];
-                let ctx = self.context(graph, at, rows).example(i);
+                let ctx = self.context(graph, n, rows).example(i);
                 square += node.op.instance_gradient(
                     ctx,
-                    PackedWeights::of(weights, at),
+                    PackedWeights::of(weights, n),
                     out,
                     &mut scratch,
                 );

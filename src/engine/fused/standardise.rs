@@ -112,8 +112,8 @@ impl Standardise {
         let (mut square, mut bound) = (0.0, 0.0);
         for o in 0..outputs {
             let dot = dots[o];
-            let length = f64::from(self.unit_squared_norm[o]);
-            let projected = if length > 0.0 { dot * dot * (2.0 - length) } else { 0.0 };
+            let unit_norm = f64::from(self.unit_squared_norm[o]);
+            let projected = if unit_norm > 0.0 { dot * dot * (2.0 - unit_norm) } else { 0.0 };
             let mean = sums[o].powi(2) / self.patch as f64;
             let scale = (f64::from(self.gain[o]) * f64::from(self.inverse[o])).powi(2);
             let gain = if self.trainable_gain { dot * dot } else { 0.0 };
@@ -135,8 +135,8 @@ impl Standardise {
         let outputs = self.outputs();
         let (mut sums, mut dots) = (vec![0.0; outputs], vec![0.0; outputs]);
         let rows = patch_sums.iter().zip(g.chunks_exact(outputs));
-        for ((total, g), y) in rows.zip(y.chunks_exact(outputs)) {
-            add_products(*total, g, y, &mut sums, &mut dots);
+        for ((patch_sum, g), y) in rows.zip(y.chunks_exact(outputs)) {
+            add_products(*patch_sum, g, y, &mut sums, &mut dots);
         }
         if self.gain.iter().any(|gain| gain.abs() < 1e-6) {
             return None;

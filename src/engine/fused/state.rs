@@ -143,7 +143,7 @@ impl State {
         // and all chunks are computed again, so that the others are in the same chunks, with the
         // same rounding, as in a batch without it.
         let (sums, sparse) = loop {
-            let (sums, sparse) = self.segments(&plan, batch, &examples, request, chunk)?;
+            let (sums, sparse) = self.sum_segments(&plan, batch, &examples, request, chunk)?;
             let norm = |i: usize| sums.norms.get(i).is_none_or(|norm| norm.is_finite());
             let finite = |i: usize| norm(i) && sums.losses[i].is_finite();
             if (0..examples.len()).all(finite) {
@@ -165,7 +165,7 @@ impl State {
     }
 
     /// Adds the sums of the segments in order; sparse sums become full tables.
-    fn segments(
+    fn sum_segments(
         &self,
         plan: &Plan,
         batch: &Batch,
@@ -177,7 +177,7 @@ impl State {
         let segment = examples.len().div_ceil(SEGMENTS).max(8).next_multiple_of(chunk.min(8));
         let segments: Vec<&[usize]> = examples.chunks(segment).collect();
         let nodes = &self.graph.nodes;
-        let mut all = Sums { dense: vec![0.0; plan.len], ..Sums::default() };
+        let mut total = Sums { dense: vec![0.0; plan.len], ..Sums::default() };
         let mut tables: Vec<Vec<f32>> = nodes
             .iter()
             .map(|node| vec![0.0; if node.op.is_sparse() { node.op.large_len() } else { 0 }])
@@ -195,16 +195,16 @@ impl State {
                 sums
             },
             |_, mut sums| {
-                add_scaled(&mut all.dense, 1.0, &sums.dense);
-                all.norms.append(&mut sums.norms);
-                all.losses.append(&mut sums.losses);
+                add_scaled(&mut total.dense, 1.0, &sums.dense);
+                total.norms.append(&mut sums.norms);
+                total.losses.append(&mut sums.losses);
                 for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
                     sparse.add_to(table);
                 }
                 return_spare(&self.sums, sums);
             },
         )?;
-        Ok((all, tables))
+        Ok((total, tables))
     }
 
     /// Converts sums in the layers' own layouts to gradients in the network's layout.

@@ -191,11 +191,11 @@ impl Executor for TapExecutor {
         // An example with finite features can still have a gradient that overflows. It is removed
         // and all chunks are computed again, so that the others are in the same chunks, with the
         // same rounding, as in a batch without it.
-        let pass = loop {
-            let pass = sum_chunks(&job, &examples, chunk)?;
-            let finite = |i: usize| pass.norms[i].is_finite() && pass.losses[i].is_finite();
+        let sums = loop {
+            let sums = sum_chunks(&job, &examples, chunk)?;
+            let finite = |i: usize| sums.norms[i].is_finite() && sums.losses[i].is_finite();
             if (0..examples.len()).all(finite) {
-                break pass;
+                break sums;
             }
             let mut i = 0..examples.len();
             examples.retain(|_| i.next().is_some_and(finite));
@@ -203,11 +203,11 @@ impl Executor for TapExecutor {
         let mut norms = vec![f32::NAN; batch.len()];
         let mut losses = vec![f32::NAN; batch.len()];
         for (i, &example) in examples.iter().enumerate() {
-            (norms[example], losses[example]) = (pass.norms[i], pass.losses[i]);
+            (norms[example], losses[example]) = (sums.norms[i], sums.losses[i]);
         }
         let mut sum = Gradients::zeros_like(network);
-        for (entry, values_sum) in pass.sum {
-            sum.entries[entry].values = values(values_sum).into();
+        for (entry, tensor) in sums.sum {
+            sum.entries[entry].values = values(tensor).into();
         }
         if let Some(weights) = weights {
             weights.select(&mut sum);

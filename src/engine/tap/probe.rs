@@ -52,10 +52,8 @@ impl Probe {
                 3 * (input.iter().product::<usize>() + output.iter().product::<usize>())
             })
             .sum();
-        let instances = parameters
-            .iter()
-            .zip(&norm_methods)
-            .filter(|(_, norm_methods)| **norm_methods != "ghost");
+        let instances =
+            parameters.iter().zip(&norm_methods).filter(|(_, method)| **method != "ghost");
         let instances: usize = instances.map(|(parameter, _)| 2 * parameter.len()).sum();
         let patches = shapes.iter().map(|(site, ..)| patches(site)).max().unwrap_or(0);
         let token_pairs =
@@ -68,7 +66,7 @@ impl Probe {
     /// # Errors
     /// If the memory of the device can't be queried.
     pub(super) fn chunk(&self, copies: usize, device: &Device) -> Result<usize> {
-        // The CPU forms patches and token pairs for fewer examples than it keeps activations of.
+        // Not counted on the CPU: patches exist for one row at a time, and chunks are small.
         let temporary = match *device == Device::flex() {
             true => 0,
             false => self.patches.max(self.token_pairs.saturating_mul(copies)),

@@ -45,8 +45,8 @@ impl Conv {
                 bound += column_bounds.iter().sum::<f64>();
             }
         }
-        let ordinary = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
-        (ordinary && outer::is_reliable(square, bound)).then_some(square)
+        let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
+        (mid_range && outer::is_reliable(square, bound)).then_some(square)
     }
 
     /// Computes one example's gradient and its weighted squared norm, tile by tile, so that values

@@ -41,11 +41,11 @@ pub(super) trait Pass {
     ///
     /// # Errors
     /// If a layer's input or output does not have one row per copy of an example.
-    fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum>;
+    fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum>;
 }
 
 /// Sum, norms and losses of one chunk.
-pub(super) struct ChunkSum {
+pub(super) struct DeviceChunkSum {
     /// Sum by entry, flattened. Parameters that the loss does not depend on are absent.
     sum: BTreeMap<usize, Tensor<1>>,
     /// Norms, `[examples]`; NaN for excluded examples.
@@ -96,10 +96,10 @@ pub(super) fn sum(
         shape: parameter.shape,
     });
     let sum = Gradients { entries: entries.collect() };
-    Ok(ClippedSum { sum, norms: concatenated(norms), losses: concatenated(losses) })
+    Ok(ClippedSum { sum, norms: concatenate(norms), losses: concatenate(losses) })
 }
 
-fn concatenated(mut parts: Vec<Tensor<1>>) -> DeviceArray {
+fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
     match parts.len() {
         0 => DeviceArray::default(),
         1 => DeviceArray::of(parts.remove(0)),
@@ -108,7 +108,7 @@ fn concatenated(mut parts: Vec<Tensor<1>>) -> DeviceArray {
 }
 
 impl Pass for Job<'_> {
-    fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum> {
+    fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum> {
         let tape = Recorder::new(self.batch, &chunk.examples)
             .on_device(&self.device, self.requested.precision());
         let x = Value::of(chunk.rows.clone(), self.batch.shape());
@@ -120,7 +120,7 @@ impl Pass for Job<'_> {
         let sum = site_gradients.into_iter().map(|(entry, site_gradient)| {
             (entry, site_gradient.sum_device(&factors, &self.norm_weights[entry]))
         });
-        Ok(ChunkSum {
+        Ok(DeviceChunkSum {
             sum: sum.collect(),
             norms: chunk.without_padding(norms.mask_fill(excluded.clone(), f32::NAN)),
             losses: chunk.without_padding(losses.mask_fill(excluded, f32::NAN)),

@@ -6,7 +6,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
 use burn::tensor::Gradients;
 
-use super::{ChunkSum, PaddedChunk, Pass};
+use super::{DeviceChunkSum, PaddedChunk, Pass};
 use crate::Result;
 use crate::device::kernels;
 use crate::engine::Batch;
@@ -27,7 +27,7 @@ pub(in crate::engine::tap) struct PlainSum<'a> {
 }
 
 impl Pass for PlainSum<'_> {
-    fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum> {
+    fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum> {
         let (n, copies) = (chunk.examples.len(), self.batch.copies());
         let tape = DropoutTape::new(self.batch, &chunk.examples).on_device(&chunk.rows.device());
         let mut tape = tape.with_precision(self.precision);
@@ -54,7 +54,7 @@ impl Pass for PlainSum<'_> {
             None => losses,
         };
         let losses = chunk.without_padding(losses);
-        Ok(ChunkSum { sum, norms: losses.full_like(f32::NAN), losses })
+        Ok(DeviceChunkSum { sum, norms: losses.full_like(f32::NAN), losses })
     }
 }
 

@@ -72,13 +72,13 @@ impl SiteGradient {
 fn scatter_add_rows(tokens: Tensor<1>, rows: Tensor<2>, vocabulary: usize) -> Tensor<1> {
     let [positions, features] = rows.dims();
     // Several partial tables in parallel, as long as they are not larger than the input.
-    let fits = |tables_count: &usize| {
-        positions.is_multiple_of(*tables_count) && tables_count * vocabulary <= positions
+    let fits = |table_count: &usize| {
+        positions.is_multiple_of(*table_count) && table_count * vocabulary <= positions
     };
-    let tables_count = (2..=MAX_TABLES).rev().find(fits).unwrap_or(1);
-    let shape = [tables_count, positions / tables_count, features];
-    let index = tokens.int().reshape([tables_count, positions / tables_count, 1]).expand(shape);
-    let tables = Tensor::<3>::zeros([tables_count, vocabulary, features], &rows.device());
+    let table_count = (2..=MAX_TABLES).rev().find(fits).unwrap_or(1);
+    let shape = [table_count, positions / table_count, features];
+    let index = tokens.int().reshape([table_count, positions / table_count, 1]).expand(shape);
+    let tables = Tensor::<3>::zeros([table_count, vocabulary, features], &rows.device());
     let tables = tables.scatter(1, index, rows.reshape(shape), IndexingUpdateOp::Add);
     tables.sum_dim(0).reshape([vocabulary * features])
 }
