@@ -123,7 +123,7 @@ fn every_chunk_has_independent_noise_for_any_number_of_threads() {
                 let mut expected = [0.0; CHUNK];
                 noise.fill(index, values.len(), &mut expected);
                 let same = values.iter().zip(expected).all(|(&v, z)| v == z as f32);
-                assert!(same, "piece {index} has the noise of another index");
+                assert!(same, "chunk {index} does not have its own noise");
                 index += 1;
             }
         }
@@ -176,9 +176,9 @@ fn secure_noise_has_the_same_scale_and_different_values() {
 fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
     let noise = GaussianNoise::new(SEED);
     let draws: Vec<[f64; CHUNK]> = (0..SECURE_DRAWS as u64)
-        .map(|piece| {
+        .map(|chunk| {
             let mut out = [0.0; CHUNK];
-            noise.draw(piece, CHUNK, &mut out);
+            noise.draw(chunk, CHUNK, &mut out);
             out
         })
         .collect();
