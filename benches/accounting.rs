@@ -1,7 +1,7 @@
-//! How long accountants take, on one thread. Every answer is checked before it is timed.
+//! Benchmarks of the accountants, on one thread. Every result is checked before it is timed.
 //!
-//! `cargo bench-accounting`, or one of them: `cargo bench-accounting pld/epsilon`.
-//! `benches/peers/accounting.py` sets the medians beside those of other libraries.
+//! Run all with `cargo bench-accounting`, or some with `cargo bench-accounting pld/epsilon`.
+//! `benches/peers/accounting.py` compares the medians with those of other libraries.
 
 use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
 use epsilab::privacy::{
@@ -20,7 +20,7 @@ fn training(noise_multiplier: f64, steps: u64) -> Event {
     Event::PoissonGaussian { sampling_rate: RATE, noise_multiplier, steps }
 }
 
-/// 100 epochs of which each has 0.99 of the noise variance of the one before.
+/// 100 epochs, each with 0.99 of the noise variance of the previous one.
 fn linear_schedule() -> Vec<Event> {
     let step = |epoch: i32| Event::PoissonGaussian {
         sampling_rate: 64.0 / 60_000.0,
@@ -30,16 +30,19 @@ fn linear_schedule() -> Vec<Event> {
     (0..100).map(step).collect()
 }
 
-/// As many multipliers as steps: noise that changes all the time.
+/// A different noise multiplier in every step.
 fn ever_changing() -> Vec<Event> {
     (0..20_000).map(|step| training(1.5 - f64::from(step) * 2.5e-5, 1)).collect()
 }
 
 fn near(value: f64, expected: f64, within: f64) {
-    assert!((value - expected).abs() <= within, "{value} is not {expected} within {within}");
+    assert!(
+        (value - expected).abs() <= within,
+        "{value} differs from {expected} by more than {within}"
+    );
 }
 
-/// Times the epsilon of `events` after a look at its value.
+/// Checks the epsilon of `events` and times its computation.
 fn epsilon(
     criterion: &mut Criterion,
     name: &str,
@@ -49,7 +52,7 @@ fn epsilon(
 ) {
     let (group, function) = name.split_once('/').expect("accountant/task");
     let mut group = criterion.benchmark_group(group);
-    // Some take seconds: as few samples as are allowed, one call each.
+    // Some benchmarks take seconds: the smallest sample size, with one call per sample.
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(2));
     group.bench_function(function, |bencher| {
@@ -72,7 +75,7 @@ fn changing_noise(criterion: &mut Criterion) {
     let (pld, rdp) = (Pld::default(), Rdp::default());
     epsilon(criterion, "pld/100_epochs", &pld, linear_schedule, |e| near(e, 3.4543, 5e-3));
     epsilon(criterion, "rdp/100_epochs", &rdp, linear_schedule, |e| near(e, 4.1201, 1e-3));
-    // Between the whole run at the most and at the least of its noise.
+    // Between the epsilons for the largest and the smallest noise multiplier throughout.
     let between = |e: f64| assert!((1.7..3.9).contains(&e), "{e}");
     epsilon(criterion, "pld/20000_multipliers", &pld, ever_changing, between);
     epsilon(criterion, "rdp/20000_multipliers", &rdp, ever_changing, between);

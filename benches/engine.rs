@@ -1,7 +1,7 @@
-//! How long the parts of a private step take: layers forward, clipped sums, noise.
+//! Benchmarks of the parts of a private step: forward passes, clipped sums and noise.
 //!
-//! `cargo bench-engine`, or one of them: `cargo bench-engine noise`. RAYON_NUM_THREADS sets the
-//! threads of layers and sums. Whole steps are measured by `cargo lab bench`.
+//! Run all with `cargo bench-engine`, or some with `cargo bench-engine noise`. RAYON_NUM_THREADS
+//! sets the number of threads of layers and sums. `cargo lab bench` measures whole steps.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use epsilab::nn::{Conv2dSpec, LayerSpec, LinearSpec, MaxPool2dSpec, Network, NoT
 
 const EXAMPLES: usize = 32;
 const CLASSES: usize = 10;
-/// As many as WideResNet-16-4 has parameters.
+/// Number of parameters of WideResNet-16-4.
 const VALUES: usize = 2_700_000;
 
-/// DeviceArray around zero without a pattern.
-fn numbers(count: usize) -> Vec<f32> {
+/// Values around zero without a pattern.
+fn values(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect()
 }
 
@@ -34,29 +34,29 @@ fn max_pool(kernel: usize, stride: usize) -> LayerSpec {
     LayerSpec::MaxPool2d(MaxPool2dSpec { kernel: [kernel; 2], stride: [stride; 2] })
 }
 
-/// A network of these layers. Parameters small enough for the sums to stay finite.
+/// A network of these layers, with parameters small enough for finite sums.
 fn network(shape: &[usize], layers: &[LayerSpec]) -> Network {
     let fill = |_: &str, shape: &[usize], fan_in: usize| {
         let scale = 1.0 / (fan_in as f32).sqrt();
-        numbers(shape.iter().product()).into_iter().map(|v| scale * v).collect()
+        values(shape.iter().product()).into_iter().map(|v| scale * v).collect()
     };
     Network::build(shape, layers, fill).expect("layers that fit together")
 }
 
-/// What is measured: name, shape of one example, and layers. The last ones, which make a network
-/// of any layer, cost next to nothing.
-fn parts() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
+/// Benchmarks by name, input shape and layers. The layers at the end, which make any layer a
+/// classifier, cost next to nothing.
+fn layers() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
     let end = |channels| [LayerSpec::GlobalAvgPool, linear(channels, CLASSES)];
     let image = |name, shape: [usize; 3], layer, channels| {
         (name, shape.to_vec(), [&[layer][..], &end(channels)].concat())
     };
     vec![
-        image("conv_8x8_step_2_1_to_16", [1, 28, 28], conv(1, 16, 8, 2), 16),
+        image("conv_8x8_stride_2_1_to_16", [1, 28, 28], conv(1, 16, 8, 2), 16),
         image("conv_3x3_32_to_32_at_32x32", [32, 32, 32], conv(32, 32, 3, 1), 32),
         image("conv_3x3_64_to_64_at_16x16", [64, 16, 16], conv(64, 64, 3, 1), 64),
         image("conv_3x3_128_to_128_at_8x8", [128, 8, 8], conv(128, 128, 3, 1), 128),
-        image("max_pool_2x2_step_1", [16, 14, 14], max_pool(2, 1), 16),
-        image("max_pool_2x2_step_2", [32, 32, 32], max_pool(2, 2), 32),
+        image("max_pool_2x2_stride_1", [16, 14, 14], max_pool(2, 1), 16),
+        image("max_pool_2x2_stride_2", [32, 32, 32], max_pool(2, 2), 32),
         image("tanh_32x32x32", [32, 32, 32], LayerSpec::Tanh, 32),
         ("linear_2048_to_128", vec![2048], vec![linear(2048, 128), linear(128, CLASSES)]),
     ]
@@ -66,9 +66,9 @@ fn forward(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("forward_of_32");
     group.sample_size(20).warm_up_time(Duration::from_millis(300));
     group.measurement_time(Duration::from_secs(1));
-    for (name, shape, layers) in parts() {
+    for (name, shape, layers) in layers() {
         let network = network(&shape, &layers);
-        let features = numbers(EXAMPLES * shape.iter().product::<usize>());
+        let features = values(EXAMPLES * shape.iter().product::<usize>());
         let x = Value::new(features, EXAMPLES, &shape, &Device::flex());
         assert_eq!(network.forward(x.clone(), &mut NoTape).dims(), [EXAMPLES, CLASSES]);
         group.bench_function(name, |bencher| {
@@ -78,7 +78,7 @@ fn forward(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Forward, backward by the activations, norms, and the weighted sum.
+/// Forward pass, backward pass with respect to activations, norms, and weighted sum.
 fn clipped_sum(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("clipped_sum_of_32");
     group.sample_size(20).warm_up_time(Duration::from_millis(300));
@@ -86,9 +86,9 @@ fn clipped_sum(criterion: &mut Criterion) {
     // One chunk per thread.
     let executor =
         TapExecutor::default().with_chunk(EXAMPLES.div_ceil(rayon::current_num_threads()));
-    for (name, shape, layers) in parts() {
+    for (name, shape, layers) in layers() {
         let network = network(&shape, &layers);
-        let features = numbers(EXAMPLES * shape.iter().product::<usize>());
+        let features = values(EXAMPLES * shape.iter().product::<usize>());
         let labels = (0..EXAMPLES).map(|i| (i % CLASSES) as u32).collect();
         let batch = Batch::new(features, &shape, labels).expect("a batch");
         let rule = ClipRule::flat(1.0);

@@ -1,5 +1,5 @@
-//! What every executor owes its users: agreement on a known model, sums, bounds, refusals. Random
-//! networks and reference values from PyTorch are in `per_example`.
+//! Tests of all executors on known models: agreement with the reference, sums, bounds and errors.
+//! Random networks and reference values from PyTorch are in `per_example`.
 
 use epsilab::data::{self, Dataset};
 use epsilab::engine::{
@@ -10,7 +10,7 @@ use epsilab::nn::{Network, models};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// L2 norm of the difference over the L2 norm.
+/// Relative L2 difference: ‖a - b‖ / ‖b‖.
 fn distance(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     let square = |x: f64| x * x;
@@ -59,31 +59,35 @@ fn median(values: &[f32]) -> f64 {
 }
 
 #[test]
-fn taps_agree_with_the_oracle_on_papernot_cnn() {
+fn tap_agrees_with_the_reference_on_papernot_cnn() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
     let batch = random_batch(&mut rng, 40, &[1, 28, 28], 10);
-    let all = ClipRule::flat(1e-3);
-    let fast =
-        TapExecutor::default().with_chunk(16).clipped_sum(model.network(), &batch, &all).unwrap();
+    let clip_all = ClipRule::flat(1e-3);
+    let fast = TapExecutor::default()
+        .with_chunk(16)
+        .clipped_sum(model.network(), &batch, &clip_all)
+        .unwrap();
     assert_agree(
         &fast,
-        &ReferenceExecutor.clipped_sum(model.network(), &batch, &all).unwrap(),
+        &ReferenceExecutor.clipped_sum(model.network(), &batch, &clip_all).unwrap(),
         1e-5,
     );
-    // At the median norm, half of the examples are clipped and half are not.
-    let half = ClipRule::flat(median(&fast.norms));
-    let fast =
-        TapExecutor::default().with_chunk(16).clipped_sum(model.network(), &batch, &half).unwrap();
+    // At the median norm, about half of the examples are clipped.
+    let clip_half = ClipRule::flat(median(&fast.norms));
+    let fast = TapExecutor::default()
+        .with_chunk(16)
+        .clipped_sum(model.network(), &batch, &clip_half)
+        .unwrap();
     assert_agree(
         &fast,
-        &ReferenceExecutor.clipped_sum(model.network(), &batch, &half).unwrap(),
+        &ReferenceExecutor.clipped_sum(model.network(), &batch, &clip_half).unwrap(),
         1e-5,
     );
 }
 
 #[test]
-fn the_loss_is_summed_and_never_averaged() {
+fn norms_do_not_depend_on_the_batch_size() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let model = models::mlp(&mnist_like(), &[8]).seed(1).build().unwrap();
     let batch = random_batch(&mut rng, 8, &[1, 28, 28], 10);
@@ -94,17 +98,20 @@ fn the_loss_is_summed_and_never_averaged() {
         let together = executor.clipped_sum(model.network(), &batch, &rule).unwrap();
         for i in 0..8 {
             let one = Batch::new(batch.features(i).to_vec(), &[1, 28, 28], vec![batch.label(i)]);
-            let alone = executor.clipped_sum(model.network(), &one.unwrap(), &rule).unwrap();
-            let ratio = together.norms[i] / alone.norms[0];
-            assert!((ratio - 1.0).abs() < 1e-5, "in a batch of 8 the norm is {ratio} of its own");
-            // A mean over the batch would make it an eighth.
+            let single = executor.clipped_sum(model.network(), &one.unwrap(), &rule).unwrap();
+            let ratio = together.norms[i] / single.norms[0];
+            assert!(
+                (ratio - 1.0).abs() < 1e-5,
+                "in a batch of 8 the norm changes by a factor of {ratio}"
+            );
+            // With the mean over the batch as the loss, the ratio would be 1/8.
             assert!((ratio - 1.0 / 8.0).abs() > 0.5);
         }
     }
 }
 
 #[test]
-fn every_clipped_share_stays_within_the_sensitivity() {
+fn clipped_contributions_stay_within_the_sensitivity() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let model = models::papernot_cnn(&mnist_like()).seed(2).build().unwrap();
     for executor in
@@ -113,21 +120,21 @@ fn every_clipped_share_stays_within_the_sensitivity() {
         for scale in [1e-3, 1.0, 1e3] {
             let features = (0..784).map(|_| scale * uniform(&mut rng)).collect();
             let one = Batch::new(features, &[1, 28, 28], vec![7]).unwrap();
-            let share = |rule| executor.clipped_sum(model.network(), &one, &rule).unwrap().sum;
-            let length = share(ClipRule::flat(0.1)).l2_norm();
-            assert!(length <= 0.1 * (1.0 + 1e-5), "{length}");
-            let unclipped = share(ClipRule::unclipped()).l2_norm();
-            assert!(unclipped > 0.1, "without clipping it would be longer");
+            let sum = |rule| executor.clipped_sum(model.network(), &one, &rule).unwrap().sum;
+            let clipped = sum(ClipRule::flat(0.1)).l2_norm();
+            assert!(clipped <= 0.1 * (1.0 + 1e-5), "{clipped}");
+            let unclipped = sum(ClipRule::unclipped()).l2_norm();
+            assert!(unclipped > 0.1, "the unclipped gradient exceeds the bound");
         }
     }
 }
 
 #[test]
-fn the_plain_sum_is_that_of_unclipped_gradients() {
+fn the_plain_sum_is_the_sum_of_unclipped_gradients() {
     let mut rng = ChaCha8Rng::seed_from_u64(9);
     let model = models::papernot_cnn(&mnist_like()).seed(2).build().unwrap();
     let batch = random_batch(&mut rng, 9, &[1, 28, 28], 10);
-    let right =
+    let reference =
         ReferenceExecutor.clipped_sum(model.network(), &batch, &ClipRule::unclipped()).unwrap();
     for executor in [
         &TapExecutor::default() as &dyn Executor,
@@ -135,13 +142,13 @@ fn the_plain_sum_is_that_of_unclipped_gradients() {
         &AutoExecutor::default(),
     ] {
         let plain = executor.plain_sum(model.network(), &batch).unwrap();
-        for (a, b) in plain.sum.entries.iter().zip(&right.sum.entries) {
+        for (a, b) in plain.sum.entries.iter().zip(&reference.sum.entries) {
             assert!(distance(&a.values, &b.values) < 1e-5, "{}", a.path);
         }
     }
 }
 
-/// The bits of a sum over more examples than one worker has in hand.
+/// Hash of the bits of a sum over several segments.
 fn fingerprint() -> u64 {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
@@ -152,28 +159,35 @@ fn fingerprint() -> u64 {
     bits.fold(0, |hash, bits| (hash ^ bits).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Runs one of these tests alone in a process of its own and returns what it says after `word`.
-fn alone(test: &str, word: &str, threads: &str) -> String {
+/// Runs one of these tests in a new process and returns what it prints after `label`.
+fn run_in_new_process(test: &str, label: &str, threads: &str) -> String {
     let out = std::process::Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
-        .env(ALONE, "1")
+        .env(CHILD_PROCESS, "1")
         .env("RAYON_NUM_THREADS", threads)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let found = text.split(word).nth(1).and_then(|t| t.split_whitespace().next());
-    found.unwrap_or_else(|| panic!("no {word} in {text}")).to_owned()
+    let found = text.split(label).nth(1).and_then(|t| t.split_whitespace().next());
+    found.unwrap_or_else(|| panic!("no {label} in {text}")).to_owned()
 }
 
-const ALONE: &str = "EPSILAB_TEST_ALONE";
+const CHILD_PROCESS: &str = "EPSILAB_TEST_CHILD";
 
-/// Pools of threads are made once per process, so each number of threads needs its own.
+/// rayon's thread pool is created once per process, so each number of threads needs its own
+/// process.
 #[test]
-fn the_number_of_threads_changes_no_bit() {
-    if std::env::var_os(ALONE).is_some() {
+fn fused_sums_are_bitwise_equal_for_any_number_of_threads() {
+    if std::env::var_os(CHILD_PROCESS).is_some() {
         return println!("fingerprint {}", fingerprint());
     }
-    let with = |threads| alone("the_number_of_threads_changes_no_bit", "fingerprint", threads);
+    let with = |threads| {
+        run_in_new_process(
+            "fused_sums_are_bitwise_equal_for_any_number_of_threads",
+            "fingerprint",
+            threads,
+        )
+    };
     let one = with("1");
     assert_eq!(one, with("2"));
     assert_eq!(one, with("5"));
@@ -189,11 +203,12 @@ fn resident() -> usize {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn ten_thousand_steps_do_not_grow_in_memory() {
-    if std::env::var_os(ALONE).is_none() {
-        let grown = alone("ten_thousand_steps_do_not_grow_in_memory", "grown", "2");
+fn memory_does_not_grow_over_ten_thousand_steps() {
+    if std::env::var_os(CHILD_PROCESS).is_none() {
+        let grown =
+            run_in_new_process("memory_does_not_grow_over_ten_thousand_steps", "grown", "2");
         let grown: usize = grown.parse().unwrap();
-        // One gradient kept per step would be 25 MB.
+        // One leaked gradient per step would be 25 MB.
         assert!(grown < 6_000, "grew by {grown} KiB from step 1,000 to 10,000");
         return;
     }
@@ -218,12 +233,12 @@ fn ten_thousand_steps_do_not_grow_in_memory() {
     println!("grown {}", resident().saturating_sub(early));
 }
 
-/// `batch` with one more example, of these features, at `place`.
-fn with_guest(batch: &Batch, shape: &[usize], place: usize, guest: &[f32]) -> Batch {
+/// `batch` with one more example at `position`.
+fn with_extra_example(batch: &Batch, shape: &[usize], position: usize, outlier: &[f32]) -> Batch {
     let (mut features, mut labels) = (Vec::new(), Vec::new());
     for i in 0..=batch.len() {
-        if i == place {
-            features.extend_from_slice(guest);
+        if i == position {
+            features.extend_from_slice(outlier);
             labels.push(0);
         }
         if i < batch.len() {
@@ -245,7 +260,7 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
         .unwrap();
     let batch = random_batch(&mut rng, 21, &shape, 10);
     let rule = ClipRule::flat(0.5);
-    // Not finite itself; or finite, with activations or norms that overflow.
+    // Not finite, or finite with activations or norms that overflow.
     let mut nan = batch.features(0).to_vec();
     nan[100] = f32::NAN;
     let mut infinite = batch.features(0).to_vec();
@@ -259,11 +274,11 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     ] {
         let without = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
         assert_eq!(without.non_finite(), 0);
-        for guest in [&nan, &infinite, &huge, &large] {
-            let batch = with_guest(&batch, &shape, 10, guest);
+        for outlier in [&nan, &infinite, &huge, &large] {
+            let batch = with_extra_example(&batch, &shape, 10, outlier);
             let with = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
             if with.non_finite() == 0 {
-                // The oracle's f64 norms reach further than f32 ones.
+                // The reference computes norms in f64, which overflow later than those in f32.
                 assert!(with.norms[10].is_finite());
                 continue;
             }
@@ -278,12 +293,12 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
             assert!(with.mean_loss().is_some_and(f64::is_finite));
         }
     }
-    let poisoned = with_guest(&batch, &shape, 10, &nan);
+    let poisoned = with_extra_example(&batch, &shape, 10, &nan);
     let fast = TapExecutor::default().clipped_sum(network.network(), &poisoned, &rule).unwrap();
-    assert_eq!(fast.non_finite(), 1, "the test is about something");
-    let overflowing = with_guest(&batch, &shape, 10, &huge);
+    assert_eq!(fast.non_finite(), 1, "the example is excluded");
+    let overflowing = with_extra_example(&batch, &shape, 10, &huge);
     let fast = TapExecutor::default().clipped_sum(network.network(), &overflowing, &rule).unwrap();
-    assert_eq!(fast.non_finite(), 1, "finite features may overflow on the way");
+    assert_eq!(fast.non_finite(), 1, "finite features can overflow in the network");
 }
 
 #[test]
@@ -301,7 +316,7 @@ fn an_empty_batch_gives_zeros() {
 }
 
 #[test]
-fn neither_chunks_nor_threads_change_the_sums() {
+fn the_chunk_size_changes_sums_by_rounding_only() {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
     let batch = random_batch(&mut rng, 100, &[1, 28, 28], 10);
@@ -326,14 +341,14 @@ fn neither_chunks_nor_threads_change_the_sums() {
         assert_agree(&fused(chunk), &whole, 1e-6);
         assert_eq!(fused(chunk).sum, fused(chunk).sum);
     }
-    // Chunks finish in any order and are summed in theirs.
+    // Chunks finish in any order but are summed in theirs.
     for _ in 0..3 {
         assert_eq!(sums(7).sum, sums(7).sum);
     }
 }
 
 #[test]
-fn what_does_not_suit_the_network_is_refused() {
+fn mismatched_batches_and_rules_are_refused() {
     let model = models::linear(&mnist_like()).seed(1).build().unwrap();
     let batch = |shape: &[usize], label| {
         Batch::new(vec![0.0; shape.iter().product()], shape, vec![label]).unwrap()
@@ -344,19 +359,19 @@ fn what_does_not_suit_the_network_is_refused() {
     {
         assert!(executor.clipped_sum(model.network(), &batch(&[784], 0), &rule).is_err());
         assert!(executor.clipped_sum(model.network(), &batch(&[1, 28, 28], 10), &rule).is_err());
-        let fine = batch(&[1, 28, 28], 9);
-        assert!(executor.clipped_sum(model.network(), &fine, &rule).is_ok());
-        assert!(executor.clipped_sum(model.network(), &fine, &ClipRule::flat(0.0)).is_err());
+        let valid = batch(&[1, 28, 28], 9);
+        assert!(executor.clipped_sum(model.network(), &valid, &rule).is_ok());
+        assert!(executor.clipped_sum(model.network(), &valid, &ClipRule::flat(0.0)).is_err());
     }
     assert!(Batch::new(vec![0.0; 5], &[3], vec![0, 0]).is_err());
     assert!(Batch::of(mnist_like().train(), &[10]).is_err());
 }
 
-/// Milliseconds of some clipped sums, sorted.
-fn times(taps: TapExecutor, network: &Network, batch: &Batch) -> Vec<f64> {
+/// Sorted times of several clipped sums, in milliseconds.
+fn times(executor: TapExecutor, network: &Network, batch: &Batch) -> Vec<f64> {
     let times = (0..6).map(|_| {
         let start = std::time::Instant::now();
-        taps.clipped_sum(network, batch, &ClipRule::flat(0.1)).unwrap();
+        executor.clipped_sum(network, batch, &ClipRule::flat(0.1)).unwrap();
         start.elapsed().as_secs_f64() * 1e3
     });
     let mut times: Vec<f64> = times.collect();
@@ -364,10 +379,10 @@ fn times(taps: TapExecutor, network: &Network, batch: &Batch) -> Vec<f64> {
     times
 }
 
-/// Not a test of correctness: prints how long a clipped sum takes here.
+/// Prints the time of clipped sums; checks nothing.
 #[test]
 #[ignore = "measures time; run alone on an idle machine"]
-fn how_long_a_clipped_sum_takes() {
+fn time_clipped_sums_of_papernot_cnn() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let batch = random_batch(&mut rng, 2048, &[1, 28, 28], 10);
     for activation in [epsilab::nn::Activation::Tanh, epsilab::nn::Activation::Relu] {
@@ -380,10 +395,10 @@ fn how_long_a_clipped_sum_takes() {
     }
 }
 
-/// The same for larger networks.
+/// Prints the time of clipped sums of larger networks; checks nothing.
 #[test]
 #[ignore = "measures time; run alone on an idle machine"]
-fn how_long_larger_networks_take() {
+fn time_clipped_sums_of_larger_networks() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let images = data::from_vecs(vec![0.0; 10 * 3072], &[3, 32, 32], (0..10).collect(), 10);
     let images = images.unwrap();

@@ -1,31 +1,33 @@
-//! The executor that training uses: the fastest that takes the network.
+//! The executor that training uses.
 
 use super::{Batch, ClipRule, ClippedSum, Executor, FusedExecutor, TapExecutor, Weights};
 use crate::Result;
 use crate::nn::{Network, Precision};
 
-/// [`FusedExecutor`] for the lab's own layers on the CPU, [`TapExecutor`] for a module of one's own and for other
-/// devices. Keeps its buffers, and what it knows of the memory of a GPU, from step to step, so
-/// hold on to one for a whole training.
+/// Uses [`FusedExecutor`] for the lab's own layers on the CPU, and [`TapExecutor`] for user modules
+/// and for other devices.
+///
+/// Keeps buffers and the measured chunk size between calls: use one executor for a whole training
+/// run.
 #[derive(Debug, Default)]
 pub struct AutoExecutor {
     fused: FusedExecutor,
-    taps: TapExecutor,
+    tap: TapExecutor,
 }
 
 impl AutoExecutor {
-    /// In steady passes where the network is on a GPU; see [`TapExecutor::fixed_chunks`].
+    /// Sets the chunks of the tap executor: see [`TapExecutor::fixed_chunks`].
     pub fn fixed_chunks(self, examples: usize) -> Self {
-        Self { taps: self.taps.fixed_chunks(examples), ..self }
+        Self { tap: self.tap.fixed_chunks(examples), ..self }
     }
 
-    /// With products in such numbers where the network is on a GPU; see [`TapExecutor::precision`].
+    /// Sets the precision of the tap executor: see [`TapExecutor::precision`].
     pub fn precision(self, precision: Precision) -> Self {
-        Self { taps: self.taps.precision(precision), ..self }
+        Self { tap: self.tap.precision(precision), ..self }
     }
 
-    fn of(&self, network: &Network) -> &dyn Executor {
-        if FusedExecutor::takes(network) { &self.fused } else { &self.taps }
+    fn choose(&self, network: &Network) -> &dyn Executor {
+        if FusedExecutor::takes(network) { &self.fused } else { &self.tap }
     }
 }
 
@@ -37,14 +39,14 @@ impl Executor for AutoExecutor {
         rule: &ClipRule,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        self.of(network).weighted_sum(network, batch, rule, weights)
+        self.choose(network).weighted_sum(network, batch, rule, weights)
     }
 
     fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
-        self.of(network).plain_sum(network, batch)
+        self.choose(network).plain_sum(network, batch)
     }
 
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
-        self.of(network).norm_methods(network)
+        self.choose(network).norm_methods(network)
     }
 }

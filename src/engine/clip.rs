@@ -1,4 +1,4 @@
-//! How much one example may change the sum.
+//! Clipping of per-example gradients, and the sensitivity that follows from it.
 
 use std::fmt;
 
@@ -8,55 +8,55 @@ use serde::{Deserialize, Serialize};
 use crate::privacy::Neighbouring;
 use crate::{Error, Result};
 
-/// The smallest bound: a hundred million numbers whose share is this long still lie above the
-/// rounding of the smallest f32 numbers.
-const LEAST: f64 = 1e-30;
+/// Smallest accepted bound. The elements of a gradient of 1e8 parameters with this norm are about
+/// 1e-34, well above the smallest normal f32 (1.2e-38), below which rounding could exceed the
+/// bound.
+const MIN_MAX_GRAD_NORM: f64 = 1e-30;
 
-/// Bounds the share of one example. The rule is also who to ask for the noise: it alone knows
-/// what sensitivity the noise has to cover.
+/// How each example's gradient is clipped. The rule also determines the sensitivity of the sum and
+/// the standard deviation of the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ClipRule {
-    /// Scales gradients longer than `max_grad_norm` down to it, all parameters jointly
-    /// (Abadi et al., 2016, algorithm 1).
+    /// Flat clipping: scales gradients with an L2 norm above `max_grad_norm` down to it, over all
+    /// parameters jointly (Abadi et al., 2016, algorithm 1).
     Flat {
-        /// C, the largest L2 norm of one example's share.
+        /// C, the largest L2 norm of one example's contribution.
         max_grad_norm: f64,
     },
 }
 
 impl ClipRule {
-    /// Clipping at `max_grad_norm`.
+    /// Flat clipping at `max_grad_norm`.
     pub fn flat(max_grad_norm: f64) -> Self {
         Self::Flat { max_grad_norm }
     }
 
-    /// No clipping: the plain sum of gradients, for training without privacy. Its sensitivity,
-    /// and with it the noise it would need, is infinite.
+    /// No clipping, for training without privacy. The sensitivity is infinite.
     pub fn unclipped() -> Self {
         Self::flat(f64::INFINITY)
     }
 
-    /// Refuses bounds that nothing can be scaled down to: gradients are f32 numbers, and near the
-    /// smallest of these rounding would make shares longer than the bound.
+    /// Checks that gradients can be clipped at this bound. Gradients are f32: near the smallest
+    /// normal number, rounding would make contributions longer than the bound.
     ///
     /// # Errors
-    /// If `max_grad_norm` is below 1e-30, negative or not a number.
+    /// If `max_grad_norm` is below 1e-30, negative or NaN.
     pub fn check(&self) -> Result<()> {
         let Self::Flat { max_grad_norm } = *self;
-        if max_grad_norm >= LEAST {
+        if max_grad_norm >= MIN_MAX_GRAD_NORM {
             return Ok(());
         }
         let why = match max_grad_norm > 0.0 {
-            true => "below 1e-30 f32 numbers are too coarse for gradients that are no longer",
+            true => "below 1e-30, the rounding of f32 gradients can exceed the bound",
             false => "gradients are scaled down to this norm, so it must be positive",
         };
         Err(Error::setting("max_grad_norm", max_grad_norm, why).fix("try 1.0, or 0.1"))
     }
 
-    /// What a gradient of this norm is multiplied with: min(1, C/norm), and 1 for a zero
-    /// gradient. Gradients whose norm is not finite never get here: the executors leave them out.
+    /// Clipping factor for a gradient of this norm: min(1, C/norm), and 1 for a zero gradient.
+    /// Executors exclude examples whose norm is not finite before they call this.
     ///
     /// # Guarantee
     /// `factor(norm) * norm <= C` up to f32 rounding.
@@ -64,19 +64,19 @@ impl ClipRule {
         let Self::Flat { max_grad_norm } = *self;
         let norm = f64::from(norm);
         let factor = if norm > max_grad_norm { (max_grad_norm / norm) as f32 } else { 1.0 };
-        // Below the normal numbers rounding alone could double it.
+        // Rounding a subnormal factor could double it.
         if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
     }
 
-    /// The same for several norms where they are, `[examples]`, without looking at them. What it
-    /// makes of norms that are not finite means nothing: callers select those away.
+    /// Clipping factors of several norms on their device, `[examples]`, without synchronisation.
+    /// Factors of norms that are not finite are unspecified; callers mask them out.
     ///
     /// # Guarantee
-    /// As [`factor`](Self::factor). A bound below the normal `f32` numbers makes all factors zero,
-    /// for a GPU may take such numbers for zero and clip nothing.
+    /// As [`factor`](Self::factor). If the bound is below the smallest normal f32, all factors are
+    /// zero, because a GPU may flush such a bound to zero.
     pub fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
         let Self::Flat { max_grad_norm } = *self;
-        // From the largest f32 on nothing is longer than the bound.
+        // No finite f32 norm exceeds a bound that rounds to infinity.
         let bound = max_grad_norm as f32;
         if bound < f32::MIN_POSITIVE {
             return norms.zeros_like();
@@ -90,12 +90,12 @@ impl ClipRule {
         clipped.mask_fill(tiny, 0.0)
     }
 
-    /// How far, in L2 norm, the sum can be from that of a neighbouring data set.
+    /// L2 sensitivity of the clipped sum.
     ///
     /// # Guarantee
-    /// C when neighbours differ by one example added, removed or zeroed; twice that when one is
-    /// replaced, for one share leaves and another comes. Holds for sums of shares scaled by
-    /// [`factor`](Self::factor), before any division by a batch size.
+    /// The largest L2 distance between the sums of two neighbouring data sets: C if neighbours
+    /// differ by one example added, removed or zeroed out, 2C if one example is replaced. Holds for
+    /// sums of gradients scaled by [`factor`](Self::factor), before any division by a batch size.
     pub fn sensitivity(&self, neighbouring: Neighbouring) -> f64 {
         let Self::Flat { max_grad_norm } = *self;
         match neighbouring {
@@ -104,11 +104,11 @@ impl ClipRule {
         }
     }
 
-    /// The standard deviation of the noise on the sum for this noise multiplier: σ C.
+    /// Standard deviation σ·C of the noise on the sum for the noise multiplier σ.
     ///
     /// # Guarantee
-    /// The noise multiplier of every event in the ledger is (standard deviation of the noise on
-    /// the SUM) / C; accountants translate it to other neighbouring relations themselves. Add the
+    /// Events in the ledger define the noise multiplier as the standard deviation of the noise on
+    /// the sum, divided by C. Accountants convert it for other neighbouring relations. Add the
     /// noise before dividing by the expected batch size.
     pub fn noise_std(&self, noise_multiplier: f64) -> f64 {
         noise_multiplier * self.sensitivity(Neighbouring::AddOrRemoveOne)
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_clipped_gradient_is_never_longer_than_the_bound() {
         let rule = ClipRule::flat(0.1);
-        // Finely around the bound too: that is where a rule could forget to clip.
+        // A fine grid around the bound, where clipping starts.
         let around = (0..200).map(|i| 0.09 + 0.001 * i as f32);
         for norm in around.chain((-40..38).map(|exponent| 10f32.powi(exponent))) {
             let clipped = f64::from(norm) * f64::from(rule.factor(norm));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_of_many_norms_are_those_of_each() {
+    fn factors_agrees_with_factor() {
         let norms: Vec<f32> = (0..200)
             .map(|i| 0.09 + 0.001 * i as f32)
             .chain((-37..39).map(|exponent| 10f32.powi(exponent)))
@@ -154,28 +154,28 @@ mod tests {
             for (factor, &norm) in
                 crate::device::host::values(rule.factors(tensor)).iter().zip(&norms)
             {
-                let alone = rule.factor(norm);
+                let single = rule.factor(norm);
                 assert!(
-                    (factor - alone).abs() <= 2e-7 * alone,
-                    "{norm} at {bound}: {factor} {alone}"
+                    (factor - single).abs() <= 2e-7 * single,
+                    "{norm} at {bound}: {factor} {single}"
                 );
                 assert!(f64::from(*factor) * f64::from(norm) <= bound * (1.0 + 3e-7));
             }
         }
-        // What f32 can't hold is no bound for a GPU.
+        // On a GPU, a bound below the normal f32 range gives zero factors.
         let tensor = Tensor::from_data([1e-3, 0.0], &Device::flex());
         assert_eq!(crate::device::host::values(ClipRule::flat(1e-39).factors(tensor)), [0.0, 0.0]);
     }
 
     #[test]
-    fn the_noise_covers_the_sum_and_not_the_mean() {
+    fn noise_std_is_relative_to_the_sum() {
         let rule = ClipRule::flat(0.1);
         assert_eq!(rule.sensitivity(Neighbouring::AddOrRemoveOne), 0.1);
         assert!((rule.noise_std(1.72) - 0.172).abs() < 1e-15);
     }
 
     #[test]
-    fn bounds_that_bound_nothing_are_refused() {
+    fn invalid_bounds_are_refused() {
         for wrong in [0.0, -1.0, f64::NAN, 1e-31, 1e-300] {
             assert!(ClipRule::flat(wrong).check().is_err(), "{wrong}");
         }

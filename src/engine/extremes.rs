@@ -1,29 +1,34 @@
-//! One example alone, near the ends of f32: its share is never longer than the bound.
+//! Clipping of single examples whose gradients are near the limits of f32.
 
 use super::{
     Batch, ClipRule, Executor, FusedExecutor, Gradients, ReferenceExecutor, TapExecutor, Weights,
 };
 use crate::nn::*;
 
-/// Lists of layers whose first one is looked at, how many features, and whether these are tokens.
-fn bodies() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
+/// Name, input shape and layers of each network. The tests look at the first parameter tensor.
+fn networks() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
     let linear = |inputs, outputs| LayerSpec::Linear(LinearSpec { inputs, outputs, bias: false });
     let conv = |input, out, kernel| {
         LayerSpec::Conv2d(Conv2dSpec { bias: false, ..Conv2dSpec::new(input, out, kernel) })
     };
-    let words = LayerSpec::Embedding(EmbeddingSpec { vocabulary: 7, features: 5 });
-    let memory = LayerSpec::Lstm(LstmSpec { inputs: 4, hidden: 3, bidirectional: true });
+    let embedding = LayerSpec::Embedding(EmbeddingSpec { vocabulary: 7, features: 5 });
+    let lstm = LayerSpec::Lstm(LstmSpec { inputs: 4, hidden: 3, bidirectional: true });
     vec![
         ("linear", vec![9], vec![linear(9, 8), linear(8, 2)]),
-        ("steps", vec![3, 40], vec![linear(40, 30), LayerSpec::MeanOverTime, linear(30, 2)]),
+        (
+            "linear on a sequence",
+            vec![3, 40],
+            vec![linear(40, 30), LayerSpec::MeanOverTime, linear(30, 2)],
+        ),
         ("convolution", vec![2, 5, 5], vec![conv(2, 3, 3), LayerSpec::Flatten, linear(27, 2)]),
         ("wide", vec![64, 1, 2], vec![conv(64, 64, 1), LayerSpec::Flatten, linear(128, 2)]),
-        ("words", vec![4], vec![words, LayerSpec::MeanOverTime, linear(5, 2)]),
-        ("memory", vec![3, 4], vec![memory, LayerSpec::MeanOverTime, linear(6, 2)]),
+        ("embedding", vec![4], vec![embedding, LayerSpec::MeanOverTime, linear(5, 2)]),
+        ("lstm", vec![3, 4], vec![lstm, LayerSpec::MeanOverTime, linear(6, 2)]),
     ]
 }
 
-/// The last layer's weights are `small`, and with them the gradients of the first.
+/// A network whose last layer's weights are scaled by `small`, and with them the gradients of the
+/// first layer.
 fn network(shape: &[usize], layers: &[LayerSpec], small: f32) -> Network {
     let last = format!("{}.", layers.len() - 1);
     Network::build(shape, layers, |path, shape, _| {
@@ -34,8 +39,8 @@ fn network(shape: &[usize], layers: &[LayerSpec], small: f32) -> Network {
     .unwrap()
 }
 
-/// Weights for the first tensor; the others do not count.
-fn first(network: &Network, weight: impl Fn(usize) -> f32) -> Weights {
+/// Weights for the first tensor; the other tensors are masked out.
+fn first_tensor_weights(network: &Network, weight: impl Fn(usize) -> f32) -> Weights {
     let mut values = Gradients::zeros_like(network);
     let len = values.entries[0].values.len();
     values.entries[0].values = (0..len).map(weight).collect::<Vec<_>>().into();
@@ -45,58 +50,59 @@ fn first(network: &Network, weight: impl Fn(usize) -> f32) -> Weights {
 fn executors() -> Vec<(&'static str, Box<dyn Executor>)> {
     vec![
         ("fused", Box::new(FusedExecutor::default())),
-        ("taps", Box::new(TapExecutor::default())),
-        ("taps, as on a GPU", Box::new(TapExecutor::default().with_device_path())),
-        ("oracle", Box::new(ReferenceExecutor)),
+        ("tap", Box::new(TapExecutor::default())),
+        ("tap, device path", Box::new(TapExecutor::default().with_device_path())),
+        ("reference", Box::new(ReferenceExecutor)),
     ]
 }
 
-/// √Σ w v² of the sum.
-fn length(sum: &Gradients, weights: &Weights) -> f64 {
+/// √(Σ w v²) of the sum.
+fn weighted_norm(sum: &Gradients, weights: &Weights) -> f64 {
     let pairs = sum.entries.iter().zip(weights.entries());
-    let numbers = pairs.flat_map(|(sum, weights)| sum.values.iter().zip(weights.values.iter()));
-    numbers.map(|(&v, &w)| f64::from(w) * f64::from(v).powi(2)).sum::<f64>().sqrt()
+    let weighted = pairs.flat_map(|(sum, weights)| sum.values.iter().zip(weights.values.iter()));
+    weighted.map(|(&v, &w)| f64::from(w) * f64::from(v).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Clips a batch of one at `shorter` times less than its norm by the oracle, with every executor.
-fn check(name: &str, network: &Network, batch: &Batch, weights: &Weights, shorter: f64) {
+/// Clips a batch of one example at its norm divided by `ratio`, with every executor, and checks the
+/// norm of the result.
+fn assert_clipped(name: &str, network: &Network, batch: &Batch, weights: &Weights, ratio: f64) {
     let all = ClipRule::unclipped();
     let sum = ReferenceExecutor.weighted_sum(network, batch, &all, Some(weights)).unwrap().sum;
-    let norm = length(&sum, weights);
+    let norm = weighted_norm(&sum, weights);
     assert!(norm > 0.0, "{name}: the example has something to clip");
-    let bound = norm / shorter;
+    let bound = norm / ratio;
     for (executor, run) in executors() {
         let rule = ClipRule::flat(bound);
         let clipped = run.weighted_sum(network, batch, &rule, Some(weights)).unwrap();
-        let share = length(&clipped.sum, weights);
-        assert!(share <= bound * (1.0 + 1e-4), "{name}, {executor}: {:e} C", share / bound);
+        let norm = weighted_norm(&clipped.sum, weights);
+        assert!(norm <= bound * (1.0 + 1e-4), "{name}, {executor}: {:e} C", norm / bound);
     }
 }
 
 #[test]
 fn tiny_gradients_are_clipped() {
-    for (name, shape, layers) in bodies() {
+    for (name, shape, layers) in networks() {
         for small in [1e-12, 1e-16, 1e-20, 1e-24] {
             let network = network(&shape, &layers, small);
-            let all = first(&network, |_| 1.0);
-            let half = first(&network, |i| (i / 2 % 2) as f32);
+            let all = first_tensor_weights(&network, |_| 1.0);
+            let half = first_tensor_weights(&network, |i| (i / 2 % 2) as f32);
             for copies in [1, 2] {
                 let size: usize = shape.iter().product();
                 let features = (0..copies * size).map(|i| (i * 5 % 7) as f32).collect();
                 let batch = Batch::with_copies(features, &shape, vec![1], copies).unwrap();
                 for weights in [&all, &half] {
-                    check(&format!("{name}, {small:e}"), &network, &batch, weights, 100.0);
+                    assert_clipped(&format!("{name}, {small:e}"), &network, &batch, weights, 100.0);
                 }
             }
         }
     }
 }
 
-/// A tiny input with an ordinary gradient, beside an ordinary input with a tiny gradient: neither
-/// input nor gradient is small by itself.
+/// A tiny input with an ordinary gradient at one position, an ordinary input with a tiny gradient
+/// at the other: neither inputs nor gradients are small as a whole.
 #[test]
-fn an_example_cannot_hide_in_what_underflows_beside_something_large() {
-    let (_, shape, layers) = bodies().remove(3);
+fn underflow_beside_a_large_value_does_not_hide_a_gradient() {
+    let (_, shape, layers) = networks().remove(3);
     let network = Network::build(&shape, &layers, |path, shape, _| {
         let n: usize = shape.iter().product();
         // Flattened features alternate between the two positions.
@@ -105,53 +111,53 @@ fn an_example_cannot_hide_in_what_underflows_beside_something_large() {
     })
     .unwrap();
     assert_eq!(FusedExecutor::default().norm_methods(&network)[0], "ghost");
-    let all = first(&network, |_| 1.0);
+    let all = first_tensor_weights(&network, |_| 1.0);
     for tiny in [1e-19, 1e-20, 1e-22, 1e-24] {
         let features = (0..128).map(|i| [tiny, 1.0][i % 2]).collect();
         let batch = Batch::new(features, &shape, vec![0]).unwrap();
-        check(&format!("{tiny:e}"), &network, &batch, &all, 100.0);
+        assert_clipped(&format!("{tiny:e}"), &network, &batch, &all, 100.0);
     }
 }
 
-/// The squares of parameters as weights: what is tiny by itself is not times such a parameter.
+/// Squared parameters as weights: gradients that are tiny by themselves are not tiny when weighted.
 #[test]
-fn huge_weights_make_much_of_tiny_gradients() {
+fn tiny_gradients_with_huge_weights_are_clipped() {
     let theta = 1.5e19f32;
-    for (name, shape, layers) in bodies() {
+    for (name, shape, layers) in networks() {
         for small in [1e-18, 1e-21, 1e-24] {
             let network = network(&shape, &layers, small);
-            let huge = first(&network, |i| [0.0, theta * theta, 1.0][i % 3]);
-            let far = first(&network, |i| [theta * theta, 2e-38, 1e-10][i % 3]);
+            let huge = first_tensor_weights(&network, |i| [0.0, theta * theta, 1.0][i % 3]);
+            let wide = first_tensor_weights(&network, |i| [theta * theta, 2e-38, 1e-10][i % 3]);
             let features = (0..shape.iter().product::<usize>()).map(|i| (i % 7) as f32).collect();
             let batch = Batch::new(features, &shape, vec![1]).unwrap();
-            for weights in [&huge, &far] {
-                check(&format!("{name}, {small:e}"), &network, &batch, weights, 21.0);
+            for weights in [&huge, &wide] {
+                assert_clipped(&format!("{name}, {small:e}"), &network, &batch, weights, 21.0);
             }
         }
     }
-    // Inputs, not gradients, are tiny where the weights are huge.
-    let (name, shape, layers) = bodies().remove(0);
+    // Here the inputs, not the gradients, are tiny where the weights are huge.
+    let (name, shape, layers) = networks().remove(0);
     let network = network(&shape, &layers, 1.0);
     for tiny in [1e-18, 1e-21, 1e-24] {
         let features = (0..9).map(|i| if i == 0 { 1.0 } else { tiny }).collect();
         let batch = Batch::new(features, &shape, vec![1]).unwrap();
-        let huge = first(&network, |i| if i < 8 { 0.0 } else { theta * theta });
-        let far = first(&network, |i| if i < 8 { 2e-38 } else { theta * theta });
-        for weights in [&huge, &far] {
-            check(&format!("{name}, inputs {tiny:e}"), &network, &batch, weights, 21.0);
+        let huge = first_tensor_weights(&network, |i| if i < 8 { 0.0 } else { theta * theta });
+        let wide = first_tensor_weights(&network, |i| if i < 8 { 2e-38 } else { theta * theta });
+        for weights in [&huge, &wide] {
+            assert_clipped(&format!("{name}, inputs {tiny:e}"), &network, &batch, weights, 21.0);
         }
     }
 }
 
-/// The product of a huge input and a gradient that clipping makes tiny.
+/// A huge input times a gradient that becomes tiny by clipping.
 #[test]
-fn a_huge_input_makes_nothing_of_the_rounding_of_a_tiny_factor() {
-    let (name, shape, layers) = bodies().remove(0);
+fn a_tiny_factor_with_a_huge_input_does_not_exceed_the_bound() {
+    let (name, shape, layers) = networks().remove(0);
     let network = network(&shape, &layers, 1e-30);
     let features = (0..9).map(|i| 1e24 * (1.0 + i as f32)).collect();
     let batch = Batch::new(features, &shape, vec![1]).unwrap();
-    let all = first(&network, |_| 1.0);
+    let all = first_tensor_weights(&network, |_| 1.0);
     for k in 0..30 {
-        check(name, &network, &batch, &all, 1e12 * 1.3f64.powi(k));
+        assert_clipped(name, &network, &batch, &all, 1e12 * 1.3f64.powi(k));
     }
 }

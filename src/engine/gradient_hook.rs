@@ -1,4 +1,4 @@
-//! The tap: hears the gradient that passes through a tensor.
+//! A backward hook: records the gradient of the loss with respect to an intermediate tensor.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, Dispatch, Flex, backend_extension};
@@ -7,11 +7,11 @@ use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
-/// The operation as Burn's backends see it; call [`tap`].
+/// The hook as a backend operation of Burn; called by [`tap`].
 #[cfg_attr(feature = "gpu", backend_extension(Flex, Cube, Autodiff))]
 #[cfg_attr(not(feature = "gpu"), backend_extension(Flex, Autodiff))]
 pub trait TapOps: Backend {
-    /// The identity in `y`.
+    /// Returns `y` unchanged.
     fn tap(y: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
@@ -45,7 +45,7 @@ impl<B: Backend + TapOps, C: CheckpointStrategy> TapOps for Autodiff<B, C> {
                 }
             }
         }
-        // The guards keep both nodes alive until `finish` has registered the step.
+        // The parts keep both nodes alive until `finish` has registered the operation.
         let (y, y_node) = y.into_parts();
         let (_, anchor_node) = anchor.into_parts();
         match Tap.prepare::<C>([y_node, anchor_node]).compute_bound().stateful() {
@@ -55,14 +55,15 @@ impl<B: Backend + TapOps, C: CheckpointStrategy> TapOps for Autodiff<B, C> {
     }
 }
 
-/// Returns `y` unchanged. In a later backward pass the whole gradient of the loss by `y`,
-/// `[batch, ...]`, is filed under `anchor`, a tracked tensor of one element made for this call.
+/// Returns `y` unchanged, and registers a backward hook: a later backward pass stores the gradient
+/// of the loss with respect to `y`, `[batch, ...]`, under `anchor`, a tracked tensor of one element
+/// created for this call.
 ///
-/// The anchor also makes `y` tracked, so that a network of untracked weights can be walked back:
-/// only gradients by activations are computed, never those by weights.
+/// The anchor also makes `y` tracked. A network of untracked weights can therefore be
+/// differentiated with respect to activations only, without computing weight gradients.
 ///
-/// Burn does not compare the shape of a filed gradient with that of its leaf. That is a detail of
-/// version 0.22.1, to which the lab is pinned; a test below watches it.
+/// Burn does not compare the shape of a stored gradient with that of its leaf. This is a detail of
+/// Burn 0.22.1, to which the crate is pinned; a test below checks it.
 pub fn tap<const D: usize>(y: Tensor<D>, anchor: &Tensor<1>) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::tap(y.into_dispatch(), anchor.clone().into_dispatch()))
 }
@@ -73,20 +74,20 @@ mod tests {
     use crate::device::host::values;
 
     #[test]
-    fn the_anchor_receives_the_whole_output_gradient() {
+    fn the_anchor_receives_the_output_gradient() {
         let device = Device::flex();
         let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
         let y = Tensor::<2>::from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], &device);
         let y = tap(y.autodiff(), &anchor);
         let mut grads = (y.clone() * y).sum().backward();
-        let heard = anchor.grad_remove(&mut grads).expect("the anchor is tracked");
-        let heard = Tensor::<2>::from_dispatch(heard.into_dispatch());
-        assert_eq!(heard.dims(), [2, 3]);
-        assert_eq!(values(heard), [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
+        let gradient = anchor.grad_remove(&mut grads).expect("the anchor is tracked");
+        let gradient = Tensor::<2>::from_dispatch(gradient.into_dispatch());
+        assert_eq!(gradient.dims(), [2, 3]);
+        assert_eq!(values(gradient), [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
     }
 
     #[test]
-    fn a_tap_between_two_operations_changes_no_gradient() {
+    fn a_tap_changes_no_other_gradient() {
         let device = Device::flex();
         let x = Tensor::<1>::from_data([1.0, -2.0], &device).autodiff().require_grad();
         let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();

@@ -1,4 +1,4 @@
-//! One number per parameter.
+//! Values in the shape of a network's parameters: gradients, sums of gradients, weights.
 
 use burn::module::ParamId;
 use burn::optim::GradientsParams;
@@ -10,18 +10,18 @@ use crate::nn::Network;
 /// The gradient of one parameter tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradient {
-    /// Where the parameter is: `"0.weight"`.
+    /// Path of the parameter, such as `"0.weight"`.
     pub path: String,
-    /// Burn's name for it.
+    /// Burn's id of the parameter.
     pub id: ParamId,
-    /// The parameter's shape.
+    /// Shape of the parameter.
     pub shape: Vec<usize>,
-    /// Row-major numbers, as many as the shape holds: where they were made, on the host or on a
-    /// GPU.
+    /// Row-major values, one per element of the shape. They live on the host or on the device that
+    /// computed them.
     pub values: DeviceArray,
 }
 
-/// Gradients, or anything else shaped like the parameters of a network, in their order.
+/// One [`Gradient`] per parameter tensor, in the network's order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gradients {
     /// One entry per parameter tensor.
@@ -29,7 +29,7 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Zeros for every trainable parameter.
+    /// Zeros for every trainable parameter of `network`.
     pub fn zeros_like(network: &Network) -> Self {
         let entries = network.parameters().into_iter().map(|parameter| Gradient {
             values: vec![0.0; parameter.len()].into(),
@@ -40,22 +40,22 @@ impl Gradients {
         Self { entries: entries.collect() }
     }
 
-    /// The entry of a parameter.
+    /// The entry of the parameter at `path`.
     pub fn get(&self, path: &str) -> Option<&Gradient> {
         self.entries.iter().find(|entry| entry.path == path)
     }
 
-    /// How many numbers in all.
+    /// Total number of values.
     pub fn len(&self) -> usize {
         self.entries.iter().map(|entry| entry.values.len()).sum()
     }
 
-    /// Whether there are no numbers.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Multiplies every number: 1 / (expected batch size) makes the mean of a private step.
+    /// Multiplies every value by `factor`. `1 / expected batch size` turns a noisy sum into a mean.
     pub fn scale(&mut self, factor: f64) {
         for Gradient { values, .. } in &mut self.entries {
             match values.device() {
@@ -65,13 +65,14 @@ impl Gradients {
         }
     }
 
-    /// The L2 norm over all entries jointly.
+    /// L2 norm over all entries jointly, computed in f64 on the host.
     pub fn l2_norm(&self) -> f64 {
         let values = self.entries.iter().flat_map(|entry| &entry.values);
         values.map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// The form a Burn optimizer takes; [`step`](super::step) does the rest.
+    /// Converts to the gradients that a Burn optimizer takes, on `device`; used by
+    /// [`step`](super::step).
     pub fn to_params(&self, device: &Device) -> GradientsParams {
         let mut params = GradientsParams::new();
         for entry in &self.entries {

@@ -1,12 +1,22 @@
-//! Gradients of single examples, clipped and summed, and the noise on the sum.
+//! Per-example gradients: clipping, summation and Gaussian noise.
 //!
-//! Several executors make the same [`ClippedSum`]: [`FusedExecutor`], by kernels of its own for lists of
-//! the lab's layers on the CPU; [`TapExecutor`], by tensor operations for any module on any device; and
-//! [`ReferenceExecutor`], one backward pass per example and nothing clever, which the tests trust. Training
-//! uses [`AutoExecutor`], which takes the first of these that can. Whether they agree on a model and its
-//! data, [`Model::prove`](crate::nn::Model::prove) says. A private step is
-//! `clipped_sum` → `GaussianNoise::add_to` → `Gradients::scale(1 / expected batch size)` → [`step`]
-//! of any Burn optimizer.
+//! An [`Executor`] computes the [`ClippedSum`] of a batch. There are three implementations:
+//!
+//! - [`FusedExecutor`] runs its own CPU kernels, for networks that are lists of the lab's layers.
+//! - [`TapExecutor`] uses Burn's tensor operations, for any module on any device.
+//! - [`ReferenceExecutor`] runs one backward pass per example. The tests compare the others with
+//!   it.
+//!
+//! Training uses [`AutoExecutor`], which takes the fused executor where it applies and the tap
+//! executor otherwise. [`Model::prove`](crate::nn::Model::prove) compares it with the reference on
+//! a given model and data set.
+//!
+//! A private step is `clipped_sum` → `GaussianNoise::add_to` →
+//! `Gradients::scale(1 / expected batch size)` → [`step`] of any Burn optimizer.
+//!
+//! Throughout this module, "examples" are indices into a batch, and "rows" are the augmented copies
+//! of the examples: a batch of `n` examples with `k` copies each has `n * k` rows, the `k` rows of
+//! an example next to each other.
 
 mod auto;
 mod batch;
@@ -40,66 +50,73 @@ use crate::Result;
 use crate::device::DeviceArray;
 use crate::nn::Network;
 
-/// What an executor makes of a batch.
+/// Sum of clipped per-example gradients, with the norm and the loss of every example.
 #[derive(Clone, Debug)]
 pub struct ClippedSum {
-    /// Σ gᵢ · min(1, C/‖gᵢ‖) over the examples with finite gradients; gᵢ is the mean over the
-    /// copies of example i.
+    /// Σᵢ gᵢ · min(1, C/‖gᵢ‖) over the examples whose gradient is finite, where gᵢ is the mean
+    /// gradient over the copies of example i.
     pub sum: Gradients,
-    /// ‖gᵢ‖ over all parameters jointly, before clipping, in the order of the batch; with
-    /// weights, the weighted norm. NaN for examples left out. Not private: never show or store
-    /// these without saying so.
+    /// ‖gᵢ‖ before clipping, over all parameters jointly, `[examples]`; the weighted norm if
+    /// weights were given. NaN for excluded examples. Not private: computed from the data without
+    /// noise.
     pub norms: DeviceArray,
-    /// Cross-entropy of each example in nats (the mean over its copies), in the order of the
-    /// batch. NaN for examples left out. Not private either.
+    /// Cross-entropy of each example in nats, averaged over its copies, `[examples]`. NaN for
+    /// excluded examples. Not private: computed from the data without noise.
     pub losses: DeviceArray,
 }
 
 impl ClippedSum {
-    /// The mean loss of the examples that count, if there are any.
+    /// Mean loss of the examples that are not excluded; `None` if there are none.
     pub fn mean_loss(&self) -> Option<f64> {
         mean(&self.losses)
     }
 
-    /// Examples left out because a feature, the loss or the norm was not finite.
+    /// Number of examples that were excluded because a feature, the loss or the norm was not
+    /// finite.
     pub fn non_finite(&self) -> usize {
         self.losses.iter().filter(|loss| loss.is_nan()).count()
     }
 }
 
-/// Few Poisson batches of this expected size have more examples: its mean and three standard
-/// deviations.
-pub(crate) fn usual(expected_batch_size: usize) -> usize {
+/// Mean plus three standard deviations of the size of a Poisson batch: an upper end of the sizes
+/// that occur in practice.
+pub(crate) fn typical_max_batch_size(expected_batch_size: usize) -> usize {
     let expected = expected_batch_size as f64;
     (expected + 3.0 * expected.sqrt()).ceil() as usize
 }
 
-/// The mean of the numbers that are finite, if there are any.
+/// Mean of the finite values; `None` if there are none.
 pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
-    let counted: Vec<f64> =
-        losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
-    let mean = counted.iter().sum::<f64>() / counted.len() as f64;
-    (!counted.is_empty()).then_some(mean)
+    let finite: Vec<f64> = losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
+    let mean = finite.iter().sum::<f64>() / finite.len() as f64;
+    (!finite.is_empty()).then_some(mean)
 }
 
-/// Makes sums of clipped gradients.
+/// Computes sums of clipped per-example gradients.
 ///
 /// # Guarantee
-/// Each example adds a vector of L2 norm at most [`ClipRule::sensitivity`] to the sum (in the
-/// weighted norm where weights are given; up to the rounding of an f32 sum, about 1e-7 of the sum's
-/// own length) and changes no other example's share: the loss is the SUM of the examples' losses,
-/// no layer mixes examples, and an example whose gradient is not finite adds exactly zero, by
-/// selection, so that the sum is bit for bit that of the batch without it. Neighbouring batches
-/// differ by one example with all its copies. With dropout, see [`Batch::seed`]: the masks must
-/// be secret, and the sums are then compared under equal masks for the examples in both.
+/// Neighbouring batches differ by one example with all its copies, added or removed. Their sums
+/// differ by at most C in L2 norm, where C is the [sensitivity](ClipRule::sensitivity) of the clip
+/// rule; with weights, in the weighted norm. This holds up to the rounding of an f32 sum, about
+/// 1e-7 of the norm of the sum.
+///
+/// It follows from three properties. The loss is the sum, not the mean, of the per-example losses,
+/// and no layer mixes examples, so an example does not affect the gradients of the others. Each
+/// gradient is scaled to a norm of at most C before it is added. An example whose gradient is not
+/// finite is excluded by selection, so that the sum is bitwise equal to that of the batch without
+/// it ([`TapExecutor`] states how this differs on a GPU).
+///
+/// With dropout, the masks must be secret, and two sums are compared under equal masks for the
+/// common examples: see [`Batch::seed`].
 pub trait Executor {
-    /// The sum over the examples of factor(normᵢ) · gᵢ with normᵢ = √Σⱼ wⱼ gᵢⱼ². Coordinates of
-    /// weight 0 are exactly zero in the sum; other weights change the norm only. Without weights
-    /// every coordinate counts once. An empty batch gives zeros.
+    /// Weighted clipped sum: Σᵢ factor(normᵢ) · gᵢ with normᵢ = √(Σⱼ wⱼ gᵢⱼ²).
+    ///
+    /// Coordinates of weight 0 are exactly zero in the sum. Other weights enter the norm only.
+    /// `None` gives every coordinate the weight 1. The sum of an empty batch is zero.
     ///
     /// # Errors
-    /// If the batch's shape, tokens or labels or the weights do not suit the network, or the rule
-    /// is out of range.
+    /// If the shape, tokens or labels of the batch or the weights do not fit the network, or the
+    /// clip rule is out of range.
     fn weighted_sum(
         &self,
         network: &Network,
@@ -108,7 +125,7 @@ pub trait Executor {
         weights: Option<&Weights>,
     ) -> Result<ClippedSum>;
 
-    /// The sum of the batch's clipped gradients: every coordinate counts once.
+    /// Clipped sum with weight 1 for every coordinate.
     ///
     /// # Errors
     /// As [`weighted_sum`](Self::weighted_sum).
@@ -116,8 +133,8 @@ pub trait Executor {
         self.weighted_sum(network, batch, rule, None)
     }
 
-    /// The plain sum of the batch's gradients, for training without privacy. Norms are NaN where
-    /// an executor does not need them.
+    /// Sum of the gradients without clipping, for training without privacy. Norms are NaN where the
+    /// executor does not compute them.
     ///
     /// # Errors
     /// As [`weighted_sum`](Self::weighted_sum).
@@ -125,14 +142,14 @@ pub trait Executor {
         self.clipped_sum(network, batch, &ClipRule::unclipped())
     }
 
-    /// How each parameter's norms are found, in a word, in the network's order: `"ghost"` (from
-    /// inputs and output gradients alone), `"instantiated"` (each example's gradient is formed).
+    /// Norm method of each parameter, in the network's order: `"ghost"` if norms follow from layer
+    /// inputs and output gradients, `"instantiated"` if per-example gradients are formed.
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
         vec!["instantiated"; network.parameters().len()]
     }
 }
 
-/// What every executor refuses.
+/// Checks the arguments of every executor.
 pub(crate) fn check(
     network: &Network,
     batch: &Batch,
@@ -144,10 +161,10 @@ pub(crate) fn check(
     weights.map_or(Ok(()), |weights| weights.check(network))
 }
 
-/// One step of a Burn optimizer: the network it leads to.
+/// Applies one step of a Burn optimizer and returns the updated network.
 ///
-/// Burn's optimizers take parameters on an autodiff device only; models keep theirs outside, so
-/// that nothing but an executor ever computes a gradient. This goes from the one to the other and back.
+/// Burn's optimizers expect parameters on an autodiff device. Networks keep theirs on the inner
+/// device, so that only executors compute gradients; this function converts in both directions.
 pub fn step(
     optimizer: &mut ModuleOptimizer,
     learning_rate: f64,

@@ -1,4 +1,4 @@
-//! Whether the gradients that training clips are the right ones: on the user's own model and data.
+//! Comparison of an executor's gradients with the reference, on the user's own model and data.
 
 use std::fmt;
 
@@ -7,51 +7,50 @@ use crate::data::Dataset;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind, Result};
 
-/// How many examples are compared: each costs a backward pass of its own.
-const EXAMPLES: usize = 8;
-/// What f32 rounding may amount to, relatively. Wrong formulas are off by far more.
+/// Number of examples that are compared. Each costs one backward pass.
+const MAX_EXAMPLES: usize = 8;
+/// Relative difference that f32 rounding may cause. Wrong formulas differ by far more.
 const TOLERANCE: f64 = 1e-4;
 
-/// What became of one parameter tensor in a [`Proof`].
+/// Result of the comparison for one parameter tensor; see [`Proof`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proved {
-    /// The parameter: `"0.weight"`.
+    /// Path of the parameter, such as `"0.weight"`.
     pub path: String,
-    /// Its shape.
+    /// Shape of the parameter.
     pub shape: Vec<usize>,
-    /// How the executor finds its norms: `"ghost"`, `"instantiated"`, ...
-    pub how: &'static str,
-    /// The largest relative L2 difference, over each example's gradient and the clipped sum.
+    /// Norm method of the parameter: `"ghost"` or `"instantiated"`.
+    pub norm_method: &'static str,
+    /// Largest relative L2 difference over the per-example gradients and the clipped sum.
     pub difference: f64,
 }
 
 impl Proved {
-    /// Whether the difference is no more than rounding.
+    /// Whether the difference is within rounding.
     pub fn holds(&self) -> bool {
         self.difference <= TOLERANCE
     }
 }
 
-/// The comparison of an executor with one backward pass per example.
+/// Result of comparing an executor with one backward pass per example.
 ///
-/// # Guarantee
-/// It can say no, and it shows nothing but differences between two ways of computing the same
-/// numbers: no gradient, no norm, no loss of an example. It is a test on the examples at hand, not
-/// a proof for all; it is not accounted for, so treat it like other output on private data.
+/// It holds relative differences only, no gradient, norm or loss of an example. Despite its name it
+/// is a test on a few examples, not a proof for all inputs. It is computed from the data without
+/// noise and is not accounted for: treat it like any other non-private output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
-    /// How many examples were compared.
+    /// Number of examples that were compared.
     pub examples: usize,
     /// One entry per parameter tensor.
     pub parameters: Vec<Proved>,
-    /// The relative L2 difference of the examples' norms.
+    /// Relative L2 difference of the examples' norms.
     pub norms: f64,
-    /// The relative L2 difference of the examples' losses.
+    /// Relative L2 difference of the examples' losses.
     pub losses: f64,
 }
 
 impl Proof {
-    /// Whether every difference is no more than rounding.
+    /// Whether all differences are within rounding.
     pub fn holds(&self) -> bool {
         let rest = [self.norms, self.losses].iter().all(|&difference| difference <= TOLERANCE);
         rest && self.parameters.iter().all(Proved::holds)
@@ -59,37 +58,37 @@ impl Proof {
 }
 
 impl Model {
-    /// Compares the gradients that training would clip and sum with those of one plain backward
-    /// pass per example, on up to 8 examples of the training part: each example's own gradient,
-    /// and the sum clipped at the median norm, so that some are clipped and some are not.
+    /// Compares the gradients that training would clip with those of one plain backward pass per
+    /// example, on up to 8 examples of the training part. It compares each example's own gradient,
+    /// and the sum clipped at the median norm, where some examples are clipped and some are not.
     ///
     /// # Errors
-    /// If the data does not suit the model, is empty, or gives no finite gradient.
+    /// If the data do not fit the model, are empty, or give no finite gradient.
     pub fn prove(&self, data: &Dataset) -> Result<Proof> {
-        let ids: Vec<u32> = (0..data.train().len().min(EXAMPLES) as u32).collect();
-        prove(&AutoExecutor::default(), self.network(), &Batch::of(data.train(), &ids)?)
+        let indices: Vec<u32> = (0..data.train().len().min(MAX_EXAMPLES) as u32).collect();
+        prove(&AutoExecutor::default(), self.network(), &Batch::of(data.train(), &indices)?)
     }
 }
 
 /// Compares an executor with the [`ReferenceExecutor`] on a small batch.
 ///
 /// # Errors
-/// If the batch does not suit the network, is empty, or gives no finite gradient.
+/// If the batch does not fit the network, is empty, or gives no finite gradient.
 pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Result<Proof> {
-    let nothing = |why: &str| {
-        let what = format!("{} examples to compare gradients on", batch.len());
+    let refuse = |why: &str| {
+        let what = format!("a gradient comparison on {} examples", batch.len());
         Err(Error::new(ErrorKind::Model, what, why))
     };
     if batch.is_empty() {
-        return nothing("there is nothing to compare");
+        return refuse("the batch is empty");
     }
-    let plain = ReferenceExecutor.clipped_sum(network, batch, &ClipRule::unclipped())?;
-    let Some(median) = median(&plain.norms) else {
-        return nothing("no example has a finite gradient").map_err(|e| {
-            e.fix("look at the features: data.normalized(mean, std), fewer outliers")
+    let unclipped = ReferenceExecutor.clipped_sum(network, batch, &ClipRule::unclipped())?;
+    let Some(median) = median(&unclipped.norms) else {
+        return refuse("no example has a finite gradient").map_err(|e| {
+            e.fix("check the features for outliers, or scale them: data.normalized(mean, std)")
         });
     };
-    // With nothing but zero gradients, any bound will do.
+    // If all gradients are zero, any bound will do.
     let rule = ClipRule::flat(if median > 0.0 { median } else { 1.0 });
     let want = ReferenceExecutor.clipped_sum(network, batch, &rule)?;
     let got = executor.clipped_sum(network, batch, &rule)?;
@@ -105,23 +104,23 @@ pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Resul
     }
     let parameters =
         network.parameters().into_iter().zip(executor.norm_methods(network)).zip(differences);
-    let parameters = parameters.map(|((parameter, how), difference)| Proved {
+    let parameters = parameters.map(|((parameter, norm_method), difference)| Proved {
         path: parameter.path,
         shape: parameter.shape,
-        how,
+        norm_method,
         difference,
     });
     Ok(Proof {
         examples: batch.len(),
         parameters: parameters.collect(),
-        norms: of_numbers(&got.norms, &want.norms),
-        losses: of_numbers(&got.losses, &want.losses),
+        norms: relative_of_finite(&got.norms, &want.norms),
+        losses: relative_of_finite(&got.losses, &want.losses),
     })
 }
 
-/// The relative L2 difference of each entry. What is short beside the whole gradient counts as at
-/// least a thousandth of it: a bias in front of a normalisation has a gradient of nothing but
-/// rounding, while one that is missing is still noticed from a ten-millionth on.
+/// Relative L2 difference of each entry. The norm of an entry is taken as at least 1e-3 of the norm
+/// of all entries: the gradient of a bias before a normalisation is rounding error only. With this
+/// floor, an entry that is missing is still detected if its norm is above 1e-7 of the total.
 fn relative(got: &Gradients, want: &Gradients) -> Vec<f64> {
     let floor = 1e-3 * want.l2_norm();
     let each = want.entries.iter().enumerate().map(|(i, want)| match got.entries.get(i) {
@@ -133,9 +132,8 @@ fn relative(got: &Gradients, want: &Gradients) -> Vec<f64> {
     each.collect()
 }
 
-/// The relative L2 difference of norms or losses; an example that only one of the two leaves out
-/// makes it infinite.
-fn of_numbers(got: &[f32], want: &[f32]) -> f64 {
+/// Relative L2 difference of norms or losses; infinite if the two do not exclude the same examples.
+fn relative_of_finite(got: &[f32], want: &[f32]) -> f64 {
     let same = got.len() == want.len()
         && got.iter().zip(want).all(|(a, b)| a.is_finite() == b.is_finite());
     if !same {
@@ -151,7 +149,7 @@ fn ratio(got: &[f32], want: &[f32], floor: f64) -> f64 {
     let off = pairs.sum::<f64>().sqrt();
     let norm = want.iter().map(|&b| square(f64::from(b))).sum::<f64>().sqrt();
     match off / norm.max(floor) {
-        // Equal, and all zero.
+        // Both are equal, possibly zero.
         _ if off == 0.0 => 0.0,
         ratio if ratio.is_finite() => ratio,
         _ => f64::INFINITY,
@@ -168,12 +166,12 @@ impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = |holds: bool| if holds { "agrees" } else { "DIFFERS" };
         let mut rows: Vec<[String; 5]> =
-            vec![["parameter", "shape", "how", "difference", ""].map(str::to_owned)];
+            vec![["parameter", "shape", "norms by", "difference", ""].map(str::to_owned)];
         rows.extend(self.parameters.iter().map(|p| {
             [
                 p.path.clone(),
                 format!("{:?}", p.shape),
-                p.how.to_owned(),
+                p.norm_method.to_owned(),
                 format!("{:.1e}", p.difference),
                 verdict(p.holds()).to_owned(),
             ]
@@ -195,12 +193,12 @@ impl fmt::Display for Proof {
             writeln!(f, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
         }
         if self.holds() {
-            write!(f, "All agree within {TOLERANCE:.0e}: what is clipped is the right gradient.")
+            write!(f, "All agree within {TOLERANCE:.0e}: training clips the right gradients.")
         } else {
             write!(
                 f,
-                "They do NOT agree within {TOLERANCE:.0e}: clipping would bound the wrong thing. \
-                 Don't train this model privately; report it."
+                "They do NOT agree within {TOLERANCE:.0e}: clipping would bound the wrong \
+                 gradients. Don't train this model privately; report it."
             )
         }
     }

@@ -1,4 +1,4 @@
-//! One example at a time: slow, plain, always right.
+//! The reference executor: one backward pass per example.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
@@ -11,19 +11,20 @@ use crate::device::host::values;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Tape, Value};
 
-/// One backward pass of Burn per example on the weights themselves, no tap, no ghost norm, none
-/// of the lab's own kernels, sums in f64. What the fast executors are tested against.
+/// Computes each example's gradient by one backward pass of Burn over the network's own parameters,
+/// without backward hooks, ghost norms or the lab's kernels. Norms and sums are computed in f64.
+/// The tests compare the other executors with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceExecutor;
 
-/// Says no to own kernels and hands out the batch's dropout masks.
-struct Plain<'a> {
+/// Disables the lab's kernels and draws the batch's dropout masks.
+struct ReferenceTape<'a> {
     batch: &'a Batch,
     example: usize,
     dropouts: usize,
 }
 
-impl Tape for Plain<'_> {
+impl Tape for ReferenceTape<'_> {
     fn own_kernels(&self) -> bool {
         false
     }
@@ -41,31 +42,31 @@ impl Tape for Plain<'_> {
     }
 }
 
-/// Reads the gradient of every parameter, in the network's order.
-struct Read<'a> {
+/// Collects the gradient of every parameter, in the network's order.
+struct GradientCollector<'a> {
     grads: &'a BurnGradients,
-    found: Vec<Vec<f32>>,
+    gradients: Vec<Vec<f32>>,
 }
 
-impl ModuleVisitor for Read<'_> {
+impl ModuleVisitor for GradientCollector<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let gradient = param.val().grad(self.grads);
-        self.found.push(
+        self.gradients.push(
             gradient.map(values).unwrap_or_else(|| vec![0.0; param.val().shape().num_elements()]),
         );
     }
 }
 
-/// Loss and gradient of one example: the means over its copies.
-fn example(tracked: &Network, batch: &Batch, i: usize) -> (f32, Vec<Vec<f32>>) {
+/// Loss and gradient of example `i`, averaged over its copies.
+fn example_gradient(tracked: &Network, batch: &Batch, i: usize) -> (f32, Vec<Vec<f32>>) {
     let (features, labels) = batch.gather(&[i]);
     let x = Value::new(features, batch.copies(), batch.shape(), &tracked.device());
-    let mut tape = Plain { batch, example: i, dropouts: 0 };
+    let mut tape = ReferenceTape { batch, example: i, dropouts: 0 };
     let loss = cross_entropy(tracked.forward(x, &mut tape), &labels).mean();
     let grads = loss.backward();
-    let mut read = Read { grads: &grads, found: Vec::new() };
-    tracked.visit(&mut read);
-    (values(loss)[0], read.found)
+    let mut collector = GradientCollector { grads: &grads, gradients: Vec::new() };
+    tracked.visit(&mut collector);
+    (values(loss)[0], collector.gradients)
 }
 
 impl Executor for ReferenceExecutor {
@@ -87,7 +88,7 @@ impl Executor for ReferenceExecutor {
         let mut norms = vec![f32::NAN; batch.len()];
         let mut losses = vec![f32::NAN; batch.len()];
         for i in batch.finite() {
-            let (loss, gradient) = example(&tracked, batch, i);
+            let (loss, gradient) = example_gradient(&tracked, batch, i);
             let square = |(entry, values): (usize, &Vec<f32>)| {
                 let squares = values
                     .iter()

@@ -1,4 +1,4 @@
-//! Weights of coordinates: which ones count, and how much, in an example's norm.
+//! Per-coordinate weights of the gradient norm: masks, and norms of connection sensitivities.
 
 use burn::prelude::*;
 use rayon::prelude::*;
@@ -8,64 +8,70 @@ use crate::device::DeviceArray;
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
-/// DeviceArray that are worth handing to another thread.
-const MANY: usize = 1 << 16;
+/// Number of values that one thread processes at a time.
+const PARALLEL_CHUNK: usize = 1 << 16;
 
-/// One number per coordinate of the parameters, not negative. The norm of an example's gradient
-/// is √Σ wⱼ gⱼ²; coordinates of weight 0 are left out of the sum too. Zeros and ones make a mask,
-/// squared parameters make the norm that of the connection sensitivities θ ⊙ g.
+/// Non-negative weights, one per parameter coordinate. The norm of a per-example gradient is
+/// √(Σⱼ wⱼ gⱼ²), and coordinates of weight 0 are zero in the sum as well.
+///
+/// Zeros and ones form a mask. Squared parameters make the norm that of the connection
+/// sensitivities θ ⊙ g (SNIP: Lee, Ajanthan and Torr, 2019).
 ///
 /// # Guarantee
-/// Bounding the weighted norm by C bounds the change of √w ⊙ sum, in L2, by C when one example
-/// comes or goes. For a mask that is the sum itself, on the coordinates that are kept. The weights
-/// must not depend on the batch, or their choice has to be accounted for as well.
+/// If the weighted norm is clipped at C, adding or removing one example changes √w ⊙ sum by at most
+/// C in L2 norm. For a mask this is the sum itself on the selected coordinates. Assumption: the
+/// weights do not depend on the batch, or their choice is accounted for separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weights {
     values: Gradients,
     zero: Vec<bool>,
-    /// The first weight between 0 and 1, if there is one.
-    between: Option<f32>,
+    /// The first weight strictly between 0 and 1, if there is one.
+    fractional: Option<f32>,
 }
 
 impl Weights {
     /// Weights for the parameters of `network`, in their order.
     ///
     /// # Errors
-    /// If paths or shapes are not those of the network's parameters, or a weight is negative or
+    /// If paths or shapes differ from those of the network's parameters, or a weight is negative or
     /// not finite.
     pub fn new(network: &Network, values: Gradients) -> Result<Self> {
-        suits(&values, network)?;
-        let proper = |w: &f32| (0.0..=f32::MAX).contains(w);
-        // Neither 0 nor at least 1, which nearly all weights are.
-        let odd = |w: &f32| !((*w == 0.0) | (*w >= 1.0) & (*w <= f32::MAX));
-        let mut between = None;
+        check_parameters(&values, network)?;
+        let valid = |w: &f32| (0.0..=f32::MAX).contains(w);
+        // Nearly all weights are 0 or at least 1; only the others need a closer look.
+        let fractional_or_invalid = |w: &f32| !((*w == 0.0) | (*w >= 1.0) & (*w <= f32::MAX));
+        let mut fractional = None;
         for entry in &values.entries {
-            // Counted without a way out in between: several at a time.
-            if entry.values.iter().map(|w| u32::from(odd(w))).sum::<u32>() == 0 {
+            // No early exit: the compiler vectorises the count.
+            if entry.values.iter().map(|w| u32::from(fractional_or_invalid(w))).sum::<u32>() == 0 {
                 continue;
             }
-            if let Some(weight) = entry.values.iter().find(|w| !proper(w)) {
-                let why = format!("weights are at least zero and finite (in {})", entry.path);
-                return Err(Error::setting("weight", weight, why));
+            if let Some(weight) = entry.values.iter().find(|w| !valid(w)) {
+                let why = format!("weights must be at least zero and finite (in {})", entry.path);
+                return Err(
+                    Error::setting("weight", weight, why).fix("use zeros and ones for a mask")
+                );
             }
-            between = between.or_else(|| entry.values.iter().copied().find(odd));
+            fractional =
+                fractional.or_else(|| entry.values.iter().copied().find(fractional_or_invalid));
         }
         let zero = values.entries.iter().map(|e| e.values.iter().all(|&w| w == 0.0)).collect();
-        Ok(Self { values, zero, between })
+        Ok(Self { values, zero, fractional })
     }
 
-    /// Zeros and ones that were chosen on a device, in the order of the network's parameters:
-    /// nobody looks at them on the host. `zero` says which tensors are known to be all zeros.
+    /// A mask of zeros and ones that was computed on a device, in the order of the network's
+    /// parameters. It is not read back to the host. `zero` says which tensors are known to be all
+    /// zeros.
     pub(crate) fn chosen_on_device(
         network: &Network,
         values: Gradients,
         zero: Vec<bool>,
     ) -> Result<Self> {
-        suits(&values, network)?;
-        Ok(Self { values, zero, between: None })
+        check_parameters(&values, network)?;
+        Ok(Self { values, zero, fractional: None })
     }
 
-    /// The same weights, kept on this device as well: what happens there needs no copy of them.
+    /// Also keeps the weights on `device`, so that later operations there need no copy.
     pub(crate) fn on(mut self, device: &Device) -> Self {
         for Gradient { values, .. } in &mut self.values.entries {
             *values = std::mem::take(values).to_device(device);
@@ -73,28 +79,28 @@ impl Weights {
         self
     }
 
-    /// The weights, one entry per parameter tensor.
+    /// One entry of weights per parameter tensor.
     pub fn entries(&self) -> &[Gradient] {
         &self.values.entries
     }
 
-    /// Whether every weight of this entry is zero: executors skip the whole tensor.
+    /// Whether all weights of this entry are zero. Executors skip such tensors.
     pub fn is_zero(&self, entry: usize) -> bool {
         self.zero[entry]
     }
 
-    /// The first weight between 0 and 1, known without a look: under it a sum may change by more
-    /// than its norm tells.
-    pub(super) fn between(&self) -> Option<f32> {
-        self.between
+    /// The first weight strictly between 0 and 1, known without reading weights on a device. With
+    /// such a weight, the sum may change by more than the bound on the weighted norm.
+    pub(super) fn fractional(&self) -> Option<f32> {
+        self.fractional
     }
 
-    /// Refuses a network with other parameters than those the weights were made for.
+    /// Checks that the network has the parameters that the weights were made for.
     pub(super) fn check(&self, network: &Network) -> Result<()> {
-        suits(&self.values, network)
+        check_parameters(&self.values, network)
     }
 
-    /// Puts exact zeros where the weights are zero, whatever was there.
+    /// Sets coordinates of weight 0 to exactly zero, by selection.
     pub(crate) fn select(&self, sum: &mut Gradients) {
         let select = |(values, weights): (&mut [f32], &[f32])| {
             for (value, &weight) in values.iter_mut().zip(weights) {
@@ -103,21 +109,24 @@ impl Weights {
         };
         for (entry, weights) in sum.entries.iter_mut().zip(self.entries()) {
             if let Some(device) = entry.values.device() {
-                let left_out = weights.values.tensor(&device).equal_elem(0.0);
-                let values = entry.values.tensor(&device).mask_fill(left_out, 0.0);
+                let masked_out = weights.values.tensor(&device).equal_elem(0.0);
+                let values = entry.values.tensor(&device).mask_fill(masked_out, 0.0);
                 entry.values = DeviceArray::from_tensor(values);
                 continue;
             }
             let (values, weights) = (&mut entry.values[..], &weights.values[..]);
-            match values.len() > MANY {
-                true => values.par_chunks_mut(MANY).zip(weights.par_chunks(MANY)).for_each(select),
+            match values.len() > PARALLEL_CHUNK {
+                true => values
+                    .par_chunks_mut(PARALLEL_CHUNK)
+                    .zip(weights.par_chunks(PARALLEL_CHUNK))
+                    .for_each(select),
                 false => select((values, weights)),
             }
         }
     }
 }
 
-fn suits(values: &Gradients, network: &Network) -> Result<()> {
+fn check_parameters(values: &Gradients, network: &Network) -> Result<()> {
     let wrong = |what: String, why: String| {
         Err(Error::new(ErrorKind::Model, what, why)
             .fix("start from Gradients::zeros_like(network) and fill in the values"))
@@ -132,7 +141,7 @@ fn suits(values: &Gradients, network: &Network) -> Result<()> {
         if !fits || entry.values.len() != parameter.len() {
             let count = entry.values.len();
             let what = format!("{count} weights for {} of shape {:?}", entry.path, entry.shape);
-            let why = format!("here the network has {}, {:?}", parameter.path, parameter.shape);
+            let why = format!("the network has {}, {:?} there", parameter.path, parameter.shape);
             return wrong(what, why);
         }
     }
@@ -149,7 +158,7 @@ mod tests {
         Network::build(&[7], &specs, |_, shape, _| vec![0.5; shape.iter().product()]).unwrap()
     }
 
-    /// Every other coordinate; with `step_by(1)` all of them.
+    /// `weight` at every `step`-th coordinate, zero elsewhere.
     fn every(step: usize, weight: f32) -> Gradients {
         let mut values = Gradients::zeros_like(&network());
         for entry in &mut values.entries {
@@ -159,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn selecting_on_a_device_is_selecting_on_the_host_and_looks_at_nothing() {
+    fn select_on_a_device_equals_select_on_the_host_and_reads_nothing_back() {
         let device = Device::flex();
         let on_host = Weights::new(&network(), every(2, 1.0)).unwrap();
         let mut sum = every(1, -2.5);
         sum.entries[0].values[1] = f32::NAN;
         sum.entries[1].values[1] = f32::INFINITY;
-        let mut away = sum.clone();
-        for entry in &mut away.entries {
+        let mut on_device_sum = sum.clone();
+        for entry in &mut on_device_sum.entries {
             entry.values = DeviceArray::from_tensor(entry.values.tensor(&device));
         }
         on_host.select(&mut sum);
@@ -175,10 +184,11 @@ mod tests {
         };
         assert_eq!(values(&sum), values(&every(2, -2.5)));
         for weights in [on_host.clone(), on_host.on(&device)] {
-            let mut selected = away.clone();
+            let mut selected = on_device_sum.clone();
             weights.select(&mut selected);
-            let unseen = |entry: &Gradient| format!("{:?}", entry.values).ends_with("on a device");
-            assert!(selected.entries.iter().all(unseen));
+            let on_device =
+                |entry: &Gradient| format!("{:?}", entry.values).ends_with("on a device");
+            assert!(selected.entries.iter().all(on_device));
             let bits = |g: &Gradients| -> Vec<u32> {
                 g.entries.iter().flat_map(|e| e.values.iter().map(|v| v.to_bits())).collect()
             };
@@ -187,10 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn weights_know_whether_one_of_them_lies_between_0_and_1() {
-        let between = |weight| Weights::new(&network(), every(2, weight)).unwrap().between();
-        assert_eq!([0.0, 0.25, 1.0, 4.0].map(between), [None, Some(0.25), None, None]);
-        assert_eq!(between(f32::from_bits(1)), Some(f32::from_bits(1)));
+    fn the_first_weight_between_0_and_1_is_recorded() {
+        let fractional = |weight| Weights::new(&network(), every(2, weight)).unwrap().fractional();
+        assert_eq!([0.0, 0.25, 1.0, 4.0].map(fractional), [None, Some(0.25), None, None]);
+        assert_eq!(fractional(f32::from_bits(1)), Some(f32::from_bits(1)));
         for wrong in [-1.0, f32::NAN, f32::INFINITY] {
             let error = Weights::new(&network(), every(2, wrong)).unwrap_err();
             assert!(error.to_string().contains("at least zero and finite"), "{error}");

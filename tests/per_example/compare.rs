@@ -1,8 +1,8 @@
-//! How far apart two results are.
+//! Differences between results.
 
 use epsilab::engine::{Batch, Gradients};
 
-/// L2 norm of the difference over the L2 norm, which counts as at least `floor`.
+/// Relative L2 difference: ‖a - b‖ / max(‖b‖, floor).
 pub fn distance(a: &[f32], b: &[f32], floor: f64) -> f64 {
     assert_eq!(a.len(), b.len());
     let square = |x: f64| x * x;
@@ -11,21 +11,21 @@ pub fn distance(a: &[f32], b: &[f32], floor: f64) -> f64 {
     difference.sqrt() / norm.sqrt().max(floor).max(1e-30)
 }
 
-/// Example `i` alone, with the same dropout masks only if it is the first.
-pub fn alone(batch: &Batch, i: usize) -> Batch {
+/// A batch of example `i`. Its dropout masks are those of example 0.
+pub fn single_example(batch: &Batch, i: usize) -> Batch {
     let features = batch.features(i).to_vec();
     Batch::with_copies(features, batch.shape(), vec![batch.label(i)], batch.copies()).unwrap()
 }
 
-/// The norm in the middle: half of the examples are clipped.
+/// The median: at this bound, about half of the examples are clipped.
 pub fn median(norms: &[f32]) -> f64 {
     let mut sorted = norms.to_vec();
     sorted.sort_by(f32::total_cmp);
     f64::from(sorted[sorted.len() / 2])
 }
 
-/// How far two sums are apart over all parameters, relatively.
-pub fn apart(a: &Gradients, b: &Gradients) -> f64 {
+/// Relative L2 difference over all parameters.
+pub fn relative_difference(a: &Gradients, b: &Gradients) -> f64 {
     let all = |g: &Gradients| g.entries.iter().flat_map(|e| e.values.to_vec()).collect::<Vec<_>>();
     distance(&all(a), &all(b), 0.0)
 }

@@ -1,23 +1,23 @@
-//! Gradients of single examples: every executor against reference values from PyTorch, and
-//! against the oracle on random networks.
+//! Per-example gradients: all executors against reference values from PyTorch, and against the
+//! reference executor on random networks.
 
 mod compare;
+mod golden_networks;
 mod goldens;
-mod known;
 mod modules;
 mod networks;
-mod own;
 mod random;
+mod user_modules;
 mod zoo;
 
-use compare::{alone, apart, distance, median};
+use compare::{distance, median, relative_difference, single_example};
 use epsilab::engine::{
     AutoExecutor, Batch, ClipRule, ClippedSum, Executor, FusedExecutor, ReferenceExecutor,
     TapExecutor, Weights,
 };
 use epsilab::nn::Network;
 
-/// The executors that training may use. A new one is held to all tests by one line here.
+/// The executors that training may use. All tests run on each of them.
 fn fast() -> Vec<(&'static str, Box<dyn Executor>)> {
     vec![
         ("TapExecutor", Box::new(TapExecutor::default())),
@@ -27,23 +27,23 @@ fn fast() -> Vec<(&'static str, Box<dyn Executor>)> {
     ]
 }
 
-/// Those that take modules of the user's own.
-fn for_own() -> Vec<(&'static str, Box<dyn Executor>)> {
-    let mut some: Vec<_> =
+/// The executors that accept user modules.
+fn for_user_modules() -> Vec<(&'static str, Box<dyn Executor>)> {
+    let mut executors: Vec<_> =
         fast().into_iter().filter(|(name, _)| name.starts_with("TapExecutor")).collect();
-    some.push(("AutoExecutor", Box::new(AutoExecutor::default())));
-    some
+    executors.push(("AutoExecutor", Box::new(AutoExecutor::default())));
+    executors
 }
 
-/// These and the oracle.
+/// The executors of [`fast`] and the reference executor.
 fn all() -> Vec<(&'static str, Box<dyn Executor>)> {
-    let mut all = fast();
-    all.push(("ReferenceExecutor", Box::new(ReferenceExecutor)));
-    all
+    let mut executors = fast();
+    executors.push(("ReferenceExecutor", Box::new(ReferenceExecutor)));
+    executors
 }
 
-/// The sum that the executor makes at the median norm, and the oracle's.
-fn both(
+/// The sums of the executor and of the reference, clipped at the median norm.
+fn clipped_and_reference(
     executor: &dyn Executor,
     network: &Network,
     batch: &Batch,

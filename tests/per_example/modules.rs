@@ -1,4 +1,4 @@
-//! Modules of the user's own that use parameters twice.
+//! User modules with tied parameters.
 
 use epsilab::burn::module::Module;
 use epsilab::burn::{self, prelude::*};
@@ -8,23 +8,23 @@ use epsilab::nn::{
     LstmSpec, MeanOverTime, Model, Tanh, Tape, Value,
 };
 
-fn numbers(n: usize) -> Vec<f32> {
+fn values(n: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect()
 }
 
-/// Six examples of three classes, their features through a function.
+/// A data set of six examples in three classes, with features mapped by a function.
 pub fn data(shape: &[usize], features: impl Fn(f32) -> f32) -> Dataset {
     let size: usize = shape.iter().product();
-    let features = numbers(6 * size).into_iter().map(features).collect();
+    let features = values(6 * size).into_iter().map(features).collect();
     data::from_vecs(features, shape, vec![0, 1, 2, 0, 1, 2], 3).unwrap()
 }
 
-/// A linear map with a bias.
+/// A linear layer with bias.
 pub fn linear(inputs: usize, outputs: usize, seed: u64) -> Linear {
     Linear::new(LinearSpec { inputs, outputs, bias: true }, seed).unwrap()
 }
 
-/// One convolution and one linear map, each used twice.
+/// One convolution and one linear layer, each applied twice.
 #[derive(Module, Debug)]
 struct Tied {
     conv: Conv2d,
@@ -42,7 +42,7 @@ impl Forward for Tied {
     }
 }
 
-/// One table for two sums over the same text, and one memory read twice.
+/// One embedding table for two inputs and one LSTM, each applied twice.
 #[derive(Module, Debug)]
 struct Texts {
     table: Embedding,
@@ -61,7 +61,7 @@ impl Forward for Texts {
     }
 }
 
-/// A model of convolutions and maps used twice, and images for it.
+/// A model that applies its convolution and linear layer twice, and images for it.
 pub fn tied() -> (Model, Dataset) {
     let module = Tied {
         conv: Conv2d::new(Conv2dSpec { padding: [1, 1], ..Conv2dSpec::new(2, 2, 3) }, 1).unwrap(),
@@ -72,7 +72,7 @@ pub fn tied() -> (Model, Dataset) {
     (Model::custom("tied", module, &images).unwrap(), images)
 }
 
-/// A model of a table and a memory used twice, and texts for it.
+/// A model that applies its embedding and LSTM twice, and token sequences for it.
 pub fn texts() -> (Model, Dataset) {
     let spec = EmbeddingSpec { vocabulary: 6, features: 3 };
     let lstm = LstmSpec { inputs: 3, hidden: 3, bidirectional: false };

@@ -1,4 +1,4 @@
-//! Random networks of all layer kinds, and what goes into them.
+//! Random networks with all kinds of layers, and random batches and weights for them.
 
 use epsilab::engine::{Batch, Gradients, Weights};
 use epsilab::nn::{
@@ -9,9 +9,9 @@ use epsilab::nn::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Classes of every network.
+/// Number of classes of every network.
 const CLASSES: usize = 3;
-/// Tokens of every embedding.
+/// Vocabulary of every embedding.
 const VOCABULARY: usize = 6;
 
 pub struct Draw(ChaCha8Rng);
@@ -29,33 +29,33 @@ impl Draw {
         self.below(n) == 0
     }
 
-    /// Between -1 and 1.
+    /// Uniform between -1 and 1.
     pub fn uniform(&mut self) -> f32 {
         (self.0.next_u32() >> 8) as f32 / (1u32 << 23) as f32 - 1.0
     }
 
-    fn pair(&mut self, first: usize, kinds: usize) -> [usize; 2] {
-        [first + self.below(kinds), first + self.below(kinds)]
+    fn pair(&mut self, first: usize, count: usize) -> [usize; 2] {
+        [first + self.below(count), first + self.below(count)]
     }
 }
 
-/// Layers under construction.
-struct Chain {
+/// A list of layers under construction, with its output shape.
+struct LayerList {
     specs: Vec<LayerSpec>,
-    now: Vec<usize>,
+    shape: Vec<usize>,
 }
 
-impl Chain {
-    /// Adds a layer if it fits: random sizes that don't are left out.
+impl LayerList {
+    /// Appends a layer if its random sizes fit.
     fn push(&mut self, spec: LayerSpec) {
-        if let Ok(next) = spec.output_shape(&self.now) {
-            self.now = next;
+        if let Ok(next) = spec.output_shape(&self.shape) {
+            self.shape = next;
             self.specs.push(spec);
         }
     }
 }
 
-/// Layers and the shape of one example; whether that is token ids.
+/// Random layers, the input shape, and whether inputs are token ids.
 pub fn architecture(draw: &mut Draw) -> (Vec<LayerSpec>, Vec<usize>, bool) {
     let (shape, tokens) = match draw.below(5) {
         0 => (vec![1 + draw.below(9)], false),
@@ -63,28 +63,28 @@ pub fn architecture(draw: &mut Draw) -> (Vec<LayerSpec>, Vec<usize>, bool) {
         2 => (vec![1 + draw.below(7)], true),
         _ => (vec![1 + draw.below(4), 5 + draw.below(5), 4 + draw.below(6)], false),
     };
-    let mut chain = Chain { specs: Vec::new(), now: shape.clone() };
+    let mut list = LayerList { specs: Vec::new(), shape: shape.clone() };
     if tokens {
         let features = 1 + draw.below(5);
-        chain.push(LayerSpec::Embedding(EmbeddingSpec { vocabulary: VOCABULARY, features }));
+        list.push(LayerSpec::Embedding(EmbeddingSpec { vocabulary: VOCABULARY, features }));
     }
     for _ in 0..1 + draw.below(3) {
-        match chain.now.len() {
-            3 => image(draw, &mut chain),
-            2 => sequence(draw, &mut chain),
-            _ => plain(draw, &mut chain),
+        match list.shape.len() {
+            3 => image(draw, &mut list),
+            2 => sequence(draw, &mut list),
+            _ => plain(draw, &mut list),
         }
     }
-    match chain.now.len() {
-        3 if draw.one_in(2) => chain.push(LayerSpec::GlobalAvgPool),
-        2 if draw.one_in(2) => chain.push(LayerSpec::MeanOverTime),
-        3 | 2 => chain.push(LayerSpec::Flatten),
+    match list.shape.len() {
+        3 if draw.one_in(2) => list.push(LayerSpec::GlobalAvgPool),
+        2 if draw.one_in(2) => list.push(LayerSpec::MeanOverTime),
+        3 | 2 => list.push(LayerSpec::Flatten),
         _ => {}
     }
-    let inputs = chain.now[0];
+    let inputs = list.shape[0];
     let bias = draw.one_in(2);
-    chain.push(LayerSpec::Linear(LinearSpec { inputs, outputs: CLASSES, bias }));
-    (chain.specs, shape, tokens)
+    list.push(LayerSpec::Linear(LinearSpec { inputs, outputs: CLASSES, bias }));
+    (list.specs, shape, tokens)
 }
 
 fn activation(draw: &mut Draw) -> LayerSpec {
@@ -95,9 +95,9 @@ fn activation(draw: &mut Draw) -> LayerSpec {
     }
 }
 
-fn dropout(draw: &mut Draw, chain: &mut Chain) {
+fn dropout(draw: &mut Draw, list: &mut LayerList) {
     if draw.one_in(3) {
-        chain.push(LayerSpec::Dropout(DropoutSpec { rate: 0.4 }));
+        list.push(LayerSpec::Dropout(DropoutSpec { rate: 0.4 }));
     }
 }
 
@@ -120,7 +120,7 @@ fn group_norm(draw: &mut Draw, channels: usize) -> LayerSpec {
     LayerSpec::GroupNorm(GroupNormSpec { groups, channels, epsilon: 1e-2 })
 }
 
-/// A body that keeps the shape, and a shortcut or none.
+/// A residual block that keeps the shape, with or without a shortcut layer.
 fn residual(draw: &mut Draw, channels: usize) -> LayerSpec {
     let mut body = vec![group_norm(draw, channels), activation(draw)];
     let mut last = Conv2dSpec::new(channels, channels, 3);
@@ -134,57 +134,57 @@ fn residual(draw: &mut Draw, channels: usize) -> LayerSpec {
     LayerSpec::Residual(ResidualSpec { body, shortcut })
 }
 
-fn image(draw: &mut Draw, chain: &mut Chain) {
+fn image(draw: &mut Draw, list: &mut LayerList) {
     if draw.one_in(3) {
-        let layers = vec![residual(draw, chain.now[0]), activation(draw)];
-        let name = format!("block{}", chain.specs.len());
-        return chain.push(LayerSpec::Group(GroupSpec { name, layers }));
+        let layers = vec![residual(draw, list.shape[0]), activation(draw)];
+        let name = format!("block{}", list.specs.len());
+        return list.push(LayerSpec::Group(GroupSpec { name, layers }));
     }
-    let spec = convolution(draw, chain.now[0]);
-    chain.push(LayerSpec::Conv2d(spec));
+    let spec = convolution(draw, list.shape[0]);
+    list.push(LayerSpec::Conv2d(spec));
     if draw.one_in(2) {
-        let norm = group_norm(draw, chain.now[0]);
-        chain.push(norm);
+        let norm = group_norm(draw, list.shape[0]);
+        list.push(norm);
     }
-    chain.push(activation(draw));
-    dropout(draw, chain);
+    list.push(activation(draw));
+    dropout(draw, list);
     let (kernel, stride) = (draw.pair(1, 2), draw.pair(1, 2));
     match draw.below(3) {
-        0 => chain.push(LayerSpec::MaxPool2d(MaxPool2dSpec { kernel, stride })),
-        1 => chain.push(LayerSpec::AvgPool2d(AvgPool2dSpec { kernel, stride })),
+        0 => list.push(LayerSpec::MaxPool2d(MaxPool2dSpec { kernel, stride })),
+        1 => list.push(LayerSpec::AvgPool2d(AvgPool2dSpec { kernel, stride })),
         _ => {}
     }
 }
 
-fn sequence(draw: &mut Draw, chain: &mut Chain) {
-    let inputs = chain.now[1];
+fn sequence(draw: &mut Draw, list: &mut LayerList) {
+    let inputs = list.shape[1];
     match draw.below(3) {
-        0 => chain.push(LayerSpec::Lstm(LstmSpec {
+        0 => list.push(LayerSpec::Lstm(LstmSpec {
             inputs,
             hidden: 1 + draw.below(4),
             bidirectional: draw.one_in(2),
         })),
-        1 => chain.push(LayerSpec::LayerNorm(LayerNormSpec { features: inputs, epsilon: 1e-2 })),
+        1 => list.push(LayerSpec::LayerNorm(LayerNormSpec { features: inputs, epsilon: 1e-2 })),
         _ => {
             let (outputs, bias) = (1 + draw.below(5), draw.one_in(2));
-            chain.push(LayerSpec::Linear(LinearSpec { inputs, outputs, bias }));
-            chain.push(activation(draw));
+            list.push(LayerSpec::Linear(LinearSpec { inputs, outputs, bias }));
+            list.push(activation(draw));
         }
     }
-    dropout(draw, chain);
+    dropout(draw, list);
 }
 
-fn plain(draw: &mut Draw, chain: &mut Chain) {
-    let (inputs, outputs, bias) = (chain.now[0], 1 + draw.below(9), draw.one_in(2));
-    chain.push(LayerSpec::Linear(LinearSpec { inputs, outputs, bias }));
+fn plain(draw: &mut Draw, list: &mut LayerList) {
+    let (inputs, outputs, bias) = (list.shape[0], 1 + draw.below(9), draw.one_in(2));
+    list.push(LayerSpec::Linear(LinearSpec { inputs, outputs, bias }));
     if draw.one_in(3) {
-        chain.push(LayerSpec::LayerNorm(LayerNormSpec { features: outputs, epsilon: 1e-2 }));
+        list.push(LayerSpec::LayerNorm(LayerNormSpec { features: outputs, epsilon: 1e-2 }));
     }
-    chain.push(activation(draw));
-    dropout(draw, chain);
+    list.push(activation(draw));
+    dropout(draw, list);
 }
 
-/// The network with parameters of a size that keeps gradients alive.
+/// A network with parameters that keep activations and gradients in a normal range.
 pub fn network(draw: &mut Draw, shape: &[usize], specs: &[LayerSpec]) -> Network {
     let network = Network::build(shape, specs, |path, shape, fan_in| {
         let scale = 1.5 / (fan_in as f32).sqrt();
@@ -202,7 +202,7 @@ pub fn batch(draw: &mut Draw, shape: &[usize], tokens: bool, n: usize, copies: u
     Batch::with_copies(features, shape, labels, copies).unwrap().seed(draw.below(1000) as u64)
 }
 
-/// None, a random mask, or positive weights; sometimes a whole tensor of zeros.
+/// No weights, a random mask, or positive weights; with all zeros for some tensors.
 pub fn weights(draw: &mut Draw, network: &Network) -> Option<Weights> {
     let kind = draw.below(3);
     if kind == 0 {

@@ -1,4 +1,4 @@
-//! The fast executors against the oracle.
+//! All executors against the reference executor.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,18 @@ use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, W
 use epsilab::nn::{LayerSpec, Network};
 
 use super::networks::{Draw, architecture, batch, network, weights};
-use super::{apart, both, distance, fast};
+use super::{clipped_and_reference, distance, fast, relative_difference};
 
-/// The names of all kinds of layers, also inside blocks.
-fn kinds(specs: &[LayerSpec], into: &mut BTreeSet<&'static str>) {
+/// Collects the kinds of all layers, including those inside blocks.
+fn collect_kinds(specs: &[LayerSpec], into: &mut BTreeSet<&'static str>) {
     for spec in specs {
         into.insert(spec.kind());
         match spec {
             LayerSpec::Residual(block) => {
-                kinds(&block.body, into);
-                kinds(&block.shortcut, into);
+                collect_kinds(&block.body, into);
+                collect_kinds(&block.shortcut, into);
             }
-            LayerSpec::Group(group) => kinds(&group.layers, into),
+            LayerSpec::Group(group) => collect_kinds(&group.layers, into),
             _ => {}
         }
     }
@@ -33,21 +33,22 @@ fn fast_executors_agree_with_the_oracle_on_random_networks() {
         let (n, copies) = (1 + draw.below(7), 1 + draw.below(2) * draw.below(3));
         let batch = batch(&mut draw, &shape, tokens, n, copies);
         let weights = weights(&mut draw, &network);
-        kinds(&specs, &mut seen);
+        collect_kinds(&specs, &mut seen);
         for (name, executor) in fast() {
-            let (fast, slow) = both(&*executor, &network, &batch, weights.as_ref());
-            let about = format!("seed {seed}, {name}, {copies} copies, {shape:?}: {specs:?}");
-            assert_eq!(fast.non_finite(), 0, "{about}");
+            let (fast, slow) =
+                clipped_and_reference(&*executor, &network, &batch, weights.as_ref());
+            let context = format!("seed {seed}, {name}, {copies} copies, {shape:?}: {specs:?}");
+            assert_eq!(fast.non_finite(), 0, "{context}");
             let norms = distance(&fast.norms, &slow.norms, 0.0);
-            assert!(norms < 1e-5, "norms are off by {norms:.1e}: {about}");
-            assert!(distance(&fast.losses, &slow.losses, 0.0) < 1e-5, "losses: {about}");
-            let sums = apart(&fast.sum, &slow.sum);
-            assert!(sums < 1e-5, "sums are off by {sums:.1e}: {about}");
-            // In front of a normalisation, a bias has a gradient of nothing but rounding.
+            assert!(norms < 1e-5, "norms are off by {norms:.1e}: {context}");
+            assert!(distance(&fast.losses, &slow.losses, 0.0) < 1e-5, "losses: {context}");
+            let sums = relative_difference(&fast.sum, &slow.sum);
+            assert!(sums < 1e-5, "sums are off by {sums:.1e}: {context}");
+            // The gradient of a bias before a normalisation is rounding error only.
             let floor = 0.3 * slow.sum.l2_norm();
             for (fast, slow) in fast.sum.entries.iter().zip(&slow.sum.entries) {
                 let off = distance(&fast.values, &slow.values, floor);
-                assert!(off < 1e-5, "{} is off by {off:.1e}: {about}", fast.path);
+                assert!(off < 1e-5, "{} is off by {off:.1e}: {context}", fast.path);
             }
         }
     }
@@ -55,27 +56,27 @@ fn fast_executors_agree_with_the_oracle_on_random_networks() {
 }
 
 #[test]
-fn one_bad_copy_takes_the_whole_example_out() {
+fn one_non_finite_copy_excludes_the_whole_example() {
     let mut draw = Draw::new(7);
     let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 4, outputs: 3, bias: true })];
-    // Logits of all positive weights: what is large enough makes all of them infinite.
+    // With positive weights, large inputs make all logits infinite.
     let network = Network::build(&[4], &specs, |_, shape, _| {
         (0..shape.iter().product()).map(|_| 2.0 + draw.uniform()).collect()
     });
     let network = network.unwrap();
     let clean = batch(&mut draw, &[4], false, 5, 3);
     let rule = ClipRule::flat(0.5);
-    let without = |guest: usize| {
-        let keep: Vec<usize> = (0..5).filter(|&i| i != guest).collect();
+    let without = |excluded: usize| {
+        let keep: Vec<usize> = (0..5).filter(|&i| i != excluded).collect();
         let features = keep.iter().flat_map(|&i| clean.features(i).to_vec()).collect();
         let labels = keep.iter().map(|&i| clean.label(i)).collect();
         Batch::with_copies(features, &[4], labels, 3).unwrap()
     };
-    // Not finite itself, and finite with logits that overflow.
-    for poison in [f32::NAN, 3e38] {
+    // Not finite, or finite with logits that overflow.
+    for bad_value in [f32::NAN, 3e38] {
         let mut features: Vec<f32> = (0..5).flat_map(|i| clean.features(i).to_vec()).collect();
         // The second copy of example 2.
-        features[2 * 12 + 4..2 * 12 + 8].fill(poison);
+        features[2 * 12 + 4..2 * 12 + 8].fill(bad_value);
         let poisoned = Batch::with_copies(features, &[4], clean.labels().to_vec(), 3).unwrap();
         for (name, executor) in super::all() {
             let with = executor.clipped_sum(&network, &poisoned, &rule).unwrap();
@@ -91,7 +92,7 @@ fn one_bad_copy_takes_the_whole_example_out() {
 }
 
 #[test]
-fn under_a_mask_a_bad_example_adds_nothing_and_what_is_dropped_stays_zero() {
+fn under_a_mask_a_non_finite_example_adds_nothing() {
     use epsilab::nn::{Conv2dSpec, LinearSpec};
     let specs = [
         LayerSpec::Conv2d(Conv2dSpec::new(1, 3, 2)),
@@ -109,18 +110,19 @@ fn under_a_mask_a_bad_example_adds_nothing_and_what_is_dropped_stays_zero() {
     let mask = Weights::new(&network, mask).unwrap();
     let rule = ClipRule::flat(0.05);
     let clean = batch(&mut draw, &[1, 3, 3], false, 5, 1);
-    let of = |ids: &[usize], poison: Option<f32>| {
-        let mut features: Vec<f32> = ids.iter().flat_map(|&i| clean.features(i).to_vec()).collect();
-        poison.into_iter().for_each(|poison| features[2 * 9 + 4] = poison);
-        let labels = ids.iter().map(|&i| clean.label(i)).collect();
+    let of = |examples: &[usize], bad_value: Option<f32>| {
+        let mut features: Vec<f32> =
+            examples.iter().flat_map(|&i| clean.features(i).to_vec()).collect();
+        bad_value.into_iter().for_each(|bad_value| features[2 * 9 + 4] = bad_value);
+        let labels = examples.iter().map(|&i| clean.label(i)).collect();
         Batch::new(features, &[1, 3, 3], labels).unwrap()
     };
     for (name, executor) in super::all() {
         let sum =
             |batch: &Batch| executor.weighted_sum(&network, batch, &rule, Some(&mask)).unwrap();
         let without = sum(&of(&[0, 1, 3, 4], None)).sum;
-        for poison in [f32::NAN, f32::INFINITY] {
-            let with = sum(&of(&[0, 1, 2, 3, 4], Some(poison)));
+        for bad_value in [f32::NAN, f32::INFINITY] {
+            let with = sum(&of(&[0, 1, 2, 3, 4], Some(bad_value)));
             assert_eq!((with.non_finite(), with.norms[2].is_nan()), (1, true), "{name}");
             for ((a, b), w) in with.sum.entries.iter().zip(&without.entries).zip(mask.entries()) {
                 assert_eq!(a.values, b.values, "{name}");
@@ -130,12 +132,15 @@ fn under_a_mask_a_bad_example_adds_nothing_and_what_is_dropped_stays_zero() {
             }
         }
         let all = sum(&of(&[0, 1, 2, 3, 4], None)).sum;
-        assert_ne!(all.entries[0].values, without.entries[0].values, "{name}: it counts otherwise");
+        assert_ne!(
+            all.entries[0].values, without.entries[0].values,
+            "{name}: a finite example contributes"
+        );
     }
 }
 
 #[test]
-fn equal_tokens_add_up_before_the_norm() {
+fn gradients_of_equal_tokens_are_summed_before_the_norm() {
     use epsilab::nn::{EmbeddingSpec, LinearSpec, LstmSpec};
     let specs = [
         LayerSpec::Embedding(EmbeddingSpec { vocabulary: 6, features: 3 }),
@@ -154,7 +159,7 @@ fn equal_tokens_add_up_before_the_norm() {
         [tokens([2; 8]), tokens([0, 1, 0, 1, 0, 5, 5, 0]), tokens([0, 1, 2, 3, 4, 5, 0, 1])]
     {
         for (name, executor) in fast() {
-            let (fast, slow) = both(&*executor, &network, &batch, Some(&only));
+            let (fast, slow) = clipped_and_reference(&*executor, &network, &batch, Some(&only));
             let off = (fast.norms[0] / slow.norms[0] - 1.0).abs();
             assert!(off < 1e-5, "{name}: {:?} {:?}", fast.norms, slow.norms);
         }
@@ -180,7 +185,7 @@ fn tokens_beyond_the_vocabulary_are_refused() {
             let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0));
             assert_eq!(got.is_ok(), fits, "{name}: {token}");
         }
-        // What is not finite is left out, as everywhere.
+        // Examples that are not finite are excluded, not refused.
         let batch = Batch::new(vec![0.0, f32::NAN], &[2], vec![1]).unwrap();
         let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap();
         assert_eq!(got.non_finite(), 1, "{name}");
@@ -188,7 +193,7 @@ fn tokens_beyond_the_vocabulary_are_refused() {
 }
 
 #[test]
-fn weights_that_do_not_suit_are_refused() {
+fn mismatched_weights_are_refused() {
     let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 4, outputs: 3, bias: true })];
     let ours = network(&mut Draw::new(1), &[4], &specs);
     let fill = |value: f32| {
@@ -203,10 +208,10 @@ fn weights_that_do_not_suit_are_refused() {
     let mut short = fill(1.0);
     short.entries.pop();
     assert!(Weights::new(&ours, short).is_err());
-    let mut odd = fill(1.0);
-    odd.entries[1].values = vec![1.0; odd.entries[1].values.len() + 1].into();
-    assert!(Weights::new(&ours, odd).is_err());
-    // Made for one network, used with another.
+    let mut wrong_length = fill(1.0);
+    wrong_length.entries[1].values = vec![1.0; wrong_length.entries[1].values.len() + 1].into();
+    assert!(Weights::new(&ours, wrong_length).is_err());
+    // Weights of one network do not fit another.
     let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 5, outputs: 3, bias: true })];
     let other = network(&mut Draw::new(1), &[5], &specs);
     let weights = Weights::new(&ours, fill(1.0)).unwrap();
@@ -218,7 +223,7 @@ fn weights_that_do_not_suit_are_refused() {
 }
 
 #[test]
-fn dropout_masks_change_the_gradients_and_go_by_the_seed() {
+fn dropout_masks_depend_on_the_seed() {
     use epsilab::nn::{DropoutSpec, LinearSpec};
     let specs = [
         LayerSpec::Linear(LinearSpec { inputs: 4, outputs: 16, bias: true }),
@@ -234,7 +239,10 @@ fn dropout_masks_change_the_gradients_and_go_by_the_seed() {
     for (name, executor) in fast() {
         let one = sum(&*executor, 1);
         assert_eq!(one, sum(&*executor, 1), "{name}");
-        assert!(apart(&one, &sum(&*executor, 2)) > 1e-2, "{name}: another seed, other masks");
-        assert!(apart(&one, &sum(&ReferenceExecutor, 1)) < 1e-5, "{name}");
+        assert!(
+            relative_difference(&one, &sum(&*executor, 2)) > 1e-2,
+            "{name}: other seeds give other masks"
+        );
+        assert!(relative_difference(&one, &sum(&ReferenceExecutor, 1)) < 1e-5, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! The models that come with the lab, proved.
+//! Gradients of the built-in models.
 
 use epsilab::data::{self, Dataset};
 use epsilab::nn::models;
@@ -10,7 +10,7 @@ fn images(n: usize, shape: &[usize]) -> Dataset {
 }
 
 #[test]
-fn the_zoo_is_clipped_by_the_right_gradients() {
+fn gradients_of_all_zoo_models_agree_with_the_reference() {
     let (grey, small) = (images(5, &[1, 28, 28]), images(3, &[3, 16, 16]));
     let tokens = (0..5 * 20).map(|i| ((i * i * 7 + i / 3) % 30) as f32).collect();
     let texts = data::from_vecs(tokens, &[20], vec![0, 1, 2, 0, 1], 3).unwrap();

@@ -1,9 +1,8 @@
-//! Activations, value by value, written over the values before them: each derivative can be had
-//! from the output alone.
+//! Element-wise activations, computed in place. Each derivative follows from the output alone.
 
 use crate::nn::kernels::{SELU, tanh, vectorised};
 
-/// What is done with the output of a layer.
+/// The activation that a layer applies to its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activation {
     None,
@@ -16,12 +15,12 @@ const SCALE: f32 = SELU[0] as f32;
 const ALPHA: f32 = SELU[1] as f32;
 
 impl Activation {
-    /// `y = act(y + bias)`; rows of `y` have the width of the bias.
+    /// `y = act(y + bias)`, for rows of `y` as wide as the bias.
     pub(super) fn apply(self, y: &mut [f32], bias: Option<&[f32]>) {
         if let Some(bias) = bias {
             match self {
-                Self::Relu => return bias_relu(y, bias),
-                _ => bias_only(y, bias),
+                Self::Relu => return add_bias_relu(y, bias),
+                _ => add_bias(y, bias),
             }
         }
         match self {
@@ -32,30 +31,30 @@ impl Activation {
         }
     }
 
-    /// `g = g act'(x)` where `y = act(x)`.
-    pub(super) fn back(self, y: &[f32], g: &mut [f32]) {
+    /// `g = g · act'(x)`, where `y = act(x)`.
+    pub(super) fn backward(self, y: &[f32], g: &mut [f32]) {
         match self {
             Self::None => {}
-            Self::Relu => relu_back(y, g),
-            Self::Tanh => tanh_back(y, g),
-            Self::Selu => selu_back(y, g),
+            Self::Relu => relu_backward(y, g),
+            Self::Tanh => tanh_backward(y, g),
+            Self::Selu => selu_backward(y, g),
         }
     }
 }
 
 vectorised! {
-    fn bias_relu(y: &mut [f32], bias: &[f32]) {
+    fn add_bias_relu(y: &mut [f32], bias: &[f32]) {
         for row in y.chunks_exact_mut(bias.len()) {
             for (y, b) in row.iter_mut().zip(bias) {
                 let v = *y + b;
-                // A comparison lets NaN through, `max` would hide it.
+                // This comparison keeps NaN; `f32::max` would drop it.
                 *y = if v < 0.0 { 0.0 } else { v };
             }
         }
     }
 }
 vectorised! {
-    fn bias_only(y: &mut [f32], bias: &[f32]) {
+    fn add_bias(y: &mut [f32], bias: &[f32]) {
         for row in y.chunks_exact_mut(bias.len()) {
             for (y, b) in row.iter_mut().zip(bias) {
                 *y += b;
@@ -71,14 +70,14 @@ vectorised! {
     }
 }
 vectorised! {
-    fn relu_back(y: &[f32], g: &mut [f32]) {
+    fn relu_backward(y: &[f32], g: &mut [f32]) {
         for (g, y) in g.iter_mut().zip(y) {
             *g = if *y > 0.0 { *g } else { 0.0 };
         }
     }
 }
 vectorised! {
-    fn tanh_back(y: &[f32], g: &mut [f32]) {
+    fn tanh_backward(y: &[f32], g: &mut [f32]) {
         for (g, y) in g.iter_mut().zip(y) {
             *g *= 1.0 - y * y;
         }
@@ -90,9 +89,9 @@ fn selu(y: &mut [f32]) {
     }
 }
 vectorised! {
-    fn selu_back(y: &[f32], g: &mut [f32]) {
+    fn selu_backward(y: &[f32], g: &mut [f32]) {
         for (g, y) in g.iter_mut().zip(y) {
-            // scale alpha e^x = y + scale alpha for x <= 0.
+            // For x <= 0, SCALE · ALPHA · eˣ = y + SCALE · ALPHA.
             *g *= if *y > 0.0 { SCALE } else { y + SCALE * ALPHA };
         }
     }

@@ -1,38 +1,38 @@
-//! Convolutions: patches as rows of a matrix, one product per block of images.
+//! Convolution layers: im2col patches, then one matrix product per block of images.
 
 mod norms;
 
 use super::activation::Activation;
-use super::layout::{Map, Part};
-use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, room};
+use super::im2col::Im2col;
+use super::layout::{Layout, ParameterSlot};
+use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
 use super::outer;
-use super::patches::Walk;
-use super::pixels::Pixels;
+use super::pixel_gram::PixelGram;
 use super::standardise::Standardise;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
-/// Rows of a product that keep the vector units busy; more only leave the caches.
-const ENOUGH: usize = 96;
+/// Rows of a product that saturate the vector units. Larger blocks only exceed the caches.
+const MIN_BLOCK_ROWS: usize = 96;
 
 pub(super) struct Conv {
-    /// How the kernel walks, one per group.
-    walks: Vec<Walk>,
+    /// Patch extraction, one per group.
+    im2col: Vec<Im2col>,
     out: usize,
-    /// The walk over the output gradient whose patches, times the turned weights, are the input
-    /// gradient; for steps of one pixel without groups.
-    way_back: Option<Walk>,
+    /// Patch extraction from the output gradient. Its patches times `flipped` are the input
+    /// gradient. Only for stride 1 without groups.
+    input_gradient: Option<Im2col>,
     activation: Activation,
-    parts: Vec<Part>,
+    slots: Vec<ParameterSlot>,
     bias: Option<Vec<f32>>,
-    /// Per group `[patch] x [outputs]`: what the convolution multiplies with.
+    /// Weights that the convolution multiplies with, per group `[patch] x [outputs]`.
     weight: Vec<f32>,
-    /// `[kernel, outputs] x [inputs]`, kernel turned by half a circle.
-    turned: Vec<f32>,
+    /// The kernel rotated by 180° and transposed, `[kernel, outputs] x [inputs]`.
+    flipped: Vec<f32>,
     standardise: Option<Standardise>,
-    pixels: Option<Pixels>,
+    pixel_gram: Option<PixelGram>,
 }
 
-/// What a convolution is.
+/// Sizes and settings of a convolution.
 pub(super) struct ConvSpec {
     pub(super) input: [usize; 3],
     pub(super) out: usize,
@@ -49,8 +49,8 @@ pub(super) struct ConvSpec {
 impl Conv {
     pub(super) fn new(spec: &ConvSpec, standardise: Option<Standardise>) -> Self {
         let [channels, height, width] = spec.input;
-        let part = channels / spec.groups;
-        let walk = Walk {
+        let group_channels = channels / spec.groups;
+        let geometry = Im2col {
             size: [height, width],
             channels,
             kernel: spec.kernel,
@@ -58,115 +58,122 @@ impl Conv {
             padding: spec.padding,
             dilation: spec.dilation,
             output: spec.output,
-            first: 0,
-            part,
+            first_channel: 0,
+            group_channels,
         };
-        let walks: Vec<Walk> =
-            (0..spec.groups).map(|group| Walk { first: group * part, ..walk }).collect();
-        let reach = |i: usize| spec.dilation[i] * (spec.kernel[i] - 1);
-        let direct = spec.groups == 1
+        let im2col: Vec<Im2col> = (0..spec.groups)
+            .map(|group| Im2col { first_channel: group * group_channels, ..geometry })
+            .collect();
+        let extent = |i: usize| spec.dilation[i] * (spec.kernel[i] - 1);
+        let stride_one = spec.groups == 1
             && spec.stride == [1, 1]
-            && (0..2).all(|i| spec.padding[i] <= reach(i));
-        let way_back = direct.then(|| Walk {
+            && (0..2).all(|i| spec.padding[i] <= extent(i));
+        let input_gradient = stride_one.then(|| Im2col {
             size: spec.output,
             channels: spec.out,
             kernel: spec.kernel,
             stride: [1, 1],
-            padding: [reach(0) - spec.padding[0], reach(1) - spec.padding[1]],
+            padding: [extent(0) - spec.padding[0], extent(1) - spec.padding[1]],
             dilation: spec.dilation,
             output: [height, width],
-            first: 0,
-            part: spec.out,
+            first_channel: 0,
+            group_channels: spec.out,
         });
         let area = spec.kernel[0] * spec.kernel[1];
-        let len = area * part * spec.out;
-        let map =
-            Map::Kernel { groups: spec.groups, out: spec.out / spec.groups, input: part, area };
-        let mut parts = vec![Part::large(0, map)];
+        let len = area * group_channels * spec.out;
+        let layout = Layout::Kernel {
+            groups: spec.groups,
+            out: spec.out / spec.groups,
+            input: group_channels,
+            area,
+        };
+        let mut slots = vec![ParameterSlot::large(0, layout)];
         if spec.bias {
-            parts.push(Part::small(0, spec.out));
+            slots.push(ParameterSlot::small(0, spec.out));
         }
         if standardise.as_ref().is_some_and(Standardise::has_gain) {
-            parts.push(Part::large(len, Map::Plain { len: spec.out }));
+            slots.push(ParameterSlot::large(len, Layout::Plain { len: spec.out }));
         }
-        let pixels = Pixels::of(&walk, spec.groups);
+        let pixel_gram = PixelGram::of(&geometry, spec.groups);
         Self {
-            walks,
-            pixels,
+            im2col,
+            pixel_gram,
             out: spec.out,
-            way_back,
+            input_gradient,
             activation: spec.activation,
-            parts,
+            slots,
             bias: spec.bias.then(|| vec![0.0; spec.out]),
             weight: vec![0.0; len],
-            turned: vec![0.0; if direct { len } else { 0 }],
+            flipped: vec![0.0; if stride_one { len } else { 0 }],
             standardise,
         }
     }
 
     fn positions(&self) -> usize {
-        self.walks[0].positions()
+        self.im2col[0].positions()
     }
 
-    fn patch(&self) -> usize {
-        self.walks[0].patch()
+    fn patch_len(&self) -> usize {
+        self.im2col[0].patch_len()
     }
 
-    fn image(&self) -> usize {
-        let walk = &self.walks[0];
-        walk.size[0] * walk.size[1] * walk.channels
+    fn image_len(&self) -> usize {
+        let first_group = &self.im2col[0];
+        first_group.size[0] * first_group.size[1] * first_group.channels
     }
 
-    /// A convolution with a kernel of one pixel and steps of one: patches are the pixels.
-    fn is_plain(&self) -> bool {
-        let walk = &self.walks[0];
-        walk.kernel == [1, 1]
-            && walk.stride == [1, 1]
-            && walk.padding == [0, 0]
-            && walk.part == walk.channels
+    /// Whether this is a 1x1 convolution with stride 1, whose patches are the pixels.
+    fn is_pointwise(&self) -> bool {
+        let first_group = &self.im2col[0];
+        first_group.kernel == [1, 1]
+            && first_group.stride == [1, 1]
+            && first_group.padding == [0, 0]
+            && first_group.group_channels == first_group.channels
     }
 
-    /// Nothing follows but the next layer: the output is that of the product itself.
-    fn is_bare(&self) -> bool {
-        self.bias.is_none() && self.activation == Activation::None && self.walks.len() == 1
+    /// Whether the output is the product itself: no bias, no activation, one group.
+    fn is_linear_output(&self) -> bool {
+        self.bias.is_none() && self.activation == Activation::None && self.im2col.len() == 1
     }
 
-    /// The patches of some images, `[images, positions, patch]`.
+    /// The patches of a block of images, `[images, positions, patch]`.
     fn patches<'a>(&self, group: usize, x: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
-        if self.is_plain() {
+        if self.is_pointwise() {
             return x;
         }
-        let walk = &self.walks[group];
-        let images = x.chunks_exact(self.image());
-        let out = room(buffer, images.len() * walk.positions() * walk.patch());
-        for (image, out) in images.zip(out.chunks_exact_mut(walk.positions() * walk.patch())) {
-            walk.gather(image, out);
+        let im2col = &self.im2col[group];
+        let images = x.chunks_exact(self.image_len());
+        let out = resize_buffer(buffer, images.len() * im2col.positions() * im2col.patch_len());
+        for (image, out) in
+            images.zip(out.chunks_exact_mut(im2col.positions() * im2col.patch_len()))
+        {
+            im2col.gather(image, out);
         }
         out
     }
 
-    /// The group's share of the output channels, `[positions, outputs of the group]`.
-    fn share<'a>(&self, group: usize, g: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
-        let groups = self.walks.len();
+    /// The channels of one group, `[positions, outputs of the group]`.
+    fn group_outputs<'a>(&self, group: usize, g: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
+        let groups = self.im2col.len();
         if groups == 1 {
             return g;
         }
-        let part = self.out / groups;
-        let out = room(buffer, g.len() / groups);
-        for (to, from) in out.chunks_exact_mut(part).zip(g.chunks_exact(self.out)) {
-            to.copy_from_slice(&from[group * part..(group + 1) * part]);
+        let outputs = self.out / groups;
+        let out = resize_buffer(buffer, g.len() / groups);
+        for (to, from) in out.chunks_exact_mut(outputs).zip(g.chunks_exact(self.out)) {
+            to.copy_from_slice(&from[group * outputs..(group + 1) * outputs]);
         }
         out
     }
 
-    /// Images that are multiplied at once.
-    fn block(&self) -> usize {
-        ENOUGH.div_ceil(self.positions())
+    /// Number of images per matrix product.
+    fn images_per_block(&self) -> usize {
+        MIN_BLOCK_ROWS.div_ceil(self.positions())
     }
 
-    /// DeviceArray in one group's weights.
+    /// Number of weights of one group.
     fn group_len(&self) -> usize {
-        self.weight.len() / self.walks.len()
+        self.weight.len() / self.im2col.len()
     }
 }
 
@@ -175,8 +182,8 @@ impl Op for Conv {
         self.positions() * self.out
     }
 
-    fn layout(&self) -> &[Part] {
-        &self.parts
+    fn layout(&self) -> &[ParameterSlot] {
+        &self.slots
     }
 
     fn load(&mut self, small: &[f32], large: &[f32]) {
@@ -188,18 +195,18 @@ impl Op for Conv {
         if let Some(standardise) = &mut self.standardise {
             standardise.load(&mut self.weight, gain);
         }
-        let (out, input) = (self.out, self.walks[0].part);
-        let area = self.walks[0].kernel[0] * self.walks[0].kernel[1];
-        if self.turned.is_empty() {
+        let (out, input) = (self.out, self.im2col[0].group_channels);
+        let area = self.im2col[0].kernel[0] * self.im2col[0].kernel[1];
+        if self.flipped.is_empty() {
             return;
         }
         for (a, tap) in self.weight.chunks_exact(input * out).enumerate() {
             let start = (area - 1 - a) * input * out;
-            let turned = &mut self.turned[start..start + input * out];
+            let flipped = &mut self.flipped[start..start + input * out];
             for block in (0..input).step_by(16) {
                 for o in 0..out {
                     for i in block..input.min(block + 16) {
-                        turned[o * input + i] = tap[i * out + o];
+                        flipped[o * input + i] = tap[i * out + o];
                     }
                 }
             }
@@ -207,23 +214,24 @@ impl Op for Conv {
     }
 
     fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], scratch: &mut Scratch) {
-        debug_assert_eq!(x.len(), rows.all() * self.image());
-        let blocks =
-            x.chunks(self.block() * self.image()).zip(y.chunks_mut(self.block() * self.len()));
+        debug_assert_eq!(x.len(), rows.total() * self.image_len());
+        let blocks = x
+            .chunks(self.images_per_block() * self.image_len())
+            .zip(y.chunks_mut(self.images_per_block() * self.len()));
         for (x, y) in blocks {
             let positions = y.len() / self.out;
             for (group, weight) in self.weight.chunks_exact(self.group_len()).enumerate() {
-                let outputs = self.out / self.walks.len();
+                let outputs = self.out / self.im2col.len();
                 let patches = self.patches(group, x, &mut scratch.patches);
-                let patches = Matrix::new(patches, positions, self.patch());
-                let weight = Matrix::new(weight, self.patch(), outputs);
-                if self.walks.len() == 1 {
+                let patches = Matrix::new(patches, positions, self.patch_len());
+                let weight = Matrix::new(weight, self.patch_len(), outputs);
+                if self.im2col.len() == 1 {
                     product(y, Store::Replace, patches, weight);
                     continue;
                 }
-                let share = room(&mut scratch.second, positions * outputs);
-                product(share, Store::Replace, patches, weight);
-                for (to, from) in y.chunks_exact_mut(self.out).zip(share.chunks_exact(outputs)) {
+                let group_y = resize_buffer(&mut scratch.second, positions * outputs);
+                product(group_y, Store::Replace, patches, weight);
+                for (to, from) in y.chunks_exact_mut(self.out).zip(group_y.chunks_exact(outputs)) {
                     to[group * outputs..(group + 1) * outputs].copy_from_slice(from);
                 }
             }
@@ -233,112 +241,114 @@ impl Op for Conv {
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         small: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        self.activation.back(seen.y, seen.g);
-        let g = &*seen.g;
+        self.activation.backward(ctx.y, ctx.g);
+        let g = &*ctx.g;
         if self.bias.is_some() {
             let each = small.chunks_exact_mut(self.out);
-            let copies = g.chunks_exact(seen.rows.copies * self.len());
+            let copies = g.chunks_exact(ctx.rows.copies * self.len());
             each.zip(copies).for_each(|(bias, g)| outer::add_rows(g, bias));
         }
         let Some((gx, store)) = gx else { return };
-        if let Some(way) = &self.way_back {
-            let images = ENOUGH.div_ceil(way.positions());
-            let blocks = gx.chunks_mut(images * self.image()).zip(g.chunks(images * self.len()));
+        if let Some(im2col) = &self.input_gradient {
+            let images = MIN_BLOCK_ROWS.div_ceil(im2col.positions());
+            let blocks =
+                gx.chunks_mut(images * self.image_len()).zip(g.chunks(images * self.len()));
             for (gx, g) in blocks {
-                let positions = gx.len() / self.walks[0].channels;
-                let patches = if self.is_plain() {
+                let positions = gx.len() / self.im2col[0].channels;
+                let patches = if self.is_pointwise() {
                     g
                 } else {
-                    let len = way.positions() * way.patch();
-                    let out = room(&mut scratch.patches, g.len() / self.len() * len);
+                    let len = im2col.positions() * im2col.patch_len();
+                    let out = resize_buffer(&mut scratch.patches, g.len() / self.len() * len);
                     for (g, out) in g.chunks_exact(self.len()).zip(out.chunks_exact_mut(len)) {
-                        way.gather(g, out);
+                        im2col.gather(g, out);
                     }
                     &*out
                 };
-                let patches = Matrix::new(patches, positions, way.patch());
-                let turned = Matrix::new(&self.turned, way.patch(), self.walks[0].channels);
-                product(gx, store, patches, turned);
+                let patches = Matrix::new(patches, positions, im2col.patch_len());
+                let flipped =
+                    Matrix::new(&self.flipped, im2col.patch_len(), self.im2col[0].channels);
+                product(gx, store, patches, flipped);
             }
             return;
         }
         if store == Store::Replace {
             gx.fill(0.0);
         }
-        let (images, outputs) = (self.block(), self.out / self.walks.len());
-        let blocks = gx.chunks_mut(images * self.image()).zip(g.chunks(images * self.len()));
+        let (images, outputs) = (self.images_per_block(), self.out / self.im2col.len());
+        let blocks = gx.chunks_mut(images * self.image_len()).zip(g.chunks(images * self.len()));
         for (gx, g) in blocks {
             for (group, weight) in self.weight.chunks_exact(self.group_len()).enumerate() {
-                let g = self.share(group, g, &mut scratch.second);
+                let g = self.group_outputs(group, g, &mut scratch.second);
                 let positions = g.len() / outputs;
-                let patches = room(&mut scratch.patches, positions * self.patch());
-                let weight = Matrix::new(weight, self.patch(), outputs);
+                let patches = resize_buffer(&mut scratch.patches, positions * self.patch_len());
+                let weight = Matrix::new(weight, self.patch_len(), outputs);
                 product(
                     patches,
                     Store::Replace,
                     Matrix::new(g, positions, outputs),
                     weight.transposed(),
                 );
-                let each = patches.chunks_exact(self.positions() * self.patch());
-                for (gx, patches) in gx.chunks_exact_mut(self.image()).zip(each) {
-                    self.walks[group].scatter(patches, gx);
+                let each = patches.chunks_exact(self.positions() * self.patch_len());
+                for (gx, patches) in gx.chunks_exact_mut(self.image_len()).zip(each) {
+                    self.im2col[group].scatter(patches, gx);
                 }
             }
         }
     }
 
     fn norm_method(&self, copies: usize, weighted: bool) -> NormMethod {
-        let outputs = self.out / self.walks.len();
-        if weighted || self.standardise.is_some() && !self.is_bare() {
+        let outputs = self.out / self.im2col.len();
+        if weighted || self.standardise.is_some() && !self.is_linear_output() {
             return NormMethod::Instance;
         }
-        outer::norm_method(copies * self.positions(), self.patch(), outputs)
+        outer::norm_method(copies * self.positions(), self.patch_len(), outputs)
     }
 
-    fn squares(
+    fn add_squared_norms(
         &self,
-        seen: Seen,
+        ctx: Context,
         _: Option<&[f32]>,
         squares: &mut [f64],
-        alone: &mut Vec<usize>,
+        recomputed: &mut Vec<usize>,
         scratch: &mut Scratch,
     ) {
         for (i, square) in squares.iter_mut().enumerate() {
-            match self.ghost(seen.example(i), scratch) {
+            match self.ghost_squared_norm(ctx.example(i), scratch) {
                 Some(found) => *square += found,
-                None => alone.push(i),
+                None => recomputed.push(i),
             }
         }
     }
 
-    fn instance(
+    fn instance_gradient(
         &self,
-        seen: Seen,
+        ctx: Context,
         weights: Option<&[f32]>,
         out: &mut [f32],
         scratch: &mut Scratch,
     ) -> f64 {
-        self.formed(seen, weights, out, scratch)
+        self.instance_gradient_tiled(ctx, weights, out, scratch)
     }
 
     fn weighted_sum(
         &self,
-        seen: Seen,
+        ctx: Context,
         factors: Option<&[f32]>,
         sum: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let outputs = self.out / self.walks.len();
-        let copies = seen.rows.copies;
-        // Whole examples, so that each block has its own factors.
-        let block = self.block().div_ceil(copies);
-        let xs = seen.x.chunks(block * copies * self.image());
-        let gs = seen.g.chunks(block * copies * self.len());
+        let outputs = self.out / self.im2col.len();
+        let copies = ctx.rows.copies;
+        // Blocks hold whole examples, so that each block has its own clipping factors.
+        let block = self.images_per_block().div_ceil(copies);
+        let xs = ctx.x.chunks(block * copies * self.image_len());
+        let gs = ctx.g.chunks(block * copies * self.len());
         for (at, (x, g)) in xs.zip(gs).enumerate() {
             let rows = g.len() / self.out;
             let factors = factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
@@ -346,25 +356,25 @@ impl Op for Conv {
                 sum[..self.weight.len()].chunks_exact_mut(self.group_len()).enumerate()
             {
                 let patches = self.patches(group, x, &mut scratch.patches);
-                let g = self.share(group, g, &mut scratch.second);
+                let g = self.group_outputs(group, g, &mut scratch.second);
                 debug_assert_eq!(g.len(), rows * outputs);
-                outer::weighted(patches, g, rows, factors, sum, &mut scratch.third);
+                outer::add_weighted_product(patches, g, rows, factors, sum, &mut scratch.third);
             }
         }
     }
 
-    /// Sums are by the weights that the convolution multiplies with.
-    fn indirect(&self) -> Option<usize> {
+    /// With weight standardisation, sums are taken over gradients of the standardised weights.
+    fn transformed_len(&self) -> Option<usize> {
         self.standardise.as_ref().map(|_| self.weight.len())
     }
 
-    fn finish(&self, indirect: &[f32], large: &mut [f32]) {
+    fn add_transformed_sum(&self, transformed: &[f32], large: &mut [f32]) {
         if let Some(standardise) = &self.standardise {
-            let mut pulled = indirect.to_vec();
-            pulled.resize(large.len(), 0.0);
-            let (weight, gain) = pulled.split_at_mut(self.weight.len());
-            standardise.pull(weight, gain);
-            outer::add(large, &pulled);
+            let mut gradient = transformed.to_vec();
+            gradient.resize(large.len(), 0.0);
+            let (weight, gain) = gradient.split_at_mut(self.weight.len());
+            standardise.backward(weight, gain);
+            outer::add(large, &gradient);
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Linear layers, on plain features or at every step of a sequence.
+//! Linear layers, on plain features or at every time step of a sequence.
 
 use super::activation::Activation;
-use super::layout::{Map, Part};
-use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, room};
+use super::layout::{Layout, ParameterSlot};
+use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
 use super::outer;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
 pub(super) struct Dense {
     inputs: usize,
     outputs: usize,
-    /// Steps of the sequence; 1 for plain features.
+    /// Number of time steps; 1 for plain features.
     steps: usize,
     activation: Activation,
-    parts: Vec<Part>,
+    slots: Vec<ParameterSlot>,
     weight: Vec<f32>,
     bias: Option<Vec<f32>>,
 }
@@ -24,9 +24,9 @@ impl Dense {
         bias: bool,
         activation: Activation,
     ) -> Self {
-        let mut parts = vec![Part::large(0, Map::Plain { len: inputs * outputs })];
+        let mut slots = vec![ParameterSlot::large(0, Layout::Plain { len: inputs * outputs })];
         if bias {
-            parts.push(Part::small(0, outputs));
+            slots.push(ParameterSlot::small(0, outputs));
         }
         let bias = bias.then(|| vec![0.0; outputs]);
         Self {
@@ -34,7 +34,7 @@ impl Dense {
             outputs,
             steps,
             activation,
-            parts,
+            slots,
             weight: vec![0.0; inputs * outputs],
             bias,
         }
@@ -46,8 +46,8 @@ impl Op for Dense {
         self.steps * self.outputs
     }
 
-    fn layout(&self) -> &[Part] {
-        &self.parts
+    fn layout(&self) -> &[ParameterSlot] {
+        &self.slots
     }
 
     fn load(&mut self, small: &[f32], large: &[f32]) {
@@ -58,7 +58,7 @@ impl Op for Dense {
     }
 
     fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        let x = Matrix::new(x, rows.all() * self.steps, self.inputs);
+        let x = Matrix::new(x, rows.total() * self.steps, self.inputs);
         let weight = Matrix::new(&self.weight, self.inputs, self.outputs);
         product(y, Store::Replace, x, weight);
         self.activation.apply(y, self.bias.as_deref());
@@ -66,19 +66,19 @@ impl Op for Dense {
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         small: &mut [f32],
         _: &mut Scratch,
     ) {
-        self.activation.back(seen.y, seen.g);
+        self.activation.backward(ctx.y, ctx.g);
         if self.bias.is_some() {
             let each = small.chunks_exact_mut(self.outputs);
-            let rows = seen.g.chunks_exact(seen.rows.copies * self.len());
+            let rows = ctx.g.chunks_exact(ctx.rows.copies * self.len());
             each.zip(rows).for_each(|(bias, g)| outer::add_rows(g, bias));
         }
         if let Some((gx, store)) = gx {
-            let g = Matrix::new(seen.g, seen.rows.all() * self.steps, self.outputs);
+            let g = Matrix::new(ctx.g, ctx.rows.total() * self.steps, self.outputs);
             let weight = Matrix::new(&self.weight, self.inputs, self.outputs);
             product(gx, store, g, weight.transposed());
         }
@@ -93,96 +93,108 @@ impl Op for Dense {
         }
     }
 
-    fn squares(
+    fn add_squared_norms(
         &self,
-        seen: Seen,
+        ctx: Context,
         weights: Option<&[f32]>,
         squares: &mut [f64],
-        alone: &mut Vec<usize>,
+        recomputed: &mut Vec<usize>,
         scratch: &mut Scratch,
     ) {
-        let positions = seen.rows.copies * self.steps;
+        let positions = ctx.rows.copies * self.steps;
         if let (1, Some(weights)) = (positions, weights) {
-            return self.weighted_squares(seen, weights, squares, alone, scratch);
+            return self.add_weighted_squared_norms(ctx, weights, squares, recomputed, scratch);
         }
         if positions == 1 {
-            let each = seen.x.chunks_exact(self.inputs).zip(seen.g.chunks_exact(self.outputs));
-            each.zip(squares).for_each(|((x, g), square)| *square += outer::ghost_vector(x, g));
+            let each = ctx.x.chunks_exact(self.inputs).zip(ctx.g.chunks_exact(self.outputs));
+            each.zip(squares)
+                .for_each(|((x, g), square)| *square += outer::outer_product_squared_norm(x, g));
             return;
         }
         let (mut columns, mut aligned) = (vec![0.0; self.outputs], vec![0.0; self.outputs]);
         for (i, square) in squares.iter_mut().enumerate() {
-            let seen = seen.example(i);
-            let gram = outer::gram(seen.x, positions, &mut scratch.second);
+            let ctx = ctx.example(i);
+            let gram = outer::gram(ctx.x, positions, &mut scratch.second);
             let gram = (gram, self.inputs);
-            outer::ghost_columns(gram, seen.g, &mut columns, &mut aligned, &mut scratch.third);
+            outer::column_squared_norms(
+                gram,
+                ctx.g,
+                &mut columns,
+                &mut aligned,
+                &mut scratch.third,
+            );
             let found = columns.iter().sum::<f64>();
-            let ordinary = outer::ordinary(seen.x) && outer::ordinary(seen.g);
-            match ordinary && outer::clear(found, aligned.iter().sum()) {
+            let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
+            match mid_range && outer::is_reliable(found, aligned.iter().sum()) {
                 true => *square += found,
-                false => alone.push(i),
+                false => recomputed.push(i),
             }
         }
     }
 
-    fn instance(
+    fn instance_gradient(
         &self,
-        seen: Seen,
+        ctx: Context,
         weights: Option<&[f32]>,
         out: &mut [f32],
         _: &mut Scratch,
     ) -> f64 {
-        let positions = seen.rows.copies * self.steps;
-        let x = Matrix::new(seen.x, positions, self.inputs);
-        product(out, Store::Replace, x.transposed(), Matrix::new(seen.g, positions, self.outputs));
-        outer::weighted_squares(out, weights)
+        let positions = ctx.rows.copies * self.steps;
+        let x = Matrix::new(ctx.x, positions, self.inputs);
+        product(out, Store::Replace, x.transposed(), Matrix::new(ctx.g, positions, self.outputs));
+        outer::weighted_squared_norm(out, weights)
     }
 
     fn weighted_sum(
         &self,
-        seen: Seen,
+        ctx: Context,
         factors: Option<&[f32]>,
         sum: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let rows = seen.rows.all() * self.steps;
-        outer::weighted(seen.x, seen.g, rows, factors, sum, &mut scratch.third);
+        let rows = ctx.rows.total() * self.steps;
+        outer::add_weighted_product(ctx.x, ctx.g, rows, factors, sum, &mut scratch.third);
     }
 }
 
 impl Dense {
-    /// `Σ w g² x²` for all examples by one product of squares; plain features only.
+    /// Adds `Σ w g² x²` for all examples, by one matrix product of squares. Only for plain
+    /// features.
     ///
-    /// The smallest normal number is added to each square, for it may be that much too small, and
-    /// a large weight would make much of it: with weights above 1 a norm may come out too large.
-    fn weighted_squares(
+    /// The smallest normal f32 is added to each square, because underflow may have lost that much
+    /// and a large weight would amplify the loss. With weights above 1, a norm may therefore come
+    /// out too large.
+    fn add_weighted_squared_norms(
         &self,
-        seen: Seen,
+        ctx: Context,
         weights: &[f32],
         squares: &mut [f64],
-        alone: &mut Vec<usize>,
+        recomputed: &mut Vec<usize>,
         scratch: &mut Scratch,
     ) {
         let examples = squares.len();
-        let x = room(&mut scratch.second, examples * self.inputs);
-        x.iter_mut().zip(seen.x).for_each(|(to, x)| *to = x * x + f32::MIN_POSITIVE);
-        let sums = room(&mut scratch.third, examples * self.outputs);
+        let x = resize_buffer(&mut scratch.second, examples * self.inputs);
+        x.iter_mut().zip(ctx.x).for_each(|(to, x)| *to = x * x + f32::MIN_POSITIVE);
+        let sums = resize_buffer(&mut scratch.third, examples * self.outputs);
         let x = Matrix::new(x, examples, self.inputs);
         product(sums, Store::Replace, x, Matrix::new(weights, self.inputs, self.outputs));
-        let rows = sums.chunks_exact(self.outputs).zip(seen.g.chunks_exact(self.outputs));
+        let rows = sums.chunks_exact(self.outputs).zip(ctx.g.chunks_exact(self.outputs));
         for (i, ((sums, g), square)) in rows.zip(squares).enumerate() {
-            let (mut found, mut length) = (0.0, 0.0);
+            let (mut found, mut g_squared) = (0.0, 0.0);
             for (&sum, &g) in sums.iter().zip(g) {
                 let g = f64::from(g) * f64::from(g);
                 found += f64::from(sum) * g;
-                length += g;
+                g_squared += g;
             }
-            // What that and weights below 1 can make of the result.
-            let unseen = self.inputs as f64 * outer::UNSEEN * length;
-            let x = seen.example(i).x;
-            match outer::ordinary(x) && found.is_finite() && outer::clear(found, unseen) {
+            // The effect of these additions and of weights below 1 on the result.
+            let underflow = self.inputs as f64 * outer::UNDERFLOW_ERROR * g_squared;
+            let x = ctx.example(i).x;
+            match outer::is_mid_range(x)
+                && found.is_finite()
+                && outer::is_reliable(found, underflow)
+            {
                 true => *square += found,
-                false => alone.push(i),
+                false => recomputed.push(i),
             }
         }
     }

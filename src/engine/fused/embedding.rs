@@ -1,7 +1,7 @@
-//! Embeddings: one row of a table per token.
+//! Embedding layers.
 
-use super::layout::{Map, Part};
-use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, Sparse};
+use super::layout::{Layout, ParameterSlot};
+use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse};
 use super::outer;
 use crate::nn::kernels::product::Store;
 
@@ -9,19 +9,19 @@ pub(super) struct Embedding {
     vocabulary: usize,
     features: usize,
     steps: usize,
-    parts: [Part; 1],
+    slots: [ParameterSlot; 1],
     table: Vec<f32>,
 }
 
 impl Embedding {
     pub(super) fn new(vocabulary: usize, features: usize, steps: usize) -> Self {
         let len = vocabulary * features;
-        let parts = [Part::large(0, Map::Plain { len })];
-        Self { vocabulary, features, steps, parts, table: vec![0.0; len] }
+        let slots = [ParameterSlot::large(0, Layout::Plain { len })];
+        Self { vocabulary, features, steps, slots, table: vec![0.0; len] }
     }
 
-    /// The row of a token. Batches are checked before; what is not a token (a padding of NaN in a
-    /// poisoned example, say) reads row 0, and the example is left out for its features' sake.
+    /// The table row of a token. Tokens of finite examples are checked beforehand; a token that is
+    /// not finite reads row 0, and its example is excluded.
     fn row(&self, token: f32) -> usize {
         (token as usize).min(self.vocabulary - 1)
     }
@@ -32,8 +32,8 @@ impl Op for Embedding {
         self.steps * self.features
     }
 
-    fn layout(&self) -> &[Part] {
-        &self.parts
+    fn layout(&self) -> &[ParameterSlot] {
+        &self.slots
     }
 
     fn load(&mut self, _: &[f32], large: &[f32]) {
@@ -42,13 +42,19 @@ impl Op for Embedding {
 
     fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
         for (token, y) in x.iter().zip(y.chunks_exact_mut(self.features)) {
-            let at = self.row(*token) * self.features;
-            y.copy_from_slice(&self.table[at..at + self.features]);
+            let offset = self.row(*token) * self.features;
+            y.copy_from_slice(&self.table[offset..offset + self.features]);
         }
     }
 
     /// Tokens have no gradient.
-    fn backward(&self, _: Chunk, gx: Option<(&mut [f32], Store)>, _: &mut [f32], _: &mut Scratch) {
+    fn backward(
+        &self,
+        _: ContextMut,
+        gx: Option<(&mut [f32], Store)>,
+        _: &mut [f32],
+        _: &mut Scratch,
+    ) {
         if let Some((gx, Store::Replace)) = gx {
             gx.fill(0.0);
         }
@@ -62,47 +68,50 @@ impl Op for Embedding {
         true
     }
 
-    fn squares(
+    fn add_squared_norms(
         &self,
-        seen: Seen,
+        ctx: Context,
         weights: Option<&[f32]>,
         squares: &mut [f64],
         _: &mut Vec<usize>,
         _: &mut Scratch,
     ) {
         for (i, square) in squares.iter_mut().enumerate() {
-            self.totals(seen.example(i), |row, total| {
+            self.for_each_token_gradient(ctx.example(i), |row, gradient| {
                 let weights = weights.map(|w| &w[row..row + self.features]);
-                *square += outer::weighted_squares(total, weights);
+                *square += outer::weighted_squared_norm(gradient, weights);
             });
         }
     }
 
-    fn rows(&self, seen: Seen, factors: Option<&[f32]>, sum: &mut Sparse) {
-        for i in 0..seen.rows.examples {
+    fn sparse_sum(&self, ctx: Context, factors: Option<&[f32]>, sum: &mut Sparse) {
+        for i in 0..ctx.rows.examples {
             let factor = factors.map_or(1.0, |f| f[i]);
-            self.totals(seen.example(i), |row, total| {
-                sum.at.push(row);
-                sum.values.extend(total.iter().map(|g| factor * g));
+            self.for_each_token_gradient(ctx.example(i), |row, gradient| {
+                sum.offsets.push(row);
+                sum.values.extend(gradient.iter().map(|g| factor * g));
             });
         }
     }
 }
 
 impl Embedding {
-    /// Calls `found` with every row of the table that one example's tokens read, and its gradient:
-    /// gradients of equal tokens add up, and what they add up to is measured and summed.
-    fn totals(&self, seen: Seen, mut found: impl FnMut(usize, &[f32])) {
-        let tokens = seen.x.iter().enumerate().map(|(at, &token)| (self.row(token), at));
+    /// Calls `visit` with the offset and the gradient of every table row that one example uses.
+    /// Gradients of equal tokens are added first.
+    fn for_each_token_gradient(&self, ctx: Context, mut visit: impl FnMut(usize, &[f32])) {
+        let tokens = ctx.x.iter().enumerate().map(|(position, &token)| (self.row(token), position));
         let mut order: Vec<(usize, usize)> = tokens.collect();
         order.sort_unstable();
-        let mut total = vec![0.0f32; self.features];
+        let mut gradient = vec![0.0f32; self.features];
         for same in order.chunk_by(|a, b| a.0 == b.0) {
-            total.fill(0.0);
-            for &(_, at) in same {
-                outer::add(&mut total, &seen.g[at * self.features..(at + 1) * self.features]);
+            gradient.fill(0.0);
+            for &(_, position) in same {
+                outer::add(
+                    &mut gradient,
+                    &ctx.g[position * self.features..(position + 1) * self.features],
+                );
             }
-            found(same[0].0 * self.features, &total);
+            visit(same[0].0 * self.features, &gradient);
         }
     }
 }

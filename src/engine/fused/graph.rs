@@ -1,4 +1,4 @@
-//! From what a network's layers are to what is computed, in order.
+//! Translation of a list of layers into a graph of CPU operations.
 
 use super::activation::Activation;
 use super::conv::{Conv, ConvSpec};
@@ -7,62 +7,63 @@ use super::embedding::Embedding;
 use super::lstm::Lstm;
 use super::norm::Norm;
 use super::op::Op;
-use super::plain::{Alone, Dropout, Flatten, Mean, Sum};
 use super::pool::Pool;
 use super::standardise::Standardise;
+use super::stateless::{ActivationLayer, Dropout, Flatten, Mean, Sum};
 use crate::nn::{Conv2dSpec, LayerSpec};
 
-/// Where Burn's gates are among ours: input, forget, cell, output.
+/// Burn's LSTM gates in the order input, forget, cell, output.
 const GATES: [usize; 4] = [0, 1, 2, 3];
 
-/// One layer and what it reads. Value 0 is the network's input, value `i + 1` what node `i` makes.
+/// An operation and its inputs. Value 0 is the network's input, value `i + 1` the output of node
+/// `i`.
 pub(super) struct Node {
     pub(super) op: Box<dyn Op>,
     pub(super) input: usize,
-    /// What is added to the output: the other way of a residual.
-    pub(super) second: Option<usize>,
-    /// Where its small parameters begin among all small ones.
+    /// The value that is added to the output: the shortcut of a residual block.
+    pub(super) addend: Option<usize>,
+    /// Offset of the node's small parameters among those of all nodes.
     pub(super) small: usize,
 }
 
-/// The nodes in an order in which each reads only earlier ones, and the sizes of their parameters.
+/// Nodes in topological order, and the sizes of their parameters.
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
-    pub(super) small: usize,
-    /// DeviceArray in one example, and its channels: 1 unless it is an image.
-    pub(super) input: usize,
+    pub(super) small_len: usize,
+    /// Features per example, and its number of channels (1 unless it is an image).
+    pub(super) input_len: usize,
     pub(super) channels: usize,
 }
 
 impl Graph {
-    /// The shapes were checked when the network was built.
+    /// Builds the graph. Shapes have been checked by `Network::build`.
     pub(super) fn of(input_shape: &[usize], specs: &[LayerSpec]) -> Self {
         let mut graph = Self {
             nodes: Vec::new(),
-            small: 0,
-            input: input_shape.iter().product(),
+            small_len: 0,
+            input_len: input_shape.iter().product(),
             channels: if let [channels, _, _] = *input_shape { channels } else { 1 },
         };
         graph.sequence(specs, 0, input_shape.to_vec());
         graph
     }
 
-    /// DeviceArray in one row of a value.
+    /// Number of elements in one row of a value.
     pub(super) fn width(&self, value: usize) -> usize {
         match value {
-            0 => self.input,
+            0 => self.input_len,
             _ => self.nodes[value - 1].op.len(),
         }
     }
 
-    fn push(&mut self, op: impl Op + 'static, input: usize, second: Option<usize>) -> usize {
-        let small = self.small;
-        self.small += op.small();
-        self.nodes.push(Node { op: Box::new(op), input, second, small });
+    fn push(&mut self, op: impl Op + 'static, input: usize, addend: Option<usize>) -> usize {
+        let small = self.small_len;
+        self.small_len += op.small_len();
+        self.nodes.push(Node { op: Box::new(op), input, addend, small });
         self.nodes.len()
     }
 
-    /// Layers one after the other; returns the value they end in and its shape.
+    /// Appends layers in sequence. Returns the index and the shape of the last value.
     fn sequence(
         &mut self,
         specs: &[LayerSpec],
@@ -72,7 +73,7 @@ impl Graph {
         let (mut value, mut shape) = (value, shape);
         let mut specs = specs.iter().peekable();
         while let Some(spec) = specs.next() {
-            // What follows a layer with weights at once is done in the same sweep.
+            // An activation directly after a layer with weights is fused into it.
             let mut activation = Activation::None;
             if matches!(
                 spec,
@@ -97,10 +98,10 @@ impl Graph {
         value: usize,
         shape: Vec<usize>,
     ) -> (usize, Vec<usize>) {
-        // Checked when the network was built.
+        // Checked by `Network::build`.
         let out = spec.output_shape(&shape).unwrap_or_default();
         let len: usize = shape.iter().product();
-        // Images are [channels, height, width], sequences [time, features].
+        // Images are `[channels, height, width]`, sequences `[time, features]`.
         let (positions, channels) = match shape[..] {
             [channels, height, width] => (height * width, channels),
             [steps, features] => (steps, features),
@@ -144,7 +145,7 @@ impl Graph {
                 self.push(Lstm::new(sizes, spec.bidirectional, GATES), value, None)
             }
             LayerSpec::Dropout(spec) => {
-                // Masks come in Burn's order, which only for images is not ours.
+                // Masks are drawn in Burn's order, which differs from ours for images only.
                 let [positions, channels] =
                     if shape.len() == 3 { [positions, channels] } else { [len, 1] };
                 self.push(Dropout { rate: spec.rate, positions, channels }, value, None)
@@ -155,7 +156,7 @@ impl Graph {
             },
             LayerSpec::Relu | LayerSpec::Tanh | LayerSpec::Selu => {
                 let activation = activation_of(spec).unwrap_or(Activation::None);
-                self.push(Alone { activation, len }, value, None)
+                self.push(ActivationLayer { activation, len }, value, None)
             }
         };
         (value, out)
@@ -163,7 +164,7 @@ impl Graph {
 
     fn pool(
         &mut self,
-        largest: bool,
+        is_max: bool,
         kernel: [usize; 2],
         stride: [usize; 2],
         value: usize,
@@ -171,7 +172,7 @@ impl Graph {
         out: &[usize],
     ) -> usize {
         let (size, output) = ([shape[1], shape[2]], [out[1], out[2]]);
-        let pool = Pool { largest, size, channels: shape[0], kernel, stride, output };
+        let pool = Pool { is_max, size, channels: shape[0], kernel, stride, output };
         self.push(pool, value, None)
     }
 }

@@ -1,78 +1,82 @@
-//! Where a network's tensors lie in a layer's own buffers.
+//! Mapping between the network's parameter tensors and a layer's packed buffers.
 
-/// One tensor of the network: which of the layer's two buffers it lies in, where, and how turned.
+/// Position and layout of one parameter tensor in a layer's buffer of small or of large parameters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct ParameterSlot {
     pub(super) small: bool,
-    pub(super) at: usize,
-    pub(super) map: Map,
+    pub(super) offset: usize,
+    pub(super) layout: Layout,
 }
 
-/// How a tensor of the network is laid out in a layer's buffer.
+/// Layout of a parameter tensor in a layer's buffer.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Map {
-    /// As it is.
+pub(super) enum Layout {
+    /// Unchanged.
     Plain { len: usize },
-    /// Convolution weights `[out, in, height, width]`, in groups: per group a matrix
-    /// `[height, width, in] x [out]`, what patches channels last are multiplied with.
+    /// Convolution weights `[out, in, height, width]`, stored per group as a matrix
+    /// `[height, width, in] x [out]` that multiplies channels-last patches.
     Kernel { groups: usize, out: usize, input: usize, area: usize },
-    /// A matrix `[rows, columns]` as some columns of a wider one.
+    /// A matrix `[rows, columns]`, stored as columns of a matrix of width `width`.
     Columns { rows: usize, columns: usize, width: usize },
 }
 
-impl Part {
-    pub(super) fn small(at: usize, len: usize) -> Self {
-        Self { small: true, at, map: Map::Plain { len } }
+impl ParameterSlot {
+    pub(super) fn small(offset: usize, len: usize) -> Self {
+        Self { small: true, offset, layout: Layout::Plain { len } }
     }
 
-    pub(super) fn large(at: usize, map: Map) -> Self {
-        Self { small: false, at, map }
+    pub(super) fn large(offset: usize, layout: Layout) -> Self {
+        Self { small: false, offset, layout }
     }
 
-    /// DeviceArray in the tensor.
+    /// Number of elements of the tensor.
     pub(super) fn len(&self) -> usize {
-        match self.map {
-            Map::Plain { len } => len,
-            Map::Kernel { groups, out, input, area } => groups * out * input * area,
-            Map::Columns { rows, columns, .. } => rows * columns,
+        match self.layout {
+            Layout::Plain { len } => len,
+            Layout::Kernel { groups, out, input, area } => groups * out * input * area,
+            Layout::Columns { rows, columns, .. } => rows * columns,
         }
     }
 
     /// Copies the tensor into the layer's buffer.
-    pub(super) fn take(&self, tensor: &[f32], own: &mut [f32]) {
+    pub(super) fn pack(&self, tensor: &[f32], packed: &mut [f32]) {
         self.runs(|t, o, n| match n {
-            1 => own[o] = tensor[t],
-            _ => own[o..o + n].copy_from_slice(&tensor[t..t + n]),
+            1 => packed[o] = tensor[t],
+            _ => packed[o..o + n].copy_from_slice(&tensor[t..t + n]),
         });
     }
 
-    /// Copies the layer's buffer back to the tensor.
-    pub(super) fn give(&self, own: &[f32], tensor: &mut [f32]) {
+    /// Copies the layer's buffer back into the tensor.
+    pub(super) fn unpack(&self, packed: &[f32], tensor: &mut [f32]) {
         self.runs(|t, o, n| match n {
-            1 => tensor[t] = own[o],
-            _ => tensor[t..t + n].copy_from_slice(&own[o..o + n]),
+            1 => tensor[t] = packed[o],
+            _ => tensor[t..t + n].copy_from_slice(&packed[o..o + n]),
         });
     }
 
-    /// Calls `run` with the places in the tensor and in the buffer of every run of numbers that
-    /// are neighbours in both, and its length.
+    /// Calls `run` with tensor offset, buffer offset and length of every run of elements that is
+    /// contiguous in both.
     #[inline(always)]
     fn runs(&self, mut run: impl FnMut(usize, usize, usize)) {
-        match self.map {
-            Map::Plain { len } => run(0, self.at, len),
-            Map::Columns { rows, columns, width } => {
-                (0..rows).for_each(|r| run(r * columns, self.at + r * width, columns));
+        match self.layout {
+            Layout::Plain { len } => run(0, self.offset, len),
+            Layout::Columns { rows, columns, width } => {
+                (0..rows).for_each(|r| run(r * columns, self.offset + r * width, columns));
             }
-            Map::Kernel { groups, out, input, area } => {
+            Layout::Kernel { groups, out, input, area } => {
                 for group in 0..groups {
                     let start = group * out * input * area;
-                    // Sixteen outputs at a time: whole cache lines on both sides.
+                    // Sixteen outputs at a time use whole cache lines on both sides.
                     for block in (0..out).step_by(16) {
                         for i in 0..input {
                             for a in 0..area {
                                 for o in block..out.min(block + 16) {
-                                    let own = start + (a * input + i) * out + o;
-                                    run(start + (o * input + i) * area + a, self.at + own, 1);
+                                    let packed = start + (a * input + i) * out + o;
+                                    run(
+                                        start + (o * input + i) * area + a,
+                                        self.offset + packed,
+                                        1,
+                                    );
                                 }
                             }
                         }

@@ -1,51 +1,52 @@
-//! Long short-term memory, in one direction or both.
+//! LSTM layers, unidirectional or bidirectional.
 
-use super::layout::{Map, Part};
-use super::op::{Chunk, Op, Rows, Scratch, Seen, room};
+use super::layout::{Layout, ParameterSlot};
+use super::op::{Context, ContextMut, Op, Rows, Scratch, resize_buffer};
 use super::outer;
 use crate::nn::kernels::product::{Matrix, Store, product, product_into};
 use crate::nn::kernels::tanh::one as tanh;
 use crate::nn::kernels::vectorised;
 
-/// Gates lie side by side in matrices of `4 x hidden` columns: input, forget, cell, output.
+/// Gates are blocks of `hidden` columns in matrices of `4 x hidden` columns: input, forget, cell,
+/// output.
 pub(super) struct Lstm {
     inputs: usize,
     hidden: usize,
     steps: usize,
-    parts: Vec<Part>,
+    slots: Vec<ParameterSlot>,
     directions: Vec<Direction>,
 }
 
 struct Direction {
-    /// The step before `t` is `t - 1`; in reverse it is `t + 1`.
+    /// Whether time runs backwards: the step before `t` is then `t + 1`.
     reverse: bool,
     input: Vec<f32>,
     recurrent: Vec<f32>,
-    /// The two biases of each gate, added.
+    /// Sum of the two biases of each gate.
     bias: Vec<f32>,
 }
 
 impl Lstm {
-    /// `gates`: the places of the network's gates, in its order, among those above.
+    /// `gates[i]` is the column block of the network's i-th gate.
     pub(super) fn new(
         [inputs, hidden, steps]: [usize; 3],
         bidirectional: bool,
         gates: [usize; 4],
     ) -> Self {
         let width = 4 * hidden;
-        let mut parts = Vec::new();
+        let mut slots = Vec::new();
         let directions = if bidirectional { 2 } else { 1 };
         for direction in 0..directions {
             let large = direction * (inputs + hidden) * width;
             let small = direction * 2 * width;
             for gate in gates {
-                let at = gate * hidden;
-                let columns = |rows| Map::Columns { rows, columns: hidden, width };
-                parts.extend([
-                    Part::large(large + at, columns(inputs)),
-                    Part::small(small + at, hidden),
-                    Part::large(large + inputs * width + at, columns(hidden)),
-                    Part::small(small + width + at, hidden),
+                let offset = gate * hidden;
+                let columns = |rows| Layout::Columns { rows, columns: hidden, width };
+                slots.extend([
+                    ParameterSlot::large(large + offset, columns(inputs)),
+                    ParameterSlot::small(small + offset, hidden),
+                    ParameterSlot::large(large + inputs * width + offset, columns(hidden)),
+                    ParameterSlot::small(small + width + offset, hidden),
                 ]);
             }
         }
@@ -56,49 +57,49 @@ impl Lstm {
             bias: vec![0.0; width],
         };
         let directions = (0..directions).map(|d| direction(d == 1)).collect();
-        Self { inputs, hidden, steps, parts, directions }
+        Self { inputs, hidden, steps, slots, directions }
     }
 
     fn width(&self) -> usize {
         4 * self.hidden
     }
 
-    /// DeviceArray in one step of the output.
+    /// Number of output features per time step.
     fn outputs(&self) -> usize {
         self.directions.len() * self.hidden
     }
 
-    /// Large numbers of one direction.
-    fn large_each(&self) -> usize {
+    /// Number of large parameters per direction.
+    fn large_per_direction(&self) -> usize {
         (self.inputs + self.hidden) * self.width()
     }
 
-    /// Where, in a row of what is kept, a direction's gates and cells are.
-    fn places(&self, direction: usize) -> (usize, usize) {
+    /// Offsets of a direction's gates and cell states in a row of saved values.
+    fn offsets(&self, direction: usize) -> (usize, usize) {
         let gates = direction * self.steps * 5 * self.hidden;
         (gates, gates + self.steps * self.width())
     }
 
-    /// Adds one row's gradients by both matrices to `out`, `factor` times.
-    fn gradients(
+    /// Adds `factor` times the gradients of one row with respect to both matrices to `out`.
+    fn add_gradients(
         &self,
-        seen: Seen,
+        ctx: Context,
         row: usize,
         factor: f32,
         out: &mut [f32],
         scaled: &mut Vec<f32>,
     ) {
         let (steps, width, hidden) = (self.steps, self.width(), self.hidden);
-        let x = &seen.x[row * steps * self.inputs..(row + 1) * steps * self.inputs];
-        let y = &seen.y[row * self.len()..(row + 1) * self.len()];
-        let kept = &seen.kept[row * self.kept()..(row + 1) * self.kept()];
+        let x = &ctx.x[row * steps * self.inputs..(row + 1) * steps * self.inputs];
+        let y = &ctx.y[row * self.len()..(row + 1) * self.len()];
+        let saved = &ctx.saved[row * self.saved_len()..(row + 1) * self.saved_len()];
         for (d, (direction, out)) in
-            self.directions.iter().zip(out.chunks_exact_mut(self.large_each())).enumerate()
+            self.directions.iter().zip(out.chunks_exact_mut(self.large_per_direction())).enumerate()
         {
-            let (gates, _) = self.places(d);
-            let mut g = &kept[gates..gates + steps * width];
+            let (gates, _) = self.offsets(d);
+            let mut g = &saved[gates..gates + steps * width];
             if factor != 1.0 {
-                let to = room(scaled, g.len());
+                let to = resize_buffer(scaled, g.len());
                 to.iter_mut().zip(g).for_each(|(to, g)| *to = factor * g);
                 g = to;
             }
@@ -108,7 +109,7 @@ impl Lstm {
             if steps == 1 {
                 continue;
             }
-            // Each step but the first of the walk comes after another one's output.
+            // All steps but the first of this direction have a previous output.
             let (before, after) = if direction.reverse { (1, 0) } else { (0, 1) };
             let y = &y[before * self.outputs() + d * hidden..];
             let before = Matrix::strided(y, steps - 1, hidden, self.outputs());
@@ -123,14 +124,14 @@ impl Op for Lstm {
         self.steps * self.outputs()
     }
 
-    /// Per direction and step: the four gates, which the backward pass replaces by the gradients
-    /// before their non-linearities, and the cell.
-    fn kept(&self) -> usize {
+    /// Per direction and step: the four gates, which the backward pass overwrites with the
+    /// gradients before their non-linearities, and the cell state.
+    fn saved_len(&self) -> usize {
         self.directions.len() * self.steps * 5 * self.hidden
     }
 
-    fn layout(&self) -> &[Part] {
-        &self.parts
+    fn layout(&self) -> &[ParameterSlot] {
+        &self.slots
     }
 
     fn load(&mut self, small: &[f32], large: &[f32]) {
@@ -151,39 +152,39 @@ impl Op for Lstm {
         rows: Rows,
         x: &[f32],
         y: &mut [f32],
-        kept: &mut [f32],
+        saved: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let (n, steps, hidden, width) = (rows.all(), self.steps, self.hidden, self.width());
-        let (len, row) = (self.len(), self.kept());
-        let before = room(&mut scratch.second, n * hidden);
+        let (n, steps, hidden, width) = (rows.total(), self.steps, self.hidden, self.width());
+        let (len, row) = (self.len(), self.saved_len());
+        let before = resize_buffer(&mut scratch.second, n * hidden);
         for (d, direction) in self.directions.iter().enumerate() {
-            let (gates, cells) = self.places(d);
+            let (gates, cells) = self.offsets(d);
             let input = Matrix::new(&direction.input, self.inputs, width);
             let recurrent = Matrix::new(&direction.recurrent, hidden, width);
-            for turn in 0..steps {
-                let t = if direction.reverse { steps - 1 - turn } else { turn };
+            for k in 0..steps {
+                let t = if direction.reverse { steps - 1 - k } else { k };
                 let x = Matrix::strided(&x[t * self.inputs..], n, self.inputs, steps * self.inputs);
-                let z = &mut kept[gates + t * width..];
+                let z = &mut saved[gates + t * width..];
                 product_into(z, row, Store::Replace, x, input);
-                if turn > 0 {
+                if k > 0 {
                     product_into(z, row, Store::Add, Matrix::new(before, n, hidden), recurrent);
                 }
-                let last = if direction.reverse { t + 1 } else { t.wrapping_sub(1) };
+                let previous = if direction.reverse { t + 1 } else { t.wrapping_sub(1) };
                 for i in 0..n {
-                    let kept = &mut kept[i * row..(i + 1) * row];
-                    let (front, back) = kept.split_at_mut(cells);
+                    let saved = &mut saved[i * row..(i + 1) * row];
+                    let (front, back) = saved.split_at_mut(cells);
                     let z = &mut front[gates + t * width..gates + (t + 1) * width];
                     let h = &mut before[i * hidden..(i + 1) * hidden];
-                    if turn == 0 {
+                    if k == 0 {
                         h.fill(0.0);
                     } else {
-                        h.copy_from_slice(&back[last * hidden..(last + 1) * hidden]);
+                        h.copy_from_slice(&back[previous * hidden..(previous + 1) * hidden]);
                     }
                     let c = &mut back[t * hidden..(t + 1) * hidden];
                     step(z, &direction.bias, c, h);
-                    let at = i * len + t * self.outputs() + d * hidden;
-                    y[at..at + hidden].copy_from_slice(h);
+                    let offset = i * len + t * self.outputs() + d * hidden;
+                    y[offset..offset + hidden].copy_from_slice(h);
                 }
             }
         }
@@ -191,51 +192,51 @@ impl Op for Lstm {
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         small: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let (n, steps, hidden, width) = (seen.rows.all(), self.steps, self.hidden, self.width());
-        let (len, row) = (self.len(), self.kept());
-        let dh = room(&mut scratch.second, n * hidden);
-        let dc = room(&mut scratch.third, n * hidden);
+        let (n, steps, hidden, width) = (ctx.rows.total(), self.steps, self.hidden, self.width());
+        let (len, row) = (self.len(), self.saved_len());
+        let dh = resize_buffer(&mut scratch.second, n * hidden);
+        let dc = resize_buffer(&mut scratch.third, n * hidden);
         let zeros = vec![0.0; hidden];
         for (d, direction) in self.directions.iter().enumerate() {
-            let (gates, cells) = self.places(d);
+            let (gates, cells) = self.offsets(d);
             dh.fill(0.0);
             dc.fill(0.0);
-            for turn in (0..steps).rev() {
-                let t = if direction.reverse { steps - 1 - turn } else { turn };
-                let last = if direction.reverse { t + 1 } else { t.wrapping_sub(1) };
+            for k in (0..steps).rev() {
+                let t = if direction.reverse { steps - 1 - k } else { k };
+                let previous = if direction.reverse { t + 1 } else { t.wrapping_sub(1) };
                 for i in 0..n {
-                    let kept = &mut seen.kept[i * row..(i + 1) * row];
-                    let (front, back) = kept.split_at_mut(cells);
+                    let saved = &mut ctx.saved[i * row..(i + 1) * row];
+                    let (front, back) = saved.split_at_mut(cells);
                     let z = &mut front[gates + t * width..gates + (t + 1) * width];
-                    let before = if turn == 0 {
+                    let before = if k == 0 {
                         &zeros[..]
                     } else {
-                        &back[last * hidden..(last + 1) * hidden]
+                        &back[previous * hidden..(previous + 1) * hidden]
                     };
                     let c = &back[t * hidden..(t + 1) * hidden];
-                    let at = i * len + t * self.outputs() + d * hidden;
+                    let offset = i * len + t * self.outputs() + d * hidden;
                     let own = i * hidden..(i + 1) * hidden;
                     step_back(
                         z,
                         c,
                         before,
-                        &seen.g[at..at + hidden],
+                        &ctx.g[offset..offset + hidden],
                         &dh[own.clone()],
                         &mut dc[own],
                     );
                 }
-                let z = Matrix::strided(&seen.kept[gates + t * width..], n, width, row);
+                let z = Matrix::strided(&ctx.saved[gates + t * width..], n, width, row);
                 let recurrent = Matrix::new(&direction.recurrent, hidden, width);
                 product(dh, Store::Replace, z, recurrent.transposed());
             }
-            let (copies, each) = (seen.rows.copies, self.small());
+            let (copies, each) = (ctx.rows.copies, self.small_len());
             for i in 0..n {
-                let g = &seen.kept[i * row + gates..i * row + gates + steps * width];
+                let g = &ctx.saved[i * row + gates..i * row + gates + steps * width];
                 let bias = &mut small[i / copies * each + d * 2 * width..][..2 * width];
                 let (first, second) = bias.split_at_mut(width);
                 outer::add_rows(g, first);
@@ -244,40 +245,40 @@ impl Op for Lstm {
         }
         let Some((gx, store)) = gx else { return };
         for (d, direction) in self.directions.iter().enumerate() {
-            let (gates, _) = self.places(d);
+            let (gates, _) = self.offsets(d);
             let input = Matrix::new(&direction.input, self.inputs, width);
             let store = if d == 0 { store } else { Store::Add };
             for (i, gx) in gx.chunks_exact_mut(steps * self.inputs).enumerate() {
-                let g = &seen.kept[i * row + gates..i * row + gates + steps * width];
+                let g = &ctx.saved[i * row + gates..i * row + gates + steps * width];
                 product(gx, store, Matrix::new(g, steps, width), input.transposed());
             }
         }
     }
 
-    fn instance(
+    fn instance_gradient(
         &self,
-        seen: Seen,
+        ctx: Context,
         weights: Option<&[f32]>,
         out: &mut [f32],
         scratch: &mut Scratch,
     ) -> f64 {
         out.fill(0.0);
-        for row in 0..seen.rows.copies {
-            self.gradients(seen, row, 1.0, out, &mut scratch.second);
+        for row in 0..ctx.rows.copies {
+            self.add_gradients(ctx, row, 1.0, out, &mut scratch.second);
         }
-        outer::weighted_squares(out, weights)
+        outer::weighted_squared_norm(out, weights)
     }
 
     fn weighted_sum(
         &self,
-        seen: Seen,
+        ctx: Context,
         factors: Option<&[f32]>,
         sum: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        for row in 0..seen.rows.all() {
-            let factor = factors.map_or(1.0, |f| f[row / seen.rows.copies]);
-            self.gradients(seen, row, factor, sum, &mut scratch.second);
+        for row in 0..ctx.rows.total() {
+            let factor = factors.map_or(1.0, |f| f[row / ctx.rows.copies]);
+            self.add_gradients(ctx, row, factor, sum, &mut scratch.second);
         }
     }
 }
@@ -288,8 +289,8 @@ fn sigmoid(x: f32) -> f32 {
 }
 
 vectorised! {
-    /// One step of one row: `z` holds the gates before their non-linearities and receives them,
-    /// `h` the cell before and receives the output, `c` receives the cell.
+    /// One time step of one row. `z` holds the pre-activations and receives the gates, `h` holds
+    /// the previous cell state and receives the output, `c` receives the cell state.
     fn step(z: &mut [f32], bias: &[f32], c: &mut [f32], h: &mut [f32]) {
         let n = c.len();
         let (z, bias) = (&mut z[..4 * n], &bias[..4 * n]);
@@ -307,10 +308,11 @@ vectorised! {
 }
 
 vectorised! {
-    /// The way back: `z` holds the gates and receives the gradients before their non-linearities.
+    /// Backward of [`step`]: `z` holds the gates and receives the gradients of the pre-activations.
     fn step_back(z: &mut [f32], c: &[f32], before: &[f32], g: &[f32], dh: &[f32], dc: &mut [f32]) {
         let n = c.len();
-        let (z, before, g, dh, dc) = (&mut z[..4 * n], &before[..n], &g[..n], &dh[..n], &mut dc[..n]);
+        let (z, before) = (&mut z[..4 * n], &before[..n]);
+        let (g, dh, dc) = (&g[..n], &dh[..n], &mut dc[..n]);
         for j in 0..n {
             let (i, f, u, o) = (z[j], z[n + j], z[2 * n + j], z[3 * n + j]);
             let t = tanh(c[j]);

@@ -1,30 +1,32 @@
-//! The CPU executor: every layer by its own kernels, private at the price of a plain step.
+//! The fused CPU executor: per-example clipping in the backward pass of the lab's own kernels.
 //!
-//! A network is read once as a [`Graph`] of layers on plain numbers, channels last. A worker takes
-//! a few examples at a time through it, forward and back; norms come with the backward pass, large
-//! gradients either are never formed for one example ("ghost") or live in the processor's caches
-//! for as long as it takes to measure and add them. Memory: the activations of a few examples per
-//! worker, one example's gradients, and a few sums (at most one per segment); never batch x
-//! parameters.
+//! A network is translated once into a [`Graph`] of operations on channels-last buffers. Each
+//! worker runs a few examples at a time forward and backward, and norms are computed along the way.
+//! The gradient of a large parameter is either not formed per example (ghost norms) or formed for
+//! one example at a time, measured and added while it is in the cache. The choice is made per layer
+//! by the number of operations, as in mixed ghost clipping (Bu et al., 2022, arXiv:2205.10683).
+//!
+//! Memory: the activations of a few examples per worker, the instance gradients of one example, and
+//! at most one sum per segment; never batch x parameters.
 
 mod activation;
 mod conv;
 mod dense;
 mod embedding;
 mod graph;
+mod im2col;
 mod layout;
 mod lstm;
 mod norm;
 mod op;
 mod outer;
 mod pass;
-mod patches;
-mod pixels;
-mod plain;
+mod pixel_gram;
 mod plan;
 mod pool;
 mod standardise;
 mod state;
+mod stateless;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -32,20 +34,20 @@ use super::{Batch, ClipRule, ClippedSum, Executor, Weights};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
-use plan::Ask;
+use plan::Request;
 use state::State;
 
-/// Per-example gradients by fused kernels on the CPU, for networks made of the lab's own layers.
-/// Keeps its buffers from step to step, so hold on to one for a whole training.
+/// Computes per-example gradients with fused CPU kernels, for networks of the lab's own layers.
+/// Buffers are reused between calls: use one executor for a whole training run.
 ///
-/// Bit for bit the same whatever the number of threads: examples are split into segments by the
-/// batch and the network alone, and the segments' sums are added in order. Another number of
-/// examples at a time ([`with_chunk`](Self::with_chunk)) changes f32 rounding only.
+/// The result is bitwise equal for any number of threads: examples are split into segments that
+/// depend on the batch and the network only, and the sums of the segments are added in order.
+/// Another chunk size ([`with_chunk`](Self::with_chunk)) changes the result by f32 rounding only.
 ///
 /// # Guarantee
-/// As [`Executor`]. Norms of wide layers on few positions are found without forming the
-/// gradient, from products of pairs of positions; where these nearly cancel the gradient is formed
-/// after all, so that the norm is good to 1e-4 whatever the example, and to about 1e-6 as a rule.
+/// As [`Executor`]. Ghost norms of layers on several positions come from Gram matrices, whose terms
+/// can cancel. If an a-posteriori bound shows that they nearly do, the gradient is formed instead.
+/// Norms are therefore accurate to 1e-4 for every input, and usually to about 1e-6.
 #[derive(Default)]
 pub struct FusedExecutor {
     chunk: Option<usize>,
@@ -53,13 +55,13 @@ pub struct FusedExecutor {
 }
 
 impl FusedExecutor {
-    /// Works on this many examples at a time (at least one); chosen from the sizes of the
-    /// activations if not given.
+    /// Sets the number of examples per chunk (at least one). The default depends on the sizes of
+    /// the activations.
     pub fn with_chunk(self, examples: usize) -> Self {
         Self { chunk: Some(examples.max(1)), ..self }
     }
 
-    /// Whether this executor can take the network: one of the lab's layers, on the CPU.
+    /// Whether this executor can run the network: a list of the lab's layers, on the CPU.
     pub fn takes(network: &Network) -> bool {
         !network.specs().is_empty() && network.device() == Device::flex()
     }
@@ -73,28 +75,32 @@ impl FusedExecutor {
     ) -> Result<ClippedSum> {
         super::check(network, batch, rule.unwrap_or(&ClipRule::unclipped()), weights)?;
         if !Self::takes(network) {
-            let why = "the fused executor works on the CPU, on networks of the lab's own layers";
-            return Err(Error::new(ErrorKind::Model, "a network it can't take", why)
-                .fix("use engine::TapExecutor, which takes any"));
+            let why = "it runs on the CPU, for networks of the lab's own layers only";
+            return Err(Error::new(
+                ErrorKind::Model,
+                "a network that the fused executor can't run",
+                why,
+            )
+            .fix("use engine::TapExecutor, which runs any network"));
         }
-        // A panic elsewhere can't leave the state half-changed: every call sets it up anew.
+        // Every call sets up the state from scratch, so a poisoned lock is harmless.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let suits = state.as_ref().is_some_and(|state| state.suits(network));
-        let state = match (&mut *state, suits) {
+        let matches = state.as_ref().is_some_and(|state| state.matches(network));
+        let state = match (&mut *state, matches) {
             (Some(state), true) => state,
             (state, _) => state.insert(State::of(network)),
         };
         state.load(network);
-        let own = weights.map(|weights| state.own(weights));
-        let ask = match rule {
-            None => Ask::Sum,
-            Some(rule) => Ask::Clip { rule, weights: own.as_ref() },
+        let packed = weights.map(|weights| state.pack_weights(weights));
+        let request = match rule {
+            None => Request::PlainSum,
+            Some(rule) => Request::ClippedSum { rule, weights: packed.as_ref() },
         };
-        let mut done = state.sum(network, batch, &ask, self.chunk)?;
+        let mut result = state.sum(network, batch, &request, self.chunk)?;
         if let Some(weights) = weights {
-            weights.select(&mut done.sum);
+            weights.select(&mut result.sum);
         }
-        Ok(done)
+        Ok(result)
     }
 }
 
@@ -113,7 +119,7 @@ impl Executor for FusedExecutor {
         let plain = self.run(network, batch, None, None)?;
         let finite = plain.losses.iter().any(|loss| loss.is_finite())
             && plain.sum.entries.iter().flat_map(|entry| &entry.values).all(|v| v.is_finite());
-        // A gradient overflowed; only norms tell whose.
+        // A gradient overflowed, and only norms tell which example to exclude.
         if finite || batch.is_empty() {
             Ok(plain)
         } else {

@@ -1,10 +1,10 @@
-//! What the fused executor asks of a layer.
+//! The operation trait of the fused executor.
 
-use super::layout::Part;
+use super::layout::ParameterSlot;
 use crate::nn::kernels::product::Store;
 
-/// How many examples a chunk holds, and how many augmented copies there are of each. Buffers hold
-/// one row per copy, the copies of an example one after the other.
+/// Number of examples in a chunk and augmentation multiplicity. Buffers hold `examples x copies`
+/// rows, the copies of an example next to each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows {
     pub(super) examples: usize,
@@ -12,12 +12,12 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn all(self) -> usize {
+    pub(super) fn total(self) -> usize {
         self.examples * self.copies
     }
 }
 
-/// Buffers that a worker reuses from layer to layer.
+/// Temporary buffers that a worker reuses from layer to layer.
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) patches: Vec<f32>,
@@ -27,27 +27,27 @@ pub(super) struct Scratch {
     pub(super) fifth: Vec<f32>,
 }
 
-/// A buffer of exactly this length; what it holds is whatever was there.
-pub(super) fn room(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
+/// The first `len` elements of `buffer`, which grows if necessary. The contents are unspecified.
+pub(super) fn resize_buffer(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
     if buffer.len() < len {
         buffer.resize(len, 0.0);
     }
     &mut buffer[..len]
 }
 
-/// What a layer saw of one chunk, row by row: its input, its output and what it kept of the
-/// forward pass, and the gradient by its output before the activation.
+/// A layer's values for one chunk, row by row: input `x`, output `y`, values `saved` by the forward
+/// pass, and the gradient `g` of the loss with respect to the output before the activation.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct Context<'a> {
     pub(super) rows: Rows,
     pub(super) x: &'a [f32],
     pub(super) y: &'a [f32],
-    pub(super) kept: &'a [f32],
+    pub(super) saved: &'a [f32],
     pub(super) g: &'a [f32],
 }
 
-impl<'a> Seen<'a> {
-    /// The part of example `i`: all its copies.
+impl<'a> Context<'a> {
+    /// The rows of example `i`.
     pub(super) fn example(self, i: usize) -> Self {
         let part = |all: &'a [f32]| {
             let len = all.len() / self.rows.examples;
@@ -57,105 +57,107 @@ impl<'a> Seen<'a> {
             rows: Rows { examples: 1, copies: self.rows.copies },
             x: part(self.x),
             y: part(self.y),
-            kept: part(self.kept),
+            saved: part(self.saved),
             g: part(self.g),
         }
     }
 }
 
-/// Rows to be added to a sum: where each begins, and all their numbers.
+/// Rows to be added to a table: the offset of each row, and the values of all rows.
 #[derive(Default)]
 pub(super) struct Sparse {
-    pub(super) at: Vec<usize>,
+    pub(super) offsets: Vec<usize>,
     pub(super) values: Vec<f32>,
 }
 
-/// How the norms of a layer's large parameters are found.
+/// How the norms of a layer's large parameters are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NormMethod {
-    /// From inputs and output gradients, for a whole chunk, without the gradients themselves.
+    /// From layer inputs and output gradients, without forming per-example gradients.
     Ghost,
-    /// Each example's gradient in turn.
+    /// By forming each example's gradient in turn.
     Instance,
 }
 
-/// A layer on plain numbers, channels last. A row of its buffers is one copy of one example.
+/// A layer on channels-last buffers. Each row of a buffer is one copy of one example.
 ///
-/// Parameters are of two kinds. Small ones (biases, gains) have their per-example gradients
-/// written down during the backward pass. Large ones are either never formed per example
+/// There are two kinds of parameters. The per-example gradients of small ones (biases, gains) are
+/// written during the backward pass. Those of large ones are either not formed
 /// ([`NormMethod::Ghost`]) or formed for one example at a time ([`NormMethod::Instance`]).
 pub(super) trait Op: Send + Sync {
-    /// DeviceArray in one row of the output.
+    /// Number of elements in one row of the output.
     fn len(&self) -> usize;
 
-    /// DeviceArray kept per row for the backward pass besides input and output.
-    fn kept(&self) -> usize {
+    /// Number of elements per row saved for the backward pass, besides input and output.
+    fn saved_len(&self) -> usize {
         0
     }
 
     /// The parameters, in the network's order.
-    fn layout(&self) -> &[Part] {
+    fn layout(&self) -> &[ParameterSlot] {
         &[]
     }
 
-    /// DeviceArray of the small parameters.
-    fn small(&self) -> usize {
-        self.layout().iter().filter(|part| part.small).map(Part::len).sum()
+    /// Number of small parameters.
+    fn small_len(&self) -> usize {
+        self.layout().iter().filter(|slot| slot.small).map(ParameterSlot::len).sum()
     }
 
-    /// DeviceArray of the large parameters.
-    fn large(&self) -> usize {
-        self.layout().iter().filter(|part| !part.small).map(Part::len).sum()
+    /// Number of large parameters.
+    fn large_len(&self) -> usize {
+        self.layout().iter().filter(|slot| !slot.small).map(ParameterSlot::len).sum()
     }
 
-    /// Takes over the values of its parameters, small and large, in its own layout.
+    /// Copies the parameter values, in the layer's own layout.
     fn load(&mut self, _small: &[f32], _large: &[f32]) {}
 
-    /// `y` from `x`.
+    /// Computes `y` from `x`.
     fn forward(
         &self,
         rows: Rows,
         x: &[f32],
         y: &mut [f32],
-        kept: &mut [f32],
+        saved: &mut [f32],
         scratch: &mut Scratch,
     );
 
-    /// From the gradient `g` by the output: first that before the activation, in its place; then
-    /// the small parameters' gradients, `small`, one row per example, which starts at zero; then
-    /// the gradient by the input into `gx`, if anybody wants it.
+    /// Replaces the gradient `g` by that before the activation, adds the small parameters'
+    /// gradients to `small` (one row per example, initially zero), and writes or adds the input
+    /// gradient to `gx` unless it is `None`.
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         small: &mut [f32],
         scratch: &mut Scratch,
     );
 
-    /// How the large parameters' norms are found; `weighted` if coordinates have weights.
+    /// Norm method of the large parameters; `weighted` if there are coordinate weights.
     fn norm_method(&self, _copies: usize, _weighted: bool) -> NormMethod {
         NormMethod::Instance
     }
 
-    /// Adds to each example's square of the norm that of the large parameters' gradients. Only
-    /// asked if [`how`](Self::how) says `Ghost`. An example whose square is mostly rounding goes
-    /// to `alone` instead: its gradient is formed, measured and added by itself, for the terms
-    /// that cancel in it would not among those of other examples.
-    fn squares(
+    /// Adds the squared norm of the large parameters' gradients to that of each example. Called
+    /// only if [`norm_method`](Self::norm_method) is `Ghost`.
+    ///
+    /// Examples whose result could be mostly rounding error are appended to `recomputed` instead.
+    /// Their gradients are formed, measured and added one by one: in a common product, their
+    /// cancelling terms would not cancel among those of other examples.
+    fn add_squared_norms(
         &self,
-        _seen: Seen,
+        _ctx: Context,
         _weights: Option<&[f32]>,
         _squares: &mut [f64],
-        _alone: &mut Vec<usize>,
+        _recomputed: &mut Vec<usize>,
         _scratch: &mut Scratch,
     ) {
     }
 
-    /// One example's gradient by the large parameters, and the square of its weighted norm: the
-    /// very numbers that are measured are added to the sum.
-    fn instance(
+    /// Writes one example's gradient of the large parameters to `out` and returns its weighted
+    /// squared norm. The values that are measured are those that are added to the sum.
+    fn instance_gradient(
         &self,
-        _seen: Seen,
+        _ctx: Context,
         _weights: Option<&[f32]>,
         _out: &mut [f32],
         _scratch: &mut Scratch,
@@ -163,45 +165,47 @@ pub(super) trait Op: Send + Sync {
         0.0
     }
 
-    /// Adds the sum over the chunk's examples of factor times gradient by the large parameters;
-    /// `None` for factors that are all one.
+    /// Adds Σ factor · gradient of the large parameters over the examples of the chunk; `None`
+    /// stands for factors of 1.
     fn weighted_sum(
         &self,
-        _seen: Seen,
+        _ctx: Context,
         _factors: Option<&[f32]>,
         _sum: &mut [f32],
         _scratch: &mut Scratch,
     ) {
     }
 
-    /// DeviceArray in a weighted sum if it is not by the parameters themselves but by what is made
-    /// of them, with [`finish`](Self::finish) as the way back; it then has a place of its own.
-    fn indirect(&self) -> Option<usize> {
+    /// Number of values in a weighted sum that is taken over transformed parameters, if it is;
+    /// [`add_transformed_sum`](Self::add_transformed_sum) converts it. Such sums have their own
+    /// buffer.
+    fn transformed_len(&self) -> Option<usize> {
         None
     }
 
-    /// Adds to `large` the gradient by the parameters that follows from an indirect sum.
-    fn finish(&self, _indirect: &[f32], _large: &mut [f32]) {}
+    /// Adds to `large` the gradient of the parameters that follows from a transformed sum.
+    fn add_transformed_sum(&self, _transformed: &[f32], _large: &mut [f32]) {}
 
-    /// Itself, if it is a dropout layer: the pass draws what is kept.
-    fn dropout(&self) -> Option<&super::plain::Dropout> {
+    /// The dropout layer, if it is one: its masks are drawn by the caller.
+    fn dropout(&self) -> Option<&super::stateless::Dropout> {
         None
     }
 
-    /// Whether most of the large parameters' sum is zero: then [`rows`](Self::rows) makes it.
+    /// Whether the large parameters' sum is mostly zero, so that [`sparse_sum`](Self::sparse_sum)
+    /// is used.
     fn is_sparse(&self) -> bool {
         false
     }
 
-    /// As [`weighted_sum`](Self::weighted_sum), for layers whose examples touch few rows.
-    fn rows(&self, _seen: Seen, _factors: Option<&[f32]>, _sum: &mut Sparse) {}
+    /// As [`weighted_sum`](Self::weighted_sum), for layers whose examples use few rows of a table.
+    fn sparse_sum(&self, _ctx: Context, _factors: Option<&[f32]>, _sum: &mut Sparse) {}
 }
 
-/// What a layer is given for its backward pass.
-pub(super) struct Chunk<'a> {
+/// As [`Context`], for the backward pass, which writes to `saved` and `g`.
+pub(super) struct ContextMut<'a> {
     pub(super) rows: Rows,
     pub(super) x: &'a [f32],
     pub(super) y: &'a [f32],
-    pub(super) kept: &'a mut [f32],
+    pub(super) saved: &'a mut [f32],
     pub(super) g: &'a mut [f32],
 }

@@ -1,43 +1,45 @@
-//! Gradients of matrix products: what is multiplied (`a`: `[positions, inputs]`), the gradient by
-//! what comes out (`g`: `[positions, outputs]`), and from them the gradient by the matrix,
-//! `aᵀ g`, its norm, and sums of it.
+//! Weight gradients of matrix products: from the input `a`, `[positions, inputs]`, and the output
+//! gradient `g`, `[positions, outputs]`, the gradient `aᵀ g`, its norm, and weighted sums of it.
 
-use super::op::{NormMethod, room};
+use super::op::{NormMethod, resize_buffer};
 use crate::nn::kernels::product::{LANES, Matrix, Store, dot, folded, product};
 
-/// The cheaper way to a norm. Forming the gradient costs little more than the product the sum
-/// needs anyway, but two further passes over `inputs x outputs` numbers; without it, products of
-/// `positions²` numbers are needed. How many multiplications a number in a pass is worth depends
-/// on where the gradient lies: in the first cache, the second, or beyond (measured roughly).
+/// The cheaper norm method of a linear layer, by the number of operations.
+///
+/// Forming the gradient costs little beyond the product that the sum needs anyway, except for two
+/// passes over its `inputs x outputs` elements. A ghost norm needs products of size `positions²`.
+/// One element of such a pass costs as much as a number of multiplications that depends on whether
+/// the gradient fits into the L1 cache, the L2 cache or neither (measured roughly).
 pub(super) fn norm_method(positions: usize, inputs: usize, outputs: usize) -> NormMethod {
-    let numbers = inputs * outputs;
-    let worth = match 4 * numbers {
+    let elements = inputs * outputs;
+    let multiplications_per_element = match 4 * elements {
         0..0x10000 => 8,
         0x10000..0x80000 => 25,
         _ => 60,
     };
-    match positions * positions * (inputs + outputs) < worth * numbers {
+    match positions * positions * (inputs + outputs) < multiplications_per_element * elements {
         true => NormMethod::Ghost,
         false => NormMethod::Instance,
     }
 }
 
-/// `a aᵀ`.
+/// Gram matrix `a aᵀ`, `[positions, positions]`.
 pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'a [f32] {
-    let out = room(out, positions * positions);
+    let out = resize_buffer(out, positions * positions);
     let a = Matrix::new(a, positions, a.len() / positions);
     product(out, Store::Replace, a, a.transposed());
     out
 }
 
-/// What underflow may take from one product of two f32, as much larger as makes what is
-/// [`clear`] good to 1e-4 of its square.
-pub(super) const UNSEEN: f64 = 256e4 * f32::MIN_POSITIVE as f64;
+/// Error bound for the underflow in one f32 product: the smallest normal f32, times 256e4 so that a
+/// square that passes [`is_reliable`] has a relative error of at most 1e-4 from underflow.
+pub(super) const UNDERFLOW_ERROR: f64 = 256e4 * f32::MIN_POSITIVE as f64;
 
-/// `‖aᵀ g‖²` per output column from `gram = a aᵀ` of so many inputs: `Σₜ g[t,o] (gram g)[t,o]`; and
-/// what it would be if all terms pointed the same way, `(Σₜ |g[t,o]| ‖aₜ‖)²`, of which rounding is
-/// a share, with what underflow could hide.
-pub(super) fn ghost_columns(
+/// `‖(aᵀ g)[:, o]‖²` for each output `o`, from the Gram matrix of `inputs` inputs:
+/// `Σₜ g[t,o] (gram g)[t,o]` (Li et al., 2022). `aligned` receives the value it would have if no
+/// terms cancelled, `(Σₜ |g[t,o]| ‖aₜ‖)²`, plus bounds on underflow; the rounding error is relative
+/// to it.
+pub(super) fn column_squared_norms(
     (gram, inputs): (&[f32], usize),
     g: &[f32],
     columns: &mut [f64],
@@ -46,41 +48,41 @@ pub(super) fn ghost_columns(
 ) {
     let outputs = columns.len();
     let positions = g.len() / outputs;
-    // Each number of the Gram matrix is a sum of `inputs` products.
-    let unseen = inputs as f64 * UNSEEN;
-    let turned = room(scratch, g.len());
+    // Each element of the Gram matrix is a sum of `inputs` products.
+    let underflow = inputs as f64 * UNDERFLOW_ERROR;
+    let gram_g = resize_buffer(scratch, g.len());
     let matrix = Matrix::new(gram, positions, positions);
-    product(turned, Store::Replace, matrix, Matrix::new(g, positions, outputs));
+    product(gram_g, Store::Replace, matrix, Matrix::new(g, positions, outputs));
     columns.fill(0.0);
     aligned.fill(0.0);
-    for (t, (g, turned)) in g.chunks_exact(outputs).zip(turned.chunks_exact(outputs)).enumerate() {
-        let length = (f64::from(gram[t * positions + t]) + unseen).sqrt();
-        for (o, (&g, &turned)) in g.iter().zip(turned).enumerate() {
-            columns[o] += f64::from(g) * f64::from(turned);
+    for (t, (g, gram_g)) in g.chunks_exact(outputs).zip(gram_g.chunks_exact(outputs)).enumerate() {
+        let length = (f64::from(gram[t * positions + t]) + underflow).sqrt();
+        for (o, (&g, &gram_g)) in g.iter().zip(gram_g).enumerate() {
+            columns[o] += f64::from(g) * f64::from(gram_g);
             aligned[o] += f64::from(g).abs() * length;
         }
     }
-    // And of its product with g, a sum of `positions` products that g then multiplies; the sum of
-    // |g| is at most aligned / √unseen.
-    let hidden = positions as f64 * UNSEEN / unseen.sqrt();
-    aligned.iter_mut().for_each(|a| *a *= *a + hidden);
+    // Each element of `gram g` is a sum of `positions` products and is multiplied by g; the sum of
+    // |g| is at most aligned / √underflow.
+    let underflow_in_product = positions as f64 * UNDERFLOW_ERROR / underflow.sqrt();
+    aligned.iter_mut().for_each(|a| *a *= *a + underflow_in_product);
 }
 
-/// Whether a square found from terms of either sign means anything: where they cancel, what is
-/// left is rounding, in which an example could hide a gradient far longer than its norm. At
-/// least 1/256 of what it would be if none cancelled leaves the norm good to about 1e-4.
-pub(super) fn clear(square: f64, aligned: f64) -> bool {
+/// Whether a squared norm from terms of both signs is accurate. If the terms cancel, the rest is
+/// rounding error, in which a large gradient could hide. If at least 1/256 of the sum without
+/// cancellation is left, the norm is accurate to about 1e-4.
+pub(super) fn is_reliable(square: f64, aligned: f64) -> bool {
     square * 256.0 >= aligned
 }
 
-/// `‖aᵀ g‖²` of one position: the outer product of two vectors has the product of their norms.
-/// In f64: a large input times a small gradient must not vanish in the square of either.
-pub(super) fn ghost_vector(a: &[f32], g: &[f32]) -> f64 {
-    exact_squares(a) * exact_squares(g)
+/// `‖aᵀ g‖²` for one position: ‖a‖² ‖g‖² (Goodfellow, 2015). In f64, because a large input times a
+/// small gradient must not underflow in the square of either.
+pub(super) fn outer_product_squared_norm(a: &[f32], g: &[f32]) -> f64 {
+    squared_norm_f64(a) * squared_norm_f64(g)
 }
 
 crate::nn::kernels::vectorised! {
-    fn exact_squares(values: &[f32]) -> f64 {
+    fn squared_norm_f64(values: &[f32]) -> f64 {
         let mut lanes = [0.0f64; 16];
         let (blocks, tail) = values.as_chunks::<16>();
         for block in blocks {
@@ -93,11 +95,11 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// Whether squares of these numbers are far from the ends of f32: all zero, or the largest
-/// between 1e-12 and 1e12. If not, ghost norms could miss what a product of a huge and a tiny
-/// number gives, and the gradient itself must be formed. What is far below the largest may still
-/// be missed; that is for what the numbers are used for to reckon with.
-pub(super) fn ordinary(values: &[f32]) -> bool {
+/// Whether the squares of the largest values are far from the limits of f32: all values are zero,
+/// or the largest is between 1e-12 and 1e12. Otherwise the product of a huge and a tiny value could
+/// be lost in a ghost norm, and the gradient must be formed. Values far below the largest may still
+/// be lost; callers account for these.
+pub(super) fn is_mid_range(values: &[f32]) -> bool {
     let largest = largest(values);
     largest == 0.0 || (1e-12..1e12).contains(&largest)
 }
@@ -106,7 +108,8 @@ crate::nn::kernels::vectorised! {
     fn largest(values: &[f32]) -> f32 {
         let mut lanes = [0.0f32; 16];
         let blocks = values.chunks_exact(16);
-        let tail = blocks.remainder().iter().fold(0.0f32, |m, v| if v.abs() > m { v.abs() } else { m });
+        let max = |m: f32, v: &f32| if v.abs() > m { v.abs() } else { m };
+        let tail = blocks.remainder().iter().fold(0.0f32, max);
         for block in blocks {
             for (lane, v) in lanes.iter_mut().zip(block) {
                 let v = v.abs();
@@ -117,37 +120,36 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// DeviceArray whose squares are summed in f32.
-const BLOCK: usize = 4096;
+/// Number of values whose squares are summed in f32.
+const F32_BLOCK: usize = 4096;
 
-/// Whether a sum of squares over a block in f32 says what the sum is. Underflow takes less than two
-/// of the smallest normal numbers from each term: up to 1e-34 from all, and an example could hide
-/// a gradient in that.
-fn measured(square: f32) -> bool {
+/// Whether an f32 sum of squares over a block is accurate. Underflow loses less than two times the
+/// smallest normal f32 per term, in total up to 1e-34, and a gradient could hide in that.
+fn is_accurate_in_f32(square: f32) -> bool {
     (1e-28..=f32::MAX).contains(&square)
 }
 
-/// `Σ v²`, in f64 from block to block, and within a block near the ends of f32.
-pub(super) fn squares(values: &[f32]) -> f64 {
+/// `Σ v²`. In f32 within a block, or in f64 near the limits of f32; in f64 over the blocks.
+pub(super) fn squared_norm(values: &[f32]) -> f64 {
     let square = |block: &[f32]| match dot(block, block) {
-        found if measured(found) => f64::from(found),
-        _ => exact_squares(block),
+        found if is_accurate_in_f32(found) => f64::from(found),
+        _ => squared_norm_f64(block),
     };
-    values.chunks(BLOCK).map(square).sum()
+    values.chunks(F32_BLOCK).map(square).sum()
 }
 
-/// `Σ w v²`, in the same way.
-pub(super) fn weighted_squares(values: &[f32], weights: Option<&[f32]>) -> f64 {
-    let Some(weights) = weights else { return squares(values) };
-    let square = |(v, w): (&[f32], &[f32])| match dot3(v, w) {
-        found if measured(found) => f64::from(found),
-        _ => exact_dot3(v, w),
+/// `Σ w v²`, computed like [`squared_norm`].
+pub(super) fn weighted_squared_norm(values: &[f32], weights: Option<&[f32]>) -> f64 {
+    let Some(weights) = weights else { return squared_norm(values) };
+    let square = |(v, w): (&[f32], &[f32])| match weighted_squared_norm_f32(v, w) {
+        found if is_accurate_in_f32(found) => f64::from(found),
+        _ => weighted_squared_norm_f64(v, w),
     };
-    values.chunks(BLOCK).zip(weights.chunks(BLOCK)).map(square).sum()
+    values.chunks(F32_BLOCK).zip(weights.chunks(F32_BLOCK)).map(square).sum()
 }
 
 crate::nn::kernels::vectorised! {
-    fn exact_dot3(v: &[f32], w: &[f32]) -> f64 {
+    fn weighted_squared_norm_f64(v: &[f32], w: &[f32]) -> f64 {
         let mut lanes = [0.0f64; 16];
         let (v_blocks, v_tail) = v.as_chunks::<16>();
         let (w_blocks, w_tail) = w.as_chunks::<16>();
@@ -163,8 +165,8 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// `Σ v w v`, in this order: `v²` could vanish beside a large weight.
-    fn dot3(v: &[f32], w: &[f32]) -> f32 {
+    /// `Σ v w v`. In this order, because `v²` could underflow where the weight is large.
+    fn weighted_squared_norm_f32(v: &[f32], w: &[f32]) -> f32 {
         let mut lanes = [0.0f32; LANES];
         let (v_blocks, v_tail) = v.as_chunks::<LANES>();
         let (w_blocks, w_tail) = w.as_chunks::<LANES>();
@@ -179,8 +181,8 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// `to = factor from`. What is below the normal numbers becomes zero: rounding could double it,
-    /// and a large input would make much of that.
+    /// `to = factor · from`, with subnormal results set to zero: rounding could double them, and a
+    /// large input would amplify that.
     fn scale(to: &mut [f32], factor: f32, from: &[f32]) {
         for (to, from) in to.iter_mut().zip(from) {
             let scaled = factor * from;
@@ -189,8 +191,8 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// `sum += Σ over the rows of factor aᵀ g`; rows belong to examples of `positions` rows each.
-pub(super) fn weighted(
+/// `sum += Σ factor · aᵀ g` over rows; each factor belongs to the same number of consecutive rows.
+pub(super) fn add_weighted_product(
     a: &[f32],
     g: &[f32],
     rows: usize,
@@ -202,7 +204,7 @@ pub(super) fn weighted(
     let g = match factors {
         None => g,
         Some(factors) => {
-            let scaled = room(scratch, g.len());
+            let scaled = resize_buffer(scratch, g.len());
             let per = g.len() / factors.len();
             let pairs = scaled.chunks_exact_mut(per).zip(g.chunks_exact(per));
             for ((to, from), &factor) in pairs.zip(factors) {
@@ -235,8 +237,8 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// The sum.
-    pub(super) fn total(values: &[f32]) -> f32 {
+    /// The sum of the values.
+    pub(super) fn sum(values: &[f32]) -> f32 {
         let mut lanes = [0.0f32; 16];
         let blocks = values.chunks_exact(16);
         let tail: f32 = blocks.remainder().iter().sum();

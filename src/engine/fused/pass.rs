@@ -1,133 +1,133 @@
-//! One chunk of examples: forward, backward, norms, factors, sums.
+//! Clipped sum of one chunk of examples: forward pass, backward pass, norms, factors, sums.
 
 use super::graph::Graph;
-use super::op::{Chunk, NormMethod, Op, Rows, Scratch, Seen, Sparse, room};
+use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse, resize_buffer};
 use super::outer;
-use super::plan::{Ask, PackedWeights, Plan};
+use super::plan::{PackedWeights, Plan, Request};
 use crate::engine::Batch;
 use crate::nn::kernels::product::{Store, add_scaled, turn};
 
-/// A node and an example whose gradient has to be formed after all.
-type Alone = (usize, usize);
+/// A node and an example whose ghost norm is unreliable, so that its instance gradient is formed.
+type Recomputed = (usize, usize);
 
-/// The buffers of one worker.
+/// Buffers of one worker.
 #[derive(Default)]
 pub(super) struct Workspace {
     values: Vec<Vec<f32>>,
     gradients: Vec<Vec<f32>>,
-    kept: Vec<Vec<f32>>,
+    saved: Vec<Vec<f32>>,
     small: Vec<f32>,
     instance: Vec<f32>,
     scratch: Scratch,
 }
 
-/// Sums over some chunks.
+/// Sums, norms and losses of one or more chunks.
 #[derive(Default)]
 pub(super) struct Sums {
     pub(super) dense: Vec<f32>,
-    /// Per node; empty for those whose sums are dense.
+    /// One item per node; empty for nodes with dense sums.
     pub(super) sparse: Vec<Sparse>,
     pub(super) norms: Vec<f32>,
     pub(super) losses: Vec<f32>,
 }
 
 impl Workspace {
-    /// Adds the share of the batch's examples `ids` to the sums.
+    /// Adds the clipped gradients of the given examples of the batch to `sums`.
     pub(super) fn run(
         &mut self,
         graph: &Graph,
         plan: &Plan,
         batch: &Batch,
-        ids: &[usize],
-        ask: &Ask,
+        examples: &[usize],
+        request: &Request,
         sums: &mut Sums,
     ) {
-        let rows = Rows { examples: ids.len(), copies: batch.copies() };
-        self.forward(graph, rows, batch, ids);
-        self.losses(graph, rows, batch, ids, &mut sums.losses);
+        let rows = Rows { examples: examples.len(), copies: batch.copies() };
+        self.forward(graph, rows, batch, examples);
+        self.losses(graph, rows, batch, examples, &mut sums.losses);
         self.backward(graph, plan, rows);
-        let Ask::Clip { rule, weights } = ask else {
-            return self.add(graph, plan, rows, None, sums);
+        let Request::ClippedSum { rule, weights } = request else {
+            return self.add_sums(graph, plan, rows, None, sums);
         };
-        let (mut squares, alone) = self.squares(graph, plan, rows, *weights);
-        for &(node, example) in &alone {
-            squares[example] += self.alone(graph, rows, node, example, *weights);
+        let (mut squares, recomputed) = self.squared_norms(graph, plan, rows, *weights);
+        for &(node, example) in &recomputed {
+            squares[example] += self.recompute_instance(graph, rows, node, example, *weights);
         }
         let mut factors = Vec::with_capacity(rows.examples);
         for (i, square) in squares.into_iter().enumerate() {
-            let square = square + self.instances(graph, plan, rows, i, *weights);
+            let square = square + self.form_instances(graph, plan, rows, i, *weights);
             let norm = square.sqrt() as f32;
             sums.norms.push(norm);
-            // Where the norm is not finite, the caller leaves the example out and starts again.
+            // If a norm is not finite, the caller excludes the example and starts again.
             let factor = if norm.is_finite() { rule.factor(norm) } else { 0.0 };
             factors.push(factor);
-            let sum = &mut sums.dense[graph.small..graph.small + plan.instance];
-            add_scaled(sum, factor, &self.instance[..plan.instance]);
+            let sum = &mut sums.dense[graph.small_len..graph.small_len + plan.instance_len];
+            add_scaled(sum, factor, &self.instance[..plan.instance_len]);
         }
-        for &(node, example) in &alone {
-            self.alone(graph, rows, node, example, *weights);
-            let len = graph.nodes[node].op.large();
-            let sum = &mut sums.dense[plan.direct[node]..plan.direct[node] + len];
+        for &(node, example) in &recomputed {
+            self.recompute_instance(graph, rows, node, example, *weights);
+            let len = graph.nodes[node].op.large_len();
+            let sum = &mut sums.dense[plan.gradient_offset[node]..plan.gradient_offset[node] + len];
             add_scaled(sum, factors[example], &self.instance[..len]);
         }
-        self.add(graph, plan, rows, Some((&factors, &alone)), sums);
+        self.add_sums(graph, plan, rows, Some((&factors, &recomputed)), sums);
     }
 
-    fn forward(&mut self, graph: &Graph, rows: Rows, batch: &Batch, ids: &[usize]) {
+    fn forward(&mut self, graph: &Graph, rows: Rows, batch: &Batch, examples: &[usize]) {
         let n = graph.nodes.len();
         self.values.resize_with(n + 1, Vec::new);
         self.gradients.resize_with(n + 1, Vec::new);
-        self.kept.resize_with(n, Vec::new);
-        let first = room(&mut self.values[0], rows.all() * graph.input);
-        let per = rows.copies * graph.input;
-        for (&id, to) in ids.iter().zip(first.chunks_exact_mut(per)) {
-            let images = batch.features(id).chunks_exact(graph.input);
-            for (from, to) in images.zip(to.chunks_exact_mut(graph.input)) {
+        self.saved.resize_with(n, Vec::new);
+        let first = resize_buffer(&mut self.values[0], rows.total() * graph.input_len);
+        let example_len = rows.copies * graph.input_len;
+        for (&example, to) in examples.iter().zip(first.chunks_exact_mut(example_len)) {
+            let images = batch.features(example).chunks_exact(graph.input_len);
+            for (from, to) in images.zip(to.chunks_exact_mut(graph.input_len)) {
                 turn(from, graph.channels, to, |to, from| *to = from);
             }
         }
         let mut layer = 0;
         for (i, node) in graph.nodes.iter().enumerate() {
             let (before, after) = self.values.split_at_mut(i + 1);
-            let y = room(&mut after[0], rows.all() * node.op.len());
-            let kept = room(&mut self.kept[i], rows.all() * node.op.kept());
+            let y = resize_buffer(&mut after[0], rows.total() * node.op.len());
+            let saved = resize_buffer(&mut self.saved[i], rows.total() * node.op.saved_len());
             if let Some(dropout) = node.op.dropout() {
-                for (row, kept) in kept.chunks_exact_mut(dropout.len()).enumerate() {
+                for (row, saved) in saved.chunks_exact_mut(dropout.len()).enumerate() {
                     let (example, copy) = (row / rows.copies, row % rows.copies);
-                    let row = ids[example] * rows.copies + copy;
-                    let mask = room(&mut self.scratch.second, kept.len());
+                    let row = examples[example] * rows.copies + copy;
+                    let mask = resize_buffer(&mut self.scratch.second, saved.len());
                     batch.dropout_mask(row, layer, dropout.rate, mask);
-                    turn(mask, dropout.channels, kept, |to, from| *to = from);
+                    turn(mask, dropout.channels, saved, |to, from| *to = from);
                 }
                 layer += 1;
             }
-            let x = &before[node.input][..rows.all() * graph.width(node.input)];
-            node.op.forward(rows, x, y, kept, &mut self.scratch);
-            if let Some(second) = node.second {
+            let x = &before[node.input][..rows.total() * graph.width(node.input)];
+            node.op.forward(rows, x, y, saved, &mut self.scratch);
+            if let Some(addend) = node.addend {
                 let len = y.len();
-                outer::add(y, &before[second][..len]);
+                outer::add(y, &before[addend][..len]);
             }
         }
     }
 
-    /// Each example's cross-entropy, and the gradient by the logits: of the SUM over examples of
-    /// the mean over copies.
+    /// Cross-entropy of each example, and the gradient with respect to the logits of its sum over
+    /// examples and mean over copies.
     fn losses(
         &mut self,
         graph: &Graph,
         rows: Rows,
         batch: &Batch,
-        ids: &[usize],
+        examples: &[usize],
         losses: &mut Vec<f32>,
     ) {
         let last = graph.nodes.len();
         let classes = graph.width(last);
-        let logits = &self.values[last][..rows.all() * classes];
-        let gradient = room(&mut self.gradients[last], logits.len());
+        let logits = &self.values[last][..rows.total() * classes];
+        let gradient = resize_buffer(&mut self.gradients[last], logits.len());
         let each = logits.chunks_exact(rows.copies * classes);
-        let each = each.zip(gradient.chunks_exact_mut(rows.copies * classes)).zip(ids);
-        for ((logits, gradient), &id) in each {
-            let label = batch.label(id) as usize;
+        let each = each.zip(gradient.chunks_exact_mut(rows.copies * classes)).zip(examples);
+        for ((logits, gradient), &example) in each {
+            let label = batch.label(example) as usize;
             let mut loss = 0.0;
             for (z, g) in logits.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes)) {
                 let largest = z
@@ -136,8 +136,8 @@ impl Workspace {
                 let exps = z.iter().map(|z| f64::from(z - largest).exp());
                 let total: f64 = exps.sum();
                 for (class, (g, z)) in g.iter_mut().zip(z).enumerate() {
-                    let own = if class == label { 1.0 } else { 0.0 };
-                    *g = (f64::from(z - largest).exp() / total - own) as f32;
+                    let target = if class == label { 1.0 } else { 0.0 };
+                    *g = (f64::from(z - largest).exp() / total - target) as f32;
                 }
                 loss += total.ln() - f64::from(z[label] - largest);
             }
@@ -149,43 +149,45 @@ impl Workspace {
     }
 
     fn backward(&mut self, graph: &Graph, plan: &Plan, rows: Rows) {
-        let small = room(&mut self.small, rows.examples * graph.small);
+        let small = resize_buffer(&mut self.small, rows.examples * graph.small_len);
         small.fill(0.0);
-        let mut line = Vec::new();
+        let mut small_gradients = Vec::new();
         let mut written = vec![false; graph.nodes.len() + 1];
         for (i, node) in graph.nodes.iter().enumerate().rev() {
-            if !plan.needed[i + 1] {
+            if !plan.needs_gradient[i + 1] {
                 continue;
             }
-            let len = rows.all() * node.op.len();
-            let x_len = rows.all() * graph.width(node.input);
+            let len = rows.total() * node.op.len();
+            let x_len = rows.total() * graph.width(node.input);
             let (before, after) = self.gradients.split_at_mut(i + 1);
             let g = &mut after[0][..len];
-            if let Some(second) = node.second.filter(|&second| plan.needed[second]) {
-                let to = room(&mut before[second], len);
-                match written[second] {
+            if let Some(addend) = node.addend.filter(|&addend| plan.needs_gradient[addend]) {
+                let to = resize_buffer(&mut before[addend], len);
+                match written[addend] {
                     true => outer::add(to, g),
                     false => to.copy_from_slice(g),
                 }
-                written[second] = true;
+                written[addend] = true;
             }
-            let wanted = plan.needed[node.input];
+            let input_needs_gradient = plan.needs_gradient[node.input];
             let store = if written[node.input] { Store::Add } else { Store::Replace };
             written[node.input] = true;
-            let gx = wanted.then(|| (room(&mut before[node.input], x_len), store));
-            let chunk = Chunk {
+            let gx = input_needs_gradient
+                .then(|| (resize_buffer(&mut before[node.input], x_len), store));
+            let ctx = ContextMut {
                 rows,
                 x: &self.values[node.input][..x_len],
                 y: &self.values[i + 1][..len],
-                kept: &mut self.kept[i][..rows.all() * node.op.kept()],
+                saved: &mut self.saved[i][..rows.total() * node.op.saved_len()],
                 g,
             };
-            let own = node.op.small();
-            line.clear();
-            line.resize(rows.examples * own, 0.0);
-            node.op.backward(chunk, gx, &mut line, &mut self.scratch);
+            let own = node.op.small_len();
+            small_gradients.clear();
+            small_gradients.resize(rows.examples * own, 0.0);
+            node.op.backward(ctx, gx, &mut small_gradients, &mut self.scratch);
             if own > 0 {
-                let each = small.chunks_exact_mut(graph.small).zip(line.chunks_exact(own));
+                let each =
+                    small.chunks_exact_mut(graph.small_len).zip(small_gradients.chunks_exact(own));
                 each.for_each(|(row, own)| {
                     row[node.small..node.small + own.len()].copy_from_slice(own)
                 });
@@ -193,34 +195,42 @@ impl Workspace {
         }
     }
 
-    /// The squares of the norms of all that is not instantiated, and the pairs of node and example
-    /// that have to be after all.
-    fn squares(
+    /// Squared norms of all gradients except instances, `[examples]`, and the pairs of node and
+    /// example whose instance gradient has to be formed after all.
+    fn squared_norms(
         &mut self,
         graph: &Graph,
         plan: &Plan,
         rows: Rows,
         weights: Option<&PackedWeights>,
-    ) -> (Vec<f64>, Vec<Alone>) {
-        let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
-        let mut squares: Vec<f64> =
-            small.map(|own| outer::weighted_squares(own, weights.map(|w| &w.small[..]))).collect();
+    ) -> (Vec<f64>, Vec<Recomputed>) {
+        let small =
+            self.small[..rows.examples * graph.small_len].chunks_exact(graph.small_len.max(1));
+        let mut squares: Vec<f64> = small
+            .map(|own| outer::weighted_squared_norm(own, weights.map(|w| &w.small[..])))
+            .collect();
         squares.resize(rows.examples, 0.0);
-        let (mut alone, mut pairs) = (Vec::new(), Vec::new());
+        let (mut recomputed, mut pairs) = (Vec::new(), Vec::new());
         let mut scratch = std::mem::take(&mut self.scratch);
         for (i, node) in graph.nodes.iter().enumerate() {
-            if plan.norm_method[i] == Some(NormMethod::Ghost) {
-                let (seen, weights) = (self.seen(graph, i, rows), PackedWeights::of(weights, i));
-                node.op.squares(seen, weights, &mut squares, &mut alone, &mut scratch);
-                pairs.extend(alone.drain(..).map(|example| (i, example)));
+            if plan.norm_methods[i] == Some(NormMethod::Ghost) {
+                let (ctx, weights) = (self.context(graph, i, rows), PackedWeights::of(weights, i));
+                node.op.add_squared_norms(
+                    ctx,
+                    weights,
+                    &mut squares,
+                    &mut recomputed,
+                    &mut scratch,
+                );
+                pairs.extend(recomputed.drain(..).map(|example| (i, example)));
             }
         }
         self.scratch = scratch;
         (squares, pairs)
     }
 
-    /// Forms one example's gradient by one node's large parameters; the square of its norm.
-    fn alone(
+    /// Forms one example's gradient of one node's large parameters; returns its squared norm.
+    fn recompute_instance(
         &mut self,
         graph: &Graph,
         rows: Rows,
@@ -230,16 +240,16 @@ impl Workspace {
     ) -> f64 {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut instance = std::mem::take(&mut self.instance);
-        let out = room(&mut instance, graph.nodes[node].op.large());
-        let seen = self.seen(graph, node, rows).example(example);
+        let out = resize_buffer(&mut instance, graph.nodes[node].op.large_len());
+        let ctx = self.context(graph, node, rows).example(example);
         let op = &graph.nodes[node].op;
-        let square = op.instance(seen, PackedWeights::of(weights, node), out, &mut scratch);
+        let square = op.instance_gradient(ctx, PackedWeights::of(weights, node), out, &mut scratch);
         (self.scratch, self.instance) = (scratch, instance);
         square
     }
 
-    /// Forms example `i`'s instances; the square of their norm.
-    fn instances(
+    /// Forms the instance gradients of example `i`; returns their squared norm.
+    fn form_instances(
         &mut self,
         graph: &Graph,
         plan: &Plan,
@@ -250,67 +260,76 @@ impl Workspace {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut instance = std::mem::take(&mut self.instance);
         let mut square = 0.0;
-        room(&mut instance, plan.instance);
-        for (at, node) in graph.nodes.iter().enumerate() {
-            if plan.norm_method[at] == Some(NormMethod::Instance) {
-                let start = plan.direct[at] - graph.small;
-                let out = &mut instance[start..start + node.op.large()];
-                let seen = self.seen(graph, at, rows).example(i);
-                square += node.op.instance(seen, PackedWeights::of(weights, at), out, &mut scratch);
+        resize_buffer(&mut instance, plan.instance_len);
+        for (n, node) in graph.nodes.iter().enumerate() {
+            if plan.norm_methods[n] == Some(NormMethod::Instance) {
+                let start = plan.gradient_offset[n] - graph.small_len;
+                let out = &mut instance[start..start + node.op.large_len()];
+                let ctx = self.context(graph, n, rows).example(i);
+                square += node.op.instance_gradient(
+                    ctx,
+                    PackedWeights::of(weights, n),
+                    out,
+                    &mut scratch,
+                );
             }
         }
         (self.scratch, self.instance) = (scratch, instance);
         square
     }
 
-    /// Adds the sums of all that is not instantiated: with factors those of the examples that are
-    /// not summed alone, without factors everything.
-    fn add(
+    /// Adds the sums of all gradients except instances, without those of recomputed pairs. Without
+    /// factors, adds everything.
+    fn add_sums(
         &mut self,
         graph: &Graph,
         plan: &Plan,
         rows: Rows,
-        factors: Option<(&[f32], &[Alone])>,
+        factors: Option<(&[f32], &[Recomputed])>,
         sums: &mut Sums,
     ) {
-        let small = self.small[..rows.examples * graph.small].chunks_exact(graph.small.max(1));
+        let small =
+            self.small[..rows.examples * graph.small_len].chunks_exact(graph.small_len.max(1));
         for (i, own) in small.enumerate() {
-            add_scaled(&mut sums.dense[..graph.small], factors.map_or(1.0, |(f, _)| f[i]), own);
+            add_scaled(&mut sums.dense[..graph.small_len], factors.map_or(1.0, |(f, _)| f[i]), own);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut others = Vec::new();
+        let mut remaining = Vec::new();
         for (i, node) in graph.nodes.iter().enumerate() {
-            match plan.norm_method[i] {
+            match plan.norm_methods[i] {
                 None => continue,
                 Some(NormMethod::Instance) if factors.is_some() => continue,
                 _ => {}
             }
-            let factors = factors.map(|(factors, alone)| {
-                others.clear();
-                others.extend_from_slice(factors);
-                alone.iter().filter(|pair| pair.0 == i).for_each(|pair| others[pair.1] = 0.0);
-                others.as_slice()
+            let factors = factors.map(|(factors, recomputed)| {
+                remaining.clear();
+                remaining.extend_from_slice(factors);
+                recomputed
+                    .iter()
+                    .filter(|pair| pair.0 == i)
+                    .for_each(|pair| remaining[pair.1] = 0.0);
+                remaining.as_slice()
             });
-            let seen = self.seen(graph, i, rows);
+            let ctx = self.context(graph, i, rows);
             if node.op.is_sparse() {
-                node.op.rows(seen, factors, &mut sums.sparse[i]);
+                node.op.sparse_sum(ctx, factors, &mut sums.sparse[i]);
                 continue;
             }
-            let len = node.op.indirect().unwrap_or(node.op.large());
-            let sum = &mut sums.dense[plan.merged[i]..plan.merged[i] + len];
-            node.op.weighted_sum(seen, factors, sum, &mut scratch);
+            let len = node.op.transformed_len().unwrap_or(node.op.large_len());
+            let sum = &mut sums.dense[plan.sum_offset[i]..plan.sum_offset[i] + len];
+            node.op.weighted_sum(ctx, factors, sum, &mut scratch);
         }
         self.scratch = scratch;
     }
 
-    fn seen(&self, graph: &Graph, i: usize, rows: Rows) -> Seen<'_> {
+    fn context(&self, graph: &Graph, i: usize, rows: Rows) -> Context<'_> {
         let node = &graph.nodes[i];
-        let (n, len) = (rows.all(), node.op.len());
-        Seen {
+        let (n, len) = (rows.total(), node.op.len());
+        Context {
             rows,
             x: &self.values[node.input][..n * graph.width(node.input)],
             y: &self.values[i + 1][..n * len],
-            kept: &self.kept[i][..n * node.op.kept()],
+            saved: &self.saved[i][..n * node.op.saved_len()],
             g: &self.gradients[i + 1][..n * len],
         }
     }

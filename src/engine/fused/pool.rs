@@ -1,13 +1,13 @@
-//! Pooling, channels last.
+//! Pooling layers, channels last.
 
-use super::op::{Chunk, Op, Rows, Scratch, room};
+use super::op::{ContextMut, Op, Rows, Scratch, resize_buffer};
 use crate::nn::kernels::pool::max;
 use crate::nn::kernels::product::Store;
 use crate::nn::kernels::vectorised;
 
-/// Maximum or mean under a window without padding.
+/// Max or average pooling without padding.
 pub(super) struct Pool {
-    pub(super) largest: bool,
+    pub(super) is_max: bool,
     pub(super) size: [usize; 2],
     pub(super) channels: usize,
     pub(super) kernel: [usize; 2],
@@ -16,11 +16,11 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    fn image(&self) -> usize {
+    fn image_len(&self) -> usize {
         self.size[0] * self.size[1] * self.channels
     }
 
-    /// Where in an image the window's corner is, for each output.
+    /// Offset of each window's corner in an image.
     fn corners(&self) -> Vec<usize> {
         let [rows, columns] = self.output;
         let all = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
@@ -28,7 +28,7 @@ impl Pool {
         all.map(|at| pixel(at) * self.channels).collect()
     }
 
-    /// Pixels under the window relative to its corner.
+    /// Offsets of the pixels of a window from its corner.
     fn offsets(&self) -> Vec<usize> {
         let [height, width] = self.kernel;
         let all = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
@@ -43,17 +43,17 @@ impl Op for Pool {
 
     fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
         let (corners, offsets) = (self.corners(), self.offsets());
-        for (x, y) in x.chunks_exact(self.image()).zip(y.chunks_exact_mut(self.len())) {
-            match self.largest {
-                true => largest(x, &corners, &offsets, self.channels, y),
-                false => mean(x, &corners, &offsets, self.channels, y),
+        for (x, y) in x.chunks_exact(self.image_len()).zip(y.chunks_exact_mut(self.len())) {
+            match self.is_max {
+                true => max_forward(x, &corners, &offsets, self.channels, y),
+                false => mean_forward(x, &corners, &offsets, self.channels, y),
             }
         }
     }
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         _: &mut [f32],
         scratch: &mut Scratch,
@@ -63,20 +63,21 @@ impl Op for Pool {
             gx.fill(0.0);
         }
         let (corners, offsets) = (self.corners(), self.offsets());
-        let left = room(&mut scratch.second, self.channels);
-        let images = gx.chunks_exact_mut(self.image()).zip(seen.x.chunks_exact(self.image()));
-        let outputs = seen.y.chunks_exact(self.len()).zip(seen.g.chunks_exact(self.len()));
+        let remaining = resize_buffer(&mut scratch.second, self.channels);
+        let images =
+            gx.chunks_exact_mut(self.image_len()).zip(ctx.x.chunks_exact(self.image_len()));
+        let outputs = ctx.y.chunks_exact(self.len()).zip(ctx.g.chunks_exact(self.len()));
         for ((gx, x), (y, g)) in images.zip(outputs) {
-            match self.largest {
-                true => largest_back(x, y, g, &corners, &offsets, left, gx),
-                false => mean_back(g, &corners, &offsets, self.channels, gx),
+            match self.is_max {
+                true => max_backward(x, y, g, &corners, &offsets, remaining, gx),
+                false => mean_backward(g, &corners, &offsets, self.channels, gx),
             }
         }
     }
 }
 
 vectorised! {
-    fn largest(x: &[f32], corners: &[usize], offsets: &[usize], c: usize, y: &mut [f32]) {
+    fn max_forward(x: &[f32], corners: &[usize], offsets: &[usize], c: usize, y: &mut [f32]) {
         for (corner, y) in corners.iter().zip(y.chunks_exact_mut(c)) {
             if let [a, b, d, e] = *offsets {
                 let at = |offset: usize| &x[corner + offset..corner + offset + c];
@@ -97,18 +98,26 @@ vectorised! {
 }
 
 vectorised! {
-    /// Gives each gradient to the first pixel that holds the maximum.
-    fn largest_back(x: &[f32], y: &[f32], g: &[f32], corners: &[usize], offsets: &[usize], left: &mut [f32], gx: &mut [f32]) {
-        let c = left.len();
+    /// Routes each gradient to the first pixel that holds the maximum.
+    fn max_backward(
+        x: &[f32],
+        y: &[f32],
+        g: &[f32],
+        corners: &[usize],
+        offsets: &[usize],
+        remaining: &mut [f32],
+        gx: &mut [f32],
+    ) {
+        let c = remaining.len();
         let outputs = y.chunks_exact(c).zip(g.chunks_exact(c));
         for (corner, (y, g)) in corners.iter().zip(outputs) {
-            left.copy_from_slice(g);
+            remaining.copy_from_slice(g);
             for offset in offsets {
                 let (x, gx) = (&x[corner + offset..][..c], &mut gx[corner + offset..][..c]);
                 for i in 0..c {
-                    let given = if x[i] == y[i] { left[i] } else { 0.0 };
-                    gx[i] += given;
-                    left[i] -= given;
+                    let routed = if x[i] == y[i] { remaining[i] } else { 0.0 };
+                    gx[i] += routed;
+                    remaining[i] -= routed;
                 }
             }
         }
@@ -116,8 +125,8 @@ vectorised! {
 }
 
 vectorised! {
-    fn mean(x: &[f32], corners: &[usize], offsets: &[usize], c: usize, y: &mut [f32]) {
-        let share = 1.0 / offsets.len() as f32;
+    fn mean_forward(x: &[f32], corners: &[usize], offsets: &[usize], c: usize, y: &mut [f32]) {
+        let weight = 1.0 / offsets.len() as f32;
         for (corner, y) in corners.iter().zip(y.chunks_exact_mut(c)) {
             y.fill(0.0);
             for offset in offsets {
@@ -125,18 +134,18 @@ vectorised! {
                     *y += x;
                 }
             }
-            y.iter_mut().for_each(|y| *y *= share);
+            y.iter_mut().for_each(|y| *y *= weight);
         }
     }
 }
 
 vectorised! {
-    fn mean_back(g: &[f32], corners: &[usize], offsets: &[usize], c: usize, gx: &mut [f32]) {
-        let share = 1.0 / offsets.len() as f32;
+    fn mean_backward(g: &[f32], corners: &[usize], offsets: &[usize], c: usize, gx: &mut [f32]) {
+        let weight = 1.0 / offsets.len() as f32;
         for (corner, g) in corners.iter().zip(g.chunks_exact(c)) {
             for offset in offsets {
                 for (gx, g) in gx[corner + offset..][..c].iter_mut().zip(g) {
-                    *gx += share * g;
+                    *gx += weight * g;
                 }
             }
         }

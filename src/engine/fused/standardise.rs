@@ -1,34 +1,35 @@
-//! Scaled weight standardisation (Brock, De and Smith, 2021), and the way back through it.
+//! Scaled weight standardisation (Brock, De and Smith, 2021) and its backward pass.
 //!
-//! The convolution multiplies with `gain · ŵ`, `ŵ = (w - mean) r`, `r = 1 / √guarded(n var)`, per
-//! output channel over its `n` weights. With `γ` the gradient by what is multiplied, that by `w` is
-//! `gain r (γ - mean(γ) - ŵ (γ·ŵ))`, linear in `γ`; without the last term where a floor under the
-//! variance is active. The gradient by the gain is `γ·ŵ`.
+//! Per output channel with `n` weights, the convolution multiplies with `gain · ŵ`, where
+//! `ŵ = (w - mean) r` and `r = 1 / √guarded(n var)`. Let `γ` be the gradient with respect to
+//! `gain · ŵ`. The gradient with respect to `w` is `gain r (γ - mean(γ) - ŵ (γ·ŵ))`, which is
+//! linear in `γ`; the last term is absent where the variance is clamped to a floor. The gradient
+//! with respect to the gain is `γ·ŵ`.
 
 use super::outer;
 use crate::nn::Guard;
 use crate::nn::kernels::vectorised;
 
-/// What is taken off the columns of one `γ` on the way back, and what they are multiplied with.
-pub(super) struct Back {
+/// What the backward pass subtracts from the columns of one `γ`, and the scales it multiplies with.
+pub(super) struct Projection {
     dots: Vec<f64>,
     means: Vec<f32>,
     projected: Vec<f32>,
     scales: Vec<f32>,
 }
 
-/// Columns below are output channels; matrices are per group `[patch] x [outputs of the group]`.
+/// Columns are output channels; matrices are `[patch] x [outputs of the group]`, one per group.
 pub(super) struct Standardise {
     guard: Guard,
     groups: usize,
     patch: usize,
-    /// Whether there is a gain that learns.
-    learns: bool,
+    /// Whether the gain is a trainable parameter.
+    trainable_gain: bool,
     gain: Vec<f32>,
-    /// r, and ‖ŵ‖² (0 where the floor is active: then nothing is projected away).
+    /// `r`, and `‖ŵ‖²` (0 where the variance is clamped: no projection then).
     inverse: Vec<f32>,
-    length: Vec<f32>,
-    /// ŵ, without the gain.
+    unit_squared_norm: Vec<f32>,
+    /// `ŵ`, without the gain.
     unit: Vec<f32>,
 }
 
@@ -38,25 +39,25 @@ impl Standardise {
             guard,
             groups,
             patch,
-            learns: gain,
+            trainable_gain: gain,
             gain: vec![1.0; out],
             inverse: vec![0.0; out],
-            length: vec![0.0; out],
+            unit_squared_norm: vec![0.0; out],
             unit: vec![0.0; patch * out],
         }
     }
 
     pub(super) fn has_gain(&self) -> bool {
-        self.learns
+        self.trainable_gain
     }
 
     fn outputs(&self) -> usize {
         self.gain.len() / self.groups
     }
 
-    /// Replaces raw weights by what the convolution multiplies with.
+    /// Replaces the raw weights by the standardised ones times the gain.
     pub(super) fn load(&mut self, weight: &mut [f32], gain: &[f32]) {
-        if self.learns {
+        if self.trainable_gain {
             self.gain.copy_from_slice(gain);
         }
         let (n, outputs) = (self.patch as f64, self.outputs());
@@ -67,19 +68,20 @@ impl Standardise {
             for row in weight.chunks_exact(outputs) {
                 mean.iter_mut().zip(row).for_each(|(m, &w)| *m += f64::from(w) / n);
             }
-            let mut spread = vec![0.0f64; outputs];
+            let mut sum_of_squares = vec![0.0f64; outputs];
             for row in weight.chunks_exact(outputs) {
-                for ((s, &w), m) in spread.iter_mut().zip(row).zip(&mean) {
+                for ((s, &w), m) in sum_of_squares.iter_mut().zip(row).zip(&mean) {
                     *s += (f64::from(w) - m).powi(2);
                 }
             }
-            for (o, &s) in spread.iter().enumerate() {
+            for (o, &s) in sum_of_squares.iter().enumerate() {
                 let (guarded_variance, floor) = match self.guard {
                     Guard::Add(e) => (s + e, false),
                     Guard::AtLeast(e) => (s.max(e), s < e),
                 };
                 self.inverse[first + o] = (1.0 / guarded_variance.sqrt()) as f32;
-                self.length[first + o] = if floor { 0.0 } else { (s / guarded_variance) as f32 };
+                self.unit_squared_norm[first + o] =
+                    if floor { 0.0 } else { (s / guarded_variance) as f32 };
             }
             let unit = &mut self.unit[first * self.patch..(first + outputs) * self.patch];
             for (row, unit) in weight.chunks_exact_mut(outputs).zip(unit.chunks_exact_mut(outputs))
@@ -92,43 +94,49 @@ impl Standardise {
         }
     }
 
-    /// The square of the norm of one example's gradient from the squares of the columns of `γ`,
-    /// without `γ`: its column sums come from the patches' own, `totals`, and its products with
-    /// `ŵ` from the convolution's own output `y`, for which no bias and no activation may follow.
-    /// `aligned` are the columns' squares if no terms cancelled. `None` if what is left after
-    /// the projections is mostly rounding.
-    pub(super) fn ghost(
+    /// Squared norm of one example's gradient from the squared norms of the columns of `γ`, without
+    /// forming `γ`. The column sums of `γ` follow from `patch_sums`, and its products with `ŵ` from
+    /// the convolution's output `y`, which must have no bias and no activation. `column_bounds` are
+    /// the squared norms of the columns if no terms cancelled. `None` if the result could be mostly
+    /// rounding error.
+    pub(super) fn ghost_squared_norm(
         &self,
-        totals: &[f32],
+        patch_sums: &[f32],
         g: &[f32],
         y: &[f32],
         columns: &[f64],
-        aligned: &[f64],
+        column_bounds: &[f64],
     ) -> Option<f64> {
         let outputs = columns.len();
-        let (sums, dots) = self.seen(totals, g, y)?;
-        let (mut square, mut most) = (0.0, 0.0);
+        let (sums, dots) = self.column_sums(patch_sums, g, y)?;
+        let (mut square, mut bound) = (0.0, 0.0);
         for o in 0..outputs {
             let dot = dots[o];
-            let length = f64::from(self.length[o]);
-            let projected = if length > 0.0 { dot * dot * (2.0 - length) } else { 0.0 };
+            let unit_norm = f64::from(self.unit_squared_norm[o]);
+            let projected = if unit_norm > 0.0 { dot * dot * (2.0 - unit_norm) } else { 0.0 };
             let mean = sums[o].powi(2) / self.patch as f64;
             let scale = (f64::from(self.gain[o]) * f64::from(self.inverse[o])).powi(2);
-            let gain = if self.learns { dot * dot } else { 0.0 };
+            let gain = if self.trainable_gain { dot * dot } else { 0.0 };
             square += scale * (columns[o] - mean - projected) + gain;
-            most += scale * aligned[o] + gain;
+            bound += scale * column_bounds[o] + gain;
         }
-        outer::clear(square, most).then_some(square)
+        outer::is_reliable(square, bound).then_some(square)
     }
 
-    /// The sums of the columns of `γ`, and their products with `ŵ`, as [`ghost`](Self::ghost)
-    /// finds them; one group. `None` where a gain of nothing hides the products.
-    fn seen(&self, totals: &[f32], g: &[f32], y: &[f32]) -> Option<(Vec<f64>, Vec<f64>)> {
+    /// Column sums of `γ` and their products with `ŵ`, for one group; see
+    /// [`ghost_squared_norm`](Self::ghost_squared_norm). `None` if a gain is nearly zero, since the
+    /// products follow from the output divided by the gain.
+    fn column_sums(
+        &self,
+        patch_sums: &[f32],
+        g: &[f32],
+        y: &[f32],
+    ) -> Option<(Vec<f64>, Vec<f64>)> {
         let outputs = self.outputs();
         let (mut sums, mut dots) = (vec![0.0; outputs], vec![0.0; outputs]);
-        let rows = totals.iter().zip(g.chunks_exact(outputs));
-        for ((total, g), y) in rows.zip(y.chunks_exact(outputs)) {
-            add_products(*total, g, y, &mut sums, &mut dots);
+        let rows = patch_sums.iter().zip(g.chunks_exact(outputs));
+        for ((patch_sum, g), y) in rows.zip(y.chunks_exact(outputs)) {
+            add_products(*patch_sum, g, y, &mut sums, &mut dots);
         }
         if self.gain.iter().any(|gain| gain.abs() < 1e-6) {
             return None;
@@ -137,51 +145,57 @@ impl Standardise {
         Some((sums, dots))
     }
 
-    /// The way back for one example before its `γ` is formed, from what [`ghost`](Self::ghost)
-    /// is given.
-    pub(super) fn foreseen(&self, totals: &[f32], g: &[f32], y: &[f32]) -> Option<Back> {
-        let (sums, dots) = self.seen(totals, g, y)?;
-        Some(self.back(0, &sums, dots))
+    /// The projection for one example, before its `γ` is formed; arguments as for
+    /// [`ghost_squared_norm`](Self::ghost_squared_norm).
+    pub(super) fn projection_from_output(
+        &self,
+        patch_sums: &[f32],
+        g: &[f32],
+        y: &[f32],
+    ) -> Option<Projection> {
+        let (sums, dots) = self.column_sums(patch_sums, g, y)?;
+        Some(self.projection(0, &sums, dots))
     }
 
-    /// The way back from the columns' sums and products with `ŵ`, from channel `first` on.
-    fn back(&self, first: usize, sums: &[f64], dots: Vec<f64>) -> Back {
+    /// The projection from column sums and products with `ŵ`, from channel `first` on.
+    fn projection(&self, first: usize, sums: &[f64], dots: Vec<f64>) -> Projection {
         let means = sums.iter().map(|sum| (sum / self.patch as f64) as f32).collect();
-        let each = dots.iter().zip(&self.length[first..]);
+        let each = dots.iter().zip(&self.unit_squared_norm[first..]);
         let projected = each.map(|(&dot, &l)| if l > 0.0 { dot as f32 } else { 0.0 }).collect();
         let each = self.gain[first..].iter().zip(&self.inverse[first..]).take(sums.len());
         let scales = each.map(|(gain, inverse)| gain * inverse).collect();
-        Back { dots, means, projected, scales }
+        Projection { dots, means, projected, scales }
     }
 
-    /// The gradients by the gains that learn; one group, or `gain` from its first channel on.
-    pub(super) fn gains(&self, back: &Back, gain: &mut [f32]) {
-        if self.learns {
-            gain.iter_mut().zip(&back.dots).for_each(|(gain, dot)| *gain = *dot as f32);
+    /// Writes the gradients of a trainable gain; for one group, or `gain` from the group's first
+    /// channel on.
+    pub(super) fn write_gain_gradient(&self, projection: &Projection, gain: &mut [f32]) {
+        if self.trainable_gain {
+            gain.iter_mut().zip(&projection.dots).for_each(|(gain, dot)| *gain = *dot as f32);
         }
     }
 
-    /// Turns whole rows of `γ` into gradients by weights, in place: those that begin at number
-    /// `at` of all groups.
-    pub(super) fn pull_part(&self, back: &Back, at: usize, part: &mut [f32]) {
-        let unit = &self.unit[at..at + part.len()];
-        project(part, unit, &back.means, &back.projected, &back.scales);
+    /// Converts whole rows of `γ` into weight gradients, in place. `offset` is the position of the
+    /// first element among the weights of all groups.
+    pub(super) fn backward_rows(&self, projection: &Projection, offset: usize, rows: &mut [f32]) {
+        let unit = &self.unit[offset..offset + rows.len()];
+        project(rows, unit, &projection.means, &projection.projected, &projection.scales);
     }
 
-    /// Turns `γ` into gradients by weights and gain, in place. Sums in f64: what they project
-    /// away can be far longer than what is left.
-    pub(super) fn pull(&self, weight: &mut [f32], gain: &mut [f32]) {
+    /// Converts `γ` into gradients of weights and gain, in place. Sums are in f64, because the
+    /// projected part can be far larger than the rest.
+    pub(super) fn backward(&self, weight: &mut [f32], gain: &mut [f32]) {
         let outputs = self.outputs();
         let len = self.patch * outputs;
         for (group, weight) in weight.chunks_exact_mut(len).enumerate() {
             let unit = &self.unit[group * len..(group + 1) * len];
             let (mut sums, mut dots) = (vec![0.0; outputs], vec![0.0; outputs]);
             sums_and_dots(weight, unit, &mut sums, &mut dots);
-            let back = self.back(group * outputs, &sums, dots);
-            if self.learns {
-                self.gains(&back, &mut gain[group * outputs..]);
+            let projection = self.projection(group * outputs, &sums, dots);
+            if self.trainable_gain {
+                self.write_gain_gradient(&projection, &mut gain[group * outputs..]);
             }
-            self.pull_part(&back, group * len, weight);
+            self.backward_rows(&projection, group * len, weight);
         }
     }
 }
@@ -196,22 +210,22 @@ vectorised! {
 }
 
 vectorised! {
-    /// Per column: the sum, and the product with `unit`. In f32 for a few rows at a time.
+    /// Per column: the sum, and the product with `unit`. In f32 for 64 rows at a time.
     fn sums_and_dots(matrix: &[f32], unit: &[f32], sums: &mut [f64], dots: &mut [f64]) {
         let n = sums.len();
-        let mut few = vec![0.0f32; 2 * n];
+        let mut block = vec![0.0f32; 2 * n];
         for (matrix, unit) in matrix.chunks(64 * n).zip(unit.chunks(64 * n)) {
-            few.fill(0.0);
-            let (few_sums, few_dots) = few.split_at_mut(n);
+            block.fill(0.0);
+            let (block_sums, block_dots) = block.split_at_mut(n);
             for (row, unit) in matrix.chunks_exact(n).zip(unit.chunks_exact(n)) {
                 for o in 0..n {
-                    few_sums[o] += row[o];
-                    few_dots[o] += row[o] * unit[o];
+                    block_sums[o] += row[o];
+                    block_dots[o] += row[o] * unit[o];
                 }
             }
             for o in 0..n {
-                sums[o] += f64::from(few_sums[o]);
-                dots[o] += f64::from(few_dots[o]);
+                sums[o] += f64::from(block_sums[o]);
+                dots[o] += f64::from(block_dots[o]);
             }
         }
     }

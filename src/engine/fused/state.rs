@@ -1,4 +1,4 @@
-//! What is kept from step to step: the graph with its weights, and the workers' buffers.
+//! State kept between calls: the graph with its weights, and the buffers of the workers.
 
 use std::sync::Mutex;
 
@@ -7,27 +7,27 @@ use rayon::prelude::*;
 use super::graph::{Graph, Node};
 use super::op::{NormMethod, Sparse};
 use super::pass::{Sums, Workspace};
-use super::plan::{Ask, PackedWeights, Plan, Weighted};
+use super::plan::{LayerWeights, PackedWeights, Plan, Request};
 use crate::Result;
 use crate::device::host::Host;
 use crate::engine::{Batch, ClippedSum, Gradients, Weights};
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, workers};
 
-/// DeviceArray in the buffers of the examples that a worker has in hand: about what its share of the
-/// processor's caches holds.
-const IN_HAND: usize = 1 << 21;
+/// Number of buffer elements of the chunk that a worker processes: about a worker's part of the
+/// caches.
+const CHUNK_ELEMENTS: usize = 1 << 21;
 
-/// Parts of a batch whose sums are made one by one and added in order. More of them could be
-/// worked on at once; each costs one pass over all parameters.
+/// Maximum number of parts of a batch that are summed separately and then added in order. More
+/// segments would allow more parallelism, but each costs a pass over all parameters.
 const SEGMENTS: usize = 16;
 
 pub(super) struct State {
     specs: Vec<LayerSpec>,
     input_shape: Vec<usize>,
     graph: Graph,
-    /// How many parameters there are.
-    numbers: usize,
+    /// Number of parameters.
+    parameter_count: usize,
     workspaces: Mutex<Vec<Workspace>>,
     sums: Mutex<Vec<Sums>>,
 }
@@ -35,23 +35,24 @@ pub(super) struct State {
 impl State {
     pub(super) fn of(network: &Network) -> Self {
         let graph = Graph::of(network.input_shape(), network.specs());
-        let numbers = graph.nodes.iter().map(|node| node.op.small() + node.op.large()).sum();
+        let parameter_count =
+            graph.nodes.iter().map(|node| node.op.small_len() + node.op.large_len()).sum();
         Self {
             specs: network.specs().to_vec(),
             input_shape: network.input_shape().to_vec(),
             graph,
-            numbers,
+            parameter_count,
             workspaces: Mutex::default(),
             sums: Mutex::default(),
         }
     }
 
-    /// Whether it was made for networks of this architecture.
-    pub(super) fn suits(&self, network: &Network) -> bool {
+    /// Whether the network has the architecture this was built for.
+    pub(super) fn matches(&self, network: &Network) -> bool {
         self.input_shape == network.input_shape() && self.specs == network.specs()
     }
 
-    /// Takes over the network's parameters.
+    /// Copies the network's parameters.
     pub(super) fn load(&mut self, network: &Network) {
         let hosts = network.hosts();
         let mut rest = hosts.as_slice();
@@ -65,143 +66,149 @@ impl State {
                 (node, own)
             })
             .collect();
-        for_each(each, self.numbers, |(node, hosts)| {
-            let (mut small, mut large) = (vec![0.0; node.op.small()], vec![0.0; node.op.large()]);
-            for (part, host) in node.op.layout().iter().zip(hosts) {
-                part.take(host.slice(), if part.small { &mut small } else { &mut large });
+        for_each_node(each, self.parameter_count, |(node, hosts)| {
+            let (mut small, mut large) =
+                (vec![0.0; node.op.small_len()], vec![0.0; node.op.large_len()]);
+            for (slot, host) in node.op.layout().iter().zip(hosts) {
+                slot.pack(host.slice(), if slot.small { &mut small } else { &mut large });
             }
             node.op.load(&small, &large);
         });
     }
 
-    /// Weights in the layers' own layouts.
-    pub(super) fn own(&self, weights: &Weights) -> PackedWeights {
-        let mut small = vec![0.0; self.graph.small];
-        let mut large: Vec<Weighted> = self.graph.nodes.iter().map(|_| Weighted::Ones).collect();
-        let (mut left, mut entries) = (small.as_mut_slice(), weights.entries());
+    /// Coordinate weights in the layers' own layouts.
+    pub(super) fn pack_weights(&self, weights: &Weights) -> PackedWeights {
+        let mut small = vec![0.0; self.graph.small_len];
+        let mut large: Vec<LayerWeights> =
+            self.graph.nodes.iter().map(|_| LayerWeights::Ones).collect();
+        let (mut small_rest, mut entries) = (small.as_mut_slice(), weights.entries());
         let each: Vec<_> = self
             .graph
             .nodes
             .iter()
             .zip(&mut large)
             .map(|(node, large)| {
-                let (small, others) = std::mem::take(&mut left).split_at_mut(node.op.small());
+                let (small, others) =
+                    std::mem::take(&mut small_rest).split_at_mut(node.op.small_len());
                 let (own, rest) = entries.split_at(node.op.layout().len());
-                (left, entries) = (others, rest);
+                (small_rest, entries) = (others, rest);
                 (node, small, large, own)
             })
             .collect();
-        for_each(each, self.numbers, |(node, small, large, entries)| {
-            let mut own = vec![0.0; node.op.large()];
-            for (part, entry) in node.op.layout().iter().zip(entries) {
-                part.take(&entry.values, if part.small { &mut *small } else { &mut own });
+        for_each_node(each, self.parameter_count, |(node, small, large, entries)| {
+            let mut packed = vec![0.0; node.op.large_len()];
+            for (slot, entry) in node.op.layout().iter().zip(entries) {
+                slot.pack(&entry.values, if slot.small { &mut *small } else { &mut packed });
             }
-            *large = if own.iter().all(|&w| w == 1.0) {
-                Weighted::Ones
-            } else if own.iter().all(|&w| w == 0.0) {
-                Weighted::Zeros
+            *large = if packed.iter().all(|&w| w == 1.0) {
+                LayerWeights::Ones
+            } else if packed.iter().all(|&w| w == 0.0) {
+                LayerWeights::Zeros
             } else {
-                Weighted::Each(own)
+                LayerWeights::PerCoordinate(packed)
             };
         });
         PackedWeights { small, large }
     }
 
-    /// How the norms of the parameters are found, in the network's order.
+    /// Norm method of each parameter, in the network's order.
     pub(super) fn norm_methods(&self) -> Vec<&'static str> {
         let plan = Plan::of(&self.graph, 1, false, None);
-        let each = self.graph.nodes.iter().zip(plan.norm_method).flat_map(|(node, norm_method)| {
-            node.op.layout().iter().map(move |part| match norm_method {
-                Some(NormMethod::Ghost) if !part.small => "ghost",
-                _ => "instantiated",
-            })
-        });
+        let each =
+            self.graph.nodes.iter().zip(plan.norm_methods).flat_map(|(node, norm_method)| {
+                node.op.layout().iter().map(move |slot| match norm_method {
+                    Some(NormMethod::Ghost) if !slot.small => "ghost",
+                    _ => "instantiated",
+                })
+            });
         each.collect()
     }
 
-    /// The sums over the batch's examples, those that are not finite left out.
+    /// The sum over the batch, excluding examples that are not finite.
     pub(super) fn sum(
         &self,
         network: &Network,
         batch: &Batch,
-        ask: &Ask,
+        request: &Request,
         chunk: Option<usize>,
     ) -> Result<ClippedSum> {
-        let weights = if let Ask::Clip { weights, .. } = ask { *weights } else { None };
-        let plain = matches!(ask, Ask::Sum);
+        let weights =
+            if let Request::ClippedSum { weights, .. } = request { *weights } else { None };
+        let plain = matches!(request, Request::PlainSum);
         let plan = Plan::of(&self.graph, batch.copies(), plain, weights);
-        let chunk = chunk.unwrap_or_else(|| (IN_HAND / (plan.row * batch.copies())).clamp(2, 64));
-        let mut ids = batch.finite();
-        // An example with finite features can still have a gradient that overflows. It is then
-        // taken out and all is done again, so that the others fall into the very chunks, and
-        // into the very rounding, of a batch without it.
+        let chunk = chunk
+            .unwrap_or_else(|| (CHUNK_ELEMENTS / (plan.row_len * batch.copies())).clamp(2, 64));
+        let mut examples = batch.finite();
+        // An example with finite features can still have a gradient that overflows. It is removed
+        // and all chunks are computed again, so that the others are in the same chunks, with the
+        // same rounding, as in a batch without it.
         let (sums, sparse) = loop {
-            let (sums, sparse) = self.segments(&plan, batch, &ids, ask, chunk)?;
+            let (sums, sparse) = self.sum_segments(&plan, batch, &examples, request, chunk)?;
             let norm = |i: usize| sums.norms.get(i).is_none_or(|norm| norm.is_finite());
             let finite = |i: usize| norm(i) && sums.losses[i].is_finite();
-            if (0..ids.len()).all(finite) {
+            if (0..examples.len()).all(finite) {
                 break (sums, sparse);
             }
-            let mut i = 0..ids.len();
-            ids.retain(|_| i.next().is_some_and(finite));
+            let mut i = 0..examples.len();
+            examples.retain(|_| i.next().is_some_and(finite));
         };
         let mut norms = vec![f32::NAN; batch.len()];
         let mut losses = vec![f32::NAN; batch.len()];
-        for (i, &id) in ids.iter().enumerate() {
-            losses[id] = sums.losses[i];
+        for (i, &example) in examples.iter().enumerate() {
+            losses[example] = sums.losses[i];
             if let Some(&norm) = sums.norms.get(i) {
-                norms[id] = norm;
+                norms[example] = norm;
             }
         }
-        let sum = self.unload(&plan, network, &sums, sparse);
+        let sum = self.to_gradients(&plan, network, &sums, sparse);
         Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
     }
 
-    /// Adds up the segments' sums in their order; those of sparse layers as full tables.
-    fn segments(
+    /// Adds the sums of the segments in order; sparse sums become full tables.
+    fn sum_segments(
         &self,
         plan: &Plan,
         batch: &Batch,
-        ids: &[usize],
-        ask: &Ask,
+        examples: &[usize],
+        request: &Request,
         chunk: usize,
     ) -> Result<(Sums, Vec<Vec<f32>>)> {
-        // At least eight examples in each, so that passes over all parameters stay rare.
-        let segment = ids.len().div_ceil(SEGMENTS).max(8).next_multiple_of(chunk.min(8));
-        let segments: Vec<&[usize]> = ids.chunks(segment).collect();
+        // At least eight examples per segment, so that passes over all parameters stay rare.
+        let segment = examples.len().div_ceil(SEGMENTS).max(8).next_multiple_of(chunk.min(8));
+        let segments: Vec<&[usize]> = examples.chunks(segment).collect();
         let nodes = &self.graph.nodes;
-        let mut all = Sums { dense: vec![0.0; plan.len], ..Sums::default() };
+        let mut total = Sums { dense: vec![0.0; plan.len], ..Sums::default() };
         let mut tables: Vec<Vec<f32>> = nodes
             .iter()
-            .map(|node| vec![0.0; if node.op.is_sparse() { node.op.large() } else { 0 }])
+            .map(|node| vec![0.0; if node.op.is_sparse() { node.op.large_len() } else { 0 }])
             .collect();
         workers::in_order(
             segments.len(),
             |i| {
-                let mut workspace = taken(&self.workspaces);
-                let mut sums: Sums = taken(&self.sums);
+                let mut workspace = take_spare(&self.workspaces);
+                let mut sums: Sums = take_spare(&self.sums);
                 sums.clear(plan.len, nodes.len());
-                for ids in segments[i].chunks(chunk) {
-                    workspace.run(&self.graph, plan, batch, ids, ask, &mut sums);
+                for examples in segments[i].chunks(chunk) {
+                    workspace.run(&self.graph, plan, batch, examples, request, &mut sums);
                 }
-                put_back(&self.workspaces, workspace);
+                return_spare(&self.workspaces, workspace);
                 sums
             },
             |_, mut sums| {
-                add_scaled(&mut all.dense, 1.0, &sums.dense);
-                all.norms.append(&mut sums.norms);
-                all.losses.append(&mut sums.losses);
+                add_scaled(&mut total.dense, 1.0, &sums.dense);
+                total.norms.append(&mut sums.norms);
+                total.losses.append(&mut sums.losses);
                 for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
                     sparse.add_to(table);
                 }
-                put_back(&self.sums, sums);
+                return_spare(&self.sums, sums);
             },
         )?;
-        Ok((all, tables))
+        Ok((total, tables))
     }
 
-    /// From sums in the layers' own layouts to gradients in the network's.
-    fn unload(
+    /// Converts sums in the layers' own layouts to gradients in the network's layout.
+    fn to_gradients(
         &self,
         plan: &Plan,
         network: &Network,
@@ -222,21 +229,26 @@ impl State {
                 (i, node, table, own)
             })
             .collect();
-        for_each(each, self.numbers, |(i, node, mut large, entries)| {
-            if plan.norm_method[i].is_some() && !node.op.is_sparse() {
-                let (direct, merged) = (plan.direct[i], plan.merged[i]);
-                large.extend_from_slice(&sums.dense[direct..direct + node.op.large()]);
-                if let (true, Some(len)) = (merged != direct, node.op.indirect()) {
-                    node.op.finish(&sums.dense[merged..merged + len], &mut large);
+        for_each_node(each, self.parameter_count, |(i, node, mut large, entries)| {
+            if plan.norm_methods[i].is_some() && !node.op.is_sparse() {
+                let (gradient_offset, sum_offset) = (plan.gradient_offset[i], plan.sum_offset[i]);
+                large.extend_from_slice(
+                    &sums.dense[gradient_offset..gradient_offset + node.op.large_len()],
+                );
+                if let (true, Some(len)) =
+                    (sum_offset != gradient_offset, node.op.transformed_len())
+                {
+                    node.op
+                        .add_transformed_sum(&sums.dense[sum_offset..sum_offset + len], &mut large);
                 }
             }
-            let small = &sums.dense[node.small..node.small + node.op.small()];
-            for (part, entry) in node.op.layout().iter().zip(entries) {
-                match part.small {
-                    true => part.give(small, &mut entry.values),
-                    // Nothing was computed: its weights are all zero.
+            let small = &sums.dense[node.small..node.small + node.op.small_len()];
+            for (slot, entry) in node.op.layout().iter().zip(entries) {
+                match slot.small {
+                    true => slot.unpack(small, &mut entry.values),
+                    // Not computed, because all its weights are zero.
                     false if large.is_empty() => {}
-                    false => part.give(&large, &mut entry.values),
+                    false => slot.unpack(&large, &mut entry.values),
                 }
             }
         });
@@ -257,33 +269,33 @@ impl Sums {
 
 impl Sparse {
     fn clear(&mut self) {
-        self.at.clear();
+        self.offsets.clear();
         self.values.clear();
     }
 
     fn add_to(&self, table: &mut [f32]) {
-        let width = self.values.len() / self.at.len().max(1);
-        for (&at, row) in self.at.iter().zip(self.values.chunks_exact(width.max(1))) {
-            add_scaled(&mut table[at..at + width], 1.0, row);
+        let width = self.values.len() / self.offsets.len().max(1);
+        for (&offset, row) in self.offsets.iter().zip(self.values.chunks_exact(width.max(1))) {
+            add_scaled(&mut table[offset..offset + width], 1.0, row);
         }
     }
 }
 
-/// Handles each item, on all cores if that is worth waking them: if there is much to copy.
-fn for_each<T: Send>(items: Vec<T>, numbers: usize, handle: impl Fn(T) + Sync + Send) {
-    const MUCH: usize = 1 << 17;
-    match numbers > MUCH {
+/// Processes each item, in parallel if there are enough parameters to copy.
+fn for_each_node<T: Send>(items: Vec<T>, parameter_count: usize, handle: impl Fn(T) + Sync + Send) {
+    const MIN_PARALLEL_ELEMENTS: usize = 1 << 17;
+    match parameter_count > MIN_PARALLEL_ELEMENTS {
         true => items.into_par_iter().for_each(handle),
         false => items.into_iter().for_each(handle),
     }
 }
 
-/// One of the buffers that nobody uses, or a new one.
-fn taken<T: Default>(spare: &Mutex<Vec<T>>) -> T {
+/// Takes an unused buffer, or creates one.
+fn take_spare<T: Default>(spare: &Mutex<Vec<T>>) -> T {
     spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
 }
 
-fn put_back<T>(spare: &Mutex<Vec<T>>, used: T) {
+fn return_spare<T>(spare: &Mutex<Vec<T>>, used: T) {
     if let Ok(mut spare) = spare.lock() {
         spare.push(used);
     }

@@ -1,4 +1,4 @@
-//! Noise on numbers that live on a GPU.
+//! Noise for values on a GPU.
 
 use burn::prelude::*;
 use rayon::prelude::*;
@@ -7,8 +7,8 @@ use super::{CHUNK, GaussianNoise, Stream, Weights};
 use crate::device::kernels::{self, Noise};
 
 impl GaussianNoise {
-    /// `values` with the noise of the pieces from `first` on, where they live; with `selected`, the
-    /// weights and which of their entries it is, only where that is not zero.
+    /// Adds the noise of the chunks from `first` on to `values`, on their device. With `selected`,
+    /// weights and the index of their entry, only coordinates of non-zero weight get noise.
     ///
     /// # Guarantee
     /// Coordinates of weight zero are exactly zero, whatever they were.
@@ -33,8 +33,8 @@ impl GaussianNoise {
             );
         }
         let mut drawn = vec![0.0; values.dims()[0]];
-        let pieces = drawn.par_chunks_mut(CHUNK).enumerate();
-        pieces.for_each(|(i, values)| self.add_piece(std, (first + i as u64, values, None)));
+        let chunks = drawn.par_chunks_mut(CHUNK).enumerate();
+        chunks.for_each(|(i, values)| self.add_chunk(std, (first + i as u64, values, None)));
         let shape = values.dims();
         let sum = values + Tensor::from_data(TensorData::new(drawn, shape), &device);
         match selected {

@@ -1,4 +1,4 @@
-//! Gaussian noise from a cryptographic generator.
+//! Gaussian noise from a cryptographically secure generator.
 
 use rayon::prelude::*;
 use std::fmt;
@@ -10,34 +10,36 @@ use crate::{Error, ErrorKind, Result};
 
 mod device;
 
-/// Pieces that are made on the calling thread: waking others would take longer.
-const FEW: usize = 24;
+/// With fewer chunks than this, the calling thread draws all of them: waking others takes longer.
+const MIN_PARALLEL_CHUNKS: usize = 24;
 
-/// Draws that are summed for one secure value: 2n with n = 2.
-const DRAWS: usize = 4;
+/// Draws that are summed for one value in secure mode: 2n with n = 2.
+const SECURE_DRAWS: usize = 4;
 
 /// Independent Gaussian noise, drawn from ChaCha20.
 ///
-/// Step number `t` uses the generator's stream `t`, and each chunk of values its own place in
-/// that stream: the noise depends on the seed, the step and the layout of the parameters only,
-/// not on the number of threads, and a run can be resumed at any step.
+/// Step `t` uses the generator's stream `t`, and every chunk of values has a fixed position in that
+/// stream. The noise therefore depends on the seed, the step and the parameter layout only. It does
+/// not depend on the number of threads, and a run can be resumed at any step.
 ///
 /// # Guarantee
-/// Values are Gaussian of the given standard deviation up to the uniforms they are made of: a
-/// radius of 52 bits and an angle of 32. |z| stays below 8.58 standard deviations, a tail that a
-/// true Gaussian enters with probability 1e-17 per value. What a neighbour could show by that
-/// end adds about 1e-13 per step to delta at a noise multiplier of 1 or more and up to three
+/// Values are Gaussian with the given standard deviation up to the resolution of the uniforms in
+/// the Box–Muller transform: 52 bits for the radius and 32 bits for the angle. |z| stays below 8.58
+/// standard deviations; a true Gaussian exceeds that with probability 1e-17 per value. Cutting the
+/// tail adds about 1e-13 per step to delta at a noise multiplier of 1 or more and up to three
 /// million parameters (3e-11 at a multiplier of 0.5). Values are computed in f64 and rounded once,
-/// to f32, on adding. The time taken does not depend on the values: no draw is ever rejected.
+/// to f32, when they are added. The running time does not depend on the values, since no draw is
+/// rejected.
 ///
-/// Floating-point numbers are not real numbers: which results are possible at all depends a
-/// little on what was noised (Mironov, 2012; Jin et al., arXiv:2112.05307, break PyTorch's
-/// generator that way). Rounding to f32 hides most of it here; see [`secure`](Self::secure).
+/// Floating-point noise is not exactly Gaussian: the set of possible outputs depends slightly on
+/// the value that the noise is added to (Mironov, 2012; Jin et al., arXiv:2112.05307, attack
+/// PyTorch's generator that way). Rounding to f32 hides most of this here; see
+/// [`secure`](Self::secure).
 ///
-/// DeviceArray on a GPU get their noise there, of the same words, without being copied. The formula is
-/// then computed in f32: each value lies within 1e-5 of a standard deviation of what the CPU adds,
-/// an error that no accountant knows of, and fewer values are possible, so the attacks above have
-/// less to search. Who fears them takes [`secure`](Self::secure), or the CPU.
+/// Values on a GPU get noise from the same random bits there, without a copy to the host. The
+/// transform is then computed in f32: each value is within 1e-5 standard deviations of the value on
+/// the CPU. No accountant covers this error, and there are fewer possible values, so the attacks
+/// above have less to search. If that matters, use [`secure`](Self::secure) or train on the CPU.
 #[derive(Clone)]
 pub struct GaussianNoise {
     seed: [u8; 32],
@@ -46,50 +48,52 @@ pub struct GaussianNoise {
 }
 
 impl GaussianNoise {
-    /// Noise from this seed, at step 0. Who knows the seed can take the noise away again: outside
-    /// of studies it must be secret, random and used for one run only.
+    /// Noise from this seed, starting at step 0. Whoever knows the seed can subtract the noise:
+    /// except in seeded runs, the seed must be secret, random and used for a single run.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, step: 0, secure: false }
     }
 
-    /// Each value becomes half the sum of four (Holohan and Braghin, arXiv:2107.10138, section
-    /// 5.1: "2n calls" with n = 2, which Opacus calls secure mode). Four times the work.
+    /// Secure mode: each value is half the sum of four draws (Holohan and Braghin,
+    /// arXiv:2107.10138, section 5.1, with n = 2; Opacus' secure mode). Costs four times as much.
     ///
     /// # Guarantee
-    /// Half the sum of four independent standard normal values is standard normal: the mechanism
-    /// and its accounting stay the same. Who wants to find out which noise could have led to a
-    /// result has to search the uniforms of four pairs per value instead of one; the paper counts
-    /// 2^(p(2n-1)) trials for uniforms of p bits: 2^156 for 52, 2^96 for the 32 of an angle. The four come from different pairs, since
-    /// sine and cosine of one pair add up to a single term, and no two values share more than two
-    /// pairs: each draw is shifted against the one before (which is what throwing the first draw
-    /// away is for, where they come one at a time).
+    /// Half the sum of four independent standard normal values is standard normal, so the mechanism
+    /// and its accounting do not change. An attacker who looks for the noise that could have led to
+    /// a result must search the uniforms of four pairs per value instead of one: 2^(p(2n-1)) trials
+    /// for uniforms of p bits, according to the paper, which is 2^156 for p = 52 and 2^96 for the
+    /// 32 bits of an angle. The four draws of a value come from different pairs, because the sine
+    /// and cosine of one pair would combine into a single term, and two values share at most two
+    /// pairs. To this end, each draw is rotated against the previous one; the paper discards the
+    /// first draw for the same purpose.
     ///
-    /// For numbers on a GPU the noise is drawn on the host and copied there: the construction
-    /// wants f64, which not every GPU has. It is rounded to f32 once more then, before the sum.
+    /// Values on a GPU get noise that is drawn on the host and copied, because the construction
+    /// needs f64. It is rounded to f32 once more before it is added.
     ///
-    /// It does NOT defend against: a sum whose rounding depends on the order of examples (its
-    /// sensitivity is C only up to about 1e-7 of the sum's length), the finite tail, whoever
-    /// knows the seed, timing of anything but the noise, and attacks on other parts of a run.
+    /// Secure mode does not protect against a sum whose rounding depends on the order of examples
+    /// (the sensitivity is C only up to about 1e-7 of the norm of the sum), the finite tail,
+    /// disclosure of the seed, timing of anything but the noise, or attacks on other parts of a
+    /// run.
     pub fn secure(self) -> Self {
         Self { secure: true, ..self }
     }
 
-    /// Goes on at this step.
+    /// Continues at this step.
     pub fn at_step(self, step: u64) -> Self {
         Self { step, ..self }
     }
 
-    /// The step whose noise comes next.
+    /// The step of the next call.
     pub fn step(&self) -> u64 {
         self.step
     }
 
-    /// Adds noise of this standard deviation to every number, and moves on to the next step.
+    /// Adds noise with standard deviation `std` to every value and advances to the next step.
     ///
     /// # Guarantee
-    /// On a sum of clipped gradients with `std = rule.noise_std(noise_multiplier)` this is the
+    /// On a sum of clipped gradients, with `std = rule.noise_std(noise_multiplier)`, this is the
     /// Gaussian mechanism with that noise multiplier. Call it once per step, on the sum, before
-    /// any division by a batch size.
+    /// dividing by a batch size.
     ///
     /// # Errors
     /// If `std` is negative or not finite.
@@ -97,28 +101,29 @@ impl GaussianNoise {
         self.add(gradients, std, None)
     }
 
-    /// Adds noise where the weight is not zero, the same noise as [`add_to`](Self::add_to) there,
-    /// and moves on to the next step. The other coordinates stay zero.
+    /// Adds noise to the coordinates of non-zero weight and advances to the next step. The noise of
+    /// a coordinate is the same as in [`add_to`](Self::add_to). The other coordinates stay zero.
     ///
     /// # Guarantee
-    /// On a weighted sum made with these weights and `std = rule.noise_std(noise_multiplier)` this
-    /// is the Gaussian mechanism with that noise multiplier, if the weights were fixed without a
-    /// look at the batch: selected coordinates change by at most C in L2 norm (a weight of one or
-    /// more never makes a norm smaller), and the others are zero for every batch. On a GPU nobody
-    /// looks whether they are (a step would wait for it): there they are made exactly zero, by
-    /// selection, whatever they were.
+    /// On a weighted sum made with these weights, with `std = rule.noise_std(noise_multiplier)`,
+    /// this is the Gaussian mechanism with that noise multiplier, provided that the weights do not
+    /// depend on the batch. One example changes the selected coordinates by at most C in L2 norm,
+    /// because weights of one or more never reduce a norm, and the other coordinates are zero for
+    /// every batch. On a GPU the latter is not checked, since a check would synchronise; these
+    /// coordinates are set to zero instead.
     ///
     /// # Errors
-    /// If `std` is negative or not finite, the weights belong to other parameters, a weight lies
-    /// between 0 and 1 (it would let the sum change by more than C), or a coordinate of weight zero
-    /// is not zero on the host (it would be released without noise). Nothing is changed then.
+    /// If `std` is negative or not finite; if the weights belong to other parameters; if a weight
+    /// lies strictly between 0 and 1, since the sum could then change by more than C; or if a
+    /// coordinate of weight zero is not zero on the host, since it would be released without noise.
+    /// The sum is then unchanged.
     pub fn add_to_selected(
         &mut self,
         gradients: &mut Gradients,
         std: f64,
         weights: &Weights,
     ) -> Result<()> {
-        selects(weights, gradients)?;
+        check_selection(weights, gradients)?;
         self.add(gradients, std, Some(weights))
     }
 
@@ -129,16 +134,16 @@ impl GaussianNoise {
         weights: Option<&Weights>,
     ) -> Result<()> {
         if !std.is_finite() || std < 0.0 {
-            let why = "the standard deviation of noise is a finite number, zero or more";
+            let why = "the standard deviation of the noise must be finite and at least 0";
             return Err(
                 Error::setting("std", std, why).fix("clip gradients at a finite max_grad_norm")
             );
         }
-        let (mut chunk, mut pieces) = (0, Vec::new());
+        let (mut next, mut chunks) = (0, Vec::new());
         for (index, entry) in gradients.entries.iter_mut().enumerate() {
-            // Passed over, but counted: the noise of a coordinate doesn't depend on the others.
-            let first = chunk;
-            chunk += entry.values.len().div_ceil(CHUNK) as u64;
+            // Skipped chunks count: the noise of a coordinate does not depend on the selection.
+            let first = next;
+            next += entry.values.len().div_ceil(CHUNK) as u64;
             if let Some(device) = entry.values.device() {
                 let values = entry.values.tensor(&device);
                 let selected = weights.map(|weights| (weights, index));
@@ -151,20 +156,20 @@ impl GaussianNoise {
             let weights = weights.map(|weights| &weights.entries()[index].values[..]);
             for (i, values) in entry.values.chunks_mut(CHUNK).enumerate() {
                 let weights = weights.map(|weights| &weights[i * CHUNK..]);
-                pieces.push((first + i as u64, values, weights));
+                chunks.push((first + i as u64, values, weights));
             }
         }
-        if pieces.len() > FEW {
-            pieces.into_par_iter().for_each(|piece| self.add_piece(std, piece));
+        if chunks.len() > MIN_PARALLEL_CHUNKS {
+            chunks.into_par_iter().for_each(|chunk| self.add_chunk(std, chunk));
         } else {
-            pieces.into_iter().for_each(|piece| self.add_piece(std, piece));
+            chunks.into_iter().for_each(|chunk| self.add_chunk(std, chunk));
         }
         self.step += 1;
         Ok(())
     }
 
-    /// Adds the noise of one chunk to its values, where the weights, if any, are not zero.
-    fn add_piece(&self, std: f64, (chunk, values, weights): (u64, &mut [f32], Option<&[f32]>)) {
+    /// Adds the noise of one chunk to its values where the weight is not zero.
+    fn add_chunk(&self, std: f64, (chunk, values, weights): (u64, &mut [f32], Option<&[f32]>)) {
         let mut noise = [0.0; CHUNK];
         self.fill(chunk, values.len(), &mut noise);
         if let Some(weights) = weights {
@@ -177,52 +182,52 @@ impl GaussianNoise {
         }
     }
 
-    /// The first `len` standard normal values of one chunk of the current step, at least.
+    /// Fills at least the first `len` values of `out` with the noise of one chunk at this step.
     fn fill(&self, chunk: u64, len: usize, out: &mut [f64; CHUNK]) {
         if !self.secure {
             return self.draw(chunk, len, out);
         }
         let mut draw = [0.0; CHUNK];
-        for i in 0..DRAWS {
-            self.draw(chunk * DRAWS as u64 + i as u64, CHUNK, &mut draw);
-            // By half the lanes of a block: the partner of a value, its pair's other half, lies
-            // once above and once below it.
-            draw.rotate_left(i * BLOCK / DRAWS);
+        for i in 0..SECURE_DRAWS {
+            self.draw(chunk * SECURE_DRAWS as u64 + i as u64, CHUNK, &mut draw);
+            // Rotating by half the lanes of a block pairs each value with different partners: the
+            // other half of its Box–Muller pair lies once above and once below it.
+            draw.rotate_left(i * BLOCK / SECURE_DRAWS);
             for (out, z) in out.iter_mut().zip(draw) {
                 *out += 0.5 * z;
             }
         }
     }
 
-    /// Standard normal values from one piece of the current step's stream.
-    fn draw(&self, piece: u64, len: usize, out: &mut [f64; CHUNK]) {
-        Stream { seed: self.seed, step: self.step }.draw(piece, len, out);
+    /// Standard normal values from one chunk of this step's stream.
+    fn draw(&self, chunk: u64, len: usize, out: &mut [f64; CHUNK]) {
+        Stream { seed: self.seed, step: self.step }.draw(chunk, len, out);
     }
 }
 
-/// Whether noise on the selected coordinates alone protects this sum.
-fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
-    let belong = weights.entries().len() == sum.entries.len()
+/// Checks that noise on the selected coordinates alone protects this sum.
+fn check_selection(weights: &Weights, sum: &Gradients) -> Result<()> {
+    let matching = weights.entries().len() == sum.entries.len()
         && weights
             .entries()
             .iter()
             .zip(&sum.entries)
             .all(|(w, g)| w.path == g.path && w.values.len() == g.values.len());
-    if !belong {
+    if !matching {
         let what = "weights and gradients of different parameters";
-        let why = "which coordinates get noise would be left to chance";
-        return Err(Error::new(ErrorKind::Model, what, why).fix("make both from one network"));
+        let why = "noise would be added to the wrong coordinates";
+        return Err(Error::new(ErrorKind::Model, what, why).fix("make both from the same network"));
     }
-    // What lies on a GPU is not looked at: weights know this of themselves.
-    let away = |entry: &Gradient| entry.values.device().is_some();
-    if let Some(weight) = weights.between().filter(|_| sum.entries.iter().any(away)) {
-        return Err(too_small(weight));
+    // Values on a GPU are not read; the weights have recorded whether one is fractional.
+    let on_device = |entry: &Gradient| entry.values.device().is_some();
+    if let Some(weight) = weights.fractional().filter(|_| sum.entries.iter().any(on_device)) {
+        return Err(fractional_weight(weight));
     }
     let pairs = weights.entries().iter().zip(&sum.entries);
-    for (weights, sum) in pairs.filter(|(_, sum)| !away(sum)) {
+    for (weights, sum) in pairs.filter(|(_, sum)| !on_device(sum)) {
         let Some((weight, value)) = unprotected(&weights.values, &sum.values) else { continue };
         if weight > 0.0 {
-            return Err(too_small(weight));
+            return Err(fractional_weight(weight));
         }
         let what = format!("a sum of {value} at a coordinate of weight 0 in {}", sum.path);
         let why = "it would be released without noise";
@@ -232,16 +237,16 @@ fn selects(weights: &Weights, sum: &Gradients) -> Result<()> {
     Ok(())
 }
 
-/// A weight between 0 and 1.
-fn too_small(weight: f32) -> Error {
-    let why = "the weighted norm is clipped, so here the sum may change by more than C";
-    Error::setting("weight", weight, why).fix("choose the selected coordinates by zeros and ones")
+/// The error for a weight strictly between 0 and 1.
+fn fractional_weight(weight: f32) -> Error {
+    let why = "with such a weight the sum can change by more than the bound on the weighted norm";
+    Error::setting("weight", weight, why).fix("use zeros and ones to select coordinates")
 }
 
-/// The first weight between 0 and 1, or of 0 beside a number that is not, and that number.
+/// The first weight strictly between 0 and 1, or weight 0 of a non-zero value, with that value.
 fn unprotected(weights: &[f32], values: &[f32]) -> Option<(f32, f32)> {
     let wrong = |w: f32, v: f32| (w > 0.0) & (w < 1.0) | (w == 0.0) & (v != 0.0);
-    // Counted block by block: without a way out in between, several go at a time.
+    // No early exit within a block: the compiler vectorises the count.
     let clean = |(weights, values): &(&[f32], &[f32])| {
         weights.iter().zip(*values).map(|(&w, &v)| u32::from(wrong(w, v))).sum::<u32>() == 0
     };
@@ -250,7 +255,7 @@ fn unprotected(weights: &[f32], values: &[f32]) -> Option<(f32, f32)> {
     weights.iter().copied().zip(values.iter().copied()).find(|&(w, v)| wrong(w, v))
 }
 
-/// Without the seed: it must not end up in a log or a notebook.
+/// Omits the seed, which must not end up in a log or a notebook.
 impl fmt::Debug for GaussianNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GaussianNoise").field("step", &self.step).finish_non_exhaustive()

@@ -23,8 +23,8 @@ fn sample(n: usize, std: f64) -> Vec<f32> {
     gradients.entries[0].values.to_vec()
 }
 
-/// Kolmogorov and Smirnov's test at level 1e-3, and a two-sided bound of 4 standard errors on
-/// the variance: does `values` look like N(0, std²)?
+/// Kolmogorov–Smirnov test for N(0, std²) at level 1e-3, and a two-sided test of the variance at 4
+/// standard errors.
 fn looks_normal(values: &[f32], std: f64) -> bool {
     let n = values.len() as f64;
     let normal = Normal::new(0.0, std).unwrap();
@@ -39,20 +39,20 @@ fn looks_normal(values: &[f32], std: f64) -> bool {
 }
 
 #[test]
-fn the_noise_on_the_sum_has_the_right_scale_and_wrong_scales_are_noticed() {
+fn noise_has_the_requested_scale() {
     let std = 0.172;
     let values = sample(100_000, std);
     assert!(looks_normal(&values, std));
-    assert!(!looks_normal(&values, 1.05 * std), "5 % too little noise must be noticed");
-    assert!(!looks_normal(&values, 0.95 * std), "5 % too much noise must be noticed");
-    assert!(!looks_normal(&values, 2.0 * std), "half the noise must be noticed");
+    assert!(!looks_normal(&values, 1.05 * std), "5 % too little noise must be detected");
+    assert!(!looks_normal(&values, 0.95 * std), "5 % too much noise must be detected");
+    assert!(!looks_normal(&values, 2.0 * std), "half the noise must be detected");
     let batch = 2048.0;
     let divided: Vec<f32> = values.iter().map(|v| v / batch).collect();
-    assert!(!looks_normal(&divided, std), "noise of the mean put on the sum must be noticed");
+    assert!(!looks_normal(&divided, std), "noise divided by the batch size must be detected");
 }
 
 #[test]
-fn noise_that_is_not_gaussian_is_noticed_even_with_the_right_variance() {
+fn the_normality_test_rejects_uniform_noise_of_the_same_variance() {
     let values = sample(100_000, 1.0);
     let normal = Normal::new(0.0, 1.0).unwrap();
     let half_width = 3f64.sqrt();
@@ -76,34 +76,34 @@ fn neighbouring_values_steps_and_tensors_are_uncorrelated() {
     noise.add_to(&mut second, 1.0).unwrap();
     let (a, b) = (&first.entries[0].values, &first.entries[1].values);
     let c = &second.entries[0].values;
-    // The two values of one pair lie 16 places apart.
+    // The two values of a Box–Muller pair are 16 positions apart.
     for shifted in [&a[1..], &a[16..], &a[CHUNK..], b, c] {
         let z = correlation(&a[..shifted.len()], shifted);
         assert!(z.abs() < 4.0, "correlation of {z} standard errors");
     }
-    assert!(correlation(a, a) > 100.0, "the test notices noise that repeats itself");
+    assert!(correlation(a, a) > 100.0, "the test detects repeated noise");
 }
 
 #[test]
 fn the_noise_does_not_depend_on_the_number_of_threads() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    let n = (FEW + 10) * CHUNK;
+    let n = (MIN_PARALLEL_CHUNKS + 10) * CHUNK;
     assert_eq!(pool.install(|| sample(n, 1.0)), sample(n, 1.0));
 }
 
-/// How many neighbours occur together that did before, anywhere and in whatever tensor. Two
-/// values of 24 bits each that are drawn anew hardly ever do.
+/// Number of adjacent pairs of values that occurred before in any tensor. For independent 24-bit
+/// values this is almost always zero.
 fn repeats(gradients: &Gradients) -> usize {
     let mut seen = std::collections::HashSet::new();
     let each = gradients.entries.iter().flat_map(|entry| entry.values.windows(2));
     each.filter(|pair| !seen.insert([pair[0].to_bits(), pair[1].to_bits()])).count()
 }
 
-/// Tensors of few pieces, which the calling thread makes, and of many, which all threads do.
+/// Covers tensors that the calling thread fills and tensors that all threads fill.
 #[test]
-fn every_piece_of_every_tensor_has_noise_of_its_own_on_one_thread_and_on_many() {
-    let few = [3 * CHUNK, CHUNK, 7, CHUNK + 5, 2 * CHUNK];
-    let many = [&few[..], &[2 * FEW * CHUNK, 9, CHUNK]].concat();
+fn every_chunk_has_independent_noise_for_any_number_of_threads() {
+    let few_chunks = [3 * CHUNK, CHUNK, 7, CHUNK + 5, 2 * CHUNK];
+    let many_chunks = [&few_chunks[..], &[2 * MIN_PARALLEL_CHUNKS * CHUNK, 9, CHUNK]].concat();
     for secure in [false, true] {
         let noise = GaussianNoise::new(SEED);
         let noise = if secure { noise.secure() } else { noise };
@@ -112,26 +112,26 @@ fn every_piece_of_every_tensor_has_noise_of_its_own_on_one_thread_and_on_many() 
             noise.clone().add_to(&mut gradients, 1.0).unwrap();
             gradients
         };
-        let (serial, parallel) = (drawn(&few), drawn(&many));
+        let (serial, parallel) = (drawn(&few_chunks), drawn(&many_chunks));
         for (a, b) in serial.entries.iter().zip(&parallel.entries) {
-            assert_eq!(a.values, b.values, "few pieces are drawn like many");
+            assert_eq!(a.values, b.values, "noise does not depend on the number of chunks");
         }
-        // Piece after piece, counted through all tensors.
-        let mut place = 0;
+        // Chunks are numbered through all tensors.
+        let mut index = 0;
         for entry in &parallel.entries {
             for values in entry.values.chunks(CHUNK) {
-                let mut own = [0.0; CHUNK];
-                noise.fill(place, values.len(), &mut own);
-                let same = values.iter().zip(own).all(|(&v, z)| v == z as f32);
-                assert!(same, "piece {place} has the noise of another place");
-                place += 1;
+                let mut expected = [0.0; CHUNK];
+                noise.fill(index, values.len(), &mut expected);
+                let same = values.iter().zip(expected).all(|(&v, z)| v == z as f32);
+                assert!(same, "chunk {index} does not have its own noise");
+                index += 1;
             }
         }
-        assert_eq!(repeats(&serial) + repeats(&parallel), 0, "noise that repeats itself");
+        assert_eq!(repeats(&serial) + repeats(&parallel), 0, "noise is repeated");
         let mut twice = parallel;
         let first = twice.entries[0].values[..CHUNK].to_vec();
         twice.entries[5].values[3..3 + CHUNK].copy_from_slice(&first);
-        assert_eq!(repeats(&twice), CHUNK - 1, "a shared piece must be noticed");
+        assert_eq!(repeats(&twice), CHUNK - 1, "a repeated chunk must be detected");
     }
 }
 
@@ -149,7 +149,7 @@ fn a_resumed_run_draws_the_noise_it_would_have_drawn() {
 }
 
 #[test]
-fn a_scale_that_is_no_scale_is_refused() {
+fn an_invalid_scale_is_refused() {
     for std in [f64::INFINITY, f64::NAN, -1.0] {
         assert!(GaussianNoise::new(SEED).add_to(&mut zeros(&[3]), std).is_err());
     }
@@ -162,33 +162,34 @@ fn secure_sample(n: usize) -> Vec<f32> {
 }
 
 #[test]
-fn secure_noise_has_the_same_scale_and_other_values() {
+fn secure_noise_has_the_same_scale_and_different_values() {
     let (plain, secure) = (sample(100_000, 1.0), secure_sample(100_000));
     assert!(looks_normal(&secure, 1.0));
     assert_ne!(plain, secure);
     let not_halved: Vec<f32> = secure.iter().map(|z| 2.0 * z).collect();
-    assert!(!looks_normal(&not_halved, 1.0), "a sum that is not halved must be noticed");
+    assert!(!looks_normal(&not_halved, 1.0), "a sum that is not halved must be detected");
     let quartered: Vec<f32> = secure.iter().map(|z| z / 2.0).collect();
-    assert!(!looks_normal(&quartered, 1.0), "a mean instead of half the sum must be noticed");
+    assert!(!looks_normal(&quartered, 1.0), "a mean instead of half the sum must be detected");
 }
 
 #[test]
 fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
     let noise = GaussianNoise::new(SEED);
-    let draws: Vec<[f64; CHUNK]> = (0..DRAWS as u64)
-        .map(|piece| {
+    let draws: Vec<[f64; CHUNK]> = (0..SECURE_DRAWS as u64)
+        .map(|chunk| {
             let mut out = [0.0; CHUNK];
-            noise.draw(piece, CHUNK, &mut out);
+            noise.draw(chunk, CHUNK, &mut out);
             out
         })
         .collect();
     for (i, value) in secure_sample(CHUNK).into_iter().enumerate() {
-        let four = (0..DRAWS).map(|j| draws[j][(i + 8 * j) % CHUNK]);
+        let four = (0..SECURE_DRAWS).map(|j| draws[j][(i + 8 * j) % CHUNK]);
         assert!((f64::from(value) - 0.5 * four.sum::<f64>()).abs() < 1e-6);
     }
-    // Pairs are a block's halves; count how many of them two values have in common.
-    let pairs =
-        |i: usize| (0..DRAWS).map(move |j| (i + 8 * j) % CHUNK).map(|p| p / 32 * 16 + p % 16);
+    // The halves of a block form pairs. Count the pairs that two values have in common.
+    let pairs = |i: usize| {
+        (0..SECURE_DRAWS).map(move |j| (i + 8 * j) % CHUNK).map(|p| p / 32 * 16 + p % 16)
+    };
     for i in 0..CHUNK {
         for other in (0..CHUNK).filter(|&other| other != i) {
             let shared = pairs(i).zip(pairs(other)).filter(|(a, b)| a == b).count();
@@ -218,15 +219,16 @@ fn the_first_values_of_a_tensor_do_not_depend_on_its_size() {
 }
 
 #[test]
-fn the_tail_is_there() {
-    // Of four million values about 253 are beyond 4 standard deviations, and 2.3 beyond 5.
+fn tail_probabilities_are_gaussian() {
+    // Of four million values, about 253 exceed 4 standard deviations and 2.3 exceed 5.
     let beyond = |z: f32| sample(4_000_000, 1.0).into_iter().filter(|v| v.abs() > z).count();
     let four = beyond(4.0) as f64;
     assert!((four - 253.4).abs() < 4.0 * 253.4f64.sqrt(), "{four} beyond four");
     assert!((1..12).contains(&beyond(5.0)), "{} beyond five", beyond(5.0));
 }
 
-/// A network of 4,100 and 10 parameters, and weights that keep the first tensor's even places.
+/// A network of 4,100 and 10 parameters, and a mask that selects the even positions of the first
+/// tensor.
 fn half_selected() -> (Network, Weights) {
     let spec = LinearSpec { inputs: 410, outputs: 10, bias: true };
     let network = Network::build(&[410], &[LayerSpec::Linear(spec)], |_, shape, _| {
@@ -240,7 +242,7 @@ fn half_selected() -> (Network, Weights) {
 }
 
 #[test]
-fn selected_coordinates_get_the_noise_they_always_get_and_the_others_none() {
+fn selected_coordinates_get_unchanged_noise_and_others_get_none() {
     let (network, weights) = half_selected();
     let (mut all, mut selected) =
         (Gradients::zeros_like(&network), Gradients::zeros_like(&network));
@@ -255,7 +257,7 @@ fn selected_coordinates_get_the_noise_they_always_get_and_the_others_none() {
     assert!(selected.entries[1].values.iter().all(|&v| v == 0.0));
     assert!(all.entries[1].values.iter().all(|&v| v != 0.0));
 
-    // A tensor that is passed over doesn't shift the noise of those after it.
+    // A skipped tensor does not shift the noise of later ones.
     let mut mask = Gradients::zeros_like(&network);
     mask.entries[1].values.fill(1.0);
     let weights = Weights::new(&network, mask).unwrap();
@@ -265,32 +267,35 @@ fn selected_coordinates_get_the_noise_they_always_get_and_the_others_none() {
 }
 
 #[test]
-fn what_selected_noise_would_not_protect_is_refused_and_left_alone() {
+fn unprotected_sums_are_refused_and_left_unchanged() {
     let (network, weights) = half_selected();
     let mut noise = GaussianNoise::new(SEED);
-    let mut refused = |sum: &Gradients, weights: &Weights, words: &str| {
+    let mut assert_refused = |sum: &Gradients, weights: &Weights, message: &str| {
         let mut tried = sum.clone();
         let error = noise.add_to_selected(&mut tried, 1.0, weights).unwrap_err();
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
         let bits = |g: &Gradients| -> Vec<u32> {
             g.entries.iter().flat_map(|e| e.values.iter().map(|v| v.to_bits())).collect()
         };
-        assert!(bits(&tried) == bits(sum) && noise.step() == 0, "something was changed: {words}");
+        assert!(
+            bits(&tried) == bits(sum) && noise.step() == 0,
+            "the sum or the step changed: {message}"
+        );
     };
     let zeros_of = Gradients::zeros_like(&network);
     let mut leaking = zeros_of.clone();
     leaking.entries[0].values[1] = 1e-6;
-    refused(&leaking, &weights, "without noise");
+    assert_refused(&leaking, &weights, "without noise");
     let mut not_a_number = zeros_of.clone();
     not_a_number.entries[1].values[0] = f32::NAN;
-    refused(&not_a_number, &weights, "without noise");
+    assert_refused(&not_a_number, &weights, "without noise");
     let mut shrinking = zeros_of.clone();
     shrinking.entries[0].values.fill(0.25);
-    refused(&zeros_of, &Weights::new(&network, shrinking).unwrap(), "weight = 0.25");
-    refused(&zeros(&[3]), &weights, "different parameters");
+    assert_refused(&zeros_of, &Weights::new(&network, shrinking).unwrap(), "weight = 0.25");
+    assert_refused(&zeros(&[3]), &weights, "different parameters");
 }
 
 #[test]
-fn the_seed_never_shows() {
+fn debug_output_does_not_contain_the_seed() {
     assert!(!format!("{:?}", GaussianNoise::new(SEED)).contains('7'));
 }

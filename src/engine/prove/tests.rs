@@ -3,7 +3,7 @@ use crate::data;
 use crate::engine::{ClippedSum, TapExecutor, Weights};
 use crate::nn::models;
 
-/// Does what `spoil` does to the right answer.
+/// Computes the right sum and then applies the given error to it.
 struct Wrong(fn(&mut ClippedSum, &ClipRule, &Batch));
 
 impl Executor for Wrong {
@@ -26,19 +26,19 @@ fn digits() -> Dataset {
 }
 
 #[test]
-fn the_executor_that_trains_agrees() {
+fn the_training_executor_agrees() {
     let data = digits();
     let model = models::mlp(&data, &[5]).seed(1).build().unwrap();
     let proof = model.prove(&data).unwrap();
     assert!(proof.holds(), "{proof}");
     assert_eq!((proof.examples, proof.parameters.len()), (8, 4));
-    assert_eq!(proof.parameters[0].how, "ghost");
+    assert_eq!(proof.parameters[0].norm_method, "ghost");
     let text = proof.to_string();
     assert!(text.contains("1.weight") && text.contains("[144, 5]") && !text.contains("DIFFERS"));
 }
 
 #[test]
-fn wrong_executors_are_found_out() {
+fn wrong_executors_are_detected() {
     let data = digits();
     let model = models::mlp(&data, &[5]).seed(1).build().unwrap();
     let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5, 6, 7]).unwrap();
@@ -63,12 +63,12 @@ fn wrong_executors_are_found_out() {
             }),
         ),
         (
-            "norms of some other kind",
+            "norms off by a hundredth",
             Wrong(|sum, _, _| {
                 sum.norms.iter_mut().for_each(|norm| *norm *= 1.01);
             }),
         ),
-        ("an example left out", Wrong(|sum, _, _| sum.norms[0] = f32::NAN)),
+        ("an example excluded", Wrong(|sum, _, _| sum.norms[0] = f32::NAN)),
     ];
     for (name, executor) in wrong {
         let proof = prove(&executor, model.network(), &batch).unwrap();
@@ -79,7 +79,7 @@ fn wrong_executors_are_found_out() {
 }
 
 #[test]
-fn nothing_to_compare_is_an_error() {
+fn an_empty_or_non_finite_batch_is_an_error() {
     let model = models::linear(&digits()).seed(1).build().unwrap();
     let batch =
         |features: Vec<f32>, n: usize| Batch::new(features, &[1, 12, 12], vec![0; n]).unwrap();

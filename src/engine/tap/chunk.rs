@@ -1,4 +1,4 @@
-//! One chunk of examples: forward, backward, norms, factors, weighted sum.
+//! Clipped sum of one chunk of examples: forward pass, backward pass, norms, factors, weighted sum.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::engine::{Batch, ClipRule};
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Value};
 
-/// What all chunks of a batch have in common.
+/// Arguments that all chunks of a batch have in common.
 pub(super) struct Job<'a> {
     pub(super) network: &'a Network,
     pub(super) device: Device,
@@ -24,23 +24,24 @@ pub(super) struct Job<'a> {
     pub(super) requested: RequestedGrads,
 }
 
-/// The chunk's share of a pass.
-pub(super) struct Chunk {
-    /// Σ factor · gradient, flat, by entry; parameters without any part in the loss are missing.
+/// Clipped sum of one or more chunks, with norms and losses.
+pub(super) struct ChunkSum {
+    /// Σ factor · gradient, flattened, by entry. Parameters that the loss does not depend on are
+    /// absent.
     pub(super) sum: BTreeMap<usize, Tensor<1>>,
     pub(super) norms: Vec<f32>,
     pub(super) losses: Vec<f32>,
 }
 
-impl Chunk {
-    /// Adds the share of the chunk that comes next.
+impl ChunkSum {
+    /// Adds the result of the next chunk.
     pub(super) fn add(&mut self, chunk: Self) {
-        for (entry, share) in chunk.sum {
-            let share = match self.sum.remove(&entry) {
-                Some(sum) => sum + share,
-                None => share,
+        for (entry, values) in chunk.sum {
+            let values = match self.sum.remove(&entry) {
+                Some(sum) => sum + values,
+                None => values,
             };
-            self.sum.insert(entry, share);
+            self.sum.insert(entry, values);
         }
         self.norms.extend(chunk.norms);
         self.losses.extend(chunk.losses);
@@ -48,13 +49,16 @@ impl Chunk {
 }
 
 impl Job<'_> {
+    /// Clipped sum of the given examples.
+    ///
     /// # Errors
-    /// If a layer was given other rows than one per copy of an example.
-    pub(super) fn run(&self, ids: &[usize]) -> Result<Chunk> {
-        let (n, copies, device) = (ids.len(), self.batch.copies(), &self.device);
-        let (features, labels) = self.batch.gather(ids);
+    /// If a layer's input or output does not have one row per copy of an example.
+    pub(super) fn run(&self, examples: &[usize]) -> Result<ChunkSum> {
+        let (n, copies, device) = (examples.len(), self.batch.copies(), &self.device);
+        let (features, labels) = self.batch.gather(examples);
         let x = Value::new(features, n * copies, self.batch.shape(), device);
-        let (site_gradients, losses) = self.listen(x, &labels, Recorder::new(self.batch, ids))?;
+        let (site_gradients, losses) =
+            self.forward_backward(x, &labels, Recorder::new(self.batch, examples))?;
         let (norms, losses) = self.norms(&site_gradients, losses);
         let factors: Vec<f32> = norms.iter().map(|&norm| self.rule.factor(norm)).collect();
         let factors = Tensor::<1>::from_data(factors.as_slice(), device);
@@ -62,15 +66,15 @@ impl Job<'_> {
             .into_iter()
             .map(|(entry, site_gradient)| (entry, site_gradient.sum(&factors)))
             .collect();
-        Ok(Chunk { sum, norms, losses })
+        Ok(ChunkSum { sum, norms, losses })
     }
 
-    /// Forward and backward: a form for each parameter with a part in the loss, and the losses,
-    /// `[examples]`. There is one label for each row of `x`.
+    /// Forward and backward pass: per-example gradients of each parameter that the loss depends on,
+    /// and the losses, `[examples]`. `labels` has one label per row of `x`.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub(super) fn listen(
+    pub(super) fn forward_backward(
         &self,
         x: Value,
         labels: &[u32],
@@ -81,27 +85,28 @@ impl Job<'_> {
         let logits = self.network.forward(x, &mut tape);
         tape.check(n * copies)?;
         let losses = cross_entropy(logits, labels).reshape([n, copies]).mean_dim(1).reshape([n]);
-        // The sum, never the mean: an example's gradient must not know how many others there are.
+        // The sum, not the mean: gradients must not depend on the number of examples.
         let grads = losses.clone().sum().backward();
-        Ok((site_gradients(tape.listen(grads), copies, &self.requested), losses.inner()))
+        Ok((site_gradients(tape.into_records(grads), copies, &self.requested), losses.inner()))
     }
 
-    /// Norms over all parameters, and losses, in one transfer to the host; in two for a chunk
-    /// with an example whose squares f32 can't hold.
+    /// Norms over all parameters and losses, each `[examples]`. Takes one transfer to the host, and
+    /// a second one if squares of a gradient may leave the f32 range.
     fn norms(
         &self,
         site_gradients: &BTreeMap<usize, SiteGradient>,
         losses: Tensor<1>,
     ) -> (Vec<f32>, Vec<f32>) {
         let n = losses.dims()[0];
-        let largest =
+        let largest_scale =
             site_gradients.keys().map(|&entry| self.norm_weights[entry].scale).fold(0.0, f64::max);
-        let read = |careful: bool| {
+        let compute = |rescale: bool| {
             let each = site_gradients.iter().map(|(&entry, site_gradient)| {
-                site_gradient.norms(&self.norm_weights[entry], careful)
+                site_gradient.norms(&self.norm_weights[entry], rescale)
             });
-            let all = values(Tensor::cat(std::iter::once(losses.clone()).chain(each).collect(), 0));
-            let (losses, norms) = all.split_at(n);
+            let joined =
+                values(Tensor::cat(std::iter::once(losses.clone()).chain(each).collect(), 0));
+            let (losses, norms) = joined.split_at(n);
             let norm = |i: usize| {
                 let square = |(&entry, row): (&usize, &[f32])| {
                     (self.norm_weights[entry].scale * f64::from(row[i])).powi(2)
@@ -110,10 +115,10 @@ impl Job<'_> {
             };
             ((0..n).map(norm).collect::<Vec<_>>(), losses.to_vec())
         };
-        let (mut norms, losses) = read(false);
-        // What was lost below 1e-16 does not matter beside a norm of 1e-12.
-        if norms.iter().any(|&norm| !norm.is_finite() || norm < 1e-12 * largest) {
-            norms = read(true).0;
+        let (mut norms, losses) = compute(false);
+        // Norms below 1e-16 per parameter may be lost; beside a norm of 1e-12 they do not matter.
+        if norms.iter().any(|&norm| !norm.is_finite() || norm < 1e-12 * largest_scale) {
+            norms = compute(true).0;
         }
         (norms.into_iter().map(|norm| norm as f32).collect(), losses)
     }

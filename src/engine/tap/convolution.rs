@@ -1,4 +1,4 @@
-//! Gradients of a convolution's parameters, example by example.
+//! Per-example gradients of the parameters of a convolution.
 
 use burn::prelude::*;
 use burn::tensor::module::unfold4d;
@@ -9,9 +9,9 @@ use crate::device::host::Host;
 use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::{Guard, Precision, Standardisation, Window};
 
-/// Gradients by the weight that was used, `[examples, channels out, patch]`; rows of `input` and
-/// `gradient` are copies of examples, `copies` of each.
-pub(super) fn instances(
+/// Gradients with respect to the weight that the convolution multiplies with,
+/// `[examples, channels out, patch]`. `input` and `gradient` have `copies` rows per example.
+pub(super) fn instance_gradients(
     window: Window,
     groups: usize,
     input: Tensor<4>,
@@ -20,23 +20,23 @@ pub(super) fn instances(
     path: ComputePath,
 ) -> Tensor<3> {
     if let ComputePath::Device(precision) = path {
-        return on_device(window, groups, input, gradient, copies, precision);
+        return with_tensor_ops(window, groups, input, gradient, copies, precision);
     }
-    // Burn's CPU backend unfolds value by value, often by way of a convolution: the lab's own
-    // kernels are several times as fast. This is the only place that knows the host.
+    // Burn's CPU backend unfolds element by element, often by way of a convolution; the lab's
+    // kernels are several times as fast. Only this function distinguishes host tensors.
     match (Host::shared(input.clone()), Host::shared(gradient.clone())) {
         (Some(images), Some(gradients)) => {
             let [rows, channels, ..] = gradient.dims();
             let (images, gradients) = (images.slice(), gradients.slice());
             let sizes = [rows / copies, copies, channels, groups];
-            by_hand(window, sizes, images, gradients, &gradient.device())
+            with_host_kernels(window, sizes, images, gradients, &gradient.device())
         }
-        _ => on_device(window, groups, input, gradient, copies, Precision::F32),
+        _ => with_tensor_ops(window, groups, input, gradient, copies, Precision::F32),
     }
 }
 
-/// One product per example, copy and group: the copies add up in place.
-fn by_hand(
+/// One product per row and group. Copies of an example accumulate in place.
+fn with_host_kernels(
     window: Window,
     [n, copies, channels, groups]: [usize; 4],
     images: &[f32],
@@ -65,8 +65,8 @@ fn by_hand(
     Tensor::from_data(TensorData::new(out, [n, channels, patch]), device)
 }
 
-/// The same by tensor operations: patches as a matrix, then one batched product.
-fn on_device(
+/// The same with tensor operations: unfold into patches, then one batched product.
+fn with_tensor_ops(
     window: Window,
     groups: usize,
     input: Tensor<4>,
@@ -74,11 +74,11 @@ fn on_device(
     copies: usize,
     precision: Precision,
 ) -> Tensor<3> {
-    // Before they are unfolded: half the numbers to write and to read.
+    // Round before unfolding: this halves the memory traffic.
     let (input, gradient) = (precision.factor(input), precision.factor(gradient));
     let [rows, channels, ..] = gradient.dims();
     let Window { kernel, stride, padding: [vertical, horizontal], dilation, .. } = window;
-    // Padding first: Burn unfolds images without padding and holes by views alone.
+    // Burn unfolds images without padding and dilation as views, so padding is separate.
     let padded = match [vertical, horizontal] {
         [0, 0] => input,
         _ => input.pad([(vertical, vertical), (horizontal, horizontal)], PadMode::Constant(0.0)),
@@ -95,13 +95,14 @@ fn on_device(
     ])
 }
 
-/// Gradients by the raw weight and by the gain, from those by the standardised weight
-/// `[examples, channels out, fan in]`.
+/// Vector–Jacobian product of weight standardisation: gradients with respect to the raw weight,
+/// `[examples, channels out, fan in]`, and the gain, `[examples, channels out]`, from the gradient
+/// g with respect to the standardised weight, `[examples, channels out, fan in]`.
 ///
-/// With u = w - mean(w), v = Σ u² and r = 1/√guarded(v), the weight that is used is gain · r · u.
-/// Its derivative takes g to gain · r · (g - mean(g) - r² guarded'(v) (g·u) u): the centring of g
-/// and, unless the guard's floor holds, no change along u, for u's length does not matter.
-pub(super) fn pull_back(
+/// With u = w - mean(w), v = Σ u² and r = 1/√guarded(v), the standardised weight is gain · r · u.
+/// Its VJP maps g to gain · r · (g - mean(g) - r² guarded'(v) (g·u) u). The last term vanishes
+/// where the variance is clamped to the guard's floor.
+pub(super) fn standardisation_vjp(
     rule: Standardisation,
     raw: Tensor<4>,
     gain: Option<Tensor<1>>,
@@ -117,7 +118,7 @@ pub(super) fn pull_back(
     };
     let r = guarded_variance.sqrt().recip();
     let unit: Tensor<3> = (u * r.clone()).unsqueeze();
-    // Along the standardised weight, per example and channel.
+    // Component along the standardised weight, per example and channel.
     let along = (g.clone() * unit.clone()).sum_dim(2);
     let by_gain = along.clone().reshape([n, channels]);
     let centred = g.clone() - g.mean_dim(2);
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
     use crate::device::host::values;
 
-    fn numbers<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    fn test_tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let n: usize = shape.iter().product();
         let values: Vec<f32> =
             (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect();
@@ -151,8 +152,8 @@ mod tests {
         ] {
             let window = Window { channels: 4, size: [6, 7], kernel, stride, padding, dilation };
             let [rows, columns] = window.output().unwrap();
-            let (input, gradient) = (numbers([6, 4, 6, 7]), numbers([6, 8, rows, columns]));
-            let host = instances(
+            let (input, gradient) = (test_tensor([6, 4, 6, 7]), test_tensor([6, 8, rows, columns]));
+            let host = instance_gradients(
                 window,
                 groups,
                 input.clone(),
@@ -160,7 +161,7 @@ mod tests {
                 copies,
                 ComputePath::Host,
             );
-            let device = instances(
+            let device = instance_gradients(
                 window,
                 groups,
                 input,
@@ -176,12 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn the_pull_back_is_the_derivative_autodiff_finds() {
+    fn standardisation_vjp_agrees_with_autodiff() {
         for guard in [Guard::Add(0.1), Guard::AtLeast(1e-4), Guard::AtLeast(1e4)] {
             let rule = Standardisation { gain: true, guard };
-            let (raw, gain) = (numbers([3, 2, 2, 3]), numbers([3]) + 2.0);
-            let g = numbers([1, 3, 12]) * 0.7 + 0.1;
-            let (by_raw, by_gain) = pull_back(rule, raw.clone(), Some(gain.clone()), g.clone());
+            let (raw, gain) = (test_tensor([3, 2, 2, 3]), test_tensor([3]) + 2.0);
+            let g = test_tensor([1, 3, 12]) * 0.7 + 0.1;
+            let (by_raw, by_gain) =
+                standardisation_vjp(rule, raw.clone(), Some(gain.clone()), g.clone());
             let (raw, gain) = (raw.autodiff().require_grad(), gain.autodiff().require_grad());
             let used = rule.apply(raw.clone(), Some(gain.clone()));
             let grads = (used * Tensor::from_inner(g.reshape([3, 2, 2, 3]))).sum().backward();
@@ -189,8 +191,8 @@ mod tests {
                 (values(by_raw), values(raw.grad(&grads).unwrap())),
                 (values(by_gain), values(gain.grad(&grads).unwrap())),
             ];
-            for (ours, burns) in pairs {
-                for (a, b) in ours.iter().zip(&burns) {
+            for (ours, autodiff) in pairs {
+                for (a, b) in ours.iter().zip(&autodiff) {
                     assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{guard:?}: {a} {b}");
                 }
             }

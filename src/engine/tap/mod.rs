@@ -1,9 +1,9 @@
-//! The tensor executor: one backward pass per chunk of examples, on any device.
+//! The tap executor: backward hooks on any module, on any device.
 
 mod chunk;
 mod convolution;
 mod device;
-mod dropouts;
+mod dropout_tape;
 mod norm_weights;
 mod probe;
 mod recorder;
@@ -19,91 +19,99 @@ use super::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
 use crate::device::host::values;
 use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
-use chunk::{Chunk, Job};
-use device::{ChunkSizer, Chunking, Plain, Work};
+use chunk::{ChunkSum, Job};
+use device::{ChunkKey, ChunkSizer, Chunking, PlainSum};
 use norm_weights::NormWeights;
 use probe::Probe;
 use site::{ComputePath, RequestedGrads};
 
-/// Per-example gradients by taps: one forward and one backward pass per chunk of examples, in
-/// which Burn computes gradients by activations only. What each map with parameters saw gives the
-/// norms and the clipped sum by tensor operations on the device of the network.
+/// Computes per-example gradients with backward hooks: one forward and one backward pass per chunk
+/// of examples, in which Burn differentiates with respect to activations only. The inputs and
+/// output gradients of each parameterised layer then give the norms and the clipped sum by tensor
+/// operations on the network's device.
 ///
-/// Norms of linear maps of plain features and of embeddings come from inputs and output gradients
-/// ("ghost"); everything else forms the gradients of one chunk's examples. (Linear maps of
-/// sequences too: their Gram matrices would be cheaper for short sequences and wide maps, but an
-/// example could hide a long gradient in the rounding of terms that cancel.) Memory: activations
-/// and instances of one chunk per core, never batch x parameters.
+/// Linear layers on plain features and embeddings use ghost norms (Goodfellow, 2015; Li et al.,
+/// 2022): norms follow from inputs and output gradients. All other layers form the instance
+/// gradients of one chunk. This includes linear layers on sequences: ghost norms from Gram matrices
+/// (Li et al., 2022) would be cheaper for short sequences and wide layers, but their terms can
+/// cancel, and a large gradient could hide in the rounding error. Memory: the activations and
+/// instance gradients of one chunk per core, never batch x parameters.
 ///
-/// The result does not depend on the number of threads: chunks are summed in order.
+/// Chunks are summed in order, so the result does not depend on the number of threads.
 ///
-/// On a GPU nothing is copied to the host: the sum, the norms and the losses stay on the device,
-/// and one chunk after the other is as large as its memory allows
-/// ([`device::memory_budget`](crate::device::memory_budget)). Convolutions and maps of sequences keep chunk x
-/// parameters numbers there. If memory runs out all the same, the batch is done again in chunks of
-/// half the size; that is found out, and the host waits for it, only when a network or a clearly
-/// larger batch is seen for the first time. So hold on to one executor for a whole training.
+/// On a GPU nothing is copied to the host: the sum, the norms and the losses stay on the device.
+/// Chunks run one after the other and are as large as memory allows
+/// ([`device::memory_budget`](crate::device::memory_budget)); convolutions and layers on sequences
+/// keep chunk x parameters values there. If memory runs out all the same, the batch is computed
+/// again in chunks of half the size. Only for a new network or a clearly larger batch does the host
+/// wait to detect this. Use one executor for a whole training run, so that the chunk size is
+/// remembered.
 ///
 /// # Guarantee
-/// As [`Executor`], with two differences on a GPU. An example that is left out adds exact zeros
-/// and changes no other example's share, but it keeps its place in the chunks: the order of the
-/// additions, and with it the last bits of the sum, may differ from those of the batch without it.
-/// And a GPU may compute chunks of different sizes in different precision, so that one example more
-/// changes what the others' gradients are, by their rounding; chunks that are
-/// [`steady`](Self::fixed_chunks), which training uses, do not.
-/// Its tensor cores may round the factors of products (to TF32, or to bf16 if asked for), which
-/// changes what a gradient is; norms are taken in f32 of the numbers that are added up, in f32 too,
-/// so that no share is longer than the bound. A coordinate of weight 0 that is not finite may leave its example in:
-/// it adds what the others make it add.
+/// As [`Executor`], with these differences:
+///
+/// - On a GPU, an excluded example adds exact zeros and does not change the contributions of the
+///   others, but it keeps its position in the chunks. The order of additions, and with it the last
+///   bits of the sum, may differ from those of the batch without it.
+/// - A GPU may compute chunks of different sizes with different rounding, so an added example may
+///   change the gradients of the others by rounding errors. [Fixed chunks](Self::fixed_chunks),
+///   which training uses, prevent this.
+/// - Matrix units may round the factors of products in the forward and backward pass (to TF32, or
+///   to bf16 with [`precision`](Self::precision)), which changes the gradient itself. Norms are
+///   computed in f32 from the values that are added, and these are added in f32, so no contribution
+///   exceeds the bound.
+/// - An example whose gradient is not finite only in coordinates of weight 0 may be kept. Its
+///   contribution then consists of its other coordinates, clipped as usual.
 #[derive(Debug, Default)]
 pub struct TapExecutor {
     chunk: Option<usize>,
-    /// Goes the way of a GPU on the CPU too: for tests, and for the sums of a GPU made by hand.
-    gpu: bool,
+    /// Uses the device path on the CPU too: for tests, and for comparisons with GPU sums.
+    device_path: bool,
     precision: Precision,
     chunking: Chunking,
-    clipped: ChunkSizer,
-    plain: ChunkSizer,
+    clipped_sizer: ChunkSizer,
+    plain_sizer: ChunkSizer,
 }
 
 impl TapExecutor {
-    /// Works on this many examples at a time (at least one); chosen from the sizes of parameters
-    /// and activations if not given. It changes speed and memory, and the sums by f32 rounding
-    /// only.
+    /// Sets the number of examples per chunk (at least one). The default depends on the sizes of
+    /// parameters and activations. The chunk size changes speed and memory, and sums by f32
+    /// rounding only.
     pub fn with_chunk(self, examples: usize) -> Self {
         Self { chunk: Some(examples.max(1)), ..self }
     }
 
-    /// Works as on a GPU wherever the network is: everything stays on the device, nothing is
-    /// looked at. Slower than the usual way on the CPU.
+    /// Uses the device path on every device, including the CPU, where it is slower: all results
+    /// stay on the device, and the host does not wait for them.
     pub fn with_device_path(self) -> Self {
-        Self { gpu: true, ..self }
+        Self { device_path: true, ..self }
     }
 
-    /// On a GPU, works in passes of one size, as batches of so many examples need them: with it, no
-    /// example's share depends on how many others there are, for a GPU chooses by the shapes how it
-    /// computes, and how it rounds. Smaller batches are filled up with rows that don't count.
+    /// On a GPU, uses chunks of one size, chosen for batches of this many examples; smaller chunks
+    /// are padded with rows that are masked out. The contribution of an example then does not
+    /// depend on the number of other examples: a GPU selects algorithms, and with them the
+    /// rounding, by the shapes.
     pub fn fixed_chunks(self, examples: usize) -> Self {
         Self { chunking: Chunking::Fixed(examples), ..self }
     }
 
-    /// In which numbers large products are computed on a GPU. Nothing changes on the CPU.
+    /// Sets the precision of large matrix products on a GPU. Has no effect on the CPU.
     pub fn precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
     }
 
     fn uses_device_path(&self, network: &Network) -> bool {
-        self.gpu || network.device() != Device::flex()
+        self.device_path || network.device() != Device::flex()
     }
 
     fn checked_precision(&self, device: &Device) -> Result<Precision> {
-        let there = device.supports_dtype(FloatDType::BF16);
-        if self.precision.is_default() || there {
+        let supported = device.supports_dtype(FloatDType::BF16);
+        if self.precision.is_default() || supported {
             return Ok(self.precision);
         }
-        let why = "its numbers have no such type";
-        Err(Error::new(ErrorKind::Device, "bf16 was asked for on a GPU without it", why)
-            .fix("leave out .precision(…), for f32"))
+        let why = "the GPU has no bf16 arithmetic";
+        Err(Error::new(ErrorKind::Device, "precision bf16 on a GPU that does not support it", why)
+            .fix("leave out .precision(…): the default is f32"))
     }
 
     fn on_device_path(
@@ -113,46 +121,47 @@ impl TapExecutor {
         rule: &ClipRule,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        let (work, device) = work(network, batch);
-        let norm_weights = NormWeights::all_on_device(weights, work.parameters.len(), &device);
+        let (key, device) = chunk_key(network, batch);
+        let norm_weights =
+            NormWeights::per_parameter_on_device(weights, key.parameters.len(), &device);
         let path = ComputePath::Device(self.checked_precision(&device)?);
         let requested =
-            RequestedGrads::new(&work.parameters, path, |entry| norm_weights[entry].is_zero());
+            RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
         let job = Job { network, device, batch, rule, norm_weights, requested };
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
             None => Probe::of(network).chunk(batch.copies(), &job.device),
         };
         let chunking = self.chunking;
-        self.clipped.run(work, (chunking, batch.len()), estimate, |size, look| {
-            device::sum(&job, network.parameters(), batch, &job.device, (chunking, size), look)
+        self.clipped_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
+            device::sum(&job, network.parameters(), batch, &job.device, (chunking, size), verify)
         })
     }
 }
 
-/// What is to be done, and where.
-fn work(network: &Network, batch: &Batch) -> (Work, Device) {
+/// The key of the chunk sizer, and the device of the network.
+fn chunk_key(network: &Network, batch: &Batch) -> (ChunkKey, Device) {
     let device = network.device();
     let (parameters, copies) = (network.parameters(), batch.copies());
-    (Work { parameters, copies, device: device.clone() }, device)
+    (ChunkKey { parameters, copies, device: device.clone() }, device)
 }
 
-/// One pass over the examples `rows`; norms and losses in their order.
-fn pass(job: &Job, rows: &[usize], chunk: usize) -> Result<Chunk> {
-    let mut all = Chunk { sum: BTreeMap::new(), norms: Vec::new(), losses: Vec::new() };
-    let chunks: Vec<&[usize]> = rows.chunks(chunk).collect();
-    let mut problem = None;
-    let mut take = |chunk: Result<Chunk>| match chunk {
-        Ok(chunk) => all.add(chunk),
-        Err(error) => problem = problem.take().or(Some(error)),
+/// Sums the given examples in chunks; norms and losses are in the order of the examples.
+fn sum_chunks(job: &Job, examples: &[usize], chunk: usize) -> Result<ChunkSum> {
+    let mut total = ChunkSum { sum: BTreeMap::new(), norms: Vec::new(), losses: Vec::new() };
+    let chunks: Vec<&[usize]> = examples.chunks(chunk).collect();
+    let mut first_error = None;
+    let mut collect = |chunk: Result<ChunkSum>| match chunk {
+        Ok(chunk) => total.add(chunk),
+        Err(error) => first_error = first_error.take().or(Some(error)),
     };
     if job.device == Device::flex() {
-        workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| take(chunk))?;
+        workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| collect(chunk))?;
     } else {
-        // Other devices take one chunk at a time and spread it themselves.
-        chunks.into_iter().for_each(|ids| take(job.run(ids)));
+        // Other devices parallelise within a chunk.
+        chunks.into_iter().for_each(|examples| collect(job.run(examples)));
     }
-    problem.map_or(Ok(all), Err)
+    first_error.map_or(Ok(total), Err)
 }
 
 impl Executor for TapExecutor {
@@ -168,37 +177,37 @@ impl Executor for TapExecutor {
             return self.on_device_path(network, batch, rule, weights);
         }
         let (parameters, device) = (network.parameters(), network.device());
-        let norm_weights = NormWeights::all(weights, parameters.len(), &device);
+        let norm_weights = NormWeights::per_parameter(weights, parameters.len(), &device);
         let requested = RequestedGrads::new(&parameters, ComputePath::Host, |entry| {
             norm_weights[entry].is_zero()
         });
         let job = Job { network, device, batch, rule, norm_weights, requested };
-        let mut rows = batch.finite();
+        let mut examples = batch.finite();
         let chunk = match self.chunk {
             Some(chunk) => chunk,
-            None if rows.is_empty() => 1,
+            None if examples.is_empty() => 1,
             None => Probe::of(network).chunk(batch.copies(), &job.device)?,
         };
-        // An example with finite features can still have a gradient that overflows. It is then
-        // taken out and all is done again, so that the others fall into the very chunks, and
-        // into the very rounding, of a batch without it.
-        let pass = loop {
-            let pass = pass(&job, &rows, chunk)?;
-            let finite = |i: usize| pass.norms[i].is_finite() && pass.losses[i].is_finite();
-            if (0..rows.len()).all(finite) {
-                break pass;
+        // An example with finite features can still have a gradient that overflows. It is removed
+        // and all chunks are computed again, so that the others are in the same chunks, with the
+        // same rounding, as in a batch without it.
+        let sums = loop {
+            let sums = sum_chunks(&job, &examples, chunk)?;
+            let finite = |i: usize| sums.norms[i].is_finite() && sums.losses[i].is_finite();
+            if (0..examples.len()).all(finite) {
+                break sums;
             }
-            let mut i = 0..rows.len();
-            rows.retain(|_| i.next().is_some_and(finite));
+            let mut i = 0..examples.len();
+            examples.retain(|_| i.next().is_some_and(finite));
         };
         let mut norms = vec![f32::NAN; batch.len()];
         let mut losses = vec![f32::NAN; batch.len()];
-        for (i, &row) in rows.iter().enumerate() {
-            (norms[row], losses[row]) = (pass.norms[i], pass.losses[i]);
+        for (i, &example) in examples.iter().enumerate() {
+            (norms[example], losses[example]) = (sums.norms[i], sums.losses[i]);
         }
         let mut sum = Gradients::zeros_like(network);
-        for (entry, share) in pass.sum {
-            sum.entries[entry].values = values(share).into();
+        for (entry, tensor) in sums.sum {
+            sum.entries[entry].values = values(tensor).into();
         }
         if let Some(weights) = weights {
             weights.select(&mut sum);
@@ -211,21 +220,21 @@ impl Executor for TapExecutor {
             return self.clipped_sum(network, batch, &ClipRule::unclipped());
         }
         super::check(network, batch, &ClipRule::unclipped(), None)?;
-        let (work, device) = work(network, batch);
+        let (key, device) = chunk_key(network, batch);
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
             None => Probe::of(network).plain_chunk(batch.copies(), &device),
         };
         let precision = self.checked_precision(&device)?;
-        let pass = Plain { network: network.tracked(), batch, precision };
+        let pass = PlainSum { network: network.tracked(), batch, precision };
         let chunking = self.chunking;
-        self.plain.run(work, (chunking, batch.len()), estimate, |size, look| {
-            device::sum(&pass, network.parameters(), batch, &device, (chunking, size), look)
+        self.plain_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
+            device::sum(&pass, network.parameters(), batch, &device, (chunking, size), verify)
         })
     }
 
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
-        Probe::of(network).how
+        Probe::of(network).norm_methods
     }
 }
 

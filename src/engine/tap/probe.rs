@@ -1,4 +1,4 @@
-//! What one example leads to: how norms are found, and how many examples fit into memory.
+//! Norm method of each parameter, and memory per example, from one example of zeros.
 
 use burn::prelude::*;
 
@@ -8,23 +8,24 @@ use crate::device::memory_budget;
 use crate::engine::Batch;
 use crate::nn::{Network, Site, Value};
 
-/// What one example leads to.
+/// Norm methods and memory estimates of a network.
 pub(super) struct Probe {
-    /// How each parameter's norms are found.
-    pub(super) how: Vec<&'static str>,
-    /// About how many numbers are kept for the backward pass of one example with one copy.
+    /// Norm method of each parameter, in the network's order.
+    pub(super) norm_methods: Vec<&'static str>,
+    /// Estimated number of values kept for the backward pass, per row.
     activations: usize,
-    /// About how many gradients of that example are formed.
+    /// Estimated number of instance gradient values, per example.
     instances: usize,
-    /// DeviceArray of the patches of the convolution with the most: they exist for one layer at a
-    /// time, and only where instances are formed by tensor operations.
+    /// Largest number of patch values of any convolution, per row. Patches exist for one layer at a
+    /// time, and only where tensor operations form instance gradients.
     patches: usize,
-    /// Pairs of places of the longest text: which tokens are equal.
-    pairs: usize,
+    /// Number of values in the comparison of all token pairs of an example, for the longest
+    /// sequence.
+    token_pairs: usize,
 }
 
 impl Probe {
-    /// Sends one example of zeros through the network.
+    /// Runs one example of zeros through the network.
     pub(super) fn of(network: &Network) -> Self {
         let shape = network.input_shape();
         let size = shape.iter().product();
@@ -34,59 +35,61 @@ impl Probe {
         let x = Value::new(vec![0.0; size], 1, shape, &network.device());
         network.forward(x, &mut tape);
         let parameters = network.parameters();
-        let sizes = tape.sizes();
-        let how = parameters.iter().map(|parameter| {
+        let shapes = tape.shapes();
+        let norm_methods = parameters.iter().map(|parameter| {
             let mut sites =
-                sizes.iter().filter(|(site, ..)| site.parameters().contains(&parameter.id));
+                shapes.iter().filter(|(site, ..)| site.parameters().contains(&parameter.id));
             match (sites.next(), sites.next()) {
                 (Some((site, input, _)), None) if is_ghost(site, input) => "ghost",
                 _ => "instantiated",
             }
         });
-        let how: Vec<_> = how.collect();
+        let norm_methods: Vec<_> = norm_methods.collect();
         // Inputs, outputs and their gradients, and as much again inside the backward pass.
-        let activations: usize = sizes
+        let activations: usize = shapes
             .iter()
             .map(|(_, input, output)| {
                 3 * (input.iter().product::<usize>() + output.iter().product::<usize>())
             })
             .sum();
-        let instances = parameters.iter().zip(&how).filter(|(_, how)| **how != "ghost");
+        let instances =
+            parameters.iter().zip(&norm_methods).filter(|(_, method)| **method != "ghost");
         let instances: usize = instances.map(|(parameter, _)| 2 * parameter.len()).sum();
-        let patches = sizes.iter().map(|(site, ..)| patches(site)).max().unwrap_or(0);
-        let pairs = sizes.iter().map(|(site, input, _)| pairs(site, input)).max().unwrap_or(0);
-        Self { how, activations, instances, patches, pairs }
+        let patches = shapes.iter().map(|(site, ..)| patches(site)).max().unwrap_or(0);
+        let token_pairs =
+            shapes.iter().map(|(site, input, _)| token_pairs(site, input)).max().unwrap_or(0);
+        Self { norm_methods, activations, instances, patches, token_pairs }
     }
 
-    /// How many examples to work on at a time, for clipped sums.
+    /// Number of examples per chunk, for clipped sums.
     ///
     /// # Errors
-    /// As [`room`].
+    /// If the memory of the device can't be queried.
     pub(super) fn chunk(&self, copies: usize, device: &Device) -> Result<usize> {
-        // The CPU forms patches and pairs for fewer examples than it keeps activations of.
-        let passing = match *device == Device::flex() {
+        // Not counted on the CPU: patches exist for one row at a time, and chunks are small.
+        let temporary = match *device == Device::flex() {
             true => 0,
-            false => self.patches.max(self.pairs.saturating_mul(copies)),
+            false => self.patches.max(self.token_pairs.saturating_mul(copies)),
         };
-        chunk((self.activations + self.instances).saturating_add(passing), copies, device)
+        chunk_size((self.activations + self.instances).saturating_add(temporary), copies, device)
     }
 
-    /// The same for plain sums, which form no gradient of an example.
+    /// Number of examples per chunk for plain sums, which form no instance gradients.
     ///
     /// # Errors
-    /// As [`room`].
+    /// As [`chunk`](Self::chunk).
     pub(super) fn plain_chunk(&self, copies: usize, device: &Device) -> Result<usize> {
-        chunk(self.activations + self.patches, copies, device)
+        chunk_size(self.activations + self.patches, copies, device)
     }
 }
 
-fn chunk(numbers: usize, copies: usize, device: &Device) -> Result<usize> {
-    let most = if *device == Device::flex() { 32 } else { 4096 };
-    let each = numbers.saturating_mul(copies).saturating_mul(size_of::<f32>());
-    Ok((memory_budget(device)? / each.max(1)).clamp(1, most))
+fn chunk_size(elements: usize, copies: usize, device: &Device) -> Result<usize> {
+    let max_chunk = if *device == Device::flex() { 32 } else { 4096 };
+    let bytes_per_example = elements.saturating_mul(copies).saturating_mul(size_of::<f32>());
+    Ok((memory_budget(device)? / bytes_per_example.max(1)).clamp(1, max_chunk))
 }
 
-/// DeviceArray of all patches of one image, and of the image with its borders.
+/// Number of values of all patches of an image, and of the padded image.
 fn patches(site: &Site) -> usize {
     let Site::Conv2d { window, .. } = site else { return 0 };
     let [height, width] = window.size;
@@ -95,13 +98,13 @@ fn patches(site: &Site) -> usize {
     window.patch() * window.positions() + padded
 }
 
-/// DeviceArray of the tables of equal tokens of one text.
-fn pairs(site: &Site, input: &[usize]) -> usize {
+/// Number of values in the tables of equal tokens of one sequence.
+fn token_pairs(site: &Site, input: &[usize]) -> usize {
     let Site::Embedding { .. } = site else { return 0 };
     3 * input.iter().product::<usize>().pow(2)
 }
 
-/// Whether a map used once, by this site, needs no gradients of single examples.
+/// Whether a parameter that is used once, at this site, has ghost norms.
 fn is_ghost(site: &Site, input: &[usize]) -> bool {
     match site {
         Site::Linear { .. } => input.len() == 2,
@@ -116,22 +119,23 @@ mod tests {
     use crate::nn::{Conv2dSpec, EmbeddingSpec, LayerSpec};
 
     #[test]
-    fn patches_and_pairs_are_counted_where_they_are_formed() {
+    fn patches_and_pairs_enter_the_memory_estimate() {
         let zeros = |_: &str, shape: &[usize], _| vec![0.0; shape.iter().product()];
         let wide = Conv2dSpec { padding: [1, 1], ..Conv2dSpec::new(4, 2, 3) };
         let specs = [LayerSpec::Conv2d(wide), LayerSpec::GlobalAvgPool];
         let probe = Probe::of(&Network::build(&[4, 6, 5], &specs, zeros).unwrap());
-        // 36 numbers for each of 30 positions, and the image with its borders.
-        assert_eq!((probe.patches, probe.pairs), (36 * 30 + 4 * 8 * 7, 0));
+        // 36 values for each of 30 positions, and the padded image.
+        assert_eq!((probe.patches, probe.token_pairs), (36 * 30 + 4 * 8 * 7, 0));
         assert_eq!(probe.instances, 2 * (2 * 36 + 2));
         assert_eq!(probe.activations, 3 * (4 * 30 + 2 * 30));
 
         let table = LayerSpec::Embedding(EmbeddingSpec { vocabulary: 9, features: 3 });
         let specs = [table, LayerSpec::MeanOverTime];
         let probe = Probe::of(&Network::build(&[7], &specs, zeros).unwrap());
-        assert_eq!((probe.patches, probe.pairs, probe.instances), (0, 3 * 49, 0));
+        assert_eq!((probe.patches, probe.token_pairs, probe.instances), (0, 3 * 49, 0));
         assert!(
-            chunk(1 << 20, 1, &Device::flex()).unwrap() < chunk(1, 1, &Device::flex()).unwrap()
+            chunk_size(1 << 20, 1, &Device::flex()).unwrap()
+                < chunk_size(1, 1, &Device::flex()).unwrap()
         );
     }
 }

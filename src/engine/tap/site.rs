@@ -1,4 +1,4 @@
-//! From what a map with parameters saw to the gradients of its parameters.
+//! From the input and output gradient of a layer to the per-example gradients of its parameters.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use super::recorder::TapeRecord;
 use super::site_gradient::SiteGradient;
 use crate::nn::{Parameter, Precision, Site, Value};
 
-/// What is asked of the sites.
+/// The parameters whose gradients are requested, and how to compute them.
 pub(super) struct RequestedGrads {
-    /// The parameters, by Burn's id: the number of the entry and its shape.
+    /// Entry and shape of each parameter, by Burn's id.
     parameters: BTreeMap<ParamId, (usize, Vec<usize>)>,
     path: ComputePath,
 }
 
-/// How instances are formed.
+/// How instance gradients are formed.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ComputePath {
-    /// By the lab's own kernels for the CPU, where there are some.
+    /// By the lab's CPU kernels where they exist.
     Host,
-    /// By tensor operations, on products of such numbers.
+    /// By tensor operations, with products of this precision.
     Device(Precision),
 }
 
 impl ComputePath {
-    /// Of the numbers in products.
+    /// Precision of products.
     pub(super) fn precision(self) -> Precision {
         match self {
             Self::Host => Precision::F32,
@@ -37,30 +37,30 @@ impl ComputePath {
 }
 
 impl RequestedGrads {
-    /// All parameters but those that are left out.
+    /// All parameters except those that are masked out.
     pub(super) fn new(
         parameters: &[Parameter],
         path: ComputePath,
-        left_out: impl Fn(usize) -> bool,
+        masked_out: impl Fn(usize) -> bool,
     ) -> Self {
-        let each = parameters.iter().enumerate().filter(|&(entry, _)| !left_out(entry));
+        let each = parameters.iter().enumerate().filter(|&(entry, _)| !masked_out(entry));
         let parameters = each.map(|(entry, p)| (p.id, (entry, p.shape.clone()))).collect();
         Self { parameters, path }
     }
 
-    /// In which numbers products are computed.
+    /// Precision of products.
     pub(super) fn precision(&self) -> Precision {
         self.path.precision()
     }
 
-    /// The number of a parameter's entry.
+    /// Index of a parameter's entry; `None` if it is not requested.
     pub(super) fn entry(&self, id: ParamId) -> Option<usize> {
         self.parameters.get(&id).map(|(entry, _)| *entry)
     }
 }
 
-/// One form per parameter that has a part in the loss, by entry. Records are rows of copies,
-/// `copies` per example.
+/// Per-example gradients of each parameter that the loss depends on, by entry. Records have
+/// `copies` rows per example.
 pub(super) fn site_gradients(
     records: Vec<TapeRecord>,
     copies: usize,
@@ -68,10 +68,10 @@ pub(super) fn site_gradients(
 ) -> BTreeMap<usize, SiteGradient> {
     let mut all = BTreeMap::<usize, SiteGradient>::new();
     for record in records {
-        for (entry, site_gradient) in of_site(record, copies, requested) {
+        for (entry, site_gradient) in gradients_of_site(record, copies, requested) {
             let site_gradient = match all.remove(&entry) {
                 None => site_gradient,
-                // A tied parameter: its gradient is the sum over its sites.
+                // The gradient of a tied parameter is the sum over its sites.
                 Some(before) => {
                     SiteGradient::Instance(before.instance() + site_gradient.instance())
                 }
@@ -82,7 +82,7 @@ pub(super) fn site_gradients(
     all
 }
 
-fn of_site(
+fn gradients_of_site(
     record: TapeRecord,
     copies: usize,
     requested: &RequestedGrads,
@@ -96,23 +96,30 @@ fn of_site(
     };
     match site {
         Site::Linear { weight, bias } => {
-            let (input, gradient) = (places(input, copies), places(gradient, copies));
+            let (input, gradient) = (merge_copies(input, copies), merge_copies(gradient, copies));
             let precision = requested.path.precision();
-            add(Some(weight), &|| product(&input, &gradient, precision));
-            add(bias, &|| over_places(gradient.clone()));
+            add(Some(weight), &|| linear_weight_gradient(&input, &gradient, precision));
+            add(bias, &|| sum_over_positions(gradient.clone()));
         }
         Site::Conv2d { window, groups, weight, bias, standardised } => {
             let (input, gradient) = (input.image(), gradient.image());
-            add(bias, &|| over_places(channels_last(gradient.clone(), copies)));
+            add(bias, &|| sum_over_positions(channels_last(gradient.clone(), copies)));
             let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.as_ref());
             let gain = gain.map(|(id, _)| *id);
             if [Some(weight), gain].iter().flatten().any(|id| requested.entry(*id).is_some()) {
-                let g =
-                    convolution::instances(window, groups, input, gradient, copies, requested.path);
+                let g = convolution::instance_gradients(
+                    window,
+                    groups,
+                    input,
+                    gradient,
+                    copies,
+                    requested.path,
+                );
                 let (g, by_gain) = match standardised {
                     Some((rule, raw, gain)) => {
                         let gain = gain.map(|(_, values)| values);
-                        let (by_raw, by_gain) = convolution::pull_back(rule, raw, gain, g);
+                        let (by_raw, by_gain) =
+                            convolution::standardisation_vjp(rule, raw, gain, g);
                         (by_raw, Some(by_gain))
                     }
                     None => (g, None),
@@ -124,14 +131,15 @@ fn of_site(
             }
         }
         Site::Affine { gamma, beta } => {
-            let (input, gradient) = (channels(input, copies), channels(gradient, copies));
-            add(Some(gamma), &|| over_places(input.clone() * gradient.clone()));
-            add(beta, &|| over_places(gradient.clone()));
+            let (input, gradient) =
+                (channels_last_or_merged(input, copies), channels_last_or_merged(gradient, copies));
+            add(Some(gamma), &|| sum_over_positions(input.clone() * gradient.clone()));
+            add(beta, &|| sum_over_positions(gradient.clone()));
         }
         Site::Embedding { weight } => {
             let [rows, steps] = input.clone().flat().dims();
             let tokens = input.flat().reshape([rows / copies, copies * steps]);
-            let gradient = places(gradient, copies);
+            let gradient = merge_copies(gradient, copies);
             let vocabulary = requested.parameters.get(&weight).map_or(0, |(_, shape)| shape[0]);
             add(Some(weight), &|| {
                 SiteGradient::table(tokens.clone(), gradient.clone(), vocabulary)
@@ -141,8 +149,8 @@ fn of_site(
     site_gradients
 }
 
-/// Copies and steps of an example side by side: `[examples, places, features]`.
-fn places(value: Value, copies: usize) -> Tensor<3> {
+/// Joins the copies and time steps of each example: `[examples, positions, features]`.
+fn merge_copies(value: Value, copies: usize) -> Tensor<3> {
     let x = match value {
         Value::Flat(x) => x.unsqueeze_dim(1),
         other => other.sequence(),
@@ -151,7 +159,7 @@ fn places(value: Value, copies: usize) -> Tensor<3> {
     x.reshape([rows / copies, copies * steps, features])
 }
 
-/// The pixels of an image as places: `[examples, places, channels]`, as a view.
+/// Views the pixels of an image as positions: `[examples, positions, channels]`.
 fn channels_last(x: Tensor<4>, copies: usize) -> Tensor<3> {
     let [rows, channels, height, width] = x.dims();
     let each = x.reshape([rows, channels, height * width]).swap_dims(1, 2);
@@ -162,24 +170,28 @@ fn channels_last(x: Tensor<4>, copies: usize) -> Tensor<3> {
     }
 }
 
-fn channels(value: Value, copies: usize) -> Tensor<3> {
+fn channels_last_or_merged(value: Value, copies: usize) -> Tensor<3> {
     match value {
         Value::Image(x) => channels_last(x, copies),
-        other => places(other, copies),
+        other => merge_copies(other, copies),
     }
 }
 
-/// Σ over the places: what a bias sees.
-fn over_places(x: Tensor<3>) -> SiteGradient {
+/// Bias gradient: the sum over positions.
+fn sum_over_positions(x: Tensor<3>) -> SiteGradient {
     let [n, _, features] = x.dims();
     SiteGradient::Instance(x.sum_dim(1).reshape([n, features]))
 }
 
-/// Σ over the places of inputᵀ · gradient: what the weight of a linear map sees.
-fn product(input: &Tensor<3>, gradient: &Tensor<3>, precision: Precision) -> SiteGradient {
-    let ([n, places, inputs], [_, _, outputs]) = (input.dims(), gradient.dims());
+/// Weight gradient of a linear layer: Σ over positions of inputᵀ · gradient.
+fn linear_weight_gradient(
+    input: &Tensor<3>,
+    gradient: &Tensor<3>,
+    precision: Precision,
+) -> SiteGradient {
+    let ([n, positions, inputs], [_, _, outputs]) = (input.dims(), gradient.dims());
     let (input, gradient) = (input.clone(), gradient.clone());
-    if places == 1 {
+    if positions == 1 {
         return SiteGradient::Outer {
             input: input.reshape([n, inputs]),
             gradient: gradient.reshape([n, outputs]),

@@ -1,7 +1,9 @@
 //! What one step of DP-SGD releases: the clipped sum, noised, over the expected batch size.
 
 use crate::Result;
-use crate::engine::{AutoExecutor, Batch, Executor, GaussianNoise, Gradients, Weights, usual};
+use crate::engine::{
+    AutoExecutor, Batch, Executor, GaussianNoise, Gradients, Weights, typical_max_batch_size,
+};
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::{Network, Precision};
 
@@ -27,7 +29,8 @@ impl GaussianSum {
             privacy: privacy.clone(),
             expected_batch_size: expected_batch_size as f64,
             noise: GaussianNoise::new(noise_seed),
-            executor: AutoExecutor::default().fixed_chunks(usual(expected_batch_size)),
+            executor: AutoExecutor::default()
+                .fixed_chunks(typical_max_batch_size(expected_batch_size)),
         }
     }
 

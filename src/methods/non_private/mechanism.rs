@@ -1,7 +1,7 @@
 //! What one step without privacy uses: the gradient as it is.
 
 use crate::Result;
-use crate::engine::{AutoExecutor, Batch, Executor, Weights, usual};
+use crate::engine::{AutoExecutor, Batch, Executor, Weights, typical_max_batch_size};
 use crate::methods::{Mechanism, Release};
 use crate::nn::{Network, Precision};
 
@@ -17,7 +17,8 @@ pub struct MeanGradient {
 impl MeanGradient {
     /// For batches of this expected size.
     pub fn new(expected_batch_size: usize) -> Self {
-        let executor = AutoExecutor::default().fixed_chunks(usual(expected_batch_size));
+        let executor =
+            AutoExecutor::default().fixed_chunks(typical_max_batch_size(expected_batch_size));
         Self { expected_batch_size: expected_batch_size as f64, executor }
     }
 

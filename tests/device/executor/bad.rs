@@ -5,10 +5,10 @@ use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, W
 use epsilab::nn::{Conv2dSpec, EmbeddingSpec, LayerSpec, LstmSpec, Network};
 
 use super::random::{Draw, batch, network};
-use super::{apart, assert_selected, executors, to_device, tolerance};
+use super::{assert_selected, executors, relative_difference, to_device, tolerance};
 
 fn linear(inputs: usize, outputs: usize) -> LayerSpec {
-    super::known::linear(inputs, outputs, true)
+    super::golden_networks::linear(inputs, outputs, true)
 }
 
 /// Two networks that use all gradient forms: instances of convolutions and sequences, outer
@@ -73,12 +73,15 @@ pub fn a_non_finite_example_changes_no_other_contribution(device: &Device) {
                         let (a, b) = (f64::from(without.norms[i]), f64::from(with.norms[j]));
                         assert!((a - b).abs() < 1e-5 * a, "{name}: {a} {b}");
                     }
-                    assert!(apart(&with.sum, &without.sum) < 1e-6, "{name}: {poison}");
+                    assert!(
+                        relative_difference(&with.sum, &without.sum) < 1e-6,
+                        "{name}: {poison}"
+                    );
                     weights.iter().for_each(|weights| assert_selected(&with, weights, name));
                 }
                 let all = sum(&subset(&clean, &[0, 1, 2, 3, 4], None));
                 assert!(
-                    apart(&all.sum, &without.sum) > 1e-2,
+                    relative_difference(&all.sum, &without.sum) > 1e-2,
                     "{name}: the example contributes nothing"
                 );
             }
@@ -128,7 +131,7 @@ pub fn non_finite_examples_contribute_exactly_zero(device: &Device) {
     }
 }
 
-/// One example has finite logits that are so far apart that its loss is infinite, and a finite
+/// One example has finite logits that are so far relative_difference that its loss is infinite, and a finite
 /// gradient.
 pub fn an_infinite_loss_excludes_its_example(device: &Device) {
     let network = Network::build(&[2], &[linear(2, 2)], |path, _, _| {
@@ -143,7 +146,7 @@ pub fn an_infinite_loss_excludes_its_example(device: &Device) {
         let clipped = executor.clipped_sum(&network, &both, &ClipRule::unclipped()).unwrap();
         for got in [clipped, executor.plain_sum(&network, &both).unwrap()] {
             assert!(got.losses[1].is_nan() && !got.losses[0].is_nan(), "{name}");
-            assert!(apart(&got.sum, &want.sum) < tolerance(device), "{name}");
+            assert!(relative_difference(&got.sum, &want.sum) < tolerance(device), "{name}");
         }
     }
 }
@@ -160,7 +163,7 @@ pub fn plain_sums_exclude_non_finite_examples(device: &Device) {
                 let bad = subset(&clean, &[0, 1, 2, 3, 4], Some(poison));
                 let got = executor.plain_sum(&network, &bad).unwrap();
                 assert!(got.losses[2].is_nan() && got.non_finite() == 1, "{name}");
-                assert!(apart(&got.sum, &want.sum) < tolerance(device), "{name}");
+                assert!(relative_difference(&got.sum, &want.sum) < tolerance(device), "{name}");
             }
         }
     }
@@ -181,6 +184,6 @@ pub fn plain_sums_exclude_non_finite_examples(device: &Device) {
         let executor = epsilab::engine::TapExecutor::default().with_device_path().with_chunk(2);
         let got = executor.plain_sum(&to_device(&network, device), &bad).unwrap();
         assert_eq!(got.non_finite(), lost);
-        assert!(apart(&got.sum, &want.sum) < tolerance(device));
+        assert!(relative_difference(&got.sum, &want.sum) < tolerance(device));
     }
 }

@@ -5,7 +5,9 @@ use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights}
 use epsilab::nn::LayerSpec;
 use serde_json::Value;
 
-use super::known::{Known, Layout, flat, goldens, known, labels, linear};
+use super::golden_networks::{
+    GoldenNetwork, Layout, flat, golden_network, goldens, labels, linear,
+};
 use super::{assert_selected, distance, executors, to_device, tolerance, weights_on};
 
 /// Ten times the tolerance of the random networks, because the reference values are rounded too.
@@ -14,7 +16,7 @@ fn bound(device: &Device) -> f64 {
 }
 
 #[track_caller]
-fn assert_sum(name: &str, got: &ClippedSum, known: &Known, want: &Value, bound: f64) {
+fn assert_sum(name: &str, got: &ClippedSum, known: &GoldenNetwork, want: &Value, bound: f64) {
     for entry in &got.sum.entries {
         let off = distance(&entry.values, &known.read(want, &entry.path, &entry.shape), 0.0);
         assert!(off < bound, "{name}: the sum of {} is off by {off:.1e}", entry.path);
@@ -26,7 +28,8 @@ pub fn sums_and_norms_agree_with_pytorch(device: &Device) {
     let cases = goldens["cases"].as_array().expect("a list of cases");
     for case in cases {
         let name = case["name"].as_str().expect("a name");
-        let known = known(name).unwrap_or_else(|| panic!("no network is known for {name}"));
+        let known =
+            golden_network(name).unwrap_or_else(|| panic!("no network is known for {name}"));
         let network = known.network(&case["params"]);
         let batch = Batch::new(flat(&case["x"]), &known.shape, labels(case)).unwrap();
         let weights = known.weights(&network);
@@ -37,7 +40,7 @@ pub fn sums_and_norms_agree_with_pytorch(device: &Device) {
             let got = executor.weighted_sum(&network, &batch, &rule, weights.as_ref()).unwrap();
             assert!(distance(&got.losses, &flat(&case["loss"]), 0.0) < bound, "{name}: losses");
             assert!(distance(&got.norms, &flat(&case["norms"]), 0.0) < bound, "{name}: norms");
-            assert_sum(&name, &got, &known, &case["clipped_sum"], bound);
+            assert_sum(&name, &got, &golden_network, &case["clipped_sum"], bound);
         }
     }
     assert_eq!(cases.len(), 10);
@@ -46,14 +49,14 @@ pub fn sums_and_norms_agree_with_pytorch(device: &Device) {
 pub fn copies_are_averaged_before_clipping(device: &Device) {
     let Some(goldens) = goldens() else { return };
     let case = &goldens["augmentation_multiplicity"];
-    let known = known("linear").unwrap();
+    let known = golden_network("linear").unwrap();
     let network = to_device(&known.network(&case["params"]), device);
     let batch = Batch::with_copies(flat(&case["x"]), &[5], labels(case), 3).unwrap();
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
     for (name, executor) in executors() {
         let got = executor.clipped_sum(&network, &batch, &rule).unwrap();
         assert!(distance(&got.norms, &flat(&case["norms"]), 0.0) < bound(device), "{name}");
-        assert_sum(name, &got, &known, &case["clipped_sum"], bound(device));
+        assert_sum(name, &got, &golden_network, &case["clipped_sum"], bound(device));
     }
 }
 
@@ -62,7 +65,7 @@ pub fn a_mask_applies_to_norm_and_sum(device: &Device) {
     let case = &goldens["gradient_drop_magnitude"];
     let uses = goldens["cases"].as_array().unwrap().iter().find(|c| c["name"] == case["uses"]);
     let data = uses.expect("the referenced case");
-    let known = known("mlp_tanh").unwrap();
+    let known = golden_network("mlp_tanh").unwrap();
     let network = known.network(&data["params"]);
     let batch = Batch::new(flat(&data["x"]), &known.shape, labels(data)).unwrap();
     let mut mask = Gradients::zeros_like(&network);
@@ -76,7 +79,7 @@ pub fn a_mask_applies_to_norm_and_sum(device: &Device) {
         for (name, executor) in executors() {
             let got = executor.weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap();
             assert!(distance(&got.norms, &flat(&case["norms"]), 0.0) < bound(device), "{name}");
-            assert_sum(name, &got, &known, &case["clipped_sum"], bound(device));
+            assert_sum(name, &got, &golden_network, &case["clipped_sum"], bound(device));
             assert_selected(&got, &mask, name);
         }
     }
@@ -86,7 +89,7 @@ pub fn squared_parameters_as_weights_agree_with_pytorch(device: &Device) {
     let Some(goldens) = goldens() else { return };
     let case = &goldens["snip"];
     let specs = vec![linear(5, 6, true), LayerSpec::Tanh, linear(6, 3, true)];
-    let known = Known::new(&[5], specs);
+    let known = GoldenNetwork::new(&[5], specs);
     let network = known.network(&case["params"]);
     let batch = Batch::new(flat(&case["x"]), &[5], labels(case)).unwrap();
     let mut squares = Gradients::zeros_like(&network);
@@ -110,7 +113,7 @@ pub fn squared_parameters_as_weights_agree_with_pytorch(device: &Device) {
             for (entry, (_, values)) in all.filter(|(entry, _)| entry.shape.len() == 2) {
                 let scaled: Vec<f32> =
                     entry.values.iter().zip(values).map(|(g, v)| g * v).collect();
-                let theirs = Layout::Turned.of(&want[at..at + scaled.len()], &entry.shape);
+                let theirs = Layout::Transposed.of(&want[at..at + scaled.len()], &entry.shape);
                 assert!(distance(&scaled, &theirs, 0.0) < bound(device), "{name}: {}", entry.path);
                 at += scaled.len();
             }

@@ -4,9 +4,9 @@ pub mod bad;
 #[path = "../../per_example/compare.rs"]
 mod compare;
 pub mod edges;
+#[path = "../../per_example/golden_networks.rs"]
+mod golden_networks;
 pub mod goldens;
-#[path = "../../per_example/known.rs"]
-mod known;
 #[path = "../../per_example/modules.rs"]
 mod modules;
 pub mod networks;
@@ -23,7 +23,7 @@ use epsilab::engine::{
 };
 use epsilab::nn::Network;
 
-use compare::{apart, distance, median};
+use compare::{distance, median, relative_difference};
 
 /// An executor that computes a batch at once, and one that uses chunks.
 fn executors() -> [(&'static str, TapExecutor); 2] {
@@ -79,7 +79,7 @@ fn assert_close(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str
 
 #[track_caller]
 fn assert_sums(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str) {
-    let sums = apart(&got.sum, &want.sum);
+    let sums = relative_difference(&got.sum, &want.sum);
     assert!(sums < tolerance, "sums are off by {sums:.1e}: {about}");
     // The gradient of a bias before a normalisation is only rounding error.
     let floor = 0.3 * want.sum.l2_norm();

@@ -8,7 +8,7 @@ use epsilab::engine::{Batch, ClipRule, Executor, ReferenceExecutor, TapExecutor,
 use epsilab::nn::{Model, Precision, models};
 use epsilab::{ErrorKind, Result};
 
-use super::{apart, distance, median, to_device};
+use super::{distance, median, relative_difference, to_device};
 
 fn executor(precision: Precision) -> TapExecutor {
     TapExecutor::default().with_device_path().precision(precision)
@@ -46,7 +46,7 @@ pub fn bf16_rounds_contributions_but_keeps_the_clipping_norm(device: &Device) ->
         let (near, far) =
             (distance(&full.norms, &want.norms, 0.0), distance(&rounded.norms, &want.norms, 0.0));
         assert!(far < 0.03 && far > 10.0 * near, "{}: norms {near} {far}", model.name());
-        assert!(apart(&rounded.sum, &want.sum) < 0.03, "{}", model.name());
+        assert!(relative_difference(&rounded.sum, &want.sum) < 0.03, "{}", model.name());
         // Every single clipped example has exactly the clipping norm, however its factors are
         // rounded.
         for id in [0, 7, 23] {

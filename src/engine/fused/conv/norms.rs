@@ -1,106 +1,117 @@
-//! One example's gradient by a convolution's weights: its norm without forming it, and itself.
+//! One example's gradient of the convolution weights, and its norm with and without forming it.
 
 use super::Conv;
-use crate::engine::fused::op::{Scratch, Seen, room};
+use crate::engine::fused::op::{Context, Scratch, resize_buffer};
 use crate::engine::fused::outer;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
-/// DeviceArray of a gradient that are formed and measured before the next: what the second cache
-/// holds beside their weights.
-const TILE: usize = 1 << 16;
+/// Gradient values that are computed at a time: as many as fit into the L2 cache with their
+/// weights.
+const TILE_ELEMENTS: usize = 1 << 16;
 
-/// DeviceArray of these that are pulled back and measured while the first cache holds them.
-const BLOCK: usize = 1 << 12;
+/// Gradient values that are post-processed and measured at a time, while they are in the L1 cache.
+const BLOCK_ELEMENTS: usize = 1 << 12;
 
 impl Conv {
-    /// The square of the norm of one example's gradient from Gram matrices; `None` if it is
-    /// mostly rounding.
-    pub(super) fn ghost(&self, seen: Seen, scratch: &mut Scratch) -> Option<f64> {
-        let outputs = self.out / self.walks.len();
-        let positions = seen.rows.copies * self.positions();
-        let (mut columns, mut aligned) = (vec![0.0; outputs], vec![0.0; outputs]);
-        let (mut found, mut most) = (0.0, 0.0);
-        for group in 0..self.walks.len() {
+    /// Squared norm of one example's gradient from Gram matrices; `None` if it could be mostly
+    /// rounding error.
+    pub(super) fn ghost_squared_norm(&self, ctx: Context, scratch: &mut Scratch) -> Option<f64> {
+        let outputs = self.out / self.im2col.len();
+        let positions = ctx.rows.copies * self.positions();
+        let (mut columns, mut column_bounds) = (vec![0.0; outputs], vec![0.0; outputs]);
+        let (mut square, mut bound) = (0.0, 0.0);
+        for group in 0..self.im2col.len() {
             let Scratch { patches, second, third, fourth, fifth, .. } = &mut *scratch;
-            if let Some(pixels) = &self.pixels {
-                pixels.gram(seen.x, second, third, (patches, fourth));
+            if let Some(pixel_gram) = &self.pixel_gram {
+                pixel_gram.gram(ctx.x, second, third, (patches, fourth));
             } else {
-                let patches = self.patches(group, seen.x, patches);
+                let patches = self.patches(group, ctx.x, patches);
                 outer::gram(patches, positions, second);
-                totals(patches, room(third, positions));
+                patch_sums(patches, resize_buffer(third, positions));
             }
-            let g = self.share(group, seen.g, fourth);
-            let gram = (&second[..positions * positions], self.patch());
-            outer::ghost_columns(gram, g, &mut columns, &mut aligned, fifth);
+            let g = self.group_outputs(group, ctx.g, fourth);
+            let gram = (&second[..positions * positions], self.patch_len());
+            outer::column_squared_norms(gram, g, &mut columns, &mut column_bounds, fifth);
             if let Some(standardise) = &self.standardise {
-                found += standardise.ghost(&third[..positions], g, seen.y, &columns, &aligned)?;
+                square += standardise.ghost_squared_norm(
+                    &third[..positions],
+                    g,
+                    ctx.y,
+                    &columns,
+                    &column_bounds,
+                )?;
             } else {
-                found += columns.iter().sum::<f64>();
-                most += aligned.iter().sum::<f64>();
+                square += columns.iter().sum::<f64>();
+                bound += column_bounds.iter().sum::<f64>();
             }
         }
-        let ordinary = outer::ordinary(seen.x) && outer::ordinary(seen.g);
-        (ordinary && outer::clear(found, most)).then_some(found)
+        let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
+        (mid_range && outer::is_reliable(square, bound)).then_some(square)
     }
 
-    /// One example's gradient, and the square of its weighted norm. Tile by tile, so that what is
-    /// formed is measured before it leaves the cache.
-    pub(super) fn formed(
+    /// Computes one example's gradient and its weighted squared norm, tile by tile, so that values
+    /// are measured before they leave the cache.
+    pub(super) fn instance_gradient_tiled(
         &self,
-        seen: Seen,
+        ctx: Context,
         weights: Option<&[f32]>,
         out: &mut [f32],
         scratch: &mut Scratch,
     ) -> f64 {
-        let positions = seen.rows.copies * self.positions();
-        let (outputs, patch) = (self.out / self.walks.len(), self.patch());
+        let positions = ctx.rows.copies * self.positions();
+        let (outputs, patch) = (self.out / self.im2col.len(), self.patch_len());
         let (weight, gain) = out.split_at_mut(self.weight.len());
-        let (mut square, mut back) = (0.0, None);
+        let (mut square, mut projection) = (0.0, None);
         for (group, out) in weight.chunks_exact_mut(self.group_len()).enumerate() {
-            let patches = self.patches(group, seen.x, &mut scratch.patches);
-            let g = self.share(group, seen.g, &mut scratch.second);
-            // What is projected away, where it is known before the gradient is.
-            let known = self.is_bare() && outer::ordinary(seen.x) && outer::ordinary(seen.g);
-            if let Some(rule) = self.standardise.as_ref().filter(|_| known) {
-                let sums = room(&mut scratch.third, positions);
-                totals(patches, sums);
-                back = rule.foreseen(sums, g, seen.y);
+            let patches = self.patches(group, ctx.x, &mut scratch.patches);
+            let g = self.group_outputs(group, ctx.g, &mut scratch.second);
+            // The projection of the standardisation can be computed from the output, before the
+            // gradient.
+            let output_known =
+                self.is_linear_output() && outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
+            if let Some(rule) = self.standardise.as_ref().filter(|_| output_known) {
+                let sums = resize_buffer(&mut scratch.third, positions);
+                patch_sums(patches, sums);
+                projection = rule.projection_from_output(sums, g, ctx.y);
             }
             let weights = weights.map(|all| &all[group * self.group_len()..][..out.len()]);
             let g = Matrix::new(g, positions, outputs);
-            let (rows, few) = ((TILE / outputs).max(1), (BLOCK / outputs).max(1));
-            for (tile, out) in out.chunks_mut(rows * outputs).enumerate() {
-                let part = &patches[tile * rows..];
-                let part = Matrix::strided(part, positions, out.len() / outputs, patch);
-                product(out, Store::Replace, part.transposed(), g);
-                for (block, out) in out.chunks_mut(few * outputs).enumerate() {
-                    let at = (tile * rows + block * few) * outputs;
-                    match (&self.standardise, &back) {
-                        (Some(rule), Some(back)) => rule.pull_part(back, at, out),
-                        // Measured when all of it is there.
+            let (tile_rows, block_rows) =
+                ((TILE_ELEMENTS / outputs).max(1), (BLOCK_ELEMENTS / outputs).max(1));
+            for (tile, out) in out.chunks_mut(tile_rows * outputs).enumerate() {
+                let columns = &patches[tile * tile_rows..];
+                let columns = Matrix::strided(columns, positions, out.len() / outputs, patch);
+                product(out, Store::Replace, columns.transposed(), g);
+                for (block, out) in out.chunks_mut(block_rows * outputs).enumerate() {
+                    let offset = (tile * tile_rows + block * block_rows) * outputs;
+                    match (&self.standardise, &projection) {
+                        (Some(rule), Some(projection)) => {
+                            rule.backward_rows(projection, offset, out)
+                        }
+                        // Measured below, once the whole gradient has been computed.
                         (Some(_), None) => continue,
                         (None, _) => {}
                     }
-                    let weights = weights.map(|all| &all[at..at + out.len()]);
-                    square += outer::weighted_squares(out, weights);
+                    let weights = weights.map(|all| &all[offset..offset + out.len()]);
+                    square += outer::weighted_squared_norm(out, weights);
                 }
             }
         }
         let Some(rule) = &self.standardise else { return square };
-        let (weights, of_gain) = weights.map(|all| all.split_at(weight.len())).unzip();
-        match back {
-            Some(back) => rule.gains(&back, gain),
+        let (weights, gain_weights) = weights.map(|all| all.split_at(weight.len())).unzip();
+        match projection {
+            Some(projection) => rule.write_gain_gradient(&projection, gain),
             None => {
-                rule.pull(weight, gain);
-                square = outer::weighted_squares(weight, weights);
+                rule.backward(weight, gain);
+                square = outer::weighted_squared_norm(weight, weights);
             }
         }
-        square + outer::weighted_squares(gain, of_gain)
+        square + outer::weighted_squared_norm(gain, gain_weights)
     }
 }
 
 /// The sum of each patch.
-fn totals(patches: &[f32], sums: &mut [f32]) {
+fn patch_sums(patches: &[f32], sums: &mut [f32]) {
     let each = patches.chunks_exact(patches.len() / sums.len());
-    sums.iter_mut().zip(each).for_each(|(sum, patch)| *sum = outer::total(patch));
+    sums.iter_mut().zip(each).for_each(|(sum, patch)| *sum = outer::sum(patch));
 }

@@ -1,4 +1,5 @@
-//! How many examples at a time a GPU has room for: an estimate, and what became of it.
+//! Chunk size that fits into GPU memory: starts from an estimate and halves it when memory runs
+//! out.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,12 +11,12 @@ use super::Chunking;
 use crate::nn::Parameter;
 use crate::{Error, ErrorKind, Result};
 
-/// Why a pass did not come to its end.
+/// Why an attempt at a chunk size failed.
 #[derive(Debug)]
 pub(crate) enum ChunkError {
-    /// There was not enough memory, in the words of the device.
+    /// Out of memory, with the message of the device.
     OutOfMemory(String),
-    /// Anything else.
+    /// Any other error.
     Other(Error),
 }
 
@@ -26,43 +27,43 @@ impl From<Error> for ChunkError {
 }
 
 impl ChunkError {
-    /// What the device said, sorted: the texts are those of CubeCL 0.11.3, to which the lab is
-    /// pinned, and of the drivers.
-    pub(super) fn of(said: String) -> Self {
-        const ROOM: [&str; 4] =
+    /// Classifies an error message of the device. The patterns are those of CubeCL 0.11.3, to which
+    /// the crate is pinned, and of the GPU drivers.
+    pub(super) fn from_message(message: String) -> Self {
+        const OUT_OF_MEMORY_MESSAGES: [&str; 4] =
             ["out of device memory", "out-of-memory", "can't allocate", "out of memory"];
-        let lower = said.to_lowercase();
-        if ROOM.iter().any(|words| lower.contains(words)) {
-            return Self::OutOfMemory(said);
+        let lower = message.to_lowercase();
+        if OUT_OF_MEMORY_MESSAGES.iter().any(|part| lower.contains(part)) {
+            return Self::OutOfMemory(message);
         }
-        let what = "the GPU could not do the work";
-        Self::Other(Error::new(ErrorKind::Model, what, said).fix("train on the CPU"))
+        let what = "a computation on the GPU failed";
+        Self::Other(Error::new(ErrorKind::Model, what, message).fix("train on the CPU"))
     }
 }
 
-/// For whom a number of examples was found out.
+/// What a chunk size depends on. A different key starts from a new estimate.
 #[derive(PartialEq)]
-pub(in crate::engine::tap) struct Work {
-    /// The parameters of the network.
+pub(in crate::engine::tap) struct ChunkKey {
+    /// Parameters of the network.
     pub(in crate::engine::tap) parameters: Vec<Parameter>,
-    /// Copies of each example.
+    /// Augmentation multiplicity.
     pub(in crate::engine::tap) copies: usize,
-    /// The device.
+    /// Device of the network.
     pub(in crate::engine::tap) device: Device,
 }
 
-/// What is known of the work done last.
-struct Known {
-    work: Work,
-    /// Examples at a time.
+/// The chunk size in use for the latest key.
+struct Calibrated {
+    key: ChunkKey,
+    /// Number of examples per chunk.
     chunk: usize,
-    /// The most examples at a time that had room.
-    proven: usize,
+    /// Largest chunk that is known to fit.
+    verified: usize,
 }
 
-/// Remembers the number of examples at a time from step to step.
+/// Finds a chunk size that fits into memory and remembers it between calls.
 #[derive(Default)]
-pub(in crate::engine::tap) struct ChunkSizer(Mutex<Option<Known>>);
+pub(in crate::engine::tap) struct ChunkSizer(Mutex<Option<Calibrated>>);
 
 impl std::fmt::Debug for ChunkSizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -71,78 +72,85 @@ impl std::fmt::Debug for ChunkSizer {
 }
 
 impl ChunkSizer {
-    /// Makes something of `n` examples, as many at a time as there is room for: first `estimate`,
-    /// half as many after each time that memory runs out. `attempt` is told how many, and whether
-    /// to wait and look if it worked: only work that is new or clearly larger than what has worked
-    /// before is looked at, for a host that waits leaves the GPU idle.
+    /// Runs `attempt` on a batch of `n` examples, with the chunk size of `estimate` at first and
+    /// half of it after each time that memory runs out.
+    ///
+    /// `attempt` receives the chunk size and whether to wait for the result and check it. That is
+    /// necessary only for a new key, or for a chunk clearly larger than those that have worked
+    /// before: while the host waits, the GPU is idle.
     ///
     /// # Errors
-    /// If there is no room for one example, or as `estimate` and `attempt`.
+    /// If one example does not fit into memory, or as `estimate` and `attempt`.
     pub(in crate::engine::tap) fn run<T>(
         &self,
-        work: Work,
+        key: ChunkKey,
         (chunking, n): (Chunking, usize),
         estimate: impl FnOnce() -> Result<usize>,
         mut attempt: impl FnMut(usize, bool) -> Result<T, ChunkError>,
     ) -> Result<T> {
-        // Every call sets the state up anew: a panic elsewhere can't leave it half-changed.
+        // Every call sets up the state from scratch, so a poisoned lock is harmless.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = match state.take() {
-            Some(known) if known.work == work => known,
-            _ => Known { work, chunk: chunking.size(estimate()?.max(1)), proven: 0 },
+        let mut calibrated = match state.take() {
+            Some(calibrated) if calibrated.key == key => calibrated,
+            _ => Calibrated { key, chunk: chunking.size(estimate()?.max(1)), verified: 0 },
         };
-        let done = loop {
-            let now = chunking.largest(n, known.chunk);
-            // Poisson batches wobble: an eighth more is no news.
-            let look = now > known.proven + known.proven / 8;
-            match caught(|| attempt(known.chunk, look)) {
-                Ok(done) => {
-                    if look {
-                        known.proven = now;
+        let result = loop {
+            let size = chunking.largest(n, calibrated.chunk);
+            // Poisson batch sizes fluctuate: up to an eighth more is not checked again.
+            let verify = size > calibrated.verified + calibrated.verified / 8;
+            match catch_out_of_memory(|| attempt(calibrated.chunk, verify)) {
+                Ok(result) => {
+                    if verify {
+                        calibrated.verified = size;
                     }
-                    break Ok(done);
+                    break Ok(result);
                 }
-                Err(ChunkError::OutOfMemory(_)) if now > 1 => {
-                    known.chunk = chunking.size(now.div_ceil(2));
-                    known.proven = 0;
-                    // What the failed pass took is free, but may still be set aside.
-                    known.work.device.memory_cleanup();
+                Err(ChunkError::OutOfMemory(_)) if size > 1 => {
+                    calibrated.chunk = chunking.size(size.div_ceil(2));
+                    calibrated.verified = 0;
+                    // The memory of the failed attempt is free but may still be reserved by the
+                    // pool.
+                    calibrated.key.device.memory_cleanup();
                 }
-                Err(ChunkError::OutOfMemory(said)) => break Err(no_room(&known.work, &said)),
+                Err(ChunkError::OutOfMemory(message)) => {
+                    break Err(out_of_memory_error(&calibrated.key, &message));
+                }
                 Err(ChunkError::Other(error)) => break Err(error),
             }
         };
-        *state = Some(known);
-        done
+        *state = Some(calibrated);
+        result
     }
 }
 
-/// Burn has no errors for most of its operations: where memory runs out in one of them it panics.
-fn caught<T>(attempt: impl FnOnce() -> Result<T, ChunkError>) -> Result<T, ChunkError> {
+/// Turns out-of-memory panics into errors. Most operations of Burn panic when they can't allocate.
+fn catch_out_of_memory<T>(
+    attempt: impl FnOnce() -> Result<T, ChunkError>,
+) -> Result<T, ChunkError> {
     match catch_unwind(AssertUnwindSafe(attempt)) {
-        Ok(done) => done,
-        Err(panic) => match ChunkError::of(words(&*panic)) {
-            room @ ChunkError::OutOfMemory(_) => Err(room),
-            // No matter of memory: none of ours.
+        Ok(result) => result,
+        Err(panic) => match ChunkError::from_message(panic_message(&*panic)) {
+            error @ ChunkError::OutOfMemory(_) => Err(error),
+            // Not about memory: pass the panic on.
             ChunkError::Other(_) => resume_unwind(panic),
         },
     }
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let fixed = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     fixed.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-fn no_room(work: &Work, said: &str) -> Error {
-    let Work { parameters, copies, .. } = work;
-    let numbers: usize = parameters.iter().map(Parameter::len).sum();
+fn out_of_memory_error(key: &ChunkKey, message: &str) -> Error {
+    let ChunkKey { parameters, copies, .. } = key;
+    let elements: usize = parameters.iter().map(Parameter::len).sum();
     let what = format!(
-        "a model of {numbers} parameters in {} tensors, one example with {copies} copies at a time",
+        "a model of {elements} parameters in {} tensors, for one example with {copies} copies",
         parameters.len()
     );
-    let said = said.lines().next().unwrap_or_default();
-    let why = format!("that is more than the memory of the GPU holds ({said})");
+    let message = message.lines().next().unwrap_or_default();
+    let why = format!("one example does not fit into the memory of the GPU ({message})");
     Error::new(ErrorKind::Model, what, why).fix(
         "close other programs that use the GPU, use a smaller model or fewer copies, or train on \
          the CPU",
@@ -153,61 +161,61 @@ fn no_room(work: &Work, said: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn work(copies: usize) -> Work {
-        Work { parameters: Vec::new(), copies, device: Device::flex() }
+    fn key(copies: usize) -> ChunkKey {
+        ChunkKey { parameters: Vec::new(), copies, device: Device::flex() }
     }
 
-    fn full() -> ChunkError {
-        ChunkError::of("out of device memory allocating 4096 bytes".into())
+    fn out_of_memory() -> ChunkError {
+        ChunkError::from_message("out of device memory allocating 4096 bytes".into())
     }
 
     #[test]
-    fn examples_are_halved_until_there_is_room_and_then_nobody_looks() {
+    fn the_chunk_is_halved_until_it_fits_and_is_then_not_verified_again() {
         let chunk_sizer = ChunkSizer::default();
-        let mut seen = Vec::new();
-        let mut step = |copies, n, estimate, room: usize| {
-            seen.clear();
-            let done = chunk_sizer.run(
-                work(copies),
+        let mut attempts = Vec::new();
+        let mut step = |copies, n, estimate, fits: usize| {
+            attempts.clear();
+            let result = chunk_sizer.run(
+                key(copies),
                 (Chunking::Even, n),
                 || Ok(estimate),
-                |chunk, look| {
-                    seen.push((chunk, look));
-                    if chunk.min(n) <= room { Ok(chunk) } else { Err(full()) }
+                |chunk, verify| {
+                    attempts.push((chunk, verify));
+                    if chunk.min(n) <= fits { Ok(chunk) } else { Err(out_of_memory()) }
                 },
             );
-            (done.unwrap(), seen.clone())
+            (result.unwrap(), attempts.clone())
         };
         assert_eq!(step(1, 100, 64, 20), (16, vec![(64, true), (32, true), (16, true)]));
-        assert_eq!(step(1, 100, 64, 20), (16, vec![(16, false)]), "it is remembered");
-        assert_eq!(step(1, 3, 64, 20), (16, vec![(16, false)]), "fewer are no news");
-        // It fails all the same: looked at again.
+        assert_eq!(step(1, 100, 64, 20), (16, vec![(16, false)]), "the size is remembered");
+        assert_eq!(step(1, 3, 64, 20), (16, vec![(16, false)]), "smaller batches are not verified");
+        // A chunk that was verified fails later: the size is halved and verified again.
         assert_eq!(step(1, 100, 64, 8), (8, vec![(16, false), (8, true)]));
-        // Other work, another number.
+        // A new key starts from a new estimate.
         assert_eq!(step(2, 10, 64, 20), (64, vec![(64, true)]));
-        assert_eq!(step(2, 11, 64, 20), (64, vec![(64, false)]), "about as many");
-        assert_eq!(step(2, 16, 64, 20), (64, vec![(64, true)]), "clearly more");
-        // Halving starts from what was tried, not from the estimate.
+        assert_eq!(step(2, 11, 64, 20), (64, vec![(64, false)]), "within an eighth: not verified");
+        assert_eq!(step(2, 16, 64, 20), (64, vec![(64, true)]), "clearly larger: verified");
+        // Halving starts from the size that was tried, not from the estimate.
         assert_eq!(step(3, 10, 64, 5), (5, vec![(64, true), (5, true)]));
     }
 
     #[test]
-    fn steady_passes_are_looked_at_once_whatever_the_batch() {
+    fn fixed_chunks_are_verified_once_for_all_batch_sizes() {
         let chunk_sizer = ChunkSizer::default();
         let step = |n: usize| {
-            let mut looks = 0;
-            let done = chunk_sizer.run(
-                work(1),
+            let mut verifications = 0;
+            let result = chunk_sizer.run(
+                key(1),
                 (Chunking::Fixed(100), n),
                 || Ok(64),
-                |size, look| {
-                    looks += usize::from(look);
-                    if size <= 30 { Ok(size) } else { Err(full()) }
+                |size, verify| {
+                    verifications += usize::from(verify);
+                    if size <= 30 { Ok(size) } else { Err(out_of_memory()) }
                 },
             );
-            (done.unwrap(), looks)
+            (result.unwrap(), verifications)
         };
-        // Two passes of 50 are too large, four of 25 are not.
+        // Two chunks of 50 do not fit, four of 25 do.
         assert_eq!(step(90), (25, 2));
         for n in [3, 99, 140, 400] {
             assert_eq!(step(n), (25, 0), "{n}");
@@ -215,16 +223,16 @@ mod tests {
     }
 
     #[test]
-    fn an_example_too_large_is_an_error_that_says_what_to_do() {
+    fn an_example_that_does_not_fit_is_an_error() {
         let chunk_sizer = ChunkSizer::default();
         let mut tried = Vec::new();
         let error = chunk_sizer.run(
-            work(3),
+            key(3),
             (Chunking::Even, 10),
             || Ok(8),
             |chunk, _| -> Result<(), ChunkError> {
                 tried.push(chunk);
-                Err(full())
+                Err(out_of_memory())
             },
         );
         assert_eq!(tried, [8, 4, 2, 1]);
@@ -235,45 +243,45 @@ mod tests {
     }
 
     #[test]
-    fn panics_about_memory_are_caught_and_others_are_not() {
+    fn only_out_of_memory_panics_are_caught() {
         let chunk_sizer = ChunkSizer::default();
-        let run = |words: &'static str| {
+        let run = |message: &'static str| {
             let mut calls = 0;
-            let done = catch_unwind(AssertUnwindSafe(|| {
+            let result = catch_unwind(AssertUnwindSafe(|| {
                 chunk_sizer.run(
-                    work(1),
+                    key(1),
                     (Chunking::Even, 4),
                     || Ok(4),
                     |chunk, _| {
                         calls += 1;
-                        if chunk > 2 { std::panic::panic_any(words) } else { Ok(chunk) }
+                        if chunk > 2 { std::panic::panic_any(message) } else { Ok(chunk) }
                     },
                 )
             }));
-            (done.is_ok(), calls)
+            (result.is_ok(), calls)
         };
         assert_eq!(run("index out of bounds"), (false, 1));
         assert_eq!(run("can't allocate buffer of size: 7"), (true, 2));
     }
 
     #[test]
-    fn other_errors_come_through_at_once() {
+    fn other_errors_are_returned_at_once() {
         let chunk_sizer = ChunkSizer::default();
         let mut calls = 0;
         let error = chunk_sizer.run(
-            work(1),
+            key(1),
             (Chunking::Even, 4),
             || Ok(4),
             |_, _| -> Result<(), ChunkError> {
                 calls += 1;
-                Err(ChunkError::of("the device was poisoned".into()))
+                Err(ChunkError::from_message("the device was poisoned".into()))
             },
         );
         assert!(error.unwrap_err().to_string().contains("poisoned"));
         assert_eq!(calls, 1);
         let wrong = || Err(Error::setting("x", 1, "wrong"));
         assert!(
-            ChunkSizer::default().run(work(1), (Chunking::Even, 4), wrong, |_, _| Ok(())).is_err()
+            ChunkSizer::default().run(key(1), (Chunking::Even, 4), wrong, |_, _| Ok(())).is_err()
         );
     }
 }

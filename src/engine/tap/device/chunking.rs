@@ -1,4 +1,4 @@
-//! Some examples of a batch, ready for a pass on a GPU.
+//! Splitting of a batch into chunks, with padding to a fixed size.
 
 use std::ops::Range;
 
@@ -7,91 +7,98 @@ use burn::prelude::*;
 use crate::device::kernels;
 use crate::engine::Batch;
 
-/// Some examples on the device, filled up with rows that don't count to a number of examples that
-/// says nothing of how many there are: see [`Chunking`].
-pub(in crate::engine::tap) struct Slice {
-    /// `[size x copies, features]`; zeros for examples that are not finite, and behind the last.
+/// Some examples of a batch on the device. With [`Chunking::Fixed`], padding rows bring the chunk
+/// to a size that does not depend on the batch.
+pub(in crate::engine::tap) struct PaddedChunk {
+    /// Features, `[size x copies, features]`. Zeros for non-finite examples and for padding.
     pub(super) rows: Tensor<2>,
-    /// 1 for each example whose features are all finite, in every copy; else 0, `[size]`.
-    pub(super) readable: Tensor<1>,
-    /// One for each row.
+    /// 1 for each example whose features are finite in all copies, else 0, `[size]`. 0 for padding.
+    pub(super) finite: Tensor<1>,
+    /// One label per row.
     pub(super) labels: Vec<u32>,
-    /// Which example of the batch each is, for its dropout masks.
-    pub(super) ids: Vec<usize>,
-    /// How many there really are.
+    /// Position of each example in the batch, from which its dropout masks are derived.
+    pub(super) examples: Vec<usize>,
+    /// Number of examples without padding.
     n: usize,
 }
 
-impl Slice {
-    /// The examples `ids`. `features` are those of the whole batch, `[examples x copies, features]`.
-    pub(super) fn new(features: &Tensor<2>, batch: &Batch, ids: Range<usize>, size: usize) -> Self {
-        let ([_, each], copies, n) = (features.dims(), batch.copies(), ids.len());
-        let rows = features.clone().narrow(0, ids.start * copies, n * copies);
+impl PaddedChunk {
+    /// Cuts the given examples out of the features of the whole batch,
+    /// `[examples x copies, features]`, and pads them to `size` examples.
+    pub(super) fn new(
+        features: &Tensor<2>,
+        batch: &Batch,
+        examples: Range<usize>,
+        size: usize,
+    ) -> Self {
+        let ([_, each], copies, n) = (features.dims(), batch.copies(), examples.len());
+        let rows = features.clone().narrow(0, examples.start * copies, n * copies);
         let rows = rows.reshape([n, copies * each]);
-        let readable = kernels::finite_rows(rows.clone());
-        let rows = kernels::scale_rows(rows, &readable);
-        let labels = batch.labels()[ids.clone()].iter().copied();
+        let finite = kernels::finite_rows(rows.clone());
+        let rows = kernels::scale_rows(rows, &finite);
+        let labels = batch.labels()[examples.clone()].iter().copied();
         let labels = labels.chain(std::iter::repeat(0)).take(size);
         let labels = labels.flat_map(|label| std::iter::repeat_n(label, copies)).collect();
-        let (rows, readable) = match size - n {
-            0 => (rows, readable),
-            more => {
+        let (rows, finite) = match size - n {
+            0 => (rows, finite),
+            padding => {
                 let device = features.device();
                 let rows =
-                    Tensor::cat(vec![rows, Tensor::zeros([more, copies * each], &device)], 0);
-                (rows, Tensor::cat(vec![readable, Tensor::zeros([more], &device)], 0))
+                    Tensor::cat(vec![rows, Tensor::zeros([padding, copies * each], &device)], 0);
+                (rows, Tensor::cat(vec![finite, Tensor::zeros([padding], &device)], 0))
             }
         };
-        // Whose masks the rows behind have does not matter.
-        let first = ids.start;
-        let ids = ids.chain(std::iter::repeat(first)).take(size).collect();
-        Self { rows: rows.reshape([size * copies, each]), readable, labels, ids, n }
+        // Padding may use any dropout masks.
+        let first = examples.start;
+        let examples = examples.chain(std::iter::repeat(first)).take(size).collect();
+        Self { rows: rows.reshape([size * copies, each]), finite, labels, examples, n }
     }
 
-    /// The numbers of the examples that there are.
-    pub(super) fn real(&self, each: Tensor<1>) -> Tensor<1> {
+    /// Removes the padding from per-example values, `[size]`.
+    pub(super) fn without_padding(&self, each: Tensor<1>) -> Tensor<1> {
         each.narrow(0, 0, self.n)
     }
 }
 
-/// How a batch is cut into passes.
+/// How a batch is split into chunks.
 ///
-/// A GPU chooses how to compute a product by its shape, and so with which rounding. With passes of
-/// one size for all batches, one example more changes no other example's share; and the GPU need
-/// not learn new shapes in every step.
+/// A GPU selects the algorithm of a product, and with it the rounding, by the shapes. With one
+/// chunk size for all batches, adding an example does not change the contributions of the others,
+/// and no new shapes have to be compiled or tuned in later steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::engine::tap) enum Chunking {
-    /// Passes of about equal size, as few as possible.
+    /// Chunks of about equal size, as few as possible.
     #[default]
     Even,
-    /// Passes of one size, such that a batch of so many examples is cut evenly.
+    /// Chunks of one size, chosen such that a batch of this many examples is split evenly.
     Fixed(usize),
 }
 
 impl Chunking {
-    /// Examples of one pass, where there is room for `most`.
-    pub(in crate::engine::tap) fn size(self, most: usize) -> usize {
+    /// Chunk size if at most `max` examples fit into memory.
+    pub(in crate::engine::tap) fn size(self, max: usize) -> usize {
         match self {
-            Self::Even => most,
-            Self::Fixed(usual) => usual.max(1).div_ceil(usual.max(1).div_ceil(most.max(1))),
+            Self::Even => max,
+            Self::Fixed(batch_size) => {
+                batch_size.max(1).div_ceil(batch_size.max(1).div_ceil(max.max(1)))
+            }
         }
     }
 
-    /// The passes of a batch of `n`, where one takes `size`: which examples, and filled up to how
-    /// many.
-    pub(super) fn passes(self, n: usize, size: usize) -> Vec<(Range<usize>, usize)> {
-        let parts = n.div_ceil(size.max(1));
-        let pass = |part: usize| match self {
+    /// Chunks of a batch of `n` examples for this chunk size: the examples, and the size to pad to.
+    pub(super) fn chunks(self, n: usize, size: usize) -> Vec<(Range<usize>, usize)> {
+        let count = n.div_ceil(size.max(1));
+        let chunk = |index: usize| match self {
             Self::Even => {
-                let ids = part * n / parts..(part + 1) * n / parts;
-                (ids.clone(), ids.len())
+                let examples = index * n / count..(index + 1) * n / count;
+                (examples.clone(), examples.len())
             }
-            Self::Fixed(_) => (part * size..n.min((part + 1) * size), size),
+            Self::Fixed(_) => (index * size..n.min((index + 1) * size), size),
         };
-        (0..parts).map(pass).collect()
+        (0..count).map(chunk).collect()
     }
 
-    /// Examples of the largest pass of a batch of `n`.
+    /// Size of the largest chunk of a batch of `n` examples, with padding.
     pub(in crate::engine::tap) fn largest(self, n: usize, size: usize) -> usize {
         match self {
             Self::Even => size.min(n),
@@ -105,25 +112,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes_cover_the_batch_and_steady_ones_have_one_size() {
+    fn chunks_cover_the_batch_and_fixed_ones_have_one_size() {
         for chunking in [Chunking::Even, Chunking::Fixed(20)] {
             for n in 0..45 {
-                for most in 1..45 {
-                    let size = chunking.size(most);
-                    assert!((1..=most).contains(&size));
-                    let passes = chunking.passes(n, size);
-                    let all: Vec<_> = passes.iter().flat_map(|(ids, _)| ids.clone()).collect();
+                for max in 1..45 {
+                    let size = chunking.size(max);
+                    assert!((1..=max).contains(&size));
+                    let chunks = chunking.chunks(n, size);
+                    let all: Vec<_> =
+                        chunks.iter().flat_map(|(examples, _)| examples.clone()).collect();
                     assert_eq!(all, (0..n).collect::<Vec<_>>());
-                    for (ids, filled) in &passes {
-                        assert!(!ids.is_empty() && ids.len() <= *filled);
-                        let steady = matches!(chunking, Chunking::Fixed(_));
-                        assert_eq!(*filled, if steady { size } else { ids.len() });
-                        assert!(*filled <= chunking.largest(n, size));
+                    for (examples, padded) in &chunks {
+                        assert!(!examples.is_empty() && examples.len() <= *padded);
+                        let fixed = matches!(chunking, Chunking::Fixed(_));
+                        assert_eq!(*padded, if fixed { size } else { examples.len() });
+                        assert!(*padded <= chunking.largest(n, size));
                     }
                 }
             }
         }
-        assert_eq!(Chunking::Fixed(100).size(64), 50, "two passes of one size");
+        assert_eq!(Chunking::Fixed(100).size(64), 50, "two chunks of one size");
         assert_eq!(Chunking::Fixed(100).size(4096), 100);
     }
 }

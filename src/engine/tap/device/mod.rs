@@ -1,20 +1,21 @@
-//! The way of a GPU: everything stays where it is made, and nobody waits for it.
+//! The device path: all results stay on the device, and the host does not wait for them.
 //!
-//! One chunk of examples at a time goes forward and back; what each parameter saw becomes a form,
-//! as on the CPU, and forms become norms, factors and the weighted sum by tensor operations and
-//! the lab's own kernels. Which examples count is a tensor too: those that are not finite are
-//! selected away on the device, in place, and the host never learns of it.
+//! One chunk of examples at a time goes through the forward and backward pass. As on the CPU, each
+//! site gives per-example gradients in a form that has norms and a weighted sum; both are computed
+//! by tensor operations and the lab's own kernels. Non-finite examples are masked out by a tensor
+//! of flags on the device; the host does not read it.
 //!
-//! The instances of a chunk are kept until the norms over all parameters are known: they are
-//! written once, read for the norm and read for the sum. Measuring them, dropping them and making
-//! the sum by a second product over scaled gradients would take less memory, but it unfolds the
-//! patches of convolutions again, which are larger than the instances wherever an image has more
-//! positions than the layer has channels, and does the product twice. Where the instances of many
-//! examples do not fit, fewer examples at a time do: a few hundred keep a GPU busy.
+//! The instance gradients of a chunk are kept until the norms over all parameters are known: they
+//! are written once, read for the norm and read for the sum. The alternative is to discard them
+//! after the norm and to form the sum by a second product with scaled gradients. It takes less
+//! memory, but it unfolds the patches of convolutions again, which are larger than the instance
+//! gradients wherever an image has more positions than the layer has channels, and computes every
+//! product twice. If the instance gradients of many examples do not fit, smaller chunks do: a few
+//! hundred examples keep a GPU busy.
 
 mod chunk_sizer;
 mod chunking;
-mod plain;
+mod plain_sum;
 mod site_gradient;
 
 use std::collections::BTreeMap;
@@ -29,61 +30,61 @@ use crate::device::{DeviceArray, kernels, synchronize};
 use crate::engine::{Batch, ClippedSum, Gradient, Gradients};
 use crate::nn::{Parameter, Value};
 use chunk_sizer::ChunkError;
-pub(super) use chunk_sizer::{ChunkSizer, Work};
+pub(super) use chunk_sizer::{ChunkKey, ChunkSizer};
 pub(super) use chunking::Chunking;
-use chunking::Slice;
-pub(super) use plain::Plain;
+use chunking::PaddedChunk;
+pub(super) use plain_sum::PlainSum;
 
-/// Something that makes a sum of some of a batch's examples.
+/// Computes the sum of one chunk.
 pub(super) trait Pass {
-    /// The share of some examples.
+    /// Sum, norms and losses of the examples of one chunk.
     ///
     /// # Errors
-    /// If a layer was given other rows than one per copy of an example.
-    fn run(&self, slice: Slice) -> Result<Share>;
+    /// If a layer's input or output does not have one row per copy of an example.
+    fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum>;
 }
 
-/// What a chunk adds.
-pub(super) struct Share {
-    /// Its part of the sum, flat, by entry; parameters without any part in the loss are missing.
+/// Sum, norms and losses of one chunk.
+pub(super) struct DeviceChunkSum {
+    /// Sum by entry, flattened. Parameters that the loss does not depend on are absent.
     sum: BTreeMap<usize, Tensor<1>>,
-    /// `[examples]`, NaN for examples left out.
+    /// Norms, `[examples]`; NaN for excluded examples.
     norms: Tensor<1>,
-    /// The same.
+    /// Losses, `[examples]`; NaN for excluded examples.
     losses: Tensor<1>,
 }
 
-/// Goes over the batch, at most `size` examples at a time. With `look` the host waits for the result,
-/// to learn whether there was room for it.
+/// Sums the chunks of a batch, at most `size` examples each. With `verify`, the host waits for the
+/// result, to find out whether it fitted into memory.
 pub(super) fn sum(
     pass: &dyn Pass,
     parameters: Vec<Parameter>,
     batch: &Batch,
     device: &Device,
     (chunking, size): (Chunking, usize),
-    look: bool,
+    verify: bool,
 ) -> Result<ClippedSum, ChunkError> {
     let mut sum = BTreeMap::<usize, Tensor<1>>::new();
     let (mut norms, mut losses) = (Vec::new(), Vec::new());
     if !batch.is_empty() {
         let features = batch.features_on(device);
-        for (ids, filled) in chunking.passes(batch.len(), size) {
-            let share = pass.run(Slice::new(&features, batch, ids, filled))?;
-            for (entry, part) in share.sum {
-                let part = match sum.remove(&entry) {
-                    Some(sum) => sum + part,
-                    None => part,
+        for (examples, padded) in chunking.chunks(batch.len(), size) {
+            let chunk = pass.run(PaddedChunk::new(&features, batch, examples, padded))?;
+            for (entry, values) in chunk.sum {
+                let values = match sum.remove(&entry) {
+                    Some(sum) => sum + values,
+                    None => values,
                 };
-                sum.insert(entry, part);
+                sum.insert(entry, values);
             }
-            norms.push(share.norms);
-            losses.push(share.losses);
+            norms.push(chunk.norms);
+            losses.push(chunk.losses);
         }
     }
-    if look && !batch.is_empty() {
-        let first = |part: &Tensor<1>| part.clone().narrow(0, 0, 1);
+    if verify && !batch.is_empty() {
+        let first = |values: &Tensor<1>| values.clone().narrow(0, 0, 1);
         let some = sum.values().chain(&norms).chain(&losses).map(first).collect();
-        synchronize(Tensor::cat(some, 0)).map_err(ChunkError::of)?;
+        synchronize(Tensor::cat(some, 0)).map_err(ChunkError::from_message)?;
     }
     let entries = parameters.into_iter().enumerate().map(|(entry, parameter)| Gradient {
         values: DeviceArray::from_tensor(match sum.remove(&entry) {
@@ -95,10 +96,10 @@ pub(super) fn sum(
         shape: parameter.shape,
     });
     let sum = Gradients { entries: entries.collect() };
-    Ok(ClippedSum { sum, norms: joined(norms), losses: joined(losses) })
+    Ok(ClippedSum { sum, norms: concatenate(norms), losses: concatenate(losses) })
 }
 
-fn joined(mut parts: Vec<Tensor<1>>) -> DeviceArray {
+fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
     match parts.len() {
         0 => DeviceArray::default(),
         1 => DeviceArray::from_tensor(parts.remove(0)),
@@ -107,22 +108,22 @@ fn joined(mut parts: Vec<Tensor<1>>) -> DeviceArray {
 }
 
 impl Pass for Job<'_> {
-    fn run(&self, slice: Slice) -> Result<Share> {
-        let tape =
-            Recorder::new(self.batch, &slice.ids).on(&self.device, self.requested.precision());
-        let x = Value::of(slice.rows.clone(), self.batch.shape());
-        let (site_gradients, losses) = self.listen(x, &slice.labels, tape)?;
-        let norms = self.norms_device(&site_gradients, slice.ids.len());
+    fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum> {
+        let tape = Recorder::new(self.batch, &chunk.examples)
+            .on_device(&self.device, self.requested.precision());
+        let x = Value::of(chunk.rows.clone(), self.batch.shape());
+        let (site_gradients, losses) = self.forward_backward(x, &chunk.labels, tape)?;
+        let norms = self.norms_device(&site_gradients, chunk.examples.len());
         let both = Tensor::stack::<2>(vec![norms.clone(), losses.clone()], 1);
-        let left_out = (kernels::finite_rows(both) * slice.readable.clone()).equal_elem(0.0);
-        let factors = self.rule.factors(norms.clone()).mask_fill(left_out.clone(), 0.0);
+        let excluded = (kernels::finite_rows(both) * chunk.finite.clone()).equal_elem(0.0);
+        let factors = self.rule.factors(norms.clone()).mask_fill(excluded.clone(), 0.0);
         let sum = site_gradients.into_iter().map(|(entry, site_gradient)| {
             (entry, site_gradient.sum_device(&factors, &self.norm_weights[entry]))
         });
-        Ok(Share {
+        Ok(DeviceChunkSum {
             sum: sum.collect(),
-            norms: slice.real(norms.mask_fill(left_out.clone(), f32::NAN)),
-            losses: slice.real(losses.mask_fill(left_out, f32::NAN)),
+            norms: chunk.without_padding(norms.mask_fill(excluded.clone(), f32::NAN)),
+            losses: chunk.without_padding(losses.mask_fill(excluded, f32::NAN)),
         })
     }
 }

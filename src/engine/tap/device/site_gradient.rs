@@ -1,4 +1,4 @@
-//! Norms and weighted sums of a form where it is, by the lab's own operations for GPUs.
+//! Norms and weighted sums of site gradients on the device, by the lab's own kernels.
 
 use burn::prelude::*;
 use burn::tensor::IndexingUpdateOp;
@@ -7,23 +7,25 @@ use crate::device::kernels;
 use crate::engine::tap::norm_weights::NormWeights;
 use crate::engine::tap::site_gradient::{SiteGradient, outer_norms, table_as_rows};
 
-/// Parts that a table is summed in at most: some GPUs add the places of one part one after the
-/// other, on one thread per feature; others by atomic additions, so that the last bits of such a
-/// sum differ from time to time.
-const PARTS: usize = 64;
+/// Upper limit on the number of partial tables of a scatter-add. Some backends add the rows of one
+/// table sequentially, one thread per feature. Others use atomic additions, so that the last bits
+/// of a sum vary between runs.
+const MAX_TABLES: usize = 64;
 
 impl SiteGradient {
-    /// The norm of each example's gradient, `[examples]`.
+    /// Norm of each example's gradient, `[examples]`.
     ///
     /// # Guarantee
-    /// Up to f32 rounding no norm is too small, for all finite numbers; not finite where a number
-    /// that counts is not.
+    /// For finite gradients, no norm is too small beyond f32 rounding. The norm is not finite if a
+    /// gradient value of non-zero weight is not.
     pub(super) fn norms_device(&self, norm_weights: &NormWeights) -> Tensor<1> {
-        let norms_device = match self {
-            Self::Instance(instance) => kernels::row_norms(instance.clone(), norm_weights.root()),
-            // Products in f32, here and in the sum: Burn's may round their factors on a GPU, and
-            // what is measured would not be what is added.
-            Self::Outer { input, gradient } => match norm_weights.share() {
+        let norms = match self {
+            Self::Instance(instance) => {
+                kernels::row_norms(instance.clone(), norm_weights.relative_sqrt())
+            }
+            // f32 products, here and in the sum: Burn's products may round their factors on a GPU,
+            // and the norm would not be that of the gradient that is added.
+            Self::Outer { input, gradient } => match norm_weights.relative() {
                 Some(_) => outer_norms(input, gradient, norm_weights, |a, b| {
                     let shape = [a.dims()[0], b.dims()[1]];
                     kernels::matmul(a, b).reshape(shape)
@@ -38,16 +40,16 @@ impl SiteGradient {
             }
         };
         match norm_weights.scale as f32 {
-            1.0 => norms_device,
-            scale => norms_device * scale,
+            1.0 => norms,
+            scale => norms * scale,
         }
     }
 
-    /// Σ factor · gradient, flat. Examples that are left out have factors of exactly 0.
+    /// Σ factor · gradient, flattened. Excluded examples have factors of exactly 0.
     ///
     /// # Guarantee
-    /// What is left out adds exactly nothing, whatever its gradient holds; coordinates of weight 0
-    /// are exactly zero.
+    /// An example with factor 0 adds exactly zero, even if its gradient is not finite. Coordinates
+    /// of weight 0 are exactly zero.
     pub(super) fn sum_device(self, factors: &Tensor<1>, norm_weights: &NormWeights) -> Tensor<1> {
         let sum = match self {
             Self::Instance(instance) => kernels::weighted_row_sum(instance, factors),
@@ -55,28 +57,31 @@ impl SiteGradient {
                 kernels::weighted_outer_sum(input, gradient, factors)
             }
             Self::Table { tokens, rows, vocabulary, .. } => {
-                let [n, places, features] = rows.dims();
+                let [n, positions, features] = rows.dims();
                 let rows = kernels::scale_rows(rows.flatten(1, 2), factors);
-                let rows = rows.reshape([n * places, features]);
-                table(tokens.reshape([n * places]), rows, vocabulary)
+                let rows = rows.reshape([n * positions, features]);
+                scatter_add_rows(tokens.reshape([n * positions]), rows, vocabulary)
             }
         };
-        match norm_weights.root() {
+        match norm_weights.relative_sqrt() {
             Some(root) => sum.mask_fill(root.clone().equal_elem(0.0), 0.0),
             None => sum,
         }
     }
 }
 
-/// Adds row i of `rows`, `[places, features]`, to row `tokens[i]` of a table, which is made flat.
-fn table(tokens: Tensor<1>, rows: Tensor<2>, vocabulary: usize) -> Tensor<1> {
-    let [places, features] = rows.dims();
-    // Several tables side by side, as long as they are no larger than what goes into them.
-    let fits = |parts: &usize| places.is_multiple_of(*parts) && parts * vocabulary <= places;
-    let parts = (2..=PARTS).rev().find(fits).unwrap_or(1);
-    let shape = [parts, places / parts, features];
-    let index = tokens.int().reshape([parts, places / parts, 1]).expand(shape);
-    let tables = Tensor::<3>::zeros([parts, vocabulary, features], &rows.device());
+/// Adds row i of `rows`, `[positions, features]`, to row `tokens[i]` of a table,
+/// `[vocabulary x features]`.
+fn scatter_add_rows(tokens: Tensor<1>, rows: Tensor<2>, vocabulary: usize) -> Tensor<1> {
+    let [positions, features] = rows.dims();
+    // Several partial tables in parallel, as long as they are not larger than the input.
+    let fits = |table_count: &usize| {
+        positions.is_multiple_of(*table_count) && table_count * vocabulary <= positions
+    };
+    let table_count = (2..=MAX_TABLES).rev().find(fits).unwrap_or(1);
+    let shape = [table_count, positions / table_count, features];
+    let index = tokens.int().reshape([table_count, positions / table_count, 1]).expand(shape);
+    let tables = Tensor::<3>::zeros([table_count, vocabulary, features], &rows.device());
     let tables = tables.scatter(1, index, rows.reshape(shape), IndexingUpdateOp::Add);
     tables.sum_dim(0).reshape([vocabulary * features])
 }
@@ -87,29 +92,34 @@ mod tests {
     use crate::device::host::values;
 
     #[test]
-    fn tables_add_up_in_any_number_of_parts() {
+    fn row_sums_do_not_depend_on_the_number_of_tables() {
         let device = Device::flex();
-        for (places, vocabulary) in [(12, 3), (7, 5), (256, 2), (1, 1)] {
-            let tokens: Vec<f32> = (0..places).map(|i| (i * i % vocabulary) as f32).collect();
-            let rows: Vec<f32> = (0..places * 2).map(|i| (i % 11) as f32 - 5.0).collect();
+        for (positions, vocabulary) in [(12, 3), (7, 5), (256, 2), (1, 1)] {
+            let tokens: Vec<f32> = (0..positions).map(|i| (i * i % vocabulary) as f32).collect();
+            let rows: Vec<f32> = (0..positions * 2).map(|i| (i % 11) as f32 - 5.0).collect();
             let mut want = vec![0.0; vocabulary * 2];
             for (i, row) in rows.chunks(2).enumerate() {
-                let at = 2 * tokens[i] as usize;
-                (want[at], want[at + 1]) = (want[at] + row[0], want[at + 1] + row[1]);
+                let offset = 2 * tokens[i] as usize;
+                want[offset] += row[0];
+                want[offset + 1] += row[1];
             }
-            let rows = Tensor::from_data(TensorData::new(rows, [places, 2]), &device);
+            let rows = Tensor::from_data(TensorData::new(rows, [positions, 2]), &device);
             let tokens = Tensor::from_data(tokens.as_slice(), &device);
-            assert_eq!(values(table(tokens, rows, vocabulary)), want, "{places} {vocabulary}");
+            assert_eq!(
+                values(scatter_add_rows(tokens, rows, vocabulary)),
+                want,
+                "{positions} {vocabulary}"
+            );
         }
     }
 
     #[test]
-    fn what_is_left_out_adds_nothing_in_any_form() {
+    fn a_factor_of_zero_removes_non_finite_gradients_in_every_form() {
         let device = Device::flex();
         let bad = [f32::NAN, f32::INFINITY, 1.0];
         let two = |good: [f32; 3]| Tensor::<2>::from_data([good, bad], &device);
         let factors = Tensor::from_data([0.5, 0.0], &device);
-        let all = NormWeights::all(None, 1, &device).remove(0);
+        let all = NormWeights::per_parameter(None, 1, &device).remove(0);
         let sum = |site_gradient: SiteGradient| values(site_gradient.sum_device(&factors, &all));
         assert_eq!(sum(SiteGradient::Instance(two([1.0, 2.0, 4.0]))), [0.5, 1.0, 2.0]);
         let outer =
@@ -119,8 +129,8 @@ mod tests {
         let tokens = Tensor::<2>::from_data([[0.0, 1.0, 1.0], [2.0, 2.0, 0.0]], &device);
         let gradient = two([1.0, 2.0, 4.0]).reshape([2, 3, 1]);
         let table = SiteGradient::table(tokens, gradient, 3);
-        let norms_device = values(table.norms_device(&all));
-        assert!((norms_device[0] - 37f32.sqrt()).abs() < 1e-5 && !norms_device[1].is_finite());
+        let norms = values(table.norms_device(&all));
+        assert!((norms[0] - 37f32.sqrt()).abs() < 1e-5 && !norms[1].is_finite());
         assert_eq!(sum(table), [0.5, 3.0, 0.0]);
     }
 }

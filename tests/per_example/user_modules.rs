@@ -1,4 +1,4 @@
-//! Modules of the user's own.
+//! User modules.
 
 use epsilab::burn::module::{Module, ModuleMapper, Param};
 use epsilab::burn::{self, prelude::*};
@@ -11,15 +11,15 @@ use epsilab::privacy::Ledger;
 use epsilab::train::{Silent, fit};
 
 use super::modules::{data, linear, texts, tied};
-use super::{apart, both, distance, for_own};
+use super::{clipped_and_reference, distance, for_user_modules, relative_difference};
 
-fn check(model: &Model, data: &Dataset, ghosts: usize) {
+fn assert_agrees(model: &Model, data: &Dataset, ghosts: usize) {
     let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
-    for (name, executor) in for_own() {
-        let (fast, slow) = both(&*executor, model.network(), &batch, None);
+    for (name, executor) in for_user_modules() {
+        let (fast, slow) = clipped_and_reference(&*executor, model.network(), &batch, None);
         let norms = distance(&fast.norms, &slow.norms, 0.0);
         assert!(norms < 1e-5, "{name}: norms are off by {norms:.1e}");
-        assert!(apart(&fast.sum, &slow.sum) < 1e-5, "{name}");
+        assert!(relative_difference(&fast.sum, &slow.sum) < 1e-5, "{name}");
         let norm_methods = executor.norm_methods(model.network());
         assert_eq!(
             norm_methods.iter().filter(|method| **method == "ghost").count(),
@@ -32,26 +32,25 @@ fn check(model: &Model, data: &Dataset, ghosts: usize) {
 }
 
 #[test]
-fn parameters_that_are_used_twice_have_their_gradients_added_before_the_norm() {
+fn gradients_of_tied_parameters_are_summed_before_the_norm() {
     let (model, images) = tied();
-    check(&model, &images, 2);
+    assert_agrees(&model, &images, 2);
     let (model, texts) = texts();
-    check(&model, &texts, 2);
+    assert_agrees(&model, &texts, 2);
 }
 
-/// Puts the steps of all sequences below one another before a linear map, where a feature is large
-/// enough.
+/// Merges batch and time before a linear layer, for inputs with a maximum of at least `threshold`.
 #[derive(Module, Debug)]
-struct Rows {
+struct MergedTime {
     map: Linear,
     head: Linear,
-    from: f64,
+    threshold: f64,
 }
 
-impl Forward for Rows {
+impl Forward for MergedTime {
     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
         let x = x.sequence();
-        if f64::from(x.clone().inner().max().into_scalar::<f32>()) < self.from {
+        if f64::from(x.clone().inner().max().into_scalar::<f32>()) < self.threshold {
             let x = self.map.forward(Value::Sequence(x), tape);
             return self.head.forward(MeanOverTime.forward(x), tape).flat();
         }
@@ -65,25 +64,27 @@ impl Forward for Rows {
 }
 
 #[test]
-fn rows_that_belong_to_no_single_example_are_refused() {
-    let module = |from| Rows { map: linear(2, 4, 1), head: linear(4, 3, 2), from };
+fn layers_that_merge_batch_and_time_are_refused() {
+    let module = |threshold| MergedTime { map: linear(2, 4, 1), head: linear(4, 3, 2), threshold };
     let sequences = data(&[5, 2], |v| v);
-    let refused = |error: epsilab::Error| {
+    let assert_refused = |error: epsilab::Error| {
         let error = error.to_string();
         assert!(error.contains("one example") && error.contains("first dimension"), "{error}");
     };
-    refused(Model::custom("rows", module(f64::NEG_INFINITY), &sequences).unwrap_err());
-    // What made-up examples don't show, the executors see.
+    assert_refused(Model::custom("rows", module(f64::NEG_INFINITY), &sequences).unwrap_err());
+    // Validation on generated examples does not reach the threshold; the executors detect the
+    // shapes.
     let model = Model::custom("rows", module(500.0), &sequences).unwrap();
     let batch = Batch::new(vec![1000.0; 30], &[5, 2], vec![0, 1, 2]).unwrap();
     let rule = ClipRule::flat(1.0);
     assert!(ReferenceExecutor.clipped_sum(model.network(), &batch, &rule).is_ok());
-    for (_, executor) in for_own() {
-        refused(executor.clipped_sum(model.network(), &batch, &rule).unwrap_err());
+    for (_, executor) in for_user_modules() {
+        assert_refused(executor.clipped_sum(model.network(), &batch, &rule).unwrap_err());
     }
 }
 
-/// Adds the mean over the batch to every example; with a last layer of zeros nobody sees it.
+/// Adds the batch mean to every example. With zero weights in the last layer, the output does not
+/// change.
 #[derive(Module, Debug)]
 struct Mixing {
     head: Linear,
@@ -97,7 +98,7 @@ impl Forward for Mixing {
     }
 }
 
-/// Fills every parameter with one number.
+/// Sets every parameter to a constant.
 struct Fill(f32);
 
 impl ModuleMapper for Fill {
@@ -106,20 +107,20 @@ impl ModuleMapper for Fill {
     }
 }
 
-/// A module is looked at with the parameters it has; what they hide at first is seen before
-/// anything is spent on it.
+/// Zero weights hide at construction that the module mixes examples. `fit` detects it before it
+/// charges the ledger.
 #[test]
-fn a_module_is_looked_at_again_before_anything_is_spent() {
+fn a_module_is_validated_again_before_the_ledger_is_charged() {
     let data = data(&[4], |x| x);
     let module = Mixing { head: linear(4, 3, 1) };
     assert!(Model::custom("mixing", module.clone(), &data).is_err());
     let hidden = Model::custom("mixing", module.map(&mut Fill(0.0)), &data).unwrap();
     let network = hidden.network().clone().map(&mut Fill(0.5));
-    let seen = hidden.with_network(network);
+    let mixing = hidden.with_network(network);
     let plan = DpSgd::new().target(Epsilon(8.0), Delta(1e-3)).batch_size(2).epochs(1);
     let plan = plan.plan(&data).unwrap();
     let ledger = Ledger::in_memory();
-    let error = fit("mixing", &plan, &seen, &data, &ledger, &mut Silent).unwrap_err();
+    let error = fit("mixing", &plan, &mixing, &data, &ledger, &mut Silent).unwrap_err();
     assert!(error.to_string().contains("change with the other examples"), "{error}");
     assert!(ledger.entries().unwrap().is_empty(), "nothing is charged");
     assert!(fit("mixing", &plan, &hidden, &data, &ledger, &mut Silent).is_ok());

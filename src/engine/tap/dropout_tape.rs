@@ -1,4 +1,4 @@
-//! What the tapes of this executor have in common: dropout masks, and the numbers in products.
+//! A tape that supplies dropout masks and the precision of products.
 
 use burn::prelude::*;
 
@@ -6,8 +6,8 @@ use crate::device::DeviceArray;
 use crate::engine::Batch;
 use crate::nn::{Precision, Tape};
 
-/// The masks of some examples, layer after layer, as the batch draws them; nothing else listens.
-pub(super) struct Dropouts<'a> {
+/// Draws the batch's dropout masks for some examples, layer by layer, and ignores the sites.
+pub(super) struct DropoutTape<'a> {
     batch: &'a Batch,
     rows: Vec<usize>,
     layer: usize,
@@ -15,26 +15,32 @@ pub(super) struct Dropouts<'a> {
     precision: Precision,
 }
 
-impl<'a> Dropouts<'a> {
-    /// For the examples `ids` of the batch.
-    pub(super) fn new(batch: &'a Batch, ids: &[usize]) -> Self {
-        Self { batch, rows: batch.rows(ids), layer: 0, device: None, precision: Precision::F32 }
+impl<'a> DropoutTape<'a> {
+    /// A tape for these examples of the batch.
+    pub(super) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
+        Self {
+            batch,
+            rows: batch.rows(examples),
+            layer: 0,
+            device: None,
+            precision: Precision::F32,
+        }
     }
 
-    /// Masks that are drawn on this device, the same numbers.
-    pub(super) fn on(self, device: &Device) -> Self {
+    /// Draws the same masks on `device`.
+    pub(super) fn on_device(self, device: &Device) -> Self {
         Self { device: Some(device.clone()), ..self }
     }
 }
 
-impl Dropouts<'_> {
-    /// Layers compute their products in such numbers.
-    pub(super) fn precise(self, precision: Precision) -> Self {
+impl DropoutTape<'_> {
+    /// Sets the precision in which layers compute products.
+    pub(super) fn with_precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
     }
 }
 
-impl Tape for Dropouts<'_> {
+impl Tape for DropoutTape<'_> {
     fn precision(&self) -> Precision {
         self.precision
     }

@@ -1,4 +1,4 @@
-//! The reference file and its networks: layers, and where our parameters are among PyTorch's.
+//! The networks of the reference file, and the mapping between our parameters and PyTorch's.
 
 #[path = "../shared/mod.rs"]
 mod shared;
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 pub use shared::goldens;
 
-/// The labels of a case.
+/// Labels of a case.
 pub fn labels(case: &Value) -> Vec<u32> {
     flat(&case["y"]).iter().map(|&y| y as u32).collect()
 }
 
-/// The numbers of nested lists, in order.
+/// Values of nested lists, in order.
 pub fn flat(value: &Value) -> Vec<f32> {
     match value {
         Value::Array(all) => all.iter().flat_map(flat).collect(),
@@ -25,36 +25,36 @@ pub fn flat(value: &Value) -> Vec<f32> {
     }
 }
 
-/// Where one of our parameters is in the file.
+/// How a PyTorch parameter is stored in the file.
 #[derive(Clone, Copy)]
 pub enum Layout {
-    /// As it is.
+    /// The same layout as ours.
     Same,
-    /// Linear weights: `[outputs, inputs]` there, `[inputs, outputs]` here.
-    Turned,
-    /// The block of one gate, in the order input, forget, cell, output, of four stacked ones;
-    /// matrices are turned as well.
+    /// Linear weights: `[outputs, inputs]` in the file, `[inputs, outputs]` here.
+    Transposed,
+    /// Block of one gate among the four stacked ones (input, forget, cell, output); matrices are
+    /// transposed.
     Gate(usize),
-    /// A turned weight that sees the last of several steps; it has zeros for the others.
+    /// Transposed weights of the last time step only; ours are zero for the other steps.
     LastStep,
 }
 
 impl Layout {
     pub fn of(self, theirs: &[f32], shape: &[usize]) -> Vec<f32> {
-        let turned = |values: &[f32], inputs: usize, outputs: usize| -> Vec<f32> {
+        let transposed = |values: &[f32], inputs: usize, outputs: usize| -> Vec<f32> {
             (0..inputs * outputs).map(|k| values[k % outputs * inputs + k / outputs]).collect()
         };
         match (self, shape) {
-            (Self::Turned, &[inputs, outputs]) => turned(theirs, inputs, outputs),
+            (Self::Transposed, &[inputs, outputs]) => transposed(theirs, inputs, outputs),
             (Self::Gate(gate), &[inputs, outputs]) => {
                 let block = inputs * outputs;
-                turned(&theirs[gate * block..(gate + 1) * block], inputs, outputs)
+                transposed(&theirs[gate * block..(gate + 1) * block], inputs, outputs)
             }
             (Self::Gate(gate), &[outputs]) => theirs[gate * outputs..(gate + 1) * outputs].to_vec(),
             (Self::LastStep, &[inputs, outputs]) => {
                 let seen = theirs.len() / outputs;
                 let mut values = vec![0.0; (inputs - seen) * outputs];
-                values.extend(turned(theirs, seen, outputs));
+                values.extend(transposed(theirs, seen, outputs));
                 values
             }
             _ => theirs.to_vec(),
@@ -62,19 +62,20 @@ impl Layout {
     }
 }
 
-/// A network of the file: the shape of an example, its layers, and where our parameters are.
-pub struct Known {
+/// A network of the file: input shape, layers, and parameter mapping.
+pub struct GoldenNetwork {
     pub shape: Vec<usize>,
     specs: Vec<LayerSpec>,
     names: Vec<(&'static str, &'static str, Layout)>,
 }
 
-impl Known {
+impl GoldenNetwork {
     pub fn new(shape: &[usize], specs: Vec<LayerSpec>) -> Self {
         Self { shape: shape.to_vec(), specs, names: Vec::new() }
     }
 
-    /// Our path, theirs and the layout; without one, the same path with linear weights turned.
+    /// Maps one of our paths to the file's name and layout. Unmapped paths are the same in both,
+    /// with transposed linear weights.
     fn name(mut self, ours: &'static str, theirs: &'static str, layout: Layout) -> Self {
         self.names.push((ours, theirs, layout));
         self
@@ -83,12 +84,12 @@ impl Known {
     pub fn find<'a>(&self, path: &'a str, shape: &[usize]) -> (&'a str, Layout) {
         match self.names.iter().find(|(ours, ..)| *ours == path) {
             Some((_, theirs, layout)) => (theirs, *layout),
-            None if shape.len() == 2 => (path, Layout::Turned),
+            None if shape.len() == 2 => (path, Layout::Transposed),
             None => (path, Layout::Same),
         }
     }
 
-    /// The numbers of our parameter in `values`, which goes by their names.
+    /// Reads our parameter at `path` from `values`, which is keyed by PyTorch's names.
     pub fn read(&self, values: &Value, path: &str, shape: &[usize]) -> Vec<f32> {
         let (theirs, layout) = self.find(path, shape);
         layout.of(&flat(&values[theirs]), shape)
@@ -99,14 +100,14 @@ impl Known {
             .unwrap()
     }
 
-    /// Ones, but zeros where a weight has no counterpart.
+    /// A mask that is zero where our weights have no counterpart; `None` if all have one.
     pub fn weights(&self, network: &Network) -> Option<Weights> {
         self.names.iter().find(|(_, _, layout)| matches!(layout, Layout::LastStep))?;
         let mut mask = Gradients::zeros_like(network);
         for entry in &mut mask.entries {
             let count: usize = entry.shape.iter().product();
             let (_, layout) = self.find(&entry.path, &entry.shape);
-            // Four features of the last step.
+            // The last time step has four features.
             let theirs = if let Layout::LastStep = layout { 4 * entry.shape[1] } else { 4 * count };
             let ones = layout.of(&vec![1.0; theirs], &entry.shape);
             entry.values = ones[..count].to_vec().into();
@@ -125,26 +126,26 @@ fn conv(from: usize, to: usize, kernel: usize, more: impl FnOnce(&mut Conv2dSpec
     LayerSpec::Conv2d(spec)
 }
 
-/// The network of a case.
-pub fn known(case: &str) -> Option<Known> {
+/// The network of a case; `None` for unknown cases.
+pub fn golden_network(case: &str) -> Option<GoldenNetwork> {
     use LayerSpec::{Flatten, GlobalAvgPool, MeanOverTime, Relu, Tanh};
     let group_norm =
         |groups, channels| LayerSpec::GroupNorm(GroupNormSpec { groups, channels, epsilon: 1e-5 });
     let padded = |spec: &mut Conv2dSpec| (spec.padding, spec.bias) = ([1, 1], false);
-    let fc = |known: Known, weight, bias| {
-        known.name(weight, "fc.weight", Layout::Turned).name(bias, "fc.bias", Layout::Same)
+    let fc = |golden: GoldenNetwork, weight, bias| {
+        golden.name(weight, "fc.weight", Layout::Transposed).name(bias, "fc.bias", Layout::Same)
     };
     Some(match case {
-        "linear" => Known::new(&[5], vec![linear(5, 3, true)]),
+        "linear" => GoldenNetwork::new(&[5], vec![linear(5, 3, true)]),
         "mlp_tanh" => {
             let last = linear(4, 3, true);
-            Known::new(&[5], vec![linear(5, 6, true), Tanh, linear(6, 4, true), Tanh, last])
+            GoldenNetwork::new(&[5], vec![linear(5, 6, true), Tanh, linear(6, 4, true), Tanh, last])
         }
         "conv_stride_pad" => {
             let first = conv(2, 3, 3, |spec| {
                 (spec.kernel, spec.stride, spec.padding) = ([3, 2], [2, 1], [1, 0]);
             });
-            Known::new(&[2, 6, 5], vec![first, Relu, Flatten, linear(36, 3, true)])
+            GoldenNetwork::new(&[2, 6, 5], vec![first, Relu, Flatten, linear(36, 3, true)])
         }
         "conv_valid_pool" => {
             let max = LayerSpec::MaxPool2d(MaxPool2dSpec { kernel: [2; 2], stride: [1; 2] });
@@ -152,23 +153,26 @@ pub fn known(case: &str) -> Option<Known> {
             let first = conv(1, 3, 3, |spec| (spec.stride, spec.bias) = ([2, 2], false));
             let second = conv(3, 4, 2, |spec| spec.bias = false);
             let last = linear(4, 3, false);
-            Known::new(&[1, 9, 9], vec![first, Relu, max, second, Tanh, mean, Flatten, last])
+            GoldenNetwork::new(
+                &[1, 9, 9],
+                vec![first, Relu, max, second, Tanh, mean, Flatten, last],
+            )
         }
         "conv_group_dilation" => {
             let first = conv(4, 6, 3, |spec| {
                 (spec.padding, spec.dilation, spec.groups) = ([2, 2], [2, 2], 2);
             });
-            Known::new(&[4, 5, 5], vec![first, Tanh, GlobalAvgPool, linear(6, 3, true)])
-                .name("3.weight", "4.weight", Layout::Turned)
+            GoldenNetwork::new(&[4, 5, 5], vec![first, Tanh, GlobalAvgPool, linear(6, 3, true)])
+                .name("3.weight", "4.weight", Layout::Transposed)
                 .name("3.bias", "4.bias", Layout::Same)
         }
         "groupnorm" => {
             let last = linear(4, 3, true);
             let specs = vec![conv(3, 4, 3, padded), group_norm(2, 4), Tanh, GlobalAvgPool, last];
-            Known::new(&[3, 5, 5], specs)
+            GoldenNetwork::new(&[3, 5, 5], specs)
                 .name("1.gamma", "1.weight", Layout::Same)
                 .name("1.beta", "1.bias", Layout::Same)
-                .name("4.weight", "5.weight", Layout::Turned)
+                .name("4.weight", "5.weight", Layout::Transposed)
                 .name("4.bias", "5.bias", Layout::Same)
         }
         "weight_std" => {
@@ -177,25 +181,25 @@ pub fn known(case: &str) -> Option<Known> {
                 let guard = Guard::AtLeast(1e-4);
                 spec.standardised = Some(Standardisation { gain: true, guard });
             });
-            Known::new(&[2, 4, 4], vec![first, Relu, GlobalAvgPool, linear(4, 3, true)])
-                .name("3.weight", "4.weight", Layout::Turned)
+            GoldenNetwork::new(&[2, 4, 4], vec![first, Relu, GlobalAvgPool, linear(4, 3, true)])
+                .name("3.weight", "4.weight", Layout::Transposed)
                 .name("3.bias", "4.bias", Layout::Same)
         }
         "residual_gn" => {
             let body = vec![group_norm(2, 4), Tanh, conv(4, 4, 3, padded)];
             let block = LayerSpec::Residual(ResidualSpec { body, shortcut: Vec::new() });
             let specs = vec![conv(2, 4, 3, padded), block, GlobalAvgPool, linear(4, 3, true)];
-            let known = Known::new(&[2, 4, 4], specs)
+            let golden = GoldenNetwork::new(&[2, 4, 4], specs)
                 .name("0.weight", "c1.weight", Layout::Same)
                 .name("1.body.0.gamma", "g1.weight", Layout::Same)
                 .name("1.body.0.beta", "g1.bias", Layout::Same)
                 .name("1.body.2.weight", "c2.weight", Layout::Same);
-            fc(known, "3.weight", "3.bias")
+            fc(golden, "3.weight", "3.bias")
         }
-        // The file's network shows the last step alone to its linear layer.
+        // The file's network passes only the last time step to its linear layer.
         "lstm" => {
             let lstm = LayerSpec::Lstm(LstmSpec { inputs: 3, hidden: 4, bidirectional: false });
-            let mut known = Known::new(&[5, 3], vec![lstm, Flatten, linear(20, 3, true)]);
+            let mut golden = GoldenNetwork::new(&[5, 3], vec![lstm, Flatten, linear(20, 3, true)]);
             let gates: [[&str; 4]; 4] = [
                 [
                     "0.input_gate.input_transform.weight",
@@ -224,10 +228,10 @@ pub fn known(case: &str) -> Option<Known> {
             ];
             for (gate, paths) in gates.into_iter().enumerate() {
                 for (path, theirs) in paths.into_iter().zip(["Wih", "bih", "Whh", "bhh"]) {
-                    known = known.name(path, theirs, Layout::Gate(gate));
+                    golden = golden.name(path, theirs, Layout::Gate(gate));
                 }
             }
-            known.name("2.weight", "fc.weight", Layout::LastStep).name(
+            golden.name("2.weight", "fc.weight", Layout::LastStep).name(
                 "2.bias",
                 "fc.bias",
                 Layout::Same,
@@ -235,12 +239,9 @@ pub fn known(case: &str) -> Option<Known> {
         }
         "embedding_mean" => {
             let table = LayerSpec::Embedding(EmbeddingSpec { vocabulary: 7, features: 4 });
-            let known = Known::new(&[5], vec![table, MeanOverTime, linear(4, 3, true)]).name(
-                "0.weight",
-                "emb.weight",
-                Layout::Same,
-            );
-            fc(known, "2.weight", "2.bias")
+            let golden = GoldenNetwork::new(&[5], vec![table, MeanOverTime, linear(4, 3, true)])
+                .name("0.weight", "emb.weight", Layout::Same);
+            fc(golden, "2.weight", "2.bias")
         }
         _ => return None,
     })

@@ -1,12 +1,12 @@
 //! Layers without parameters.
 
 use super::activation::Activation;
-use super::op::{Chunk, Op, Rows, Scratch};
+use super::op::{ContextMut, Op, Rows, Scratch};
 use super::outer::add;
 use crate::nn::kernels::product::{Store, turn};
 
-/// Hands `gx = f(i)` or `gx += f(i)` to every place.
-fn put(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32) {
+/// `gx = value(i)` or `gx += value(i)` for every element.
+fn store_gradient(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32) {
     match gx {
         None => {}
         Some((gx, Store::Replace)) => gx.iter_mut().enumerate().for_each(|(i, o)| *o = value(i)),
@@ -14,13 +14,13 @@ fn put(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32) {
     }
 }
 
-/// An activation that could not be made part of the layer before it.
-pub(super) struct Alone {
+/// An activation that could not be fused into the previous layer.
+pub(super) struct ActivationLayer {
     pub(super) activation: Activation,
     pub(super) len: usize,
 }
 
-impl Op for Alone {
+impl Op for ActivationLayer {
     fn len(&self) -> usize {
         self.len
     }
@@ -32,17 +32,17 @@ impl Op for Alone {
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         _: &mut [f32],
         _: &mut Scratch,
     ) {
-        self.activation.back(seen.y, seen.g);
-        put(gx, |i| seen.g[i]);
+        self.activation.backward(ctx.y, ctx.g);
+        store_gradient(gx, |i| ctx.g[i]);
     }
 }
 
-/// Images as plain features: in the order of Burn, channel after channel.
+/// Flattens images in Burn's order, channel by channel.
 pub(super) struct Flatten {
     pub(super) positions: usize,
     pub(super) channels: usize,
@@ -61,13 +61,13 @@ impl Op for Flatten {
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         _: &mut [f32],
         _: &mut Scratch,
     ) {
         let Some((gx, store)) = gx else { return };
-        for (g, gx) in seen.g.chunks_exact(self.len()).zip(gx.chunks_exact_mut(self.len())) {
+        for (g, gx) in ctx.g.chunks_exact(self.len()).zip(gx.chunks_exact_mut(self.len())) {
             match store {
                 Store::Replace => turn(g, self.channels, gx, |to, from| *to = from),
                 Store::Add => turn(g, self.channels, gx, |to, from| *to += from),
@@ -76,7 +76,7 @@ impl Op for Flatten {
     }
 }
 
-/// The mean over positions: of images by channel, of sequences over time.
+/// Mean over positions: global average pooling of images, mean over time of sequences.
 pub(super) struct Mean {
     pub(super) positions: usize,
     pub(super) channels: usize,
@@ -99,15 +99,15 @@ impl Op for Mean {
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         _: &mut [f32],
         _: &mut Scratch,
     ) {
         let Some((gx, store)) = gx else { return };
-        seen.g.iter_mut().for_each(|g| *g /= self.positions as f32);
+        ctx.g.iter_mut().for_each(|g| *g /= self.positions as f32);
         let rows = gx.chunks_exact_mut(self.positions * self.channels);
-        for (gx, g) in rows.zip(seen.g.chunks_exact(self.channels)) {
+        for (gx, g) in rows.zip(ctx.g.chunks_exact(self.channels)) {
             for gx in gx.chunks_exact_mut(self.channels) {
                 match store {
                     Store::Replace => gx.copy_from_slice(g),
@@ -118,8 +118,8 @@ impl Op for Mean {
     }
 }
 
-/// Keeps some values and makes them larger; what is kept of the forward pass are the factors,
-/// which the pass writes down before.
+/// Dropout. The saved values are the mask with its scale, which the caller fills in before the
+/// forward pass.
 pub(super) struct Dropout {
     pub(super) rate: f64,
     pub(super) positions: usize,
@@ -131,7 +131,7 @@ impl Op for Dropout {
         self.positions * self.channels
     }
 
-    fn kept(&self) -> usize {
+    fn saved_len(&self) -> usize {
         self.len()
     }
 
@@ -139,25 +139,25 @@ impl Op for Dropout {
         Some(self)
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], kept: &mut [f32], _: &mut Scratch) {
-        for ((y, x), keep) in y.iter_mut().zip(x).zip(kept) {
-            // By selection: a dropped NaN is gone.
-            *y = if *keep == 0.0 { 0.0 } else { x * *keep };
+    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], saved: &mut [f32], _: &mut Scratch) {
+        for ((y, x), scale) in y.iter_mut().zip(x).zip(saved) {
+            // By selection, so that a dropped NaN becomes zero.
+            *y = if *scale == 0.0 { 0.0 } else { x * *scale };
         }
     }
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         _: &mut [f32],
         _: &mut Scratch,
     ) {
-        put(gx, |i| if seen.kept[i] == 0.0 { 0.0 } else { seen.g[i] * seen.kept[i] });
+        store_gradient(gx, |i| if ctx.saved[i] == 0.0 { 0.0 } else { ctx.g[i] * ctx.saved[i] });
     }
 }
 
-/// The sum of two values: where a residual comes back. The pass adds the second.
+/// Sum of two values at the end of a residual block. The caller adds the second one.
 pub(super) struct Sum {
     pub(super) len: usize,
 }
@@ -173,15 +173,15 @@ impl Op for Sum {
 
     fn backward(
         &self,
-        seen: Chunk,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         _: &mut [f32],
         _: &mut Scratch,
     ) {
         match gx {
             None => {}
-            Some((gx, Store::Replace)) => gx.copy_from_slice(seen.g),
-            Some((gx, Store::Add)) => add(gx, seen.g),
+            Some((gx, Store::Replace)) => gx.copy_from_slice(ctx.g),
+            Some((gx, Store::Add)) => add(gx, ctx.g),
         }
     }
 }

@@ -1,0 +1,164 @@
+//! Gram matrices of patches from the Gram matrix of pixels. A pixel belongs to many patches, and
+//! its products with other pixels are computed only once.
+
+use super::im2col::Im2col;
+use super::op::resize_buffer;
+use crate::nn::kernels::product::{Matrix, Store, product};
+use crate::nn::kernels::vectorised;
+
+/// For convolutions with stride 1 and one group.
+pub(super) struct PixelGram {
+    im2col: Im2col,
+    /// Height and width with padding.
+    padded: [usize; 2],
+    /// Offset of each pixel of a patch from the first one.
+    taps: Vec<usize>,
+}
+
+impl PixelGram {
+    /// `None` if the Gram matrix of patches is as cheap to compute directly.
+    pub(super) fn of(im2col: &Im2col, groups: usize) -> Option<Self> {
+        let padded = [0, 1].map(|i| im2col.size[i] + 2 * im2col.padding[i]);
+        let (pixels, positions) = (padded[0] * padded[1], im2col.positions());
+        let area = im2col.kernel[0] * im2col.kernel[1];
+        let cheap = pixels * pixels * im2col.channels + positions * positions * area
+            < positions * positions * im2col.patch_len();
+        if groups > 1 || im2col.stride != [1, 1] || !cheap {
+            return None;
+        }
+        let [height, width] = im2col.kernel;
+        let kernel = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
+        let offset = |(y, x)| y * im2col.dilation[0] * padded[1] + x * im2col.dilation[1];
+        Some(Self { im2col: *im2col, padded, taps: kernel.map(offset).collect() })
+    }
+
+    fn pixels(&self) -> usize {
+        self.padded[0] * self.padded[1]
+    }
+
+    /// Gram matrix of the patches of all copies, and the sum of each patch.
+    pub(super) fn gram(
+        &self,
+        images: &[f32],
+        gram: &mut Vec<f32>,
+        sums: &mut Vec<f32>,
+        scratch: (&mut Vec<f32>, &mut Vec<f32>),
+    ) {
+        let im2col = &self.im2col;
+        let [height, width] = im2col.size;
+        let copies = images.len() / (height * width * im2col.channels);
+        let total = copies * self.pixels();
+        let padded = resize_buffer(scratch.0, total * im2col.channels);
+        padded.fill(0.0);
+        let each = padded.chunks_exact_mut(self.pixels() * im2col.channels);
+        for (to, from) in each.zip(images.chunks_exact(height * width * im2col.channels)) {
+            for (y, row) in from.chunks_exact(width * im2col.channels).enumerate() {
+                let first = (y + im2col.padding[0]) * self.padded[1] + im2col.padding[1];
+                to[first * im2col.channels..][..row.len()].copy_from_slice(row);
+            }
+        }
+        let products = resize_buffer(scratch.1, total * total);
+        let matrix = Matrix::new(padded, total, im2col.channels);
+        product(products, Store::Replace, matrix, matrix.transposed());
+        // First pixel of the first patch of each output row; the other patches of the row follow
+        // it.
+        let rows = (0..copies).flat_map(|copy| {
+            (0..im2col.output[0]).map(move |y| copy * self.pixels() + y * self.padded[1])
+        });
+        let rows: Vec<usize> = rows.collect();
+        let positions = rows.len() * im2col.output[1];
+        let gram = resize_buffer(gram, positions * positions);
+        sum_products(products, total, &rows, im2col.output[1], &self.taps, gram);
+        let pixel_sums: Vec<f32> =
+            padded.chunks_exact(im2col.channels).map(|pixel| pixel.iter().sum()).collect();
+        let sums = resize_buffer(sums, positions);
+        for (row, sums) in rows.iter().zip(sums.chunks_exact_mut(im2col.output[1])) {
+            for (x, sum) in sums.iter_mut().enumerate() {
+                *sum = self.taps.iter().map(|tap| pixel_sums[row + x + tap]).sum();
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// `gram[t, u] = Σ products[t + tap, u + tap]` over taps, for eight adjacent `u` at a time.
+    fn sum_products(
+        products: &[f32],
+        total: usize,
+        rows: &[usize],
+        width: usize,
+        taps: &[usize],
+        gram: &mut [f32],
+    ) {
+        let mut out = gram.chunks_exact_mut(rows.len() * width);
+        for row in rows {
+            for x in 0..width {
+                let Some(out) = out.next() else { return };
+                for (other, out) in rows.iter().zip(out.chunks_exact_mut(width)) {
+                    let (blocks, tail) = out.as_chunks_mut::<8>();
+                    let mut from = *other;
+                    for block in blocks {
+                        let mut sum = [0.0f32; 8];
+                        for tap in taps {
+                            let line = (row + x + tap) * total + from + tap;
+                            for (s, p) in sum.iter_mut().zip(&products[line..line + 8]) {
+                                *s += p;
+                            }
+                        }
+                        *block = sum;
+                        from += 8;
+                    }
+                    for (i, out) in tail.iter_mut().enumerate() {
+                        let line = |tap: &usize| products[(row + x + tap) * total + from + i + tap];
+                        *out = taps.iter().map(line).sum();
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fused::outer;
+
+    #[test]
+    fn it_is_the_gram_matrix_of_the_patches() {
+        for (padding, dilation, output) in
+            [([0, 0], [1, 1], [3, 10]), ([1, 1], [1, 1], [5, 12]), ([2, 1], [2, 1], [5, 12])]
+        {
+            let im2col = Im2col {
+                size: [5, 12],
+                channels: 40,
+                kernel: [3, 3],
+                stride: [1, 1],
+                padding,
+                dilation,
+                output,
+                first_channel: 0,
+                group_channels: 40,
+            };
+            let pixels = PixelGram::of(&im2col, 1).expect("products of pixels are fewer");
+            assert!(PixelGram::of(&im2col, 2).is_none());
+            let image = 5 * 12 * 40;
+            let images: Vec<f32> =
+                (0..2 * image).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
+            let (mut gram, mut sums) = (Vec::new(), Vec::new());
+            pixels.gram(&images, &mut gram, &mut sums, (&mut Vec::new(), &mut Vec::new()));
+            let each = im2col.positions() * im2col.patch_len();
+            let mut patches = vec![0.0; 2 * each];
+            for (image, patches) in images.chunks_exact(image).zip(patches.chunks_exact_mut(each)) {
+                im2col.gather(image, patches);
+            }
+            let mut expected = Vec::new();
+            outer::gram(&patches, 2 * im2col.positions(), &mut expected);
+            for (a, b) in gram.iter().zip(&expected) {
+                assert!((a - b).abs() < 1e-3, "{a} {b}");
+            }
+            for (sum, patch) in sums.iter().zip(patches.chunks_exact(im2col.patch_len())) {
+                assert!((sum - patch.iter().sum::<f32>()).abs() < 1e-3);
+            }
+        }
+    }
+}
