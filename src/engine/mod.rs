@@ -172,5 +172,5 @@ pub fn step(
     gradients: &Gradients,
 ) -> Network {
     let gradients = gradients.to_params(&network.device());
-    optimizer.step(learning_rate, network.lifted(), gradients).untracked()
+    optimizer.step(learning_rate, network.for_optimizer(), gradients).untracked()
 }

@@ -25,7 +25,7 @@ struct ReferenceTape<'a> {
 }
 
 impl Tape for ReferenceTape<'_> {
-    fn own_kernels(&self) -> bool {
+    fn use_cpu_kernels(&self) -> bool {
         false
     }
 

@@ -152,7 +152,7 @@ impl Selector {
         }
         let parameters = match dropping.rule {
             DroppingRule::Random => Vec::new(),
-            DroppingRule::Magnitude => network.hosts(),
+            DroppingRule::Magnitude => network.host_values(),
         };
         let mut selected = Gradients::zeros_like(network);
         for (index, entry) in selected.entries.iter_mut().enumerate() {

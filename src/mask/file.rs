@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::origin::{Origin, PrivacyStatus};
 use super::{Mask, MaskTensor};
-use crate::nn::{read_regular, unread, write_in_one_step};
+use crate::nn::{read_error, read_regular_file, write_atomically};
 use crate::{Error, ErrorKind, Result};
 
 /// The metadata key that marks a safetensors file as a mask.
@@ -68,7 +68,7 @@ impl Mask {
         let metadata = HashMap::from([(KEY.to_owned(), text)]);
         let file =
             safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-        write_in_one_step(path.as_ref(), &file, "mask")
+        write_atomically(path.as_ref(), &file, "mask")
     }
 
     /// Reads a mask that [`save`](Self::save) wrote. Its saliencies are not restored.
@@ -83,7 +83,8 @@ impl Mask {
     /// damaged.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = read_regular(path).map_err(|e| unread(path, "mask", "Mask::save", &e))?;
+        let bytes =
+            read_regular_file(path).map_err(|e| read_error(path, "mask", "Mask::save", &e))?;
         read(&bytes).map_err(|why| match why {
             LoadError::NewerFormat(format) => {
                 let what = format!("the mask {} has format {format}", path.display());

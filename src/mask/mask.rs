@@ -223,7 +223,7 @@ impl Mask {
             Some((parameter.path, values))
         });
         let zeroed: std::collections::HashMap<String, Vec<f32>> = zeroed.collect();
-        Ok(model.with_network(model.network().filled(|path| zeroed.get(path).cloned())))
+        Ok(model.with_network(model.network().with_values(|path| zeroed.get(path).cloned())))
     }
 
     /// SHA-256 of what a run depends on: paths, shapes, flags and zeroing, but not the origin.

@@ -115,7 +115,7 @@ impl Selected {
                 (parameter.path, values)
             })
             .collect();
-        network.filled(|path| next.get(path).cloned())
+        network.with_values(|path| next.get(path).cloned())
     }
 }
 

@@ -79,7 +79,7 @@ impl Model {
         let metadata = HashMap::from([(METADATA_KEY.to_owned(), text)]);
         let bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-        write_in_one_step(path, &bytes, "model")
+        write_atomically(path, &bytes, "model")
     }
 }
 
@@ -88,7 +88,7 @@ impl Model {
 ///
 /// # Errors
 /// If the file can't be written.
-pub(crate) fn write_in_one_step(path: &Path, bytes: &[u8], what: &str) -> Result<()> {
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8], what: &str) -> Result<()> {
     let temporary = PathBuf::from(format!("{}.{}.tmp", path.display(), std::process::id()));
     fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(|e| {
         // If the temporary file can't be removed either, the first error is the one to report.
@@ -119,7 +119,7 @@ impl Model {
                 .fix("load a file that was saved from a model with the same parameters")
         })?;
         check_finite(path, &values)?;
-        Ok(self.with_network(self.network().filled(|path| values.get(path).cloned())))
+        Ok(self.with_network(self.network().with_values(|path| values.get(path).cloned())))
     }
 }
 
@@ -172,7 +172,7 @@ fn check_finite(path: &Path, values: &HashMap<String, Vec<f32>>) -> Result<()> {
 ///
 /// # Errors
 /// If the file can't be read, or is not a regular file: reading a pipe or a device may never end.
-pub(crate) fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     match fs::metadata(path)?.is_file() {
         true => fs::read(path),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
@@ -181,7 +181,7 @@ pub(crate) fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The error for a model or mask file that can't be read. `what` names the kind of file and
 /// `written_by` the function that writes such files.
-pub(crate) fn unread(path: &Path, what: &str, written_by: &str, error: &io::Error) -> Error {
+pub(crate) fn read_error(path: &Path, what: &str, written_by: &str, error: &io::Error) -> Error {
     let failed = Error::io(format!("reading the {what} {}", path.display()), error);
     if error.kind() != io::ErrorKind::NotFound {
         return failed.fix(format!("name a file that you may read; {written_by} writes them"));
@@ -205,7 +205,8 @@ struct ModelFile {
 
 impl ModelFile {
     fn read(path: &Path) -> Result<Self> {
-        let bytes = read_regular(path).map_err(|e| unread(path, "model", "Model::save", &e))?;
+        let bytes =
+            read_regular_file(path).map_err(|e| read_error(path, "model", "Model::save", &e))?;
         let invalid = |why: String| not_a_model(path, why);
         let (_, header) = SafeTensors::read_metadata(&bytes)
             .map_err(|e| invalid(format!("it is not a safetensors file ({e})")))?;

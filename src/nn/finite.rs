@@ -15,7 +15,7 @@ impl Network {
     ///
     /// # Errors
     /// If the device reports a failure, which may be that of an earlier operation.
-    pub(crate) fn not_finite(&self) -> Result<Option<Parameter>> {
+    pub(crate) fn first_non_finite(&self) -> Result<Option<Parameter>> {
         /// One flag per row of each parameter, so that the rows of a long one are checked in
         /// parallel.
         struct Flags(Vec<Tensor<1>>);
@@ -53,14 +53,14 @@ mod tests {
         let data = patterns_with(2, 0, 1).unwrap();
         let model = models::stevens_cifar_cnn(&data).seed(1).build().unwrap();
         let network = model.network();
-        assert_eq!(network.not_finite().unwrap(), None);
+        assert_eq!(network.first_non_finite().unwrap(), None);
         for (parameter, values) in network.values() {
             for (at, value) in [(0, f32::NAN), (values.len() - 1, f32::NEG_INFINITY)] {
                 let mut broken = values.clone();
                 broken[at] = value;
                 let filled =
-                    network.filled(|path| (path == parameter.path).then(|| broken.clone()));
-                assert_eq!(filled.not_finite().unwrap(), Some(parameter.clone()));
+                    network.with_values(|path| (path == parameter.path).then(|| broken.clone()));
+                assert_eq!(filled.first_non_finite().unwrap(), Some(parameter.clone()));
             }
         }
     }

@@ -27,7 +27,7 @@ mod value;
 pub(crate) mod workers;
 
 pub use builder::{Activation, Family, ModelBuilder, ModelConfig, SizedFamily};
-pub(crate) use file::{read_regular, unread, write_in_one_step};
+pub(crate) use file::{read_error, read_regular_file, write_atomically};
 pub use init::Initialisation;
 pub(crate) use init::fresh_seed;
 pub use kernels::Window;

@@ -106,12 +106,12 @@ impl Model {
     }
 
     /// Whether the parameters were initialised with a seed from the operating system.
-    pub(crate) fn is_at_random(&self) -> bool {
+    pub(crate) fn is_unseeded(&self) -> bool {
         self.origin == ParameterOrigin::Unseeded
     }
 
     /// Whether [`Model::custom`] made it of a user-defined module.
-    pub fn is_own_module(&self) -> bool {
+    pub fn is_user_module(&self) -> bool {
         self.network.own.is_some()
     }
 
@@ -173,7 +173,7 @@ impl Model {
                 hash.update(format!("{} {:?}", parameter.path, parameter.shape));
             }
         }
-        if !self.is_at_random() {
+        if !self.is_unseeded() {
             for (parameter, values) in self.network.values() {
                 hash.update(parameter.path);
                 values.iter().for_each(|value| hash.update(value.to_le_bytes()));

@@ -193,8 +193,8 @@ impl Network {
     }
 
     /// The values of all trainable tensors on the host, without a copy where possible.
-    pub(crate) fn hosts(&self) -> Vec<Host> {
-        parameters::hosts(self)
+    pub(crate) fn host_values(&self) -> Vec<Host> {
+        parameters::host_values(self)
     }
 
     /// All trainable tensors, each flattened to one dimension, on the network's device.
@@ -211,7 +211,7 @@ impl Network {
 
     /// A copy of this network with other values for the paths that `values` returns some for.
     /// Their number must be that of the parameter's elements.
-    pub(crate) fn filled(&self, values: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
+    pub(crate) fn with_values(&self, values: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
         let paths = self.parameters().into_iter().map(|p| (p.id, p.path));
         let paths: HashMap<ParamId, String> = paths.collect();
         parameters::with_values(self.clone(), |id| paths.get(&id).and_then(|path| values(path)))
@@ -223,7 +223,7 @@ impl Network {
     }
 
     /// A copy of this network in the form that Burn's optimizers expect.
-    pub(crate) fn lifted(&self) -> Self {
+    pub(crate) fn for_optimizer(&self) -> Self {
         parameters::for_optimizer(self.clone())
     }
 

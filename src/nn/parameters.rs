@@ -65,7 +65,7 @@ pub(crate) fn visit<M: Module>(
 }
 
 /// The values of every parameter on the host, in the order of [`visit`].
-pub(crate) fn hosts<M: Module>(module: &M) -> Vec<Host> {
+pub(crate) fn host_values<M: Module>(module: &M) -> Vec<Host> {
     struct Collect(Vec<Host>);
     impl ModuleVisitor for Collect {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {

@@ -30,7 +30,7 @@ impl Precision {
     }
 
     /// Casts an operand to the format of the products.
-    pub(crate) fn factor<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+    pub(crate) fn cast_operand<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
             Self::F32 => x,
             Self::Bf16 => x.cast(FloatDType::BF16),
@@ -38,7 +38,7 @@ impl Precision {
     }
 
     /// Casts a product back to f32.
-    pub(crate) fn product<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+    pub(crate) fn cast_result<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
             Self::F32 => x,
             Self::Bf16 => x.cast(FloatDType::F32),
@@ -47,6 +47,6 @@ impl Precision {
 
     /// Matrix product of two f32 tensors in this format, as f32.
     pub(crate) fn matmul<const D: usize>(self, x: Tensor<D>, w: Tensor<D>) -> Tensor<D> {
-        self.product(self.factor(x).matmul(self.factor(w)))
+        self.cast_result(self.cast_operand(x).matmul(self.cast_operand(w)))
     }
 }

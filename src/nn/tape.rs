@@ -38,7 +38,7 @@ pub trait Tape {
     /// Whether layers may use the CPU kernels of this crate instead of Burn's operations. The
     /// reference executor returns `false`, so that it shares as little code as possible with the
     /// executors that are tested against it.
-    fn own_kernels(&self) -> bool {
+    fn use_cpu_kernels(&self) -> bool {
         true
     }
 

@@ -39,7 +39,7 @@ impl Value {
     }
 
     /// As [`new`](Self::new), from a tensor `[batch, features]`.
-    pub(crate) fn of(values: Tensor<2>, shape: &[usize]) -> Self {
+    pub(crate) fn from_flat(values: Tensor<2>, shape: &[usize]) -> Self {
         let [n, _] = values.dims();
         match *shape {
             [channels, height, width] => Self::Image(values.reshape([n, channels, height, width])),

@@ -167,7 +167,7 @@ impl Store {
             return Ok(None);
         }
         let path = files.needed(MODEL)?;
-        let model = match model.is_own_module() {
+        let model = match model.is_user_module() {
             true => model.load_parameters(path)?,
             false => models::load(path)?,
         };

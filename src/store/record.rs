@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::nn::read_regular;
+use crate::nn::read_regular_file;
 use crate::train::RunRecord;
 use crate::{Error, ErrorKind, Result};
 
@@ -32,7 +32,7 @@ pub(super) fn sums(folder: &Path) -> Result<Sums> {
     let mut sums = Sums::new();
     for name in [MODEL, MASK, TOUCHED] {
         let path = folder.join(name);
-        match read_regular(&path) {
+        match read_regular_file(&path) {
             Ok(bytes) => sums.insert(name.to_owned(), sha256(&bytes)),
             Err(e) if e.kind() == NotFound => None,
             Err(e) => return Err(Error::io(format!("reading {}", path.display()), &e)),
@@ -74,7 +74,7 @@ pub(super) struct Files {
 /// `Io` if it can't be read.
 pub(super) fn read(folder: &Path) -> Result<Option<(RunRecord, Files)>> {
     let path = folder.join(RESULT);
-    let result = match read_regular(&path) {
+    let result = match read_regular_file(&path) {
         Err(e) if e.kind() == NotFound && !is_left(folder) => return Ok(None),
         result => result.map_err(|e| unread(&path, &e))?,
     };
@@ -112,7 +112,7 @@ impl Files {
             Some(sums) if !sums.contains_key(name) => return Ok(None),
             sums => sums.as_ref().and_then(|sums| sums.get(name)),
         };
-        let bytes = match read_regular(&path) {
+        let bytes = match read_regular_file(&path) {
             Err(e) if e.kind() == NotFound && sum.is_none() => return Ok(None),
             bytes => bytes.map_err(|e| unread(&path, &e))?,
         };
@@ -129,7 +129,7 @@ impl Files {
 }
 
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    parsed(path, &read_regular(path).map_err(|e| unread(path, &e))?)
+    parsed(path, &read_regular_file(path).map_err(|e| unread(path, &e))?)
 }
 
 fn parsed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T> {

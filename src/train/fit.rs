@@ -86,7 +86,7 @@ pub fn fit(
         data_hash: data.hash().to_owned(),
         warm_start: !model.is_initial(),
         public_test: data.has_public_test(),
-        own_module: model.is_own_module(),
+        own_module: model.is_user_module(),
         charged: Some(Charged {
             origin: data.origin().to_owned(),
             run: attempt,
@@ -117,7 +117,7 @@ pub fn fit(
 /// What a study seed's streams go by: the run's name and, where that does not say it, the values of
 /// initial parameters that nobody chose. Runs from other parameters must not share their noise.
 fn stream(id: &str, model: &Model) -> String {
-    match model.is_at_random() {
+    match model.is_unseeded() {
         true => format!("{id} {}", model.with_network(model.network().clone()).fingerprint()),
         false => id.to_owned(),
     }

@@ -127,7 +127,7 @@ impl<'a> Meter<'a> {
 }
 
 fn check_finite(step: u64, network: &Network) -> Result<()> {
-    match network.not_finite()? {
+    match network.first_non_finite()? {
         None => Ok(()),
         Some(parameter) => Err(Error::new(
             ErrorKind::Model,

@@ -4,7 +4,7 @@ use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, Op, Rows, Scratch, resize_buffer};
 use super::outer;
 use crate::nn::kernels::product::{Matrix, Store, product, product_into};
-use crate::nn::kernels::tanh::one as tanh;
+use crate::nn::kernels::tanh::scalar as tanh;
 use crate::nn::kernels::vectorised;
 
 /// Gates are blocks of `hidden` columns in matrices of `4 x hidden` columns: input, forget, cell,

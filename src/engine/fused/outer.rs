@@ -2,7 +2,7 @@
 //! gradient `g`, `[positions, outputs]`, the gradient `aᵀ g`, its norm, and weighted sums of it.
 
 use super::op::{NormMethod, resize_buffer};
-use crate::nn::kernels::product::{LANES, Matrix, Store, dot, folded, product};
+use crate::nn::kernels::product::{LANES, Matrix, Store, dot, product, sum_lanes};
 
 /// The cheaper norm method of a linear layer, by the number of operations.
 ///
@@ -176,7 +176,7 @@ crate::nn::kernels::vectorised! {
             }
         }
         let tail: f32 = v_tail.iter().zip(w_tail).map(|(v, w)| v * w * v).sum();
-        folded(lanes) + tail
+        sum_lanes(lanes) + tail
     }
 }
 

@@ -5,7 +5,7 @@ use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse, resi
 use super::outer;
 use super::plan::{PackedWeights, Plan, Request};
 use crate::engine::Batch;
-use crate::nn::kernels::product::{Store, add_scaled, turn};
+use crate::nn::kernels::product::{Store, add_scaled, transpose};
 
 /// A node and an example whose ghost norm is unreliable, so that its instance gradient is formed.
 type Recomputed = (usize, usize);
@@ -83,7 +83,7 @@ impl Workspace {
         for (&example, to) in examples.iter().zip(first.chunks_exact_mut(example_len)) {
             let images = batch.features(example).chunks_exact(graph.input_len);
             for (from, to) in images.zip(to.chunks_exact_mut(graph.input_len)) {
-                turn(from, graph.channels, to, |to, from| *to = from);
+                transpose(from, graph.channels, to, |to, from| *to = from);
             }
         }
         let mut layer = 0;
@@ -97,7 +97,7 @@ impl Workspace {
                     let row = examples[example] * rows.copies + copy;
                     let mask = resize_buffer(&mut self.scratch.second, saved.len());
                     batch.dropout_mask(row, layer, dropout.rate, mask);
-                    turn(mask, dropout.channels, saved, |to, from| *to = from);
+                    transpose(mask, dropout.channels, saved, |to, from| *to = from);
                 }
                 layer += 1;
             }

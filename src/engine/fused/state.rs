@@ -54,7 +54,7 @@ impl State {
 
     /// Copies the network's parameters.
     pub(super) fn load(&mut self, network: &Network) {
-        let hosts = network.hosts();
+        let hosts = network.host_values();
         let mut rest = hosts.as_slice();
         let each: Vec<(&mut Node, &[Host])> = self
             .graph

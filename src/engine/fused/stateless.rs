@@ -3,7 +3,7 @@
 use super::activation::Activation;
 use super::op::{ContextMut, Op, Rows, Scratch};
 use super::outer::add;
-use crate::nn::kernels::product::{Store, turn};
+use crate::nn::kernels::product::{Store, transpose};
 
 /// `gx = value(i)` or `gx += value(i)` for every element.
 fn store_gradient(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32) {
@@ -55,7 +55,7 @@ impl Op for Flatten {
 
     fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
         for (x, y) in x.chunks_exact(self.len()).zip(y.chunks_exact_mut(self.len())) {
-            turn(x, self.positions, y, |to, from| *to = from);
+            transpose(x, self.positions, y, |to, from| *to = from);
         }
     }
 
@@ -69,8 +69,8 @@ impl Op for Flatten {
         let Some((gx, store)) = gx else { return };
         for (g, gx) in ctx.g.chunks_exact(self.len()).zip(gx.chunks_exact_mut(self.len())) {
             match store {
-                Store::Replace => turn(g, self.channels, gx, |to, from| *to = from),
-                Store::Add => turn(g, self.channels, gx, |to, from| *to += from),
+                Store::Replace => transpose(g, self.channels, gx, |to, from| *to = from),
+                Store::Add => transpose(g, self.channels, gx, |to, from| *to += from),
             }
         }
     }

@@ -57,7 +57,7 @@ fn with_host_kernels(
             .chunks_exact(one.image())
             .zip(instance.chunks_exact_mut(channels / groups * patch));
         for ((image, instance), gradient) in parts.zip(gradient.chunks_exact(output / groups)) {
-            one.columns(image, &mut patches);
+            one.im2col(image, &mut patches);
             let gradient = Matrix::new(gradient, channels / groups, positions);
             product(instance, store, gradient, Matrix::new(&patches, positions, patch));
         }
@@ -75,7 +75,7 @@ fn with_tensor_ops(
     precision: Precision,
 ) -> Tensor<3> {
     // Round before unfolding: this halves the memory traffic.
-    let (input, gradient) = (precision.factor(input), precision.factor(gradient));
+    let (input, gradient) = (precision.cast_operand(input), precision.cast_operand(gradient));
     let [rows, channels, ..] = gradient.dims();
     let Window { kernel, stride, padding: [vertical, horizontal], dilation, .. } = window;
     // Burn unfolds images without padding and dilation as views, so padding is separate.
@@ -87,7 +87,7 @@ fn with_tensor_ops(
     let (patch, positions) = (window.patch() / groups, window.positions());
     let patches = patches.reshape([rows * groups, patch, positions]);
     let gradient = gradient.reshape([rows * groups, channels / groups, positions]);
-    let each = precision.product(gradient.matmul(patches.swap_dims(1, 2)));
+    let each = precision.cast_result(gradient.matmul(patches.swap_dims(1, 2)));
     each.reshape([rows / copies, copies, channels * patch]).sum_dim(1).reshape([
         rows / copies,
         channels,

@@ -45,7 +45,7 @@ impl Tape for DropoutTape<'_> {
         self.precision
     }
 
-    fn own_kernels(&self) -> bool {
+    fn use_cpu_kernels(&self) -> bool {
         false
     }
 

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 /// supplies dropout masks.
 pub(super) struct Recorder<'a> {
     dropouts: DropoutTape<'a>,
-    own_kernels: bool,
+    use_cpu_kernels: bool,
     calls: Vec<Call>,
     shared: Vec<(usize, Site, Value)>,
 }
@@ -37,13 +37,13 @@ impl<'a> Recorder<'a> {
     /// A tape for these examples of the batch.
     pub(super) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
         let (calls, shared) = (Vec::new(), Vec::new());
-        Self { dropouts: DropoutTape::new(batch, examples), own_kernels: true, calls, shared }
+        Self { dropouts: DropoutTape::new(batch, examples), use_cpu_kernels: true, calls, shared }
     }
 
     /// For the device path: disables the lab's CPU kernels and draws masks on the device.
     pub(super) fn on_device(self, device: &Device, precision: Precision) -> Self {
         let dropouts = self.dropouts.on_device(device).with_precision(precision);
-        Self { own_kernels: false, dropouts, ..self }
+        Self { use_cpu_kernels: false, dropouts, ..self }
     }
 
     /// The sites with the shapes of their inputs and outputs.
@@ -136,8 +136,8 @@ impl Tape for Recorder<'_> {
         self.shared.push((call, site, input.detached()));
     }
 
-    fn own_kernels(&self) -> bool {
-        self.own_kernels
+    fn use_cpu_kernels(&self) -> bool {
+        self.use_cpu_kernels
     }
 
     fn precision(&self) -> Precision {

@@ -17,7 +17,7 @@ fn at_step(network: &Network, step: usize) -> Network {
         values[step % n] = f32::NAN;
         Some(values)
     };
-    network.filled(fill)
+    network.with_values(fill)
 }
 
 /// Whether no entry has been copied to the host.

@@ -233,7 +233,7 @@ fn on_a_card_selected_coordinates_go_where_they_go_on_the_host() {
 #[test]
 fn on_a_card_untouched_coordinates_keep_their_bits_whatever_the_gradient_says() {
     let model = model();
-    let network = model.network().filled(|path| {
+    let network = model.network().with_values(|path| {
         let n = model.network().parameters().into_iter().find(|p| p.path == path)?.len();
         Some([-0.0, 1e-40, 0.3].into_iter().cycle().take(n).collect())
     });

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Window;
-use super::product::{Matrix, Store, product, turn};
+use super::product::{Matrix, Store, product, transpose};
 
 /// Convolution of `images`, `[batch, channels in, height, width]`, into `out`,
 /// `[batch, channels out, positions]`: the transpose of patches · weightᵀ, plus the bias.
@@ -21,17 +21,17 @@ pub(super) fn forward(
     // `gemm` is fastest in this layout: transposing the weight once and the small output of each
     // example costs less than letting `gemm` repack every patch matrix.
     let mut weight_t = vec![0.0; weight.len()];
-    turn(weight, channels, &mut weight_t, |to, from| *to = from);
+    transpose(weight, channels, &mut weight_t, |to, from| *to = from);
     let weight_t = Matrix::new(&weight_t, patch, channels);
     out.par_chunks_exact_mut(channels * positions)
         .zip(images.par_chunks_exact(window.image()))
         .for_each_init(
             || (vec![0.0; positions * patch], vec![0.0; positions * channels]),
             |(patches, channels_last), (out, image)| {
-                window.columns(image, patches);
+                window.im2col(image, patches);
                 let patches = Matrix::new(patches, positions, patch);
                 product(channels_last, Store::Replace, patches, weight_t);
-                turn(channels_last, positions, out, |to, from| *to = from);
+                transpose(channels_last, positions, out, |to, from| *to = from);
                 for (channel, b) in out.chunks_exact_mut(positions).zip(bias) {
                     channel.iter_mut().for_each(|value| *value += b);
                 }

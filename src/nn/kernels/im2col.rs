@@ -59,12 +59,12 @@ impl Window {
 
     /// im2col: writes every patch of one image `[channels, height, width]` as a row of `out`,
     /// `[positions, patch]`. The convolution is then a matrix product with the kernels.
-    pub(crate) fn columns(&self, image: &[f32], out: &mut [f32]) {
+    pub(crate) fn im2col(&self, image: &[f32], out: &mut [f32]) {
         let mut gather = Gather { image, out };
         self.visit_rows(&mut gather);
     }
 
-    /// col2im, the transpose of [`columns`](Self::columns): adds every row of `patches`,
+    /// col2im, the transpose of [`im2col`](Self::im2col): adds every row of `patches`,
     /// `[positions, patch]`, to the pixels of `image` that it was read from.
     pub(crate) fn col2im(&self, patches: &[f32], image: &mut [f32]) {
         let mut scatter = Scatter { patches, image };
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(window.output(), Some([2, 1]));
         let image: Vec<f32> = (1..=9).map(|v| v as f32).collect();
         let mut out = vec![9.0; 8];
-        window.columns(&image, &mut out);
+        window.im2col(&image, &mut out);
         assert_eq!(out, [0.0, 0.0, 1.0, 2.0, 4.0, 5.0, 7.0, 8.0]);
     }
 
@@ -261,7 +261,7 @@ mod tests {
         };
         assert_eq!(window.output(), Some([1, 7]));
         let mut out = vec![9.0; 14];
-        window.columns(&[1.0, 2.0], &mut out);
+        window.im2col(&[1.0, 2.0], &mut out);
         assert_eq!(out, [0., 0., 0., 0., 0., 1., 1., 2., 2., 0., 0., 0., 0., 0.]);
     }
 

@@ -100,7 +100,7 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
 
 /// Transposes `from`, a row-major matrix of `rows` rows: `store` writes each value to its element
 /// of `to`.
-pub(crate) fn turn(from: &[f32], rows: usize, to: &mut [f32], store: impl Fn(&mut f32, f32)) {
+pub(crate) fn transpose(from: &[f32], rows: usize, to: &mut [f32], store: impl Fn(&mut f32, f32)) {
     let columns = from.len() / rows;
     for (column, to) in to.chunks_exact_mut(rows).enumerate() {
         for (to, from) in to.iter_mut().zip(from[column..].iter().step_by(columns)) {
@@ -115,7 +115,7 @@ pub(crate) const LANES: usize = 64;
 
 /// Sum of all lanes, whole registers first.
 #[inline(always)]
-pub(crate) fn folded(mut lanes: [f32; LANES]) -> f32 {
+pub(crate) fn sum_lanes(mut lanes: [f32; LANES]) -> f32 {
     for half in [LANES / 2, LANES / 4] {
         let (front, back) = lanes.split_at_mut(half);
         front.iter_mut().zip(back).for_each(|(a, b)| *a += *b);
@@ -135,7 +135,7 @@ vectorised! {
                 *lane += x * y;
             }
         }
-        folded(lanes) + tail
+        sum_lanes(lanes) + tail
     }
 }
 

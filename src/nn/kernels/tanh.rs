@@ -6,7 +6,7 @@ vectorised! {
     /// `out = tanh x`, with a relative error of at most 2⁻²².
     pub(super) fn forward(x: &[f32], out: &mut [f32]) {
         for (o, &x) in out.iter_mut().zip(x) {
-            *o = one(x);
+            *o = scalar(x);
         }
     }
 }
@@ -15,7 +15,7 @@ vectorised! {
     /// `x = tanh x`
     pub(crate) fn in_place(x: &mut [f32]) {
         for x in x {
-            *x = one(*x);
+            *x = scalar(*x);
         }
     }
 }
@@ -35,7 +35,7 @@ vectorised! {
 /// 2|x| = n ln 2 + r and |r| <= ln 2 / 2, t = 2^n p(r) + (2^n - 1), where p is the Taylor
 /// polynomial of e^r - 1 of degree 7.
 #[inline(always)]
-pub(crate) fn one(x: f32) -> f32 {
+pub(crate) fn scalar(x: f32) -> f32 {
     // Beyond 9.1 the result rounds to 1. Unlike `min`, the comparison propagates NaN.
     let a = x.abs();
     let v = 2.0 * if a > 9.1 { 9.1 } else { a };

@@ -16,7 +16,7 @@ pub struct Tanh;
 impl Tanh {
     /// tanh x, element-wise.
     pub fn forward(&self, x: Value, tape: &dyn Tape) -> Value {
-        if tape.own_kernels() && x.on_cpu() {
+        if tape.use_cpu_kernels() && x.on_cpu() {
             return x.map(kernels::tanh, kernels::tanh, kernels::tanh);
         }
         x.map(tanh, tanh, tanh)

@@ -188,7 +188,7 @@ impl Conv2d {
         let x = Value::Image(x);
         // The CPU kernel has no gradient with respect to weight and bias, and supports neither
         // groups nor bf16.
-        let cpu_kernel = tape.own_kernels()
+        let cpu_kernel = tape.use_cpu_kernels()
             && tape.precision().is_default()
             && x.on_cpu()
             && self.spec.groups == 1
@@ -205,8 +205,13 @@ impl Conv2d {
             if precision.is_default() {
                 conv2d(x, weight, bias, options)
             } else {
-                let y = conv2d(precision.factor(x), precision.factor(weight), None, options);
-                let y = precision.product(y);
+                let y = conv2d(
+                    precision.cast_operand(x),
+                    precision.cast_operand(weight),
+                    None,
+                    options,
+                );
+                let y = precision.cast_result(y);
                 match bias {
                     Some(bias) => y + bias.reshape([1, self.spec.channels_out, 1, 1]),
                     None => y,

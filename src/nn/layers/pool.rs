@@ -107,7 +107,7 @@ impl MaxPool2d {
         let supported = matches!(self.inner.padding, PaddingConfig2d::Valid)
             && self.inner.dilation == [1, 1]
             && !self.inner.ceil_mode;
-        let cpu_kernel = supported && tape.own_kernels() && x.on_cpu();
+        let cpu_kernel = supported && tape.use_cpu_kernels() && x.on_cpu();
         let x = x.image();
         if !cpu_kernel {
             return Value::Image(self.inner.forward(x));

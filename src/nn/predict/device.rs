@@ -71,7 +71,7 @@ impl Model {
         let chunk_size = self.chunk_size(on_device.device())?;
         let chunks = ids.chunks(chunk_size).zip(examples.labels().chunks(chunk_size));
         let results = chunks.map(|(ids, labels)| {
-            let x = Value::of(on_device.rows(ids)?, self.input_shape());
+            let x = Value::from_flat(on_device.rows(ids)?, self.input_shape());
             Ok(job(network.forward(x, &mut NoTape), labels))
         });
         let results = results.collect::<Result<Vec<_>>>()?;

@@ -111,7 +111,7 @@ fn papernot_cnn_needs_images_of_at_least_14_by_14_pixels() {
 fn cpu_kernels_match_burn_on_a_whole_network() {
     struct BurnOperations;
     impl Tape for BurnOperations {
-        fn own_kernels(&self) -> bool {
+        fn use_cpu_kernels(&self) -> bool {
             false
         }
     }
@@ -257,7 +257,7 @@ fn a_file_with_a_non_finite_value_is_refused_with_the_path_of_the_parameter() {
         let mut values = vec![0.5; 15];
         values[3] = non_finite;
         let broken =
-            model.network().filled(|path| path.ends_with(".weight").then(|| values.clone()));
+            model.network().with_values(|path| path.ends_with(".weight").then(|| values.clone()));
         model.with_network(broken).save(&path).unwrap();
         for refused in [models::load(&path), model.load_parameters(&path)] {
             let error = refused.unwrap_err();

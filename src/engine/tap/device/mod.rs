@@ -111,7 +111,7 @@ impl Pass for Job<'_> {
     fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum> {
         let tape = Recorder::new(self.batch, &chunk.examples)
             .on_device(&self.device, self.requested.precision());
-        let x = Value::of(chunk.rows.clone(), self.batch.shape());
+        let x = Value::from_flat(chunk.rows.clone(), self.batch.shape());
         let (site_gradients, losses) = self.forward_backward(x, &chunk.labels, tape)?;
         let norms = self.norms_device(&site_gradients, chunk.examples.len());
         let both = Tensor::stack::<2>(vec![norms.clone(), losses.clone()], 1);

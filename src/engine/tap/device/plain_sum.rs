@@ -31,7 +31,7 @@ impl Pass for PlainSum<'_> {
         let (n, copies) = (chunk.examples.len(), self.batch.copies());
         let tape = DropoutTape::new(self.batch, &chunk.examples).on_device(&chunk.rows.device());
         let mut tape = tape.with_precision(self.precision);
-        let x = Value::of(chunk.rows.clone(), self.batch.shape());
+        let x = Value::from_flat(chunk.rows.clone(), self.batch.shape());
         let logits = self.network.forward(x, &mut tape);
         let [_, classes] = logits.dims();
         let logits = logits.reshape([n, copies * classes]);
