@@ -126,17 +126,12 @@ pub(super) fn check(
                 .to_owned(),
         );
     } else {
-        // Only where equal examples give equal logits do others tell anything.
-        let mixed = run(own, &[0.0, 1.0], input_shape, device, &mut NoTape)?;
-        let mixes = values(zeros)[..classes] != values(mixed)[..classes];
-        let mixes = mixes.then_some(Mixes::Logits);
-        let found = match mixes {
-            Some(_) => mixes,
-            // A module that is refused for its parts need not be one that can be tried.
-            None if problems.is_empty() => mixing(own, input_shape, device)?,
-            None => mixing(own, input_shape, device).unwrap_or(None),
-        };
-        problems.extend(found.map(|mixes| mixes.to_string()));
+        // Comparing batches shows nothing where equal examples have different logits.
+        let first = &values(zeros)[..classes];
+        let mixing = mixing(own, input_shape, classes, first, device);
+        // A module that is refused already may fail on the synthetic examples for that reason.
+        let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
+        problems.extend(mixing.map(|mixing| mixing.to_string()));
     }
     if problems.is_empty() {
         return Ok(());
@@ -146,15 +141,16 @@ pub(super) fn check(
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
 
-/// How an example depends on the others of its batch.
+/// What of an example depends on the rest of its batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Mixes {
+enum Mixing {
     Logits,
     Gradients,
+    Inputs,
     Count,
 }
 
-impl fmt::Display for Mixes {
+impl fmt::Display for Mixing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self {
             Self::Logits => "the logits of an example change with the other examples of the batch",
@@ -162,34 +158,56 @@ impl fmt::Display for Mixes {
                 "the gradient of an example changes with the other examples of the batch, though \
                  its logits do not"
             }
+            Self::Inputs => {
+                "the input of a layer changes with the other examples of the batch, and so does \
+                 the gradient of an example by its parameters, though the logits do not"
+            }
             Self::Count => "an example's logits or gradient change with the size of the batch",
         };
         write!(f, "{what}: compute each row of the batch by itself")
     }
 }
 
-/// Whether examples see each other: each stands among others of which all are replaced, and one
-/// stands alone. Batches of one size are computed alike, so there every bit must stay.
-fn mixing(own: &Own, shape: &[usize], device: &Device) -> Result<Option<Mixes>> {
-    for scale in trial::scales() {
+/// What of an example depends on other examples, if anything does. Each synthetic example is run
+/// in batches of one size whose other examples differ, and one of them in a batch of its own.
+///
+/// Batches of one size are computed alike, so results must be equal bit for bit. `zeros` are the
+/// logits of a constant example among others like it.
+fn mixing(
+    own: &Own,
+    shape: &[usize],
+    classes: usize,
+    zeros: &[f32],
+    device: &Device,
+) -> Result<Option<Mixing>> {
+    let constant = values(run(own, &[0.0, 1.0], shape, device, &mut NoTape)?);
+    if *zeros != constant[..classes] {
+        return Ok(Some(Mixing::Logits));
+    }
+    for scale in trial::SCALES {
         let trial = |examples: &[u64]| Trial::run(own, examples, shape, scale, device);
         let among = trial(&[0, 1, 2])?;
         for i in 0..3 {
             let mut others = [3, 4, 5];
             others[i] = i as u64;
             let others = trial(&others)?;
-            if among.logits[i] != others.logits[i] {
-                return Ok(Some(Mixes::Logits));
-            }
-            if among.gradients[i] != others.gradients[i] {
-                return Ok(Some(Mixes::Gradients));
+            let same = [
+                (Mixing::Logits, among.logits[i] == others.logits[i]),
+                (Mixing::Gradients, among.gradients[i] == others.gradients[i]),
+                (Mixing::Inputs, among.inputs[i] == others.inputs[i]),
+            ];
+            if let Some((mixing, _)) = same.into_iter().find(|(_, same)| !same) {
+                return Ok(Some(mixing));
             }
         }
         let alone = trial(&[0])?;
-        let same =
-            [(&among.logits[0], &alone.logits[0]), (&among.gradients[0], &alone.gradients[0])];
+        let same = [
+            (&among.logits[0], &alone.logits[0]),
+            (&among.gradients[0], &alone.gradients[0]),
+            (&among.inputs[0], &alone.inputs[0]),
+        ];
         if !same.into_iter().all(|(a, b)| close(a, b)) {
-            return Ok(Some(Mixes::Count));
+            return Ok(Some(Mixing::Count));
         }
     }
     Ok(None)

@@ -236,6 +236,11 @@ enum How {
     Size,
     /// Another example's row is added.
     Neighbour,
+    /// A layer reads the mean of the batch, and its output is taken off again: logits and output
+    /// gradients stay, the gradient of its weight does not.
+    Input,
+    /// The same with the map that was added to a layer's output.
+    SharedInput,
 }
 
 impl Hidden {
@@ -253,7 +258,17 @@ impl Forward for Hidden {
     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
         // Constant features are all zero behind a layer norm.
         let x = self.norm.forward(Value::Flat(x.flat()), tape);
-        let y = self.body.forward(x, tape).flat();
+        let x = x.flat();
+        let read = match self.how {
+            How::Input => x.clone().mean_dim(0).repeat_dim(0, x.dims()[0]),
+            _ => x,
+        };
+        let y = self.body.forward(Value::Flat(read), tape).flat();
+        if self.how == How::SharedInput {
+            let site = Site::Linear { weight: self.body.inner.weight.id, bias: None };
+            let mean = y.clone().mean_dim(0).repeat_dim(0, y.dims()[0]);
+            tape.shares(tape.places().saturating_sub(1), site, Value::Flat(mean));
+        }
         let mean = y.clone().mean_dim(0);
         let y = match self.how {
             How::Apart => y,
@@ -261,6 +276,8 @@ impl Forward for Hidden {
             How::Gradient => y + (mean.clone() - mean.detach()),
             How::Size => y.clone() / y.dims()[0] as f64,
             How::Neighbour => y.clone() + y.flip([0]),
+            How::Input => y.clone() - y.detach(),
+            How::SharedInput => y,
         };
         self.head.forward(Value::Flat(y), tape).flat()
     }
@@ -275,6 +292,8 @@ fn examples_that_see_each_other_behind_a_layer_norm_are_found_out() {
         (How::Gradient, "the gradient of an example changes with the other examples"),
         (How::Size, "change with the size of the batch"),
         (How::Neighbour, "the logits of an example change with the other examples"),
+        (How::Input, "the input of a layer changes with the other examples"),
+        (How::SharedInput, "the input of a layer changes with the other examples"),
     ];
     for (how, expected) in expected {
         let (kind_, text) = kind(model(how));
