@@ -3,6 +3,7 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
+use super::digest::count;
 use crate::{Error, Result};
 
 /// Draws batches by Poisson sampling: in every step each example takes part with probability
@@ -38,21 +39,21 @@ impl PoissonSampler {
     /// # Errors
     /// No examples or more than 32 bits can number; a sampling rate outside (0, 1].
     pub fn new(examples: usize, sampling_rate: f64, seed: [u8; 32]) -> Result<Self> {
-        let count = u32::try_from(examples).unwrap_or(0);
-        if count == 0 {
+        let number = u32::try_from(examples).unwrap_or(0);
+        if number == 0 {
             let why = "there must be at least one, and fewer than 2^32";
             return Err(Error::setting("examples", examples, why).fix("check the training part"));
         }
         if !(sampling_rate > 0.0 && sampling_rate <= 1.0) {
             let why = "a probability above 0 and at most 1: expected batch size / examples";
             return Err(Error::setting("sampling_rate", sampling_rate, why)
-                .fix(format!("take an expected batch size from 1 to {examples}")));
+                .fix(format!("take an expected batch size from 1 to {}", count(examples))));
         }
         // Scaling by a power of two is exact, and `as` rounds towards zero.
         let threshold = (sampling_rate < 1.0).then(|| (sampling_rate * 2f64.powi(64)) as u64);
         let mut rng = ChaCha20Rng::from_seed(seed);
         rng.set_stream(STREAM);
-        Ok(Self { examples: count, sampling_rate, threshold, rng })
+        Ok(Self { examples: number, sampling_rate, threshold, rng })
     }
 
     /// The positions of the examples that take part in the next step, in ascending order.

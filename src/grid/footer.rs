@@ -8,6 +8,7 @@ use super::result::Inner;
 use super::table::point;
 use crate::Result;
 use crate::data::Dataset;
+use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::{Account, Charge, promises_nothing};
 use crate::privacy::{Accountant, Delta, Event, Headline, Spent};
 use crate::show::format;
@@ -151,7 +152,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
 fn accuracies(result: &Inner) -> String {
     let mut text = match result.test_examples {
         0 => "These data have no test part, so there is no accuracy".to_owned(),
-        n => format!("Accuracy: on the {} test examples", format::count(n)),
+        n => format!("Accuracy: on {}", counted(n, "test example")),
     };
     match result.seeds {
         1 => text.push_str(", one seed (0)."),
@@ -214,8 +215,7 @@ pub(super) fn on_record(result: &Inner) -> Option<String> {
     let together = &result.together;
     let others = match together.others {
         0 => return None,
-        1 => "the 1 other private run".to_owned(),
-        n => format!("the {n} other private runs"),
+        n => format!("the {}", counted(n, "other private run")),
     };
     let costs = together.words(together.all());
     let data = &result.data;
@@ -229,8 +229,9 @@ fn uncovered(result: &Inner) -> Option<String> {
         result.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.epsilon.is_none()).count();
     (open > 0).then(|| {
         format!(
-            "No epsilon covers {open} of the runs: they were trained without privacy or with a mask \
-             made from private examples without noise."
+            "No epsilon covers {open} of the runs: they were trained without privacy, with a mask \
+             made from private examples without noise, or on data prepared from private examples \
+             without noise."
         )
     })
 }
@@ -246,9 +247,10 @@ fn missing(result: &Inner) -> Vec<String> {
     if result.interrupted {
         let done: usize = result.cells.iter().map(|cell| cell.runs.len()).sum();
         lines.push(format!(
-            "Stopped after {done} of {} runs, which are kept. Run the same grid again to go on: \
-             finished runs are not trained again.",
-            result.all
+            "Stopped after {} of {}, which are kept. Run the same grid again to go on: finished \
+             runs are not trained again.",
+            count(done),
+            counted(result.all, "run")
         ));
     }
     lines

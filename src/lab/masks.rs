@@ -46,7 +46,7 @@ fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Res
     let (ledger, mut event) = (store.ledger(data)?, recipe.event()?);
     // Noise on the sum mends nothing where the examples were prepared without any.
     if let Some(why) = data.not_covered() {
-        event = Event::Unaccountable { why: format!("the data: {why}") }.then(&event);
+        event = Event::Unaccountable { why: why.to_owned() }.then(&event);
     }
     // In study mode the same lines give the same mask to the bit: nothing new is released.
     let known =

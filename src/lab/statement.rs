@@ -1,8 +1,9 @@
 //! A run's guarantee in words.
 
 use crate::Result;
+use crate::privacy::digits::counted;
 use crate::privacy::{
-    Accountant, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Rdp, Spent,
+    Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Rdp, Spent,
     statement,
 };
 use crate::show::{Bundle, format};
@@ -19,9 +20,9 @@ impl Run {
         let (plan, record) = (self.plan(), self.record());
         let Some(privacy) = plan.privacy() else {
             return Statement(format!(
-                "Nothing is guaranteed: this model was trained on the raw gradients of {} \
-                 training examples of {} and may reveal any of them.",
-                format::count(plan.examples()),
+                "Nothing is guaranteed: this model was trained on the raw gradients of {} of {} \
+                 and may reveal any of them.",
+                counted(plan.examples(), "training example"),
                 record.data
             ));
         };
@@ -63,7 +64,7 @@ impl Run {
             said += &format!("; every step leaves out {dropping}");
         }
         said.push('.');
-        let private = self.plan().is_private();
+        let private = !matches!(self.badge(), Badge::None(_));
         if !released.is_empty() && private {
             let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
             said += &format!(

@@ -183,7 +183,7 @@ impl Plan {
     pub fn not_covered(&self) -> Option<String> {
         let mask = self.sparsity().and_then(Sparsity::not_private);
         let mask = mask.map(|why| format!("the mask: {why}"));
-        mask.or_else(|| self.data_not_covered.as_ref().map(|why| format!("the data: {why}")))
+        mask.or_else(|| self.data_not_covered.clone())
     }
 
     /// The release that the whole plan makes: what the ledger is charged with.
@@ -212,8 +212,7 @@ impl Plan {
         };
         // A plan is only made if this is no error.
         let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());
-        let data = self.data_not_covered.as_ref();
-        let data = data.map(|why| Event::Unaccountable { why: format!("the data: {why}") });
+        let data = self.data_not_covered.clone().map(|why| Event::Unaccountable { why });
         let before: Vec<Event> = data.into_iter().chain(mask).collect();
         match before.is_empty() {
             true => training,

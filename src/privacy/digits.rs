@@ -66,9 +66,43 @@ impl fmt::Display for RoundedDown {
     }
 }
 
+/// A count with thousands separated: `60,000`.
+pub(crate) fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count with its noun: `1 example`, `60,000 examples`, `2 classes`, `3 entries`.
+pub(crate) fn counted(n: usize, noun: &str) -> String {
+    let plural = match noun.strip_suffix('y') {
+        _ if n == 1 => noun.to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None if noun.ends_with('s') => format!("{noun}es"),
+        None => format!("{noun}s"),
+    };
+    format!("{} {plural}", count(n))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_grouped_by_thousands_and_agree_with_their_noun() {
+        let seen: Vec<String> = [0, 999, 1_000, 60_000, 1_281_167].map(count).into();
+        assert_eq!(seen, ["0", "999", "1,000", "60,000", "1,281,167"]);
+        assert_eq!(counted(1, "class"), "1 class");
+        assert_eq!(counted(0, "class"), "0 classes");
+        assert_eq!(counted(1_000, "training example"), "1,000 training examples");
+        assert_eq!(counted(2, "entry"), "2 entries");
+    }
 
     #[test]
     fn epsilon_is_shown_in_four_digits_and_never_rounded_down() {

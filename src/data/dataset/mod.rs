@@ -34,8 +34,8 @@ struct Inner {
     test: Examples,
     /// What the token ids of a text data set mean.
     vocabulary: Option<Vocabulary>,
-    /// What was computed from private examples to prepare the data.
-    prepared_by: Option<String>,
+    /// Why no epsilon covers the data, if its preparation used private examples.
+    prepared_from_private: Option<String>,
     /// The test part was split off the training part.
     test_split_off: bool,
     hash: OnceLock<String>,
@@ -76,7 +76,7 @@ impl Dataset {
                 train,
                 test,
                 vocabulary: None,
-                prepared_by: None,
+                prepared_from_private: None,
                 test_split_off: false,
                 hash: OnceLock::new(),
                 cuts: [0; 32],
@@ -189,14 +189,14 @@ impl Dataset {
     /// that everything the data was prepared with is public.
     #[must_use]
     pub fn prepared_from_private_examples(&self, what: impl Into<String>) -> Self {
-        let what = what.into();
-        self.clone().changed(|inner| inner.prepared_by = Some(what))
+        let why = format!("the data was prepared from private examples: {}", what.into());
+        self.clone().changed(|inner| inner.prepared_from_private = Some(why))
     }
 
-    /// Why no epsilon covers anything that is computed from this data set, if none does: it was
-    /// prepared by looking at its private examples without noise.
+    /// Why no epsilon covers anything that is computed from this data set, as a phrase: its private
+    /// examples were used to prepare it, without noise. `None` if an epsilon can cover it.
     pub fn not_covered(&self) -> Option<&str> {
-        let declared = self.inner.prepared_by.as_deref();
+        let declared = self.inner.prepared_from_private.as_deref();
         declared.or_else(|| self.vocabulary().and_then(Vocabulary::not_covered))
     }
 

@@ -139,9 +139,9 @@ impl Vocabulary {
         Ok(Self { from_private_text: true, ..Self::from_public_text(texts, most)? })
     }
 
-    /// Why no epsilon covers a model that uses this vocabulary, if none does.
+    /// Why no epsilon covers a model that uses this vocabulary, as a phrase; `None` if one can.
     pub fn not_covered(&self) -> Option<&'static str> {
-        const WHY: &str = "its vocabulary was made from private texts: one text can change every \
+        const WHY: &str = "the vocabulary was made from private texts: one text can change every \
                            token id";
         self.from_private_text.then_some(WHY)
     }

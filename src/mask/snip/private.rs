@@ -9,7 +9,7 @@ use super::sensitivities::{CHUNK, Sensitivities};
 use crate::data::{Dataset, Examples};
 use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
 use crate::mask::magnitude::of_parameters;
-use crate::mask::rate::{check_rate, in_percent};
+use crate::mask::rate::{check_pruning, in_percent};
 use crate::mask::{Covered, Mask, Saliency};
 use crate::nn::Model;
 use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier};
@@ -123,7 +123,7 @@ impl DpSnip {
     /// Kind `Setting` for numbers out of range; a share without a total, an epsilon without a
     /// delta; a release that costs as much as the total by itself.
     pub(crate) fn settled(self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
-        check_rate("pruning rate", self.rate)?;
+        check_pruning(self.rate)?;
         if !(self.clip > 0.0 && self.clip.is_finite()) {
             let why = "it bounds one example's influence on the mask";
             return Err(Error::setting("DP-SNIP clip", self.clip, why)
@@ -175,13 +175,13 @@ impl DpSnip {
         seeds: ([u8; 32], u64),
         run: &str,
     ) -> Result<Mask> {
-        let rate = check_rate("pruning rate", self.rate)?;
+        let rate = check_pruning(self.rate)?;
         let event = self.event()?;
         let (sum, prunable) = self.noisy_sum(model, data.train(), seeds)?;
         let scores = Sensitivities::scores(&sum, &prunable, data.train().len());
         let how = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
         let covered = match data.not_covered() {
-            Some(why) => Covered::NotPrivate(format!("the data: {why}")),
+            Some(why) => Covered::NotPrivate(why.to_owned()),
             None => {
                 let (data, run) = (data.origin().to_owned(), run.to_owned());
                 Covered::Released { event, data, run, assumed: self.assumed(model) }
