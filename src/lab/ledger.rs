@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::ledger::export::{self, DataSet};
-use crate::privacy::{Ledger, Spending, Spent};
+use crate::privacy::{Ledger, STOPPING, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
 use std::fmt;
@@ -23,6 +23,8 @@ struct Row {
     /// What was run, as the ledger's notes say.
     runs: Vec<String>,
     without_privacy: usize,
+    /// Runs that are charged for fewer steps than planned.
+    stopped_early: usize,
     /// Of the runs with privacy, together; or why nobody can tell.
     private: Result<Spent>,
     /// Against the limit, if there is one.
@@ -55,6 +57,7 @@ impl Row {
             former: account.runs().iter().filter_map(|charge| charge.former.clone()).collect(),
             runs: account.runs().iter().map(|charge| charge.note.clone()).collect(),
             without_privacy: account.without_privacy(),
+            stopped_early: account.runs().iter().filter(|charge| charge.stopped_early).count(),
             private: account.private_total(export.delta()),
             spending: account.budget().map(|budget| account.under(budget)),
             export,
@@ -129,7 +132,8 @@ impl LedgerView {
     ///
     /// Without the content hash of the data, and whatever is made of it: whoever holds all other
     /// examples could test one by it. `epsilon` is of all events together, `null` if one of them
-    /// has no guarantee (`why` says so then).
+    /// has no guarantee (`why` says so then). A run with `stopped_early` is charged for the steps
+    /// it took; `closing_note` has the condition under which that holds.
     pub fn to_json(&self) -> Result<String> {
         export::text(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>())
     }
@@ -155,9 +159,23 @@ impl LedgerView {
             1 => "the 1 run on record is".to_owned(),
             n => format!("all {} runs on record are", format::count(n)),
         };
+        let stopped: usize = self.rows.iter().map(|row| row.stopped_early).sum();
+        let stopped = match stopped {
+            0 => String::new(),
+            1 => format!(
+                " 1 run was stopped early and is charged for the steps it took: this holds if \
+                 {STOPPING}."
+            ),
+            n => format!(
+                " {} runs were stopped early and are charged for the steps they took: this holds \
+                 if {STOPPING}.",
+                format::count(n)
+            ),
+        };
         format!(
             "Tuning runs counted: {counted} in these totals, also those made only to choose \
-             settings. Choosing the best of n runs costs the total, not one run's epsilon."
+             settings. Choosing the best of n runs costs the total, not one run's \
+             epsilon.{stopped}"
         )
     }
 
@@ -171,7 +189,7 @@ impl LedgerView {
             "runs",
             "epsilon of the private runs",
             "budget",
-            "left",
+            "limit less spent",
             "without privacy",
         ];
         let table = self.rows.iter().fold(Table::new(head), |table, row| table.row(row.cells()));
@@ -231,6 +249,27 @@ mod tests {
         assert_eq!((&data["name"], data["runs"].as_array().unwrap().len()), (&"toys".into(), 2));
         let exported = data["epsilon"].as_f64().unwrap();
         assert!((exported / spending.spent.epsilon - 1.0).abs() < 1e-12, "{exported}");
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_says_on_what_condition_its_charge_holds() {
+        let (_folder, store, ledger) = project();
+        let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
+        begin(&ledger, "1", "DP-SGD on toys", &training(9));
+        let stopped = Entry::spent("1", "abc123", &training(2));
+        ledger.record(&stopped.note("2 of 9 steps, if nothing decided it")).unwrap();
+        begin(&ledger, "2", "DP-SGD on toys", &training(2));
+        ledger.close("2", &training(2)).unwrap();
+        let view = ledger_in(&store).unwrap();
+        let said = view.to_string();
+        let stop = "1 run was stopped early and is charged for the steps it took";
+        for part in [stop, crate::privacy::STOPPING] {
+            assert!(said.contains(part), "{part} is not in:\n{said}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&view.to_json().unwrap()).unwrap();
+        let runs = &json["data_sets"][0]["runs"];
+        assert_eq!(runs[0]["closing_note"], "2 of 9 steps, if nothing decided it");
+        assert!(runs[1].get("closing_note").is_none(), "{runs}");
     }
 
     #[test]
