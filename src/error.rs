@@ -1,6 +1,8 @@
 //! The one error of the library: what is wrong, the value, why it matters, what to do.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 /// What sort of thing went wrong, for code that wants to branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +38,20 @@ pub struct Error {
     what: String,
     why: String,
     fix: String,
+    attached: Option<Attached>,
 }
+
+/// A value that an error carries, equal to itself only.
+#[derive(Clone)]
+struct Attached(Arc<dyn Any + Send + Sync>);
+
+impl PartialEq for Attached {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Attached {}
 
 /// Results of the lab. The second parameter stays open: notebooks glob-import this name.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -44,7 +59,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// A new error: `what` names the thing and its value, `why` says why it matters.
     pub fn new(kind: ErrorKind, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), why: why.into(), fix: String::new() }
+        let (what, why, fix) = (what.into(), why.into(), String::new());
+        Self { kind, what, why, fix, attached: None }
     }
 
     /// A setting outside its range: `name = value` and why that can't be.
@@ -61,6 +77,26 @@ impl Error {
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = fix.into();
         self
+    }
+
+    /// The same error with one more piece of advice.
+    pub(crate) fn also(self, more: impl fmt::Display) -> Self {
+        let fix = match self.fix.is_empty() {
+            true => more.to_string(),
+            false => format!("{}; {more}", self.fix),
+        };
+        Self { fix, ..self }
+    }
+
+    /// The same error carrying a value, such as what was finished before it happened. The type of
+    /// the value offers an accessor of its own.
+    pub(crate) fn carrying(self, value: impl Any + Send + Sync) -> Self {
+        Self { attached: Some(Attached(Arc::new(value))), ..self }
+    }
+
+    /// The value that the error carries, if it has this type.
+    pub(crate) fn carried<T: Any>(&self) -> Option<&T> {
+        self.attached.as_ref()?.0.downcast_ref()
     }
 
     /// The sort of error.

@@ -33,7 +33,8 @@ pub trait GridObserver {
     fn progressed(&mut self, _progress: &GridProgress<'_>) {}
     /// A run has ended: was trained, found in the store, or failed.
     fn ended(&mut self, _progress: &GridProgress<'_>, _run: Result<&CellRun, &Error>) {}
-    /// Something to know about a run that stops nothing: what earlier attempts at it have cost.
+    /// Something to know that stops nothing: which ledger is charged (once, before the first run),
+    /// or what earlier attempts at a run have cost.
     fn noted(&mut self, _words: &str) {}
     /// Something went wrong that takes no run away: one could not be stored, say.
     fn trouble(&mut self, _error: &Error) {}

@@ -13,6 +13,7 @@ use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::Delta;
+use crate::privacy::digits::{count, counted};
 use crate::store::{Store, run_id};
 use crate::train::{Listening, Observer, Progress, Run};
 use crate::{Error, ErrorKind, Result, show};
@@ -36,6 +37,7 @@ pub(super) fn run(
     {
         return Err(error.clone());
     }
+    observer.noted(&format!("ledger {}", store.ledger_in_words(data)?));
     let possible = plans.iter().filter(|plan| plan.is_ok()).count();
     let mut going = Going {
         cells: points.iter().zip(&plans).map(|(point, plan)| cell(grid, point, plan)).collect(),
@@ -70,7 +72,7 @@ pub(super) fn run(
                 interrupted = true;
                 break 'all;
             }
-            let outcome = outcome.and_then(finished);
+            let outcome = finished(outcome);
             going.done += 1;
             match &outcome {
                 Ok(run) => {
@@ -125,13 +127,17 @@ fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
     }
 }
 
-/// A run that ended at its last step; one that ended by itself before is no result.
-fn finished(run: Run) -> Result<Run> {
-    if run.is_finished() {
-        return Ok(run);
-    }
-    let what =
-        format!("the run ended after {} of {} steps", run.record().steps, run.plan().steps());
+/// The outcome of a run as the outcome of a cell: a run that ended before its last step is no
+/// result. The error is part of what a grid shows to others, so it names no file.
+fn finished(outcome: Result<Run>) -> Result<Run> {
+    let unfinished = match &outcome {
+        Ok(run) => (!run.is_finished()).then(|| run.clone()),
+        Err(error) => Run::from_error(error),
+    };
+    let Some(run) = unfinished else { return outcome };
+    let (steps, planned) = (run.record().steps, run.plan().steps());
+    let (steps, planned) = (count(steps as usize), counted(planned as usize, "step"));
+    let what = format!("the run ended after {steps} of {planned}");
     Err(Error::new(ErrorKind::Io, what, "an example's file could not be read any more")
         .fix("restore the file and run the grid again"))
 }

@@ -17,6 +17,7 @@ pub use ledger::{LedgerView, ledger};
 pub use preview::Preview;
 pub use profile::{Profile, by_profile, profile};
 pub use statement::Statement;
+pub use verbs::last_run;
 
 pub use crate::store::home;
 

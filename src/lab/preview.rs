@@ -1,9 +1,11 @@
 //! What a plan would do, before it does it.
 
+use crate::data::Dataset;
 use crate::mask::Sparsity;
 use crate::methods::Plan;
-use crate::privacy::{Delta, Ledger, Neighbouring, Spent, compare};
+use crate::privacy::{Delta, Neighbouring, Spent, compare};
 use crate::show::{Bundle, Table, format};
+use crate::store::Store;
 use crate::{ErrorKind, Result};
 use std::fmt;
 
@@ -16,8 +18,8 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Looks at a plan and at what is on record about its data.
-    pub(crate) fn of(plan: &Plan, ledger: Option<&Ledger>) -> Result<Self> {
+    /// The preview of a plan, with what the ledger of its data has on record in this project.
+    pub(crate) fn of(plan: &Plan, store: &Store, data: &Dataset) -> Result<Self> {
         let mut rows = vec![
             ("method".into(), plan.method().into()),
             ("training examples (public)".into(), format::count(plan.examples())),
@@ -44,7 +46,7 @@ impl Preview {
             Err(error) => warnings.push(format!("training will be refused: {error}")),
         }
         if let Some(augment) = plan.augment() {
-            rows.push(("versions of each example".into(), augment.to_string()));
+            rows.push(("augmentation".into(), augment.to_string()));
         }
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, &mut rows, &mut warnings)?;
@@ -92,7 +94,8 @@ impl Preview {
         } else {
             rows.push(("epsilon".into(), "infinite: no privacy".into()));
         }
-        if let Some(ledger) = ledger {
+        rows.push(("ledger".into(), store.ledger_in_words(data)?));
+        if let Some(ledger) = store.known_ledger(data)? {
             match ledger.spending_after(&plan.event()) {
                 Ok(None) => {}
                 Ok(Some(after)) => {

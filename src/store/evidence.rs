@@ -5,9 +5,9 @@
 //! was recorded are no evidence and are passed over.
 
 use super::draft::is_draft;
-use crate::privacy::Ledger;
 use crate::privacy::ledger::{Account, Charge};
-use crate::train::Charged;
+use crate::privacy::{Event, Ledger};
+use crate::train::{Charged, RunRecord};
 use crate::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -113,6 +113,42 @@ pub(super) fn not_taken_over(ledgers: Vec<Ledger>) -> Result<Vec<Ledger>> {
         (!gone).then_some(ledger)
     };
     Ok(ledgers.into_iter().zip(&accounts).filter_map(stays).collect())
+}
+
+/// Compares the releases of a finished run with what the ledger charged for it. An edit that lowers
+/// releases and epsilon together is found here: the record alone still looks consistent.
+///
+/// Runs stored before their place in the ledger was recorded are passed over.
+///
+/// # Errors
+/// `CorruptData` if they differ; as [`Ledger::entries`] if the ledger can't be read.
+pub(super) fn released_as_charged(
+    folder: &Path,
+    record: &RunRecord,
+    ledger: &Ledger,
+) -> Result<()> {
+    let Some(charged) = &record.charged else { return Ok(()) };
+    let account = ledger.account()?;
+    let Some(charge) = account.runs().iter().find(|charge| charge.run == charged.run) else {
+        return Ok(());
+    };
+    // Comparing in both directions allows for the last bit of a float that went through a file.
+    let same = |event: &Event| {
+        event.reduced_to(&charge.event).is_ok() && charge.event.reduced_to(event).is_ok()
+    };
+    if record.events.last().is_some_and(same) {
+        return Ok(());
+    }
+    let recorded = record.events.last().map_or("nothing".to_owned(), Event::to_string);
+    Err(Error::new(
+        ErrorKind::CorruptData,
+        format!("the releases of the stored run in {}", folder.display()),
+        format!("its record says {recorded}, the ledger charged {}", charge.event),
+    )
+    .fix(
+        "restore its result.json from a backup; or, to train (and spend) again, move the run's \
+         folder somewhere outside of the project's runs",
+    ))
 }
 
 fn missing(run: &StoredRun) -> Error {

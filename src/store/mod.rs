@@ -74,6 +74,23 @@ impl Store {
         Ok(ledger)
     }
 
+    /// Where runs on these data are charged, and how many are: `/project/.epsilab/ledger: 2 runs on
+    /// these data`. Ledgers belong to a project folder, so another project counts from zero. The
+    /// name of the ledger itself is a hash of the data and stays out of what notebooks show.
+    ///
+    /// # Errors
+    /// As [`Store::known_ledger`].
+    pub(crate) fn ledger_in_words(&self, data: &Dataset) -> Result<String> {
+        let runs =
+            self.known_ledger(data)?.map_or(Ok(0), |ledger| ledger.runs().map(|r| r.len()))?;
+        let runs = match runs {
+            0 => "no run".to_owned(),
+            1 => "1 run".to_owned(),
+            n => format!("{n} runs"),
+        };
+        Ok(format!("{}: {runs} on these data so far", self.ledgers().display()))
+    }
+
     /// Earlier versions kept a ledger for each way of reading a file. They stay where they are, in
     /// case such a version is used again, but what is in them counts in the ledger of the data.
     fn take_over_former(&self, data: &Dataset) -> Result<()> {

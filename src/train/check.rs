@@ -3,6 +3,7 @@
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
+use crate::privacy::digits::{count, counted};
 use crate::privacy::{Event, Ledger};
 use crate::{Error, ErrorKind, Result};
 
@@ -19,11 +20,11 @@ pub(super) fn belong_together(
     if plan.examples() != data.train().len() {
         return Err(Error::new(
             ErrorKind::Setting,
-            format!("a plan for {} training examples", plan.examples()),
+            format!("a plan for {}", counted(plan.examples(), "training example")),
             format!(
                 "{} has {}: sampling rate and epsilon would be wrong",
                 data.name(),
-                data.train().len()
+                count(data.train().len())
             ),
         )
         .fix("make the plan from the same data"));
@@ -105,8 +106,8 @@ fn tokens(model: &Model, data: &Dataset) -> Result<()> {
     if let Some(vocabulary) = data.vocabulary()
         && vocabulary.len() > known
     {
-        let what = format!("the model {} knows {known} tokens", model.name());
-        let why = format!("the vocabulary of {} has {}", data.name(), vocabulary.len());
+        let what = format!("the model {} knows {}", model.name(), counted(known, "token"));
+        let why = format!("the vocabulary of {} has {}", data.name(), count(vocabulary.len()));
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("give the model data.vocabulary().unwrap().len() tokens"));
     }

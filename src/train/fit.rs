@@ -1,16 +1,17 @@
 //! The loop: sample, release, step; measure; stop at a step boundary when asked to.
 
-use crate::Result;
 use crate::data::Dataset;
 use crate::device::{Place, guarded};
 use crate::mask::{Mask, Touched};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
+use crate::privacy::digits::{count, counted};
 use crate::privacy::{Entry, Event, Ledger, STOPPING};
 use crate::train::interrupt::Listening;
 use crate::train::meter::Meter;
 use crate::train::run::UNREADABLE;
 use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check};
+use crate::{Error, ErrorKind, Result};
 
 /// Follows a plan: trains a copy of `model` on the training part of `data`.
 ///
@@ -23,10 +24,11 @@ use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, ch
 /// nothing but [`Mechanism::release`] to the optimizer. In study mode, `id` must be another one for
 /// every other plan, mask, model or data: runs of the same name and seed have the same noise.
 ///
-/// A run ends early, and keeps its model, where an example's file can no longer be read. When that
-/// happened tells something about a single example, so such a run has no guarantee: its whole plan
-/// stays charged, and its events are ones that every accountant refuses. The error that the
-/// observer is told names a file of that batch; it is for the owner of the data only.
+/// An interrupt ends a run early, as [`Ending::Interrupted`]. A run also ends early where an
+/// example's file can no longer be read. The step at which that happens depends on a single
+/// example, so such a run has no guarantee: its whole plan stays charged, and every accountant
+/// refuses its events. It is returned as an error that carries it ([`Run::from_error`]). The text
+/// names a file of that batch, so it is for the owner of the data only.
 ///
 /// # Errors
 /// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
@@ -64,7 +66,9 @@ pub fn fit(
         true => Ok(()),
         false => ledger.record(&closing(&attempt, ledger, plan, spent)),
     };
-    let (network, mask, touched) = trained?;
+    let on_record = if closed.is_ok() { spent } else { plan.steps() };
+    let (network, mask, touched) =
+        trained.map_err(|error| still_charged(error, on_record, plan))?;
     let charged = if closed.is_ok() && !meter.unreadable { steps } else { plan.steps() };
     let mut events = plan.releases_after(charged);
     let mut epsilon = plan.epsilon_after(charged)?;
@@ -111,7 +115,32 @@ pub fn fit(
     for error in closed.err().iter().chain(&meter.trouble) {
         observer.trouble(error);
     }
-    Ok(run)
+    match meter.trouble.filter(|_| meter.unreadable) {
+        Some(cause) => Err(ended_early(run, &cause)),
+        None => Ok(run),
+    }
+}
+
+/// The error of a training that failed after it was charged, with what stays charged.
+fn still_charged(error: Error, steps: u64, plan: &Plan) -> Error {
+    let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
+    error.also(format!("charged in the ledger: {steps} of {planned}"))
+}
+
+/// The error that a run becomes when it ended before its last step and nobody stopped it.
+fn ended_early(run: Run, cause: &Error) -> Error {
+    let (steps, planned) = (run.record().steps, run.plan().steps());
+    let (steps, planned) = (count(steps as usize), counted(planned as usize, "step"));
+    let what = format!("training ended after {steps} of {planned}");
+    let cause = cause.to_string().lines().next().unwrap_or_default().to_owned();
+    let why = format!("an example could not be read any more ({cause})");
+    Error::new(ErrorKind::CorruptData, what, why)
+        .fix(
+            "restore the file and train again. The privacy of the whole plan is spent, and no \
+             epsilon covers the model of these steps; it is kept: lab::last_run() in a notebook, \
+             Run::from_error(&error) in a program",
+        )
+        .carrying(run)
 }
 
 /// What a study seed's streams go by: the run's name and, where that does not say it, the values of

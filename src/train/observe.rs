@@ -20,8 +20,8 @@ pub struct Progress<'a> {
 /// Told what happens in a run.
 ///
 /// Call sequence: `noted` at most once, before anything is charged; `started` once; `progressed`
-/// after every step (implementations decide how often to draw); `finished` once, also after an
-/// interrupt. After an error nothing more is called.
+/// after every step (implementations decide how often to draw); `finished` once, also where the
+/// run ended early. After any other error nothing more is called.
 pub trait Observer {
     /// Something to know before the run begins, that does not stop it: what earlier attempts at
     /// it have cost.
@@ -33,7 +33,7 @@ pub trait Observer {
     /// Something went wrong that does not take the run away: it could not be stored, its ledger
     /// entry could not be reduced, or examples could not be read any more.
     fn trouble(&mut self, _error: &Error) {}
-    /// After the last step or the interrupt.
+    /// After the last step, or the one at which the run ended early.
     fn finished(&mut self, _run: &Run) {}
 }
 

@@ -1,9 +1,10 @@
 //! A run: what training gives back.
 
+use crate::Error;
 use crate::mask::{self, Mask, Touched};
 use crate::methods::Plan;
 use crate::nn::Model;
-use crate::privacy::digits::Rounded;
+use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, STOPPING};
 use crate::train::Curve;
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,12 @@ impl Run {
         Self::new(record.clone(), model.clone(), mask.clone(), touched.clone())
     }
 
+    /// The run that an error of training carries: it ended before its last step, and nobody
+    /// stopped it. Its badge says that nothing is guaranteed.
+    pub fn from_error(error: &Error) -> Option<Self> {
+        error.carried().cloned()
+    }
+
     /// The trained model (after an interrupt: the model of the last step taken).
     pub fn model(&self) -> Model {
         self.0.model.clone()
@@ -252,7 +259,8 @@ impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record();
         let (plan, steps) = (&record.plan, record.steps);
-        write!(f, "{} on {}: {steps} of {} steps", plan.method(), record.data, plan.steps())?;
+        let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
+        write!(f, "{} on {}: {steps} of {planned}", plan.method(), record.data)?;
         if let Some(accuracy) = record.test_accuracy {
             write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
         }

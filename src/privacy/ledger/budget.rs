@@ -53,8 +53,8 @@ impl Budget {
 }
 
 impl Spending {
-    /// Budget less what is spent, at least 0. What fits is decided by adding up all events, not
-    /// by subtraction: epsilons do not add up exactly.
+    /// The limit less what is spent, at least 0. A further run may cost more than this: what fits is
+    /// decided by composing all events, and together they cost less than the sum of their epsilons.
     pub fn left(&self) -> f64 {
         (self.budget.epsilon.0 - self.spent.epsilon).max(0.0)
     }
@@ -64,14 +64,14 @@ impl Spending {
         self.spent.epsilon > self.budget.epsilon.0 * (1.0 + SLACK)
     }
 
-    /// `2.1 is spent by 3 runs, 0.9 is left`.
+    /// `2.1 is spent by 3 runs, 0.9 below the limit`.
     pub(crate) fn used(&self) -> String {
         let s = if self.runs == 1 { "" } else { "s" };
         let spent = format!("{} is spent by {} run{s}", Rounded(self.spent.epsilon), self.runs);
         if self.is_overspent() {
             format!("{spent}, which is more: every plan is refused until the budget is raised")
         } else {
-            format!("{spent}, {} is left", RoundedDown(self.left()))
+            format!("{spent}, {} below the limit", RoundedDown(self.left()))
         }
     }
 }
