@@ -1,10 +1,26 @@
-//! The shared folder: real data and reference values, if there are any.
+//! What several test programs use: a project folder, and the folder with real data and reference
+//! values, if there is one.
+#![allow(dead_code, reason = "no test program uses all of it")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
-/// A file or folder in it, or `None` with a word on why a test is skipped.
+/// The project folder of this test program. The first call sets `EPSILAB_HOME`, so every test that
+/// uses the project calls this before anything else.
+pub fn home() -> &'static Path {
+    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
+    HOME.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // SAFETY: every test calls this first, and OnceLock lets only one of them in here.
+        unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
+        folder
+    })
+    .path()
+}
+
+/// A file or folder in the shared folder, or `None` with a word on why a test is skipped.
 pub fn path(inside: &str) -> Option<PathBuf> {
     let root = std::env::var_os("EPSILAB_SHARED")
         .map(PathBuf::from)
