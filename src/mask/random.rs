@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choose;
 use super::covered::{Covered, Origin};
-use super::rate::{check_rate, dropped_of, in_percent};
+use super::rate::{check_pruning, dropped_of, in_percent};
 use super::saliency::prunable;
 use super::{Kept, Mask};
 use crate::Result;
@@ -62,7 +62,7 @@ impl RandomMask {
     /// Kind `Setting` for a rate outside [0, 1); kind `Io` if the operating system gives no
     /// randomness.
     pub fn mask(&self, model: &Model) -> Result<Mask> {
-        let rate = check_rate("pruning rate", self.rate)?;
+        let rate = check_pruning(self.rate)?;
         let seed = self.seed.map_or_else(fresh_seed, Ok)?;
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let tensors = prunable(model.network(), self.include_1d).into_iter().map(|parameter| {

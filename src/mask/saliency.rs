@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::covered::{Covered, Origin};
 use super::rank;
-use super::rate::{check_rate, dropped_of, in_percent};
+use super::rate::{check_pruning, dropped_of, in_percent};
 use super::{Kept, Mask};
 use crate::Result;
 use crate::nn::{Network, Parameter};
@@ -63,7 +63,7 @@ impl Saliency {
     /// # Errors
     /// Kind `Setting` for a rate that is not in [0, 1).
     pub fn prune(&self, rate: f64) -> Result<Mask> {
-        let rate = check_rate("pruning rate", rate)?;
+        let rate = check_pruning(rate)?;
         let scores: Vec<&[f64]> = self.tensors.iter().map(|t| t.values.as_slice()).collect();
         let count = scores.iter().map(|scores| scores.len()).sum();
         let kept = rank::keep_largest(&scores, dropped_of(rate, count), None);

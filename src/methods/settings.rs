@@ -4,6 +4,7 @@ use crate::data::Augment;
 use crate::mask::Sparsity;
 use crate::methods::Optimizer;
 use crate::nn::Precision;
+use crate::privacy::digits::{count, counted};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -174,13 +175,13 @@ pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {
     if batch > examples {
         return Err(Error::setting(
             "batch_size",
-            batch,
+            count(batch),
             format!(
-                "larger than the {examples} training examples, so the sampling rate would be \
-                 above 1"
+                "larger than the training part ({}), so the sampling rate would be above 1",
+                counted(examples, "example")
             ),
         )
-        .fix(format!("choose a batch size of at most {examples}")));
+        .fix(format!("choose a batch size of at most {}", count(examples))));
     }
     let steps = match settings.steps {
         Some(steps) => steps as f64,

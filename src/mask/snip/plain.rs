@@ -7,7 +7,7 @@ use super::sensitivities::{CHUNK, Sensitivities};
 use crate::Result;
 use crate::data::{Dataset, Examples};
 use crate::engine::ClipRule;
-use crate::mask::rate::{check_rate, in_percent};
+use crate::mask::rate::{check_pruning, in_percent};
 use crate::mask::{Covered, Mask, Saliency};
 use crate::nn::Model;
 
@@ -58,7 +58,7 @@ impl Snip {
     /// # Errors
     /// As [`saliency`](Self::saliency); kind `Setting` for a rate outside [0, 1).
     pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Mask> {
-        check_rate("pruning rate", self.rate)?;
+        check_pruning(self.rate)?;
         self.saliency(model, data.train())?.prune(self.rate)
     }
 }

@@ -353,8 +353,8 @@ fn what_can_not_be_is_refused_in_words() -> Result<()> {
     assert!(recipe.epsilon_delta(Epsilon(0.9), Delta(1e-5)).settled(total).is_ok());
     refused(recipe.noise_multiplier(1.0), total, "above the total");
     refused(recipe.epsilon(Epsilon(-1.0)), total, "epsilon");
-    refused(DpSnip::prune(1.0), total, "pruning rate");
-    refused(DpSnip::keep(f64::NAN), total, "pruning rate");
+    refused(DpSnip::prune(1.0), total, "prune = 1");
+    refused(DpSnip::keep(f64::NAN), total, "keep = NaN");
 
     let data = data::glyphs_with(20, 10, 35)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;

@@ -8,7 +8,7 @@ mod product;
 use serde::{Deserialize, Serialize};
 
 use super::magnitude::of_parameters;
-use super::rate::{check_rate, dropped_of, in_percent};
+use super::rate::{check_pruning, dropped_of, in_percent};
 use super::{Mask, Saliency, rank};
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
@@ -93,7 +93,7 @@ impl Synflow {
     /// if the model is a module of the user's own or has no weights to prune, if no weight leads
     /// to an output or numbers overflow, and if the first of several cuts leaves no way.
     pub fn mask(&self, model: &Model) -> Result<Mask> {
-        let rate = check_rate("pruning rate", self.rate)?;
+        let rate = check_pruning(self.rate)?;
         if !(1..=MOST_ROUNDS).contains(&self.rounds) {
             let why = format!("weights are dropped in 1 to {MOST_ROUNDS} rounds");
             return Err(Error::setting("rounds", self.rounds, why)
