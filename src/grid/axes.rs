@@ -6,6 +6,7 @@ use super::{GridMethod, GridObserver, GridResult, MaskKind, live::LiveGrid, run}
 use crate::data::Dataset;
 use crate::mask::{Dropping, DroppingRule};
 use crate::nn::{Family, Model, ModelBuilder};
+use crate::privacy::digits::counted;
 use crate::privacy::{Delta, Epsilon};
 use crate::store::{Store, home};
 use crate::{Error, ErrorKind, Result};
@@ -249,7 +250,9 @@ fn distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Result<()>
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.methods.iter().map(GridMethod::name).collect();
-        let (cells, seeds) = (self.points().len(), self.seeds);
-        write!(f, "grid of {}: {cells} cells, {seeds} seeds, {} runs", names.join(", "), self.len())
+        let cells = counted(self.points().len(), "cell");
+        let seeds = counted(usize::try_from(self.seeds).unwrap_or(usize::MAX), "seed");
+        let runs = counted(self.len(), "run");
+        write!(f, "grid of {}: {cells}, {seeds}, {runs}", names.join(", "))
     }
 }

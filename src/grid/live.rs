@@ -4,6 +4,7 @@ use super::result::{CellResult, CellRun, GridResult};
 use super::table::{point, table};
 use super::{GridObserver, GridProgress};
 use crate::Error;
+use crate::privacy::digits::{count, counted};
 use crate::show::{Bundle, LiveDisplay, display, format};
 
 /// Shows a grid while it goes, in one place of the notebook.
@@ -21,7 +22,8 @@ impl LiveGrid {
         } else {
             ""
         };
-        let line = format!("{done} of {all} runs are finished{stopped}");
+        let (all, are) = (counted(all, "run"), if all == 1 { "is" } else { "are" });
+        let line = format!("{} of {all} {are} finished{stopped}", count(done));
         self.display.finish(&Bundle::text(line));
     }
 
@@ -70,7 +72,8 @@ impl GridProgress<'_> {
             _ => String::new(),
         };
         let (done, all) = (self.done, self.all);
-        format!("{done} of {all} runs, {}{left}", format::seconds(self.seconds))
+        let (done, all) = (count(done), counted(all, "run"));
+        format!("{done} of {all}, {}{left}", format::seconds(self.seconds))
     }
 
     /// One line about a run that has ended.

@@ -33,7 +33,7 @@ pub fn both_ways(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<[B
     let plan = settings.plan(data)?;
     let batches = || Batches::new(&plan, data.train(), [7; 32], [8; 32]);
     let (_, network) = model(data, device)?;
-    Ok([batches()?, batches()?.as_on_a_card(&network)?])
+    Ok([batches()?, batches()?.on_device_path(&network)?])
 }
 
 /// Compares all batches of the plan, and some beyond its end. How many examples each has.
@@ -74,7 +74,7 @@ pub fn strange_tokens(device: &Device) -> Result<()> {
     let batches = |words| {
         let model = models::bilstm(&text, words, 2, 2).seed(1).build()?;
         let network = model.network().clone().to_device(device);
-        Batches::new(&plan, text.train(), [7; 32], [8; 32])?.as_on_a_card(&network)
+        Batches::new(&plan, text.train(), [7; 32], [8; 32])?.on_device_path(&network)
     };
     assert!(batches(words)?.draw().is_ok());
     let error = batches(3).err().expect("too few words");
