@@ -12,7 +12,8 @@ pub enum ErrorKind {
     Setting,
     /// Data that was asked for is not on this machine.
     MissingData,
-    /// A file was found but is not what it should be: truncated, wrong magic, wrong hash, bad label.
+    /// A file was found but is not what it should be: truncated, wrong magic, wrong hash, bad
+    /// label.
     CorruptData,
     /// An accountant can't account this event, or a target can't be reached.
     Accounting,

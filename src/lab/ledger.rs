@@ -37,8 +37,8 @@ struct Row {
 ///
 /// # Errors
 /// `Ledger` if a ledger file is damaged: it is never reset; also if a stored run is in none of
-/// them, for then a ledger is gone and what it counted would be missing here. A total that no accountant can
-/// compute is said in its row.
+/// them, for then a ledger is gone and what it counted would be missing here. A total that no
+/// accountant can compute is said in its row.
 pub fn ledger() -> Result<LedgerView> {
     ledger_in(&Store::at(home()))
 }

@@ -16,8 +16,8 @@ impl DpSnip {
     ///
     /// The release is charged to the data's ledger before it is made. Each call is a new release
     /// and a new charge (save the mask to use it again), but in study mode, where the same call
-    /// gives the same mask again and is charged once; `mask.saliency().unwrap().keep(0.5)` cuts masks of
-    /// other sizes from the same release for nothing.
+    /// gives the same mask again and is charged once; `mask.saliency().unwrap().keep(0.5)` cuts
+    /// masks of other sizes from the same release for nothing.
     ///
     /// # Guarantee
     /// That of the recipe, at the noise multiplier of [`event`](Self::event): what a run with this

@@ -24,8 +24,8 @@ pub use crate::store::home;
 use crate::Result;
 use crate::device::Place;
 
-/// The device that plans train on unless they name one: what the variable `EPSILAB_DEVICE` says, else
-/// a CUDA card if one works here, else the CPU.
+/// The device that plans train on unless they name one: what the variable `EPSILAB_DEVICE` says,
+/// else a CUDA card if one works here, else the CPU.
 ///
 /// # Errors
 /// `Device` if the variable names a device that can't work here.

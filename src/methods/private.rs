@@ -42,8 +42,8 @@ impl Private {
     /// run's result depends on; a target is for all of them together.
     ///
     /// # Errors
-    /// Kind `Setting` for values out of range, and unless exactly one of target and noise multiplier
-    /// is given; kind `Accounting` if no noise multiplier reaches the target.
+    /// Kind `Setting` for values out of range, and unless exactly one of target and noise
+    /// multiplier is given; kind `Accounting` if no noise multiplier reaches the target.
     pub(super) fn settle(
         &self,
         method: &str,

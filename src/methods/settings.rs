@@ -107,8 +107,8 @@ macro_rules! shared_settings {
                 self.settings.seed = Some(seed);
                 self
             }
-            /// Where to train: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. If not said, what the variable
-            /// `EPSILAB_DEVICE` says, else a CUDA card if one works, else the CPU.
+            /// Where to train: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. If not said, what the
+            /// variable `EPSILAB_DEVICE` says, else a CUDA card if one works, else the CPU.
             pub fn device(mut self, name: impl ToString) -> Self {
                 self.settings.device = Some(name.to_string());
                 self

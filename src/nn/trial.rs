@@ -180,7 +180,8 @@ impl Tape for Probes {
     }
 }
 
-/// Gradient with respect to a probe, `[examples, values]`; `None` if the logits do not depend on it.
+/// Gradient with respect to a probe, `[examples, values]`; `None` if the logits do not depend on
+/// it.
 fn gradient(probe: &Value, gradients: &burn::tensor::Gradients) -> Option<Tensor<2>> {
     match probe {
         Value::Flat(probe) => probe.grad(gradients),

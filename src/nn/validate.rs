@@ -46,11 +46,12 @@ impl Model {
     /// training does before it spends anything. Models of the lab's own layers always can.
     ///
     /// # Errors
-    /// Names everything that is in the way at once: batch normalisation (it mixes examples),
-    /// Burn's own layers where the lab's are needed, parameters that no layer reports to the tape
-    /// (their gradients would be missing), parameters held twice, logits or gradients of an example
-    /// that change with the other examples of its batch or with their number, and randomness that isn't the batch's own: Burn's `Dropout`,
-    /// `GaussianNoise` and `RRelu`, or logits that differ from one pass to the next.
+    /// Names everything that is in the way at once: batch normalisation (it mixes examples), Burn's
+    /// own layers where the lab's are needed, parameters that no layer reports to the tape (their
+    /// gradients would be missing), parameters held twice, logits or gradients of an example that
+    /// change with the other examples of its batch or with their number, and randomness that isn't
+    /// the batch's own: Burn's `Dropout`, `GaussianNoise` and `RRelu`, or logits that differ from
+    /// one pass to the next.
     pub fn validate(&self) -> Result<()> {
         let network = self.network();
         match &network.own {

@@ -19,10 +19,11 @@ use crate::{Error, ErrorKind, Result};
 /// reduced to the steps truly taken. A process that is killed leaves the whole plan charged.
 ///
 /// # Guarantee
-/// Every release, that of a mask by DP-SNIP included, is charged before it is used; training without privacy is charged too, as an
-/// event that no accountant accepts. Sampler, noise and ledger all read `plan`; the loop hands
-/// nothing but [`Mechanism::release`] to the optimizer. In study mode, `id` must be another one for
-/// every other plan, mask, model or data: runs of the same name and seed have the same noise.
+/// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
+/// without privacy is charged too, as an event that no accountant accepts. Sampler, noise and
+/// ledger all read `plan`; the loop hands nothing but [`Mechanism::release`] to the optimizer. In
+/// study mode, `id` must be another one for every other plan, mask, model or data: runs of the same
+/// name and seed have the same noise.
 ///
 /// An interrupt ends a run early, as [`Ending::Interrupted`]. A run also ends early where an
 /// example's file can no longer be read. The step at which that happens depends on a single
@@ -31,9 +32,10 @@ use crate::{Error, ErrorKind, Result};
 /// names a file of that batch, so it is for the owner of the data only.
 ///
 /// # Errors
-/// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
-/// be written (nothing is trained then); `Model` if the parameters stop being finite (the steps
-/// taken stay charged); what reading the examples says if not even the first batch can be read.
+/// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not
+/// belong together; `Ledger` if the ledger can't be written (nothing is trained then); `Model` if
+/// the parameters stop being finite (the steps taken stay charged); what reading the examples says
+/// if not even the first batch can be read.
 pub fn fit(
     id: &str,
     plan: &Plan,

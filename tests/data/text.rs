@@ -176,7 +176,7 @@ fn packed_ag_news_is_unpacked_and_shares_its_ledger() {
 
     let whole = gzip(train.as_bytes());
     let cut = folder(&[("train.csv.gz", whole[..whole.len() - 6].to_vec())]);
-    let text = ["train.csv.gz", "cut off or damaged"];
+    let text = ["train.csv.gz", "truncated or damaged"];
     refused(data::ag_news_in(cut.path(), &words()), ErrorKind::CorruptData, &text);
 }
 

@@ -95,7 +95,8 @@ fn a_training_image_that_breaks_ends_the_run_keeps_it_and_voids_its_guarantee() 
     assert_eq!(run.record().steps, 3);
     assert!(run.accuracy().is_finite());
     assert_ne!(weights(&run), bits(&model), "the three steps are kept");
-    // One example decided when to stop: no epsilon covers that, and nothing is taken off the charge.
+    // One example decided when to stop: no epsilon covers that, and nothing is taken off the
+    // charge.
     assert_eq!(run.epsilon(), f64::INFINITY);
     assert!(privacy::epsilon(&run.record().events, Delta(1e-3)).is_err());
     let badge = run.badge().to_string();

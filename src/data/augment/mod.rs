@@ -140,8 +140,8 @@ impl Augment {
     }
 
     /// The copies that [`batch`](Self::batch) makes, computed on the device of the images: from
-    /// `[ids, features]` to `[ids x copies, features]`. The random transforms are drawn on the host,
-    /// so that all devices make the same copies.
+    /// `[ids, features]` to `[ids x copies, features]`. The random transforms are drawn on the
+    /// host, so that all devices make the same copies.
     ///
     /// # Errors
     /// As [`check`](Self::check).

@@ -1,4 +1,4 @@
-//! Folders of images: one subfolder per class, each file decoded when it is needed.
+//! Folders of images: one subfolder per class; files are decoded when a batch needs them.
 
 mod damaged;
 mod decode;
@@ -17,7 +17,7 @@ use super::table::{CLASSES, CLASSES_FIX, stem};
 use crate::{Error, ErrorKind, Result};
 use resize::Form;
 
-/// How the images of a folder become features of one fixed shape.
+/// How the images of a folder become features of one shape.
 ///
 /// ```
 /// use epsilab::data::ImageOptions;
@@ -34,9 +34,9 @@ pub struct ImageOptions {
 }
 
 impl ImageOptions {
-    /// Colour images of `side` by `side` pixels: the shorter side of each is brought to this
-    /// length (every pixel of a target is the weighted mean of all it covers, so that fine
-    /// patterns don't flicker), then the middle is cut out. Features are `(x / 255 - 0.5) / 0.5`.
+    /// Colour images of `side` by `side` pixels: each image is resized so that its shorter side has
+    /// this length (with antialiasing), then cropped to its centre. Features are
+    /// `(x / 255 - 0.5) / 0.5`.
     pub fn size(side: usize) -> Self {
         Self { side, grey: false, mean: 0.5, std: 0.5 }
     }
@@ -46,17 +46,17 @@ impl ImageOptions {
         Self { grey: true, ..self }
     }
 
-    /// Features are `(x / 255 - mean) / std`. The two numbers must be public: known from
-    /// elsewhere, never measured on the private images.
+    /// Features are `(x / 255 - mean) / std`. Both values must be public: they must not be computed
+    /// from the private images.
     pub fn scaled(self, mean: f32, std: f32) -> Self {
         Self { mean, std, ..self }
     }
 
     fn form(self) -> Result<Form> {
-        /// Beyond this, one image has more numbers than a network for this lab can use.
+        /// A larger image has more features than a network of this library can use.
         const LARGEST: usize = 2048;
         if !(1..=LARGEST).contains(&self.side) {
-            let why = format!("images are brought to 1 to {LARGEST} pixels along each side");
+            let why = format!("images are resized to 1 to {LARGEST} pixels along each side");
             return Err(Error::setting("size", self.side, why).fix("for instance 32 or 64"));
         }
         if !self.mean.is_finite() {
@@ -85,8 +85,8 @@ impl ImageOptions {
 /// training much faster where the images fit into memory.
 ///
 /// Hidden files, files whose names do not end in `.png`, `.jpg` or `.jpeg`, and folders inside a
-/// class are skipped; [`Dataset::source`] says how many. Links are followed. Transparency is dropped,
-/// and the camera's orientation tag is ignored.
+/// class are skipped; [`Dataset::source`] says how many. Links are followed. Transparency is
+/// dropped, and the camera's orientation tag is ignored.
 ///
 /// # Guarantee
 /// [`Dataset::origin`], the name of the ledger, is the SHA-256 of the sorted SHA-256 of all

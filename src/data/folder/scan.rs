@@ -60,7 +60,7 @@ impl Part {
             files.extend(images);
         }
         if u32::try_from(files.len()).is_err() {
-            let why = "positions of examples are 32-bit numbers";
+            let why = "indices of examples are 32-bit numbers";
             return Err(Error::setting("images", count(files.len()), why).fix("give fewer"));
         }
         Ok((files, labels))

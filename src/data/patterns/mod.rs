@@ -1,4 +1,4 @@
-//! Colour images drawn by code, of the shape of CIFAR-10: always there, with no download.
+//! Synthetic colour images of the shape of CIFAR-10, without a download.
 
 mod forms;
 
@@ -18,14 +18,14 @@ const SIZE: usize = 3 * PLANE;
 
 type Colour = [f32; 3];
 
-/// Ten kinds of coloured shapes and textures drawn by code: 10,000 for training and 2,000 for
-/// testing, 3x32x32, the shape of CIFAR-10.
+/// Synthetic coloured shapes and textures in ten classes: 10,000 for training and 2,000 for
+/// testing, 3x32x32 as CIFAR-10.
 ///
-/// The class is the form (disc, ring, square, triangle, cross, stripes, checks, dots, zigzag,
-/// crescent). Colours, place, size, rotation, shading, stray blobs and noise are random and tell
-/// nothing of the class: a linear model stays near chance, a small CNN reaches 98 % (90 % with an
-/// epsilon of 8). Features are `(x / 255 - 0.5) / 0.5`, as those of [`cifar10`](super::cifar10); no
-/// person's data is in here.
+/// The class is the shape (disc, ring, square, triangle, cross, stripes, checks, dots, zigzag,
+/// crescent). Colours, position, size, rotation, shading, blobs and noise are random and
+/// independent of the class: a linear model stays near chance, a small CNN reaches 98 % (90 % with
+/// epsilon 8). Features are `(x / 255 - 0.5) / 0.5`, as in [`cifar10`](super::cifar10). They
+/// contain nobody's data.
 ///
 /// # Errors
 /// None for these sizes; the signature is that of the other data sets.
@@ -33,13 +33,13 @@ pub fn patterns() -> Result<Dataset> {
     patterns_with(10_000, 2_000, 0)
 }
 
-/// As many [`patterns`] as asked for, and others for another seed.
+/// [`patterns`] with the given numbers of examples and seed.
 ///
-/// The same seed gives the same bits on every machine and for any number of threads, and fewer
-/// are the first ones of more.
+/// Equal seeds give equal bits on every machine and with any number of threads. A smaller data set
+/// is a prefix of a larger one.
 ///
 /// # Errors
-/// No training examples, or more in all than 32-bit positions can number.
+/// No training examples, or more than 32-bit indices allow.
 pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     check_counts(train, test, SIZE)?;
     let source =

@@ -36,9 +36,10 @@ impl Batches {
     /// `masks` the dropout masks and the augmentation; both must be secret.
     ///
     /// # Guarantee
-    /// Each example is in a batch with the plan's sampling rate, independently of all other examples
-    /// and steps (Poisson sampling), as [`Plan::event`] states. Dropout masks and augmented copies
-    /// are drawn anew in every step, as functions of an example's own index and of a secret seed;
+    /// Each example is in a batch with the plan's sampling rate, independently of all other
+    /// examples and steps (Poisson sampling), as [`Plan::event`] states. Dropout masks and
+    /// augmented copies are drawn anew in every step, as functions of an example's own index and of
+    /// a secret seed;
     /// [`Batch::seed`] and [`Augment`] say why the sensitivity remains that of the clip rule.
     pub fn new(
         plan: &Plan,
@@ -63,8 +64,9 @@ impl Batches {
     /// the host.
     ///
     /// # Guarantee
-    /// That of [`new`](Self::new): equal seeds draw equal batches, masks and copies on every device.
-    /// A read error is returned with the batch it belongs to, and that batch is not drawn again.
+    /// That of [`new`](Self::new): equal seeds draw equal batches, masks and copies on every
+    /// device. A read error is returned with the batch it belongs to, and that batch is not drawn
+    /// again.
     ///
     /// # Errors
     /// If the examples hold token ids outside the network's vocabulary (the device does not check

@@ -53,8 +53,9 @@ impl Budget {
 }
 
 impl Spending {
-    /// The limit less what is spent, at least 0. A further run may cost more than this: what fits is
-    /// decided by composing all events, and together they cost less than the sum of their epsilons.
+    /// The limit less what is spent, at least 0. A further run may cost more than this: what fits
+    /// is decided by composing all events, and together they cost less than the sum of their
+    /// epsilons.
     pub fn left(&self) -> f64 {
         (self.budget.epsilon.0 - self.spent.epsilon).max(0.0)
     }

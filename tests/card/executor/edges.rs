@@ -98,8 +98,8 @@ pub fn rows_of_no_single_example_and_wrong_data_are_refused(device: &Device) {
     }
 }
 
-/// A card chooses by the shapes how it computes: with passes of one size nobody's gradient depends on
-/// how many others there are.
+/// A card chooses by the shapes how it computes: with passes of one size nobody's gradient depends
+/// on how many others there are.
 pub fn steady_passes_leave_the_others_alone(device: &Device) {
     let mut draw = Draw::new(7);
     let (model, _) = tied();
