@@ -66,8 +66,8 @@ const FASHION: Spec = Spec {
 /// As [`idx`](super::idx()), which shares the ledger of the same file of images.
 ///
 /// # Errors
-/// [`crate::ErrorKind::MissingData`] lists the missing files, the folders that were searched and how
-/// to get the files; [`crate::ErrorKind::CorruptData`] if a file is not the original (by the
+/// [`crate::ErrorKind::MissingData`] lists the missing files, the folders that were searched and
+/// how to get the files; [`crate::ErrorKind::CorruptData`] if a file is not the original (by the
 /// SHA-256 of its unpacked bytes).
 pub fn mnist() -> Result<Dataset> {
     load(&DIGITS, DIGITS.known.find(&find::roots())?)
@@ -158,7 +158,8 @@ fn check_hash(spec: &Spec, path: &Path, idx: &Idx, expected: &str) -> Result<()>
         return Ok(());
     }
     let what = format!(
-        "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected {expected}",
+        "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected \
+         {expected}",
         spec.known.name
     );
     let fix = format!(

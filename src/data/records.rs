@@ -64,7 +64,7 @@ impl<'a> Records<'a> {
                  kept in memory",
                 count(MOST_NUMBERS)
             );
-            return Err(corrupt(self.path, what).fix("give fewer rows, columns or words a text"));
+            return Err(corrupt(self.path, what).fix("give fewer rows, columns or words per text"));
         }
         self.cells.add(self.record.iter());
         Ok(Some((line, &self.record)))

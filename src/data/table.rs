@@ -48,9 +48,9 @@ pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> R
 /// public constants.
 ///
 /// # Guarantee
-/// [`Dataset::origin`], the name of the ledger, is a hash of all cells of all rows below the header:
-/// another label column, and reading by [`text_csv`](super::text_csv), keep the ledger. A file with
-/// other rows or columns has a ledger of its own.
+/// [`Dataset::origin`], the name of the ledger, is a hash of all cells of all rows below the
+/// header: another label column, and reading by [`text_csv`](super::text_csv), keep the ledger. A
+/// file with other rows or columns has a ledger of its own.
 ///
 /// # Errors
 /// [`ErrorKind::MissingData`] if there is no such file; [`ErrorKind::Setting`] if there is no such
@@ -181,7 +181,7 @@ fn check_classes(classes: usize) -> Result<()> {
 fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<Examples> {
     let size = shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).unwrap_or(0);
     if shape.is_empty() || size == 0 {
-        let why = "each example needs at least one feature, and the number of features must fit into memory";
+        let why = "each example needs at least one feature, and all of them must fit into memory";
         return Err(Error::setting("shape", format!("{shape:?}"), why)
             .fix("for instance &[1, 28, 28] for small grey images, &[4] for four columns"));
     }
@@ -298,7 +298,7 @@ pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
                     | io::ErrorKind::InvalidData
             ) =>
         {
-            corrupt(path, "the gzip stream is cut off or damaged")
+            corrupt(path, "the gzip stream is truncated or damaged")
         }
         ::csv::ErrorKind::Io(io) => cannot_read(path, io),
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {

@@ -1,4 +1,4 @@
-//! The budget of a data set: the most that everything about it may cost together.
+//! The budget of a data set: a limit on the total cost of its runs.
 
 use crate::Result;
 use crate::data::Dataset;
@@ -16,19 +16,19 @@ pub struct BudgetView {
     runs: usize,
     without_privacy: usize,
     delta: Delta,
-    /// Of all runs together, or why nobody can tell.
+    /// The cost of all runs together, or why it can't be computed.
     spent: Result<Spent>,
     limit: Option<Spending>,
     /// The largest further run under the limit; `None` without a limit or where nothing fits.
     further: Option<Further>,
 }
 
-/// Limits what all runs on `data` (and on everything cut from it) may cost together, those on
-/// record included. From here on a run that would go over it is refused before it begins, in
-/// every notebook of the project. Running the cell again changes nothing; another budget takes
-/// the place of this one and leaves a trace in the ledger.
+/// Limits the total cost of all runs on `data` and on data sets derived from it, including those on
+/// record. From then on, a run that would exceed the limit is refused before it begins, in every
+/// notebook of the project. Setting the same budget again changes nothing; another budget replaces
+/// it and leaves an entry in the ledger.
 ///
-/// A budget below what is spent already is taken, and the view says so.
+/// A budget below what is spent already is accepted, and the view says so.
 ///
 /// # Guarantee
 /// As [`Ledger`](crate::privacy::Ledger): neighbours differ by one added or removed example.
@@ -78,12 +78,12 @@ impl BudgetView {
         self.limit.as_ref().map(|spending| spending.budget.epsilon)
     }
 
-    /// The delta that everything here is measured at: the budget's, else 1e-5.
+    /// The delta of all epsilons here: that of the budget, otherwise 1e-5.
     pub fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// Epsilon of all runs together; infinite if one of them promises nothing.
+    /// Epsilon of all runs together; infinite if one of them has no guarantee.
     pub fn spent(&self) -> f64 {
         self.spent.as_ref().map_or(f64::INFINITY, |spent| spent.epsilon)
     }
@@ -98,7 +98,7 @@ impl BudgetView {
         Some(self.further.as_ref().map_or(0.0, |further| further.epsilon))
     }
 
-    /// How many runs are counted: every one on record.
+    /// Number of runs on record, all of which count.
     pub fn runs(&self) -> usize {
         self.runs
     }

@@ -1,4 +1,4 @@
-//! All that this project has spent on each data set.
+//! The view of all ledgers of a project.
 
 use crate::Result;
 use crate::privacy::digits::RoundedDown;
@@ -9,7 +9,7 @@ use crate::store::{Store, home};
 use std::fmt;
 use std::path::Path;
 
-/// The ledgers of this project, added up.
+/// The ledgers of this project, with the total cost per data set.
 #[derive(Clone, Debug)]
 pub struct LedgerView {
     rows: Vec<Row>,
@@ -18,27 +18,27 @@ pub struct LedgerView {
 #[derive(Clone, Debug)]
 struct Row {
     data_hash: String,
-    /// Names of ledgers that were taken over into this one.
+    /// Former origins whose entries were copied into this ledger.
     former: Vec<String>,
-    /// What was run, as the ledger's notes say.
+    /// The notes of the runs.
     runs: Vec<String>,
     without_privacy: usize,
     /// Runs that are charged for fewer steps than planned.
     stopped_early: usize,
-    /// Of the runs with privacy, together; or why nobody can tell.
+    /// The cost of all private runs together, or why it can't be computed.
     private: Result<Spent>,
-    /// Against the limit, if there is one.
+    /// What is spent of the budget, if there is one.
     spending: Option<Result<Spending>>,
-    /// What others may see.
+    /// The row as it is exported.
     export: DataSet,
 }
 
-/// Reads the ledgers of this project: everything its notebooks have spent on each data set.
+/// Reads the ledgers of this project: everything that its notebooks have spent on each data set.
 ///
 /// # Errors
-/// `Ledger` if a ledger file is damaged: it is never reset; also if a stored run is in none of
-/// them, for then a ledger is gone and what it counted would be missing here. A total that no
-/// accountant can compute is said in its row.
+/// `Ledger` if a ledger file is damaged (it is never reset), or if a stored run is in none of them:
+/// a ledger is lost then, and its charges would be missing here. A total that no accountant can
+/// compute is not an error; its row says why.
 pub fn ledger() -> Result<LedgerView> {
     ledger_in(&Store::at(home()))
 }
@@ -106,7 +106,7 @@ impl Row {
 }
 
 impl LedgerView {
-    /// Number of data sets that something was spent on.
+    /// Number of data sets with charges.
     pub fn data_sets(&self) -> usize {
         self.rows.len()
     }
@@ -120,20 +120,20 @@ impl LedgerView {
         self.row(origin).map_or(0.0, spent)
     }
 
-    /// How many runs used this data set without privacy: their results promise nothing, and nor
-    /// does the total once they are published.
+    /// Number of runs without privacy on this data set. Neither their results nor, once they are
+    /// published, the total have a guarantee.
     pub fn without_privacy(&self, origin: &str) -> usize {
         self.row(origin).map_or(0, |row| row.without_privacy)
     }
 
-    /// Everything on record as JSON, for others to check again:
+    /// All entries as JSON, for others to check:
     /// `{"format":1, "exported_at":.., "data_sets":[{"name":.., "runs":[..], "events":[..],
     /// "epsilon":.., "delta":.., "accountant":.., "neighbouring":.., "budget":..}]}`.
     ///
-    /// Without the content hash of the data, and whatever is made of it: whoever holds all other
-    /// examples could test one by it. `epsilon` is of all events together, `null` if one of them
-    /// has no guarantee (`why` says so then). A run with `stopped_early` is charged for the steps
-    /// it took; `closing_note` has the condition under which that holds.
+    /// Hashes of the data are left out: someone who has all other examples could use them to test
+    /// for one. `epsilon` is of all events together, and `null` if one of them has no guarantee
+    /// (`why` says so then). A run with `stopped_early` is charged for the steps it took;
+    /// `closing_note` has the condition under which that holds.
     pub fn to_json(&self) -> Result<String> {
         export::text(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>())
     }
@@ -152,7 +152,7 @@ impl LedgerView {
         named.or_else(|| self.rows.iter().find(former))
     }
 
-    /// What the totals count, in words.
+    /// What the totals count and on which condition.
     fn footer(&self) -> String {
         let runs: usize = self.rows.iter().map(|row| row.runs.len()).sum();
         let counted = match runs {
@@ -179,7 +179,7 @@ impl LedgerView {
         )
     }
 
-    // Without the hashes: who holds all other examples could test one by them.
+    // Without hashes: someone who has all other examples could use them to test for one.
     pub(crate) fn bundle(&self) -> Bundle {
         if self.rows.is_empty() {
             return Bundle::text("nothing has been spent in this project");

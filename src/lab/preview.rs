@@ -1,4 +1,4 @@
-//! What a plan would do, before it does it.
+//! Previews of plans.
 
 use crate::data::Dataset;
 use crate::mask::Sparsity;
@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::{ErrorKind, Result};
 use std::fmt;
 
-/// A plan in numbers and words. Nothing was trained and nothing spent.
+/// The settings, cost and warnings of a plan. Nothing is trained or spent.
 #[derive(Clone, Debug)]
 pub struct Preview {
     plan: Plan,
@@ -71,7 +71,7 @@ impl Preview {
                 epsilon_rows(plan, &spent, privacy.delta, &mut rows);
                 if spent.epsilon > 10.0 {
                     warnings.push(format!(
-                        "epsilon {} promises little: an attacker's odds may grow by a factor of \
+                        "epsilon {} is a weak guarantee: an attacker's odds may grow by a factor of \
                          e^epsilon",
                         format::eps(spent.epsilon)
                     ));
@@ -89,7 +89,9 @@ impl Preview {
                 ));
             }
             if plan.expected_batch_size() < 64 {
-                warnings.push("small batches drown in noise: a larger one often wins".into());
+                warnings.push(
+                    "in small batches the noise dominates: a larger batch is often better".into(),
+                );
             }
         } else {
             rows.push(("epsilon".into(), "infinite: no privacy".into()));
@@ -104,7 +106,7 @@ impl Preview {
                         format!("then {}", after.used()),
                     ));
                 }
-                // Training this plan would be refused in these words.
+                // Training this plan would fail with this error.
                 Err(error) if error.kind() == ErrorKind::Ledger => {
                     let said = error.to_string();
                     let said = said.lines().next().unwrap_or_default();
@@ -125,7 +127,7 @@ impl Preview {
         &self.plan
     }
 
-    /// What to think about before training; empty if nothing.
+    /// Warnings about the plan; may be empty.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -142,7 +144,7 @@ impl Preview {
     }
 }
 
-/// What is said of the coordinates: the mask, what it releases, and what steps leave out.
+/// The rows about coordinates: the mask, its release, and gradient dropping.
 fn coordinates(
     sparsity: &Sparsity,
     rows: &mut Vec<(String, String)>,
@@ -163,7 +165,7 @@ fn coordinates(
     Ok(())
 }
 
-/// Epsilon by the headline accountant and by the others.
+/// The rows about epsilon, by the headline accountant and by the others.
 fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Vec<(String, String)>) {
     rows.push((
         format!("epsilon at delta {}", format::delta(delta.0)),

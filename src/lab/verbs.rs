@@ -1,4 +1,4 @@
-//! The verbs of a cell: `preview` and `train`, on every method.
+//! `preview` and `train` of every method.
 
 use crate::Result;
 use crate::data::Dataset;
@@ -10,12 +10,12 @@ use crate::store::{Store, home, run_id};
 use crate::train::Run;
 use std::sync::{Mutex, PoisonError};
 
-/// Writes the verbs of a method: its checked settings make the plan, the rest is shared.
+/// Defines `preview` and `train` of a method.
 macro_rules! verbs {
     ($method:ty) => {
         impl $method {
-            /// What would happen, before any example is touched: noise, steps, epsilon, what
-            /// is left of the data's budget, warnings. Costs nothing.
+            /// The plan before anything is trained: noise, steps, epsilon, the ledger that is
+            /// charged, what is spent of the budget, warnings. Costs nothing.
             ///
             /// # Errors
             /// As making the plan: settings out of range, a target that can't be reached; and
@@ -24,8 +24,8 @@ macro_rules! verbs {
                 preview(&self.plan(data)?, data)
             }
 
-            /// Trains a copy of `model` and shows it live. A finished run of the same settings is
-            /// shown again instead, and costs nothing, unless `.fresh()` was said.
+            /// Trains a copy of `model` with a live display. A finished run of the same settings is
+            /// shown instead and costs nothing, unless `.fresh()` is set.
             ///
             /// # Errors
             /// As making the plan, and if model and data do not fit, the data's budget does not
@@ -44,7 +44,7 @@ verbs!(DpSgd);
 verbs!(DpSsgd);
 verbs!(NonPrivate);
 
-/// Looks at a plan and at what is on record about its data.
+/// The preview of a plan, with the ledger of its data.
 fn preview(plan: &Plan, data: &Dataset) -> Result<Preview> {
     Preview::of(plan, &Store::at(home()), data)
 }
@@ -57,7 +57,7 @@ pub fn last_run() -> Option<Run> {
 
 static LAST: Mutex<Option<Run>> = Mutex::new(None);
 
-/// Shows the stored run of a plan or follows the plan.
+/// Shows the stored run of a plan, or trains it.
 fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     remember(train_or_show(plan, model, data))
 }

@@ -116,7 +116,7 @@ macro_rules! private_settings {
     ($method:ty) => {
         impl $method {
             /// The guarantee to reach: the noise multiplier is the smallest that the accountant
-            /// proves. A noise multiplier of one's own beside it is refused.
+            /// proves. Giving a noise multiplier too is an error.
             pub fn target(
                 mut self,
                 epsilon: $crate::privacy::Epsilon,

@@ -1,4 +1,4 @@
-//! Whether a module of the user's own can be trained privately.
+//! Checks whether a user-defined module can be trained privately.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,12 +14,12 @@ use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
 
-/// The layers of Burn's that the lab has a counterpart for.
+/// Burn's layers that have a counterpart in this library.
 const KNOWN: [&str; 7] =
     ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm", "BiLstm"];
 
-/// Other layers of Burn's with parameters, for the messages only: whatever isn't reported to the
-/// tape is refused, known or not.
+/// Burn's other layers with parameters, for the messages only: a parameter that is not reported to
+/// the tape is refused in any case.
 const UNKNOWN: [&str; 18] = [
     "InstanceNorm",
     "RmsNorm",
@@ -42,16 +42,20 @@ const UNKNOWN: [&str; 18] = [
 ];
 
 impl Model {
-    /// Checks that the model can be trained privately; [`Model::custom`] has done so, and
-    /// training does before it spends anything. Models of the lab's own layers always can.
+    /// Checks that the model can be trained privately. [`Model::custom`] calls it, and training
+    /// does before it charges anything. Models made of this library's layers always pass.
+    ///
+    /// A user-defined module is run on synthetic examples. That logits, layer inputs and output
+    /// gradients of an example do not depend on the rest of its batch is tested on these, not
+    /// proved.
     ///
     /// # Errors
-    /// Names everything that is in the way at once: batch normalisation (it mixes examples), Burn's
-    /// own layers where the lab's are needed, parameters that no layer reports to the tape (their
-    /// gradients would be missing), parameters held twice, logits or gradients of an example that
-    /// change with the other examples of its batch or with their number, and randomness that isn't
-    /// the batch's own: Burn's `Dropout`, `GaussianNoise` and `RRelu`, or logits that differ from
-    /// one pass to the next.
+    /// Kind `Model`, with all problems at once: batch normalisation (it mixes examples), Burn's
+    /// layers instead of this library's, parameters that no layer reports to the tape (their
+    /// gradients would be missing), parameters held twice, logits, layer inputs or gradients of an
+    /// example that change with the other examples or with their number, and randomness outside the
+    /// batch's masks: Burn's `Dropout`, `GaussianNoise` and `RRelu`, or logits that differ between
+    /// passes.
     pub fn validate(&self) -> Result<()> {
         let network = self.network();
         match &network.own {
@@ -61,16 +65,16 @@ impl Model {
     }
 }
 
-/// Hears which parameters take part.
+/// Records the sites of a forward pass with their output shapes.
 #[derive(Default)]
-struct Roll {
-    heard: Vec<(Site, Vec<usize>)>,
+struct SiteRecorder {
+    sites: Vec<(Site, Vec<usize>)>,
     places: usize,
 }
 
-impl Tape for Roll {
+impl Tape for SiteRecorder {
     fn layer(&mut self, site: Site, _input: &Value, output: Value) -> Value {
-        self.heard.push((site, output.dims()[1..].to_vec()));
+        self.sites.push((site, output.dims()[1..].to_vec()));
         self.places += 1;
         output
     }
@@ -80,11 +84,11 @@ impl Tape for Roll {
     }
 
     fn shares(&mut self, _place: usize, site: Site, input: Value) {
-        self.heard.push((site, input.dims()[1..].to_vec()));
+        self.sites.push((site, input.dims()[1..].to_vec()));
     }
 }
 
-/// Tracks what comes out of every map, as the executors do: what acts while training acts here.
+/// Tracks every output in autodiff, as the executors do, so that layers behave as in training.
 struct Training;
 
 impl Tape for Training {
@@ -93,29 +97,29 @@ impl Tape for Training {
     }
 }
 
-/// The layers of a module that was checked, as far as the tape hears of them.
+/// The layers that a checked module reports to the tape.
 pub(super) fn layers(own: &Own, input_shape: &[usize], device: &Device) -> Result<Vec<LayerInfo>> {
-    let mut roll = Roll::default();
-    run(own, &[0.0, 0.0], input_shape, device, &mut roll)?;
-    Ok(lines(own, &roll))
+    let mut recorder = SiteRecorder::default();
+    run(own, &[0.0, 0.0], input_shape, device, &mut recorder)?;
+    Ok(lines(own, &recorder))
 }
 
-/// Checks a module by looking at its parts and by trying it on made-up examples.
+/// Checks a module by its parts and by running it on synthetic examples.
 pub(super) fn check(
     own: &Own,
     input_shape: &[usize],
     classes: usize,
     device: &Device,
 ) -> Result<()> {
-    let mut roll = Roll::default();
-    let zeros = run(own, &[0.0, 0.0], input_shape, device, &mut roll)?;
+    let mut recorder = SiteRecorder::default();
+    let zeros = run(own, &[0.0, 0.0], input_shape, device, &mut recorder)?;
     if zeros.dims() != [2, classes] {
         let what = format!("a module that makes logits {:?} of two examples", zeros.dims());
         let why = format!("the data has {classes} classes, so it must make [2, {classes}]");
         return Err(Error::new(ErrorKind::Model, what, why));
     }
-    let mut problems = parts(own, &roll);
-    // The same examples twice. A few, so that what is random has more than one chance to show.
+    let mut problems = parts(own, &recorder);
+    // Two passes over equal examples; several of them make it likely that randomness shows.
     let trained = || -> Result<Vec<u32>> {
         let logits = values(run(own, &[1.0; 4], input_shape, device, &mut Training)?);
         Ok(logits.into_iter().map(f32::to_bits).collect())
@@ -214,14 +218,14 @@ fn mixing(
     Ok(None)
 }
 
-/// Equal but for rounding, which may go another way in a batch of another size.
+/// Whether two rows are equal up to rounding, which may differ with the size of the batch.
 fn close(a: &[u32], b: &[u32]) -> bool {
     const ROUNDING: f64 = 1e-3;
     let number = |&bits: &u32| f64::from(f32::from_bits(bits));
     let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>();
     let size = squares(&mut a.iter().map(number));
     let apart = squares(&mut a.iter().zip(b).map(|(a, b)| number(a) - number(b)));
-    // What is not finite is left out of training, alone and among others.
+    // Training masks out examples that are not finite, so they need not agree.
     a.len() == b.len() && (!size.is_finite() || apart <= ROUNDING.powi(2) * size)
 }
 
@@ -229,7 +233,7 @@ fn things(count: usize) -> String {
     if count == 1 { "one thing".to_owned() } else { format!("{count} things") }
 }
 
-/// The logits of examples that are constant; a panic of the user's code becomes an error.
+/// The logits of examples with constant features. A panic of the module is an error.
 fn run(
     own: &Own,
     examples: &[f32],
@@ -244,9 +248,10 @@ fn run(
         .map_err(|panic| trial::failure(shape, panic))
 }
 
-/// What is wrong with the parts: one line per layer.
-fn parts(own: &Own, roll: &Roll) -> Vec<String> {
-    let heard: Vec<ParamId> = roll.heard.iter().flat_map(|(site, _)| site.parameters()).collect();
+/// The problems of the module's parts, one line per layer.
+fn parts(own: &Own, recorder: &SiteRecorder) -> Vec<String> {
+    let reported: Vec<ParamId> =
+        recorder.sites.iter().flat_map(|(site, _)| site.parameters()).collect();
     let mut problems = BTreeMap::new();
     let mut seen: HashMap<ParamId, String> = HashMap::new();
     for (index, (path, held)) in own.0.found().into_iter().enumerate() {
@@ -283,7 +288,7 @@ fn parts(own: &Own, roll: &Roll) -> Vec<String> {
             tell(whole.clone(), problem);
             continue;
         }
-        if heard.contains(&id) {
+        if reported.contains(&id) {
             continue;
         }
         let inside_ours = path.iter().any(|(name, container)| within_ours(name, container));
@@ -304,7 +309,7 @@ fn parts(own: &Own, roll: &Roll) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// What is wrong with a layer that knows whether it is being trained.
+/// The problem of a layer that behaves differently in training.
 fn random(name: &str) -> String {
     let drawn = "draws from Burn's generator while training, outside the batch's masks";
     match name {
@@ -324,8 +329,8 @@ fn id_of(param: &super::own::Ranked) -> ParamId {
     }
 }
 
-/// One line per site, in the order of the forward pass.
-fn lines(own: &Own, roll: &Roll) -> Vec<LayerInfo> {
+/// A line per site, in the order of the forward pass.
+fn lines(own: &Own, recorder: &SiteRecorder) -> Vec<LayerInfo> {
     let mut places: HashMap<ParamId, (String, usize)> = HashMap::new();
     super::parameters::visit(own, |parameter, _| {
         let layer = parameter.path.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned();
@@ -344,5 +349,5 @@ fn lines(own: &Own, roll: &Roll) -> Vec<LayerInfo> {
         let name = name.unwrap_or_default();
         LayerInfo { name, kind, output_shape: shape.clone(), parameters: numbers }
     };
-    roll.heard.iter().map(line).collect()
+    recorder.sites.iter().map(line).collect()
 }

@@ -1,4 +1,4 @@
-//! The way to a run: read it back, or train and keep it.
+//! Obtains a run: reads it from the store, or trains and stores it.
 
 use super::{Store, earlier, evidence};
 use crate::Result;
@@ -11,7 +11,7 @@ use crate::train::{self, Observer, Run};
 pub(crate) type Figures = fn(&Run) -> Vec<(&'static str, Vec<u8>)>;
 
 impl Store {
-    /// A finished run, to be shown again instead of trained.
+    /// A finished run that is stored, to be shown instead of trained.
     ///
     /// # Errors
     /// As [`finished`](Self::finished). As [`known_ledger`](Self::known_ledger): a run that is
@@ -25,9 +25,9 @@ impl Store {
         Ok(Some(run))
     }
 
-    /// Trains a run, charged to the ledger of its data, and keeps it. What earlier attempts at it
-    /// have cost is told first. That it can't be stored is told to the observer only: it is trained
-    /// and paid for, and a full disk must not take it away.
+    /// Trains a run, charged to the ledger of its data, and stores it, also if it ended early. The
+    /// observer is told the cost of earlier attempts first. An error of storing is reported to the
+    /// observer only: a full disk must not lose a run that was trained and charged.
     ///
     /// # Errors
     /// As [`train::fit`].

@@ -1,4 +1,4 @@
-//! The loop: sample, release, step; measure; stop at a step boundary when asked to.
+//! The training loop: sample, release, optimizer step, measurement; stops between steps.
 
 use crate::data::Dataset;
 use crate::device::{Place, guarded};
@@ -13,10 +13,10 @@ use crate::train::run::UNREADABLE;
 use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check};
 use crate::{Error, ErrorKind, Result};
 
-/// Follows a plan: trains a copy of `model` on the training part of `data`.
+/// Trains a copy of `model` on the training part of `data`, as `plan` says.
 ///
-/// The whole plan is written to the ledger before the first step; when the run ends, the entry is
-/// reduced to the steps truly taken. A process that is killed leaves the whole plan charged.
+/// The whole plan is charged to the ledger before the first step. When the run ends, the charge is
+/// reduced to the steps taken. A process that is killed leaves the whole plan charged.
 ///
 /// # Guarantee
 /// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
@@ -52,7 +52,7 @@ pub fn fit(
         place.can_take(!plan.precision().is_default())?;
         Ok(model.on(&place.device()))
     })?;
-    // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
+    // A stored run may be trained again under the same id; the ledger has an entry per attempt.
     let attempt = attempt::new(id)?;
     let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());
     ledger.record(&entry.note(note(plan, data)))?;
@@ -62,7 +62,7 @@ pub fn fit(
     let begin = Begin { mask, seeds, run: &attempt };
     let trained = guarded(place, || follow(begin, &mut meter, &listening, observer));
     let steps = meter.steps;
-    // Charged even if the last step failed after its release.
+    // A step that failed after its release is charged too.
     let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
     let closed = match meter.unreadable {
         true => Ok(()),
@@ -107,7 +107,7 @@ pub fn fit(
         events,
         epsilon,
         planned_epsilon: plan.epsilon_after(plan.steps())?,
-        // Of this very model: an earlier one's is no substitute where it could not be taken.
+        // The accuracy of the final model only: `None` where it could not be measured.
         test_accuracy: meter.curve.points.last().and_then(|point| point.test_accuracy),
         seconds: meter.seconds(),
         curve: meter.curve,
@@ -129,7 +129,7 @@ fn still_charged(error: Error, steps: u64, plan: &Plan) -> Error {
     error.also(format!("charged in the ledger: {steps} of {planned}"))
 }
 
-/// The error that a run becomes when it ended before its last step and nobody stopped it.
+/// The error for a run that ended before its last step without an interrupt. It carries the run.
 fn ended_early(run: Run, cause: &Error) -> Error {
     let (steps, planned) = (run.record().steps, run.plan().steps());
     let (steps, planned) = (count(steps as usize), counted(planned as usize, "step"));
@@ -145,8 +145,8 @@ fn ended_early(run: Run, cause: &Error) -> Error {
         .carrying(run)
 }
 
-/// What a study seed's streams go by: the run's name and, where that does not say it, the values of
-/// initial parameters that nobody chose. Runs from other parameters must not share their noise.
+/// The name that study seeds are derived with: the id of the run and, for initial parameters
+/// without a seed, their values. Runs from different parameters must not share their noise.
 fn stream(id: &str, model: &Model) -> String {
     match model.is_at_random() {
         true => format!("{id} {}", model.with_network(model.network().clone()).fingerprint()),
@@ -154,16 +154,16 @@ fn stream(id: &str, model: &Model) -> String {
     }
 }
 
-/// What the steps of a run begin with.
+/// The inputs of the steps of a run.
 struct Begin<'a> {
-    /// The mask, unless it is released first.
+    /// The mask, unless the run releases it.
     mask: Option<Mask>,
     seeds: Seeds,
-    /// The run's name in the ledger.
+    /// The name of the attempt in the ledger.
     run: &'a str,
 }
 
-/// The steps: sample, release, step, measure.
+/// Takes the steps of the plan.
 fn follow(
     begin: Begin<'_>,
     meter: &mut Meter<'_>,
@@ -183,7 +183,7 @@ fn follow(
     while meter.steps < plan.steps() && !listening.stop() {
         let batch = match batches.draw() {
             Ok(batch) => batch,
-            // Nothing of this step was released: the steps taken are kept.
+            // This step has released nothing: the earlier steps are kept.
             Err(error) if meter.steps > 0 => {
                 (meter.trouble, meter.unreadable) = (Some(error), true);
                 break;
@@ -202,7 +202,7 @@ fn follow(
     Ok((network, mask, touched))
 }
 
-/// The correction of a plan's charge, with what it rests on where the run was stopped.
+/// The correction of a plan's charge. If the run was stopped, its note says on what condition.
 fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
     let entry = Entry::spent(attempt, ledger.data_hash(), &plan.event_after(steps));
     match steps < plan.steps() {
@@ -211,7 +211,7 @@ fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
     }
 }
 
-/// What a reader of the ledger wants to know beside the event.
+/// The note of a ledger entry: method and data.
 fn note(plan: &Plan, data: &Dataset) -> String {
     let study = if plan.seed().is_some() { ", study mode" } else { "" };
     format!("{} on {}{study}", plan.method(), data.name())

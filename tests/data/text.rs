@@ -32,7 +32,7 @@ fn a_csv_of_texts_becomes_rows_of_one_length() {
     assert_eq!(vocabulary.text(paint.train().features(2)), "? blue");
     assert_eq!(paint.limit(2, 0).vocabulary().unwrap().len(), 5);
     assert!(
-        paint.source().contains("text of `title`, `body`; 3 words a text"),
+        paint.source().contains("text of `title`, `body`; 3 words per text"),
         "{}",
         paint.source()
     );

@@ -24,7 +24,7 @@ impl Dataset {
     pub fn split(&self, share: f64, seed: u64) -> Result<Self> {
         let len = self.train().len();
         if !(share > 0.0 && share < 1.0) {
-            let why = "the share that stays for training must lie between 0 and 1, both excluded";
+            let why = "the fraction of training examples must be above 0 and below 1";
             return Err(Error::setting("share", share, why).fix("for instance .split(0.8, 7)"));
         }
         if len < 2 {
@@ -36,7 +36,7 @@ impl Dataset {
         if train.is_empty() || test.is_empty() {
             let part = if train.is_empty() { "training" } else { "test" };
             let why = format!(
-                "each of {} examples is selected with that probability, and the {part} part is empty",
+                "each of {} examples is selected with that probability; the {part} part is empty",
                 count(len)
             );
             return Err(Error::setting("share", share, why).fix("take another share or seed"));
@@ -111,7 +111,7 @@ impl Dataset {
         }
         if self.vocabulary().is_some() {
             let what = format!("{} holds token ids", self.name());
-            let why = "they are numbers of words: scaled, they would name other words or none";
+            let why = "scaling would change the ids, and so the words";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("leave texts as they are"));
         }
         let scaled = |part: &Examples| part.scaled(mean, std);

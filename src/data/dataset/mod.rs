@@ -211,9 +211,9 @@ impl Dataset {
     /// A hash of the raw data, which names the privacy ledger of the people in it: of all cells
     /// below the header (tables and texts), the images (IDX files), all training files (image
     /// folders), the features (vectors). A data set made by [`split`](Self::split),
-    /// [`limit`](Self::limit),
-    /// [`normalized`](Self::normalized) or [`in_memory`](Self::in_memory) has the origin of the data
-    /// set it was made from. Synthetic data and CIFAR use their own [`hash`](Self::hash).
+    /// [`limit`](Self::limit), [`normalized`](Self::normalized) or [`in_memory`](Self::in_memory)
+    /// has the origin of the data set it was made from. Synthetic data and CIFAR use their own
+    /// [`hash`](Self::hash).
     ///
     /// # Guarantee
     /// Data sets with one origin share a ledger. So the cost of runs on parts of a data set, or on
@@ -252,7 +252,7 @@ impl Dataset {
 }
 
 /// `MNIST: 60,000 training and 10,000 test examples of shape 1x28x28, 10 classes`; for texts with
-/// the vocabulary: `…, 8,192 word numbers by hashing`.
+/// the vocabulary: `…, 8,192 token ids by hashing`.
 impl fmt::Display for Dataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

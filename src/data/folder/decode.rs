@@ -110,7 +110,7 @@ fn jpeg(bytes: &[u8]) -> std::result::Result<Picture, String> {
     // scan: its two bytes can't occur within a scan, and those of a preview come earlier.
     let scan = bytes.windows(2).rposition(|pair| pair == [0xff, 0xda]).unwrap_or(0);
     if !bytes[scan..].windows(2).any(|pair| pair == [0xff, 0xd9]) {
-        return Err("a JPEG image that is cut off".into());
+        return Err("a JPEG image that is truncated".into());
     }
     let pixels = decoder.decode().map_err(|e| format!("a damaged JPEG image: {e:?}"))?;
     let (width, height) = decoder.dimensions().ok_or("a JPEG image without a size")?;

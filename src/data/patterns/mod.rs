@@ -62,8 +62,8 @@ fn part(len: usize, seed: u64, part: Part) -> Examples {
     Examples::new(&[3, SIDE, SIDE], features, labels)
 }
 
-/// Where a form lies on the image. Only sums, products, quotients and square roots of `f32`, which
-/// are exactly the same on every machine.
+/// The position of a shape on the image. It uses sums, products, quotients and square roots of
+/// `f32` only, which give equal bits on every machine.
 struct Pose {
     centre: Point,
     /// Cosine and sine of the rotation.
@@ -72,7 +72,7 @@ struct Pose {
 }
 
 impl Pose {
-    /// From pixels to the form's own units.
+    /// Converts pixels to units of the shape.
     fn local(&self, (x, y): Point) -> Point {
         let (x, y) = ((x - self.centre.0) / self.radius, (y - self.centre.1) / self.radius);
         (self.turn.0 * x + self.turn.1 * y, self.turn.0 * y - self.turn.1 * x)
@@ -80,7 +80,7 @@ impl Pose {
 }
 
 fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {
-    // A rotation by its tangent: a square root instead of sine and cosine.
+    // The rotation is given by its tangent, which needs a square root but no sine or cosine.
     let tangent = between(rng, -0.6, 0.6);
     let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
     let middle = SIDE as f32 / 2.0;
@@ -94,7 +94,7 @@ fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {
 fn draw(rng: &mut impl Rng, class: usize, into: &mut [f32]) {
     let paper = colour(rng);
     let ink = contrast(rng, paper);
-    // The paper's brightness changes along a random direction.
+    // The brightness of the background changes along a random direction.
     let slope = (between(rng, -0.012, 0.012), between(rng, -0.012, 0.012));
     let noise = between(rng, 0.01, 0.07);
     let mut image: [Colour; PLANE] = [paper; PLANE];
@@ -109,14 +109,14 @@ fn draw(rng: &mut impl Rng, class: usize, into: &mut [f32]) {
         let (x, y) = ((i % SIDE) as f32 - 15.5, (i / SIDE) as f32 - 15.5);
         let light = slope.0 * x + slope.1 * y;
         for (channel, &value) in colour.iter().enumerate() {
-            // `as` saturates: what is brighter than white is white.
+            // `as` saturates: values beyond white become white.
             let byte = (255.0 * (value + light + noise * normal(rng)) + 0.5) as u8;
             into[channel * PLANE + i] = (f32::from(byte) / 255.0 - 0.5) / 0.5;
         }
     }
 }
 
-/// Lays a form of one colour over the image, with edges one pixel soft.
+/// Draws a shape of one colour over the image, with soft edges of one pixel.
 fn paint(
     image: &mut [Colour; PLANE],
     pose: &Pose,
@@ -125,7 +125,7 @@ fn paint(
     strength: f32,
 ) {
     for (i, pixel) in image.iter_mut().enumerate() {
-        // Pixels are measured at their middle.
+        // The distance is measured at the centre of the pixel.
         let at = pose.local(((i % SIDE) as f32 + 0.5, (i / SIDE) as f32 + 0.5));
         let cover = strength * (0.5 - form(at) * pose.radius).clamp(0.0, 1.0);
         pixel.iter_mut().zip(ink).for_each(|(old, new)| *old += cover * (new - *old));
@@ -136,13 +136,13 @@ fn colour(rng: &mut impl Rng) -> Colour {
     std::array::from_fn(|_| between(rng, 0.05, 0.95))
 }
 
-/// A colour that differs from another by 0.3 to 0.6 in each channel, brighter or darker.
+/// A colour that differs from the given one by 0.3 to 0.6 in each channel.
 fn contrast(rng: &mut impl Rng, from: Colour) -> Colour {
     from.map(|value| {
         let step = between(rng, 0.3, 0.6);
         let up = between(rng, 0.0, 1.0) < 0.5;
         let moved = if up { value + step } else { value - step };
-        // Where there is no room on one side there is some on the other.
+        // If one direction would leave the range, the other does not.
         let moved = if (0.0..=1.0).contains(&moved) { moved } else { 2.0 * value - moved };
         moved.clamp(0.0, 1.0)
     })

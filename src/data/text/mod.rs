@@ -68,10 +68,10 @@ impl TextOptions {
     }
 }
 
-/// `64 words a text, 8,192 word numbers by hashing`.
+/// `64 words per text, 8,192 token ids by hashing`.
 impl std::fmt::Display for TextOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} words a text, {}", self.length, self.vocabulary)
+        write!(f, "{} words per text, {}", self.length, self.vocabulary)
     }
 }
 

@@ -104,7 +104,7 @@ pub fn from_texts(
     if texts.len().saturating_mul(options.length) > MOST_NUMBERS {
         let (texts, most) = (count(texts.len()), count(MOST_NUMBERS));
         let why = format!("so many words of {texts} texts are more than the {most} kept in memory");
-        return Err(Error::setting("length", options.length, why).fix("take fewer words a text"));
+        return Err(Error::setting("length", options.length, why).fix("take fewer words per text"));
     }
     let (mut features, mut cells, mut labelled) = (Vec::new(), Cells::new(), Cells::new());
     for (text, label) in texts.iter().zip(&labels) {

@@ -194,11 +194,11 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(BASIS, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
-/// `8,192 word numbers by hashing`, `a list of 400 words`.
+/// `8,192 token ids by hashing`, `a list of 400 words`.
 impl fmt::Display for Vocabulary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Hashed(size) => write!(f, "{} word numbers by hashing", count(*size as usize)),
+            Kind::Hashed(size) => write!(f, "{} token ids by hashing", count(*size as usize)),
             Kind::Listed(list) => write!(f, "a list of {} words", count(list.words.len() - 2)),
         }
     }

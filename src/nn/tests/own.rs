@@ -6,6 +6,8 @@ use burn::optim::SgdConfig;
 use burn::prelude::*;
 
 use super::super::loss::cross_entropy;
+use super::super::own::Own;
+use super::super::trial::Trial;
 use super::*;
 use crate::engine;
 use crate::engine::Gradients;
@@ -236,10 +238,10 @@ enum How {
     Size,
     /// Another example's row is added.
     Neighbour,
-    /// A layer reads the mean of the batch, and its output is taken off again: logits and output
-    /// gradients stay, the gradient of its weight does not.
+    /// A layer reads the mean of the batch, and its output cancels: logits and output gradients are
+    /// unchanged, but the gradient of its weight is not.
     Input,
-    /// The same with the map that was added to a layer's output.
+    /// A map that was added to a layer's output reads the mean of the batch.
     SharedInput,
 }
 
@@ -256,28 +258,23 @@ impl Hidden {
 
 impl Forward for Hidden {
     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let raw = x.flat();
+        let mean = |x: &Tensor<2>| x.clone().mean_dim(0).repeat_dim(0, x.dims()[0]);
         // Constant features are all zero behind a layer norm.
-        let x = self.norm.forward(Value::Flat(x.flat()), tape);
-        let x = x.flat();
-        let read = match self.how {
-            How::Input => x.clone().mean_dim(0).repeat_dim(0, x.dims()[0]),
-            _ => x,
-        };
+        let x = self.norm.forward(Value::Flat(raw.clone()), tape).flat();
+        let read = if self.how == How::Input { mean(&raw) } else { x.clone() };
         let y = self.body.forward(Value::Flat(read), tape).flat();
         if self.how == How::SharedInput {
             let site = Site::Linear { weight: self.body.inner.weight.id, bias: None };
-            let mean = y.clone().mean_dim(0).repeat_dim(0, y.dims()[0]);
-            tape.shares(tape.places().saturating_sub(1), site, Value::Flat(mean));
+            tape.shares(tape.places().saturating_sub(1), site, Value::Flat(mean(&raw)));
         }
-        let mean = y.clone().mean_dim(0);
         let y = match self.how {
-            How::Apart => y,
-            How::Mean => y - mean,
-            How::Gradient => y + (mean.clone() - mean.detach()),
+            How::Apart | How::SharedInput => y,
+            How::Mean => y.clone() - mean(&y),
+            How::Gradient => y.clone() + (mean(&y) - mean(&y).detach()),
             How::Size => y.clone() / y.dims()[0] as f64,
             How::Neighbour => y.clone() + y.flip([0]),
-            How::Input => y.clone() - y.detach(),
-            How::SharedInput => y,
+            How::Input => x.narrow(1, 0, 6) + (y.clone() - y.detach()),
         };
         self.head.forward(Value::Flat(y), tape).flat()
     }
@@ -300,6 +297,19 @@ fn examples_that_see_each_other_behind_a_layer_norm_are_found_out() {
         assert_eq!(kind_, ErrorKind::Model);
         assert!(text.contains(expected), "{how:?}: {text}");
         assert!(text.contains("compute each row of the batch by itself"), "{text}");
+    }
+}
+
+#[test]
+fn inputs_of_the_batch_show_neither_in_logits_nor_in_output_gradients() {
+    for how in [How::Input, How::SharedInput] {
+        let module = super::super::parameters::untracked(Hidden::new(how));
+        let own = Own(std::sync::Arc::new(module));
+        let run = |examples| Trial::run(&own, examples, &[1, 5, 5], 1.0, &Device::flex()).unwrap();
+        let (one, other) = (run(&[0, 1, 2]), run(&[0, 4, 5]));
+        assert_eq!(one.logits[0], other.logits[0], "{how:?}");
+        assert_eq!(one.gradients[0], other.gradients[0], "{how:?}");
+        assert_ne!(one.inputs[0], other.inputs[0], "{how:?}");
     }
 }
 

@@ -1,21 +1,20 @@
-//! The memory of what was released about one data set: append-only, on disk, never reset.
+//! Ledgers: append-only records on disk of all releases about one data set.
 //!
-//! A ledger file is JSON lines, one [`Entry`] per line. A run writes its whole plan *before* its
-//! first release is used ([`Ledger::begin`]); when it ends it may write what it truly spent
-//! ([`Ledger::close`]), which can only lower its own number of steps. A killed process leaves the
-//! whole plan charged: the safe side. A budget ([`Ledger::set_budget`]) is an entry too, and
-//! `begin` refuses a plan that does not fit into what is left of it.
+//! A ledger file has one [`Entry`] per line, as JSON. A run writes its whole plan *before* its
+//! first release is used ([`Ledger::begin`]). When it ends, it may write what it spent
+//! ([`Ledger::close`]), which can only lower its number of steps. A killed process leaves the whole
+//! plan charged, which is an upper bound. A budget ([`Ledger::set_budget`]) is an entry too, and
+//! `begin` refuses a plan that would exceed it.
 //!
-//! # What the chain shows, and what not
-//! Each line ends in a hash over itself and the line before; beside the file `<data-hash>.jsonl`
-//! lies its head `<data-hash>.head`, which remembers how many entries there were and the last
-//! hash. So a line that was changed, removed, added or moved is found, and so is a file that was
-//! cut, lost or replaced by an older copy. This is evidence against accidents and casual edits.
-//! It is not a signature: there is no secret in it, so whoever can write both files can forge
-//! both, or remove both.
+//! # What the hash chain detects
+//! Each line ends in a hash of itself and of the line before. Beside `<origin>.jsonl`, the head
+//! `<origin>.head` holds the number of entries and the last hash. This detects lines that were
+//! changed, removed, added or moved, and files that were truncated, lost or replaced by an older
+//! copy. It protects against accidents and casual edits. It is not a signature: it contains no
+//! secret, so someone who can write both files can forge or remove both.
 //!
-//! Lines of format 1, from before there were links, are still read, above the first line of
-//! format 2; from then on its link vouches for them as well.
+//! Lines of format 1, which have no hashes, are still read above the first line of format 2, whose
+//! hash covers them.
 
 use std::fmt;
 use std::path::Path;
@@ -51,22 +50,20 @@ pub(crate) use further::Further;
 /// not the one that was written, is an error, never a shorter ledger.
 /// [`events`](Ledger::events) is at least what was released.
 ///
-/// What it can't find: both files removed together, which look like a data set never used; both
-/// put back from an older copy together; and whatever is forged by someone who can write both,
-/// for nothing in them is secret. The lab's own verbs find the first two as long as a run that
-/// is missing is still stored in the project, with its settings as they were written; not where
-/// its folder was removed as well, where the run was never stored (it failed or was killed) or
-/// was stored before runs said where they are charged, and not that a budget is gone, if no run
-/// that is stored went with it.
+/// Not detected are: removing both files, which looks like an unused data set; restoring both from
+/// an older copy; and forgery by someone who can write both. The first two are detected by `train`,
+/// `preview` and the views of `lab` if a missing run is still stored in the project with its
+/// original settings. They are not if its folder was removed too, if the run was never stored (it
+/// failed or was killed), if it was stored without a record of its ledger entry, or if only a
+/// budget is missing.
 ///
-/// With a budget, no plan is begun that would bring the epsilon of everything charged, at the
-/// budget's delta and by the [`Headline`](super::Headline) accountant (neighbours that differ by
-/// one added or removed example), above the limit, however many processes begin at once. It is as
-/// good as what is on record: releases that go around the ledger are not counted. Adding up is
-/// proved where rates, noise multipliers and steps were settled without looking at results on the
-/// same data. Where a later run's settings follow from an earlier one's results, as in tuning, it
-/// is proved only for Rényi bounds at one order fixed beforehand (Feldman, Zrnic: Individual
-/// Privacy Accounting via a Rényi Filter, 2021) and common practice otherwise.
+/// With a budget, no plan is begun that would raise the epsilon of everything charged above the
+/// limit, at the budget's delta, by the [`Headline`](super::Headline) accountant (neighbours: one
+/// example added or removed), for any number of concurrent processes. Releases that are not charged
+/// are not counted. Composition is proved if rates, noise multipliers and steps do not depend on
+/// results on the same data. If settings of a later run depend on results of an earlier one, as in
+/// tuning, it is proved only for Rényi bounds at one order fixed beforehand (Feldman, Zrnic:
+/// Individual Privacy Accounting via a Rényi Filter, 2021); otherwise it is common practice.
 #[derive(Clone)]
 pub struct Ledger {
     store: Store,
@@ -91,8 +88,8 @@ impl Ledger {
         Ok(Self { store: Store::File(LedgerFile::open(path, &data_hash)?), data_hash })
     }
 
-    /// The ledger in a file that is there already. Nothing is made or written before something is
-    /// charged, so it can be looked at where nobody may write.
+    /// The ledger in an existing file. Nothing is created or written before something is charged,
+    /// so no write permission is needed to read it.
     ///
     /// # Errors
     /// As [`Ledger::open`]; kind `Io` also if there is no such file.
@@ -108,7 +105,7 @@ impl Ledger {
         path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// A ledger that lives as long as the process, for data sets that need no lasting account.
+    /// A ledger in memory, for data sets that need no permanent record.
     pub fn in_memory() -> Self {
         Self { store: Store::Memory(Arc::default()), data_hash: "in-memory".to_string() }
     }

@@ -100,7 +100,7 @@ fn every_sampler_has_its_own_words() {
 fn a_schedule_is_told_as_one_kind_of_step_with_its_least_and_most_noise() {
     let events = (0..100).map(|i| poisson(2.0 - 0.01 * f64::from(i), 10)).collect();
     let said = how_said(Neighbouring::AddOrRemoveOne, events);
-    assert!(said.starts_with("How: 1000 steps with Poisson sampling at"), "{said}");
+    assert!(said.starts_with("How: 1,000 steps with Poisson sampling at"), "{said}");
     assert!(said.contains("noise with between 1.01 and 2 times that norm"), "{said}");
     let events = vec![poisson(1.5, 10), Event::Gaussian { noise_multiplier: 1.5, count: 2 }];
     let said = how_said(Neighbouring::AddOrRemoveOne, events);
