@@ -174,7 +174,7 @@ pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {
     if batch > examples {
         return Err(Error::setting(
             "batch_size",
-            count(batch),
+            batch,
             format!(
                 "larger than the training part ({}), so the sampling rate would be above 1",
                 counted(examples, "example")

@@ -81,7 +81,8 @@ pub fn fit(
     let network = guarded(place, || {
         meter.at_end(&network)?;
         Ok(network.on(&Place::Cpu.device()))
-    })?;
+    })
+    .map_err(|error| still_charged(error, charged, plan))?;
     drop(listening);
 
     let record = RunRecord {
