@@ -8,6 +8,7 @@ use crate::privacy::{Budget, Delta, Epsilon, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// The limit of a data set, what is spent of it and what still fits.
 #[derive(Clone, Debug)]
@@ -19,8 +20,10 @@ pub struct BudgetView {
     /// The cost of all runs together, or why it can't be computed.
     spent: Result<Spent>,
     limit: Option<Spending>,
-    /// The largest further run under the limit; `None` without a limit or where nothing fits.
-    further: Option<Further>,
+    account: Account,
+    /// The largest further run under the limit, computed on first use; `None` without a limit or if
+    /// no run fits.
+    further: OnceLock<Option<Further>>,
 }
 
 /// Limits the total cost of all runs on `data` and on data sets derived from it, including those on
@@ -68,7 +71,8 @@ fn remaining_in(store: &Store, data: &Dataset) -> Result<BudgetView> {
         delta,
         spent: account.total(None, delta),
         limit: account.budget().map(|budget| account.under(budget)).transpose()?,
-        further: account.budget().and_then(|budget| account.further(budget).ok()),
+        account,
+        further: OnceLock::new(),
     })
 }
 
@@ -95,7 +99,12 @@ impl BudgetView {
     /// It is more than the limit less what is spent: composition costs less than the sum.
     pub fn left(&self) -> Option<f64> {
         self.limit.as_ref()?;
-        Some(self.further.as_ref().map_or(0.0, |further| further.epsilon))
+        Some(self.further().map_or(0.0, |further| further.epsilon))
+    }
+
+    fn further(&self) -> Option<&Further> {
+        let compute = || self.account.further(self.account.budget()?).ok();
+        self.further.get_or_init(compute).as_ref()
     }
 
     /// Number of runs on record, all of which count.
@@ -138,7 +147,7 @@ impl BudgetView {
 impl BudgetView {
     /// The largest further run in words.
     fn further_in_words(&self) -> String {
-        let Some(further) = &self.further else { return "no further run".to_owned() };
+        let Some(further) = self.further() else { return "no further run".to_owned() };
         let noise = Rounded(further.noise_multiplier.0);
         let like = match further.like_the_last {
             Some((rate, steps)) => {
