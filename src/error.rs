@@ -1,6 +1,8 @@
 //! [`Error`], the error type of the library.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 /// The category of an [`Error`], for code that handles categories differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,7 +12,8 @@ pub enum ErrorKind {
     Setting,
     /// The requested data is not on this machine, or a data set lacks a required part.
     MissingData,
-    /// A data file is invalid: truncated, wrong magic number, wrong hash or bad label.
+    /// A file was found but is not what it should be: truncated, wrong magic, wrong hash, bad
+    /// label.
     CorruptData,
     /// An accountant does not support an event, or a privacy target can't be reached.
     Accounting,
@@ -36,16 +39,29 @@ pub struct Error {
     what: String,
     why: String,
     fix: String,
+    attached: Option<Attached>,
 }
 
-/// A `Result` whose default error type is [`Error`]. The error type is a parameter because
-/// notebooks import this name by a glob, where it shadows the standard one.
+/// A value that an error carries, equal to itself only.
+#[derive(Clone)]
+struct Attached(Arc<dyn Any + Send + Sync>);
+
+impl PartialEq for Attached {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Attached {}
+
+/// Results of the lab. The second parameter stays open: notebooks glob-import this name.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// A new error. `what` states what is wrong, with the value; `why` states why it matters.
     pub fn new(kind: ErrorKind, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), why: why.into(), fix: String::new() }
+        let (what, why, fix) = (what.into(), why.into(), String::new());
+        Self { kind, what, why, fix, attached: None }
     }
 
     /// An error of kind [`ErrorKind::Setting`] for `name = value`.
@@ -64,7 +80,27 @@ impl Error {
         self
     }
 
-    /// The category of the error.
+    /// The same error with one more piece of advice.
+    pub(crate) fn also(self, more: impl fmt::Display) -> Self {
+        let fix = match self.fix.is_empty() {
+            true => more.to_string(),
+            false => format!("{}; {more}", self.fix),
+        };
+        Self { fix, ..self }
+    }
+
+    /// The same error carrying a value, such as what was finished before it happened. The type of
+    /// the value offers an accessor of its own.
+    pub(crate) fn carrying(self, value: impl Any + Send + Sync) -> Self {
+        Self { attached: Some(Attached(Arc::new(value))), ..self }
+    }
+
+    /// The value that the error carries, if it has this type.
+    pub(crate) fn carried<T: Any>(&self) -> Option<&T> {
+        self.attached.as_ref()?.0.downcast_ref()
+    }
+
+    /// The sort of error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -36,5 +36,10 @@ pub mod train;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// Compiles what the page on data sets shows.
+#[cfg(doctest)]
+#[doc = include_str!("../datasets/README.md")]
+struct DataReadme;
+
 pub use burn;
 pub use error::{Error, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! The names that notebooks use, for a glob import: `use epsilab::prelude::*;`.
 
-pub use crate::data::{self, Dataset, Examples};
+pub use crate::data::{self, Dataset, Examples, ImageOptions};
 pub use crate::grid::{Grid, MaskKind};
 pub use crate::lab;
 pub use crate::layers;

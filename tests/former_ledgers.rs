@@ -1,23 +1,14 @@
 //! Ledgers by the name of the people in the data: one for all readings of a file, and those that
 //! earlier versions kept under other names are taken over.
 
+mod shared;
+
 use epsilab::prelude::*;
 use epsilab::privacy::{Event, Ledger};
+use shared::home;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
-/// One project folder for this test program; the environment is set before anything reads it.
-fn home() -> &'static Path {
-    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
-    HOME.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        // SAFETY: every test calls this first, and OnceLock lets only one of them in here.
-        unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
-        folder
-    })
-    .path()
-}
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `lab::ledger()` looks at the whole project: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {

@@ -1,23 +1,11 @@
 //! Accuracy grids on small data, in a project of their own.
 
-use std::path::PathBuf;
-use std::sync::OnceLock;
+mod shared;
 
 use epsilab::grid::{CellRun, GridObserver, GridProgress, GridResult, Quiet};
 use epsilab::nn::Model;
 use epsilab::prelude::*;
-
-/// One project folder for all tests of this program; each has data of its own.
-fn home() -> &'static PathBuf {
-    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let folder = HOME.get_or_init(|| tempfile::tempdir().expect("a temporary folder"));
-        // SAFETY: once, before anything in this program asks for the project's folder.
-        unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
-        folder.path().to_owned()
-    })
-}
+use shared::home;
 
 fn glyphs(seed: u64) -> Dataset {
     home();
@@ -303,7 +291,10 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     let mut noted = Noted::default();
     let build = |seed| models::linear(&data).seed(seed).build();
     let third = grid.run_watched(&build, &data, &mut noted)?;
-    let [words] = &noted.0[..] else { panic!("{:?}", noted.0) };
+    let [place, words] = &noted.0[..] else { panic!("{:?}", noted.0) };
+    let ledgers = home().join("ledger").display().to_string();
+    assert!(place.contains(&ledgers) && place.contains("runs on these data so far"), "{place}");
+    assert!(!place.contains(data.origin()), "{place}");
     assert!(words.contains("seed 1: 2 earlier attempts at this run stay charged"), "{words}");
     let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
     let said = format!("costs epsilon {}", epsilab::show::format::eps(all));

@@ -15,15 +15,15 @@ use crate::{ErrorKind, Result};
 const PIXELS: usize = 3 * 32 * 32;
 const SHAPE: [usize; 3] = [3, 32, 32];
 
-/// Everything that tells one of the two from the other.
+/// The constants in which the two data sets differ.
 struct Spec {
     known: Known,
-    /// How many classes each label byte in front of an image tells apart; the last is the one used.
+    /// Number of classes of each label byte before an image; the last label is used.
     labels: &'static [u8],
     class_names: &'static [&'static str],
-    /// Examples of the complete training and test part.
+    /// Number of examples in the complete training and test part.
     sizes: (usize, usize),
-    /// Name and SHA-256 of the unpacked original files, as far as they are published.
+    /// Names and SHA-256 of the unpacked original files that have a published hash.
     sha256: &'static [(&'static str, &'static str)],
 }
 
@@ -54,21 +54,21 @@ const HUNDRED: Spec = Spec {
 ///
 /// Looks for the files of the binary version (with or without `.gz`) in the subfolder `cifar-10`
 /// (or `cifar-10-batches-bin`) of `$EPSILAB_DATA`, then of `datasets/` in the current folder and
-/// those above. Features are `(x / 255 - 0.5) / 0.5`, from -1 to 1: the same for all built-in readers of
-/// colour images, and owing nothing to the data.
+/// those above. Features are `(x / 255 - 0.5) / 0.5`, from -1 to 1, as in all built-in readers of
+/// colour images. The scaling does not depend on the data.
 ///
-/// One batch file is enough: what is not there is told by [`Dataset::source`], and the name says
-/// how many training examples there are. A part read from fewer files has a ledger of its own.
+/// One batch file is enough: [`Dataset::source`] lists the missing files, and the name says how
+/// many training examples there are. A part read from fewer files has a ledger of its own.
 ///
 /// # Errors
-/// [`ErrorKind::MissingData`] says where it was looked for and how to get it;
-/// [`ErrorKind::CorruptData`] if a file is cut off, a label is out of range, or a file of the
-/// original's size is not the original one (SHA-256 of its unpacked bytes).
+/// [`ErrorKind::MissingData`] lists the folders that were searched and how to get the files;
+/// [`ErrorKind::CorruptData`] if a file is truncated, a label is out of range, or a file has the
+/// size of the original but another SHA-256 (of its unpacked bytes).
 pub fn cifar10() -> Result<Dataset> {
     load(&TEN, TEN.known.find_parts(&find::roots())?)
 }
 
-/// CIFAR-10 from this very folder. Else as [`cifar10`].
+/// Reads CIFAR-10 from the given folder only; otherwise as [`cifar10`].
 ///
 /// # Errors
 /// As [`cifar10`].
@@ -76,11 +76,11 @@ pub fn cifar10_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&TEN, TEN.known.find_parts_in(&[folder.as_ref().to_path_buf()])?)
 }
 
-/// CIFAR-10 where its files are found, else the built-in [`patterns`](super::patterns()) of the
-/// same shape. The data set's name says which it is.
+/// CIFAR-10 if its files are found, otherwise the built-in [`patterns`](super::patterns()) of the
+/// same shape. The name of the data set says which of them it is.
 ///
 /// # Errors
-/// Only if files are there and damaged: a broken CIFAR-10 is never replaced silently.
+/// Only if files exist and are damaged: a damaged CIFAR-10 is never replaced silently.
 pub fn cifar10_or_patterns() -> Result<Dataset> {
     match cifar10() {
         Err(error) if error.kind() == ErrorKind::MissingData => super::patterns(),
@@ -92,8 +92,8 @@ pub fn cifar10_or_patterns() -> Result<Dataset> {
 ///
 /// Found like [`cifar10`], in the subfolder `cifar-100` (or `cifar-100-binary`,
 /// `cifar-100-subset`): `train.bin` and `test.bin`. Without `train.bin`, the largest other
-/// `train….bin` is used. Features are scaled as those of [`cifar10`], so a model that was
-/// trained on one fits the other.
+/// `train….bin` is used. Features are scaled as in [`cifar10`], so a model trained on one can be
+/// used on the other.
 ///
 /// # Errors
 /// As [`cifar10`]; the files are not compared with a published hash.
@@ -101,7 +101,7 @@ pub fn cifar100() -> Result<Dataset> {
     load(&HUNDRED, HUNDRED.known.find_parts(&find::roots())?)
 }
 
-/// CIFAR-100 from this very folder. Else as [`cifar100`].
+/// Reads CIFAR-100 from the given folder only; otherwise as [`cifar100`].
 ///
 /// # Errors
 /// As [`cifar100`].
@@ -143,10 +143,10 @@ fn load(spec: &Spec, found: Found) -> Result<Dataset> {
     Ok(Dataset::new(name, source, classes, train, test))
 }
 
-/// The records of one file, in good form: label bytes and an image each.
+/// The checked records of one file: label bytes and an image each.
 struct Records {
     bytes: Vec<u8>,
-    /// Whether they are those of an original file, by its hash.
+    /// Whether the hash of the file is that of an original file.
     original: bool,
 }
 
@@ -157,8 +157,8 @@ impl Records {
         if bytes.is_empty() || bytes.len() % size != 0 {
             let found = count(bytes.len());
             let what = format!(
-                "{found} bytes found, which is no multiple of the {} of an image with its labels; \
-                 the file is cut off, or another version than the binary one",
+                "{found} bytes found, which is not a multiple of the {} bytes of an image with its \
+                 labels; the file is truncated, or not the binary version",
                 count(size)
             );
             return Err(corrupt(path, what));
@@ -176,7 +176,7 @@ impl Records {
         Ok(Self { bytes, original })
     }
 
-    /// A file of the original's size must be the original; any other is a part.
+    /// Checks the hash of a file that has the size of the original; any other file is a part.
     fn is_original(spec: &Spec, path: &Path, bytes: &[u8], size: usize) -> Result<bool> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let name = name.strip_suffix(".gz").unwrap_or(name);
@@ -216,7 +216,7 @@ fn examples(spec: &Spec, files: Vec<Records>) -> Examples {
 const TEN_NAMES: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
-/// The names of the fine classes in alphabetical order, which is that of their numbers.
+/// The names of the fine classes; their alphabetical order is the order of the labels.
 #[rustfmt::skip]
 const HUNDRED_NAMES: [&str; 100] = [
     "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle",

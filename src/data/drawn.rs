@@ -1,4 +1,4 @@
-//! What all data sets that are drawn by code have in common: a random stream for each example.
+//! Shared code of the synthetic data sets: a random stream per example.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -6,15 +6,15 @@ use rand_chacha::ChaCha8Rng;
 use super::digest::count;
 use crate::{Error, Result};
 
-/// Training and test examples never share a stream.
+/// The part of an example: training and test examples have different streams.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Train,
     Test,
 }
 
-/// The random stream of one example: each has its own, so that the number of threads and of
-/// examples can't matter. The tag tells the data sets apart.
+/// The random stream of one example. Each example has its own, so that it depends neither on the
+/// number of threads nor on the number of examples. The tag is different for each data set.
 pub(super) fn stream(tag: &[u8; 16], seed: u64, part: Part, number: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -28,7 +28,7 @@ pub(super) fn stream(tag: &[u8; 16], seed: u64, part: Part, number: u64) -> ChaC
     rng
 }
 
-/// Checks the numbers of examples asked for; each takes `size` numbers.
+/// Checks the requested numbers of examples, each of `size` features.
 pub(super) fn check_counts(train: usize, test: usize, size: usize) -> Result<()> {
     if train == 0 {
         let why = "there must be training examples";
@@ -36,7 +36,7 @@ pub(super) fn check_counts(train: usize, test: usize, size: usize) -> Result<()>
     }
     for (name, n) in [("train", train), ("test", test)] {
         if n > u32::MAX as usize / size {
-            let why = "more examples than this lab can number";
+            let why = "that is more examples than 32-bit indices and memory allow";
             return Err(Error::setting(name, count(n), why).fix("ask for fewer"));
         }
     }
@@ -49,24 +49,24 @@ pub(super) fn between(rng: &mut impl Rng, low: f32, high: f32) -> f32 {
     low + (high - low) * unit
 }
 
-/// Nearly normal, mean 0, standard deviation 1, at most 3.5 in size.
+/// Approximately normal: mean 0, standard deviation 1, absolute value at most 3.5.
 pub(super) fn normal(rng: &mut impl Rng) -> f32 {
     // The sum of four bytes has mean 510 and variance 4 (256^2 - 1) / 12.
     let sum: u32 = rng.next_u32().to_le_bytes().into_iter().map(u32::from).sum();
     (sum as f32 - 510.0) / 147.801
 }
 
-/// One of several, all equally likely up to a part in 2^32.
+/// One of several values, uniform up to 2^-32.
 pub(super) fn pick<T: Copy>(rng: &mut impl Rng, from: &[T]) -> T {
     from[below(rng, from.len())]
 }
 
-/// A whole number below `n`, all equally likely up to a part in 2^32.
+/// An integer below `n`, uniform up to 2^-32.
 pub(super) fn below(rng: &mut impl Rng, n: usize) -> usize {
     ((u64::from(rng.next_u32()) * n as u64) >> 32) as usize
 }
 
-/// True with this probability (a part in 2^24 either way).
+/// True with this probability, up to 2^-24.
 pub(super) fn chance(rng: &mut impl Rng, probability: f32) -> bool {
     between(rng, 0.0, 1.0) < probability
 }

@@ -10,14 +10,14 @@ use super::digest::count;
 use super::folder::Files;
 use crate::{Error, Result};
 
-/// Labelled examples, all of one shape. Cheap to clone and to [`take`](Self::take) from: the
-/// numbers are shared.
+/// Labelled examples of one shape. Cheap to clone and to [`take`](Self::take) from: features are
+/// shared.
 ///
-/// Features are `f32`, row-major (`[channels, height, width]` for images); labels are class
-/// numbers from 0. Most data lies in memory; that of [`image_folder`](super::image_folder) lies in
-/// files. [`gather`](Self::gather) reads either; [`features`](Self::features) and
-/// [`features_flat`](Self::features_flat) panic on files: call
-/// [`Dataset::in_memory`](super::Dataset::in_memory) first, or ask
+/// Features are `f32`, row-major (`[channels, height, width]` for images); labels are class indices
+/// from 0. Features are in memory, except those of [`image_folder`](super::image_folder), which
+/// stay in files. [`gather`](Self::gather) reads both. [`features`](Self::features) and
+/// [`features_flat`](Self::features_flat) panic for files: call
+/// [`Dataset::in_memory`](super::Dataset::in_memory) first, or check
 /// [`is_in_memory`](Self::is_in_memory).
 #[derive(Clone)]
 pub struct Examples {
@@ -25,7 +25,7 @@ pub struct Examples {
     len: usize,
     store: Store,
     labels: Arc<Vec<u32>>,
-    /// The SHA-256 of each example's file, of those that were read from files into memory.
+    /// SHA-256 of each example's file, for examples that were loaded from files into memory.
     digests: Option<Arc<Vec<Digest>>>,
 }
 
@@ -40,14 +40,14 @@ enum Store {
 }
 
 impl Examples {
-    /// Examples from parts that were checked before: `features.len()` is the number of labels
-    /// times the product of `shape`.
+    /// Examples from checked parts: `features.len()` is the number of labels times the product of
+    /// `shape`.
     pub(super) fn new(shape: &[usize], features: Vec<f32>, labels: Vec<u32>) -> Self {
         debug_assert_eq!(features.len(), labels.len() * shape.iter().product::<usize>());
         Self::of(shape, Store::Memory(Arc::new(features)), labels)
     }
 
-    /// Examples that are decoded from files whenever they are asked for; a label for each file.
+    /// Examples that are decoded from files on request, with one label per file.
     pub(super) fn in_files(files: Files, labels: Vec<u32>) -> Self {
         Self::of(&files.shape(), Store::Files(files), labels)
     }
@@ -57,7 +57,7 @@ impl Examples {
         Self { shape: shape.into(), len, store, labels, digests: None }
     }
 
-    /// How many examples there are.
+    /// Number of examples.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -82,12 +82,12 @@ impl Examples {
         &self.features_flat()[i * size..(i + 1) * size]
     }
 
-    /// Appends the features of the examples with these numbers, in this order, wherever they lie:
-    /// `[ids.len(), shape…]` row-major.
+    /// Appends the features of the examples with these indices, in this order, from memory or from
+    /// files: `[ids.len(), shape…]` row-major.
     ///
     /// # Errors
-    /// If a number is not below [`len`](Self::len); if a file can't be read or decoded, or has
-    /// changed since its folder was opened. `into` is left as it was.
+    /// If an index is not below [`len`](Self::len); if a file can't be read or decoded, or has
+    /// changed since its folder was opened. `into` is unchanged then.
     pub fn gather(&self, ids: &[u32], into: &mut Vec<f32>) -> Result<()> {
         self.check(ids)?;
         match &self.store {
@@ -100,7 +100,7 @@ impl Examples {
         }
     }
 
-    /// Checks that there are examples with these numbers.
+    /// Checks that these indices are in range.
     pub(super) fn check(&self, ids: &[u32]) -> Result<()> {
         match ids.iter().find(|&&id| id as usize >= self.len) {
             None => Ok(()),
@@ -147,19 +147,19 @@ impl Examples {
     /// All features, example after example: `[len, shape…]` row-major.
     ///
     /// # Panics
-    /// If the examples lie in files (see [`is_in_memory`](Self::is_in_memory)): read them by
+    /// If the examples are in files (see [`is_in_memory`](Self::is_in_memory)): read them by
     /// [`gather`](Self::gather), or all at once by [`in_memory`](Self::in_memory).
     pub fn features_flat(&self) -> &[f32] {
         match &self.store {
             Store::Memory(features) => &features[..self.len * self.size()],
             Store::Files(_) => panic!(
-                "these examples lie in image files: read them by gather(ids, &mut numbers), or \
-                 bring all into memory first: let data = data.in_memory()?"
+                "these examples are in image files: read them by gather(ids, &mut features), or \
+                 load all of them first: let data = data.in_memory()?"
             ),
         }
     }
 
-    /// The files the examples lie in, if they do: at least as many as there are examples.
+    /// The files of the examples, if they are in files; at least one per example.
     pub(super) fn files(&self) -> Option<&Files> {
         match &self.store {
             Store::Memory(_) => None,
@@ -167,13 +167,13 @@ impl Examples {
         }
     }
 
-    /// The first `n` examples, or all if there are fewer.
+    /// The first `n` examples, or all of them if there are fewer.
     pub fn take(&self, n: usize) -> Self {
         Self { len: n.min(self.len), ..self.clone() }
     }
 
-    /// What each example holds, as a hash: of its file where it lies or lay in one, else of the
-    /// bits of its features and its label.
+    /// A hash of each example's content: of its file if it is or was in one, otherwise of the bits
+    /// of its features and of its label.
     pub(super) fn contents(&self) -> Vec<Digest> {
         match (&self.store, &self.digests) {
             (Store::Files(files), _) => files.digests().take(self.len).copied().collect(),
@@ -191,8 +191,8 @@ impl Examples {
         sha.finalize().into()
     }
 
-    /// The examples at these positions in this order; features in memory are copied. Positions
-    /// come from the library.
+    /// The examples at these indices, in this order; features in memory are copied. The indices
+    /// must be in range.
     pub(super) fn select(&self, positions: &[u32]) -> Self {
         let labels = positions.iter().map(|&i| self.labels()[i as usize]).collect();
         let digests = |all: &Arc<Vec<Digest>>| {
@@ -211,7 +211,7 @@ impl Examples {
         }
     }
 
-    /// The same labels with every feature `x` replaced by `(x - mean) / std`.
+    /// The same examples with every feature `x` replaced by `(x - mean) / std`.
     pub(super) fn scaled(&self, mean: f32, std: f32) -> Self {
         let labels = self.labels().to_vec();
         match &self.store {
@@ -224,7 +224,7 @@ impl Examples {
         }
     }
 
-    /// DeviceArray in one example.
+    /// Number of features of one example.
     fn size(&self) -> usize {
         self.shape.iter().product()
     }
@@ -238,7 +238,7 @@ impl fmt::Display for Examples {
     }
 }
 
-/// The same text as `Display`: nobody wants to read millions of pixels.
+/// The same text as `Display`, without the features.
 impl fmt::Debug for Examples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

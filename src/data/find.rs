@@ -1,7 +1,6 @@
-//! Where the files of public data sets are looked for.
-//!
-//! First in the folder that `EPSILAB_DATA` names, then in `datasets/` of the current folder and of
-//! each folder above it; every data set has a subfolder of its own there.
+//! Finds the files of public data sets: first in the folder that `EPSILAB_DATA` names, then in
+//! `datasets/` of the current folder and of each folder above it. Each data set has a subfolder of
+//! its own there.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,35 +9,35 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind, Result};
 
-/// A public data set: its subfolder, its original files, who publishes them.
+/// A public data set: its subfolder, its original files and their publisher.
 pub(super) struct Known {
     pub(super) name: &'static str,
-    /// The subfolder it should have, then others that are looked into as well.
+    /// Its subfolder, then alternatives that are searched too.
     pub(super) folders: &'static [&'static str],
-    /// Without `.gz`: each may be there packed or unpacked. Training files come first.
+    /// File names without `.gz`; each may be packed or unpacked. Training files come first.
     pub(super) files: &'static [&'static str],
     pub(super) parts: Parts,
     pub(super) publisher: &'static str,
-    /// What may be used in its place without any download.
+    /// Synthetic data that can be used instead, without a download.
     pub(super) built_in: &'static str,
 }
 
-/// Whether a data set can be used without some of its files.
+/// Which files of a data set may be missing.
 #[derive(Clone, Copy)]
 pub(super) enum Parts {
-    /// It must be complete.
+    /// None.
     Whole,
-    /// One of so many training files is enough. If there is none, the largest other file that
-    /// begins and ends so stands in for them.
+    /// One of the first `train` files is enough. If there is none, the largest other file whose
+    /// name begins and ends as `stand_in` says is used instead.
     Some { train: usize, stand_in: Option<(&'static str, &'static str)> },
 }
 
-/// Files of a data set that can be used in parts.
+/// The files found of a data set that may be incomplete.
 pub(super) struct Found {
     pub(super) train: Vec<PathBuf>,
-    /// In the order of [`Known::files`]; those that are not there are left out.
+    /// The training files found, in the order of [`Known::files`].
     pub(super) rest: Vec<PathBuf>,
-    /// Original files that are not there.
+    /// Original files that are missing.
     pub(super) missing: Vec<&'static str>,
 }
 
@@ -102,15 +101,14 @@ pub(super) const AG_NEWS: Known = Known {
 };
 
 impl Known {
-    /// The files in the first of these places that has all of them, in the order of
-    /// [`Known::files`].
+    /// The files in the first folder that has all of them, in the order of [`Known::files`].
     pub(super) fn find(&self, roots: &[PathBuf]) -> Result<Vec<PathBuf>> {
         self.find_in(&self.places(roots))
     }
 
-    /// The same with the very folders to look into.
+    /// The same for an explicit list of folders.
     pub(super) fn find_in(&self, folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
-        // What is missing is told of the folder that has most: the user began there.
+        // The error lists what the most complete folder lacks: that is where the user began.
         let mut missing = self.files.to_vec();
         for folder in folders {
             let found: Vec<Option<PathBuf>> =
@@ -128,16 +126,16 @@ impl Known {
         Err(self.not_found(&missing, folders))
     }
 
-    /// All files of the first place that has all of them; else what the place has that lacks the
-    /// fewest, if that is enough to train on.
+    /// All files of the first complete folder; otherwise the files of the most complete folder, if
+    /// they are enough to train on.
     pub(super) fn find_parts(&self, roots: &[PathBuf]) -> Result<Found> {
         self.find_parts_in(&self.places(roots))
     }
 
-    /// The same with the very folders to look into.
+    /// The same for an explicit list of folders.
     pub(super) fn find_parts_in(&self, folders: &[PathBuf]) -> Result<Found> {
         let found = folders.iter().filter_map(|folder| self.parts_in(folder));
-        // The first of several that lack as few.
+        // The first of equally complete folders.
         found.min_by_key(|found| found.missing.len()).ok_or_else(|| {
             self.find_in(folders).err().unwrap_or_else(|| self.not_found(self.files, folders))
         })
@@ -176,7 +174,7 @@ impl Known {
         let looked: Vec<String> =
             folders.iter().map(|folder| format!("\n    {}", folder.display())).collect();
         let why = format!(
-            "missing {} (as they are, or with .gz). Looked into:{}",
+            "missing {} (as they are, or with .gz). Searched:{}",
             missing.join(", "),
             looked.concat()
         );
@@ -191,7 +189,7 @@ impl Known {
     }
 }
 
-/// The largest file of a folder whose name begins and ends so, packed or not.
+/// The largest file of a folder whose name, without `.gz`, has this prefix and suffix.
 fn largest(folder: &Path, start: &str, end: &str) -> Option<PathBuf> {
     let fits = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -205,7 +203,7 @@ fn largest(folder: &Path, start: &str, end: &str) -> Option<PathBuf> {
     files.into_iter().max_by_key(|path| path.metadata().map_or(0, |about| about.len()))
 }
 
-/// The places to look into, in order, for this process.
+/// The folders to search, in order, for this process.
 pub(super) fn roots() -> Vec<PathBuf> {
     let current = env::current_dir().ok();
     roots_from(env::var_os("EPSILAB_DATA"), current.as_deref())
@@ -228,16 +226,16 @@ fn packed_or_not(folder: &Path, file: &str) -> Option<PathBuf> {
 pub struct Available {
     /// The data set, for instance `MNIST`.
     pub name: &'static str,
-    /// The subfolder it is looked for in, for instance `mnist`.
+    /// Its subfolder, for instance `mnist`.
     pub subfolder: &'static str,
-    /// The folder that holds its files, if there is one.
+    /// The folder with its files, if they were found.
     pub folder: Option<PathBuf>,
-    /// Whether all its files are there: some data sets can be used in parts.
+    /// Whether all of its files were found: some data sets can be used incomplete.
     pub complete: bool,
 }
 
-/// The public data sets known by name, and where each lies on this machine. Only looks for the
-/// files; their content is checked when they are read.
+/// The public data sets known by name, and where each was found on this machine. Only file names
+/// are checked; the contents are checked when they are read.
 pub fn available() -> Vec<Available> {
     let roots = roots();
     let look = |known: &Known| {

@@ -1,7 +1,7 @@
 //! Reader of IDX files, the format of MNIST: a magic number, big-endian sizes, then bytes.
 //!
-//! Plain or gzip. Everything in the header is checked against the bytes that really follow, and
-//! nothing is allocated because a header says so.
+//! Files may be plain or gzip. The header is checked against the bytes that follow, and its sizes
+//! alone never cause an allocation.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::origin;
 use super::unpack::{MOST_NUMBERS, Unpacked, cannot_read, corrupt, open};
 use crate::{Error, Result};
 
-/// What an IDX file is expected to hold, and its magic number.
+/// The expected content of an IDX file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     /// Unsigned bytes in three dimensions: items, rows, columns.
@@ -50,16 +50,16 @@ impl Holds {
     }
 }
 
-/// A whole IDX file, unpacked, with a header that was found to be true.
+/// An unpacked IDX file whose header was checked.
 pub(super) struct Idx {
     bytes: Vec<u8>,
     header: usize,
-    /// Items first, then rows and columns for images.
+    /// Number of items; for images, then rows and columns.
     pub(super) sizes: Vec<usize>,
 }
 
 impl Idx {
-    /// Reads a file (plain or gzip) and checks it.
+    /// Reads and checks a file (plain or gzip).
     pub(super) fn read(path: &Path, holds: Holds) -> Result<Self> {
         let Unpacked { from, gzip } = open(path)?;
         Self::parse(path, holds, from, gzip)
@@ -90,11 +90,13 @@ impl Idx {
                 sizes.join(" x "),
                 count(MOST_NUMBERS)
             );
-            return Err(corrupt(path, what).fix("if that is right, make files of fewer images"));
+            return Err(
+                corrupt(path, what).fix("if that is right, split it into files of fewer images")
+            );
         };
         let total = body + header;
-        // One byte more than announced, so that trailing bytes show; the buffer grows with what
-        // is really there, and a gzip file that unpacks to far more is never unpacked.
+        // One byte more than announced shows trailing bytes. The buffer grows with the bytes that
+        // are read, and reading stops there, whatever a gzip file unpacks to.
         let rest = body as u64 + 1;
         if ended.is_ok() {
             ended = from.take(rest).read_to_end(&mut bytes);
@@ -109,7 +111,7 @@ impl Idx {
         Ok(Self { bytes, header, sizes })
     }
 
-    /// How many images or labels there are.
+    /// Number of images or labels.
     pub(super) fn items(&self) -> usize {
         self.sizes[0]
     }
@@ -124,7 +126,7 @@ impl Idx {
         sha256(&self.bytes)
     }
 
-    /// The name of a file of images in the ledger.
+    /// The origin of a file of images, which names its ledger.
     pub(super) fn origin(&self) -> String {
         origin::of_idx(&self.bytes)
     }
@@ -191,8 +193,8 @@ fn cut_off(
         count(expected)
     );
     what += match ended {
-        Ok(_) => "; the file is cut off",
-        Err(_) => "; the gzip stream is cut off or damaged",
+        Ok(_) => "; the file is truncated",
+        Err(_) => "; the gzip stream is truncated or damaged",
     };
     corrupt(path, what)
 }
@@ -259,7 +261,7 @@ mod tests {
         }
         let packed = gzip(&bytes);
         for end in 2..packed.len() {
-            refuses(&packed[..end], Holds::Images, "gzip stream is cut off or damaged");
+            refuses(&packed[..end], Holds::Images, "gzip stream is truncated or damaged");
         }
     }
 

@@ -9,7 +9,7 @@ use super::idx::{Holds, Idx, check_pair};
 use super::unpack::corrupt;
 use crate::{ErrorKind, Result};
 
-/// Everything that tells one of the two from the other.
+/// The constants in which the two data sets differ.
 struct Spec {
     known: Known,
     /// SHA-256 of the unpacked files, in the order of [`Known::files`].
@@ -60,20 +60,20 @@ const FASHION: Spec = Spec {
 ///
 /// Looks for the four original files (with or without `.gz`) in the subfolder `mnist` of
 /// `$EPSILAB_DATA`, then of `datasets/` in the current folder and those above. Features are
-/// `(x / 255 - 0.1307) / 0.3081`: two constants published long ago, so they cost no privacy.
+/// `(x / 255 - 0.1307) / 0.3081`, with two public constants that cost no privacy.
 ///
 /// # Guarantee
-/// As [`idx`](super::idx()): the same file of images, read by it, shares the ledger.
+/// As [`idx`](super::idx()), which shares the ledger of the same file of images.
 ///
 /// # Errors
-/// [`crate::ErrorKind::MissingData`] says what is missing, where it was looked for and how to get it;
-/// [`crate::ErrorKind::CorruptData`] if a file is not the original one (the SHA-256 of its unpacked bytes
-/// is checked).
+/// [`crate::ErrorKind::MissingData`] lists the missing files, the folders that were searched and
+/// how to get the files; [`crate::ErrorKind::CorruptData`] if a file is not the original (by the
+/// SHA-256 of its unpacked bytes).
 pub fn mnist() -> Result<Dataset> {
     load(&DIGITS, DIGITS.known.find(&find::roots())?)
 }
 
-/// MNIST from this very folder, which holds the four files. Else as [`mnist`].
+/// Reads MNIST from the given folder only; otherwise as [`mnist`].
 ///
 /// # Errors
 /// As [`mnist`].
@@ -81,11 +81,11 @@ pub fn mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&DIGITS, DIGITS.known.find_in(&[folder.as_ref().to_path_buf()])?)
 }
 
-/// MNIST where its files are found, else the built-in [`glyphs`](super::glyphs()): what a notebook
-/// that must run anywhere starts with. The data set's name says which it is.
+/// MNIST if its files are found, otherwise the built-in [`glyphs`](super::glyphs()), for notebooks
+/// that must run on any machine. The name of the data set says which of them it is.
 ///
 /// # Errors
-/// Only if files are there and damaged: a broken MNIST is never replaced silently.
+/// Only if files exist and are damaged: a damaged MNIST is never replaced silently.
 pub fn mnist_or_glyphs() -> Result<Dataset> {
     match mnist() {
         Err(error) if error.kind() == ErrorKind::MissingData => super::glyphs(),
@@ -93,10 +93,10 @@ pub fn mnist_or_glyphs() -> Result<Dataset> {
     }
 }
 
-/// Fashion-MNIST: 60,000 + 10,000 pictures of clothes, 28x28 grey, 10 classes.
+/// Fashion-MNIST: 60,000 + 10,000 images of clothes, 28x28 grey, 10 classes.
 ///
 /// Found like [`mnist`], in the subfolder `fashion-mnist`. Features are
-/// `(x / 255 - 0.2860) / 0.3530`, public constants as well.
+/// `(x / 255 - 0.2860) / 0.3530`, with public constants.
 ///
 /// # Errors
 /// As [`mnist`].
@@ -104,7 +104,7 @@ pub fn fashion_mnist() -> Result<Dataset> {
     load(&FASHION, FASHION.known.find(&find::roots())?)
 }
 
-/// Fashion-MNIST from this very folder, which holds the four files.
+/// Reads Fashion-MNIST from the given folder only.
 ///
 /// # Errors
 /// As [`mnist`].
@@ -115,7 +115,7 @@ pub fn fashion_mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
 fn load(spec: &Spec, files: Vec<PathBuf>) -> Result<Dataset> {
     let train = Pair::read(spec, &files[0], &files[1])?;
     let test = Pair::read(spec, &files[2], &files[3])?;
-    // Only now: a broken form says more about what went wrong than a hash.
+    // Last, because an error about the format says more than one about a hash.
     let unpacked = [&train.images, &train.labels, &test.images, &test.labels];
     for ((path, idx), expected) in files.iter().zip(unpacked).zip(spec.sha256) {
         check_hash(spec, path, idx, expected)?;
@@ -129,7 +129,7 @@ fn load(spec: &Spec, files: Vec<PathBuf>) -> Result<Dataset> {
     Ok(data.with_origin(origin).formerly_by_hash())
 }
 
-/// Images and their labels, in good form.
+/// Checked images and labels.
 struct Pair {
     images: Idx,
     labels: Idx,
@@ -158,7 +158,8 @@ fn check_hash(spec: &Spec, path: &Path, idx: &Idx, expected: &str) -> Result<()>
         return Ok(());
     }
     let what = format!(
-        "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected {expected}",
+        "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected \
+         {expected}",
         spec.known.name
     );
     let fix = format!(

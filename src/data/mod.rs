@@ -1,10 +1,10 @@
-//! Data: readers of real files, data drawn by code, tables, texts and folders of images of one's
-//! own, splits, samplers, augmentation.
+//! Data sets: public files, synthetic data, and the user's own tables, texts and image folders;
+//! splits, Poisson sampling and augmentation.
 //!
-//! A [`Dataset`] is a training part, a test part (maybe empty) and how many classes there are. It
-//! is cheap to clone and its [`Dataset::origin`] names the people in it in the privacy ledger.
-//! Nothing here downloads anything, and nothing is ever scaled by statistics of the data itself:
-//! a mean or a maximum of private data would be a release that no accountant sees.
+//! A [`Dataset`] has a training part, a test part (which may be empty) and a number of classes. It
+//! is cheap to clone. Its [`Dataset::origin`] identifies the people in it in the privacy ledger.
+//! Nothing here downloads anything, and no feature is scaled by statistics of the data: a mean or a
+//! maximum of private data would be a release that no accountant counts.
 
 mod augment;
 mod cifar;

@@ -1,4 +1,4 @@
-//! Examples where a network works on them.
+//! Examples on the device of a network.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use super::Examples;
 use crate::Result;
 use crate::device::memory_budget;
 
-/// Examples for work on a device. Where they lie in memory and take at most a quarter of the
-/// device's room, all features are brought there once; otherwise they follow part by part, whenever
-/// some are asked for. Cheap to clone.
+/// Examples whose features are used on a device. If they are in memory and take at most a quarter
+/// of the device's memory budget, all features are uploaded once; otherwise each request uploads
+/// its own. Cheap to clone.
 ///
 /// ```
 /// # fn main() -> epsilab::Result<()> {
@@ -19,7 +19,7 @@ use crate::device::memory_budget;
 /// let data = data::glyphs_with(100, 50, 1)?;
 /// let model = models::linear(&data).build()?;
 /// let test = data::OnDevice::new(data.test(), &Device::flex())?;  // once
-/// let accuracy = model.accuracy_on(&test)?;                       // for as many models as you like
+/// let accuracy = model.accuracy_on(&test)?;                       // for any number of models
 /// # assert_eq!(accuracy, model.accuracy(&data)?);
 /// # Ok(())
 /// # }
@@ -28,44 +28,44 @@ use crate::device::memory_budget;
 pub struct OnDevice {
     examples: Examples,
     device: Device,
-    /// `[examples, features]`, if all are there.
+    /// All features, `[examples, features]`, if they were uploaded.
     features: Option<Tensor<2>>,
 }
 
 impl OnDevice {
-    /// These examples for work on this device.
+    /// These examples on this device.
     ///
     /// # Errors
-    /// If what the environment says of the device's memory can't be read.
+    /// If the environment variable for the memory budget can't be parsed.
     pub fn new(examples: &Examples, device: &Device) -> Result<Self> {
         let size: usize = examples.shape().iter().product();
         let bytes = examples.len().saturating_mul(size).saturating_mul(size_of::<f32>());
         let mut placed =
             Self { examples: examples.clone(), device: device.clone(), features: None };
-        // The rest is for parameters, activations and gradients.
+        // The remaining memory is for parameters, activations and gradients.
         if examples.is_in_memory() && !examples.is_empty() && bytes <= memory_budget(device)? / 4 {
             placed.features = Some(placed.bring(examples.features_flat().to_vec()));
         }
         Ok(placed)
     }
 
-    /// The examples, as the host knows them.
+    /// The examples on the host.
     pub fn examples(&self) -> &Examples {
         &self.examples
     }
 
-    /// The device they are for.
+    /// The device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Whether all features are on the device.
+    /// Whether all features were uploaded.
     pub fn is_whole(&self) -> bool {
         self.features.is_some()
     }
 
-    /// The features of the examples with these numbers on the device, `[ids, features]`; at least
-    /// one number. What is there is gathered there: only the numbers go up, and nothing comes down.
+    /// The features of the examples with these indices on the device, `[ids, features]`; at least
+    /// one index. Uploaded features are gathered on the device; nothing is copied to the host.
     ///
     /// # Errors
     /// As [`Examples::gather`].
@@ -75,7 +75,7 @@ impl OnDevice {
             self.examples.gather(ids, &mut rows)?;
             return Ok(self.bring(rows));
         };
-        // A card doesn't look whether a row is there.
+        // A GPU does not check indices.
         self.examples.check(ids)?;
         let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
         let n = ids.len();
@@ -84,7 +84,7 @@ impl OnDevice {
             .select(0, Tensor::<1, Int>::from_data(TensorData::new(ids, [n]), &self.device)))
     }
 
-    /// Row-major features of some examples, brought to the device: `[examples, features]`.
+    /// Uploads row-major features of some examples: `[examples, features]`.
     pub(crate) fn bring(&self, rows: Vec<f32>) -> Tensor<2> {
         let size = self.examples.shape().iter().product::<usize>();
         let shape = [rows.len() / size.max(1), size];
@@ -92,7 +92,7 @@ impl OnDevice {
     }
 }
 
-/// `60,000 examples of shape 1x28x28 on a device`, with the device as Burn names it.
+/// `60,000 examples of shape 1x28x28 on …`, with Burn's name of the device.
 impl fmt::Debug for OnDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = if self.is_whole() { "on" } else { "part by part on" };

@@ -1,13 +1,13 @@
-//! Names of raw data: what the privacy ledger goes by, whatever is read from it and however.
+//! Origins: hashes of raw data that name its privacy ledger, independent of how the data is read.
 //!
-//! Each is a SHA-256 in hexadecimal, over a first line that says of what. The encodings must never
-//! change: ledgers that lie on disks are named by them.
+//! Each is a hexadecimal SHA-256 whose input begins with a line that names the encoding. The
+//! encodings must never change: stored ledgers are named by them.
 
 use sha2::{Digest, Sha256};
 
 use super::digest::hex;
 
-/// The name of rows of cells, as they are read.
+/// The origin of rows of cells, updated as they are read.
 pub(super) struct Cells(Sha256);
 
 impl Cells {
@@ -15,9 +15,9 @@ impl Cells {
         Self(Sha256::new_with_prefix(b"epsilab texts 2\n"))
     }
 
-    /// One row: all its cells, used or not.
+    /// Adds a row: all its cells, used or not.
     pub(super) fn add<'t>(&mut self, cells: impl Iterator<Item = &'t str> + Clone) {
-        // Counts and lengths go in as well, so that no two files can read alike.
+        // Hashing counts and lengths too makes the encoding unambiguous.
         self.0.update((cells.clone().count() as u64).to_le_bytes());
         for cell in cells {
             self.0.update((cell.len() as u64).to_le_bytes());
@@ -30,15 +30,15 @@ impl Cells {
     }
 }
 
-/// The name of an unpacked IDX file of images. Their labels lie in another file and don't count.
+/// The origin of an unpacked IDX file of images. Labels are in another file and not included.
 pub(super) fn of_idx(bytes: &[u8]) -> String {
     hex(&Sha256::new_with_prefix(b"epsilab idx 1\n").chain_update(bytes).finalize())
 }
 
-/// The name of features given by a program: their bits, one after another. Neither shape nor
-/// labels count, for they can be chosen anew for the same people.
+/// The origin of features given by a program: their bits in order. Shape and labels are not
+/// included, because they can be chosen differently for the same people.
 pub(super) fn of_features(features: &[f32]) -> String {
-    /// DeviceArray are handed over in pieces of this many: an update per number would be slow.
+    /// Values per update of the hash: one update per value would be slow.
     const PIECE: usize = 4096;
     let mut sha = Sha256::new_with_prefix(b"epsilab features 1\n");
     let mut bytes = Vec::with_capacity(4 * PIECE);

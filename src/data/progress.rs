@@ -1,31 +1,31 @@
-//! How far a long job is, as lines on the standard error: reading data knows no charts.
+//! Progress of long reads, as lines on standard error.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::digest::count;
 
-/// Seconds from line to line, and before the first: what is done by then needs none.
+/// Seconds between lines, and before the first: shorter jobs print nothing.
 const EVERY: u64 = 5;
 
-/// Counts what is done, from any number of threads.
+/// Counts finished items, from any number of threads.
 pub(super) struct Progress {
     what: &'static str,
     all: usize,
     done: AtomicUsize,
     started: Instant,
-    /// Seconds since then at which the next line is due.
+    /// Seconds after the start at which the next line is due.
     due: AtomicU64,
 }
 
 impl Progress {
-    /// For `all` things, of which it is said in the end that they are `what`: `images checked`.
+    /// Progress over `all` items; `what` is the end of the line: `images checked`.
     pub(super) fn new(what: &'static str, all: usize) -> Self {
         let (done, due) = (AtomicUsize::new(0), AtomicU64::new(EVERY));
         Self { what, all, done, started: Instant::now(), due }
     }
 
-    /// One more is done.
+    /// Counts one more finished item.
     pub(super) fn one_more(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(line) = self.line(done, self.started.elapsed()) {
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    /// The line to be written now, if one is due; only one thread gets it.
+    /// The line to print, if one is due; only one thread gets it.
     fn line(&self, done: usize, elapsed: Duration) -> Option<String> {
         let (now, due) = (elapsed.as_secs(), self.due.load(Ordering::Relaxed));
         if now < due || done >= self.all {

@@ -1,4 +1,4 @@
-//! CSV files, record by record: one door for all that read them, so that all name and limit alike.
+//! Reads CSV files record by record, with the limits and the origin that all readers share.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -12,11 +12,11 @@ use super::table::csv_error;
 use super::unpack::{self, MOST_NUMBERS, corrupt};
 use crate::Result;
 
-/// How much is read, in bytes: a packed file of a few bytes can hold any number of them.
+/// Limits in bytes: a small packed file can unpack to any size.
 #[derive(Clone, Copy)]
 struct Limits {
     record: u64,
-    /// Unpacked.
+    /// Largest unpacked file.
     file: u64,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Those of a file as `format` says it is.
+    /// Opens a file of this CSV format.
     pub(super) fn open(path: &'a Path, format: &ReaderBuilder) -> Result<Self> {
         Self::limited(path, format, LIMITS)
     }
@@ -49,8 +49,8 @@ impl<'a> Records<'a> {
         Ok(header.iter().map(name).collect())
     }
 
-    /// The next record and its line, its cells as they stand in the file; `numbers` is how many
-    /// were made of those before.
+    /// The next record and its line number; `numbers` is the number of features made of the records
+    /// before.
     pub(super) fn next(&mut self, numbers: usize) -> Result<Option<(u64, &StringRecord)>> {
         self.reader.get_mut().record_at = self.reader.position().byte();
         let more = self.reader.read_record(&mut self.record);
@@ -60,28 +60,28 @@ impl<'a> Records<'a> {
         let line = self.record.position().map_or(0, Position::line);
         if numbers > MOST_NUMBERS {
             let what = format!(
-                "the rows above line {line} are more than {} numbers, the most that are kept in \
-                 memory",
+                "the rows above line {line} make more than {} features, the largest number that is \
+                 kept in memory",
                 count(MOST_NUMBERS)
             );
-            return Err(corrupt(self.path, what).fix("give fewer rows, columns or words a text"));
+            return Err(corrupt(self.path, what).fix("give fewer rows, columns or words per text"));
         }
         self.cells.add(self.record.iter());
         Ok(Some((line, &self.record)))
     }
 
-    /// The name of all cells that were read.
+    /// The origin of all cells that were read.
     pub(super) fn origin(self) -> String {
         self.cells.name()
     }
 }
 
-/// A source that gives an error where a record or the file is too long.
+/// A reader that fails where a record or the file exceeds its limit.
 struct Limited<R> {
     from: R,
     limits: Limits,
     read: u64,
-    /// Where the record begins that is being read.
+    /// Offset of the current record.
     record_at: u64,
 }
 
@@ -99,7 +99,7 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// More is not read.
+/// The error for a record or file over its limit.
 #[derive(Debug)]
 pub(super) struct TooLong {
     what: &'static str,
@@ -109,7 +109,7 @@ pub(super) struct TooLong {
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, most } = self;
-        write!(f, "a {what} of more than {} bytes, the most that are read", count(*most as usize))
+        write!(f, "a {what} of more than {} bytes, the largest that is read", count(*most as usize))
     }
 }
 

@@ -1,61 +1,61 @@
-//! Poisson sampling: which examples take part in a step.
+//! Poisson sampling: which examples are in the batch of a step.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
+use super::digest::count;
 use crate::{Error, Result};
 
-/// Draws batches by Poisson sampling: in every step each example takes part with probability
-/// `sampling_rate`, independently of all others and of all other steps.
+/// Draws batches by Poisson sampling: in every step each example is in the batch with probability
+/// `sampling_rate`, independently of all other examples and steps.
 ///
-/// A batch has random size, `sampling_rate * examples` on average, and may be empty: the step is
-/// taken all the same, with noise only.
+/// The size of a batch is random, with mean `sampling_rate * examples`. It may be zero: such a step
+/// releases noise only.
 ///
 /// # Guarantee
-/// This is the sampling that the event `PoissonGaussian` of the ledger accounts for
-/// (amplification by Poisson subsampling, neighbours that differ by adding or removing one
-/// example). Assumptions: the seed is secret and used for one run only; `examples` is public;
-/// nobody but the loop sees the batches. Each draw compares 64 fresh bits of a ChaCha20 key stream
-/// with `floor(sampling_rate * 2^64)`, so the true probability is the stated one or up to 2^-64
-/// below it, never above: the accountant stays on the safe side. The cost of a step does not
-/// depend on the draw.
+/// This is the sampler of the event `PoissonGaussian` (amplification by Poisson subsampling, for
+/// neighbours that differ by one added or removed example). Assumptions: the seed is secret and
+/// used for one run only, `examples` is public, and the batches are not published. Each draw
+/// compares 64 fresh bits of a ChaCha20 key stream with `floor(sampling_rate * 2^64)`, so the true
+/// probability is at most the stated one and at least the stated one less 2^-64: the accounting is
+/// an upper bound. The time of a step does not depend on the draw.
 #[derive(Clone)]
 pub struct PoissonSampler {
     examples: u32,
     sampling_rate: f64,
-    /// `None` where every example takes part in every step.
+    /// `None` if every example is in every batch.
     threshold: Option<u64>,
     rng: ChaCha20Rng,
 }
 
-/// The stream of the key that belongs to sampling: should noise be drawn by mistake from the same
-/// seed, the two still share no key stream.
+/// ChaCha stream of the sampler. Noise that is drawn from the same seed by mistake still uses a
+/// different key stream.
 const STREAM: u64 = u64::from_le_bytes(*b"poisson\0");
 
 impl PoissonSampler {
-    /// A sampler for this many examples.
+    /// A sampler over this many examples.
     ///
     /// # Errors
-    /// No examples or more than 32 bits can number; a sampling rate outside (0, 1].
+    /// No examples, or 2^32 or more; a sampling rate outside (0, 1].
     pub fn new(examples: usize, sampling_rate: f64, seed: [u8; 32]) -> Result<Self> {
-        let count = u32::try_from(examples).unwrap_or(0);
-        if count == 0 {
+        let number = u32::try_from(examples).unwrap_or(0);
+        if number == 0 {
             let why = "there must be at least one, and fewer than 2^32";
             return Err(Error::setting("examples", examples, why).fix("check the training part"));
         }
         if !(sampling_rate > 0.0 && sampling_rate <= 1.0) {
             let why = "a probability above 0 and at most 1: expected batch size / examples";
             return Err(Error::setting("sampling_rate", sampling_rate, why)
-                .fix(format!("take an expected batch size from 1 to {examples}")));
+                .fix(format!("take an expected batch size from 1 to {}", count(examples))));
         }
         // Scaling by a power of two is exact, and `as` rounds towards zero.
         let threshold = (sampling_rate < 1.0).then(|| (sampling_rate * 2f64.powi(64)) as u64);
         let mut rng = ChaCha20Rng::from_seed(seed);
         rng.set_stream(STREAM);
-        Ok(Self { examples: count, sampling_rate, threshold, rng })
+        Ok(Self { examples: number, sampling_rate, threshold, rng })
     }
 
-    /// The positions of the examples that take part in the next step, in ascending order.
+    /// The indices of the examples in the next batch, ascending.
     pub fn next_batch(&mut self) -> Vec<u32> {
         let Some(threshold) = self.threshold else {
             return (0..self.examples).collect();
@@ -63,17 +63,17 @@ impl PoissonSampler {
         (0..self.examples).filter(|_| self.rng.next_u64() < threshold).collect()
     }
 
-    /// How many examples are sampled from.
+    /// Number of examples that are sampled from.
     pub fn examples(&self) -> usize {
         self.examples as usize
     }
 
-    /// The probability with which each example takes part in a step.
+    /// Probability with which each example is in a batch.
     pub fn sampling_rate(&self) -> f64 {
         self.sampling_rate
     }
 
-    /// The mean size of a batch: what the noisy sum is divided by.
+    /// Expected size of a batch: the divisor of the noisy sum.
     pub fn expected_batch_size(&self) -> f64 {
         self.sampling_rate * f64::from(self.examples)
     }

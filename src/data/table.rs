@@ -1,5 +1,5 @@
-//! Data of one's own: vectors, CSV tables, IDX files. All go into the training part; a test part
-//! comes by [`Dataset::split`].
+//! The user's own data: vectors, CSV tables, IDX files. All examples are training examples;
+//! [`Dataset::split`] makes a test part.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -14,18 +14,18 @@ use super::records::{Records, TooLong};
 use super::unpack::{cannot_read, corrupt};
 use crate::{Error, ErrorKind, Result};
 
-/// How many classes there may be: beyond that, something else than a class was given.
+/// Allowed numbers of classes: a larger number means that the labels are not classes.
 pub(super) const CLASSES: RangeInclusive<usize> = 2..=65_536;
 pub(super) const CLASSES_FIX: &str = "there must be two classes to tell apart, and at most 65,536";
 
-/// A data set from vectors: `x` holds the features of all examples one after another, each of this
-/// `shape` (row-major); `y` their labels, below `classes`.
+/// A data set from vectors: `x` holds the features of all examples, `[examples, shape…]` row-major,
+/// and `y` their labels, below `classes`.
 ///
 /// # Guarantee
-/// [`Dataset::origin`], the name of the ledger, is made of the features alone: the same people with
-/// other labels, in another shape or with another number of classes keep their ledger. Features
-/// that were scaled, chosen or sorted in another way before are other numbers and begin a new one,
-/// for nothing else is known of whom they are about: derive such data from one [`Dataset`].
+/// [`Dataset::origin`], the name of the ledger, is a hash of the features alone: other labels,
+/// another shape or another number of classes keep the ledger. Features that were scaled, selected
+/// or sorted differently have another hash and start a new ledger, because nothing else identifies
+/// the people: derive such data from one [`Dataset`].
 ///
 /// # Errors
 /// [`ErrorKind::Setting`] if shape, number of classes and lengths don't fit together;
@@ -39,18 +39,18 @@ pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> R
 }
 
 /// A data set from a CSV file (plain or gzip) with a header: the column `label` names the class,
-/// all others are numeric features, taken as they are. The shape of an example is the number of
-/// these columns.
+/// all others are numeric features, not scaled. The shape of an example is the number of these
+/// columns.
 ///
 /// Labels may be any text; classes are numbered in sorted order (as numbers if all are whole
 /// numbers), and [`Dataset::class_names`] keeps the text. The set of classes, the columns and
-/// their order count as public. So does their scale: bring features to about -1 to 1 beforehand by
-/// constants that are public too.
+/// their order count as public. So does their scale: scale features to about -1 to 1 beforehand, by
+/// public constants.
 ///
 /// # Guarantee
-/// [`Dataset::origin`], the name of the ledger, is made of all cells of all rows below the header:
-/// another label column, and reading by [`text_csv`](super::text_csv), keep the ledger. A file
-/// with other rows or columns has one of its own.
+/// [`Dataset::origin`], the name of the ledger, is a hash of all cells of all rows below the
+/// header: another label column, and reading by [`text_csv`](super::text_csv), keep the ledger. A
+/// file with other rows or columns has a ledger of its own.
 ///
 /// # Errors
 /// [`ErrorKind::MissingData`] if there is no such file; [`ErrorKind::Setting`] if there is no such
@@ -97,15 +97,14 @@ pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     Ok(data.with_origin(records.origin()).formerly_by_hash())
 }
 
-/// A data set from a pair of IDX files (plain or gzip): grey images and their labels. Features are
+/// A data set from two IDX files (plain or gzip), grey images and their labels. Features are
 /// `x / 255`, from 0 to 1.
 ///
-/// The number of classes is one more than the greatest label, and each class must occur, so that
-/// a damaged label is noticed. Where that doesn't fit, say how many classes there are:
-/// [`idx_with_classes`].
+/// The number of classes is the largest label plus one, and each class must occur: that makes
+/// damaged labels visible. [`idx_with_classes`] takes the number of classes instead.
 ///
 /// # Guarantee
-/// [`Dataset::origin`], the name of the ledger, is made of the file of images, unpacked: other
+/// [`Dataset::origin`], the name of the ledger, is a hash of the unpacked file of images: other
 /// labels, and another number of classes, keep the ledger.
 ///
 /// # Errors
@@ -116,7 +115,7 @@ pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Dataset
     read_idx(images.as_ref(), labels.as_ref(), None)
 }
 
-/// Like [`idx`], for a known number of classes: labels must be below it, and need not all occur.
+/// As [`idx`], for a known number of classes: labels must be below it and need not all occur.
 ///
 /// # Errors
 /// As [`idx`], and [`ErrorKind::Setting`] if `classes` is not from 2 to 65,536.
@@ -149,7 +148,7 @@ fn read_idx(images: &Path, labels: &Path, classes: Option<usize>) -> Result<Data
     Ok(data.with_origin(x.origin()).formerly_by_hash())
 }
 
-/// One more than the greatest label, if every class occurs.
+/// The largest label plus one, if every class occurs.
 fn classes_of(path: &Path, labels: &Idx) -> Result<usize> {
     let seen: BTreeSet<u8> = labels.values().iter().copied().collect();
     let greatest = seen.last().map_or(0, |&label| usize::from(label));
@@ -182,7 +181,7 @@ fn check_classes(classes: usize) -> Result<()> {
 fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<Examples> {
     let size = shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).unwrap_or(0);
     if shape.is_empty() || size == 0 {
-        let why = "each example needs at least one feature, and fewer than memory can count";
+        let why = "each example needs at least one feature, and all of them must fit into memory";
         return Err(Error::setting("shape", format!("{shape:?}"), why)
             .fix("for instance &[1, 28, 28] for small grey images, &[4] for four columns"));
     }
@@ -191,7 +190,7 @@ fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<
         return Err(Error::setting("y", "[]", why).fix("give features and labels"));
     }
     if u32::try_from(y.len()).is_err() {
-        let why = "positions of examples are 32-bit numbers";
+        let why = "indices of examples are 32-bit numbers";
         return Err(Error::setting("examples", count(y.len()), why).fix("give fewer"));
     }
     if y.len().checked_mul(size) != Some(x.len()) {
@@ -211,7 +210,7 @@ fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<
     }
     if let Some(at) = x.iter().position(|value| !value.is_finite()) {
         let what = format!("feature {} of example {} is {}", at % size, at / size, x[at]);
-        let why = "one value that is not finite would spoil every gradient it meets";
+        let why = "one value that is not finite makes every gradient that it enters not finite";
         let fix = "fill missing values in, or leave such examples out";
         return Err(Error::new(ErrorKind::CorruptData, what, why).fix(fix));
     }
@@ -241,16 +240,16 @@ pub(super) fn label_column(path: &Path, columns: &[String], label: &str) -> Resu
     Ok(found)
 }
 
-/// A column of labels as it is read.
+/// The label column of a table that is being read.
 #[derive(Default)]
 pub(super) struct Labels {
-    /// Numbered in the order of first use.
+    /// The index of each label, in the order of first use.
     numbers: HashMap<String, u32>,
     column: Vec<u32>,
 }
 
 impl Labels {
-    /// The label of one more row.
+    /// Adds the label of a row.
     pub(super) fn add(&mut self, label: &str) {
         let next = self.numbers.len() as u32;
         let number = match self.numbers.get(label) {
@@ -260,8 +259,8 @@ impl Labels {
         self.column.push(number);
     }
 
-    /// The names of the classes, sorted as numbers if all are whole numbers, else as text; and the
-    /// class of each row.
+    /// The names of the classes, sorted as numbers if all are whole numbers and otherwise as text,
+    /// and the class of each row.
     pub(super) fn classes(self, path: &Path, column: &str) -> Result<(Vec<String>, Vec<u32>)> {
         if !CLASSES.contains(&self.numbers.len()) {
             let (names, rows) = (count(self.numbers.len()), count(self.column.len()));
@@ -287,10 +286,10 @@ pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
             let what = format!("{line}{io}");
             corrupt(path, what).fix(
                 "check that no quote is left open and that the file is what it should be; if so, \
-                 split it, or hand its numbers over by data::from_vecs",
+                 split it, or read it with your own code and use data::from_vecs",
             )
         }
-        // Nothing else reads a file and finds it wrong.
+        // All other errors of reading are about the content.
         ::csv::ErrorKind::Io(io)
             if matches!(
                 io.kind(),
@@ -299,7 +298,7 @@ pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
                     | io::ErrorKind::InvalidData
             ) =>
         {
-            corrupt(path, "the gzip stream is cut off or damaged")
+            corrupt(path, "the gzip stream is truncated or damaged")
         }
         ::csv::ErrorKind::Io(io) => cannot_read(path, io),
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -317,7 +316,7 @@ pub(super) fn empty(shape: &[usize]) -> Examples {
     Examples::new(shape, Vec::new(), Vec::new())
 }
 
-/// The file's name without folders and ending; that of a packed file has two.
+/// The name of a file without folders and extensions (`.csv`, `.csv.gz`).
 pub(super) fn stem(path: &Path) -> String {
     let packed = path.extension().is_some_and(|ending| ending == "gz");
     let path = if packed { path.with_extension("") } else { path.to_path_buf() };

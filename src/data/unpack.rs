@@ -1,4 +1,4 @@
-//! Opening files, plain or gzip, and the errors that all readers share.
+//! Opens files, plain or gzip. The errors are shared by all readers.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
@@ -9,18 +9,18 @@ use flate2::read::MultiGzDecoder;
 use super::digest::count;
 use crate::{Error, ErrorKind, Result};
 
-/// Features that are kept in memory, at most: 8 GiB of them. A small file can ask for any number,
-/// and an allocation that fails ends the process.
+/// Largest number of features that are kept in memory (8 GiB). A small file can announce any
+/// number, and a failed allocation ends the process.
 pub(super) const MOST_NUMBERS: usize = 1 << 31;
 
-/// The bytes of a file, unpacked on the way.
+/// The unpacked bytes of a file.
 pub(super) struct Unpacked {
     pub(super) from: Box<dyn Read>,
     /// Whether the file is a gzip file.
     pub(super) gzip: bool,
 }
 
-/// Opens a file; its first two bytes say whether it is packed, not its name.
+/// Opens a file. Its first two bytes, not its name, decide whether it is unpacked.
 pub(super) fn open(path: &Path) -> Result<Unpacked> {
     let mut file = BufReader::new(open_file(path)?);
     let mut start = Vec::with_capacity(2);
@@ -32,19 +32,19 @@ pub(super) fn open(path: &Path) -> Result<Unpacked> {
     Ok(Unpacked { from, gzip })
 }
 
-/// Opens a regular file. A pipe could keep us waiting for ever, and a device might never end.
+/// Opens a regular file. Reading a pipe may block for ever, and a device may never end.
 fn open_file(path: &Path) -> Result<File> {
     let about = fs::metadata(path).map_err(|e| cannot_open(path, &e))?;
     if !about.is_file() && !about.is_dir() {
         let what =
-            "no regular file, but a pipe, socket or device, which may give nothing or no end";
-        return Err(corrupt(path, what).fix("save what it gives as a file, and give that one"));
+            "not a regular file but a pipe, socket or device: reading it may block or never end";
+        return Err(corrupt(path, what).fix("save its data as a file, and read that one"));
     }
-    // Folders are refused when they are read, in the system's words.
+    // Reading a folder fails with an error of the operating system.
     File::open(path).map_err(|e| cannot_open(path, &e))
 }
 
-/// The whole file as it is, if it has no more than `most` bytes.
+/// All bytes of a file of at most `most` bytes, not unpacked.
 pub(super) fn read_packed(path: &Path, most: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open_file(path)?.take(most as u64 + 1).read_to_end(&mut bytes);
@@ -54,8 +54,8 @@ pub(super) fn read_packed(path: &Path, most: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// The whole file, unpacked, if it has no more than `most` bytes: what unpacks to far more is never
-/// unpacked.
+/// All unpacked bytes of a file, at most `most`: reading stops there, so a small file can't unpack
+/// to any size.
 pub(super) fn read(path: &Path, most: usize) -> Result<Vec<u8>> {
     let Unpacked { from, gzip } = open(path)?;
     let mut bytes = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn read(path: &Path, most: usize) -> Result<Vec<u8>> {
         Err(_) if gzip => {
             let found = count(bytes.len());
             let what = format!(
-                "{found} bytes found after unpacking; the gzip stream is cut off or damaged"
+                "{found} bytes found after unpacking; the gzip stream is truncated or damaged"
             );
             Err(corrupt(path, what))
         }
@@ -75,7 +75,7 @@ pub(super) fn read(path: &Path, most: usize) -> Result<Vec<u8>> {
 }
 
 fn too_large(path: &Path, most: usize) -> Error {
-    corrupt(path, format!("more than {} bytes, the most such a file can have", count(most)))
+    corrupt(path, format!("more than {} bytes, the largest size of such a file", count(most)))
 }
 
 pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Error {

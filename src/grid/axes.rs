@@ -1,4 +1,4 @@
-//! What a grid is made of, checked before anything is trained.
+//! The axes of a grid, checked before anything is trained.
 
 use std::fmt;
 
@@ -6,11 +6,12 @@ use super::{GridMethod, GridObserver, GridResult, MaskKind, live::LiveGrid, run}
 use crate::data::Dataset;
 use crate::mask::{Dropping, DroppingRule};
 use crate::nn::{Family, Model, ModelBuilder};
+use crate::privacy::digits::counted;
 use crate::privacy::{Delta, Epsilon};
 use crate::store::{Store, home};
 use crate::{Error, ErrorKind, Result};
 
-/// What epsilons hold for unless said otherwise.
+/// The default delta of the epsilons.
 const DEFAULT_DELTA: f64 = 1e-5;
 
 /// The axes of an accuracy grid: methods, epsilons, pruning rates, dropping rates, seeds.
@@ -27,9 +28,9 @@ const DEFAULT_DELTA: f64 = 1e-5;
 /// ```
 ///
 /// # Guarantee
-/// Each run has its own (see its method) and is charged like any other run. Seeds are 0 to n-1,
-/// study mode: against somebody who knows them, and they are written here, the noise of these runs
-/// protects nothing. Looking at many runs costs what they cost together, which the result says.
+/// Each run has the guarantee of its method and is charged like any other run. Seeds are 0 to n-1
+/// (study mode): they are public, so the noise of these runs gives no privacy against those who
+/// know them. Looking at many runs costs their composition, which the result states.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     pub(super) methods: Vec<GridMethod>,
@@ -42,19 +43,19 @@ pub struct Grid {
     pub(super) seeds: u64,
 }
 
-/// One cell: what is trained with every seed.
+/// A cell of the grid: settings that are trained with every seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Which of the grid's methods.
+    /// Index of the method.
     pub(super) method: usize,
-    /// What its runs are to spend; `None` without privacy, or where the method says it itself.
+    /// Target epsilon of its runs; `None` without privacy, or if the method has its own.
     pub(super) epsilon: Option<f64>,
     pub(super) pre_prune: f64,
     pub(super) drop: f64,
 }
 
 impl Grid {
-    /// A grid of one cell and one seed: a method as it is, until axes are given.
+    /// A grid of one cell and one seed: a method without further axes.
     pub fn new(method: impl Into<GridMethod>) -> Self {
         Self {
             methods: vec![method.into()],
@@ -68,60 +69,60 @@ impl Grid {
         }
     }
 
-    /// One more method, compared under the same axes as far as they concern it.
+    /// Adds a method, which is compared along the axes that apply to it.
     pub fn beside(mut self, method: impl Into<GridMethod>) -> Self {
         self.methods.push(method.into());
         self
     }
 
-    /// How masks are made; Synflow if not said.
+    /// How masks are made; Synflow by default.
     pub fn masks(self, masks: MaskKind) -> Self {
         Self { masks, ..self }
     }
 
-    /// The pruning rates: shares of the weights that are not trained at all. 0 is no mask.
+    /// The pruning rates: fractions of the weights that are not trained. 0 means no mask.
     pub fn pre_prune(self, rates: impl IntoIterator<Item = f64>) -> Self {
         Self { pre_prune: rates.into_iter().collect(), ..self }
     }
 
-    /// The dropping rates: shares of each tensor's coordinates that a step leaves out, chosen by
-    /// this rule. 0 is no dropping.
+    /// The dropping rates: fractions of each tensor's coordinates that a step drops, chosen by this
+    /// rule. 0 means no dropping.
     pub fn drop_gradients(self, rule: DroppingRule, rates: impl IntoIterator<Item = f64>) -> Self {
         Self { rule, drop: rates.into_iter().collect(), ..self }
     }
 
-    /// The epsilons that private runs are calibrated to, in place of the method's own target.
+    /// The target epsilons of the private runs, instead of the method's own target.
     pub fn epsilon(self, epsilons: impl IntoIterator<Item = f64>) -> Self {
         Self { epsilon: Some(epsilons.into_iter().collect()), ..self }
     }
 
-    /// The delta of these epsilons; 1e-5 if not said.
+    /// The delta of these epsilons; 1e-5 by default.
     pub fn delta(self, delta: f64) -> Self {
         Self { delta, ..self }
     }
 
-    /// How many seeds each cell is trained with, from 0 on; 1 if not said. A seed decides the
-    /// initial model, batches, noise and random masks.
+    /// Number of seeds per cell, counted from 0; 1 by default. A seed decides the initial model,
+    /// batches, noise and random masks.
     pub fn seeds(self, seeds: u64) -> Self {
         Self { seeds, ..self }
     }
 
-    /// How many runs these axes are.
+    /// Number of runs.
     pub fn len(&self) -> usize {
         self.points().len().saturating_mul(usize::try_from(self.seeds).unwrap_or(usize::MAX))
     }
 
-    /// Whether an axis is empty, so that there is nothing to run.
+    /// Whether an axis is empty, so that there are no runs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Refuses axes that no run can be made of.
+    /// Checks the axes.
     ///
     /// # Errors
-    /// Kind `Setting`: an axis that is empty or names a value twice, no seeds, a rate outside
-    /// [0, 1), an epsilon or delta out of range, a method that says what the grid is to say, rates
-    /// for methods that have none.
+    /// Kind `Setting`: an axis that is empty or has a value twice, no seeds, a rate outside [0, 1),
+    /// an epsilon or delta out of range, a method with settings that belong to the grid, rates for
+    /// methods that have none.
     pub fn check(&self) -> Result<()> {
         self.methods.iter().try_for_each(GridMethod::check)?;
         let names: Vec<&str> = self.methods.iter().map(GridMethod::name).collect();
@@ -134,7 +135,7 @@ impl Grid {
             ("epsilon", epsilons.unwrap_or(&none)),
         ] {
             if axis.is_empty() && !(name == "epsilon" && epsilons.is_none()) {
-                return Err(Error::setting(name, "[]", "a grid without values has no runs")
+                return Err(Error::setting(name, "[]", "a grid with an empty axis has no runs")
                     .fix("give at least one value, such as 0 for a rate"));
             }
             if name == "epsilon" {
@@ -166,7 +167,7 @@ impl Grid {
         Ok(())
     }
 
-    /// The cells, in the order they are shown.
+    /// The cells, in the order in which they are shown.
     pub(super) fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for (method, which) in self.methods.iter().enumerate() {
@@ -191,12 +192,12 @@ impl Grid {
         points
     }
 
-    /// The target of a point's runs, if it is the grid that gives it.
+    /// The target of a cell's runs, if the grid sets it.
     pub(super) fn target(&self, point: &Point) -> Option<(Epsilon, Delta)> {
         point.epsilon.map(|epsilon| (Epsilon(epsilon), Delta(self.delta)))
     }
 
-    /// What is dropped in each step of a point's runs.
+    /// The gradient dropping of a cell's runs.
     pub(super) fn dropping(&self, point: &Point) -> Option<Dropping> {
         let dropping = match self.rule {
             DroppingRule::Random => Dropping::random(point.drop),
@@ -205,14 +206,14 @@ impl Grid {
         (point.drop > 0.0).then_some(dropping)
     }
 
-    /// Makes every run that is not stored yet, each seed from an initial model of its own, and
-    /// shows live how far it is. An interrupt stops after the step that is being taken; what is
-    /// finished stays, and running the grid again goes on from there.
+    /// Trains every run that is not stored yet, each seed from an initial model of its own, with a
+    /// live display of the progress. An interrupt stops after the current step. Finished runs are
+    /// kept, and running the grid again continues from there.
     ///
     /// # Errors
-    /// As [`check`](Self::check); if no model can be built for the data, or none of the cells can
-    /// be planned (a batch larger than the data, say): nothing is trained then. What concerns
-    /// only some cells, such as a target out of their reach, is in the result.
+    /// As [`check`](Self::check); if the model can't be built for the data, or no cell can be
+    /// planned (for example, if the batch is larger than the data): nothing is trained then. Errors
+    /// of some cells, such as a target that can't be reached, are in the result.
     pub fn run<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<GridResult> {
         let mut live = LiveGrid::default();
         let build = |seed| model.clone().seed(seed).build();
@@ -221,8 +222,8 @@ impl Grid {
         Ok(result)
     }
 
-    /// [`run`](Self::run) with a model for each seed from wherever you like, telling an observer
-    /// instead of showing anything. The model of a seed must be the same every time.
+    /// As [`run`](Self::run), with a function that builds the model of a seed and an observer
+    /// instead of a display. The model of a seed must be the same in every call.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -249,7 +250,9 @@ fn distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Result<()>
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.methods.iter().map(GridMethod::name).collect();
-        let (cells, seeds) = (self.points().len(), self.seeds);
-        write!(f, "grid of {}: {cells} cells, {seeds} seeds, {} runs", names.join(", "), self.len())
+        let cells = counted(self.points().len(), "cell");
+        let seeds = counted(usize::try_from(self.seeds).unwrap_or(usize::MAX), "seed");
+        let runs = counted(self.len(), "run");
+        write!(f, "grid of {}: {cells}, {seeds}, {runs}", names.join(", "))
     }
 }

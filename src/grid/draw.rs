@@ -1,11 +1,11 @@
-//! A grid as figures: heat maps and lines, made in the room of figures.
+//! The figures of a grid: heat maps and line charts.
 
 use super::MaskKind;
 use super::result::{CellResult, GridResult};
 use crate::show::figures::{self, GridCell, GridFigure};
 use crate::show::{Bundle, NOT_COVERED, format};
 
-/// The figures of a result, by name: for each method and epsilon one heat map and one of lines.
+/// The figures of a result by name: for each method and epsilon a heat map and a line chart.
 pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
     let mut all = Vec::new();
     for group in groups(result.cells()) {
@@ -17,12 +17,12 @@ pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
     all
 }
 
-/// The cells of one method and epsilon after the other.
+/// The cells grouped by method and epsilon.
 pub(super) fn groups(cells: &[CellResult]) -> impl Iterator<Item = &[CellResult]> {
     cells.chunk_by(|a, b| (a.method, a.epsilon) == (b.method, b.epsilon))
 }
 
-/// The heat map, and lines where more than one pruning rate was tried.
+/// The heat map, and a line chart if there is more than one pruning rate.
 fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
     let [first, ..] = cells else { return Vec::new() };
     let at = at_epsilon(cells.iter().copied());
@@ -39,7 +39,7 @@ fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
         None => format!("{kind}_{}", first.method),
     };
     let mut drawn = Vec::new();
-    // Cells that can't be drawn are in the table all the same.
+    // Cells that can't be drawn are still in the table.
     if let Ok(map) = figures::accuracy_heat_map(&figure) {
         drawn.push((name("heat_map"), map.bundle()));
     }
@@ -49,12 +49,12 @@ fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
     drawn
 }
 
-/// Whether an epsilon covers all of the cells that have one: it covers no mask by plain SNIP.
+/// Whether the epsilon of each of these cells covers it, which is not so for masks by plain SNIP.
 fn covered<'a>(mut cells: impl Iterator<Item = &'a CellResult>) -> bool {
     cells.all(|cell| cell.mask != Some(MaskKind::Snip))
 }
 
-/// What a heading says of epsilon.
+/// The part of a heading about epsilon.
 pub(super) fn at_epsilon<'a>(mut cells: impl Iterator<Item = &'a CellResult> + Clone) -> String {
     let covered = covered(cells.clone());
     match cells.next().and_then(|cell| cell.epsilon).map(format::eps) {

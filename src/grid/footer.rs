@@ -1,4 +1,4 @@
-//! What has to be known beside a grid's table.
+//! The notes below the table of a grid.
 
 use std::sync::OnceLock;
 
@@ -8,51 +8,52 @@ use super::result::Inner;
 use super::table::point;
 use crate::Result;
 use crate::data::Dataset;
+use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::{Account, Charge, has_no_guarantee};
 use crate::privacy::{Accountant, Delta, Event, Headline, Spent};
 use crate::show::format;
 use crate::store::Store;
 use crate::train::{Charged, is_attempt_at};
 
-/// A private run that a grid was to make.
+/// A private run of a grid.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
-    /// Its name in the run store.
+    /// Its id in the run store.
     pub(super) id: String,
     /// Its whole plan.
     pub(super) plan: Event,
-    /// Where it is charged, once it is finished; runs stored long ago do not say.
+    /// Where it is charged, if it is finished; `Some(None)` for runs stored without a record of it.
     pub(super) finished: Option<Option<Charged>>,
 }
 
-/// What the private runs of a grid cost together, and with all else on record.
+/// The cost of the private runs of a grid, alone and with all other runs on record.
 ///
-/// Adding up hundreds of runs takes an accountant a while, so that is done when it is asked for.
+/// Composing hundreds of runs takes a while, so it is done on first use.
 #[derive(Clone, Debug)]
 pub(super) struct Together {
     pub(super) delta: Delta,
-    /// Finished private runs; cells may share one.
+    /// Number of finished private runs; cells may share one.
     pub(super) runs: usize,
-    /// What is charged for each attempt at a private run of this grid, finished or not.
+    /// The charge of each attempt at a private run of this grid, finished or not.
     pub(super) own: Vec<Event>,
-    /// How many of these count as their whole plan, because they never said how far they came.
+    /// Number of those that were never closed and are charged for their whole plan.
     pub(super) open: usize,
     pub(super) spent: OnceLock<Result<Spent>>,
-    /// Other private runs that the data's ledger holds.
+    /// Number of other private runs in the ledger of the data.
     pub(super) others: usize,
-    /// The ledger's account of all of them, as it was when the grid ended.
+    /// The account of the ledger when the grid ended.
     pub(super) account: Account,
     pub(super) all: OnceLock<Result<Spent>>,
 }
 
 impl Together {
-    /// Collects what is charged for these runs, for the [`Headline`] accountant to add up.
+    /// Collects the charges of these runs, for the [`Headline`] accountant.
     ///
     /// # Guarantee
-    /// Neighbours: one training example added or removed. All settings were fixed before the first
-    /// run, so plain composition holds. What counts is what the ledger says, every attempt at a
-    /// run included: one that was killed, failed or was stopped has used its noise too. A finished
-    /// run that the ledger does not know counts as its whole plan.
+    /// Neighbours: one training example added or removed. All settings are fixed before the first
+    /// run, so non-adaptive composition holds. The charges are those of the ledger and include
+    /// every attempt at a run: one that was killed, failed or stopped has made releases too. A
+    /// finished run that is not in the ledger counts as its whole plan.
     pub(super) fn of(
         store: &Store,
         data: &Dataset,
@@ -81,17 +82,17 @@ impl Together {
         })
     }
 
-    /// What the grid's own private runs cost.
+    /// The cost of the grid's own private runs.
     fn spent(&self) -> &Result<Spent> {
         self.spent.get_or_init(|| Headline::default().epsilon(&self.own, self.delta))
     }
 
-    /// What all private runs on record cost.
+    /// The cost of all private runs on record.
     fn all(&self) -> &Result<Spent> {
         self.all.get_or_init(|| self.account.private_total(self.delta))
     }
 
-    /// The attempts that gave none of the grid's runs.
+    /// The other attempts in words: those that gave none of the runs of the grid.
     fn earlier_in_words(&self) -> Option<String> {
         let attempts = match self.own.len().saturating_sub(self.runs) {
             0 => return None,
@@ -120,8 +121,8 @@ impl Together {
 }
 
 impl Tried {
-    /// Whether the finished run is one of these attempts. One that does not say where it is charged
-    /// is, if the ledger has an attempt at it that is charged for the whole plan.
+    /// Whether the finished run is one of these attempts. A run without a record of its charge is
+    /// one if the ledger has an attempt at it that is charged for the whole plan.
     fn is_among(&self, attempts: &[&Charge]) -> bool {
         let whole = |charge: &&Charge| {
             is_attempt_at(&charge.run, &self.id) && charge.event.reduced_to(&self.plan).is_ok()
@@ -151,7 +152,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
 fn accuracies(result: &Inner) -> String {
     let mut text = match result.test_examples {
         0 => "These data have no test part, so there is no accuracy".to_owned(),
-        n => format!("Accuracy: on the {} test examples", format::count(n)),
+        n => format!("Accuracy: on {}", counted(n, "test example")),
     };
     match result.seeds {
         1 => text.push_str(", one seed (0)."),
@@ -161,13 +162,13 @@ fn accuracies(result: &Inner) -> String {
         )),
     }
     text.push_str(
-        " Study mode: against a reader who knows these seeds the noise protects nothing. Train what \
-         you publish without a seed, and count it too.",
+        " Study mode: for a reader who knows these seeds the noise gives no privacy. Train what you \
+         publish without a seed, and count it too.",
     );
     text
 }
 
-/// What the private runs cost, and what choosing one of them does.
+/// The notes on the cost of the private runs and of choosing one of them.
 fn together(result: &Inner) -> Vec<String> {
     let together = &result.together;
     let data = &result.data;
@@ -197,7 +198,7 @@ fn together(result: &Inner) -> Vec<String> {
     notes
 }
 
-/// What choosing one of several runs costs.
+/// The note on the cost of choosing one of several runs.
 fn choice(runs: usize) -> String {
     format!(
         "Choosing a cell by looking at the accuracies is not covered by that cell's epsilon. \
@@ -208,14 +209,13 @@ fn choice(runs: usize) -> String {
     )
 }
 
-/// What everything private on record costs, if there is more than this grid. Not a note: it changes
-/// with every run that is made elsewhere, and the same grid again is to say the same.
+/// The cost of all private runs on record, if there are others than those of this grid. It is not
+/// one of the notes, because it changes with runs made elsewhere and the notes of a grid must not.
 pub(super) fn on_record(result: &Inner) -> Option<String> {
     let together = &result.together;
     let others = match together.others {
         0 => return None,
-        1 => "the 1 other private run".to_owned(),
-        n => format!("the {n} other private runs"),
+        n => format!("the {}", counted(n, "other private run")),
     };
     let costs = together.words(together.all());
     let data = &result.data;
@@ -229,8 +229,9 @@ fn uncovered(result: &Inner) -> Option<String> {
         result.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.epsilon.is_none()).count();
     (open > 0).then(|| {
         format!(
-            "No epsilon covers {open} of the runs: they were trained without privacy or with a mask \
-             made from private examples without noise."
+            "No epsilon covers {open} of the runs: they were trained without privacy, with a mask \
+             made from private examples without noise, or on data prepared from private examples \
+             without noise."
         )
     })
 }
@@ -246,9 +247,10 @@ fn missing(result: &Inner) -> Vec<String> {
     if result.interrupted {
         let done: usize = result.cells.iter().map(|cell| cell.runs.len()).sum();
         lines.push(format!(
-            "Stopped after {done} of {} runs, which are kept. Run the same grid again to go on: \
-             finished runs are not trained again.",
-            result.all
+            "Stopped after {} of {}, which are kept. Run the same grid again to go on: finished \
+             runs are not trained again.",
+            count(done),
+            counted(result.all, "run")
         ));
     }
     lines

@@ -1,19 +1,20 @@
-//! A grid, watched: one live display with what there is so far.
+//! The live display of a grid.
 
 use super::result::{CellResult, CellRun, GridResult};
 use super::table::{point, table};
 use super::{GridObserver, GridProgress};
 use crate::Error;
+use crate::privacy::digits::{count, counted};
 use crate::show::{Bundle, LiveDisplay, display, format};
 
-/// Shows a grid while it goes, in one place of the notebook.
+/// Shows the progress of a grid in one output of the notebook.
 #[derive(Default)]
 pub(super) struct LiveGrid {
     display: LiveDisplay,
 }
 
 impl LiveGrid {
-    /// The last frame: how many runs there are. The result shows itself.
+    /// Shows the final line, with the number of finished runs.
     pub(super) fn finish(&self, result: &GridResult) {
         let (done, all) = (result.runs(), result.planned_runs());
         let stopped = if result.is_interrupted() {
@@ -21,7 +22,8 @@ impl LiveGrid {
         } else {
             ""
         };
-        let line = format!("{done} of {all} runs are finished{stopped}");
+        let (all, are) = (counted(all, "run"), if all == 1 { "is" } else { "are" });
+        let line = format!("{} of {all} {are} finished{stopped}", count(done));
         self.display.finish(&Bundle::text(line));
     }
 
@@ -61,7 +63,7 @@ impl GridObserver for LiveGrid {
 }
 
 impl GridProgress<'_> {
-    /// How far the grid is: `run 5 of 12, 42 s, about 1 min 10 s left`.
+    /// The progress of the grid: `5 of 12 runs, 42 s, about 1 min 10 s left`.
     pub fn how_far(&self) -> String {
         let left = match self.seconds_left {
             Some(left) if self.done < self.all => {
@@ -70,10 +72,11 @@ impl GridProgress<'_> {
             _ => String::new(),
         };
         let (done, all) = (self.done, self.all);
-        format!("{done} of {all} runs, {}{left}", format::seconds(self.seconds))
+        let (done, all) = (count(done), counted(all, "run"));
+        format!("{done} of {all}, {}{left}", format::seconds(self.seconds))
     }
 
-    /// One line about a run that has ended.
+    /// A line about a run that has ended.
     pub fn ended_line(&self, run: Result<&CellRun, &Error>) -> String {
         let outcome = match run {
             Ok(run) => {

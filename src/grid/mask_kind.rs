@@ -20,7 +20,7 @@ pub enum MaskKind {
     /// [`Synflow`]: data-free.
     #[default]
     Synflow,
-    /// [`DpSnip`]: one noisy release, paid for out of each run's epsilon.
+    /// [`DpSnip`]: one noisy release, part of each run's epsilon.
     DpSnip,
     /// [`Snip`]: made from private examples without noise, so no epsilon covers the run.
     Snip,
@@ -42,16 +42,16 @@ impl MaskKind {
         }
     }
 
-    /// Whether the recipe looks at the model before the plan is made, so that each seed needs a
-    /// plan of its own.
+    /// Whether the recipe needs the model before the plan is made, so that each seed needs a plan
+    /// of its own.
     pub(super) fn is_made_before(self) -> bool {
         self == Self::Snip
     }
 
-    /// What a plan is told for this rate.
+    /// The mask or recipe of a plan with this rate.
     pub(super) fn recipe(self, rate: f64, model: &Model, data: &Dataset) -> Result<PrePrune> {
         Ok(match self {
-            // Its seed follows from the run's.
+            // Its seed is derived from that of the run.
             Self::Random => RandomMask::prune(rate).into(),
             Self::Synflow => Synflow::prune(rate).into(),
             Self::DpSnip => DpSnip::prune(rate).into(),

@@ -1,4 +1,4 @@
-//! The methods a grid can compare, and the plan each makes of a point.
+//! The methods that a grid can compare, and their plans for a cell.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GridMethod {
-    /// DP-SGD: has no rates, so it is one cell per epsilon.
+    /// DP-SGD: it has no rates, so one cell per epsilon.
     DpSgd(DpSgd),
-    /// DP-SSGD: one cell per epsilon, pruning rate and dropping rate. Where both are 0 it is
-    /// plain DP-SGD and shares its runs with it.
+    /// DP-SSGD: one cell per epsilon, pruning rate and dropping rate. Where both rates are 0 it is
+    /// DP-SGD and shares its runs.
     DpSsgd(DpSsgd),
-    /// Without privacy: one cell per pruning rate and dropping rate, whatever the epsilons.
+    /// Without privacy: one cell per pruning rate and dropping rate, for all epsilons together.
     NonPrivate(NonPrivate),
 }
 
@@ -67,7 +67,7 @@ impl GridMethod {
         }
     }
 
-    /// Refuses settings that are the grid's to make.
+    /// Refuses settings that belong to the grid.
     pub(super) fn check(&self) -> Result<()> {
         let settings = self.settings();
         let sparsity = settings.sparsity.as_ref();
@@ -81,7 +81,7 @@ impl GridMethod {
             None => Ok(()),
             Some((setting, _)) => Err(Error::new(
                 ErrorKind::Setting,
-                format!("a grid of a method that says {setting}"),
+                format!("a grid of a method with {setting}"),
                 "seeds, masks and dropping are the grid's own axes, and finished runs are never \
                  trained again",
             )
@@ -89,7 +89,7 @@ impl GridMethod {
         }
     }
 
-    /// The plan for a target (none: the method's own), a mask and a dropping.
+    /// The plan for a target (`None` for the method's own), a mask and gradient dropping.
     pub(super) fn plan(
         &self,
         target: Option<(Epsilon, Delta)>,
@@ -97,7 +97,7 @@ impl GridMethod {
         dropping: Option<Dropping>,
         data: &Dataset,
     ) -> Result<Plan> {
-        /// What the sparse methods do with mask and dropping.
+        /// The plan of a sparse method with mask and dropping.
         macro_rules! sparse {
             ($method:ident) => {{
                 if let Some(mask) = mask {
@@ -128,7 +128,7 @@ impl GridMethod {
             }
             Self::NonPrivate(mut method) => {
                 if is_dense {
-                    // Also without a word on the state of dropped coordinates: the same run.
+                    // Drops the setting for dropped coordinates too, so that the run is the same.
                     method.settings.sparsity = None;
                 }
                 sparse!(method)

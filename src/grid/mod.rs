@@ -1,13 +1,12 @@
 //! Accuracy grids: the same training over pruning rates, dropping rates, epsilons and seeds.
 //!
-//! A [`Grid`] names the axes, [`Grid::run`] makes every run of them and a [`GridResult`] says what
-//! came out: mean and spread of the accuracy per cell, what the runs cost together, and which
-//! differences are only noise of the seeds.
+//! A [`Grid`] has the axes, [`Grid::run`] trains the runs, and a [`GridResult`] has mean and
+//! standard deviation of the accuracy per cell, the cost of all runs together, and the differences
+//! that are within the noise of the seeds.
 //!
-//! Every run goes through the project's run store: one that is finished is never trained again, so
-//! a grid that was stopped or killed goes on where it was. Its result is the one that an
-//! undisturbed grid would have, number by number: all randomness comes from the seeds, and results
-//! are read from the store also where they were trained just now.
+//! Finished runs are in the project's run store and never trained again, so a grid that was stopped
+//! or killed continues where it was. Its result equals that of a grid without interruption: all
+//! randomness comes from the seeds, and results are read from the store even right after training.
 
 mod axes;
 mod draw;

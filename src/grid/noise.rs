@@ -1,28 +1,28 @@
-//! Which differences between cells are only noise of the seeds: for the cells of one method and
-//! epsilon together, which are one heat map, by the rule that its frames follow.
+//! Which differences between cells are within the noise of the seeds, for the cells of one method
+//! and epsilon, which are one heat map; its frames follow the same rule.
 
 use super::draw::{at_epsilon, cell_of, groups};
 use super::result::{CellResult, Inner};
 use crate::show::figures::GridFigure;
 use crate::show::format;
 
-/// What the cells of one method and epsilon say of noise.
+/// The noise of the seeds in the cells of one method and epsilon.
 pub(super) struct Group<'a> {
     cells: &'a [CellResult],
-    /// Smaller differences of two means are noise.
+    /// Differences of two means below this are within the noise.
     pub(super) threshold: f64,
     deviation: f64,
     freedom: usize,
 }
 
-/// The groups that say something. Cells may share runs: dp-sgd has those of dp-ssgd without
-/// sparsity, so a group all of whose runs are in another one is not counted beside it.
+/// The groups with an estimate. Cells may share runs (dp-sgd has those of dp-ssgd without
+/// sparsity), so a group whose runs are all in another group is skipped.
 pub(super) fn of(result: &Inner) -> Vec<Group<'_>> {
     let all: Vec<&[CellResult]> = groups(&result.cells).collect();
     let alone = |at: usize| {
         let inside = |other: usize| {
             let same = ids(all[other]).count() == ids(all[at]).count();
-            // Of two that are the same, the first is the one that counts.
+            // Of two equal groups, the first is kept.
             other != at
                 && (!same || other < at)
                 && ids(all[at]).all(|id| ids(all[other]).any(|known| known == id))
@@ -44,7 +44,7 @@ fn group(cells: &[CellResult], seeds: u64) -> Option<Group<'_>> {
     Some(Group { cells, threshold, deviation, freedom: noise.freedom })
 }
 
-/// What the notes say: a line for each group, then what all of them go by.
+/// The notes: a line per group, then the rule.
 pub(super) fn notes(result: &Inner) -> Vec<String> {
     let groups = of(result);
     if groups.is_empty() {

@@ -1,45 +1,46 @@
-//! What a grid tells the world while it goes.
+//! Notifications of a grid.
 
 use super::result::{CellResult, CellRun};
 use crate::Error;
 
-/// Where a grid stands.
+/// The progress of a grid.
 #[derive(Clone, Copy, Debug)]
 pub struct GridProgress<'a> {
-    /// Runs that have ended, shown again or failed ones included.
+    /// Number of runs that have ended, including restored and failed runs.
     pub done: usize,
-    /// Runs in all.
+    /// Number of all runs.
     pub all: usize,
-    /// The present cell: method, epsilon, rates.
+    /// The current cell: method, epsilon, rates.
     pub cell: &'a CellResult,
-    /// The present seed.
+    /// The current seed.
     pub seed: u64,
-    /// Steps that the present run has taken.
+    /// Steps that the current run has taken.
     pub step: u64,
-    /// Steps it will take.
+    /// Steps of its plan.
     pub steps: u64,
     /// Seconds since the grid began.
     pub seconds: f64,
-    /// Expected seconds until its end, from the runs that were trained so far; `None` before the
-    /// first of them.
+    /// Estimated seconds until the end, from the runs trained so far; `None` before the first of
+    /// them.
     pub seconds_left: Option<f64>,
-    /// What there is so far, cell by cell.
+    /// All cells with the runs that are finished so far.
     pub cells: &'a [CellResult],
 }
 
-/// Told what happens in a grid.
+/// Receives notifications from a grid.
 pub trait GridObserver {
     /// A run has begun or taken a step; implementations decide how often to draw.
     fn progressed(&mut self, _progress: &GridProgress<'_>) {}
-    /// A run has ended: was trained, found in the store, or failed.
+    /// A run was trained, found in the store, or failed.
     fn ended(&mut self, _progress: &GridProgress<'_>, _run: Result<&CellRun, &Error>) {}
-    /// Something to know about a run that stops nothing: what earlier attempts at it have cost.
+    /// A remark: which ledger is charged (once, before the first run), or the cost of earlier
+    /// attempts at a run.
     fn noted(&mut self, _words: &str) {}
-    /// Something went wrong that takes no run away: one could not be stored, say.
+    /// An error that loses no run, for example that one could not be stored.
     fn trouble(&mut self, _error: &Error) {}
 }
 
-/// An observer that says nothing.
+/// An observer that ignores all notifications.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet;
 

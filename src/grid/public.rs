@@ -1,14 +1,14 @@
-//! What a grid's files may say to others: runs by number, nothing by a hash of the data.
+//! Removes hashes of the data from what a grid writes for others.
 //!
-//! The name of a run is a hash of its settings and of the data's content hash, so whoever holds all
-//! other examples could test one by it. In files for others runs are numbered, as in the export of
-//! a ledger; the owner finds a run by [`CellRun::id`](super::CellRun::id).
+//! The id of a run is a hash of its settings and of the data's hash, so someone who has all other
+//! examples could use it to test for one. In files for others, runs are numbered, as in the export
+//! of a ledger. The owner of the data finds a run by [`CellRun::id`](super::CellRun::id).
 
 use std::collections::HashMap;
 
 use super::result::GridResult;
 
-/// Numbers from 1, in the order in which the runs come; one that several cells share has one.
+/// Numbers of runs, from 1 in their order; a run of several cells has one number.
 pub(super) struct Numbers<'a>(HashMap<&'a str, usize>);
 
 impl<'a> Numbers<'a> {
@@ -23,20 +23,20 @@ impl<'a> Numbers<'a> {
         Self(numbers)
     }
 
-    /// The number of the run with this name; 0 if there is none.
+    /// The number of the run with this id; 0 if there is none.
     pub(super) fn get(&self, id: &str) -> usize {
         self.0.get(id).copied().unwrap_or(0)
     }
 }
 
-/// A message without the names of runs and data that it may hold: words of 16 hexadecimal digits
-/// and more.
+/// A message without ids of runs and hashes of data: words of 16 or more hexadecimal digits are
+/// removed.
 pub(super) fn without_names(text: &str) -> String {
     let is_hash = |word: &str| word.len() >= 16 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let mut out = String::with_capacity(text.len());
     for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
         let word = part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        // The digits of a fraction are no name.
+        // The digits of a fraction are kept.
         let fraction = out.ends_with('.') && word.bytes().all(|b| b.is_ascii_digit());
         if is_hash(word) && !fraction {
             out.push_str("(name kept back)");

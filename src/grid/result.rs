@@ -1,4 +1,4 @@
-//! What a grid gives back.
+//! The result of a grid.
 
 use std::fmt;
 use std::path::Path;
@@ -19,22 +19,22 @@ use crate::{Error, Result};
 pub struct CellRun {
     /// The seed it was trained with.
     pub seed: u64,
-    /// Its name in the run store. A hash of settings and data: for the owner of the data only, in
-    /// files for others runs are numbered.
+    /// Its id in the run store, a hash of settings and data. It is for the owner of the data only;
+    /// in files for others, runs are numbered.
     pub id: String,
     /// Accuracy on the test part, in [0, 1]; `None` if the data has none.
     pub accuracy: Option<f64>,
-    /// Epsilon truly spent; `None` if no epsilon covers it.
+    /// Epsilon spent; `None` if no epsilon covers the run.
     pub epsilon: Option<f64>,
     /// Wall-clock seconds of its training.
     pub seconds: f64,
-    /// It was found in the store.
+    /// Whether it was found in the store.
     pub restored: bool,
     /// Where it is charged.
     pub(super) charged: Option<Charged>,
 }
 
-/// One cell: the same settings with several seeds.
+/// A cell: the same settings with several seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellResult {
     /// The method: `dp-sgd`, `dp-ssgd`, `non-private`.
@@ -43,17 +43,17 @@ pub struct CellResult {
     pub mask: Option<MaskKind>,
     /// How dropped coordinates were chosen, if any were.
     pub drop_rule: Option<DroppingRule>,
-    /// Share of the weights that was not trained at all.
+    /// Pruning rate: fraction of the weights that were not trained.
     pub pre_prune: f64,
-    /// Share of each tensor's coordinates that each step left out.
+    /// Dropping rate: fraction of each tensor's coordinates that each step dropped.
     pub drop: f64,
-    /// The epsilon that was aimed at; `None` without privacy or without a target.
+    /// The target epsilon; `None` without privacy or without a target.
     pub epsilon: Option<f64>,
     /// The delta of its epsilons.
     pub delta: Option<f64>,
     /// Its finished runs, in the order of their seeds.
     pub runs: Vec<CellRun>,
-    /// Why runs are missing, in full: an error may name runs and data by their hashes.
+    /// Errors of missing runs, unabridged: they may contain hashes of runs and data.
     pub errors: Vec<String>,
 }
 
@@ -73,15 +73,15 @@ impl CellResult {
         draw::cell_of(self).deviation()
     }
 
-    /// The largest epsilon that one of its runs has truly spent; `None` if there is no run or no
-    /// epsilon covers it.
+    /// The largest epsilon spent by one of its runs; `None` if there is no run, or one that no
+    /// epsilon covers.
     pub fn epsilon_spent(&self) -> Option<f64> {
         let spent: Option<Vec<f64>> = self.runs.iter().map(|run| run.epsilon).collect();
         spent?.into_iter().reduce(f64::max)
     }
 }
 
-/// A cell as a line of a JSON list. Shares, accuracies and rates are fractions.
+/// A cell as an entry of a JSON list. Accuracies and rates are fractions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Name of the data.
@@ -90,35 +90,35 @@ pub struct Row {
     pub model: String,
     /// The method.
     pub method: &'static str,
-    /// How the mask was made; null without one.
+    /// How the mask was made; null without a mask.
     pub mask: Option<MaskKind>,
-    /// How dropped coordinates were chosen; null if none were.
+    /// How dropped coordinates were chosen; null without dropping.
     pub drop_rule: Option<DroppingRule>,
     /// Pruning rate.
     pub pre_prune: f64,
     /// Dropping rate.
     pub drop: f64,
-    /// The target; null without one.
+    /// The target epsilon; null without one.
     pub epsilon: Option<f64>,
     /// The delta.
     pub delta: Option<f64>,
-    /// The largest epsilon truly spent by one run.
+    /// The largest epsilon spent by one run.
     pub epsilon_spent: Option<f64>,
     /// Mean accuracy.
     pub accuracy_mean: Option<f64>,
-    /// Sample standard deviation of the accuracies; null for one.
+    /// Sample standard deviation of the accuracies; null for fewer than two.
     pub accuracy_std: Option<f64>,
     /// The accuracies, in the order of the seeds.
     pub accuracies: Vec<f64>,
-    /// How many finished runs there are.
+    /// Number of finished runs.
     pub runs: usize,
-    /// Their numbers, from 1: the same run has the same one in every cell.
+    /// Their numbers, from 1; a run has the same number in every cell.
     pub run_numbers: Vec<usize>,
-    /// Why runs are missing.
+    /// Errors of missing runs.
     pub errors: Vec<String>,
 }
 
-/// What a grid gives back. Cheap to clone.
+/// The result of a grid. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct GridResult(pub(super) Arc<Inner>);
 
@@ -129,7 +129,7 @@ pub(super) struct Inner {
     pub(super) test_examples: usize,
     pub(super) cells: Vec<CellResult>,
     pub(super) seeds: u64,
-    /// Runs that were to be made.
+    /// Number of runs of the grid.
     pub(super) all: usize,
     pub(super) interrupted: bool,
     pub(super) together: Together,
@@ -151,17 +151,17 @@ impl GridResult {
         &self.0.cells
     }
 
-    /// How many runs are finished.
+    /// Number of finished runs.
     pub fn runs(&self) -> usize {
         self.cells().iter().map(|cell| cell.runs.len()).sum()
     }
 
-    /// How many seeds each cell was to be trained with.
+    /// Number of seeds per cell.
     pub fn seeds(&self) -> u64 {
         self.0.seeds
     }
 
-    /// How many runs it was to be.
+    /// Number of runs of the grid, finished or not.
     pub fn planned_runs(&self) -> usize {
         self.0.all
     }
@@ -172,22 +172,22 @@ impl GridResult {
     }
 
     /// Differences of two cells' means below this are within the noise of the seeds: 2 x pooled
-    /// standard deviation x sqrt(2 / seeds), about two standard errors of such a difference. Pooled
-    /// are the cells of one method and epsilon; if there are several, this is the largest number,
-    /// and the notes hold each. `None` for one seed.
+    /// standard deviation x sqrt(2 / seeds), about two standard errors of a difference. The pool is
+    /// the cells of one method and epsilon. Of several pools this is the largest value, and the
+    /// notes have each. `None` for one seed.
     pub fn noise_threshold(&self) -> Option<f64> {
         noise::of(&self.0).iter().map(|group| group.threshold).reduce(f64::max)
     }
 
-    /// What has to be known beside the table: what the runs cost together, what choosing a cell
-    /// costs, which differences are noise, and what is missing. The first call adds up what the
-    /// runs cost, which takes a while for hundreds of them.
+    /// The notes below the table: the cost of all runs together and of choosing a cell, the
+    /// differences that are noise, and missing runs. The first call composes the runs, which takes
+    /// a while for hundreds of them.
     pub fn notes(&self) -> Vec<String> {
         footer::notes(&self.0)
     }
 
-    /// What all private runs on record for these data cost, if there are others than this grid's
-    /// own. It grows with every run made elsewhere, so files and notes don't hold it.
+    /// The cost of all private runs on record for these data, if there are others than those of
+    /// this grid. It changes with runs made elsewhere, so files and notes do not have it.
     pub fn on_record(&self) -> Option<String> {
         footer::on_record(&self.0)
     }
@@ -198,7 +198,7 @@ impl GridResult {
         table::table(self.cells(), self.0.seeds).caption(caption)
     }
 
-    /// The cells as plain data, for JSON: as [`rows`](super::rows) of this result alone.
+    /// The cells as plain data, for JSON, as [`rows`](super::rows) of this result.
     pub fn rows(&self) -> Vec<Row> {
         write::rows(std::slice::from_ref(self))
     }
@@ -250,7 +250,7 @@ impl GridResult {
         draw::bundle(self)
     }
 
-    /// Shows table and notes, what else is on record, then the figures.
+    /// Shows table and notes, the cost of all runs on record, then the figures.
     pub fn show(&self) {
         show::display(&self.bundle());
         self.on_record().iter().for_each(|line| show::display(&Bundle::text(line)));

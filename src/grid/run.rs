@@ -13,11 +13,12 @@ use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::Delta;
+use crate::privacy::digits::{count, counted};
 use crate::store::{Store, run_id};
 use crate::train::{Listening, Observer, Progress, Run};
 use crate::{Error, ErrorKind, Result, show};
 
-/// Makes every run that the store does not hold yet.
+/// Trains every run that is not in the store.
 pub(super) fn run(
     grid: &Grid,
     build: &dyn Fn(u64) -> Result<Model>,
@@ -36,6 +37,7 @@ pub(super) fn run(
     {
         return Err(error.clone());
     }
+    observer.noted(&format!("ledger {}", store.ledger_in_words(data)?));
     let possible = plans.iter().filter(|plan| plan.is_ok()).count();
     let mut going = Going {
         cells: points.iter().zip(&plans).map(|(point, plan)| cell(grid, point, plan)).collect(),
@@ -47,7 +49,7 @@ pub(super) fn run(
         told: HashSet::new(),
     };
     let mut interrupted = false;
-    // Seeds outside: the whole map is there early, and gets finer.
+    // The outer loop is over seeds, so that all cells have a first result early.
     'all: for seed in 0..grid.seeds {
         let model = build(seed)?;
         for (at, (point, planned)) in points.iter().zip(&plans).enumerate() {
@@ -70,7 +72,7 @@ pub(super) fn run(
                 interrupted = true;
                 break 'all;
             }
-            let outcome = outcome.and_then(finished);
+            let outcome = finished(outcome);
             going.done += 1;
             match &outcome {
                 Ok(run) => {
@@ -83,7 +85,7 @@ pub(super) fn run(
             going.tell_ended(&work, observer, told.as_ref().err());
         }
     }
-    // From here on nobody asks whether to stop: an interrupt is to end the process again.
+    // An interrupt ends the process again: nothing below checks for it.
     drop(listening);
     let together = Together::of(store, data, &going.tried, going.delta())?;
     Ok(GridResult(Arc::new(Inner {
@@ -98,7 +100,7 @@ pub(super) fn run(
     })))
 }
 
-/// The plan of a point, without its seed.
+/// The plan of a cell, without its seed.
 fn plan(grid: &Grid, point: &Point, model: &Model, data: &Dataset) -> Result<Plan> {
     let mask = match point.pre_prune > 0.0 {
         true => Some(grid.masks.recipe(point.pre_prune, model, data)?),
@@ -125,20 +127,24 @@ fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
     }
 }
 
-/// A run that ended at its last step; one that ended by itself before is no result.
-fn finished(run: Run) -> Result<Run> {
-    if run.is_finished() {
-        return Ok(run);
-    }
-    let what =
-        format!("the run ended after {} of {} steps", run.record().steps, run.plan().steps());
+/// The outcome of a run as the outcome of a cell: a run that ended before its last step is no
+/// result. The error is part of what a grid shows to others, so it names no file.
+fn finished(outcome: Result<Run>) -> Result<Run> {
+    let unfinished = match &outcome {
+        Ok(run) => (!run.is_finished()).then(|| run.clone()),
+        Err(error) => Run::from_error(error),
+    };
+    let Some(run) = unfinished else { return outcome };
+    let (steps, planned) = (run.record().steps, run.plan().steps());
+    let (steps, planned) = (count(steps as usize), counted(planned as usize, "step"));
+    let what = format!("the run ended after {steps} of {planned}");
     Err(Error::new(ErrorKind::Io, what, "an example's file could not be read any more")
         .fix("restore the file and run the grid again"))
 }
 
 fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
     let record = run.record();
-    // A share of so many examples, whatever its last bit went through on the disk.
+    // Accuracies are multiples of 1 / n; reading one from a file may change its last bit.
     let exact = |share: f64| (share * test_examples as f64).round() / test_examples as f64;
     CellRun {
         seed,
@@ -151,17 +157,17 @@ fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
     }
 }
 
-/// How far the grid is.
+/// The state of a grid that is running.
 struct Going {
     cells: Vec<CellResult>,
     done: usize,
     all: usize,
     began: Instant,
-    /// Runs that were trained just now, and the seconds they took.
+    /// Number of runs trained by this call, and their seconds.
     trained: (usize, f64),
-    /// Private runs that were begun, or found in the store.
+    /// Private runs that were begun or found in the store.
     tried: Vec<Tried>,
-    /// Warnings about stored runs that were told already.
+    /// Warnings about stored runs that were shown already.
     told: HashSet<String>,
 }
 
@@ -191,14 +197,14 @@ impl Going {
         observer.ended(&self.progress(work, 0, 0), outcome);
     }
 
-    /// Remembers a private run, once: cells may share one.
+    /// Adds a private run, unless another cell has it.
     fn tries(&mut self, id: &str, plan: &Plan) {
         if plan.is_private() && self.tried.iter().all(|tried| tried.id != id) {
             self.tried.push(Tried { id: id.to_owned(), plan: plan.event(), finished: None });
         }
     }
 
-    /// Remembers where a private run is charged.
+    /// Records where a private run is charged.
     fn finished(&mut self, run: &Run) {
         let record = run.record();
         if let Some(tried) = self.tried.iter_mut().find(|tried| tried.id == record.id) {
@@ -206,7 +212,7 @@ impl Going {
         }
     }
 
-    /// The delta that the costs are added up at: that of the first private cell.
+    /// The delta of the total cost: that of the first private cell.
     fn delta(&self) -> Option<Delta> {
         self.cells.iter().find_map(|cell| cell.delta).map(Delta)
     }
@@ -215,7 +221,7 @@ impl Going {
 /// One run.
 struct Work<'a> {
     seed: u64,
-    /// Which cell.
+    /// Index of the cell.
     at: usize,
     store: &'a Store,
     model: &'a Model,
@@ -228,7 +234,7 @@ impl Work<'_> {
         let id = run_id(plan, model, data)?;
         going.tries(&id, plan);
         if let Some(run) = store.known_run(&id, model, data)? {
-            // What is true of hundreds of runs is told once.
+            // Hundreds of runs may have the same warning: it is shown once.
             let told = run.warnings().iter().filter(|words| going.told.insert((*words).clone()));
             let told: Vec<&String> = told.collect();
             let relay = &mut Relay { work: self, going, observer };
@@ -239,8 +245,8 @@ impl Work<'_> {
         let mut relay = Relay { work: self, going, observer };
         let run = store.train(&id, plan, model, data, show::run_files, &mut relay)?;
         going.trained = (going.trained.0 + 1, going.trained.1 + began.elapsed().as_secs_f64());
-        // As it is read back: numbers may change in their last bit on the way to the disk and
-        // back, and who runs the grid again must see the same ones.
+        // Reading the run back makes its values equal to those of the next call: a file may change
+        // the last bit of a float.
         match store.finished(&id, model) {
             Ok(Some(stored)) => Ok(stored.as_trained()),
             _ => Ok(run),
@@ -248,7 +254,7 @@ impl Work<'_> {
     }
 }
 
-/// Passes a run's steps on.
+/// Forwards the notifications of a run.
 struct Relay<'a> {
     work: &'a Work<'a>,
     going: &'a Going,

@@ -4,7 +4,7 @@ use super::result::CellResult;
 use crate::mask::DroppingRule;
 use crate::show::{Table, format};
 
-/// The cells: what they are, what came out, what it cost.
+/// The table of cells: settings, accuracy and cost.
 pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
     let heads = ["method", "epsilon", "pre-pruned", "dropped", "accuracy", "± sd", "spent", "runs"];
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| value.to_string());
@@ -22,7 +22,7 @@ pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
     })
 }
 
-/// What the rates are the rates of.
+/// How mask and dropping were chosen, as the heading of the rates.
 pub(super) fn axes(cells: &[CellResult]) -> String {
     let mask = cells.iter().find_map(|cell| cell.mask);
     let rule = cells.iter().find_map(|cell| cell.drop_rule).map(rule_name);
@@ -58,12 +58,12 @@ pub(super) fn rule_name(rule: DroppingRule) -> &'static str {
     }
 }
 
-/// With two digits: differences between cells are small.
+/// In percent with two digits, because differences between cells are small.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", format::fixed(100.0 * share, 2))
 }
 
-/// A difference of shares, in percentage points.
+/// A difference of fractions in percentage points.
 pub(super) fn points(share: f64) -> String {
     format::fixed(100.0 * share, 2)
 }

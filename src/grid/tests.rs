@@ -173,6 +173,7 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     assert!(notes.contains("Private runs: 1 on") && !notes.contains("Choosing"), "{notes}");
     assert!(!notes.contains("own epsilon is that"), "one cell's epsilon is: {notes}");
     let notes = of(result(vec![cell(0.0, None, &[0.9, 0.91])], 2)).notes().join("\n");
+    assert!(notes.contains("or on data prepared from private examples"), "{notes}");
     assert!(notes.contains("No epsilon covers 2") && !notes.contains("Private runs"), "{notes}");
 }
 

@@ -31,12 +31,12 @@ pub fn rows(results: &[GridResult]) -> Vec<Row> {
     results.iter().flat_map(rows).collect()
 }
 
-/// The finished runs of several results as CSV, one line each under one head. What a run does not
-/// have (a mask, an epsilon) is left empty. Runs are numbered from 1; a run that several cells
-/// share has one number, and the names in the run store, which are made of the data, stay there.
+/// The finished runs of several results as CSV, one line each below one header. Fields that a run
+/// does not have (a mask, an epsilon) are empty. Runs are numbered from 1, with one number for a
+/// run of several cells; their ids, which are hashes of the data, are left out.
 ///
 /// # Errors
-/// None that is known: the text is made in memory.
+/// If the CSV text can't be made, for which no case is known.
 pub fn csv(results: &[GridResult]) -> Result<String> {
     let failed = |e: &dyn std::fmt::Display| {
         Error::new(ErrorKind::Io, "the runs of a grid, as CSV", e.to_string())
@@ -71,8 +71,8 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| failed(&e))
 }
 
-/// Several results as Markdown: for each method and epsilon a table of mean ± standard deviation
-/// in percent, pruning rates down and dropping rates across, then the notes.
+/// Several results as Markdown: for each method and epsilon a table of mean ± standard deviation in
+/// percent, with pruning rates as rows and dropping rates as columns, then the notes.
 pub fn markdown(results: &[GridResult]) -> String {
     results.iter().map(one).collect::<Vec<_>>().join("\n")
 }
@@ -92,7 +92,7 @@ fn one(result: &GridResult) -> String {
     text
 }
 
-/// Pruning rates down, dropping rates across.
+/// A table with pruning rates as rows and dropping rates as columns.
 fn map(cells: &[CellResult], seeds: u64) -> String {
     let values = |of: fn(&CellResult) -> f64| {
         let mut values = Vec::new();

@@ -1,32 +1,37 @@
-//! The budget of a data set: the most that everything about it may cost together.
+//! The budget of a data set: a limit on the total cost of its runs.
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::privacy::digits::{Rounded, RoundedDown};
-use crate::privacy::ledger::{Account, export::DELTA};
+use crate::privacy::digits::{Rounded, RoundedDown, Short};
+use crate::privacy::ledger::{Account, Further, export::DELTA};
 use crate::privacy::{Budget, Delta, Epsilon, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
 use std::fmt;
+use std::sync::OnceLock;
 
-/// The limit of a data set, what is spent of it and what is left.
+/// The limit of a data set, what is spent of it and what still fits.
 #[derive(Clone, Debug)]
 pub struct BudgetView {
     data: String,
     runs: usize,
     without_privacy: usize,
     delta: Delta,
-    /// Of all runs together, or why nobody can tell.
+    /// The cost of all runs together, or why it can't be computed.
     spent: Result<Spent>,
     limit: Option<Spending>,
+    account: Account,
+    /// The largest further run under the limit, computed on first use; `None` without a limit or if
+    /// no run fits.
+    further: OnceLock<Option<Further>>,
 }
 
-/// Limits what all runs on `data` (and on everything cut from it) may cost together, those on
-/// record included. From here on a run that would go over it is refused before it begins, in
-/// every notebook of the project. Running the cell again changes nothing; another budget takes
-/// the place of this one and leaves a trace in the ledger.
+/// Limits the total cost of all runs on `data` and on data sets derived from it, including those on
+/// record. From then on, a run that would exceed the limit is refused before it begins, in every
+/// notebook of the project. Setting the same budget again changes nothing; another budget replaces
+/// it and leaves an entry in the ledger.
 ///
-/// A budget below what is spent already is taken, and the view says so.
+/// A budget below what is spent already is accepted, and the view says so.
 ///
 /// # Guarantee
 /// As [`Ledger`](crate::privacy::Ledger): neighbours differ by one added or removed example.
@@ -38,7 +43,8 @@ pub fn budget(data: &Dataset, epsilon: Epsilon, delta: Delta) -> Result<BudgetVi
     budget_in(&Store::at(home()), data, epsilon, delta)
 }
 
-/// What is left of the budget of `data`; without a budget, what is spent. Changes nothing.
+/// What is spent of the budget of `data` and how large a further run still fits; without a budget,
+/// what is spent. Charges nothing and makes no file.
 ///
 /// # Errors
 /// `Ledger` if the ledger can't be trusted or lacks a stored run.
@@ -65,6 +71,8 @@ fn remaining_in(store: &Store, data: &Dataset) -> Result<BudgetView> {
         delta,
         spent: account.total(None, delta),
         limit: account.budget().map(|budget| account.spending_under(budget)).transpose()?,
+        account,
+        further: OnceLock::new(),
     })
 }
 
@@ -74,22 +82,32 @@ impl BudgetView {
         self.limit.as_ref().map(|spending| spending.budget.epsilon)
     }
 
-    /// The delta that everything here is measured at: the budget's, else 1e-5.
+    /// The delta of all epsilons here: that of the budget, otherwise 1e-5.
     pub fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// Epsilon of all runs together; infinite if one of them promises nothing.
+    /// Epsilon of all runs together; infinite if one of them has no guarantee.
     pub fn spent(&self) -> f64 {
         self.spent.as_ref().map_or(f64::INFINITY, |spent| spent.epsilon)
     }
 
-    /// Limit less what is spent, at least 0; `None` without a limit.
+    /// Epsilon, by itself, of the largest further run that the limit allows: one with the sampling
+    /// rate and the steps of the last run on record (one release on all examples, if there is
+    /// none). 0 if no further run fits; `None` without a limit.
+    ///
+    /// It is more than the limit less what is spent: composition costs less than the sum.
     pub fn left(&self) -> Option<f64> {
-        self.limit.as_ref().map(Spending::remaining)
+        self.limit.as_ref()?;
+        Some(self.further().map_or(0.0, |further| further.epsilon))
     }
 
-    /// How many runs are counted: every one on record.
+    fn further(&self) -> Option<&Further> {
+        let compute = || self.account.further(self.account.budget()?).ok();
+        self.further.get_or_init(compute).as_ref()
+    }
+
+    /// Number of runs on record, all of which count.
     pub fn runs(&self) -> usize {
         self.runs
     }
@@ -112,17 +130,41 @@ impl BudgetView {
             Some(spending) if spending.is_overspent() => {
                 "overspent: every further run is refused until the budget is raised".to_owned()
             }
-            Some(spending) => format!("{}", RoundedDown(spending.remaining())),
+            Some(_) => self.further_in_words(),
         };
         Table::new([format!("budget of {}", self.data), "".into()])
             .row(["limit".to_owned(), format!("{limit}, at delta {}", self.delta)])
             .row(["spent".to_owned(), spent])
-            .row(["left".to_owned(), left])
+            .row(["still fits".to_owned(), left])
             .row([
                 "runs counted".to_owned(),
                 format!("{}, also those made only to choose settings", format::count(self.runs)),
             ])
             .bundle()
+    }
+}
+
+impl BudgetView {
+    /// The largest further run in words.
+    fn further_in_words(&self) -> String {
+        let Some(further) = self.further() else { return "no further run".to_owned() };
+        let noise = Rounded(further.noise_multiplier.0);
+        let like = match further.like_the_last {
+            Some((rate, steps)) => {
+                let s = if steps == 1 { "" } else { "s" };
+                format!(
+                    "a run like the last one (sampling rate {}, {} step{s})",
+                    Short(rate),
+                    format::count(steps)
+                )
+            }
+            None => "one release on all examples".to_owned(),
+        };
+        format!(
+            "{like} of epsilon {} by itself, noise multiplier {noise}; together they stay within \
+             the limit, because composition costs less than the sum",
+            RoundedDown(further.epsilon)
+        )
     }
 }
 
@@ -145,6 +187,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path().to_path_buf());
         let data = data::glyphs_with(300, 10, 81)?;
+        let unused = Preview::of(&DpSgd::new().noise_multiplier(1.0).plan(&data)?, &store, &data)?;
+        assert!(unused.to_string().contains("ledger: no run on these data"), "{unused}");
         let looked = remaining_in(&store, &data)?;
         assert_eq!((looked.limit(), looked.spent(), looked.runs()), (None, 0.0, 0));
         assert!(looked.to_string().contains("none is set"), "{looked}");
@@ -157,20 +201,29 @@ mod tests {
         store.ledger(&data)?.begin("one", &plan(2.0)?.event())?;
         let view = budget_in(&store, &data, Epsilon(3.0), delta)?;
         assert_eq!((view.limit(), view.delta(), view.runs()), (Some(Epsilon(3.0)), delta, 1));
-        assert!((view.spent() - 2.0).abs() < 1e-3 && (view.left().unwrap() - 1.0).abs() < 1e-3);
-        for part in ["epsilon 3, at delta 1e-4", "spent", "left", "1, also those"] {
+        assert!((view.spent() - 2.0).abs() < 1e-3);
+        for part in ["epsilon 3, at delta 1e-4", "spent", "rate 0.1, 20 steps", "1, also those"] {
             assert!(view.to_string().contains(part), "{view}");
         }
+        // More fits than the difference of 1: composition costs less than the sum.
+        let left = view.left().expect("there is a limit");
+        assert!(left > 1.8 && left < 2.5, "{left}");
+        let ledger = store.known_ledger(&data)?.expect("it is there");
+        let typed = RoundedDown(left).to_string().parse::<f64>().expect("a number");
+        assert!(ledger.spending_after(&plan(typed)?.event()).is_ok(), "what is said fits");
+        let more = ledger.spending_after(&plan(left * 1.01)?.event()).expect_err("more does not");
+        assert_eq!(more.kind(), ErrorKind::Ledger);
 
-        let ledger = store.known_ledger(&data)?;
-        let preview = |epsilon| Preview::of(&plan(epsilon)?, ledger.as_ref());
+        let preview = |epsilon| Preview::of(&plan(epsilon)?, &store, &data);
         let fits = preview(0.3)?;
         assert!(fits.to_string().contains("spent by 2 runs"), "{fits}");
+        let place = format!("{}: 1 run on these data", folder.path().join("ledger").display());
+        assert!(fits.to_string().contains(&place), "{place} is not in:\n{fits}");
         assert!(!fits.warnings().iter().any(|warning| warning.contains("budget")), "{fits}");
         let over = preview(2.9)?;
         assert!(over.warnings().iter().any(|w| w.contains("over budget")), "{over}");
         let open = NonPrivate::new().batch_size(30).steps(20).plan(&data)?;
-        let open = Preview::of(&open, ledger.as_ref())?;
+        let open = Preview::of(&open, &store, &data)?;
         assert!(open.warnings().iter().any(|w| w.contains("no epsilon")), "{open}");
         assert_eq!(remaining_in(&store, &data)?.runs(), 1, "a preview charges nothing");
 

@@ -1,4 +1,4 @@
-//! How values look as the last line of a cell, and their `show()`.
+//! The display of values as the last line of a cell, and their `show()`.
 
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
@@ -11,11 +11,11 @@ use crate::privacy::{Event, Meaning, Spent, TradeOff};
 use crate::show::{self, Bundle, Chart, Figure, Table, figures, format};
 use crate::train::Run;
 
-/// Gives a type `show()` and the display of a cell's last line, both through the sink.
+/// Gives a type `show()` and the display as the last line of a cell, both through the sink.
 macro_rules! shown {
     ($type:ty, $bundle:expr) => {
         impl $type {
-            /// Shows it in the notebook (or prints it, outside of one).
+            /// Shows it in the notebook, or prints it outside of one.
             pub fn show(&self) {
                 let bundle: fn(&Self) -> Bundle = $bundle;
                 show::display(&bundle(self));
@@ -66,7 +66,7 @@ macro_rules! shown_last {
 
 shown_last!(Chart, Figure, Table, Bundle, GridResult);
 
-/// A figure whose text begins with what the value says of itself.
+/// A figure whose text begins with the text of the value.
 fn with_text(figure: Figure, first: String) -> Bundle {
     let mut bundle = figure.bundle();
     bundle.text = format!("{first}\n{}", bundle.text);
@@ -79,8 +79,7 @@ fn trade_off_bundle(trade_off: &TradeOff) -> Bundle {
     bundle
 }
 
-/// The layers, and how training finds the norm of one example's gradient by each layer's largest
-/// parameter: the executor is asked, for it decides.
+/// The table of layers, with the executor's norm method for the largest parameter of each layer.
 fn model_bundle(model: &Model) -> Bundle {
     let parameters = model.network().parameters();
     let how = AutoExecutor::default().norm_methods(model.network());

@@ -3,10 +3,10 @@
 use crate::show::Bundle;
 use std::fmt;
 
-/// How far an answer may be off, relatively: readers round, and reckon with rounded numbers.
+/// Relative tolerance of an answer: readers round, and compute with rounded values.
 const TOLERANCE: f64 = 0.03;
 
-/// What is to be said about an answer.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     answer: f64,

@@ -1,15 +1,15 @@
-//! All that this project has spent on each data set.
+//! The view of all ledgers of a project.
 
 use crate::Result;
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::ledger::export::{self, DataSet};
-use crate::privacy::{Ledger, Spending, Spent};
+use crate::privacy::{Ledger, STOPPING, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
 use std::fmt;
 use std::path::Path;
 
-/// The ledgers of this project, added up.
+/// The ledgers of this project, with the total cost per data set.
 #[derive(Clone, Debug)]
 pub struct LedgerView {
     rows: Vec<Row>,
@@ -18,25 +18,27 @@ pub struct LedgerView {
 #[derive(Clone, Debug)]
 struct Row {
     data_hash: String,
-    /// Names of ledgers that were taken over into this one.
+    /// Former origins whose entries were copied into this ledger.
     former: Vec<String>,
-    /// What was run, as the ledger's notes say.
+    /// The notes of the runs.
     runs: Vec<String>,
     without_privacy: usize,
-    /// Of the runs with privacy, together; or why nobody can tell.
+    /// Runs that are charged for fewer steps than planned.
+    stopped_early: usize,
+    /// The cost of all private runs together, or why it can't be computed.
     private: Result<Spent>,
-    /// Against the limit, if there is one.
+    /// What is spent of the budget, if there is one.
     spending: Option<Result<Spending>>,
-    /// What others may see.
+    /// The row as it is exported.
     export: DataSet,
 }
 
-/// Reads the ledgers of this project: everything its notebooks have spent on each data set.
+/// Reads the ledgers of this project: everything that its notebooks have spent on each data set.
 ///
 /// # Errors
-/// `Ledger` if a ledger file is damaged: it is never reset; also if a stored run is in none of
-/// them, for then a ledger is gone and what it counted would be missing here. A total that no accountant can
-/// compute is said in its row.
+/// `Ledger` if a ledger file is damaged (it is never reset), or if a stored run is in none of them:
+/// a ledger is lost then, and its charges would be missing here. A total that no accountant can
+/// compute is not an error; its row says why.
 pub fn ledger() -> Result<LedgerView> {
     ledger_in(&Store::at(home()))
 }
@@ -59,6 +61,7 @@ impl Row {
                 .collect(),
             runs: account.runs().iter().map(|charge| charge.note.clone()).collect(),
             without_privacy: account.non_private_runs(),
+            stopped_early: account.runs().iter().filter(|charge| charge.stopped_early).count(),
             private: account.private_total(export.delta()),
             spending: account.budget().map(|budget| account.spending_under(budget)),
             export,
@@ -107,7 +110,7 @@ impl Row {
 }
 
 impl LedgerView {
-    /// Number of data sets that something was spent on.
+    /// Number of data sets with charges.
     pub fn data_sets(&self) -> usize {
         self.rows.len()
     }
@@ -121,19 +124,20 @@ impl LedgerView {
         self.row(origin).map_or(0.0, spent)
     }
 
-    /// How many runs used this data set without privacy: their results promise nothing, and nor
-    /// does the total once they are published.
+    /// Number of runs without privacy on this data set. Neither their results nor, once they are
+    /// published, the total have a guarantee.
     pub fn without_privacy(&self, origin: &str) -> usize {
         self.row(origin).map_or(0, |row| row.without_privacy)
     }
 
-    /// Everything on record as JSON, for others to check again:
+    /// All entries as JSON, for others to check:
     /// `{"format":1, "exported_at":.., "data_sets":[{"name":.., "runs":[..], "events":[..],
     /// "epsilon":.., "delta":.., "accountant":.., "neighbouring":.., "budget":..}]}`.
     ///
-    /// Without the content hash of the data, and whatever is made of it: whoever holds all other
-    /// examples could test one by it. `epsilon` is of all events together, `null` if one of them
-    /// has no guarantee (`why` says so then).
+    /// Hashes of the data are left out: someone who has all other examples could use them to test
+    /// for one. `epsilon` is of all events together, and `null` if one of them has no guarantee
+    /// (`why` says so then). A run with `stopped_early` is charged for the steps it took;
+    /// `closing_note` has the condition under which that holds.
     pub fn to_json(&self) -> Result<String> {
         export::to_json(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>())
     }
@@ -152,20 +156,34 @@ impl LedgerView {
         named.or_else(|| self.rows.iter().find(former))
     }
 
-    /// What the totals count, in words.
+    /// What the totals count and on which condition.
     fn footer(&self) -> String {
         let runs: usize = self.rows.iter().map(|row| row.runs.len()).sum();
         let counted = match runs {
             1 => "the 1 run on record is".to_owned(),
             n => format!("all {} runs on record are", format::count(n)),
         };
+        let stopped: usize = self.rows.iter().map(|row| row.stopped_early).sum();
+        let stopped = match stopped {
+            0 => String::new(),
+            1 => format!(
+                " 1 run was stopped early and is charged for the steps it took: this holds if \
+                 {STOPPING}."
+            ),
+            n => format!(
+                " {} runs were stopped early and are charged for the steps they took: this holds \
+                 if {STOPPING}.",
+                format::count(n)
+            ),
+        };
         format!(
             "Tuning runs counted: {counted} in these totals, also those made only to choose \
-             settings. Choosing the best of n runs costs the total, not one run's epsilon."
+             settings. Choosing the best of n runs costs the total, not one run's \
+             epsilon.{stopped}"
         )
     }
 
-    // Without the hashes: who holds all other examples could test one by them.
+    // Without hashes: someone who has all other examples could use them to test for one.
     pub(crate) fn bundle(&self) -> Bundle {
         if self.rows.is_empty() {
             return Bundle::text("nothing has been spent in this project");
@@ -175,7 +193,7 @@ impl LedgerView {
             "runs",
             "epsilon of the private runs",
             "budget",
-            "left",
+            "limit less spent",
             "without privacy",
         ];
         let table = self.rows.iter().fold(Table::new(head), |table, row| table.row(row.cells()));
@@ -235,6 +253,27 @@ mod tests {
         assert_eq!((&data["name"], data["runs"].as_array().unwrap().len()), (&"toys".into(), 2));
         let exported = data["epsilon"].as_f64().unwrap();
         assert!((exported / spending.spent.epsilon - 1.0).abs() < 1e-12, "{exported}");
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_says_on_what_condition_its_charge_holds() {
+        let (_folder, store, ledger) = project();
+        let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
+        begin(&ledger, "1", "DP-SGD on toys", &training(9));
+        let stopped = Entry::spent("1", "abc123", &training(2));
+        ledger.record(&stopped.note("2 of 9 steps, if nothing decided it")).unwrap();
+        begin(&ledger, "2", "DP-SGD on toys", &training(2));
+        ledger.close("2", &training(2)).unwrap();
+        let view = ledger_in(&store).unwrap();
+        let said = view.to_string();
+        let stop = "1 run was stopped early and is charged for the steps it took";
+        for part in [stop, crate::privacy::STOPPING] {
+            assert!(said.contains(part), "{part} is not in:\n{said}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&view.to_json().unwrap()).unwrap();
+        let runs = &json["data_sets"][0]["runs"];
+        assert_eq!(runs[0]["closing_note"], "2 of 9 steps, if nothing decided it");
+        assert!(runs[1].get("closing_note").is_none(), "{runs}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Masks that look at private examples, as a cell makes them: charged first, then released.
+//! Masks by DP-SNIP for notebook cells: charged to the ledger, then released.
 
 use sha2::{Digest, Sha256};
 
@@ -16,8 +16,8 @@ impl DpSnip {
     ///
     /// The release is charged to the data's ledger before it is made. Each call is a new release
     /// and a new charge (save the mask to use it again), but in study mode, where the same call
-    /// gives the same mask again and is charged once; `mask.saliency().unwrap().keep(0.5)` cuts masks of
-    /// other sizes from the same release for nothing.
+    /// gives the same mask again and is charged once; `mask.saliency().unwrap().keep(0.5)` cuts
+    /// masks of other sizes from the same release for nothing.
     ///
     /// # Guarantee
     /// That of the recipe, at the noise multiplier of [`event`](Self::event): what a run with this
@@ -44,11 +44,11 @@ fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Res
         None => (format!("dp-snip-{}", Seeds::nonce()?), ""),
     };
     let (ledger, mut event) = (store.ledger(data)?, recipe.event()?);
-    // Noise on the sum mends nothing where the examples were prepared without any.
+    // Noise on the sum gives no guarantee if the examples were prepared without noise.
     if let Some(why) = data.not_covered() {
-        event = Event::Unaccountable { why: format!("the data: {why}") }.then(&event);
+        event = Event::Unaccountable { why: why.to_owned() }.then(&event);
     }
-    // In study mode the same lines give the same mask to the bit: nothing new is released.
+    // In study mode the same call gives the same mask, bit for bit: nothing new is released.
     let known =
         |(name, charged): &(String, Event)| *name == run && charged.reduced_to(&event).is_ok();
     if !ledger.runs()?.iter().any(known) {
@@ -61,12 +61,12 @@ fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Res
     recipe.release(model, data, seeds, &run)
 }
 
-/// What makes two releases the same, all that goes into the sum and its noise: in study mode only
-/// the same release again may have the same noise.
+/// A hash of everything that enters the sum and its noise: in study mode, only the same release may
+/// have the same noise.
 fn release_id(recipe: &DpSnip, model: &Model, data: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{recipe:?} {} {}", model.fingerprint(), data.hash()));
-    // The fingerprint of initial parameters that nobody chose says nothing of their values.
+    // The fingerprint of unseeded initial parameters does not include their values.
     for (parameter, values) in model.network().values() {
         hash.update(parameter.path);
         values.iter().for_each(|value| hash.update(value.to_le_bytes()));

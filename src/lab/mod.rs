@@ -1,4 +1,4 @@
-//! What a cell sees: the prelude, the verbs of plans and runs, the project's folder and ledger.
+//! The interface of notebook cells: previews and training, project folder, ledger and budget.
 
 mod budget;
 mod cells;
@@ -19,14 +19,15 @@ pub use ledger::{LedgerView, ledger};
 pub use preview::Preview;
 pub use profile::{Profile, by_profile, profile};
 pub use statement::Statement;
+pub use verbs::last_run;
 
 pub use crate::store::home;
 
 use crate::Result;
 use crate::device::DeviceSpec;
 
-/// The device that plans train on unless they name one: what the variable `EPSILAB_DEVICE` says, else
-/// a CUDA card if one works here, else the CPU.
+/// The default device of plans: the one that the variable `EPSILAB_DEVICE` names, otherwise a CUDA
+/// GPU if one works here, otherwise the CPU.
 ///
 /// # Errors
 /// `Device` if the variable names a device that can't work here.

@@ -1,13 +1,15 @@
-//! What a plan would do, before it does it.
+//! Previews of plans.
 
+use crate::data::Dataset;
 use crate::mask::Sparsity;
 use crate::methods::Plan;
-use crate::privacy::{Delta, Ledger, Neighbouring, Spent, compare};
+use crate::privacy::{Delta, Neighbouring, Spent, compare};
 use crate::show::{Bundle, Table, format};
+use crate::store::Store;
 use crate::{ErrorKind, Result};
 use std::fmt;
 
-/// A plan in numbers and words. Nothing was trained and nothing spent.
+/// The settings, cost and warnings of a plan. Nothing is trained or spent.
 #[derive(Clone, Debug)]
 pub struct Preview {
     plan: Plan,
@@ -16,8 +18,8 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Looks at a plan and at what is on record about its data.
-    pub(crate) fn of(plan: &Plan, ledger: Option<&Ledger>) -> Result<Self> {
+    /// The preview of a plan, with what the ledger of its data has on record in this project.
+    pub(crate) fn of(plan: &Plan, store: &Store, data: &Dataset) -> Result<Self> {
         let mut rows = vec![
             ("method".into(), plan.method().into()),
             ("training examples (public)".into(), format::count(plan.examples())),
@@ -44,7 +46,7 @@ impl Preview {
             Err(error) => warnings.push(format!("training will be refused: {error}")),
         }
         if let Some(augment) = plan.augment() {
-            rows.push(("versions of each example".into(), augment.to_string()));
+            rows.push(("augmentation".into(), augment.to_string()));
         }
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, &mut rows, &mut warnings)?;
@@ -69,7 +71,7 @@ impl Preview {
                 epsilon_rows(plan, &spent, privacy.delta, &mut rows);
                 if spent.epsilon > 10.0 {
                     warnings.push(format!(
-                        "epsilon {} promises little: an attacker's odds may grow by a factor of \
+                        "epsilon {} is a weak guarantee: an attacker's odds may grow by a factor of \
                          e^epsilon",
                         format::eps(spent.epsilon)
                     ));
@@ -87,12 +89,15 @@ impl Preview {
                 ));
             }
             if plan.expected_batch_size() < 64 {
-                warnings.push("small batches drown in noise: a larger one often wins".into());
+                warnings.push(
+                    "in small batches the noise dominates: a larger batch is often better".into(),
+                );
             }
         } else {
             rows.push(("epsilon".into(), "infinite: no privacy".into()));
         }
-        if let Some(ledger) = ledger {
+        rows.push(("ledger".into(), store.ledger_in_words(data)?));
+        if let Some(ledger) = store.known_ledger(data)? {
             match ledger.spending_after(&plan.event()) {
                 Ok(None) => {}
                 Ok(Some(after)) => {
@@ -101,7 +106,7 @@ impl Preview {
                         format!("then {}", after.usage()),
                     ));
                 }
-                // Training this plan would be refused in these words.
+                // Training this plan would fail with this error.
                 Err(error) if error.kind() == ErrorKind::Ledger => {
                     let said = error.to_string();
                     let said = said.lines().next().unwrap_or_default();
@@ -122,7 +127,7 @@ impl Preview {
         &self.plan
     }
 
-    /// What to think about before training; empty if nothing.
+    /// Warnings about the plan; may be empty.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -139,7 +144,7 @@ impl Preview {
     }
 }
 
-/// What is said of the coordinates: the mask, what it releases, and what steps leave out.
+/// The rows about coordinates: the mask, its release, and gradient dropping.
 fn coordinates(
     sparsity: &Sparsity,
     rows: &mut Vec<(String, String)>,
@@ -160,7 +165,7 @@ fn coordinates(
     Ok(())
 }
 
-/// Epsilon by the headline accountant and by the others.
+/// The rows about epsilon, by the headline accountant and by the others.
 fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Vec<(String, String)>) {
     rows.push((
         format!("epsilon at delta {}", format::delta(delta.0)),

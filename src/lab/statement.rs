@@ -1,27 +1,28 @@
-//! A run's guarantee in words.
+//! The guarantee of a run in words.
 
 use crate::Result;
+use crate::privacy::digits::counted;
 use crate::privacy::{
-    Accountant, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Rdp, Spent,
+    Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Rdp, Spent,
     statement,
 };
 use crate::show::{Bundle, format};
 use crate::train::Run;
 use std::fmt;
 
-/// What is guaranteed about a run, and what is not.
+/// The guarantee of a run in words, with its assumptions and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement(String);
 
 impl Run {
-    /// What exactly is guaranteed about everything this run released, in words.
+    /// The guarantee of everything that this run released, in words.
     pub fn statement(&self) -> Statement {
         let (plan, record) = (self.plan(), self.record());
         let Some(privacy) = plan.privacy() else {
             return Statement(format!(
-                "Nothing is guaranteed: this model was trained on the raw gradients of {} \
-                 training examples of {} and may reveal any of them.",
-                format::count(plan.examples()),
+                "Nothing is guaranteed: this model was trained on the raw gradients of {} of {} \
+                 and may reveal any of them.",
+                counted(plan.examples(), "training example"),
                 record.data
             ));
         };
@@ -45,7 +46,7 @@ impl Run {
         }))
     }
 
-    /// Which coordinates were trained, and what choosing them has released.
+    /// The sentence on which coordinates were trained, and on the release that chose them.
     fn coordinates_in_words(&self, released: &[Event]) -> Option<String> {
         let sparsity = self.plan().sparsity()?;
         let mut said = String::from("Coordinates: ");
@@ -63,7 +64,7 @@ impl Run {
             said += &format!("; every step leaves out {dropping}");
         }
         said.push('.');
-        let private = self.plan().is_private();
+        let private = !matches!(self.badge(), Badge::None(_));
         if !released.is_empty() && private {
             let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
             said += &format!(
@@ -73,27 +74,27 @@ impl Run {
         }
         if private {
             said.push_str(
-                " Norm, clip and noise are those of the selected coordinates. Which these are must \
-                 not depend on the data but through what is counted (see the badge); then it \
-                 changes nothing in the accounting of the steps.",
+                " Norm, clipping and noise are restricted to the selected coordinates. The accounting \
+                 of the steps assumes that the selection depends on the data only through releases \
+                 that are counted (see the badge).",
             );
         }
         Some(said)
     }
 
-    /// What everything this run released means for one training example: how well the best
-    /// attacker can guess.
+    /// What the releases of this run mean for one training example: the success of the best
+    /// attacker.
     ///
     /// # Errors
     /// Kind `Accounting` without privacy: then nothing is bounded.
     pub fn meaning(&self) -> Result<Meaning> {
-        // Without privacy the delta does not matter: the release itself is refused.
+        // Without privacy the release itself is refused, for any delta.
         let delta = self.plan().privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
         Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, &self.record().events, delta)
     }
 }
 
-/// What was released to choose a mask, and what training released: the last part.
+/// The releases that chose a mask, and that of training, which is the last part.
 fn parts(events: &[Event]) -> (Vec<Event>, Vec<Event>) {
     let parts = events.iter().flat_map(|event| match event {
         Event::Composed { events } => events.clone(),
@@ -104,8 +105,8 @@ fn parts(events: &[Event]) -> (Vec<Event>, Vec<Event>) {
     (parts, training.into_iter().collect())
 }
 
-/// The answer that the recorded epsilon came from: a run of an older lab may have been recorded
-/// by another accountant than today's headline, and the statement must name the one that was.
+/// The accountant's answer that is the recorded epsilon. An earlier version may have used another
+/// accountant than the headline one, and the statement must name the one that was used.
 fn spent(epsilon: f64, events: &[Event], delta: Delta) -> Spent {
     let same = |spent: &Spent| (spent.epsilon - epsilon).abs() <= 1e-6 * epsilon;
     let found = Headline::new().epsilon(events, delta).ok().filter(same);

@@ -1,4 +1,4 @@
-//! The verbs of a cell: `preview` and `train`, on every method.
+//! `preview` and `train` of every method.
 
 use crate::Result;
 use crate::data::Dataset;
@@ -8,13 +8,14 @@ use crate::nn::Model;
 use crate::show::{self, Bundle, LiveRun};
 use crate::store::{Store, home, run_id};
 use crate::train::Run;
+use std::sync::{Mutex, PoisonError};
 
-/// Writes the verbs of a method: its checked settings make the plan, the rest is shared.
+/// Defines `preview` and `train` of a method.
 macro_rules! verbs {
     ($method:ty) => {
         impl $method {
-            /// What would happen, before any example is touched: noise, steps, epsilon, what
-            /// is left of the data's budget, warnings. Costs nothing.
+            /// The plan before anything is trained: noise, steps, epsilon, the ledger that is
+            /// charged, what is spent of the budget, warnings. Costs nothing.
             ///
             /// # Errors
             /// As making the plan: settings out of range, a target that can't be reached; and
@@ -23,14 +24,15 @@ macro_rules! verbs {
                 preview(&self.plan(data)?, data)
             }
 
-            /// Trains a copy of `model` and shows it live. A finished run of the same settings is
-            /// shown again instead, and costs nothing, unless `.fresh()` was said.
+            /// Trains a copy of `model` with a live display. A finished run of the same settings is
+            /// shown instead and costs nothing, unless `.fresh()` is set.
             ///
             /// # Errors
             /// As making the plan, and if model and data do not fit, the data's budget does not
             /// allow it or the project's folder can't be written: nothing is trained then. Kind
             /// `Ledger` if a stored run on this data is missing in the ledger: nothing is trained
-            /// and nothing shown then.
+            /// and nothing shown then. A run that ends before its last step is an error, unless it
+            /// was interrupted; [`last_run`](crate::lab::last_run) gives it.
             pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
                 train(&self.plan(data)?, model, data)
             }
@@ -42,13 +44,37 @@ verbs!(DpSgd);
 verbs!(DpSsgd);
 verbs!(NonPrivate);
 
-/// Looks at a plan and at what is on record about its data.
+/// The preview of a plan, with the ledger of its data.
 fn preview(plan: &Plan, data: &Dataset) -> Result<Preview> {
-    Preview::of(plan, Store::at(home()).known_ledger(data)?.as_ref())
+    Preview::of(plan, &Store::at(home()), data)
 }
 
-/// Shows the stored run of a plan or follows the plan.
+/// The run that `.train(…)` made or showed last in this notebook. After an error of training that
+/// left a run unfinished, this is how to get at it.
+pub fn last_run() -> Option<Run> {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+static LAST: Mutex<Option<Run>> = Mutex::new(None);
+
+/// Shows the stored run of a plan, or trains it.
 fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
+    remember(train_or_show(plan, model, data))
+}
+
+/// Keeps the run of an outcome for [`last_run`].
+fn remember(outcome: Result<Run>) -> Result<Run> {
+    let run = match &outcome {
+        Ok(run) => Some(run.clone()),
+        Err(error) => Run::from_error(error),
+    };
+    if run.is_some() {
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = run;
+    }
+    outcome
+}
+
+fn train_or_show(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     let store = Store::at(home());
     let id = run_id(plan, model, data)?;
     if !plan.is_fresh()
@@ -59,4 +85,31 @@ fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
         return Ok(run);
     }
     store.train(&id, plan, model, data, show::run_files, &mut LiveRun::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data;
+    use crate::nn::models;
+    use crate::privacy::Ledger;
+    use crate::train::{Silent, fit};
+    use crate::{Error, ErrorKind};
+
+    #[test]
+    fn the_last_run_is_kept_also_if_it_came_as_an_error() -> Result<()> {
+        let data = data::glyphs_with(40, 0, 85)?;
+        let model = models::linear(&data).seed(1).build()?;
+        let plan = NonPrivate::new().batch_size(10).steps(1).plan(&data)?;
+        let run = |id| fit(id, &plan, &model, &data, &Ledger::in_memory(), &mut Silent);
+        let last = || last_run().map(|run| run.record().id.clone());
+        remember(run("finished"))?;
+        assert_eq!(last().as_deref(), Some("finished"));
+        let error = Error::new(ErrorKind::Io, "training", "ended").carrying(run("unfinished")?);
+        assert!(remember(Err(error)).is_err());
+        assert_eq!(last().as_deref(), Some("unfinished"));
+        assert!(remember(Err(Error::new(ErrorKind::Io, "nothing", "began"))).is_err());
+        assert_eq!(last().as_deref(), Some("unfinished"));
+        Ok(())
+    }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::origin::{Origin, PrivacyStatus};
-use super::rate::{check_rate, in_percent};
+use super::rate::{check_pruning, in_percent};
 use super::{DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Synflow};
 use crate::Result;
 use crate::data::Dataset;
@@ -156,7 +156,7 @@ impl Sparsity {
     /// Checks that all rates are in [0, 1).
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(mask) = &self.pre_prune {
-            check_rate("pruning rate", mask.rate())?;
+            check_pruning(mask.rate())?;
         }
         self.dropping.map_or(Ok(()), |dropping| dropping.rate.check())
     }

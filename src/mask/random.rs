@@ -5,7 +5,7 @@ use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
 use super::origin::{Origin, PrivacyStatus};
-use super::rate::{check_rate, dropped_of, in_percent};
+use super::rate::{check_pruning, dropped_of, in_percent};
 use super::saliency::prunable;
 use super::subset;
 use super::{Mask, MaskTensor};
@@ -61,7 +61,7 @@ impl RandomMask {
     /// # Errors
     /// `Setting` if the rate is not in [0, 1); `Io` if the operating system provides no randomness.
     pub fn mask(&self, model: &Model) -> Result<Mask> {
-        let rate = check_rate("pruning rate", self.rate)?;
+        let rate = check_pruning(self.rate)?;
         let seed = self.seed.map_or_else(fresh_seed, Ok)?;
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let tensors = prunable(model.network(), self.include_1d).into_iter().map(|parameter| {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The number of `n` coordinates that a rate drops: ⌊rate · n + 1e-9⌋.
 ///
@@ -25,6 +25,19 @@ pub(crate) fn check_rate(name: &str, rate: f64) -> Result<f64> {
     let why = "it is the fraction of coordinates that is dropped, at least 0 and below 1: some \
                coordinates must be trained";
     Err(Error::setting(name, rate, why).fix("choose a rate such as 0.5"))
+}
+
+/// Refuses a pruning rate outside [0, 1). Recipes are given the rate (`prune`) or its complement
+/// (`keep`), so the error says both.
+pub(crate) fn check_pruning(rate: f64) -> Result<f64> {
+    if (0.0..1.0).contains(&rate) {
+        return Ok(rate);
+    }
+    // 1 - (1 - 1.1) is 1.1 only up to its last digits.
+    let short = |x: f64| (x * 1e12).round() / 1e12;
+    let what = format!("keep = {} (prune = {})", short(1.0 - rate), short(rate));
+    let why = "a mask keeps more than 0 and at most 1 of the weights, and prunes the others";
+    Err(Error::new(ErrorKind::Setting, what, why).fix("choose a value such as keep(0.5)"))
 }
 
 /// The fraction of coordinates that each step of a run drops: a constant or a schedule.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::origin::{Origin, PrivacyStatus};
-use super::rate::{check_rate, dropped_of, in_percent};
+use super::rate::{check_pruning, dropped_of, in_percent};
 use super::top_k;
 use super::{Mask, MaskTensor};
 use crate::Result;
@@ -67,7 +67,7 @@ impl Saliency {
     /// # Errors
     /// `Setting` if the rate is not in [0, 1).
     pub fn prune(&self, rate: f64) -> Result<Mask> {
-        let rate = check_rate("pruning rate", rate)?;
+        let rate = check_pruning(rate)?;
         let scores: Vec<&[f64]> = self.tensors.iter().map(|t| t.values.as_slice()).collect();
         let count = scores.iter().map(|scores| scores.len()).sum();
         let kept = top_k::keep_largest(&scores, dropped_of(rate, count), None);

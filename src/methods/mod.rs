@@ -1,10 +1,9 @@
-//! The methods: one folder per paper or baseline, all of the same shape.
+//! Training methods: one folder per paper or baseline, with the same files in each.
 //!
-//! `config.rs` holds the checked settings, `mechanism.rs` what one step releases and with which
-//! sensitivity, `tests.rs` the proofs by example. A method turns its settings into a [`Plan`]:
-//! sampler, clip rule, noise and number of steps fixed together. The training loop, the ledger
-//! and the preview all read that one plan, so no sampler can be set that the accountant does not
-//! know.
+//! `config.rs` has the settings, `mechanism.rs` the release of one step and its sensitivity. A
+//! method checks its settings into a [`Plan`], which fixes sampler, clip rule, noise and number of
+//! steps together. Training loop, ledger and preview all read that plan, so the accounting always
+//! assumes the sampler that is used.
 
 mod batches;
 mod optimizer;
@@ -34,33 +33,33 @@ use crate::device::DeviceArray;
 use crate::engine::{Batch, Gradients, Weights, mean};
 use crate::nn::Network;
 
-/// What one step hands to the optimizer.
+/// The output of one step for the optimizer.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// The gradient estimate, one entry per trainable tensor. Private methods have added their
-    /// noise: from here on everything is post-processing.
+    /// noise: everything computed from it is post-processing.
     pub gradient: Gradients,
-    /// The training loss of each example of the batch, NaN where it was left out. They are NOT
-    /// covered by any epsilon: figures that show their mean carry that mark.
+    /// Training loss of each example of the batch, `[examples]`; NaN for examples that were masked
+    /// out. No epsilon covers them, and figures that show their mean say so.
     pub losses: DeviceArray,
 }
 
 impl Release {
-    /// The mean loss of the examples that count, if there are any. Waits for the step.
+    /// Mean loss of the examples that were not masked out, if there are any. Synchronizes with the
+    /// device.
     pub fn mean_loss(&self) -> Option<f64> {
         mean(&self.losses)
     }
 }
 
-/// One step of a method: from a batch to a gradient that may be used.
+/// The release of a step: from a batch to a gradient that the optimizer may use.
 ///
-/// The loop calls [`release`](Mechanism::release) once per logical step, with the batch drawn by
-/// the plan's own sampler (it may be empty) and the coordinates that this step is about, and hands
-/// the result to the optimizer.
+/// The training loop calls [`release`](Mechanism::release) once per step, with the batch of the
+/// plan's sampler (which may be empty) and the coordinates selected for this step.
 pub trait Mechanism {
-    /// Computes and, for a private method, privatises the gradient of one batch. With `selected`
-    /// (zeros and ones, chosen without a look at the batch) the other coordinates count neither
-    /// for the norm nor in the sum, get no noise and are exactly zero.
+    /// Computes the gradient of one batch; a private method clips it per example and adds noise.
+    /// `selected` holds zeros and ones that do not depend on the batch. Coordinates with zero enter
+    /// neither norm nor sum, get no noise, and are exactly zero in the result.
     fn release(
         &mut self,
         network: &Network,

@@ -1,4 +1,4 @@
-//! Optimizers a plan can name. All are post-processing of the released gradient.
+//! The optimizers of plans. All are post-processing of the released gradient.
 
 use burn::optim::{AdamConfig, ModuleOptimizer, SgdConfig, momentum::MomentumConfig};
 use serde::{Deserialize, Serialize};
@@ -28,14 +28,14 @@ impl Optimizer {
     /// Burn's optimizer of this rule, with fresh state, for [`engine::step`](crate::engine::step).
     pub fn init(self) -> ModuleOptimizer {
         match self {
-            // Burn's default dampening of 0.1 is not the field's: switch it off.
+            // Burn's default dampening is 0.1; the usual definition has none.
             Self::Sgd { momentum } if momentum > 0.0 => SgdConfig::new()
                 .with_momentum(Some(
                     MomentumConfig::new().with_momentum(momentum).with_dampening(0.0),
                 ))
                 .init(),
             Self::Sgd { .. } => SgdConfig::new().init(),
-            // Burn's default epsilon of 1e-5 would damp the small steps of private training.
+            // Burn's default epsilon of 1e-5 would dampen the small steps of private training.
             Self::Adam => AdamConfig::new().with_epsilon(1e-8).init(),
         }
     }

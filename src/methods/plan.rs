@@ -1,4 +1,4 @@
-//! The plan: everything that decides the guarantee, fixed together and read by all.
+//! The plan of a run: all settings that determine its guarantee.
 
 use crate::data::{Augment, Dataset};
 use crate::device::DeviceSpec;
@@ -14,20 +14,20 @@ use serde::{Deserialize, Serialize};
 /// The private part of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Privacy {
-    /// How one example's influence is bounded; it knows its own sensitivity.
+    /// The clip rule, which determines the sensitivity.
     pub clip: ClipRule,
-    /// Standard deviation of the noise on the SUM, divided by the sensitivity.
+    /// Standard deviation of the noise on the sum, divided by the sensitivity.
     pub noise_multiplier: f64,
-    /// The delta that epsilon is reported at.
+    /// The delta of the reported epsilon.
     pub delta: Delta,
-    /// The epsilon that was asked for, if the noise was calibrated.
+    /// The target epsilon, if the noise was calibrated to one.
     pub target: Option<Epsilon>,
 }
 
-/// Sampler, clip rule, noise and steps of one run, fixed together.
+/// Sampler, clip rule, noise and steps of one run.
 ///
-/// Only a method's checked settings make one (or the record of a stored run); there is no way to
-/// change one part afterwards.
+/// A plan is made by a method from checked settings, or read from the record of a stored run. Its
+/// parts can't be changed afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     method: String,
@@ -36,17 +36,16 @@ pub struct Plan {
     learning_rate: f64,
     settings: Settings,
     privacy: Option<Privacy>,
-    /// What was released about the data when the mask was made, by earlier entries of the ledger.
+    /// Releases about the data that the given mask depends on, from earlier entries of the ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     before: Vec<Event>,
-    /// What [`Dataset::not_covered`] says of the data.
+    /// [`Dataset::not_covered`] of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data_not_covered: Option<String>,
 }
 
 impl Plan {
-    /// Checks the shared settings against the data (size and shape of the training part, which are
-    /// public) and fixes them.
+    /// Checks the shared settings against size and shape of the training part, which are public.
     ///
     /// # Errors
     /// `Setting` for zero or non-finite epochs, zero steps, a batch of 0 or larger than the data,
@@ -67,7 +66,7 @@ impl Plan {
             return Err(Error::setting(
                 "learning_rate",
                 learning_rate,
-                "the step length must be a positive number",
+                "it must be a positive number",
             )
             .fix("leave it out for the default, or try values around 0.1 to 4"));
         }
@@ -77,7 +76,7 @@ impl Plan {
             return Err(Error::setting(
                 "momentum",
                 momentum,
-                "past updates would grow without end",
+                "the velocity would grow without bound",
             )
             .fix("choose a momentum in [0, 1), usually 0.9"));
         }
@@ -112,19 +111,19 @@ impl Plan {
     pub fn steps(&self) -> u64 {
         self.steps
     }
-    /// Expected number of examples in a batch; the released sum is divided by it.
+    /// Expected number of examples in a batch, the divisor of the released sum.
     pub fn expected_batch_size(&self) -> usize {
         self.settings.expected_batch_size
     }
-    /// Probability with which each example is in a batch, independently of all others.
+    /// Probability with which each example is in a batch, independently of all other examples.
     pub fn sampling_rate(&self) -> f64 {
         self.settings.expected_batch_size as f64 / self.examples as f64
     }
-    /// Passes over the data, in expectation.
+    /// Expected number of passes over the data.
     pub fn epochs(&self) -> f64 {
         self.steps as f64 * self.sampling_rate()
     }
-    /// Step length of the optimizer.
+    /// Learning rate of the optimizer.
     pub fn learning_rate(&self) -> f64 {
         self.learning_rate
     }
@@ -132,7 +131,7 @@ impl Plan {
     pub fn optimizer(&self) -> Optimizer {
         self.settings.optimizer
     }
-    /// The random versions of each example, if it is not taken as it is.
+    /// The augmentation, if there is one.
     pub fn augment(&self) -> Option<Augment> {
         self.settings.augment
     }
@@ -140,11 +139,11 @@ impl Plan {
     pub fn sparsity(&self) -> Option<&Sparsity> {
         self.settings.sparsity.as_ref()
     }
-    /// In which numbers a card computes products.
+    /// Precision of the products that a GPU computes.
     pub fn precision(&self) -> Precision {
         self.settings.precision
     }
-    /// Where the plan is to be followed: the device it names, else [`DeviceSpec::auto`].
+    /// The device to train on: the one it names, otherwise [`Place::best`].
     ///
     /// # Errors
     /// `Device` if that device can't work here, with what is missing.
@@ -158,13 +157,13 @@ impl Plan {
     pub fn seed(&self) -> Option<u64> {
         self.settings.seed
     }
-    /// The same plan in study mode with this seed, which decides nothing else of it.
+    /// The same plan in study mode, with this seed.
     pub(crate) fn with_seed(&self, seed: u64) -> Self {
         let mut plan = self.clone();
         plan.settings.seed = Some(seed);
         plan
     }
-    /// Whether a stored run must not be shown again.
+    /// Whether a stored run with these settings is ignored.
     pub fn is_fresh(&self) -> bool {
         self.settings.fresh
     }
@@ -173,32 +172,32 @@ impl Plan {
         self.privacy.as_ref()
     }
 
-    /// Whether the plan has a guarantee: it adds noise, and nothing voids it.
+    /// Whether the plan has a guarantee: the method is private, and nothing voids it.
     pub fn is_private(&self) -> bool {
         self.privacy.is_some() && self.not_covered().is_none()
     }
 
-    /// What voids the guarantee whatever noise is added: a mask, or a preparation of the data, that
-    /// was made from private examples without noise.
+    /// What voids the guarantee regardless of the noise, as a phrase: a mask, or a preparation of
+    /// the data, that was made from private examples without noise.
     pub fn not_covered(&self) -> Option<String> {
         let mask = self.sparsity().and_then(Sparsity::not_private);
         let mask = mask.map(|why| format!("the mask: {why}"));
-        mask.or_else(|| self.data_not_covered.as_ref().map(|why| format!("the data: {why}")))
+        mask.or_else(|| self.data_not_covered.clone())
     }
 
-    /// The release that the whole plan makes: what the ledger is charged with.
+    /// All releases of the plan: the charge to the ledger.
     pub fn event(&self) -> Event {
         self.event_after(self.steps)
     }
 
-    /// The release made by the first `steps` steps of this plan, and by a mask that is made
-    /// within the run.
+    /// The releases of the first `steps` steps of this plan, and of a mask that the run makes.
     ///
     /// # Guarantee
-    /// Poisson sampling, add/remove-one neighbours: each step is a Poisson-subsampled Gaussian
-    /// whose noise multiplier is noise over the clip rule's own sensitivity, on all coordinates or
-    /// on selected ones alike. Without privacy, with a mask that was made without noise, or on data
-    /// that were prepared without noise, the event is one that every accountant refuses.
+    /// Neighbours: one example added or removed. Each step is a Poisson-subsampled Gaussian whose
+    /// noise multiplier is the standard deviation of the noise over the sensitivity of the clip
+    /// rule, on all or on selected coordinates. Without privacy, or where
+    /// [`not_covered`](Self::not_covered) says why there is no guarantee, every accountant refuses
+    /// the event.
     pub fn event_after(&self, steps: u64) -> Event {
         let training = match &self.privacy {
             Some(privacy) => Event::PoissonGaussian {
@@ -210,10 +209,9 @@ impl Plan {
                 why: format!("{} adds no noise: it releases raw gradients", self.method),
             },
         };
-        // A plan is only made if this is no error.
+        // `Plan::new` has checked that this is no error.
         let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());
-        let data = self.data_not_covered.as_ref();
-        let data = data.map(|why| Event::Unaccountable { why: format!("the data: {why}") });
+        let data = self.data_not_covered.clone().map(|why| Event::Unaccountable { why });
         let before: Vec<Event> = data.into_iter().chain(mask).collect();
         match before.is_empty() {
             true => training,
@@ -221,32 +219,33 @@ impl Plan {
         }
     }
 
-    /// Everything that the result of the first `steps` steps depends on: what
-    /// [`event_after`](Self::event_after) says, after what was released about the same data when
-    /// a given mask was made. That has been charged already.
+    /// All releases that the result of the first `steps` steps depends on: those of a given mask
+    /// about the same data, which have been charged already, then
+    /// [`event_after`](Self::event_after).
     pub fn releases_after(&self, steps: u64) -> Vec<Event> {
         self.before.iter().cloned().chain([self.event_after(steps)]).collect()
     }
 
-    /// Refuses other data than those whose preparation and releases the plan counts.
+    /// Checks that preparation and earlier releases of the data are those that the plan accounts
+    /// for.
     pub(crate) fn check_releases_before(&self, data: &Dataset) -> Result<()> {
         if self.data_not_covered.as_deref() != data.not_covered() {
             let why = format!("{} was prepared in another way", data.name());
             return Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
-                .fix("make the plan from the data that it is followed on"));
+                .fix("make the plan from the data that it trains on"));
         }
         let released = self.sparsity().map(|s| s.released_before(data));
         let released = released.unwrap_or_default();
         if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {
             return Ok(());
         }
-        let why = format!("the mask has cost something else on {}", data.name());
+        let why = format!("the mask has other releases about {}", data.name());
         Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
-            .fix("make the plan from the data that it is followed on"))
+            .fix("make the plan from the data that it trains on"))
     }
 
-    /// What the first `steps` steps cost at the plan's delta, by the headline accountant; `None`
-    /// without privacy.
+    /// Cost of the first `steps` steps at the plan's delta, by the headline accountant; `None`
+    /// without a guarantee.
     ///
     /// # Errors
     /// `Accounting` if no finite epsilon covers them.
@@ -260,7 +259,7 @@ impl Plan {
     /// The epsilon of [`spent_after`](Plan::spent_after).
     ///
     /// # Errors
-    /// As there.
+    /// As [`spent_after`](Plan::spent_after).
     pub fn epsilon_after(&self, steps: u64) -> Result<Option<f64>> {
         Ok(self.spent_after(steps)?.map(|spent| spent.epsilon))
     }

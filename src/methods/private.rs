@@ -1,4 +1,4 @@
-//! What private methods have in common: clip norm, noise or target, delta.
+//! The settings that private methods share: clip norm, noise multiplier or target, delta.
 
 use crate::data::Dataset;
 use crate::engine::ClipRule;
@@ -9,31 +9,24 @@ use crate::privacy::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// What the reported epsilon holds for when only a noise multiplier is given.
+/// The delta of the reported epsilon where only a noise multiplier is given.
 const DEFAULT_DELTA: Delta = Delta(1e-5);
-/// Learning rate times clip norm: what decides the length of a step when most examples are
-/// clipped. Used when no learning rate is given.
+/// Default of the learning rate times the clip norm. Where most examples are clipped, this product
+/// decides the length of a step.
 const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
 
-/// How much noise, and what it is measured against.
+/// The settings that only private methods have, as given: [`settle`](Self::settle) checks them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Private {
     pub(super) clip: f64,
-    pub(super) noise: Noise,
+    pub(super) target: Option<Epsilon>,
+    pub(super) noise_multiplier: Option<NoiseMultiplier>,
     pub(super) delta: Option<Delta>,
 }
 
-/// How the noise is chosen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Noise {
-    /// Neither a target nor a multiplier was given.
-    Unset,
-    Target(Epsilon),
-    Multiplier(NoiseMultiplier),
-}
-
 impl Private {
-    pub(super) const NEW: Self = Self { clip: 1.0, noise: Noise::Unset, delta: None };
+    pub(super) const NEW: Self =
+        Self { clip: 1.0, target: None, noise_multiplier: None, delta: None };
 
     /// The delta that epsilon is reported at.
     pub(super) fn delta(&self) -> Result<Delta> {
@@ -42,13 +35,15 @@ impl Private {
 
     /// The total that the run may spend, if a target was given.
     pub(super) fn total(&self) -> Result<Option<(Epsilon, Delta)>> {
-        match self.noise {
-            Noise::Target(epsilon) => Ok(Some((epsilon.check()?, self.delta()?))),
-            _ => Ok(None),
-        }
+        self.target.map(|epsilon| Ok((epsilon.check()?, self.delta()?))).transpose()
     }
 
-    /// Noise and clip of training, beside what else the run's result depends on.
+    /// Clip rule, noise multiplier and delta of training. `beside` are the other releases that the
+    /// run's result depends on; a target is for all of them together.
+    ///
+    /// # Errors
+    /// Kind `Setting` for values out of range, and unless exactly one of target and noise
+    /// multiplier is given; kind `Accounting` if no noise multiplier reaches the target.
     pub(super) fn settle(
         &self,
         method: &str,
@@ -61,8 +56,8 @@ impl Private {
         let steps = steps_of(settings, examples)?;
         let sampling_rate = SamplingRate(settings.expected_batch_size as f64 / examples as f64);
         let delta = self.delta()?;
-        let (noise_multiplier, target) = match self.noise {
-            Noise::Unset => {
+        let noise_multiplier = match (self.target, self.noise_multiplier) {
+            (None, None) => {
                 return Err(Error::new(
                     ErrorKind::Setting,
                     format!("{method} has neither a target nor a noise multiplier"),
@@ -70,7 +65,21 @@ impl Private {
                 )
                 .fix("add .target(Epsilon(3.0), Delta(1e-5)) or .noise_multiplier(1.1)"));
             }
-            Noise::Target(epsilon) => {
+            (Some(epsilon), Some(NoiseMultiplier(multiplier))) => {
+                return Err(Error::new(
+                    ErrorKind::Setting,
+                    format!(
+                        "{method} has both a target, epsilon {epsilon}, and a noise multiplier, \
+                         {multiplier}"
+                    ),
+                    "each of them decides the amount of noise",
+                )
+                .fix(format!(
+                    "leave out .noise_multiplier({multiplier}) to reach the target, or .target(…) \
+                     and give its delta by .delta({delta})"
+                )));
+            }
+            (Some(epsilon), None) => {
                 let accountant = Headline::default();
                 let found = noise_multiplier_given_prior(
                     beside,
@@ -80,14 +89,14 @@ impl Private {
                     steps,
                     &accountant,
                 )?;
-                (found.noise_multiplier.0, Some(epsilon))
+                found.noise_multiplier.0
             }
-            Noise::Multiplier(noise_multiplier) => (noise_multiplier.check()?.0, None),
+            (None, Some(noise_multiplier)) => noise_multiplier.check()?.0,
         };
-        Ok(Privacy { clip, noise_multiplier, delta, target })
+        Ok(Privacy { clip, noise_multiplier, delta, target: self.target })
     }
 
-    /// The learning rate that was given, or one that suits the clip norm.
+    /// The given learning rate, or the default for the clip norm.
     pub(super) fn learning_rate(&self, settings: &Settings) -> f64 {
         settings.learning_rate.unwrap_or(LEARNING_RATE_TIMES_CLIP / self.clip)
     }
@@ -107,22 +116,23 @@ macro_rules! private_settings {
     ($method:ty) => {
         impl $method {
             /// The guarantee to reach: the noise multiplier is the smallest that the accountant
-            /// proves.
+            /// proves. Giving a noise multiplier too is an error.
             pub fn target(
                 mut self,
                 epsilon: $crate::privacy::Epsilon,
                 delta: $crate::privacy::Delta,
             ) -> Self {
-                self.private.noise = $crate::methods::private::Noise::Target(epsilon);
+                self.private.target = Some(epsilon);
                 self.private.delta = Some(delta);
                 self
             }
 
-            /// The noise on the sum, as a multiple of the clip norm, instead of a target. Epsilon
-            /// is then reported at delta = 1e-5 unless [`delta`](Self::delta) says otherwise.
+            /// Standard deviation of the noise on the sum, as a multiple of the clip norm; instead
+            /// of a target. Epsilon is then reported at delta = 1e-5 unless
+            /// [`delta`](Self::delta) says otherwise.
             pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
                 let multiplier = $crate::privacy::NoiseMultiplier(noise_multiplier);
-                self.private.noise = $crate::methods::private::Noise::Multiplier(multiplier);
+                self.private.noise_multiplier = Some(multiplier);
                 self
             }
 
@@ -132,7 +142,7 @@ macro_rules! private_settings {
                 self
             }
 
-            /// Clip norm: the L2 length that one example's gradient is cut to (`max_grad_norm`).
+            /// Clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`).
             pub fn clip(mut self, max_grad_norm: f64) -> Self {
                 self.private.clip = max_grad_norm;
                 self

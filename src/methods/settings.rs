@@ -1,43 +1,44 @@
-//! The settings that every method shares, and the builder methods that fill them in.
+//! The settings that all methods share, and their builder methods.
 
 use crate::data::Augment;
 use crate::mask::Sparsity;
 use crate::methods::Optimizer;
 use crate::nn::Precision;
+use crate::privacy::digits::{count, counted};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The settings that every method shares. Each method's builder fills them in.
+/// The settings that all methods share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Expected number of examples in a batch.
     pub expected_batch_size: usize,
-    /// Passes over the data, in expectation; ignored when `steps` is given.
+    /// Expected number of passes over the data; ignored if `steps` is given.
     pub epochs: f64,
-    /// Number of logical steps, if given directly.
+    /// Number of steps, if it is given instead of epochs.
     pub steps: Option<u64>,
-    /// Step length of the optimizer; `None` lets the method choose.
+    /// Learning rate; `None` for the method's default.
     pub learning_rate: Option<f64>,
     /// The update rule.
     pub optimizer: Optimizer,
-    /// Random versions of each example, if it is not taken as it is.
-    // Left out of the text when there is none: runs of before keep their names.
+    /// The augmentation, if there is one.
+    // Not serialised without one, so that the names of earlier runs stay the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub augment: Option<Augment>,
-    /// Which coordinates are trained, if not all of them in every step.
+    /// Mask and gradient dropping; `None` trains all coordinates in every step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparsity: Option<Sparsity>,
-    /// In which numbers a card computes products.
+    /// Precision of the products that a GPU computes.
     #[serde(default, skip_serializing_if = "Precision::is_default")]
     pub precision: Precision,
-    /// A seed makes the run repeatable and stamps it "study mode"; `None` uses the operating
-    /// system's randomness.
+    /// Seed of a reproducible run, whose badge says "study mode"; `None` uses randomness of the
+    /// operating system.
     pub seed: Option<u64>,
-    /// Where to train, by name; `None` lets [`DeviceSpec::auto`](crate::device::DeviceSpec::auto) choose.
-    /// Not part of what a run is known by: it decides how fast it goes and the last bits only.
+    /// Name of the device to train on; `None` for [`Place::best`](crate::device::Place::best). Not
+    /// part of the identity of a run: it changes its speed and rounding only.
     #[serde(skip)]
     pub device: Option<String>,
-    /// Train anew even if a finished run with these settings is stored.
+    /// Train even if a finished run with these settings is stored.
     #[serde(skip)]
     pub fresh: bool,
 }
@@ -60,9 +61,9 @@ impl Default for Settings {
     }
 }
 
-/// Writes the builder methods that every method shares.
+/// Defines the builder methods that all methods share.
 ///
-/// They are inherent methods (not a trait): a notebook cell completes them without an import.
+/// They are inherent methods, so that notebooks complete them without importing a trait.
 macro_rules! shared_settings {
     ($method:ty) => {
         impl $method {
@@ -72,7 +73,8 @@ macro_rules! shared_settings {
                 self.settings.expected_batch_size = expected;
                 self
             }
-            /// Passes over the data, in expectation: `ceil(epochs * examples / batch_size)` steps.
+            /// Expected number of passes over the data: `ceil(epochs * examples / batch_size)`
+            /// steps.
             pub fn epochs(mut self, epochs: impl Into<f64>) -> Self {
                 self.settings.epochs = epochs.into();
                 self.settings.steps = None;
@@ -83,43 +85,45 @@ macro_rules! shared_settings {
                 self.settings.steps = Some(steps);
                 self
             }
-            /// Step length of the optimizer.
+            /// Learning rate of the optimizer.
             pub fn learning_rate(mut self, learning_rate: f64) -> Self {
                 self.settings.learning_rate = Some(learning_rate);
                 self
             }
-            /// The update rule; SGD with momentum 0.9 if not said.
+            /// The update rule; SGD with momentum 0.9 by default.
             pub fn optimizer(mut self, optimizer: $crate::methods::Optimizer) -> Self {
                 self.settings.optimizer = optimizer;
                 self
             }
-            /// Several random versions of each image in every step, whose gradients are averaged
-            /// before they are clipped: `.augment(data::Augment::default())`. Epsilon and noise
-            /// stay the same, a step costs as many times more as there are versions.
+            /// Augmentation multiplicity: each step uses several random copies of each image and
+            /// averages their gradients before clipping, `.augment(data::Augment::default())`.
+            /// Epsilon and noise stay the same; the time of a step is multiplied by the number of
+            /// copies.
             pub fn augment(mut self, augment: $crate::data::Augment) -> Self {
                 self.settings.augment = Some(augment);
                 self
             }
-            /// Fixes all randomness of the run, for study: a seeded run is repeatable, so its
-            /// noise is known to whoever knows the seed, and its statement says so.
+            /// Seeds all randomness of the run (study mode). A seeded run is reproducible: whoever
+            /// knows the seed knows its noise, and its statement says so.
             pub fn seed(mut self, seed: u64) -> Self {
                 self.settings.seed = Some(seed);
                 self
             }
-            /// Where to train: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. If not said, what the variable
-            /// `EPSILAB_DEVICE` says, else a CUDA card if one works, else the CPU.
+            /// The device to train on: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. By default the one
+            /// that the variable `EPSILAB_DEVICE` names, otherwise a CUDA GPU if one works,
+            /// otherwise the CPU.
             pub fn device(mut self, name: impl ToString) -> Self {
                 self.settings.device = Some(name.to_string());
                 self
             }
-            /// Lets a card compute large products of numbers of 8 bits (`Precision::Bf16`), several
-            /// times as fast; norms, sums and noise stay in f32, and so does the guarantee. The CPU
-            /// computes in f32 all the same.
+            /// Lets a GPU round the factors of large products to 8 significant bits
+            /// (`Precision::Bf16`), which is several times as fast. Norms, sums and noise stay in
+            /// f32, so the guarantee is the same. The CPU always computes in f32.
             pub fn precision(mut self, precision: $crate::nn::Precision) -> Self {
                 self.settings.precision = precision;
                 self
             }
-            /// Trains anew (and spends anew) even if a finished run of these settings is stored.
+            /// Trains and spends again even if a finished run with these settings is stored.
             pub fn fresh(mut self) -> Self {
                 self.settings.fresh = true;
                 self
@@ -129,25 +133,25 @@ macro_rules! shared_settings {
 }
 pub(crate) use shared_settings;
 
-/// Writes the builder methods of a method that trains on selected coordinates.
+/// Defines the builder methods of a method that trains on selected coordinates.
 macro_rules! sparse_settings {
     ($method:ty) => {
         impl $method {
-            /// Trains only what a mask keeps: a [`Mask`](crate::mask::Mask), or a recipe that
-            /// makes one of the model when the run begins (`Synflow::keep(0.3)`, `RandomMask`,
-            /// `MagnitudeMask`, `DpSnip`).
+            /// Trains only the weights that a mask keeps: a [`Mask`](crate::mask::Mask), or a
+            /// recipe that makes one from the model when the run begins (`Synflow::keep(0.3)`,
+            /// `RandomMask`, `MagnitudeMask`, `DpSnip`).
             pub fn pre_prune(mut self, mask: impl Into<$crate::mask::PrePrune>) -> Self {
                 self.sparsity_mut().pre_prune = Some(mask.into());
                 self
             }
-            /// Leaves a part of the coordinates out of every step, of those that a mask keeps:
+            /// Drops a part of the coordinates that the mask keeps in every step:
             /// `Dropping::random(0.5)`, `Dropping::magnitude(0.5)`.
             pub fn drop_gradients(mut self, dropping: $crate::mask::Dropping) -> Self {
                 self.sparsity_mut().dropping = Some(dropping);
                 self
             }
-            /// What the optimizer makes of coordinates that are dropped in a step: leaves value
-            /// and momentum alone (`Lazy`, the default) or sees a gradient of zero (`Zeros`).
+            /// How the optimizer treats coordinates that a step drops: it keeps their value and
+            /// momentum (`Lazy`, the default), or applies a gradient of zero (`Zeros`).
             pub fn state_of_dropped(mut self, state: $crate::mask::StateOfDropped) -> Self {
                 self.sparsity_mut().state = state;
                 self
@@ -160,27 +164,23 @@ macro_rules! sparse_settings {
 }
 pub(crate) use sparse_settings;
 
-/// Steps of checked settings on `examples` training examples.
+/// Number of steps of these settings on `examples` training examples.
 pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {
     let batch = settings.expected_batch_size;
     if batch == 0 {
-        return Err(Error::setting(
-            "batch_size",
-            batch,
-            "an expected batch of zero learns nothing",
-        )
-        .fix("choose a batch size between 1 and the number of training examples"));
+        return Err(Error::setting("batch_size", batch, "an empty batch has no gradient")
+            .fix("choose a batch size between 1 and the number of training examples"));
     }
     if batch > examples {
         return Err(Error::setting(
             "batch_size",
             batch,
             format!(
-                "larger than the {examples} training examples, so the sampling rate would be \
-                 above 1"
+                "larger than the training part ({}), so the sampling rate would be above 1",
+                counted(examples, "example")
             ),
         )
-        .fix(format!("choose a batch size of at most {examples}")));
+        .fix(format!("choose a batch size of at most {}", count(examples))));
     }
     let steps = match settings.steps {
         Some(steps) => steps as f64,

@@ -1,4 +1,4 @@
-//! From a released gradient to the next parameters, on all coordinates or on selected ones.
+//! Optimizer steps from a released gradient, on all coordinates or on selected ones.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use crate::nn::Network;
 
 mod device;
 
-/// Adam's averages and guard, those of [`Optimizer::init`].
+/// Adam's betas and epsilon, as in [`Optimizer::init`].
 const BETAS: (f64, f64) = (0.9, 0.999);
 const EPSILON: f64 = 1e-8;
 
-/// The update rule of a run with its state.
+/// The optimizer of a run with its state.
 pub(crate) enum Update {
-    /// Every coordinate in every step: Burn's optimizer.
+    /// Burn's optimizer, for runs that update all coordinates in every step.
     Dense(ModuleOptimizer),
-    /// Some coordinates in some steps.
+    /// An optimizer of selected coordinates.
     Selected(Selected),
 }
 
 impl Update {
-    /// For a plan, with fresh state.
+    /// The optimizer of a plan, with initial state.
     pub(crate) fn of(plan: &Plan) -> Self {
         match plan.sparsity() {
             None => Self::Dense(plan.optimizer().init()),
@@ -35,7 +35,7 @@ impl Update {
     }
 
     /// The network after one step. `trained` are the coordinates that the run's mask keeps,
-    /// `selected` those of them that this step is about (all, where nothing is said).
+    /// `selected` those of them that this step updates; `None` means all.
     pub(crate) fn step(
         &mut self,
         learning_rate: f64,
@@ -53,35 +53,36 @@ impl Update {
     }
 }
 
-/// SGD and Adam that leave coordinates alone: Burn's optimizers know whole tensors only, and a
-/// momentum of earlier steps would move coordinates that this step must not touch.
+/// SGD and Adam that update selected coordinates only. Burn's optimizers update whole tensors, and
+/// momentum of earlier steps would move coordinates that a step must not change.
 ///
 /// # Guarantee
-/// Post-processing of the released gradient, which is exactly zero where nothing was selected: no
-/// state ever sees a gradient without noise. Coordinates that the mask does not keep are never
-/// written, bit for bit; in the lazy mode neither are those that a step drops. The same on a card.
+/// Post-processing of the released gradient, which is exactly zero at coordinates that were not
+/// selected: no state depends on a gradient without noise. Coordinates that the mask does not keep
+/// are never written, bit for bit; nor, in the lazy mode, are those that a step drops. The same
+/// holds on a GPU.
 pub(crate) struct Selected {
     optimizer: Optimizer,
     state: StateOfDropped,
     tensors: Vec<State>,
-    /// The same where the parameters live on a card; empty until a step finds them there.
-    card: Vec<device::State>,
+    /// State of the tensors on a GPU; empty until a step finds parameters there.
+    on_device: Vec<device::State>,
 }
 
-/// What is remembered of one tensor on the host; empty until a step needs it.
+/// Optimizer state of one tensor on the host; empty until a step needs it.
 #[derive(Clone, Default)]
 struct State {
-    /// Momentum, or Adam's mean of gradients.
+    /// Momentum, or Adam's first moment.
     first: Vec<f32>,
-    /// Adam's mean of squared gradients.
+    /// Adam's second moment.
     second: Vec<f32>,
-    /// How many updates a coordinate had: Adam's correction of the start goes by them.
+    /// Number of updates of each coordinate, for Adam's bias correction.
     updates: Vec<u32>,
 }
 
 impl Selected {
     pub(crate) fn new(optimizer: Optimizer, state: StateOfDropped) -> Self {
-        Self { optimizer, state, tensors: Vec::new(), card: Vec::new() }
+        Self { optimizer, state, tensors: Vec::new(), on_device: Vec::new() }
     }
 
     fn step(
@@ -96,11 +97,11 @@ impl Selected {
             StateOfDropped::Lazy => selected,
             StateOfDropped::Zeros => trained,
         };
-        // What is remembered lies where the first step was: an empty batch may come as zeros on the
-        // host in between.
+        // The state stays on the device of the first step: the gradient of an empty batch may be
+        // zeros on the host.
         let away = network.device() != Device::flex()
             || gradient.entries.iter().any(|entry| entry.values.device().is_some());
-        if away || !self.card.is_empty() {
+        if away || !self.on_device.is_empty() {
             return self.step_on_device(learning_rate, network, gradient, touched);
         }
         self.tensors.resize(gradient.entries.len(), State::default());

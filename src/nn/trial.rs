@@ -1,5 +1,5 @@
-//! A module of the user's own, tried on made-up examples: what it computes, and which gradients
-//! belong to which example.
+//! Forward and backward passes of a user-defined module on synthetic examples. They show what the
+//! module computes for each example, and which inputs and gradients its per-example gradient has.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,27 +13,33 @@ use crate::device::DeviceArray;
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
 
-/// How far features reach from zero. The smaller one is what networks are made for; the larger one
+/// Bounds of the features' absolute values. Networks are made for the smaller one. The larger one
 /// leaves the range where activations are nearly linear, and gives embeddings different tokens.
-const SCALES: [f32; 2] = [1.0, 30.0];
+pub(super) const SCALES: [f32; 2] = [1.0, 30.0];
 
-/// What a forward and a backward pass over a batch showed, an entry per example.
+/// What one forward and backward pass over a batch shows, with one entry per example.
+///
+/// A per-example gradient is a function of the inputs and the output gradients of the layers. It
+/// depends on no other example if neither of them does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
     /// Bits of the logits.
     pub(super) logits: Vec<Vec<u32>>,
-    /// Bits of the gradients by the outputs of all layers: what per-example gradients are made of.
+    /// Bits of the inputs of all layers with parameters.
+    pub(super) inputs: Vec<Vec<u32>>,
+    /// Bits of the gradients with respect to the outputs of all layers with parameters.
     pub(super) gradients: Vec<Vec<u32>>,
     /// Rate and shape of each dropout.
     dropouts: Vec<(u64, Vec<usize>)>,
 }
 
 impl Trial {
-    /// Runs the module on the made-up examples with these numbers, `scale` being one of
-    /// [`scales`]. The same number is the same example, with the same loss, in every batch.
+    /// Runs the module on the synthetic examples with these seeds; `scale` is one of [`SCALES`].
+    /// Equal seeds give equal examples and equal losses in every batch.
     ///
     /// # Errors
-    /// Kind `Model` if the module panics, or gives a layer other rows than one per example.
+    /// Kind `Model` if the module panics, or if the input or output of a layer does not have
+    /// exactly one row per example.
     pub(super) fn run(
         own: &UserModule,
         examples: &[u64],
@@ -45,7 +51,7 @@ impl Trial {
         let size = shape.iter().product();
         let features = examples.iter().flat_map(|&example| random(example, size, scale));
         let x = Value::new(features.collect(), n, shape, device);
-        let mut tape = Probes { probes: Vec::new(), dropouts: Vec::new() };
+        let mut tape = Probes::default();
         let passed = catch_unwind(AssertUnwindSafe(|| {
             let logits = own.0.logits(x, &mut tape);
             let [_, classes] = logits.dims();
@@ -56,25 +62,23 @@ impl Trial {
             (logits.clone().inner(), (logits.autodiff() * weights).sum().backward())
         }));
         let (logits, gradients) = passed.map_err(|panic| failure(shape, panic))?;
-        let mut rows = vec![Vec::new(); n];
+        let [mut each, mut inputs, mut outputs] = std::array::from_fn(|_| vec![Vec::new(); n]);
+        append(&mut each, logits);
+        for input in tape.inputs {
+            one_row_each("takes", &input, n)?;
+            append(&mut inputs, input.flat());
+        }
         for probe in &tape.probes {
-            let rows_there = probe.dims()[0];
-            if rows_there != n {
-                let what = format!("a layer makes {rows_there} rows of {n} examples");
-                let why = "each row must belong to one example for its gradient to be clipped";
-                return Err(Error::new(ErrorKind::Model, what, why)
-                    .fix("keep the batch as the first dimension, time as the second"));
-            }
+            one_row_each("makes", probe, n)?;
             if let Some(gradient) = gradient(probe, &gradients) {
-                append(&mut rows, gradient);
+                append(&mut outputs, gradient);
             }
         }
-        let mut each = vec![Vec::new(); n];
-        append(&mut each, logits);
-        Ok(Self { logits: each, gradients: rows, dropouts: tape.dropouts })
+        Ok(Self { logits: each, inputs, gradients: outputs, dropouts: tape.dropouts })
     }
 
-    /// Everything as bytes, for a hash.
+    /// Logits, gradients and dropout calls as bytes, for a hash. Inputs are left out: stored runs
+    /// are found by this hash, and it was defined without them.
     fn bytes(&self) -> impl Iterator<Item = u8> {
         let numbers = self.logits.iter().chain(&self.gradients).flatten();
         let dropouts = self.dropouts.iter().flat_map(|(rate, shape)| {
@@ -84,13 +88,20 @@ impl Trial {
     }
 }
 
-/// The scales to try.
-pub(super) fn scales() -> [f32; 2] {
-    SCALES
+/// Refuses a layer's input or output that does not have one row per example.
+fn one_row_each(verb: &str, value: &Value, n: usize) -> Result<()> {
+    let rows = value.dims()[0];
+    if rows == n {
+        return Ok(());
+    }
+    let what = format!("a layer {verb} {rows} rows of {n} examples");
+    let why = "each row must belong to one example for its gradient to be clipped";
+    Err(Error::new(ErrorKind::Model, what, why)
+        .fix("keep the batch as the first dimension, time as the second"))
 }
 
-/// What the code of a module does, as far as a few examples show it: modules with the same
-/// parameters but another activation, dropout rate or detached branch differ here.
+/// Fingerprint of what a module computes on a few examples. Modules with equal parameters but
+/// different activations, dropout rates or detached branches have different fingerprints.
 pub(super) fn behaviour(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
     let device = Device::flex();
     let own = UserModule(own.0.changed(super::user_module::Change::To(device.clone())));
@@ -101,7 +112,7 @@ pub(super) fn behaviour(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A panic of the user's code as an error.
+/// The error for a panic in the module's forward pass.
 pub(super) fn failure(shape: &[usize], panic: Box<dyn std::any::Any + Send>) -> Error {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
@@ -113,7 +124,7 @@ pub(super) fn failure(shape: &[usize], panic: Box<dyn std::any::Any + Send>) -> 
     .fix("check the sizes of its layers against the shape of the data")
 }
 
-/// Uniform numbers from -scale to scale, the same for the same example.
+/// `count` uniform values from -scale to scale, seeded by the example.
 fn random(example: u64, count: usize, scale: f32) -> Vec<f32> {
     let mut seed = [0; 32];
     seed[..8].copy_from_slice(&example.to_le_bytes());
@@ -122,14 +133,17 @@ fn random(example: u64, count: usize, scale: f32) -> Vec<f32> {
     (0..count).map(|_| uniform(rng.next_u32())).collect()
 }
 
-/// Adds a zero to the output of every layer, so that the gradient by it can be read.
+/// Records the input of every layer, and adds a zero tensor to its output: the gradient with
+/// respect to that zero is the output gradient.
+#[derive(Default)]
 struct Probes {
+    inputs: Vec<Value>,
     probes: Vec<Value>,
     dropouts: Vec<(u64, Vec<usize>)>,
 }
 
 impl Tape for Probes {
-    fn layer(&mut self, _site: Site, _input: &Value, output: Value) -> Value {
+    fn layer(&mut self, _site: Site, input: &Value, output: Value) -> Value {
         fn zeros<const D: usize>(y: &Tensor<D>) -> Tensor<D> {
             Tensor::zeros(y.dims(), &y.device().without_autodiff()).autodiff().require_grad()
         }
@@ -147,8 +161,13 @@ impl Tape for Probes {
                 (Value::Image(y.autodiff() + probe.clone()), Value::Image(probe))
             }
         };
+        self.inputs.push(input.detached());
         self.probes.push(probe);
         output
+    }
+
+    fn shares(&mut self, _place: usize, _site: Site, input: Value) {
+        self.inputs.push(input.detached());
     }
 
     fn places(&self) -> usize {
@@ -161,7 +180,8 @@ impl Tape for Probes {
     }
 }
 
-/// The gradient by a probe, a row per example; `None` if it has no part in the logits.
+/// Gradient with respect to a probe, `[examples, values]`; `None` if the logits do not depend on
+/// it.
 fn gradient(probe: &Value, gradients: &burn::tensor::Gradients) -> Option<Tensor<2>> {
     match probe {
         Value::Flat(probe) => probe.grad(gradients),
@@ -170,7 +190,7 @@ fn gradient(probe: &Value, gradients: &burn::tensor::Gradients) -> Option<Tensor
     }
 }
 
-/// Appends the bits of each row to that of its example.
+/// Appends the bits of each row to those of its example.
 fn append(rows: &mut [Vec<u32>], numbers: Tensor<2>) {
     let [_, size] = numbers.dims();
     let numbers = values(numbers);

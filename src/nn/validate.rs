@@ -1,4 +1,4 @@
-//! Whether a module of the user's own can be trained privately.
+//! Checks whether a user-defined module can be trained privately.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,12 +14,12 @@ use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
 
-/// The layers of Burn's that the lab has a counterpart for.
+/// Burn's layers that have a counterpart in this library.
 const KNOWN: [&str; 7] =
     ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm", "BiLstm"];
 
-/// Other layers of Burn's with parameters, for the messages only: whatever isn't reported to the
-/// tape is refused, known or not.
+/// Burn's other layers with parameters, for the messages only: a parameter that is not reported to
+/// the tape is refused in any case.
 const UNKNOWN: [&str; 18] = [
     "InstanceNorm",
     "RmsNorm",
@@ -42,15 +42,20 @@ const UNKNOWN: [&str; 18] = [
 ];
 
 impl Model {
-    /// Checks that the model can be trained privately; [`Model::custom`] has done so, and
-    /// training does before it spends anything. Models of the lab's own layers always can.
+    /// Checks that the model can be trained privately. [`Model::custom`] calls it, and training
+    /// does before it charges anything. Models made of this library's layers always pass.
+    ///
+    /// A user-defined module is run on synthetic examples. That logits, layer inputs and output
+    /// gradients of an example do not depend on the rest of its batch is tested on these, not
+    /// proved.
     ///
     /// # Errors
-    /// Names everything that is in the way at once: batch normalisation (it mixes examples),
-    /// Burn's own layers where the lab's are needed, parameters that no layer reports to the tape
-    /// (their gradients would be missing), parameters held twice, logits or gradients of an example
-    /// that change with the other examples of its batch or with their number, and randomness that isn't the batch's own: Burn's `Dropout`,
-    /// `GaussianNoise` and `RRelu`, or logits that differ from one pass to the next.
+    /// Kind `Model`, with all problems at once: batch normalisation (it mixes examples), Burn's
+    /// layers instead of this library's, parameters that no layer reports to the tape (their
+    /// gradients would be missing), parameters held twice, logits, layer inputs or gradients of an
+    /// example that change with the other examples or with their number, and randomness outside the
+    /// batch's masks: Burn's `Dropout`, `GaussianNoise` and `RRelu`, or logits that differ between
+    /// passes.
     pub fn validate(&self) -> Result<()> {
         let network = self.network();
         match &network.own {
@@ -60,16 +65,16 @@ impl Model {
     }
 }
 
-/// Hears which parameters take part.
+/// Records the sites of a forward pass with their output shapes.
 #[derive(Default)]
-struct Roll {
-    heard: Vec<(Site, Vec<usize>)>,
+struct SiteRecorder {
+    sites: Vec<(Site, Vec<usize>)>,
     places: usize,
 }
 
-impl Tape for Roll {
+impl Tape for SiteRecorder {
     fn layer(&mut self, site: Site, _input: &Value, output: Value) -> Value {
-        self.heard.push((site, output.dims()[1..].to_vec()));
+        self.sites.push((site, output.dims()[1..].to_vec()));
         self.places += 1;
         output
     }
@@ -79,11 +84,11 @@ impl Tape for Roll {
     }
 
     fn shares(&mut self, _place: usize, site: Site, input: Value) {
-        self.heard.push((site, input.dims()[1..].to_vec()));
+        self.sites.push((site, input.dims()[1..].to_vec()));
     }
 }
 
-/// Tracks what comes out of every map, as the executors do: what acts while training acts here.
+/// Tracks every output in autodiff, as the executors do, so that layers behave as in training.
 struct Training;
 
 impl Tape for Training {
@@ -92,33 +97,33 @@ impl Tape for Training {
     }
 }
 
-/// The layers of a module that was checked, as far as the tape hears of them.
+/// The layers that a checked module reports to the tape.
 pub(super) fn layers(
     own: &UserModule,
     input_shape: &[usize],
     device: &Device,
 ) -> Result<Vec<LayerInfo>> {
-    let mut roll = Roll::default();
-    run(own, &[0.0, 0.0], input_shape, device, &mut roll)?;
-    Ok(lines(own, &roll))
+    let mut recorder = SiteRecorder::default();
+    run(own, &[0.0, 0.0], input_shape, device, &mut recorder)?;
+    Ok(lines(own, &recorder))
 }
 
-/// Checks a module by looking at its parts and by trying it on made-up examples.
+/// Checks a module by its parts and by running it on synthetic examples.
 pub(super) fn check(
     own: &UserModule,
     input_shape: &[usize],
     classes: usize,
     device: &Device,
 ) -> Result<()> {
-    let mut roll = Roll::default();
-    let zeros = run(own, &[0.0, 0.0], input_shape, device, &mut roll)?;
+    let mut recorder = SiteRecorder::default();
+    let zeros = run(own, &[0.0, 0.0], input_shape, device, &mut recorder)?;
     if zeros.dims() != [2, classes] {
         let what = format!("a module that makes logits {:?} of two examples", zeros.dims());
         let why = format!("the data has {classes} classes, so it must make [2, {classes}]");
         return Err(Error::new(ErrorKind::Model, what, why));
     }
-    let mut problems = parts(own, &roll);
-    // The same examples twice. A few, so that what is random has more than one chance to show.
+    let mut problems = parts(own, &recorder);
+    // Two passes over equal examples; several of them make it likely that randomness shows.
     let trained = || -> Result<Vec<u32>> {
         let logits = values(run(own, &[1.0; 4], input_shape, device, &mut Training)?);
         Ok(logits.into_iter().map(f32::to_bits).collect())
@@ -130,17 +135,12 @@ pub(super) fn check(
                 .to_owned(),
         );
     } else {
-        // Only where equal examples give equal logits do others tell anything.
-        let mixed = run(own, &[0.0, 1.0], input_shape, device, &mut NoTape)?;
-        let mixes = values(zeros)[..classes] != values(mixed)[..classes];
-        let mixes = mixes.then_some(Mixes::Logits);
-        let found = match mixes {
-            Some(_) => mixes,
-            // A module that is refused for its parts need not be one that can be tried.
-            None if problems.is_empty() => mixing(own, input_shape, device)?,
-            None => mixing(own, input_shape, device).unwrap_or(None),
-        };
-        problems.extend(found.map(|mixes| mixes.to_string()));
+        // Comparing batches shows nothing where equal examples have different logits.
+        let first = &values(zeros)[..classes];
+        let mixing = mixing(own, input_shape, classes, first, device);
+        // A module that is refused already may fail on the synthetic examples for that reason.
+        let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
+        problems.extend(mixing.map(|mixing| mixing.to_string()));
     }
     if problems.is_empty() {
         return Ok(());
@@ -150,15 +150,16 @@ pub(super) fn check(
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
 
-/// How an example depends on the others of its batch.
+/// What of an example depends on the rest of its batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Mixes {
+enum Mixing {
     Logits,
     Gradients,
+    Inputs,
     Count,
 }
 
-impl fmt::Display for Mixes {
+impl fmt::Display for Mixing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self {
             Self::Logits => "the logits of an example change with the other examples of the batch",
@@ -166,47 +167,69 @@ impl fmt::Display for Mixes {
                 "the gradient of an example changes with the other examples of the batch, though \
                  its logits do not"
             }
+            Self::Inputs => {
+                "the input of a layer changes with the other examples of the batch, and so does \
+                 the gradient of an example by its parameters, though the logits do not"
+            }
             Self::Count => "an example's logits or gradient change with the size of the batch",
         };
         write!(f, "{what}: compute each row of the batch by itself")
     }
 }
 
-/// Whether examples see each other: each stands among others of which all are replaced, and one
-/// stands alone. Batches of one size are computed alike, so there every bit must stay.
-fn mixing(own: &UserModule, shape: &[usize], device: &Device) -> Result<Option<Mixes>> {
-    for scale in trial::scales() {
+/// What of an example depends on other examples, if anything does. Each synthetic example is run
+/// in batches of one size whose other examples differ, and one of them in a batch of its own.
+///
+/// Batches of one size are computed alike, so results must be equal bit for bit. `zeros` are the
+/// logits of a constant example among others like it.
+fn mixing(
+    own: &UserModule,
+    shape: &[usize],
+    classes: usize,
+    zeros: &[f32],
+    device: &Device,
+) -> Result<Option<Mixing>> {
+    let constant = values(run(own, &[0.0, 1.0], shape, device, &mut NoTape)?);
+    if *zeros != constant[..classes] {
+        return Ok(Some(Mixing::Logits));
+    }
+    for scale in trial::SCALES {
         let trial = |examples: &[u64]| Trial::run(own, examples, shape, scale, device);
         let among = trial(&[0, 1, 2])?;
         for i in 0..3 {
             let mut others = [3, 4, 5];
             others[i] = i as u64;
             let others = trial(&others)?;
-            if among.logits[i] != others.logits[i] {
-                return Ok(Some(Mixes::Logits));
-            }
-            if among.gradients[i] != others.gradients[i] {
-                return Ok(Some(Mixes::Gradients));
+            let same = [
+                (Mixing::Logits, among.logits[i] == others.logits[i]),
+                (Mixing::Gradients, among.gradients[i] == others.gradients[i]),
+                (Mixing::Inputs, among.inputs[i] == others.inputs[i]),
+            ];
+            if let Some((mixing, _)) = same.into_iter().find(|(_, same)| !same) {
+                return Ok(Some(mixing));
             }
         }
         let alone = trial(&[0])?;
-        let same =
-            [(&among.logits[0], &alone.logits[0]), (&among.gradients[0], &alone.gradients[0])];
+        let same = [
+            (&among.logits[0], &alone.logits[0]),
+            (&among.gradients[0], &alone.gradients[0]),
+            (&among.inputs[0], &alone.inputs[0]),
+        ];
         if !same.into_iter().all(|(a, b)| close(a, b)) {
-            return Ok(Some(Mixes::Count));
+            return Ok(Some(Mixing::Count));
         }
     }
     Ok(None)
 }
 
-/// Equal but for rounding, which may go another way in a batch of another size.
+/// Whether two rows are equal up to rounding, which may differ with the size of the batch.
 fn close(a: &[u32], b: &[u32]) -> bool {
     const ROUNDING: f64 = 1e-3;
     let number = |&bits: &u32| f64::from(f32::from_bits(bits));
     let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>();
     let size = squares(&mut a.iter().map(number));
     let apart = squares(&mut a.iter().zip(b).map(|(a, b)| number(a) - number(b)));
-    // What is not finite is left out of training, alone and among others.
+    // Training masks out examples that are not finite, so they need not agree.
     a.len() == b.len() && (!size.is_finite() || apart <= ROUNDING.powi(2) * size)
 }
 
@@ -214,7 +237,7 @@ fn things(count: usize) -> String {
     if count == 1 { "one thing".to_owned() } else { format!("{count} things") }
 }
 
-/// The logits of examples that are constant; a panic of the user's code becomes an error.
+/// The logits of examples with constant features. A panic of the module is an error.
 fn run(
     own: &UserModule,
     examples: &[f32],
@@ -229,9 +252,10 @@ fn run(
         .map_err(|panic| trial::failure(shape, panic))
 }
 
-/// What is wrong with the parts: one line per layer.
-fn parts(own: &UserModule, roll: &Roll) -> Vec<String> {
-    let heard: Vec<ParamId> = roll.heard.iter().flat_map(|(site, _)| site.parameters()).collect();
+/// The problems of the module's parts, one line per layer.
+fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
+    let reported: Vec<ParamId> =
+        recorder.sites.iter().flat_map(|(site, _)| site.parameters()).collect();
     let mut problems = BTreeMap::new();
     let mut seen: HashMap<ParamId, String> = HashMap::new();
     for (index, (path, held)) in own.0.found().into_iter().enumerate() {
@@ -268,7 +292,7 @@ fn parts(own: &UserModule, roll: &Roll) -> Vec<String> {
             tell(whole.clone(), problem);
             continue;
         }
-        if heard.contains(&id) {
+        if reported.contains(&id) {
             continue;
         }
         let inside_ours = path.iter().any(|(name, container)| within_ours(name, container));
@@ -289,7 +313,7 @@ fn parts(own: &UserModule, roll: &Roll) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// What is wrong with a layer that knows whether it is being trained.
+/// The problem of a layer that behaves differently in training.
 fn random(name: &str) -> String {
     let drawn = "draws from Burn's generator while training, outside the batch's masks";
     match name {
@@ -309,8 +333,8 @@ fn id_of(param: &super::user_module::Ranked) -> ParamId {
     }
 }
 
-/// One line per site, in the order of the forward pass.
-fn lines(own: &UserModule, roll: &Roll) -> Vec<LayerInfo> {
+/// A line per site, in the order of the forward pass.
+fn lines(own: &UserModule, recorder: &SiteRecorder) -> Vec<LayerInfo> {
     let mut places: HashMap<ParamId, (String, usize)> = HashMap::new();
     super::parameters::visit(own, |parameter, _| {
         let layer = parameter.path.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned();
@@ -329,5 +353,5 @@ fn lines(own: &UserModule, roll: &Roll) -> Vec<LayerInfo> {
         let name = name.unwrap_or_default();
         LayerInfo { name, kind, output_shape: shape.clone(), parameters: numbers }
     };
-    roll.heard.iter().map(line).collect()
+    recorder.sites.iter().map(line).collect()
 }

@@ -67,6 +67,30 @@ impl fmt::Display for RoundedDown {
     }
 }
 
+/// A count with thousands separated: `60,000`.
+pub(crate) fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count with its noun: `1 example`, `60,000 examples`, `2 classes`, `3 entries`.
+pub(crate) fn counted(n: usize, noun: &str) -> String {
+    let plural = match noun.strip_suffix('y') {
+        _ if n == 1 => noun.to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None if noun.ends_with('s') => format!("{noun}es"),
+        None => format!("{noun}s"),
+    };
+    format!("{} {plural}", count(n))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::digits::{Readable, Rounded, RoundedDown, Short};
+use super::digits::{Readable, Rounded, RoundedDown, Short, count, counted};
 use super::event::{Single, singles};
 use super::{Delta, Event, Neighbouring};
 
@@ -111,23 +111,34 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
         }
     });
     let accountant = accountant_in_words(&facts.accountant);
-    lines.push(match facts.lower.filter(|lower| guaranteed && *lower > 0.0) {
+    let accountant = match facts.lower.filter(|lower| *lower > 0.0) {
+        _ if !guaranteed => String::new(),
+        None => format!(" Accountant: {accountant}."),
         Some(lower) => format!(
-            "{} Accountant: {accountant}; no accounting of the same releases can show less than \
+            " Accountant: {accountant}; no accounting of the same releases can show less than \
              epsilon = {}.",
-            how(facts),
             RoundedDown(lower)
         ),
-        None => format!("{} Accountant: {accountant}.", how(facts)),
-    });
+    };
+    lines.push(format!("{}{accountant}", how(facts)));
     lines.extend(facts.coordinates.clone());
-    lines.push(format!(
-        "Treated as public: the data-set size ({} examples), the number and names of the classes, \
+    if guaranteed {
+        lines.extend(limits(facts));
+    }
+    lines.push(format!("Badge: {}.", facts.badge));
+    lines.join("\n")
+}
+
+/// What the guarantee assumes to be public and what it does not cover. Without a guarantee there is
+/// nothing to qualify.
+fn limits(facts: &GuaranteeFacts) -> Vec<String> {
+    let mut lines = vec![format!(
+        "Treated as public: the data-set size ({}), the number and names of the classes, \
          how examples were prepared (their shape or image size, scaling, vocabulary){}, the \
          model's architecture and all settings.",
-        facts.examples,
+        counted(facts.examples, "example"),
         if facts.public_test { ", the test part" } else { "" },
-    ));
+    )];
     if facts.study_mode {
         lines.push(
             "Study mode: seeds were given, so whoever knows them can compute the noise again and \
@@ -142,8 +153,7 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
     if !not_covered.is_empty() {
         lines.push(format!("Not covered by epsilon: {}.", not_covered.join("; ")));
     }
-    lines.push(format!("Badge: {}.", facts.badge));
-    lines.join("\n")
+    lines
 }
 
 /// An accountant's name as a reader should see it: `PLD (privacy loss distribution)`.
@@ -217,7 +227,7 @@ fn how(facts: &GuaranteeFacts) -> String {
 
 /// One kind of step in words.
 fn sampling(kind: &Single, times: u64) -> String {
-    let counted = |word: &str| format!("{times} {word}{}", if times == 1 { "" } else { "s" });
+    let counted = |noun| counted(usize::try_from(times).unwrap_or(usize::MAX), noun);
     match *kind {
         Single::Gaussian { .. } => format!("{} on all examples", counted("step")),
         Single::Poisson { sampling_rate, .. } => format!(
@@ -232,8 +242,10 @@ fn sampling(kind: &Single, times: u64) -> String {
             Short(sampling_rate)
         ),
         Single::FixedSize { examples, batch_size, .. } => format!(
-            "{} on exactly {batch_size} of {examples} examples, drawn without replacement",
-            counted("step")
+            "{} on exactly {} of {} examples, drawn without replacement",
+            counted("step"),
+            count(batch_size as usize),
+            count(examples as usize)
         ),
         Single::ShuffledEpoch { .. } => format!(
             "{} over shuffled, disjoint batches, each counted as one release on all examples \

@@ -1,7 +1,7 @@
 //! The epsilon that a stored run may claim.
 //!
-//! Its record is a text file that anybody can edit and that earlier versions wrote, so the number
-//! in it is not believed: the accountant is asked again for what the record says was released.
+//! Its record is a text file that can be edited, and that earlier versions wrote. So epsilon is
+//! computed again from the releases in the record.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,16 +12,17 @@ use crate::privacy::ledger::export::DELTA;
 use crate::privacy::{Accountant, Delta, Event, Headline, Rdp};
 use crate::train::RunRecord;
 
-/// What is left between two answers of one accountant after a number went through a file.
+/// Relative tolerance between an epsilon and the same epsilon after it went through a file.
 const ROUNDING: f64 = 1e-6;
 
-/// Raises the epsilon of a record to what its own releases cost, and says so if the number on
-/// record is none that an accountant gives.
+/// Raises the epsilon of a record to the cost of its releases. Returns a warning if the recorded
+/// value is not the answer of an accountant.
 ///
 /// # Guarantee
-/// What is claimed is at least what the headline accountant proves for the recorded releases, and
-/// at least what was on record: whichever of the two was edited, it can only rise. Where no
-/// accountant covers the releases nothing is claimed. Edits that lower both are not found here.
+/// The claimed epsilon is at least what the headline accountant proves for the recorded releases,
+/// and at least the recorded value: editing one of them can only raise it. If no accountant covers
+/// the releases, no epsilon is claimed. Edits that lower both are found by comparing with the
+/// ledger ([`released_as_charged`](super::evidence::released_as_charged)).
 pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
     let stored = record.epsilon?;
     let delta = record.plan.privacy().map_or(DELTA, |privacy| privacy.delta);
@@ -36,27 +37,26 @@ pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
             ));
         }
     };
-    // Also if it is no number at all: then the other one is the larger.
+    // `max` ignores a recorded NaN.
     let claimed = recomputed.max(stored);
     record.epsilon = Some(claimed);
     record.planned_epsilon = record.planned_epsilon.map(|planned| planned.max(claimed));
     let same = |epsilon: f64| (epsilon - stored).abs() <= ROUNDING * epsilon.abs();
-    // Before there was a headline accountant, runs were recorded by RDP.
+    // Earlier versions recorded the epsilon of the RDP accountant.
     let by_rdp = || Rdp::default().epsilon(&record.events, delta).is_ok_and(|s| same(s.epsilon));
     if same(recomputed) || by_rdp() {
         return None;
     }
     Some(format!(
-        "The stored epsilon of this run, {}, is not what its releases cost by any accountant here: \
-         {} at delta {delta}. Its file was edited, or another version wrote it. The larger of the \
-         two is claimed.",
+        "The stored epsilon of this run, {}, is not what its releases cost: {} at delta {delta}. Its \
+         file was edited, or another version wrote it. The larger of the two is claimed.",
         Rounded(stored),
         Rounded(recomputed)
     ))
 }
 
-/// The answer of the headline accountant. Many runs of a grid release the same, and asking takes
-/// a moment: answers are remembered.
+/// The answer of the headline accountant. Answers are cached, because many runs of a grid have
+/// equal releases and computing an answer takes a moment.
 fn headline(events: &[Event], delta: Delta) -> Result<f64> {
     static KNOWN: Mutex<Option<HashMap<String, f64>>> = Mutex::new(None);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

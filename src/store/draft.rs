@@ -1,7 +1,7 @@
-//! A run while it is written: in a folder beside its own, which takes the run's name in one step.
+//! Drafts: a run is written to a folder beside its own, which is renamed when it is complete.
 //!
-//! The folder is called `<id>.writing-<process>-<n>` and locked by its process. It goes if writing
-//! fails. What a killed process left behind is swept by the next one that writes.
+//! The folder is called `<id>.writing-<process>-<n>` and locked by its process. It is removed if
+//! writing fails. The next process that writes removes the drafts of killed processes.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 use super::record::{self, Sums};
 use crate::{Error, Result};
 
-/// What stands between the name of the run and the process that writes it.
+/// The separator between run id and process id in the name of a draft.
 const WRITING: &str = ".writing-";
 
 /// A run that is being written.
 pub(super) struct Draft {
     folder: PathBuf,
-    /// Tells a living process from one that died, where folders can be locked.
+    /// Held while the process lives, on systems where folders can be locked.
     _lock: Option<File>,
     kept: bool,
 }
 
 impl Draft {
-    /// An empty folder beside `run`, which need not be there.
+    /// Creates an empty draft beside `run`, which need not exist.
     pub(super) fn beside(run: &Path) -> Result<Self> {
         if let Some(runs) = run.parent() {
             fs::create_dir_all(runs)
@@ -39,7 +39,7 @@ impl Draft {
                     let lock = File::open(&folder).ok().filter(|file| file.lock().is_ok());
                     return Ok(Self { folder, _lock: lock, kept: false });
                 }
-                // Of another thread, or of a process with this number that died.
+                // It belongs to another thread, or to a dead process with the same id.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => n += 1,
                 Err(e) => {
                     return Err(Error::io(format!("making the folder {}", folder.display()), &e));
@@ -48,7 +48,7 @@ impl Draft {
         }
     }
 
-    /// Where a file of this name goes.
+    /// The path of a file in the draft.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -59,12 +59,12 @@ impl Draft {
         fs::write(&path, bytes).map_err(|e| Error::io(format!("writing {}", path.display()), &e))
     }
 
-    /// The checksums of the files in it.
+    /// The checksums of the files in the draft.
     pub(super) fn sums(&self) -> Result<Sums> {
         record::sums(&self.folder)
     }
 
-    /// Gives the folder its name, in one step.
+    /// Renames the draft to its final name, atomically.
     pub(super) fn keep_as(mut self, run: &Path) -> Result<()> {
         fs::rename(&self.folder, run)
             .map_err(|e| Error::io(format!("moving a run to {}", run.display()), &e))?;
@@ -74,7 +74,7 @@ impl Draft {
 }
 
 impl Drop for Draft {
-    /// What was not kept goes. What was has another name: this one may be somebody else's by now.
+    /// Removes a draft that was not kept. The name of one that was kept may be in use again.
     fn drop(&mut self) {
         if !self.kept {
             let _ = fs::remove_dir_all(&self.folder);
@@ -82,13 +82,13 @@ impl Drop for Draft {
     }
 }
 
-/// Whether a folder of the store is a run that was never finished writing.
+/// Whether a folder of the store is a draft.
 pub(super) fn is_draft(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name.to_string_lossy().contains(WRITING))
 }
 
-/// Removes what processes left behind that are gone. Only folders: nothing is followed or opened
-/// that might be a link or a pipe. What can't be removed stays, and harms nobody.
+/// Removes the drafts of dead processes. Only folders are removed: links are not followed and pipes
+/// not opened. Drafts that can't be removed are left in place.
 fn sweep(runs: &Path) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -101,15 +101,16 @@ fn sweep(runs: &Path) {
     }
 }
 
-/// Whether nobody has locked the folder: a process elsewhere that shares these files, say.
+/// Whether the folder is not locked, for example by a process on another machine with the same
+/// files.
 fn is_free(folder: &Path) -> bool {
     File::open(folder).is_ok_and(|folder| folder.try_lock().is_ok())
 }
 
-/// Whether no process of this machine has the number.
+/// Whether no process on this machine has this id.
 #[cfg(unix)]
 fn is_gone(process: i32) -> bool {
-    // SAFETY: signal 0 is sent to nobody, it only asks.
+    // SAFETY: signal 0 only checks whether the process exists.
     process > 0
         && unsafe { libc::kill(process, 0) } == -1
         && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)

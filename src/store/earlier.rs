@@ -1,7 +1,7 @@
-//! What earlier attempts at a run have cost, in words.
+//! The cost of earlier attempts at a run.
 //!
-//! A run that is trained again is charged again: by an attempt that was killed the noise was used,
-//! though nobody has its result. Whoever repeats a run is told before the new charge is made.
+//! A run that is trained again is charged again: an attempt that was killed has made releases, even
+//! if its result is lost. The user is told before the new charge is made.
 
 use crate::Result;
 use crate::methods::Plan;
@@ -10,7 +10,7 @@ use crate::privacy::ledger::{Charge, export::DELTA};
 use crate::privacy::{Accountant, Headline, Ledger};
 use crate::train::is_attempt_at;
 
-/// What attempts at the run `id` stay charged beside a new one; `None` if there are none.
+/// A sentence on the charges of earlier attempts at the run `id`; `None` if there are none.
 ///
 /// # Errors
 /// As [`Ledger::entries`].

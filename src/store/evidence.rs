@@ -1,13 +1,12 @@
-//! Stored runs as evidence: a ledger that lacks one of them was lost.
+//! Stored runs as evidence: a ledger that lacks one of them was lost or replaced.
 //!
-//! Someone who removes the ledger's files would otherwise start from zero without a word, while
-//! the models that were paid for are still there. Runs stored before their place in the ledger
-//! was recorded are no evidence and are passed over.
+//! Otherwise removing the files of a ledger would silently reset it, while the models that were
+//! charged to it still exist. Runs stored before their ledger entry was recorded are skipped.
 
 use super::draft::is_draft;
-use crate::privacy::Ledger;
 use crate::privacy::ledger::{Account, Charge};
-use crate::train::Charged;
+use crate::privacy::{Event, Ledger};
+use crate::train::{Charged, RunRecord};
 use crate::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -15,21 +14,21 @@ use std::fs;
 use std::io::{self, ErrorKind::NotFound};
 use std::path::{Path, PathBuf};
 
-/// A run in the store, with the place where it is charged.
+/// A stored run and its ledger entry.
 pub(super) struct StoredRun {
     folder: PathBuf,
     pub(super) charged: Charged,
 }
 
-/// The part of `settings.json` that is read here.
+/// The fields of `settings.json` that are needed here.
 #[derive(Deserialize)]
 struct Settings {
     #[serde(default)]
     charged: Option<Charged>,
 }
 
-/// All stored runs of a project that say where they are charged, also those kept beside a newer
-/// one of the same name.
+/// All stored runs of a project that record their ledger entry, including those kept beside a newer
+/// run with the same id.
 ///
 /// # Errors
 /// `Io` or `CorruptData` if one can't be read: it might be the one that is not charged.
@@ -50,15 +49,15 @@ pub(super) fn stored_runs(runs: &Path) -> Result<Vec<StoredRun>> {
     Ok(stored)
 }
 
-/// Where the run in `folder` is charged, if there is a run and it says so.
+/// The ledger entry that the run in `folder` records, if there is a run with a record of it.
 fn charged(folder: &Path) -> Result<Option<Charged>> {
-    // A run that is being written just now, or was when the process died, is not stored yet.
+    // A draft is not a stored run.
     let path = folder.join("settings.json");
     if is_draft(folder) || !path.is_file() {
         return Ok(None);
     }
     let text = match fs::read_to_string(&path) {
-        // Moved aside by a newer run of the same name since we looked.
+        // A newer run with the same id has replaced it meanwhile.
         Err(e) if e.kind() == NotFound => return Ok(None),
         text => text.map_err(|e| Error::io(format!("reading {}", path.display()), &e))?,
     };
@@ -66,7 +65,7 @@ fn charged(folder: &Path) -> Result<Option<Charged>> {
         Error::new(
             ErrorKind::CorruptData,
             format!("the stored run in {}", folder.display()),
-            format!("can't be read ({e}), so nobody can tell whether the ledger counts it"),
+            format!("can't be read ({e}), so it is unknown whether the ledger counts it"),
         )
         .fix(
             "restore its settings.json from a backup; or, if the ledger is the one it was charged \
@@ -76,10 +75,10 @@ fn charged(folder: &Path) -> Result<Option<Charged>> {
     Ok(settings.charged)
 }
 
-/// Whether every one of `runs` is in its ledger.
+/// Checks that each of `runs` is in its ledger.
 ///
 /// # Errors
-/// `Ledger` for the first that is not; as [`Ledger::entries`] if one can't be read.
+/// `Ledger` for the first that is missing; as [`Ledger::entries`] if a ledger can't be read.
 pub(super) fn are_charged<'a>(
     runs: impl IntoIterator<Item = &'a StoredRun>,
     ledgers: &[Ledger],
@@ -99,7 +98,7 @@ pub(super) fn are_charged<'a>(
     }
 }
 
-/// These ledgers without those of which every run counts in another one as well.
+/// The ledgers except those whose runs all count in another one too.
 pub(super) fn not_taken_over(ledgers: Vec<Ledger>) -> Result<Vec<Ledger>> {
     let accounts = ledgers.iter().map(Ledger::account).collect::<Result<Vec<_>>>()?;
     let former = |charge: &Charge| Some((charge.imported_from.clone()?, charge.run.clone()));
@@ -115,6 +114,42 @@ pub(super) fn not_taken_over(ledgers: Vec<Ledger>) -> Result<Vec<Ledger>> {
     Ok(ledgers.into_iter().zip(&accounts).filter_map(stays).collect())
 }
 
+/// Compares the releases of a finished run with what the ledger charged for it. An edit that lowers
+/// releases and epsilon together is found here: the record alone still looks consistent.
+///
+/// Runs stored before their ledger entry was recorded are skipped.
+///
+/// # Errors
+/// `CorruptData` if they differ; as [`Ledger::entries`] if the ledger can't be read.
+pub(super) fn released_as_charged(
+    folder: &Path,
+    record: &RunRecord,
+    ledger: &Ledger,
+) -> Result<()> {
+    let Some(charged) = &record.charged else { return Ok(()) };
+    let account = ledger.account()?;
+    let Some(charge) = account.runs().iter().find(|charge| charge.run == charged.run) else {
+        return Ok(());
+    };
+    // Comparing in both directions allows for the last bit of a float that went through a file.
+    let same = |event: &Event| {
+        event.reduced_to(&charge.event).is_ok() && charge.event.reduced_to(event).is_ok()
+    };
+    if record.events.last().is_some_and(same) {
+        return Ok(());
+    }
+    let recorded = record.events.last().map_or("nothing".to_owned(), Event::to_string);
+    Err(Error::new(
+        ErrorKind::CorruptData,
+        format!("the releases of the stored run in {}", folder.display()),
+        format!("its record says {recorded}, the ledger charged {}", charge.event),
+    )
+    .fix(
+        "restore its result.json from a backup; or, to train (and spend) again, move the run's \
+         folder somewhere outside of the project's runs",
+    ))
+}
+
 fn missing(run: &StoredRun) -> Error {
     Error::new(
         ErrorKind::Ledger,
@@ -127,7 +162,7 @@ fn missing(run: &StoredRun) -> Error {
          what this run spent would not be counted",
     )
     .fix(
-        "restore the ledger's .jsonl and .head from a backup; or, if this run is truly not to be \
-         counted, remove its folder",
+        "restore the ledger's .jsonl and .head from a backup; or, if this run must not be counted, \
+         remove its folder",
     )
 }

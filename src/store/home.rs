@@ -1,8 +1,8 @@
-//! The project's folder: where runs and ledgers live.
+//! The project folder, which has the runs and ledgers.
 
 use std::path::{Path, PathBuf};
 
-/// The project's folder: `$EPSILAB_HOME`, else `.epsilab/` beside the nearest parent `Cargo.toml`
+/// The project folder: `$EPSILAB_HOME`, else `.epsilab/` beside the nearest parent `Cargo.toml`
 /// or `.git`, else `.epsilab/` in the current folder.
 pub fn home() -> PathBuf {
     let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
@@ -30,7 +30,7 @@ mod tests {
         let deep = root.path().join("project/notebooks/week1");
         std::fs::create_dir_all(&deep).unwrap();
         assert_eq!(home_for(Some("/x/y".into()), &deep), Path::new("/x/y"));
-        // Nothing of ours above: unless the temporary folder itself lies in a project.
+        // Unless the temporary folder is inside a project itself.
         if !root.path().ancestors().any(|p| p.join(".git").exists()) {
             assert_eq!(home_for(None, &deep), deep.join(".epsilab"));
         }

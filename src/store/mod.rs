@@ -1,10 +1,11 @@
-//! The run store: a finished run is shown again instead of trained again.
+//! The run store: finished runs are shown again instead of trained again.
 //!
 //! `runs/<id>/` holds `settings.json`, `curve.json`, `result.json`, `model.safetensors`, the
 //! figures and, of a sparse run, `mask.safetensors` and `touched.json`; `result.json` has the
-//! SHA-256 of the others that are read back, but for the settings. `ledger/<data hash>.jsonl` is
-//! what was spent on each data set, with its `.head` beside it.
-//! A stored run that its ledger does not know is evidence of a lost ledger ([`evidence`]).
+//! SHA-256 of the files that are read back, except of the settings. `ledger/<origin>.jsonl` is the
+//! ledger of a data set, with its `.head` beside it.
+//!
+//! A stored run that is missing in its ledger is evidence of a lost ledger ([`evidence`]).
 
 mod claim;
 mod draft;
@@ -26,6 +27,7 @@ use crate::mask::Mask;
 use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
+use crate::privacy::digits::counted;
 use crate::train::{Ending, Run};
 use crate::{Error, ErrorKind, Result};
 use serde_json::json;
@@ -33,7 +35,8 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::PathBuf;
 
-/// Raised when a change of the library makes equal settings mean another run.
+/// Version of the run ids, raised when a change of the library changes the result of equal
+/// settings.
 const FORMAT: u32 = 1;
 
 /// The runs and ledgers in one project folder.
@@ -42,13 +45,13 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// The store of a project folder; nothing is created until something is written.
+    /// The store of a project folder. Nothing is created before something is written.
     pub(crate) fn at(home: PathBuf) -> Self {
         Self { home }
     }
 
-    /// The ledger of a data set, shared by everything cut from it; made if there is none and no
-    /// stored run was ever charged to it.
+    /// The ledger of a data set and of all data sets derived from it. It is created if there is
+    /// none and no stored run was charged to it.
     ///
     /// # Errors
     /// As [`Store::known_ledger`].
@@ -59,13 +62,13 @@ impl Store {
         }
     }
 
-    /// The ledger of a data set if there is one: looking makes no file and needs no right to write,
-    /// unless something is on record under a name that earlier versions gave to the data.
+    /// The ledger of a data set, if there is one. This creates no file and needs no write
+    /// permission, unless there are entries under a former origin of the data.
     ///
     /// # Errors
     /// As [`Ledger::open`]; kind `Ledger` also if a stored run on this data is not in it.
     pub(crate) fn known_ledger(&self, data: &Dataset) -> Result<Option<Ledger>> {
-        // Before the ledger: a run that ends meanwhile was charged long before it was stored.
+        // Read before the ledger: a run that is stored meanwhile was charged before.
         let runs = evidence::stored_runs(&self.runs())?;
         self.take_over_former(data)?;
         let ledger = self.ledger_if_there(data.origin())?;
@@ -74,8 +77,21 @@ impl Store {
         Ok(ledger)
     }
 
-    /// Earlier versions kept a ledger for each way of reading a file. They stay where they are, in
-    /// case such a version is used again, but what is in them counts in the ledger of the data.
+    /// Where runs on these data are charged, and how many are: `/project/.epsilab/ledger: 2 runs on
+    /// these data`. Ledgers belong to a project folder, so another project counts from zero. The
+    /// name of the ledger itself is a hash of the data and stays out of what notebooks show.
+    ///
+    /// # Errors
+    /// As [`Store::known_ledger`].
+    pub(crate) fn ledger_in_words(&self, data: &Dataset) -> Result<String> {
+        let runs =
+            self.known_ledger(data)?.map_or(Ok(0), |ledger| ledger.runs().map(|r| r.len()))?;
+        let runs = if runs == 0 { "no run".to_owned() } else { counted(runs, "run") };
+        Ok(format!("{}: {runs} on these data so far", self.ledgers().display()))
+    }
+
+    /// Copies the entries of ledgers under former origins of the data. Earlier versions kept a
+    /// ledger for each way of reading a file; these ledgers stay in place for such versions.
     fn take_over_former(&self, data: &Dataset) -> Result<()> {
         for name in data.former_origins() {
             let Some(former) = self.ledger_if_there(name)? else { continue };
@@ -89,8 +105,9 @@ impl Store {
             let new = ledger.import(&former)?;
             if new > 0 {
                 eprintln!(
-                    "{new} entries on {}, made by an earlier version in the ledger {name}.jsonl, \
-                     were taken over into the ledger that all readings of this data share",
+                    "copied {} on {} from the ledger {name}.jsonl of an earlier version into the \
+                     ledger that all readings of this data share",
+                    counted(new, "entry"),
                     data.name()
                 );
             }
@@ -100,12 +117,12 @@ impl Store {
 
     fn ledger_if_there(&self, name: &str) -> Result<Option<Ledger>> {
         let path = self.ledger_path(name);
-        // A head alone is a ledger that was lost, which opening it says.
+        // A head without its ledger is a lost ledger: opening it is an error.
         let known = path.exists() || path.with_extension("head").exists();
         known.then(|| Ledger::open_existing(&path)).transpose()
     }
 
-    /// All ledgers of the project, without those that were taken over into another one.
+    /// All ledgers of the project, except those whose entries were copied into another one.
     ///
     /// # Errors
     /// As [`Ledger::open`], for the first that can't be trusted; kind `Ledger` also if a stored
@@ -154,13 +171,12 @@ impl Store {
         self.runs().join(id)
     }
 
-    /// A stored run, if it was finished. `model` is one with the same code: the file of a module of
-    /// the user's own holds nothing but parameters.
+    /// A stored run, if it was finished. `model` provides the code of a user-defined module, whose
+    /// file holds parameters only.
     ///
     /// # Errors
-    /// `CorruptData` if its files are missing, changed or can't be understood: nothing is
-    /// overwritten or trained then. An epsilon that is too small is no error: it is
-    /// [raised](claim::settle), with a warning.
+    /// `CorruptData` if its files are missing, changed or can't be parsed: nothing is overwritten
+    /// or trained then. An epsilon that is too small is [raised](claim::settle), with a warning.
     pub(crate) fn finished(&self, id: &str, model: &Model) -> Result<Option<Run>> {
         let Some((mut record, files)) = record::read(&self.folder(id))? else { return Ok(None) };
         if record.ending != Ending::Finished {
@@ -171,7 +187,7 @@ impl Store {
             true => model.load_parameters(path)?,
             false => models::load(path)?,
         };
-        // Without its mask the run would pass for one that trained everything.
+        // Without its mask the run would look like one that trained all coordinates.
         let pruned = record.plan.sparsity().is_some_and(|sparsity| sparsity.pre_prune.is_some());
         let mask = if pruned { Some(files.needed(MASK)?) } else { files.path(MASK)? };
         let mask = mask.map(Mask::load).transpose()?;
@@ -183,11 +199,11 @@ impl Store {
         Ok(Some(Run::restored(record, model, mask, touched, warnings)))
     }
 
-    /// Writes a run; an earlier one of the same name is kept beside it. A run that ended early
-    /// never takes the place of a finished one, nor of one that can't be read.
+    /// Writes a run; an earlier run with the same id is kept beside it. A run that ended early
+    /// never replaces a finished run, or one that can't be read.
     ///
     /// # Errors
-    /// `Io` if it can't be written: nothing of it is left then.
+    /// `Io` if it can't be written: no part of it remains then.
     pub(crate) fn save(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
         let folder = self.folder(&run.record().id);
         let draft = Draft::beside(&folder)?;
@@ -223,7 +239,7 @@ impl Store {
         }
         if let Err(error) = draft.keep_as(&folder) {
             if earlier {
-                // Else the earlier run would no longer be found.
+                // Otherwise the earlier run would not be found any more.
                 fs::rename(&beside, &folder).map_err(moving)?;
             }
             return Err(error);
@@ -232,11 +248,11 @@ impl Store {
     }
 }
 
-/// What is said of a run from before checksums were recorded.
-const UNCHECKED: &str = "This run was stored before runs had checksums: that its weights are those \
-                         that were trained can't be checked.";
+/// The warning about a run that was stored before checksums were recorded.
+const UNCHECKED: &str = "This run was stored before runs had checksums, so changes to its weights \
+                         can't be detected.";
 
-/// Name of the run that `plan` makes of `model` and `data`: equal settings, equal name.
+/// The id of a run, a hash of its settings, model and data.
 pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<String> {
     let settings = json!({
         "format": FORMAT,

@@ -1,6 +1,6 @@
-//! The way to a run: read it back, or train and keep it.
+//! Obtains a run: reads it from the store, or trains and stores it.
 
-use super::{Store, earlier};
+use super::{Store, earlier, evidence};
 use crate::Result;
 use crate::data::Dataset;
 use crate::methods::Plan;
@@ -11,22 +11,23 @@ use crate::train::{self, Observer, Run};
 pub(crate) type Figures = fn(&Run) -> Vec<(&'static str, Vec<u8>)>;
 
 impl Store {
-    /// A finished run, to be shown again instead of trained.
+    /// A finished run that is stored, to be shown instead of trained.
     ///
     /// # Errors
-    /// As [`finished`](Self::finished); as [`known_ledger`](Self::known_ledger): what is shown
-    /// must be charged somewhere, without its ledger the data looks untouched.
+    /// As [`finished`](Self::finished). As [`known_ledger`](Self::known_ledger): a run that is
+    /// shown must be charged, because without its ledger the data looks unused. `CorruptData` if
+    /// the record's releases are not those that the ledger charged.
     pub(crate) fn known_run(&self, id: &str, model: &Model, data: &Dataset) -> Result<Option<Run>> {
-        let run = self.finished(id, model)?;
-        if run.is_some() {
-            self.known_ledger(data)?;
+        let Some(run) = self.finished(id, model)? else { return Ok(None) };
+        if let Some(ledger) = self.known_ledger(data)? {
+            evidence::released_as_charged(&self.folder(id), run.record(), &ledger)?;
         }
-        Ok(run)
+        Ok(Some(run))
     }
 
-    /// Trains a run, charged to the ledger of its data, and keeps it. What earlier attempts at it
-    /// have cost is told first. That it can't be stored is told to the observer only: it is trained
-    /// and paid for, and a full disk must not take it away.
+    /// Trains a run, charged to the ledger of its data, and stores it, also if it ended early. The
+    /// observer is told the cost of earlier attempts first. An error of storing is reported to the
+    /// observer only: a full disk must not lose a run that was trained and charged.
     ///
     /// # Errors
     /// As [`train::fit`].
@@ -43,10 +44,16 @@ impl Store {
         if let Some(words) = earlier::attempts(&ledger, id, plan)? {
             observer.noted(&words);
         }
-        let run = train::fit(id, plan, model, data, &ledger, observer)?;
-        if let Err(error) = self.save(&run, &figures(&run)) {
+        let trained = train::fit(id, plan, model, data, &ledger, observer);
+        let run = match &trained {
+            Ok(run) => Some(run.clone()),
+            Err(error) => Run::from_error(error),
+        };
+        if let Some(run) = run
+            && let Err(error) = self.save(&run, &figures(&run))
+        {
             observer.trouble(&error);
         }
-        Ok(run)
+        trained
     }
 }

@@ -1,4 +1,4 @@
-//! A run's folder: its record as text, and the files that belong to it with their checksums.
+//! The folder of a stored run: its record as JSON, and its other files with their checksums.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind::NotFound};
@@ -19,15 +19,15 @@ const SETTINGS: &str = "settings.json";
 const CURVE: &str = "curve.json";
 const RESULT: &str = "result.json";
 
-/// The part of a record that `settings.json` holds.
+/// The fields of a record that are in `settings.json`.
 const IN_SETTINGS: [&str; 5] = ["id", "plan", "data", "data_hash", "charged"];
 /// The key of the checksums in `result.json`.
 const SUMS: &str = "sha256";
 
-/// The SHA-256 of the files that belong to a record, by their names.
+/// SHA-256 of files by name.
 pub(super) type Sums = BTreeMap<String, String>;
 
-/// Of those of these files that are in `folder`.
+/// The checksums of the model, mask and selection files in `folder`.
 pub(super) fn sums(folder: &Path) -> Result<Sums> {
     let mut sums = Sums::new();
     for name in [MODEL, MASK, TOUCHED] {
@@ -41,7 +41,7 @@ pub(super) fn sums(folder: &Path) -> Result<Sums> {
     Ok(sums)
 }
 
-/// The record as the store's three text files.
+/// A record as the three JSON files of the store.
 pub(super) fn texts(record: &RunRecord, mut sums: Sums) -> Result<[(&'static str, String); 3]> {
     let corrupt = |e: serde_json::Error| {
         Error::new(ErrorKind::Io, "a run that can't be written as JSON", e.to_string())
@@ -60,18 +60,18 @@ pub(super) fn texts(record: &RunRecord, mut sums: Sums) -> Result<[(&'static str
     Ok([(SETTINGS, settings), (CURVE, curve), (RESULT, pretty(result)?)])
 }
 
-/// The files of a stored run beside its record.
+/// The other files of a stored run.
 pub(super) struct Files {
     folder: PathBuf,
-    /// Runs stored before checksums were recorded have none.
+    /// `None` for runs stored before checksums were recorded.
     sums: Option<Sums>,
 }
 
 /// The run in `folder`; `None` if there is none.
 ///
 /// # Errors
-/// `CorruptData` if a file of it is missing, is not the one that was stored or can't be understood;
-/// `Io` if it can't be read.
+/// `CorruptData` if one of its files is missing, has changed or can't be parsed; `Io` if it can't
+/// be read.
 pub(super) fn read(folder: &Path) -> Result<Option<(RunRecord, Files)>> {
     let path = folder.join(RESULT);
     let result = match read_regular_file(&path) {
@@ -89,26 +89,26 @@ pub(super) fn read(folder: &Path) -> Result<Option<(RunRecord, Files)>> {
     Ok(Some((record, files)))
 }
 
-/// Whether something of a run is in a folder that has no result.
+/// Whether a folder without `result.json` has other files of a run.
 fn is_left(folder: &Path) -> bool {
     [SETTINGS, MODEL].iter().any(|name| folder.join(name).exists())
 }
 
 impl Files {
-    /// Whether the run was stored with checksums: else damage to its weights goes unnoticed.
+    /// Whether the run was stored with checksums; without them, changes to its weights are not
+    /// found.
     pub(super) fn are_checked(&self) -> bool {
         self.sums.is_some()
     }
 
-    /// Where the file of this name is, after comparing it with its checksum; `None` if the run has
-    /// no such file.
+    /// The path of a file whose checksum was compared; `None` if the run has no such file.
     ///
     /// # Errors
-    /// `CorruptData` if it is not the file that was stored, or is missing.
+    /// `CorruptData` if the file has changed or is missing.
     pub(super) fn path(&self, name: &str) -> Result<Option<PathBuf>> {
         let path = self.folder.join(name);
         let sum = match &self.sums {
-            // One that somebody laid there later is no part of the run.
+            // A file that was added later is not part of the run.
             Some(sums) if !sums.contains_key(name) => return Ok(None),
             sums => sums.as_ref().and_then(|sums| sums.get(name)),
         };
@@ -122,7 +122,7 @@ impl Files {
         }
     }
 
-    /// As [`path`](Self::path), for a file that every such run has.
+    /// As [`path`](Self::path), for a file that the run must have.
     pub(super) fn needed(&self, name: &str) -> Result<PathBuf> {
         self.path(name)?.ok_or_else(|| missing(&self.folder.join(name)))
     }
@@ -149,14 +149,14 @@ fn unread(path: &Path, error: &io::Error) -> Error {
 
 fn missing(path: &Path) -> Error {
     let what = format!("{} is missing", path.display());
-    let why = "it is part of a stored run, which without it would pass for another one";
+    let why = "it is part of a stored run, which would look like another run without it";
     Error::new(ErrorKind::CorruptData, what, why).fix(advice(path))
 }
 
 fn changed(path: &Path) -> Error {
     let what = format!("{} is not the file that was stored with its run", path.display());
-    let why = "its SHA-256 is another one: the disk has damaged it or somebody changed it, and \
-               what would be shown is not what was trained and paid for";
+    let why = "its SHA-256 differs: it was damaged or edited, so it is not what was trained and \
+               charged";
     Error::new(ErrorKind::CorruptData, what, why).fix(advice(path))
 }
 
@@ -165,7 +165,7 @@ fn damaged(path: &Path, error: &serde_json::Error) -> Error {
     Error::new(ErrorKind::CorruptData, what, format!("can't be read ({error})")).fix(advice(path))
 }
 
-/// What to do about a file of a run: removing the run would lose what was paid for.
+/// Advice about a damaged file: removing the run would lose a result that was charged.
 fn advice(path: &Path) -> String {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     format!(

@@ -154,6 +154,31 @@ fn a_run_that_cannot_be_stored_leaves_nothing_half_written() -> Result<()> {
     Ok(())
 }
 
+/// Halves the steps that a record says were released.
+fn fewer_steps(json: &mut Value) {
+    let text = json["events"].to_string().replace("\"steps\":2", "\"steps\":1");
+    assert_ne!(text, json["events"].to_string());
+    json["events"] = serde_json::from_str(&text).unwrap();
+}
+
+#[test]
+fn releases_and_epsilon_edited_together_are_found_by_the_ledger() -> Result<()> {
+    let project = Project::new()?;
+    let honest = project.shown()?.expect("it is stored");
+    edit(&project.file("result.json"), |json| {
+        fewer_steps(json);
+        let events: Vec<crate::privacy::Event> =
+            serde_json::from_value(json["events"].clone()).unwrap();
+        let cheaper = crate::privacy::epsilon(&events, Delta(1e-4)).unwrap().epsilon;
+        assert!(cheaper < honest.epsilon());
+        json["epsilon"] = cheaper.into();
+        json["planned_epsilon"] = cheaper.into();
+    });
+    let said = project.refused("releases of the stored run");
+    assert!(said.contains("the ledger charged"), "{said}");
+    Ok(())
+}
+
 #[test]
 fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<()> {
     let project = Project::new()?;
@@ -179,11 +204,11 @@ fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<
     let [warning] = cheap.warnings() else { panic!("{:?}", cheap.warnings()) };
     assert!(warning.contains("epsilon of this run, 0.1, is not what"), "{warning}");
     assert!(!cheap.statement().to_string().contains("0.1,"), "{}", cheap.statement());
+    // Runs that do not say where they are charged cannot be compared with the ledger.
+    let settings = fs::read(project.file("settings.json")).unwrap();
+    edit(&project.file("settings.json"), |json| json["charged"] = Value::Null);
     // Releases edited smaller: the number that was on record stays.
-    let fewer = with(&|json| {
-        let text = json["events"].to_string().replace("\"steps\":2", "\"steps\":1");
-        json["events"] = serde_json::from_str(&text).unwrap();
-    })?;
+    let fewer = with(&fewer_steps)?;
     assert!(fewer.epsilon() >= true_epsilon && fewer.warnings().len() == 1, "{fewer}");
     // What no accountant covers has no epsilon, whatever its file says.
     let open = with(&|json| {
@@ -191,6 +216,7 @@ fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<
     })?;
     assert_eq!((epsilon(&open), open.epsilon()), (None, f64::INFINITY));
     assert!(open.warnings()[0].contains("is not claimed"), "{:?}", open.warnings());
+    fs::write(project.file("settings.json"), settings).unwrap();
     // A run that an older version recorded by RDP keeps that number, without a word.
     let rdp = Rdp::default().epsilon(&honest.record().events, Delta(1e-4))?.epsilon;
     let older = with(&|json| json["epsilon"] = rdp.into())?;

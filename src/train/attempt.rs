@@ -1,14 +1,14 @@
-//! How the ledger names a run: each attempt at the same settings has a name of its own.
+//! Names of runs in the ledger: each attempt at the same settings has a name of its own.
 
 use super::Seeds;
 use crate::Result;
 
-/// A new name in the ledger for the run `id` of the store.
+/// A new ledger name for an attempt at the stored run `id`.
 pub(super) fn new(id: &str) -> Result<String> {
     Ok(format!("{id}-{}", Seeds::nonce()?))
 }
 
-/// Whether `name`, as the ledger has it, is an attempt at the run `id` of the store.
+/// Whether `name` is the ledger name of an attempt at the stored run `id`.
 pub(crate) fn is_attempt_at(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'))
 }

@@ -1,14 +1,15 @@
-//! Whether plan, model, data and ledger belong together.
+//! Checks that plan, model, data and ledger belong together.
 
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
+use crate::privacy::digits::{count, counted};
 use crate::privacy::{Event, Ledger};
 use crate::{Error, ErrorKind, Result};
 
-/// Refuses to train with parts that were made for different data: the sampling rate, the divisor
-/// and the ledger would be another data set's. What would only be noticed in the middle of a run,
-/// when the whole plan is charged, is looked for here.
+/// Refuses parts that were made for different data: sampling rate, divisor and ledger would be
+/// those of another data set. It also makes the checks that would otherwise fail during the run,
+/// when the whole plan is charged already.
 pub(super) fn belong_together(
     plan: &Plan,
     model: &Model,
@@ -19,11 +20,11 @@ pub(super) fn belong_together(
     if plan.examples() != data.train().len() {
         return Err(Error::new(
             ErrorKind::Setting,
-            format!("a plan for {} training examples", plan.examples()),
+            format!("a plan for {}", counted(plan.examples(), "training example")),
             format!(
                 "{} has {}: sampling rate and epsilon would be wrong",
                 data.name(),
-                data.train().len()
+                count(data.train().len())
             ),
         )
         .fix("make the plan from the same data"));
@@ -33,14 +34,14 @@ pub(super) fn belong_together(
             ErrorKind::Setting,
             format!("the ledger of the data set {}", ledger.data_hash()),
             format!(
-                "{} is {}: its cost would be charged to other people",
+                "{} is {}: the cost would be charged to other data",
                 data.name(),
                 data.origin()
             ),
         )
         .fix(
-            "open the ledger named after data.origin(); one of an earlier name is taken over by \
-             Ledger::take_over",
+            "open the ledger named by data.origin(); Ledger::take_over copies the entries of one with \
+             a former name",
         ));
     }
     if ledger.path().is_some() {
@@ -69,14 +70,14 @@ pub(super) fn belong_together(
     .fix("build the model from the same data, e.g. models::papernot_cnn(&data)"))
 }
 
-/// A given mask that was released about these data must be on record: a mask from another project's
-/// ledger, or from a file whose ledger was lost, would not be counted here.
+/// Refuses a given mask whose release about these data is not in the ledger: the mask may be from
+/// another project, or its ledger may be lost, and its cost would not be counted.
 fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
     let Some(sparsity) = plan.sparsity() else { return Ok(()) };
     let released = sparsity.released_before(data);
     let known = if released.is_empty() { Vec::new() } else { ledger.runs()? };
-    // The event too: who edits a mask's file must not make it cheaper. A mask that was made within
-    // a run is charged as a part of it.
+    // Comparing the event finds a mask file that was edited to look cheaper. A mask that was made
+    // within a run is charged as a part of it.
     let charges = |charged: &Event, event: &Event| match charged {
         Event::Composed { events } => events.iter().any(|part| part.reduced_to(event).is_ok()),
         one => one.reduced_to(event).is_ok(),
@@ -94,19 +95,19 @@ fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
             ),
             "what the mask has cost would not be counted",
         )
-        .fix("train in the project where the mask was made, or make the mask anew")),
+        .fix("train in the project where the mask was made, or make a new mask")),
     }
 }
 
-/// A model that reads token ids must know all that the data can have: by their vocabulary, which
-/// says it whatever the texts are, and by the ids themselves.
+/// Checks that a model that reads token ids has an entry for every id: of the vocabulary, which
+/// bounds the ids of any text, and of the examples in memory.
 fn tokens(model: &Model, data: &Dataset) -> Result<()> {
     let Some(known) = model.network().vocabulary() else { return Ok(()) };
     if let Some(vocabulary) = data.vocabulary()
         && vocabulary.len() > known
     {
-        let what = format!("the model {} knows {known} tokens", model.name());
-        let why = format!("the vocabulary of {} has {}", data.name(), vocabulary.len());
+        let what = format!("the model {} knows {}", model.name(), counted(known, "token"));
+        let why = format!("the vocabulary of {} has {}", data.name(), count(vocabulary.len()));
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("give the model data.vocabulary().unwrap().len() tokens"));
     }

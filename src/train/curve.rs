@@ -1,13 +1,13 @@
-//! What is measured along a run.
+//! Measurements during a run.
 
 use serde::{Deserialize, Serialize};
 
 /// Measurements after one step; those not taken at that step are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Logical steps taken so far.
+    /// Steps taken so far.
     pub step: u64,
-    /// Mean training loss of the batches since the last point (NOT covered by epsilon).
+    /// Mean training loss of the batches since the last point. No epsilon covers it.
     pub loss: Option<f64>,
     /// Accuracy on the test part, in [0, 1].
     pub test_accuracy: Option<f64>,
@@ -29,7 +29,7 @@ impl Curve {
         self.points.iter().filter_map(|p| value(p).map(|v| (p.step as f64, v))).collect()
     }
 
-    /// The last test accuracy taken.
+    /// The last measured test accuracy.
     pub fn last_accuracy(&self) -> Option<f64> {
         self.points.iter().rev().find_map(|p| p.test_accuracy)
     }

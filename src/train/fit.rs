@@ -1,37 +1,41 @@
-//! The loop: sample, release, step; measure; stop at a step boundary when asked to.
+//! The training loop: sample, release, optimizer step, measurement; stops between steps.
 
-use crate::Result;
 use crate::data::Dataset;
 use crate::device::{DeviceSpec, catch_backend_panic};
 use crate::mask::{Mask, SelectionLog};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
+use crate::privacy::digits::{count, counted};
 use crate::privacy::{Entry, Event, Ledger, STOPPING};
 use crate::train::interrupt::Listening;
 use crate::train::meter::Meter;
 use crate::train::run::UNREADABLE;
 use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check};
+use crate::{Error, ErrorKind, Result};
 
-/// Follows a plan: trains a copy of `model` on the training part of `data`.
+/// Trains a copy of `model` on the training part of `data`, as `plan` says.
 ///
-/// The whole plan is written to the ledger before the first step; when the run ends, the entry is
-/// reduced to the steps truly taken. A process that is killed leaves the whole plan charged.
+/// The whole plan is charged to the ledger before the first step. When the run ends, the charge is
+/// reduced to the steps taken. A process that is killed leaves the whole plan charged.
 ///
 /// # Guarantee
-/// Every release, that of a mask by DP-SNIP included, is charged before it is used; training without privacy is charged too, as an
-/// event that no accountant accepts. Sampler, noise and ledger all read `plan`; the loop hands
-/// nothing but [`Mechanism::release`] to the optimizer. In study mode, `id` must be another one for
-/// every other plan, mask, model or data: runs of the same name and seed have the same noise.
+/// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
+/// without privacy is charged too, as an event that no accountant accepts. Sampler, noise and
+/// ledger all read `plan`; the loop hands nothing but [`Mechanism::release`] to the optimizer. In
+/// study mode, `id` must be another one for every other plan, mask, model or data: runs of the same
+/// name and seed have the same noise.
 ///
-/// A run ends early, and keeps its model, where an example's file can no longer be read. When that
-/// happened tells something about a single example, so such a run has no guarantee: its whole plan
-/// stays charged, and its events are ones that every accountant refuses. The error that the
-/// observer is told names a file of that batch; it is for the owner of the data only.
+/// An interrupt ends a run early, as [`Ending::Interrupted`]. A run also ends early where an
+/// example's file can no longer be read. The step at which that happens depends on a single
+/// example, so such a run has no guarantee: its whole plan stays charged, and every accountant
+/// refuses its events. It is returned as an error that carries it ([`Run::from_error`]). The text
+/// names a file of that batch, so it is for the owner of the data only.
 ///
 /// # Errors
-/// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not belong together; `Ledger` if the ledger can't
-/// be written (nothing is trained then); `Model` if the parameters stop being finite (the steps
-/// taken stay charged); what reading the examples says if not even the first batch can be read.
+/// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not
+/// belong together; `Ledger` if the ledger can't be written (nothing is trained then); `Model` if
+/// the parameters stop being finite (the steps taken stay charged); what reading the examples says
+/// if not even the first batch can be read.
 pub fn fit(
     id: &str,
     plan: &Plan,
@@ -48,7 +52,7 @@ pub fn fit(
         place.check_run(!plan.precision().is_default())?;
         Ok(model.on(&place.device()))
     })?;
-    // A stored run may be trained anew under the same name; in the ledger each attempt is its own.
+    // A stored run may be trained again under the same id; the ledger has an entry per attempt.
     let attempt = attempt::new(id)?;
     let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());
     ledger.record(&entry.note(note(plan, data)))?;
@@ -58,13 +62,15 @@ pub fn fit(
     let begin = Begin { mask, seeds, run: &attempt };
     let trained = catch_backend_panic(place, || follow(begin, &mut meter, &listening, observer));
     let steps = meter.steps;
-    // Charged even if the last step failed after its release.
+    // A step that failed after its release is charged too.
     let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
     let closed = match meter.unreadable {
         true => Ok(()),
         false => ledger.record(&closing(&attempt, ledger, plan, spent)),
     };
-    let (network, mask, touched) = trained?;
+    let on_record = if closed.is_ok() { spent } else { plan.steps() };
+    let (network, mask, touched) =
+        trained.map_err(|error| still_charged(error, on_record, plan))?;
     let charged = if closed.is_ok() && !meter.unreadable { steps } else { plan.steps() };
     let mut events = plan.releases_after(charged);
     let mut epsilon = plan.epsilon_after(charged)?;
@@ -75,7 +81,8 @@ pub fn fit(
     let network = catch_backend_panic(place, || {
         meter.at_end(&network)?;
         Ok(network.on(&DeviceSpec::Cpu.device()))
-    })?;
+    })
+    .map_err(|error| still_charged(error, charged, plan))?;
     drop(listening);
 
     let record = RunRecord {
@@ -101,7 +108,7 @@ pub fn fit(
         events,
         epsilon,
         planned_epsilon: plan.epsilon_after(plan.steps())?,
-        // Of this very model: an earlier one's is no substitute where it could not be taken.
+        // The accuracy of the final model only: `None` where it could not be measured.
         test_accuracy: meter.curve.points.last().and_then(|point| point.test_accuracy),
         seconds: meter.seconds(),
         curve: meter.curve,
@@ -111,11 +118,36 @@ pub fn fit(
     for error in closed.err().iter().chain(&meter.trouble) {
         observer.trouble(error);
     }
-    Ok(run)
+    match meter.trouble.filter(|_| meter.unreadable) {
+        Some(cause) => Err(ended_early(run, &cause)),
+        None => Ok(run),
+    }
 }
 
-/// What a study seed's streams go by: the run's name and, where that does not say it, the values of
-/// initial parameters that nobody chose. Runs from other parameters must not share their noise.
+/// The error of a training that failed after it was charged, with what stays charged.
+fn still_charged(error: Error, steps: u64, plan: &Plan) -> Error {
+    let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
+    error.also(format!("charged in the ledger: {steps} of {planned}"))
+}
+
+/// The error for a run that ended before its last step without an interrupt. It carries the run.
+fn ended_early(run: Run, cause: &Error) -> Error {
+    let (steps, planned) = (run.record().steps, run.plan().steps());
+    let (steps, planned) = (count(steps as usize), counted(planned as usize, "step"));
+    let what = format!("training ended after {steps} of {planned}");
+    let cause = cause.to_string().lines().next().unwrap_or_default().to_owned();
+    let why = format!("an example could not be read any more ({cause})");
+    Error::new(ErrorKind::CorruptData, what, why)
+        .fix(
+            "restore the file and train again. The privacy of the whole plan is spent, and no \
+             epsilon covers the model of these steps; it is kept: lab::last_run() in a notebook, \
+             Run::from_error(&error) in a program",
+        )
+        .carrying(run)
+}
+
+/// The name that study seeds are derived with: the id of the run and, for initial parameters
+/// without a seed, their values. Runs from different parameters must not share their noise.
 fn stream(id: &str, model: &Model) -> String {
     match model.is_unseeded() {
         true => format!("{id} {}", model.with_network(model.network().clone()).fingerprint()),
@@ -123,16 +155,16 @@ fn stream(id: &str, model: &Model) -> String {
     }
 }
 
-/// What the steps of a run begin with.
+/// The inputs of the steps of a run.
 struct Begin<'a> {
-    /// The mask, unless it is released first.
+    /// The mask, unless the run releases it.
     mask: Option<Mask>,
     seeds: Seeds,
-    /// The run's name in the ledger.
+    /// The name of the attempt in the ledger.
     run: &'a str,
 }
 
-/// The steps: sample, release, step, measure.
+/// Takes the steps of the plan.
 fn follow(
     begin: Begin<'_>,
     meter: &mut Meter<'_>,
@@ -152,7 +184,7 @@ fn follow(
     while meter.steps < plan.steps() && !listening.stop() {
         let batch = match batches.draw() {
             Ok(batch) => batch,
-            // Nothing of this step was released: the steps taken are kept.
+            // This step has released nothing: the earlier steps are kept.
             Err(error) if meter.steps > 0 => {
                 (meter.trouble, meter.unreadable) = (Some(error), true);
                 break;
@@ -171,7 +203,7 @@ fn follow(
     Ok((network, mask, touched))
 }
 
-/// The correction of a plan's charge, with what it rests on where the run was stopped.
+/// The correction of a plan's charge. If the run was stopped, its note says on what condition.
 fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
     let entry = Entry::spent(attempt, ledger.data_hash(), &plan.event_after(steps));
     match steps < plan.steps() {
@@ -180,7 +212,7 @@ fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
     }
 }
 
-/// What a reader of the ledger wants to know beside the event.
+/// The note of a ledger entry: method and data.
 fn note(plan: &Plan, data: &Dataset) -> String {
     let study = if plan.seed().is_some() { ", study mode" } else { "" };
     format!("{} on {}{study}", plan.method(), data.name())

@@ -1,23 +1,23 @@
-//! Interrupts while a run is going: the first stops it at the next step, with everything kept.
+//! Interrupts during a run: the first one stops it after the current step and keeps its result.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 static STOP: AtomicBool = AtomicBool::new(false);
-/// How many listen: a run within a grid of runs listens inside its grid.
+/// Number of listeners: a run of a grid listens within the grid.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Listens for the interrupt signal as long as it lives, then restores what was there before.
+/// Handles the interrupt signal until it is dropped, then restores the previous handler.
 ///
-/// In a notebook the cell process ignores the signal outside of runs, so an interrupt that comes
-/// a moment late kills nothing.
+/// In a notebook, the cell process ignores the signal outside of runs, so a late interrupt ends
+/// nothing.
 pub(crate) struct Listening {
     #[cfg(unix)]
     previous: libc::sigaction,
 }
 
 impl Listening {
-    /// Starts to listen; an earlier interrupt is forgotten, unless somebody listens already and
-    /// has heard it.
+    /// Starts listening. An earlier interrupt is forgotten unless another listener exists, which
+    /// may have received it.
     pub(crate) fn start() -> Self {
         if LISTENERS.fetch_add(1, Ordering::SeqCst) == 0 {
             STOP.store(false, Ordering::SeqCst);
@@ -36,8 +36,8 @@ impl Listening {
 
 #[cfg(unix)]
 extern "C" fn on_signal(_signal: libc::c_int) {
-    // The second interrupt of a run finds the flag set already: nothing more to do here, the
-    // kernel (or the shell's own SIGQUIT) ends a process that does not reach its next step.
+    // A second interrupt finds the flag set. The kernel (or SIGQUIT from a shell) ends a process
+    // that does not reach its next step.
     STOP.store(true, Ordering::SeqCst);
 }
 
@@ -70,8 +70,22 @@ impl Drop for Listening {
 mod tests {
     use super::*;
 
+    /// In a process of its own: the signal would interrupt the runs of other tests.
     #[test]
     fn a_signal_sets_the_flag_and_a_new_run_clears_it() {
+        let program = std::env::current_exe().unwrap();
+        let name = "train::interrupt::tests::in_a_process_of_its_own";
+        let output = std::process::Command::new(program)
+            .args([name, "--exact", "--ignored", "--test-threads", "1"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    #[ignore = "run by the test above"]
+    fn in_a_process_of_its_own() {
         let listening = Listening::start();
         assert!(!listening.stop());
         // SAFETY: raises the signal that is being listened for in this very process.

@@ -1,4 +1,4 @@
-//! What is measured while a run goes.
+//! Takes the measurements of a run.
 
 use burn::prelude::Device;
 
@@ -11,28 +11,28 @@ use crate::train::{Curve, Point, Progress};
 use crate::{Error, ErrorKind, Result};
 use std::time::Instant;
 
-/// How many times along a run the test accuracy is taken.
+/// Number of evaluations of the test accuracy per run.
 const EVALUATIONS: u64 = 10;
-/// How many points along a run show loss and epsilon.
+/// Number of points with loss and epsilon per run.
 const POINTS: u64 = 60;
 
-/// Counts the steps of a run and takes its measurements.
+/// Counts the steps of a run and takes measurements.
 pub(super) struct Meter<'a> {
     pub(super) plan: &'a Plan,
     pub(super) model: &'a Model,
     pub(super) data: &'a Dataset,
     pub(super) curve: Curve,
-    /// Steps whose result was used.
+    /// Number of steps whose result was used.
     pub(super) steps: u64,
-    /// What could not be read, and so left a gap in the curve or ended the run.
+    /// The error of a read that left a gap in the curve or ended the run.
     pub(super) trouble: Option<Error>,
-    /// Whether it ended the run.
+    /// Whether that error ended the run.
     pub(super) unreadable: bool,
     start: Instant,
-    /// The losses of the steps since the last point: looked at when the point is made, so that no
-    /// step waits for a device.
+    /// Losses of the steps since the last point. They are copied to the host when the point is
+    /// made, so that no step synchronizes with the device.
     losses: Vec<DeviceArray>,
-    /// The test part where the network is, once it was needed on a card: taken there once per run.
+    /// The test part on the network's device, uploaded once per run; unused on the CPU.
     test: Option<OnDevice>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Meter<'a> {
         Progress { plan: self.plan, step, curve: &self.curve, seconds }
     }
 
-    /// Counts a step that led to `network`.
+    /// Counts a step that gave `network`.
     pub(super) fn after_step(&mut self, losses: DeviceArray, network: &Network) -> Result<()> {
         self.steps += 1;
         self.losses.push(losses);
@@ -64,7 +64,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// The last point always has everything.
+    /// Makes the last point, which has all measurements.
     pub(super) fn at_end(&mut self, network: &Network) -> Result<()> {
         let step = self.steps;
         match self.curve.points.last() {
@@ -99,7 +99,8 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// What can't be read is no reason to throw a trained network away.
+    /// Test accuracy; `None` if there is no test part or it can't be read, which does not end a
+    /// run.
     fn accuracy(&mut self, network: &Network) -> Option<f64> {
         if self.data.test().is_empty() {
             return None;
@@ -132,7 +133,7 @@ fn check_finite(step: u64, network: &Network) -> Result<()> {
         Some(parameter) => Err(Error::new(
             ErrorKind::Model,
             format!("after step {step} the parameter {} is not finite", parameter.path),
-            "training diverged and can't come back",
+            "training diverged, and further steps can't undo it",
         )
         .fix("try a smaller learning rate, or the default")),
     }

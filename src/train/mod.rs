@@ -1,7 +1,7 @@
 //! The training loop: a plan, a model and data become a run.
 //!
-//! The loop knows no method and draws no figure: a [`Mechanism`](crate::methods::Mechanism) makes
-//! each step's gradient, an [`Observer`] is told what happens.
+//! The loop depends on no method and draws no figure: a [`Mechanism`](crate::methods::Mechanism)
+//! computes the gradient of each step, and an [`Observer`] is notified of the progress.
 
 mod attempt;
 mod check;

@@ -1,10 +1,10 @@
-//! What the loop tells the world, and when.
+//! Notifications of the training loop.
 
 use crate::Error;
 use crate::methods::Plan;
 use crate::train::{Curve, Run};
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// The plan being followed.
@@ -17,27 +17,26 @@ pub struct Progress<'a> {
     pub seconds: f64,
 }
 
-/// Told what happens in a run.
+/// Receives notifications from a run.
 ///
 /// Call sequence: `noted` at most once, before anything is charged; `started` once; `progressed`
-/// after every step (implementations decide how often to draw); `finished` once, also after an
-/// interrupt. After an error nothing more is called.
+/// after every step (implementations decide how often to draw); `finished` once, also where the
+/// run ended early. After any other error nothing more is called.
 pub trait Observer {
-    /// Something to know before the run begins, that does not stop it: what earlier attempts at
-    /// it have cost.
+    /// A remark before the run begins, such as the cost of earlier attempts at it.
     fn noted(&mut self, _words: &str) {}
     /// Before the first step.
     fn started(&mut self, _progress: &Progress<'_>) {}
     /// After a step.
     fn progressed(&mut self, _progress: &Progress<'_>) {}
-    /// Something went wrong that does not take the run away: it could not be stored, its ledger
-    /// entry could not be reduced, or examples could not be read any more.
+    /// An error that keeps the run: it could not be stored, its ledger entry could not be reduced,
+    /// or examples could not be read any more.
     fn trouble(&mut self, _error: &Error) {}
-    /// After the last step or the interrupt.
+    /// After the last step, or the one at which the run ended early.
     fn finished(&mut self, _run: &Run) {}
 }
 
-/// An observer that says nothing.
+/// An observer that ignores all notifications.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,18 +1,19 @@
-//! A run: what training gives back.
+//! Runs: the results of training.
 
+use crate::Error;
 use crate::mask::{self, Mask, SelectionLog};
 use crate::methods::Plan;
 use crate::nn::Model;
-use crate::privacy::digits::Rounded;
+use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, STOPPING};
 use crate::train::Curve;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// Why nothing is guaranteed of a run with [`Ending::Unreadable`].
-pub(super) const UNREADABLE: &str = "training ended because an example could not be read, so the number of steps depends on the \
-     private data";
+/// Why a run with [`Ending::Unreadable`] has no guarantee.
+pub(super) const UNREADABLE: &str = "training ended because an example could not be read, so the \
+                                     number of steps depends on the private data";
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +23,8 @@ pub enum Ending {
     Finished,
     /// It was interrupted at a step boundary; model and epsilon are those of the steps taken.
     Interrupted,
-    /// It ended at a step boundary because an example could no longer be read. Which step that was
-    /// depends on the data, so no epsilon covers what is left.
+    /// It ended at a step boundary because an example could no longer be read. The step depends on
+    /// the private data, so no epsilon covers the run.
     Unreadable,
 }
 
@@ -32,27 +33,27 @@ pub enum Ending {
 pub struct Charged {
     /// The [`origin`](crate::data::Dataset::origin) of the data, which names the ledger.
     pub origin: String,
-    /// The run's name there: each training of the same settings has its own.
+    /// The name of the entry: each attempt at the same settings has its own.
     pub run: String,
-    /// The [names](crate::data::Dataset::former_origins) that earlier versions gave to the data.
+    /// The [former origins](crate::data::Dataset::former_origins) of the data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former_origins: Vec<String>,
 }
 
 impl Charged {
-    /// All names of the data.
+    /// All origins of the data.
     fn names(&self) -> Vec<&str> {
         let former = self.former_origins.iter().map(String::as_str);
         std::iter::once(self.origin.as_str()).chain(former).collect()
     }
 }
 
-/// Everything about a run except its weights; what the run store keeps as text.
+/// Everything about a run except its weights, as the run store keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Name of the run, a hash of its settings.
     pub id: String,
-    /// The plan that was followed.
+    /// The plan of the run.
     pub plan: Plan,
     /// Name of the data.
     pub data: String,
@@ -61,37 +62,36 @@ pub struct RunRecord {
     /// Where it is charged; unknown for runs stored before this was recorded.
     #[serde(default)]
     pub charged: Option<Charged>,
-    /// The device it was trained on: `cpu`, `cuda:0, NVIDIA H200 (140 GiB)`. Runs stored before
-    /// this was recorded are of the CPU.
+    /// The device it was trained on: `cpu`, `cuda:0, NVIDIA H200 (140 GiB)`. Runs without a record
+    /// of it were trained on the CPU.
     #[serde(default = "cpu")]
     pub device: String,
-    /// Training started from parameters that were not just drawn: trained before, read from a
-    /// file, or those of a module of the user's own.
+    /// Training started from parameters that are not a fresh initialisation: trained before, read
+    /// from a file, or those of a user-defined module.
     #[serde(default)]
     pub warm_start: bool,
-    /// The test part does not come from the data that training protects, as
-    /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) says. Where this was not
-    /// recorded, nothing is claimed.
+    /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) of the data; false for
+    /// runs without a record of it.
     #[serde(default)]
     pub public_test: bool,
-    /// The model is a module of the user's own, whose guarantee rests on what its code does.
+    /// The model is a user-defined module, whose guarantee depends on its code.
     #[serde(default)]
     pub own_module: bool,
     /// How it ended.
     pub ending: Ending,
     /// Steps taken.
     pub steps: u64,
-    /// What was released, as events an accountant reads.
+    /// The releases of the run, as events.
     pub events: Vec<Event>,
-    /// Epsilon truly spent, at the plan's delta; `None` where nothing is guaranteed.
+    /// Epsilon of the steps taken, at the plan's delta; `None` without a guarantee.
     pub epsilon: Option<f64>,
-    /// Epsilon of the whole plan, at its delta; `None` where nothing is guaranteed.
+    /// Epsilon of the whole plan, at its delta; `None` without a guarantee.
     pub planned_epsilon: Option<f64>,
-    /// Accuracy on the test part after the last step, if there is a test part and it can be read.
+    /// Accuracy on the test part after the last step, if there is a test part that can be read.
     pub test_accuracy: Option<f64>,
     /// Wall-clock seconds of training.
     pub seconds: f64,
-    /// The measurements along the way.
+    /// The measurements during training.
     pub curve: Curve,
 }
 
@@ -123,7 +123,7 @@ impl Run {
         Self(Arc::new(Inner { record, model, mask, touched, restored, warnings }))
     }
 
-    /// The same run, read back from the store: it was not trained again and cost nothing.
+    /// The same run, read from the store: it was not trained again and cost nothing.
     pub(crate) fn restored(
         record: RunRecord,
         model: Model,
@@ -134,13 +134,20 @@ impl Run {
         Self(Arc::new(Inner { record, model, mask, touched, restored: true, warnings }))
     }
 
-    /// The same run, said to be trained just now: read back for its numbers as they are stored.
+    /// The same run marked as trained just now; for runs that are read back to get their stored
+    /// values.
     pub(crate) fn as_trained(&self) -> Self {
         let Inner { record, model, mask, touched, .. } = &*self.0;
         Self::new(record.clone(), model.clone(), mask.clone(), touched.clone())
     }
 
-    /// The trained model (after an interrupt: the model of the last step taken).
+    /// The run that an error of training carries: one that ended before its last step without an
+    /// interrupt. It has no guarantee.
+    pub fn from_error(error: &Error) -> Option<Self> {
+        error.carried().cloned()
+    }
+
+    /// The trained model; after an interrupt, that of the last step taken.
     pub fn model(&self) -> Model {
         self.0.model.clone()
     }
@@ -148,23 +155,23 @@ impl Run {
     pub fn mask(&self) -> Option<Mask> {
         self.0.mask.clone()
     }
-    /// Which coordinates its steps were about, if gradients were dropped.
+    /// The coordinates that its steps selected, if gradients were dropped.
     pub fn selection_log(&self) -> Option<SelectionLog> {
         self.0.touched.clone()
     }
-    /// Everything else, as plain data.
+    /// All other data of the run.
     pub fn record(&self) -> &RunRecord {
         &self.0.record
     }
-    /// The plan that was followed.
+    /// The plan of the run.
     pub fn plan(&self) -> &Plan {
         &self.0.record.plan
     }
-    /// The measurements along the way.
+    /// The measurements during training.
     pub fn curve(&self) -> &Curve {
         &self.0.record.curve
     }
-    /// Epsilon truly spent, at the plan's delta; infinite without privacy.
+    /// Epsilon of the steps taken, at the plan's delta; infinite without a guarantee.
     pub fn epsilon(&self) -> f64 {
         self.0.record.epsilon.unwrap_or(f64::INFINITY)
     }
@@ -180,16 +187,16 @@ impl Run {
     pub fn is_finished(&self) -> bool {
         self.0.record.ending == Ending::Finished
     }
-    /// Whether it was read back from the store instead of trained.
+    /// Whether it was read from the store instead of trained.
     pub fn is_restored(&self) -> bool {
         self.0.restored
     }
-    /// What the store had to say when it read the run back: what can't be checked about it, or was
-    /// not believed. Empty for a run that was trained just now.
+    /// Warnings of the store about a run that was read back: what can't be checked, or differs from
+    /// its record. Empty for a run that was trained just now.
     pub fn warnings(&self) -> &[String] {
         &self.0.warnings
     }
-    /// How far the guarantee can be trusted.
+    /// How firm the guarantee is.
     pub fn badge(&self) -> Badge {
         let record = self.record();
         if record.plan.privacy().is_none() {
@@ -225,10 +232,10 @@ impl Run {
                 "nobody who sees the results knows the seed of this run (study mode)".to_owned(),
             );
             if !record.device.starts_with("cpu") {
-                // On the CPU a repetition is the same run, bit for bit.
+                // On the CPU, a repetition gives the same bits.
                 assumptions.push(
-                    "no other run of the same settings and seed is published: its noise is the same, \
-                     its sums, rounded elsewhere, are not"
+                    "no other run of the same settings and seed is published: its noise is the \
+                     same, but its sums are rounded differently"
                         .to_owned(),
                 );
             }
@@ -252,7 +259,8 @@ impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record();
         let (plan, steps) = (&record.plan, record.steps);
-        write!(f, "{} on {}: {steps} of {} steps", plan.method(), record.data, plan.steps())?;
+        let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
+        write!(f, "{} on {}: {steps} of {planned}", plan.method(), record.data)?;
         if let Some(accuracy) = record.test_accuracy {
             write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
         }

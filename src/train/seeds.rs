@@ -1,4 +1,4 @@
-//! Where a run's randomness comes from: separate streams for sampling, masks and noise.
+//! The random seeds of a run: separate streams for sampling, masks and noise.
 
 use crate::methods::MaskSeeds;
 use crate::{Error, ErrorKind, Result};
@@ -9,30 +9,30 @@ use sha2::{Digest, Sha256};
 /// Independent seeds for the streams of one run.
 ///
 /// # Guarantee
-/// The streams share nothing. Without a study seed all come from the operating system's generator;
-/// with one they are functions of it, and the guarantee only holds against someone who does not
-/// know it.
+/// The streams are independent. Without a study seed they come from the operating system's
+/// generator. With one they are functions of it, and the guarantee holds only against those who do
+/// not know it.
 #[derive(Clone)]
 pub struct Seeds {
-    /// For the sampler.
+    /// Seed of the sampler.
     pub sampling: [u8; 32],
-    /// For dropout masks and the versions of augmented examples.
+    /// Seed of dropout masks and augmentation.
     pub masks: [u8; 32],
-    /// For the noise.
+    /// Seed of the noise.
     pub noise: [u8; 32],
-    /// For the choice of coordinates: random masks and random dropping.
+    /// Seed of random masks and random dropping.
     pub coordinates: [u8; 32],
-    /// For the noise of a mask that is released.
+    /// Seed of the noise of a mask by DP-SNIP.
     pub mask_noise: [u8; 32],
 }
 
 impl Seeds {
     /// Seeds of the run `id` from a study seed, or from the operating system.
     ///
-    /// Two runs of one study seed share no noise unless they are the same run: noise that two
-    /// releases share could be taken off by comparing them. (On the CPU the same run gives the same
-    /// bits. Cards round in ways of their own: of one run on several devices, or twice on a card,
-    /// publish one; the badge says so.)
+    /// Runs with one study seed and different ids share no noise: common noise of two releases
+    /// would cancel in their difference. On the CPU, the same run gives the same bits. GPUs round
+    /// differently, so only one of several repetitions of a run on different devices, or on a GPU,
+    /// may be published; the badge says so.
     ///
     /// # Errors
     /// `Io` if the operating system gives no randomness.
@@ -50,7 +50,7 @@ impl Seeds {
         })
     }
 
-    /// Those that decide which coordinates are trained.
+    /// The seeds of the coordinates of the run.
     pub(crate) fn of_coordinates(&self) -> MaskSeeds {
         let number = |stream: u64| {
             let mut rng = ChaCha20Rng::from_seed(self.coordinates);
@@ -65,7 +65,7 @@ impl Seeds {
         }
     }
 
-    /// A short name that no other run has.
+    /// A short random name.
     ///
     /// # Errors
     /// `Io` if the operating system gives no randomness.
@@ -90,7 +90,7 @@ fn from_system() -> Result<[u8; 32]> {
         Error::new(
             ErrorKind::Io,
             format!("the operating system gave no randomness ({error})"),
-            "noise that can be guessed protects nobody",
+            "noise that can be predicted gives no privacy",
         )
         .fix("give a .seed(…) to run in study mode, without a guarantee")
     })?;

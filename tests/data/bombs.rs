@@ -78,12 +78,12 @@ fn pipes_and_devices_are_refused_instead_of_waited_for() {
     let corrupt = ErrorKind::CorruptData;
     let root = files.path().to_path_buf();
     let opened = within_seconds(move || data::image_folder(root, &ImageOptions::size(4)));
-    refused(opened, corrupt, &["2.png", "no regular file"]);
+    refused(opened, corrupt, &["2.png", "not a regular file"]);
     fs::remove_file(image).unwrap();
     let folder = data::image_folder(files.path(), &ImageOptions::size(4)).unwrap();
     fs::remove_file(files.path().join("train/a/1.jpg")).unwrap();
     pipe("train/a/1.jpg");
-    refused(within_seconds(move || folder.in_memory()), corrupt, &["1.jpg", "no regular file"]);
+    refused(within_seconds(move || folder.in_memory()), corrupt, &["1.jpg", "not a regular file"]);
 
     type Read = fn(PathBuf) -> Result<Dataset>;
     let readers: [Read; 3] = [
@@ -94,7 +94,7 @@ fn pipes_and_devices_are_refused_instead_of_waited_for() {
     for read in readers {
         for path in [table.clone(), "/dev/zero".into()] {
             let opened = within_seconds(move || read(path));
-            refused(opened, corrupt, &["no regular file", "save what it gives"]);
+            refused(opened, corrupt, &["not a regular file", "save its data"]);
         }
     }
 }

@@ -69,10 +69,10 @@ fn broken_cifar_files_say_what_is_broken() {
     let corrupt = ErrorKind::CorruptData;
     let good = records(&[&[1], &[2]]);
     let cases: [(Vec<u8>, &[&str]); 6] = [
-        (good[..5000].to_vec(), &["5,000 bytes found", "3,073", "cut off"]),
+        (good[..5000].to_vec(), &["5,000 bytes found", "3,073", "truncated"]),
         (Vec::new(), &["0 bytes found"]),
         (records(&[&[1], &[10]]), &["label 10 at position 1", "0 to 9"]),
-        (gzip(&good)[..40].to_vec(), &["gzip stream is cut off or damaged"]),
+        (gzip(&good)[..40].to_vec(), &["gzip stream is truncated or damaged"]),
         (vec![0; 50_001 * 3073], &["more than 153,650,000 bytes"]),
         // As long as the original: then it must be the original.
         (vec![0; 10_000 * 3073], &["not the original file of CIFAR-10", "SHA-256", "cee91656"]),

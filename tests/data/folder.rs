@@ -77,7 +77,7 @@ fn a_folder_becomes_classes_and_examples_in_order() {
     assert!(!pets.train().is_in_memory());
     let firsts: Vec<f32> = all(pets.train()).chunks(4).map(|x| x[3].round()).collect();
     assert_eq!(firsts, [3.0, 1.0, 2.0]);
-    for part in ["train/ and test/", "2x2 pixels", "1 entries that are no PNG or JPEG"] {
+    for part in ["train/ and test/", "2x2 pixels", "1 entry that is no PNG or JPEG"] {
         assert!(pets.source().contains(part), "`{part}` is not in: {}", pets.source());
     }
 
@@ -135,6 +135,26 @@ fn names_and_options_do_not_change_the_ledger_but_the_contents_do() {
     assert_eq!(error.kind(), ErrorKind::MissingData, "{error}");
     fs::write(train.join("cat/1.png"), flat(8)).unwrap();
     refused(first.in_memory(), ErrorKind::CorruptData, &["1.png", "has changed"]);
+}
+
+#[test]
+fn class_folders_without_train_and_test_are_read_as_a_training_part() {
+    let nested = tree(&[
+        ("train/cat/1.png", flat(1)),
+        ("train/cat/2.png", flat(2)),
+        ("train/ant/3.png", flat(3)),
+    ]);
+    let plain = tree(&[("cat/1.png", flat(1)), ("cat/2.png", flat(2)), ("ant/3.png", flat(3))]);
+    let open = |root: &Path| data::image_folder(root, &bytes()).unwrap();
+    let (nested, plain) = (open(nested.path()), open(plain.path()));
+    assert_eq!((plain.train().len(), plain.test().len(), plain.classes()), (3, 0, 2));
+    assert_eq!((plain.hash(), plain.origin()), (nested.hash(), nested.origin()));
+    for part in ["class folders, without train/ and test/", ".split(0.8, 7)"] {
+        assert!(plain.source().contains(part), "{part} is not in: {}", plain.source());
+    }
+    assert!(nested.source().contains(": train/,"), "{}", nested.source());
+    let parts = plain.split(0.5, 3).unwrap();
+    assert_eq!(parts.train().len() + parts.test().len(), 3);
 }
 
 /// Computed by another program: SHA-256 of `epsilab images 1`, a line feed, and the sorted SHA-256
@@ -217,12 +237,16 @@ fn a_folder_that_is_none_is_told_what_it_should_look_like() {
     let missing = ErrorKind::MissingData;
     let open = |root: &Path| data::image_folder(root, &bytes());
     refused(open(Path::new("/nowhere")), missing, &["/nowhere is missing", "train/<class>/"]);
-    let flat_layout = tree(&[("cat/1.png", flat(1)), ("dog/1.png", flat(1))]);
-    refused(open(flat_layout.path()), missing, &["has no folder train/", "train/<class>/"]);
+    let untrained = tree(&[("cat/1.png", flat(1)), ("test/cat/1.png", flat(1))]);
+    refused(open(untrained.path()), missing, &["has no folder train/", "train/<class>/"]);
+    let loose = tree(&[("1.png", flat(1)), ("2.png", flat(2))]);
+    refused(open(loose.path()), missing, &["has no class folders", "<class>/<image>.png"]);
+    let one = tree(&[("cat/1.png", flat(1))]);
+    refused(open(one.path()), ErrorKind::CorruptData, &["1 class folder\n"]);
 
     let corrupt = ErrorKind::CorruptData;
     let one = tree(&[("train/cat/1.png", flat(1))]);
-    refused(open(one.path()), corrupt, &["1 class folders in train/"]);
+    refused(open(one.path()), corrupt, &["/train: 1 class folder\n"]);
     let with = |name: &'static str, bytes: Vec<u8>| tree(&[small(), vec![(name, bytes)]].concat());
     let empty = with("train/dog/readme.txt", Vec::new());
     refused(open(empty.path()), corrupt, &["train/dog", "has no PNG or JPEG image"]);

@@ -54,8 +54,8 @@ fn files_that_are_not_the_original_ones_are_refused_by_their_hash() {
 #[test]
 fn broken_files_of_a_known_data_set_say_what_is_broken() {
     let cases: [(usize, Vec<u8>, &[&str]); 7] = [
-        (0, images(4)[..20].to_vec(), &["20 bytes found", "32 expected", "cut off"]),
-        (0, gzip(&images(4))[..30].to_vec(), &["gzip stream", "cut off or damaged"]),
+        (0, images(4)[..20].to_vec(), &["20 bytes found", "32 expected", "truncated"]),
+        (0, gzip(&images(4))[..30].to_vec(), &["gzip stream", "truncated or damaged"]),
         (0, [images(4), vec![0]].concat(), &["more than the 32 bytes"]),
         (0, labels(&[1; 40]), &["0x00000801", "0x00000803", "this is a file of labels"]),
         (1, labels(&[0, 1, 10, 9]), &["label 10 at position 2", "labels must be 0 to 9"]),
@@ -151,6 +151,6 @@ fn a_damaged_copy_of_the_real_mnist_is_refused() {
     let mut bytes = fs::read(&victim).unwrap();
     bytes.truncate(bytes.len() / 2);
     fs::write(&victim, &bytes).unwrap();
-    let text = ["t10k-images-idx3-ubyte.gz", "7,840,016 expected", "gzip stream is cut off"];
+    let text = ["t10k-images-idx3-ubyte.gz", "7,840,016 expected", "gzip stream is truncated"];
     refused(data::mnist_in(copy.path()), ErrorKind::CorruptData, &text);
 }

@@ -32,7 +32,7 @@ fn a_csv_of_texts_becomes_rows_of_one_length() {
     assert_eq!(vocabulary.text(paint.train().features(2)), "? blue");
     assert_eq!(paint.limit(2, 0).vocabulary().unwrap().len(), 5);
     assert!(
-        paint.source().contains("text of `title`, `body`; 3 words a text"),
+        paint.source().contains("text of `title`, `body`; 3 words per text"),
         "{}",
         paint.source()
     );
@@ -176,7 +176,7 @@ fn packed_ag_news_is_unpacked_and_shares_its_ledger() {
 
     let whole = gzip(train.as_bytes());
     let cut = folder(&[("train.csv.gz", whole[..whole.len() - 6].to_vec())]);
-    let text = ["train.csv.gz", "cut off or damaged"];
+    let text = ["train.csv.gz", "truncated or damaged"];
     refused(data::ag_news_in(cut.path(), &words()), ErrorKind::CorruptData, &text);
 }
 

@@ -33,7 +33,7 @@ pub fn host_and_device(settings: &DpSgd, data: &Dataset, device: &Device) -> Res
     let plan = settings.plan(data)?;
     let batches = || Batches::new(&plan, data.train(), [7; 32], [8; 32]);
     let (_, network) = model(data, device)?;
-    Ok([batches()?, batches()?.with_device_path(&network)?])
+    Ok([batches()?, batches()?.on_device_path(&network)?])
 }
 
 /// Asserts that all batches of the plan and some beyond its end are equal; returns their sizes.
@@ -74,7 +74,7 @@ pub fn unknown_tokens_are_refused(device: &Device) -> Result<()> {
     let batches = |vocabulary_size| {
         let model = models::bilstm(&text, vocabulary_size, 2, 2).seed(1).build()?;
         let network = model.network().clone().to_device(device);
-        Batches::new(&plan, text.train(), [7; 32], [8; 32])?.with_device_path(&network)
+        Batches::new(&plan, text.train(), [7; 32], [8; 32])?.on_device_path(&network)
     };
     assert!(batches(size)?.draw().is_ok());
     let error = batches(3).err().expect("a vocabulary that is too small");

@@ -9,20 +9,7 @@ mod synflow;
 
 use epsilab::data;
 use epsilab::prelude::*;
-use std::path::Path;
-use std::sync::OnceLock;
-
-/// The project folder of this test program. The environment is set before anything reads it.
-fn home() -> &'static Path {
-    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
-    HOME.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        // SAFETY: every test calls this function first, and `OnceLock` runs the closure once.
-        unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
-        folder
-    })
-    .path()
-}
+use shared::home;
 
 /// Glyphs from this seed. Tests run concurrently, so each uses its own data and thus its own
 /// ledger.

@@ -1,4 +1,5 @@
-//! Reference values and real data sets that are not part of the repository.
+//! What several test programs share: a project folder, and the reference values and real data
+//! sets that are not part of the repository.
 //!
 //! `EPSILAB_SHARED` names a folder with `goldens/` and `datasets/`. A test that needs a file of it
 //! is skipped where the file is missing, unless `EPSILAB_REQUIRE_SHARED=1` turns that into a
@@ -7,9 +8,23 @@
 // Each test program uses a part of this module.
 #![allow(dead_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde_json::Value;
+
+/// The project folder of this test program. The first call sets `EPSILAB_HOME`, so every test that
+/// uses the project calls this before anything else.
+pub fn home() -> &'static Path {
+    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
+    HOME.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // SAFETY: every test calls this first, and OnceLock lets only one of them in here.
+        unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
+        folder
+    })
+    .path()
+}
 
 /// A file or folder of the shared folder, or `None` if it is missing and the test may be skipped.
 ///

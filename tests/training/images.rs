@@ -85,12 +85,18 @@ fn a_training_image_that_breaks_ends_the_run_keeps_it_and_voids_its_guarantee() 
     let ledger = Ledger::in_memory();
     let part = root.path().join("train/dark");
     let mut observer = Breaks { part: &part, troubles: Vec::new() };
-    let run = fit("breaks", &plan, &model, &data, &ledger, &mut observer)?;
+    let error = fit("breaks", &plan, &model, &data, &ledger, &mut observer).expect_err("it ended");
+    let said = error.to_string();
+    for part in ["3 of 20 steps", "train/dark", "privacy of the whole plan", "lab::last_run()"] {
+        assert!(said.contains(part), "{part} is not in: {said}");
+    }
+    let run = Run::from_error(&error).expect("the error carries the run");
     assert!(!run.interrupted() && !run.is_finished());
     assert_eq!(run.record().steps, 3);
     assert!(run.accuracy().is_finite());
     assert_ne!(weights(&run), bits(&model), "the three steps are kept");
-    // One example decided when to stop: no epsilon covers that, and nothing is taken off the charge.
+    // One example decided when to stop: no epsilon covers that, and nothing is taken off the
+    // charge.
     assert_eq!(run.epsilon(), f64::INFINITY);
     assert!(privacy::epsilon(&run.record().events, Delta(1e-3)).is_err());
     let badge = run.badge().to_string();
@@ -106,7 +112,26 @@ fn a_training_image_that_breaks_ends_the_run_keeps_it_and_voids_its_guarantee() 
     let ledger = Ledger::in_memory();
     let error = fit("breaks", &plan, &model, &data, &ledger, &mut Silent).expect_err("no images");
     assert!(error.to_string().contains("train/dark"), "{error}");
+    assert!(error.advice().contains("charged in the ledger: 1 of 20 steps"), "{error}");
+    assert!(Run::from_error(&error).is_none());
     assert_eq!(ledger.events()?, [plan.event_after(1)]);
+    Ok(())
+}
+
+#[test]
+fn a_run_that_ends_early_is_an_error_of_the_verb_and_is_stored() -> Result<()> {
+    let root = folder();
+    let data = open(root.path(), 7)?;
+    let model = models::mlp(&data, &[8]).seed(1).build()?;
+    fs::remove_dir_all(root.path().join("train/dark")).expect("removed");
+    // Small batches: with most seeds the first ones have no dark image, and none has only these.
+    let train = |seed| settings().batch_size(1).seed(seed).train(&model, &data);
+    let errors = (0..20).map(|seed| train(seed).expect_err("dark images are needed"));
+    let run = errors.into_iter().find_map(|error| Run::from_error(&error));
+    let run = run.expect("one of them got beyond its first step");
+    assert!((1..20).contains(&run.record().steps) && !run.is_finished() && !run.interrupted());
+    let stored = home().join("runs").join(&run.record().id).join("result.json");
+    assert!(stored.is_file(), "{} is missing", stored.display());
     Ok(())
 }
 

@@ -5,24 +5,14 @@ mod images;
 mod not_covered;
 mod own_module;
 mod released;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod sparse;
 
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
 use epsilab::train::{Observer, Progress, Silent, fit};
-use std::sync::OnceLock;
-
-/// One project folder for this test program; the environment is set before anything reads it.
-fn home() -> &'static std::path::Path {
-    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
-    HOME.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        // SAFETY: every test calls this first, and OnceLock lets only one of them in here.
-        unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
-        folder
-    })
-    .path()
-}
+use shared::home;
 
 /// Each test has its own data, hence its own ledger: they run at the same time.
 fn glyphs(seed: u64) -> Dataset {
@@ -111,7 +101,8 @@ fn in_study_mode_models_that_nobody_seeded_have_noise_of_their_own() -> Result<(
     let models = [models::mlp(&data, &[16]).build()?, models::mlp(&data, &[16]).build()?];
     assert_eq!(models[0].fingerprint(), models[1].fingerprint(), "to the store they are the same");
     // Noise this large is all that a step moves.
-    let plan = settings().noise_multiplier(1e4).learning_rate(1e-3).steps(1).seed(5).plan(&data)?;
+    let method = DpSgd::new().noise_multiplier(1e4).clip(0.1).batch_size(250);
+    let plan = method.learning_rate(1e-3).steps(1).seed(5).plan(&data)?;
     let moved = |model: &Model| -> Result<Vec<f64>> {
         let run = fit("the same", &plan, model, &data, &Ledger::in_memory(), &mut Silent)?;
         let numbers = |model: &Model| model.network().values().into_iter().flat_map(|(_, v)| v);
@@ -181,7 +172,7 @@ fn nothing_is_trained_when_the_ledger_is_damaged_or_another_ones() -> Result<()>
     let half = data.limit(1000, 100);
     let ledger = Ledger::in_memory();
     let error = fit("x", &plan, &model, &half, &ledger, &mut Silent).expect_err("another size");
-    assert!(error.to_string().contains("2000 training examples"), "{error}");
+    assert!(error.to_string().contains("2,000 training examples"), "{error}");
     Ok(())
 }
 

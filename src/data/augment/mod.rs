@@ -1,5 +1,5 @@
-//! Augmentation: several random versions of each image, whose gradients are averaged before
-//! clipping.
+//! Augmentation multiplicity: several random copies of each image, whose gradients are averaged
+//! before clipping.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::examples::{Examples, shape_text};
 use crate::device::kernels;
 use crate::{Error, ErrorKind, Result};
 
-/// Random flips and crops of images, `copies` versions of each.
+/// Random flips and crops of images, with several copies of each image per step.
 ///
 /// ```
 /// use epsilab::data::Augment;
@@ -24,17 +24,17 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 ///
 /// # Guarantee
-/// Each version of an image depends on that image, the seed, the step, the image's number and the
-/// copy's number only: no image is mixed with another, and batches that share an example show the
-/// same versions of it whoever else is in them. The engine averages the gradients of one example's
-/// copies before it clips once, so an example still moves the sum by the clip norm at most: the
-/// sensitivity is that of training without augmentation (De et al. 2022, arXiv:2204.13650, section
-/// on augmentation multiplicity).
-/// Assumption: the seed is secret. For every fixed choice of versions the bound holds as it
-/// stands; but taking an example out of a data set gives those behind it other numbers, hence other
-/// versions. A secret seed makes that invisible, for versions are drawn alike for all numbers (the
-/// argument of [`Batch::seed`](crate::engine::Batch::seed)). Training draws the seed from a secret
-/// stream of the run.
+/// A copy of an image is a function of that image, the seed, the step, the image's index and the
+/// index of the copy. It depends on no other image of the batch. The engine averages the gradients
+/// of an example's copies before it clips once, so an example changes the sum by at most the clip
+/// norm: the sensitivity is that of training without augmentation (De et al. 2022,
+/// arXiv:2204.13650, section on augmentation multiplicity).
+///
+/// Assumption: the seed is secret. The bound holds for every fixed choice of copies. Removing an
+/// example from a data set shifts the indices of later examples and so changes their copies. With a
+/// secret seed this changes no distribution, because copies are identically distributed for all
+/// indices (the argument of [`Batch::seed`](crate::engine::Batch::seed)). Training draws the seed
+/// from a secret stream of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Augment {
     copies: usize,
@@ -43,50 +43,49 @@ pub struct Augment {
 }
 
 impl Default for Augment {
-    /// What De et al. 2022 train CIFAR-10 with: 16 copies, flips, crops of 4 pixels.
+    /// The augmentation of De et al. 2022 for CIFAR-10: 16 copies, flips, crops of 4 pixels.
     fn default() -> Self {
         Self { copies: 16, flip: true, crop: 4 }
     }
 }
 
 impl Augment {
-    /// One copy, unchanged: the start for a choice of one's own.
+    /// One unchanged copy: the starting point of a custom augmentation.
     pub fn new() -> Self {
         Self { copies: 1, flip: false, crop: 0 }
     }
 
-    /// How many versions of each image a step uses.
+    /// Sets the augmentation multiplicity: how many copies of each image a step uses.
     pub fn copies(self, copies: usize) -> Self {
         Self { copies, ..self }
     }
 
-    /// Mirrors each version left to right with probability 1/2.
+    /// Flips each copy horizontally with probability 1/2.
     pub fn flip(self) -> Self {
         Self { flip: true, ..self }
     }
 
-    /// Moves each version by up to `padding` pixels each way, uniformly and independently along
-    /// both sides; what comes in from beyond the edge is the image mirrored there (the edge itself
-    /// is not repeated). The same as padding by reflection and cropping at random.
+    /// Crops each copy at random after padding the image by `padding` pixels on each side. The
+    /// padding reflects the image without repeating its edge pixels.
     pub fn crop(self, padding: usize) -> Self {
         Self { crop: padding, ..self }
     }
 
-    /// How many versions of each image a step uses.
+    /// Augmentation multiplicity: how many copies of each image a step uses.
     pub fn multiplicity(&self) -> usize {
         self.copies
     }
 
-    /// Whether examples of this shape can be augmented so.
+    /// Checks that the augmentation applies to examples of this shape.
     ///
     /// # Errors
-    /// [`ErrorKind::Setting`] for copies outside 1 to 1,024, a crop not below the shorter side, or
-    /// examples that are no images (texts, tables) with flips or crops.
+    /// [`ErrorKind::Setting`] for fewer than 1 or more than 1,024 copies, for a crop that is not
+    /// smaller than the shorter side, and for flips or crops of examples that are not images.
     pub fn check(&self, shape: &[usize]) -> Result<()> {
-        /// Beyond this, one example is more work than a whole batch of most.
+        /// With more copies, one example would cost more than a typical batch.
         const MOST: usize = 1024;
         if !(1..=MOST).contains(&self.copies) {
-            let why = format!("a step uses 1 to {MOST} versions of each example");
+            let why = format!("a step uses 1 to {MOST} copies of each example");
             return Err(Error::setting("copies", self.copies, why).fix("16 is usual"));
         }
         if !self.flip && self.crop == 0 {
@@ -94,14 +93,14 @@ impl Augment {
         }
         let &[_, height, width] = shape else {
             let what = format!("{self} of examples of shape {}", shape_text(shape));
-            let why = "only images (channels, height, width) can be flipped and cropped; words or \
-                       columns in another order would mean something else";
+            let why = "only images (channels, height, width) can be flipped and cropped: words or \
+                       columns in another order have another meaning";
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("leave augmentation out, or use Augment::new() without flips and crops"));
         };
         if self.crop >= height.min(width) {
             let why = format!(
-                "an image of {width}x{height} pixels has only {} to mirror beyond an edge",
+                "reflecting an image of {width}x{height} pixels can pad it by at most {}",
                 height.min(width) - 1
             );
             return Err(Error::setting("crop", self.crop, why).fix("for instance .crop(4)"));
@@ -109,11 +108,11 @@ impl Augment {
         Ok(())
     }
 
-    /// The versions of these examples for one step, and the labels (one per example, not per
-    /// version). Features are `[ids.len(), copies, shape…]`, row-major.
+    /// The copies of these examples for one step, `[ids.len(), copies, shape…]` row-major, and one
+    /// label per example.
     ///
-    /// A function of its arguments alone: neither the number of threads nor the other examples of
-    /// the batch matter.
+    /// The result is a function of the arguments. It does not depend on the number of threads, and
+    /// the copies of an example do not depend on the other examples.
     ///
     /// # Errors
     /// As [`check`](Self::check) and [`Examples::gather`].
@@ -131,22 +130,22 @@ impl Augment {
         let size: usize = examples.shape().iter().product();
         let mut features = vec![0.0; plain.len() * self.copies];
         (features.par_chunks_mut(size * self.copies).zip(plain.par_chunks(size)).zip(ids))
-            .for_each(|((versions, image), &id)| {
-                for (copy, version) in versions.chunks_exact_mut(size).enumerate() {
-                    let choice = self.choose(seed, step, id, copy as u32);
-                    choice.apply(examples.shape(), image, version);
+            .for_each(|((copies, image), &id)| {
+                for (index, copy) in copies.chunks_exact_mut(size).enumerate() {
+                    let transform = self.transform(seed, step, id, index as u32);
+                    transform.apply(examples.shape(), image, copy);
                 }
             });
         Ok((features, labels))
     }
 
-    /// The versions that [`batch`](Self::batch) makes, made where the images are: of
-    /// `[ids, features]`, `[ids x copies, features]`. What happens to each version is drawn on the
-    /// host and taken there, so that all devices see the same versions.
+    /// The copies that [`batch`](Self::batch) makes, computed on the device of the images: from
+    /// `[ids, features]` to `[ids x copies, features]`. The random transforms are drawn on the
+    /// host, so that all devices make the same copies.
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub(crate) fn versions(
+    pub(crate) fn copies_of(
         &self,
         images: Tensor<2>,
         shape: &[usize],
@@ -156,26 +155,26 @@ impl Augment {
         self.check(shape)?;
         let shape = match *shape {
             [channels, height, width] => [channels, height, width],
-            // What is no image is only repeated.
+            // Examples that are not images are only repeated.
             _ => [1, 1, shape.iter().product()],
         };
-        Ok(kernels::augment(images, shape, &self.choices(ids, seed, step), self.copies))
+        Ok(kernels::augment(images, shape, &self.transforms(ids, seed, step), self.copies))
     }
 
-    /// What happens to every version of these examples, copy after copy: how many rows down and
-    /// columns to the right it begins, and 1 if it is flipped.
-    fn choices(&self, ids: &[u32], seed: u64, step: u64) -> Vec<[i32; 3]> {
+    /// The transforms of all copies of these examples: row offset, column offset, and 1 if the copy
+    /// is flipped.
+    fn transforms(&self, ids: &[u32], seed: u64, step: u64) -> Vec<[i32; 3]> {
         let of = |&id: &u32| (0..self.copies as u32).map(move |copy| (id, copy));
-        let versions: Vec<(u32, u32)> = ids.iter().flat_map(of).collect();
-        let number = |(id, copy)| {
-            let Choice { down, right, flip } = self.choose(seed, step, id, copy);
+        let copies: Vec<(u32, u32)> = ids.iter().flat_map(of).collect();
+        let encoded = |(id, copy)| {
+            let Transform { down, right, flip } = self.transform(seed, step, id, copy);
             [down as i32, right as i32, i32::from(flip)]
         };
-        versions.into_par_iter().map(number).collect()
+        copies.into_par_iter().map(encoded).collect()
     }
 
-    /// What happens to one version. Each has a random stream of its own.
-    fn choose(&self, seed: u64, step: u64, id: u32, copy: u32) -> Choice {
+    /// The transform of one copy, from a random stream of its own.
+    fn transform(&self, seed: u64, step: u64, id: u32, copy: u32) -> Transform {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..16].copy_from_slice(&step.to_le_bytes());
@@ -184,23 +183,23 @@ impl Augment {
         rng.set_stream(u64::from(id) << 32 | u64::from(copy));
         let mut shift = || below(&mut rng, 2 * self.crop + 1) as isize - self.crop as isize;
         let (down, right) = (shift(), shift());
-        Choice { down, right, flip: self.flip && chance(&mut rng, 0.5) }
+        Transform { down, right, flip: self.flip && chance(&mut rng, 0.5) }
     }
 }
 
-/// What happens to one version of an image.
+/// The random transform of one copy of an image.
 #[derive(Clone, Copy, Debug)]
-struct Choice {
-    /// Where the crop begins, counted from the image's first row and column.
+struct Transform {
+    /// Offset of the crop from the image's first row, and from its first column.
     down: isize,
     right: isize,
     flip: bool,
 }
 
-impl Choice {
+impl Transform {
     fn apply(self, shape: &[usize], image: &[f32], into: &mut [f32]) {
         let &[_, height, width] = shape else {
-            // Checked before: nothing is done to other shapes.
+            // `check` allows flips and crops for images only.
             into.copy_from_slice(image);
             return;
         };
@@ -219,7 +218,7 @@ impl Choice {
     }
 }
 
-/// A position beyond an edge, reflected at the edge pixel; at most one reflection is needed.
+/// Reflects a position outside the image at the edge pixel; at most one reflection is needed.
 fn mirrored(at: isize, length: usize) -> usize {
     let last = length as isize - 1;
     (if at < 0 {

@@ -91,7 +91,7 @@ fn flips_and_moves_are_fair_and_independent() {
     let (mut flips, mut both) = (0, 0);
     let (mut down, mut right) = ([0; 9], [0; 9]);
     for id in 0..n {
-        let choice = augment.choose(1, 2, id, id % 16);
+        let choice = augment.transform(1, 2, id, id % 16);
         flips += u32::from(choice.flip);
         both += u32::from(choice.flip && choice.right > 0);
         down[(choice.down + 4) as usize] += 1;
@@ -122,7 +122,7 @@ fn both_ways(augment: Augment, data: &Examples, ids: &[u32]) -> [Vec<f32>; 2] {
     data.gather(ids, &mut plain).unwrap();
     let plain = TensorData::new(plain, [ids.len(), data.shape().iter().product()]);
     let plain = Tensor::from_data(plain, &Device::flex());
-    let made = augment.versions(plain, data.shape(), ids, [3, 4]).unwrap();
+    let made = augment.copies_of(plain, data.shape(), ids, [3, 4]).unwrap();
     [made.into_data().try_into_vec().unwrap(), augment.batch(data, ids, 3, 4).unwrap().0]
 }
 
@@ -173,8 +173,9 @@ fn texts_and_tables_are_refused_and_so_are_settings_out_of_range() {
 
 #[test]
 fn the_versions_of_a_seed_are_fixed_for_ever() {
-    let choices: Vec<_> = (0..4).map(|copy| Augment::default().choose(1, 2, 3, copy)).collect();
-    let seen: Vec<_> = choices.iter().map(|c| (c.down, c.right, c.flip)).collect();
+    let transforms: Vec<_> =
+        (0..4).map(|copy| Augment::default().transform(1, 2, 3, copy)).collect();
+    let seen: Vec<_> = transforms.iter().map(|c| (c.down, c.right, c.flip)).collect();
     assert_eq!(seen, FIXED);
 }
 

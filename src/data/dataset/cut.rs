@@ -1,4 +1,4 @@
-//! Data sets made from others: they keep the ledger of the whole.
+//! Data sets derived from another one, whose ledger they share.
 
 use super::{Dataset, parts};
 use crate::data::digest::count;
@@ -6,25 +6,25 @@ use crate::data::examples::Examples;
 use crate::{Error, ErrorKind, Result};
 
 impl Dataset {
-    /// Splits the training part at random: about `share` of it stays for training, the rest becomes
-    /// the test part (in place of the former one).
+    /// Splits the training part at random: each example stays in it with probability `share`, and
+    /// the others become the test part, which replaces the former one.
     ///
-    /// Each example goes to its part by a hash of the seed and of its own content, so the same seed
-    /// gives the same split on every machine, and examples that are alike in features and label
-    /// stay together. How many come to each part is up to chance; [`source`](Self::source) says it.
+    /// A hash of the seed and of an example's own content decides its part, so equal seeds give
+    /// equal splits on every machine, and duplicates of an example are in the same part. The sizes
+    /// of the parts are random; [`source`](Self::source) states them.
     ///
     /// # Guarantee
-    /// Adding an example to the whole, or removing one, moves no other from part to part: the parts
-    /// of two such data sets differ by that example at most. So what is spent on a part is spent on
-    /// the whole, for neighbours that differ by one added or removed example, and so the ledger
-    /// adds it up. The sizes of the parts count as public, as that of the whole does.
+    /// Adding or removing an example leaves all others in their parts: the parts of neighbouring
+    /// data sets differ by at most that example (neighbours: one example added or removed). So the
+    /// cost of a run on a part is at most its cost on the whole, and the ledger of the whole is
+    /// charged. The sizes of the parts count as public, as that of the whole does.
     ///
     /// # Errors
-    /// A share outside (0, 1), fewer than two training examples, or chance leaving a part empty.
+    /// A share outside (0, 1), fewer than two training examples, or a part that is empty by chance.
     pub fn split(&self, share: f64, seed: u64) -> Result<Self> {
         let len = self.train().len();
         if !(share > 0.0 && share < 1.0) {
-            let why = "the share that stays for training must lie between 0 and 1, both excluded";
+            let why = "the fraction of training examples must be above 0 and below 1";
             return Err(Error::setting("share", share, why).fix("for instance .split(0.8, 7)"));
         }
         if len < 2 {
@@ -36,7 +36,7 @@ impl Dataset {
         if train.is_empty() || test.is_empty() {
             let part = if train.is_empty() { "training" } else { "test" };
             let why = format!(
-                "of {} examples, each kept with that probability, none came to the {part} part",
+                "each of {} examples is selected with that probability; the {part} part is empty",
                 count(len)
             );
             return Err(Error::setting("share", share, why).fix("take another share or seed"));
@@ -52,20 +52,20 @@ impl Dataset {
         Ok(split.changed(|inner| inner.test_split_off = true))
     }
 
-    /// About `train` of the training examples and the first `test` test examples, for quick trials.
-    /// Counts beyond the data take all there is.
+    /// About `train` of the training examples and the first `test` test examples, for quick trials;
+    /// all of them if there are fewer.
     ///
-    /// Of N training examples each is kept with probability `train / N`, by a hash of its own
-    /// content: the same ones on every machine. How many these are,
-    /// [`train().len()`](Self::train) and [`source`](Self::source) say: `train` up to chance (give
-    /// or take about its square root), so that of a few there may be none. The smaller training
-    /// part has its own [`hash`](Self::hash) but the ledger of the whole.
+    /// Each of N training examples is kept with probability `train / N`, decided by a hash of its
+    /// own content, so the selection is the same on every machine. The number of kept examples is
+    /// random, with mean `train` and standard deviation at most its square root, and may be zero;
+    /// [`train().len()`](Self::train) and [`source`](Self::source) state it. The result has its own
+    /// [`hash`](Self::hash) but the ledger of the whole.
     ///
     /// # Guarantee
-    /// As [`split`](Self::split): an example that is added to the whole or removed from it moves no
-    /// other one. Keeping exactly `train` of them would let another one in for each that is
-    /// removed, and the ledger of the whole would promise too much. The size of the whole, N,
-    /// counts as public: neighbours are compared at one and the same probability.
+    /// As [`split`](Self::split): adding or removing an example changes the selection of no other.
+    /// (Keeping exactly `train` examples would replace a removed example by another one, which the
+    /// add-or-remove-one relation of the ledger does not cover.) The size N of the whole counts as
+    /// public: neighbours are compared at the same probability.
     pub fn limit(&self, train: usize, test: usize) -> Self {
         let all = (self.train().len(), self.test().len());
         if train >= all.0 && test >= all.1 {
@@ -96,12 +96,12 @@ impl Dataset {
 
     /// Replaces every feature `x` by `(x - mean) / std`.
     ///
-    /// The two numbers must be public: known from elsewhere, never measured on the private data,
-    /// for that would be a release outside the ledger.
+    /// Both values must be public. Computing them from the private data would be a release that no
+    /// ledger counts.
     ///
     /// # Errors
-    /// A mean that is not finite, or a standard deviation that is not finite and positive; a text
-    /// data set, whose features are numbers of words.
+    /// A mean that is not finite, a standard deviation that is not finite and positive, or a text
+    /// data set, whose features are token ids.
     pub fn normalized(&self, mean: f32, std: f32) -> Result<Self> {
         if !mean.is_finite() {
             return Err(Error::setting("mean", mean, "it must be a finite number"));
@@ -111,7 +111,7 @@ impl Dataset {
         }
         if self.vocabulary().is_some() {
             let what = format!("{} holds token ids", self.name());
-            let why = "they are numbers of words: scaled, they would name other words or none";
+            let why = "scaling would change the ids, and so the words";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("leave texts as they are"));
         }
         let scaled = |part: &Examples| part.scaled(mean, std);
@@ -119,11 +119,11 @@ impl Dataset {
         Ok(self.with_parts(source, scaled(self.train()), scaled(self.test())))
     }
 
-    /// The same data set with all features in memory. A folder of images that fits there trains
-    /// much faster so: each file is decoded once instead of once per use, and can't break in the
-    /// middle of training. Others are unchanged. The numbers are the same, so [`hash`](Self::hash)
-    /// and ledger are too, and a run that was stored is found; parts cut afterwards have other
-    /// hashes than parts cut before.
+    /// The same data set with all features in memory. For a folder of images this makes training
+    /// much faster: each file is decoded once instead of once per use, and can't fail during
+    /// training. Other data sets are unchanged. [`hash`](Self::hash) and ledger stay the same, so
+    /// stored runs are found. Parts split off afterwards have other hashes than parts split off
+    /// before.
     ///
     /// # Errors
     /// If a file can't be read or decoded, or has changed since the folder was opened.

@@ -1,15 +1,15 @@
-//! The hash of a training part: what stored runs know a data set by.
+//! The hash of a training part, by which stored runs are found.
 
 use sha2::{Digest, Sha256};
 
 use crate::data::digest::hex;
 use crate::data::examples::Examples;
 
-/// Version 1 of the encoding: all integers as little-endian u64, floats and labels as their
-/// little-endian 32 bits. Examples in files stand for themselves by another first line, by their
-/// scaling and by the SHA-256 of each file.
+/// The hash, by version 1 of the encoding: integers as little-endian u64, floats and labels as 32
+/// bits, little-endian. For examples in files, the first line differs, and their scaling and the
+/// SHA-256 of each file replace the features.
 pub(super) fn of(classes: usize, examples: &Examples) -> String {
-    /// DeviceArray are handed over in pieces of this many: an update per number would be slow.
+    /// Values per update of the hash: one update per value would be slow.
     const PIECE: usize = 4096;
     let mut sha = Sha256::new();
     sha.update(if examples.files().is_some() { b"epsilab file 1\n" } else { b"epsilab data 1\n" });

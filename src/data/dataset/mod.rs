@@ -1,4 +1,4 @@
-//! A data set: training part, test part, classes, and the name of the people in it.
+//! Data sets: training part, test part, classes, and the origin that names the ledger.
 
 mod cut;
 mod hash;
@@ -32,35 +32,35 @@ struct Inner {
     class_names: Vec<String>,
     train: Examples,
     test: Examples,
-    /// What the token ids of a text data set mean.
+    /// The vocabulary of the token ids of a text data set.
     vocabulary: Option<Vocabulary>,
-    /// What was computed from private examples to prepare the data.
-    prepared_by: Option<String>,
+    /// Why no epsilon covers the data, if its preparation used private examples.
+    prepared_from_private: Option<String>,
     /// The test part was split off the training part.
     test_split_off: bool,
     hash: OnceLock<String>,
-    /// How it was cut from another one: the key of the last cut.
+    /// The key of the last split or limit; zero if there was none.
     cuts: [u8; 32],
-    name_of_people: Name,
-    /// Names that earlier versions gave to these people, beside the own hash.
+    origin: Origin,
+    /// Origins that earlier versions used, beside the data set's own hash.
     former: Vec<String>,
-    /// Earlier versions named them by the data set's own hash.
+    /// Earlier versions used the data set's own hash as its origin.
     formerly_by_hash: bool,
 }
 
-/// What the ledger knows the people in a data set by.
+/// How the origin of a data set is computed.
 #[derive(Clone)]
-enum Name {
+enum Origin {
     /// The data set's own hash.
     OwnHash,
-    /// The hash of its features alone, once it is asked for.
+    /// The hash of its features alone, computed on first use.
     Features(OnceLock<String>),
-    /// The hash of the raw data it was read from, or the name of the data set it was cut from.
+    /// The hash of the raw data, or the origin of the data set that it was derived from.
     Given(String),
 }
 
 impl Dataset {
-    /// A data set of parts that were checked before; one name for each class.
+    /// A data set of checked parts, with one name per class.
     pub(super) fn new(
         name: impl Into<String>,
         source: impl Into<String>,
@@ -76,50 +76,50 @@ impl Dataset {
                 train,
                 test,
                 vocabulary: None,
-                prepared_by: None,
+                prepared_from_private: None,
                 test_split_off: false,
                 hash: OnceLock::new(),
                 cuts: [0; 32],
-                name_of_people: Name::OwnHash,
+                origin: Origin::OwnHash,
                 former: Vec::new(),
                 formerly_by_hash: false,
             }),
         }
     }
 
-    /// The same data set whose ledger is named by the raw data, not by what was made of it.
+    /// The same data set with this origin.
     pub(super) fn with_origin(self, origin: String) -> Self {
-        self.changed(|inner| inner.name_of_people = Name::Given(origin))
+        self.changed(|inner| inner.origin = Origin::Given(origin))
     }
 
-    /// The same data set whose ledger is named by its features alone; earlier versions named it by
-    /// its hash.
+    /// The same data set whose origin is the hash of its features alone; earlier versions used its
+    /// hash.
     pub(super) fn named_by_features(self) -> Self {
-        let named = self.changed(|inner| inner.name_of_people = Name::Features(OnceLock::new()));
+        let named = self.changed(|inner| inner.origin = Origin::Features(OnceLock::new()));
         named.formerly_by_hash()
     }
 
-    /// The same data set, whose ledger earlier versions named by its own hash.
+    /// The same data set, for which earlier versions used its own hash as origin.
     pub(super) fn formerly_by_hash(self) -> Self {
         self.changed(|inner| inner.formerly_by_hash = true)
     }
 
-    /// The same data set, whose ledger earlier versions named so.
+    /// The same data set, for which earlier versions used this origin.
     pub(super) fn formerly(self, name: String) -> Self {
         self.changed(|inner| inner.former.push(name))
     }
 
-    /// The same data set, its features being token ids of this vocabulary.
+    /// The same data set, whose features are token ids of this vocabulary.
     pub(super) fn with_vocabulary(self, vocabulary: Vocabulary) -> Self {
         self.changed(|inner| inner.vocabulary = Some(vocabulary))
     }
 
-    /// The same data set under the hash it had when its numbers lay elsewhere.
+    /// The same data set with the hash that it had before its features were moved.
     fn with_hash(self, hash: String) -> Self {
         self.changed(|inner| inner.hash = OnceLock::from(hash))
     }
 
-    /// The same data set, as cut from another one by this key.
+    /// The same data set, split or limited by this key.
     fn cut_by(self, key: [u8; 32]) -> Self {
         self.changed(|inner| inner.cuts = key)
     }
@@ -134,7 +134,7 @@ impl Dataset {
         &self.inner.name
     }
 
-    /// One sentence: where the numbers came from.
+    /// One sentence on where the data came from.
     pub fn source(&self) -> &str {
         &self.inner.source
     }
@@ -144,7 +144,7 @@ impl Dataset {
         self.train().shape()
     }
 
-    /// How many classes there are; labels are below this number.
+    /// Number of classes; labels are below it.
     pub fn classes(&self) -> usize {
         self.inner.class_names.len()
     }
@@ -165,80 +165,76 @@ impl Dataset {
         &self.inner.test
     }
 
-    /// What the token ids of a text data set mean, and how many there are; `None` for all others.
-    ///
-    /// An embedding layer for this data needs `data.vocabulary()` entries: see
-    /// [`Vocabulary::len`].
+    /// The vocabulary of a text data set; `None` for all others. Its [`Vocabulary::len`] is the
+    /// number of entries that an embedding layer needs.
     pub fn vocabulary(&self) -> Option<&Vocabulary> {
         self.inner.vocabulary.as_ref()
     }
 
-    /// Whether the test part holds other examples than those that training protects: it was read
-    /// from files of its own, not made by [`split`](Self::split).
+    /// Whether the test part is disjoint from the data that training protects: it was read from
+    /// files of its own and not made by [`split`](Self::split).
     pub fn has_public_test(&self) -> bool {
         !self.inner.test_split_off
     }
 
     /// Declares that the data was prepared with something computed from its private examples: a
-    /// mean and a standard deviation, a selection of columns, a list of classes. `what` is told in
-    /// the statement of every run: `"features were scaled by the largest value"`.
+    /// mean and a standard deviation, a selection of columns, a list of classes. The statement of
+    /// every run says `what`: `"features were scaled by the largest value"`.
     ///
     /// # Guarantee
-    /// None: such a statistic is a release that no accountant sees. Plans on the returned data set,
-    /// and on whatever is cut from it, have the badge `none`. Without such a call the lab assumes
-    /// that everything the data was prepared with is public.
+    /// None: such a statistic is a release that no accountant counts. Plans on the returned data
+    /// set, and on data sets derived from it, have the badge `none`. Without this call, everything
+    /// that the data was prepared with is assumed to be public.
     #[must_use]
     pub fn prepared_from_private_examples(&self, what: impl Into<String>) -> Self {
-        let what = what.into();
-        self.clone().changed(|inner| inner.prepared_by = Some(what))
+        let why = format!("the data was prepared from private examples: {}", what.into());
+        self.clone().changed(|inner| inner.prepared_from_private = Some(why))
     }
 
-    /// Why no epsilon covers anything that is computed from this data set, if none does: it was
-    /// prepared by looking at its private examples without noise.
+    /// Why no epsilon covers anything that is computed from this data set, as a phrase: its private
+    /// examples were used to prepare it, without noise. `None` if an epsilon can cover it.
     pub fn not_covered(&self) -> Option<&str> {
-        let declared = self.inner.prepared_by.as_deref();
+        let declared = self.inner.prepared_from_private.as_deref();
         declared.or_else(|| self.vocabulary().and_then(Vocabulary::not_covered))
     }
 
     /// SHA-256 (hexadecimal) of the training part: shape, classes, bits of the features, labels.
-    /// For images in files: shape, scaling, classes, SHA-256 of each file's content, labels; they
-    /// keep it when [`in_memory`](Self::in_memory) brings them there.
+    /// For images in files: shape, scaling, classes, SHA-256 of each file, labels;
+    /// [`in_memory`](Self::in_memory) keeps it.
     ///
-    /// Stored runs are found by it, so it must never change its meaning: the encoding starts with
-    /// its version. Computed once, on first use.
+    /// Stored runs are found by it, so its encoding must never change; it starts with a version.
+    /// Computed once, on first use.
     pub fn hash(&self) -> &str {
         self.inner.hash.get_or_init(|| hash::of(self.classes(), self.train()))
     }
 
-    /// The name of the people in this data: a hash of what was read, whatever was made of it. Of
-    /// tables and texts it takes in all cells below the header, of IDX files the images, of folders
-    /// all training files, of vectors the features. A data set that was made from another one by
-    /// [`split`](Self::split), [`limit`](Self::limit), [`normalized`](Self::normalized) or
-    /// [`in_memory`](Self::in_memory) has the name of that. Data drawn by code, and CIFAR, which
-    /// can be read in one way only, go by their own [`hash`](Self::hash).
+    /// A hash of the raw data, which names the privacy ledger of the people in it: of all cells
+    /// below the header (tables and texts), the images (IDX files), all training files (image
+    /// folders), the features (vectors). A data set made by [`split`](Self::split),
+    /// [`limit`](Self::limit), [`normalized`](Self::normalized) or [`in_memory`](Self::in_memory)
+    /// has the origin of the data set it was made from. Synthetic data and CIFAR use their own
+    /// [`hash`](Self::hash).
     ///
     /// # Guarantee
-    /// The privacy ledger is kept by this name: what is spent on parts of a data set adds up with
-    /// what is spent on the whole, for the same people are in them; and so does what is spent on
-    /// the same files read in another way, with other labels, or packed.
+    /// Data sets with one origin share a ledger. So the cost of runs on parts of a data set, or on
+    /// the same files read with other labels or settings, is added up: the same people are in them.
     pub fn origin(&self) -> &str {
-        match &self.inner.name_of_people {
-            Name::OwnHash => self.hash(),
-            Name::Features(name) => {
+        match &self.inner.origin {
+            Origin::OwnHash => self.hash(),
+            Origin::Features(name) => {
                 name.get_or_init(|| origin::of_features(self.train().features_flat()))
             }
-            Name::Given(name) => name,
+            Origin::Given(name) => name,
         }
     }
 
-    /// What earlier versions took for the [`origin`](Self::origin) of this data: ledgers of these
-    /// names are its own too.
+    /// Origins that earlier versions used for this data. Ledgers of these names are its own too.
     pub fn former_origins(&self) -> Vec<&str> {
         let hash = self.inner.formerly_by_hash.then(|| self.hash());
         hash.into_iter().chain(self.inner.former.iter().map(String::as_str)).collect()
     }
 
-    /// Whether this is the data's [`origin`](Self::origin), or was in earlier versions.
+    /// Whether this is the [`origin`](Self::origin) of the data or one of its former origins.
     pub fn is_known_as(&self, origin: &str) -> bool {
         origin == self.origin() || self.former_origins().contains(&origin)
     }
@@ -249,14 +245,14 @@ impl Dataset {
         self.clone().changed(|inner| {
             (inner.source, inner.train, inner.test) = (source, train, test);
             inner.hash = OnceLock::new();
-            (inner.name_of_people, inner.former) = (Name::Given(origin), former);
+            (inner.origin, inner.former) = (Origin::Given(origin), former);
             inner.formerly_by_hash = false;
         })
     }
 }
 
-/// `MNIST: 60,000 training and 10,000 test examples of shape 1x28x28, 10 classes`; texts say what
-/// their numbers are: `…, 8,192 word numbers by hashing`.
+/// `MNIST: 60,000 training and 10,000 test examples of shape 1x28x28, 10 classes`; for texts with
+/// the vocabulary: `…, 8,192 token ids by hashing`.
 impl fmt::Display for Dataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -272,7 +268,7 @@ impl fmt::Display for Dataset {
     }
 }
 
-/// The same text as `Display`: a cell that ends in a data set shows this.
+/// The same text as `Display`.
 impl fmt::Debug for Dataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

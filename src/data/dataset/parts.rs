@@ -1,18 +1,18 @@
-//! Which part an example goes to: by a keyed hash of its own content, whatever the others are.
+//! Assigns examples to parts by a keyed hash of their own content.
 
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::data::examples::Examples;
 
-/// What the hashes of a cut go by: how the data was cut before, how it is cut now, and the seed. A
-/// part that is cut once more must not be cut by the very hashes that made it.
+/// The key of a split or limit: a hash of the key of the one before, its kind and the seed. A part
+/// that is split again must not be split by the hashes that made it.
 pub(super) fn key(before: &[u8; 32], how: &str, seed: u64) -> [u8; 32] {
     let sha = Sha256::new_with_prefix(b"epsilab part 1\n").chain_update(before);
     sha.chain_update(how).chain_update(seed.to_le_bytes()).finalize().into()
 }
 
-/// The positions of the examples chosen with this probability, below 1, and those of the others.
+/// The indices of the examples selected with this probability, below 1, and those of the others.
 pub(super) fn chosen(examples: &Examples, key: &[u8; 32], share: f64) -> [Vec<u32>; 2] {
     // Scaling by a power of two is exact.
     let threshold = (share * 2f64.powi(64)) as u64;

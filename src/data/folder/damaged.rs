@@ -1,14 +1,13 @@
-//! One error for all the files of a folder that can't be used.
+//! One error for all damaged files of a folder.
 
 use crate::data::digest::count;
 use crate::{Error, ErrorKind, Result};
 
-/// How many are told by name.
+/// Number of files that the error names.
 const TOLD: usize = 5;
 
-/// An error if some of the `all` files of a folder have one: theirs, if all but one are sound.
-///
-/// All are told at once, because checking a large folder again for each of them takes long.
+/// Fails if some of `all` files have errors: with the error itself if there is one, otherwise with
+/// one that names the first of them. Checking a large folder once per damaged file would take long.
 pub(super) fn check(all: usize, mut errors: Vec<Error>) -> Result<()> {
     let [first, _, ..] = errors.as_slice() else { return errors.pop().map_or(Ok(()), Err) };
     let alike = errors.iter().all(|error| error.kind() == first.kind());

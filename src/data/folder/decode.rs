@@ -1,4 +1,4 @@
-//! From the bytes of a PNG or JPEG file to pixels. The content decides, not the name.
+//! Decodes PNG and JPEG files. The content decides the format, not the name.
 
 use std::any::Any;
 use std::io::Cursor;
@@ -14,12 +14,12 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 use crate::Result;
 use crate::data::unpack::corrupt;
 
-/// More pixels than this along a side or in all are taken for damage (or for an attack): a file of
-/// a few bytes can ask for any amount of memory.
+/// Largest number of pixels along a side and in all. A small file can announce any size, so a
+/// larger one counts as damaged.
 const LONGEST: usize = 16_384;
 const MOST: usize = 64 << 20;
 
-/// Pixels, row by row; 1 to 4 values each: grey, grey and alpha, RGB, RGB and alpha.
+/// Pixels, row-major, with 1 to 4 values each: grey, grey and alpha, RGB, RGB and alpha.
 pub(super) struct Picture {
     pub(super) width: usize,
     pub(super) height: usize,
@@ -27,12 +27,12 @@ pub(super) struct Picture {
     pub(super) pixels: Vec<u8>,
 }
 
-/// All pixels of a file.
+/// Decodes all pixels of a file.
 pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Picture> {
     guarded(path, || if is_png(bytes) { png(bytes) } else { jpeg(bytes) })
 }
 
-/// Errors as texts here; a panic inside a decoder is one as well.
+/// Decodes with errors as texts; a panic of a decoder is an error too.
 fn guarded<T>(path: &Path, job: impl FnOnce() -> std::result::Result<T, String>) -> Result<T> {
     let panicked = |_: Box<dyn Any + Send>| Err("the decoder gave up".into());
     catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(panicked).map_err(|what| {
@@ -76,7 +76,7 @@ fn png(bytes: &[u8]) -> std::result::Result<Picture, String> {
     let size = reader.output_buffer_size().ok_or("a PNG image too large for this machine")?;
     let mut pixels = vec![0; size];
     let frame = reader.next_frame(&mut pixels).map_err(damaged)?;
-    // To the mark of the end, so that a file that is cut off behind the pixels is noticed too.
+    // Reading up to the end marker finds files that are truncated after the pixels.
     reader.finish().map_err(damaged)?;
     let values = match frame.color_type {
         ColorType::Grayscale | ColorType::Indexed => 1,
@@ -106,11 +106,11 @@ fn jpeg_reader(bytes: &[u8]) -> std::result::Result<JpegDecoder<ZCursor<&[u8]>>,
 
 fn jpeg(bytes: &[u8]) -> std::result::Result<Picture, String> {
     let mut decoder = jpeg_reader(bytes)?;
-    // The decoder fills what is cut off with grey. The mark of the end must follow the last scan;
-    // inside a scan its two bytes can't occur, and a preview's lie before.
+    // The decoder fills missing pixels with grey, so the end marker is looked for after the last
+    // scan: its two bytes can't occur within a scan, and those of a preview come earlier.
     let scan = bytes.windows(2).rposition(|pair| pair == [0xff, 0xda]).unwrap_or(0);
     if !bytes[scan..].windows(2).any(|pair| pair == [0xff, 0xd9]) {
-        return Err("a JPEG image that is cut off".into());
+        return Err("a JPEG image that is truncated".into());
     }
     let pixels = decoder.decode().map_err(|e| format!("a damaged JPEG image: {e:?}"))?;
     let (width, height) = decoder.dimensions().ok_or("a JPEG image without a size")?;

@@ -1,4 +1,4 @@
-//! Images that stay in their files until a batch needs them.
+//! Image files that are decoded when a batch needs them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::data::digest::hex;
 use crate::data::progress::Progress;
 use crate::data::unpack::{corrupt, read_packed};
 
-/// Bytes of a file, at most: as many as the pixels of the largest image that is read.
+/// Largest file in bytes: the size of the pixels of the largest image that is read.
 const LARGEST: usize = 512 << 20;
 
-/// Image files and the form they are brought to. Cheap to clone.
+/// Image files and the shape and scaling of their features. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::data) struct Files {
     files: Arc<Vec<Arc<ImageFile>>>,
@@ -32,10 +32,10 @@ struct ImageFile {
 }
 
 impl Files {
-    /// Reads and decodes every file once, on all threads, and keeps its hash; no pixels are kept.
+    /// Reads and decodes every file once, on all threads, and keeps its hash but no pixels.
     ///
     /// # Errors
-    /// One that tells of all files that can't be used.
+    /// One error for all files that can't be used.
     pub(super) fn open(paths: Vec<PathBuf>, form: Form) -> Result<Self> {
         let (all, progress) = (paths.len(), Progress::new("images checked", paths.len()));
         let open = |path| {
@@ -63,7 +63,7 @@ impl Files {
         self.files.iter().map(|file| &file.digest)
     }
 
-    /// A hash of the contents that forgets names, order and form.
+    /// A hash of the contents, independent of names, order, size and scaling.
     pub(super) fn origin(&self) -> String {
         let mut digests: Vec<&[u8; 32]> = self.digests().collect();
         digests.sort_unstable();
@@ -79,7 +79,7 @@ impl Files {
         [first, others].map(|files| Self { files: Arc::new(files.to_vec()), form: self.form })
     }
 
-    /// The files at these positions.
+    /// The files at these indices.
     pub(in crate::data) fn select(&self, positions: &[u32]) -> Self {
         let files = positions.iter().map(|&i| self.files[i as usize].clone()).collect();
         Self { files: Arc::new(files), form: self.form }
@@ -92,7 +92,7 @@ impl Files {
         Self { files: self.files.clone(), form }
     }
 
-    /// Appends the features of these files, decoding on all threads.
+    /// Appends the features of these files, decoded on all threads.
     pub(in crate::data) fn decode(&self, ids: &[u32], into: &mut Vec<f32>) -> Result<()> {
         let (start, size) = (into.len(), self.shape().iter().product::<usize>());
         into.resize(start + ids.len() * size, 0.0);
@@ -106,7 +106,7 @@ impl Files {
 }
 
 impl ImageFile {
-    /// Only decoding shows whether a file is whole: behind a sound header anything may follow.
+    /// Hashes and decodes a file once: only decoding shows whether it is complete.
     fn open(path: PathBuf) -> Result<Self> {
         let bytes = read_packed(&path, LARGEST)?;
         decode(&path, &bytes)?;
@@ -119,7 +119,7 @@ impl ImageFile {
         if digest != self.digest {
             let what = "its content has changed since the folder was opened";
             return Err(corrupt(&self.path, what)
-                .fix("let files rest while they are used; open the folder again"));
+                .fix("don't change files while they are used; open the folder again"));
         }
         fit(&decode(&self.path, &bytes)?, form, into);
         Ok(())

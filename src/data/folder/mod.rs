@@ -1,4 +1,4 @@
-//! Folders of images: one subfolder per class, each file decoded when it is needed.
+//! Folders of images: one subfolder per class; files are decoded when a batch needs them.
 
 mod damaged;
 mod decode;
@@ -6,18 +6,18 @@ mod files;
 mod resize;
 mod scan;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) use files::Files;
 
 use super::dataset::Dataset;
-use super::digest::count;
+use super::digest::counted;
 use super::examples::Examples;
 use super::table::{CLASSES, CLASSES_FIX, stem};
 use crate::{Error, ErrorKind, Result};
 use resize::Form;
 
-/// How the images of a folder become features of one fixed shape.
+/// How the images of a folder become features of one shape.
 ///
 /// ```
 /// use epsilab::data::ImageOptions;
@@ -34,9 +34,9 @@ pub struct ImageOptions {
 }
 
 impl ImageOptions {
-    /// Colour images of `side` by `side` pixels: the shorter side of each is brought to this
-    /// length (every pixel of a target is the weighted mean of all it covers, so that fine
-    /// patterns don't flicker), then the middle is cut out. Features are `(x / 255 - 0.5) / 0.5`.
+    /// Colour images of `side` by `side` pixels: each image is resized so that its shorter side has
+    /// this length (with antialiasing), then cropped to its centre. Features are
+    /// `(x / 255 - 0.5) / 0.5`.
     pub fn size(side: usize) -> Self {
         Self { side, grey: false, mean: 0.5, std: 0.5 }
     }
@@ -46,17 +46,17 @@ impl ImageOptions {
         Self { grey: true, ..self }
     }
 
-    /// Features are `(x / 255 - mean) / std`. The two numbers must be public: known from
-    /// elsewhere, never measured on the private images.
+    /// Features are `(x / 255 - mean) / std`. Both values must be public: they must not be computed
+    /// from the private images.
     pub fn scaled(self, mean: f32, std: f32) -> Self {
         Self { mean, std, ..self }
     }
 
     fn form(self) -> Result<Form> {
-        /// Beyond this, one image has more numbers than a network for this lab can use.
+        /// A larger image has more features than a network of this library can use.
         const LARGEST: usize = 2048;
         if !(1..=LARGEST).contains(&self.side) {
-            let why = format!("images are brought to 1 to {LARGEST} pixels along each side");
+            let why = format!("images are resized to 1 to {LARGEST} pixels along each side");
             return Err(Error::setting("size", self.side, why).fix("for instance 32 or 64"));
         }
         if !self.mean.is_finite() {
@@ -70,66 +70,67 @@ impl ImageOptions {
     }
 }
 
-/// A data set from a folder of PNG and JPEG images, for sets larger than memory:
-/// `train/<class>/<file>` and, if there is one, `test/<class>/<file>` (else `val/`; where both are
-/// there, `val/` is not read, and [`Dataset::source`] says so).
+/// A data set from a folder of PNG and JPEG images, for sets larger than memory. Two layouts are
+/// read, and [`Dataset::source`] says which one was found:
 ///
-/// Classes are the names of the folders in `train/`, sorted. They and their number count as
-/// public. Each file is hashed and decoded once now, so that a damaged one is found before any
-/// privacy is spent (large folders say on the standard error how far this is), and decoded again
-/// whenever a batch needs it. What fits into memory trains much faster after
-/// [`Dataset::in_memory`].
+/// - `train/<class>/<file>` and, optionally, `test/<class>/<file>` (or `val/`; where both exist,
+///   `val/` is not read);
+/// - `<class>/<file>`, where there is no `train/`: all images are training examples, and
+///   [`Dataset::split`] makes a test part.
 ///
-/// Hidden files, files with other endings than `.png`, `.jpg`, `.jpeg`, and folders inside a class
-/// are left out; [`Dataset::source`] says how many. Links are followed. Transparency is dropped
-/// and the camera's orientation mark is not looked at.
+/// Classes are the names of the class folders of the training part, sorted. They and their number
+/// count as public. Each file is hashed and decoded once when the folder is opened, so that a
+/// damaged file is found before any privacy is spent (progress is printed to standard error for
+/// large folders), and decoded again whenever a batch needs it. [`Dataset::in_memory`] makes
+/// training much faster where the images fit into memory.
+///
+/// Hidden files, files whose names do not end in `.png`, `.jpg` or `.jpeg`, and folders inside a
+/// class are skipped; [`Dataset::source`] says how many. Links are followed. Transparency is
+/// dropped, and the camera's orientation tag is ignored.
 ///
 /// # Guarantee
 /// [`Dataset::origin`], the name of the ledger, is the SHA-256 of the sorted SHA-256 of all
-/// training files: neither the place of the folder, nor names, classes, size or scaling change
-/// it, so the same people keep their ledger. Every file is compared with its hash whenever it is
-/// decoded: what is trained on is what the ledger names. Each feature depends on its own file and
+/// training files. It does not change with the location of the folder, with names, classes, size or
+/// scaling, so the same people keep their ledger. Every file is compared with its hash whenever it
+/// is decoded: training uses what the ledger names. Each feature depends on its own file and on
 /// public constants only.
 ///
 /// # Errors
-/// [`ErrorKind::MissingData`] if there is no such folder or no `train/` in it;
+/// [`ErrorKind::MissingData`] if there is no such folder, or if it has neither layout;
 /// [`ErrorKind::CorruptData`] for a class without images, a test class that is not in `train/`, or
-/// files that are no images or damaged (all of them at once: how many, and the paths of the first);
+/// files that are damaged or no images (all of them at once: how many, and the paths of the first);
 /// [`ErrorKind::Setting`] for options out of range.
 pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
     let (path, form) = (path.as_ref(), options.form()?);
-    check_layout(path)?;
-    let train = scan::part(&path.join("train"))?;
+    let layout = Layout::of(path)?;
+    let train = scan::part(&layout.train)?;
     if !CLASSES.contains(&train.classes.len()) {
-        let what = format!("{} class folders in train/", count(train.classes.len()));
-        return Err(super::unpack::corrupt(path, what).fix(CLASSES_FIX));
+        let what = counted(train.classes.len(), "class folder");
+        return Err(super::unpack::corrupt(&layout.train, what).fix(CLASSES_FIX));
     }
-    let test = ["test", "val"].into_iter().find(|name| path.join(name).is_dir());
-    let mut left_out = train.left_out;
+    let mut skipped = train.skipped;
     let classes = train.classes.clone();
     let (mut paths, labels) = train.labelled(&classes)?;
-    let mut source = format!("Images of {}: train/", path.display());
     let mut test_labels = Vec::new();
-    if let Some(name) = test {
-        source += &format!(" and {name}/");
-        let part = scan::part(&path.join(name))?;
-        left_out += part.left_out;
+    if let Some(folder) = &layout.test {
+        let part = scan::part(folder)?;
+        skipped += part.skipped;
         let (test, labels) = part.labelled(&classes)?;
         paths.extend(test);
         test_labels = labels;
     }
-    // Both parts at once, so that one error tells of all damaged files.
+    // Both parts at once, so that one error names all damaged files.
     let [train, test] = Files::open(paths, form)?.split_at(labels.len());
     let origin = train.origin();
+    let mut source = format!("Images of {}: {}", path.display(), layout.found);
     source += &format!(
         ", the middle of each at {0}x{0} pixels, features (x / 255 - {1}) / {2}.",
         form.side, form.mean, form.std
     );
-    if path.join("test").is_dir() && path.join("val").is_dir() {
-        source += " The images of val/ were not read: test/ is the test part.";
-    }
-    if left_out > 0 {
-        source += &format!(" {} entries that are no PNG or JPEG were left out.", count(left_out));
+    source += layout.remark;
+    if skipped > 0 {
+        let (entries, are) = (counted(skipped, "entry"), if skipped == 1 { "is" } else { "are" });
+        source += &format!(" Skipped: {entries} that {are} no PNG or JPEG.");
     }
     let train = Examples::in_files(train, labels);
     let test = match test_labels.is_empty() {
@@ -140,18 +141,63 @@ pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Da
     Ok(Dataset::new(stem(path), source, names, train, test).with_origin(origin))
 }
 
-/// Says what the folder should look like to those whose folder looks different.
-fn check_layout(path: &Path) -> Result<()> {
-    if path.join("train").is_dir() {
-        return Ok(());
-    }
-    let (what, why) = if path.is_dir() {
-        (format!("{} has no folder train/", path.display()), "the training images must lie there")
-    } else {
-        (format!("{} is missing", path.display()), "there is no such folder")
-    };
-    Err(Error::new(ErrorKind::MissingData, what, why).fix(
-        "give a folder with train/<class>/<image>.png or .jpg (and, if you like, test/<class>/…); \
-         a relative path starts at the current folder",
-    ))
+/// Where the class folders of a folder of images are.
+struct Layout {
+    train: PathBuf,
+    test: Option<PathBuf>,
+    /// The layout in words.
+    found: String,
+    /// A sentence on what follows from it, with a space before it; may be empty.
+    remark: &'static str,
 }
+
+impl Layout {
+    /// The layout of the folder at `path`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::MissingData`] if it has none that is read.
+    fn of(path: &Path) -> Result<Self> {
+        let folder = |name: &str| Some(path.join(name)).filter(|folder| folder.is_dir());
+        let (test, val) = (folder("test"), folder("val"));
+        if let Some(train) = folder("train") {
+            let remark = match (&test, &val) {
+                (Some(_), Some(_)) => " The images of val/ were not read: test/ is the test part.",
+                (None, None) => NO_TEST_PART,
+                _ => "",
+            };
+            let found = match (&test, &val) {
+                (Some(_), _) => "train/ and test/",
+                (None, Some(_)) => "train/ and val/",
+                (None, None) => "train/",
+            };
+            return Ok(Self { train, test: test.or(val), found: found.to_owned(), remark });
+        }
+        let missing = |what: String, why: &str| {
+            Err(Error::new(ErrorKind::MissingData, what, why).fix(
+                "give a folder with train/<class>/<image>.png or .jpg (and optionally \
+                 test/<class>/…), or one with <class>/<image>.png or .jpg; a relative path starts \
+                 at the current folder",
+            ))
+        };
+        let shown = path.display();
+        match (path.is_dir(), test.or(val)) {
+            (false, _) => missing(format!("{shown} is missing"), "there is no such folder"),
+            (true, Some(test)) => missing(
+                format!("{shown} has no folder train/"),
+                &format!("there is {}, so the training images must be in train/", test.display()),
+            ),
+            (true, None) if !scan::has_folders(path)? => missing(
+                format!("{shown} has no class folders"),
+                "the folder that an image is in says its class",
+            ),
+            (true, None) => Ok(Self {
+                train: path.to_owned(),
+                test: None,
+                found: "class folders, without train/ and test/".to_owned(),
+                remark: NO_TEST_PART,
+            }),
+        }
+    }
+}
+
+const NO_TEST_PART: &str = " There is no test part; .split(0.8, 7) makes one.";

@@ -1,11 +1,11 @@
-//! From an image of any size to features of one shape.
+//! Resizes images of any size to features of one shape.
 
 use super::decode::Picture;
 
 /// The shape and the scale of the features.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
-    /// 1 or 3.
+    /// Channels, 1 or 3.
     pub(super) channels: usize,
     pub(super) side: usize,
     pub(super) mean: f32,
@@ -18,23 +18,23 @@ impl Form {
     }
 }
 
-/// The source pixels that one target pixel is the weighted mean of, along one axis.
+/// The source pixels of one target pixel along one axis, and their weights.
 struct Window {
     first: usize,
     weights: Vec<f32>,
 }
 
-/// The middle of a picture, scaled so that its shorter side just fits.
+/// Resizes an image so that its shorter side has the target length, and crops it to its centre.
 ///
-/// Each target pixel is the mean of the source pixels around its middle under a triangle of weights
-/// that reaches to the middles of its neighbours (at least one source pixel): linear interpolation
-/// where the picture grows, averaging where it shrinks. The two axes are done one after the other.
+/// Each target pixel is a mean of source pixels with triangular weights that reach to the centres
+/// of its neighbours (at least one source pixel): linear interpolation where the image is enlarged,
+/// averaging where it is reduced. The two axes are resized one after the other.
 pub(super) fn fit(picture: &Picture, form: &Form, into: &mut [f32]) {
     let side = form.side;
     let step = picture.width.min(picture.height) as f64 / side as f64;
     let columns = windows(picture.width, side, step);
     let rows = windows(picture.height, side, step);
-    // Rows that no target row needs are not touched.
+    // Rows that no target row needs are skipped.
     let first = rows[0].first;
     let last = rows.iter().map(|row| row.first + row.weights.len()).max().unwrap_or(first);
     let line = side * form.channels;
@@ -61,7 +61,7 @@ pub(super) fn fit(picture: &Picture, form: &Form, into: &mut [f32]) {
     }
 }
 
-/// Adds a weighted pixel as grey or as colour, whichever is asked for. Alpha is dropped.
+/// Adds a weighted pixel, converted to grey or to colour. Alpha is dropped.
 fn add(out: &mut [f32], pixel: &[u8], weight: f32) {
     let value = |i: usize| f32::from(pixel[i]);
     let grey = pixel.len() <= 2;
@@ -74,8 +74,8 @@ fn add(out: &mut [f32], pixel: &[u8], weight: f32) {
     }
 }
 
-/// For each of `side` target pixels along an axis of `length` source pixels, `step` of them to a
-/// target pixel, the middle ones.
+/// The taps of the `side` target pixels at the centre of an axis of `length` source pixels, with
+/// `step` source pixels per target pixel.
 fn windows(length: usize, side: usize, step: f64) -> Vec<Window> {
     let start = (length as f64 - side as f64 * step) / 2.0;
     let reach = step.max(1.0);

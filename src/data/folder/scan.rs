@@ -1,5 +1,5 @@
-//! Which files a folder of images has. Looks exactly two levels deep, so a link that leads back
-//! up can't make it run in circles.
+//! Lists the files of a folder of images. It looks exactly two levels deep, so a link to a parent
+//! folder can't make it loop.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,23 +9,23 @@ use crate::data::digest::count;
 use crate::data::unpack::{cannot_open, cannot_read, corrupt};
 use crate::{Error, Result};
 
-/// One of `train/` and `test/`: its class folders and their images, both sorted by name.
+/// The class folders of the training or test part and their images, both sorted by name.
 pub(super) struct Part {
     folder: PathBuf,
     pub(super) classes: Vec<OsString>,
-    /// For each class.
+    /// Paths of the images of each class.
     images: Vec<Vec<PathBuf>>,
-    /// Entries that are no images.
-    pub(super) left_out: usize,
+    /// Number of entries that are no images.
+    pub(super) skipped: usize,
 }
 
-/// The classes and images below this folder; each class has an image.
+/// The classes and images below this folder; each class has at least one image.
 pub(super) fn part(folder: &Path) -> Result<Part> {
     let mut part =
-        Part { folder: folder.into(), classes: Vec::new(), images: Vec::new(), left_out: 0 };
+        Part { folder: folder.into(), classes: Vec::new(), images: Vec::new(), skipped: 0 };
     for (name, class) in entries(folder)? {
         if !is_folder(&class)? {
-            part.left_out += 1;
+            part.skipped += 1;
             continue;
         }
         let mut images = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn part(folder: &Path) -> Result<Part> {
             if is_image(&file) && !is_folder(&file)? {
                 images.push(file);
             } else {
-                part.left_out += 1;
+                part.skipped += 1;
             }
         }
         if images.is_empty() {
@@ -60,14 +60,24 @@ impl Part {
             files.extend(images);
         }
         if u32::try_from(files.len()).is_err() {
-            let why = "positions of examples are 32-bit numbers";
+            let why = "indices of examples are 32-bit numbers";
             return Err(Error::setting("images", count(files.len()), why).fix("give fewer"));
         }
         Ok((files, labels))
     }
 }
 
-/// What lies in a folder, sorted by name, without hidden entries.
+/// Whether a folder has subfolders that are not hidden.
+pub(super) fn has_folders(folder: &Path) -> Result<bool> {
+    for (_, path) in entries(folder)? {
+        if is_folder(&path)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The entries of a folder, sorted by name, without hidden ones.
 fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(|e| cannot_open(folder, &e))? {
@@ -80,7 +90,7 @@ fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf)>> {
     Ok(found)
 }
 
-/// Follows links; one that leads nowhere, or only to itself, is an error.
+/// Whether the path is a folder. Links are followed; a broken or circular link is an error.
 fn is_folder(path: &Path) -> Result<bool> {
     Ok(fs::metadata(path).map_err(|e| cannot_open(path, &e))?.is_dir())
 }

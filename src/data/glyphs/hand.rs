@@ -1,7 +1,7 @@
-//! The writing hand: how this one glyph differs from all others of its digit.
+//! Draws a glyph with random variations of its shape and pen.
 //!
-//! Only sums, products, quotients and square roots of `f32` and no mathematical library: they are
-//! exactly the same on every machine, so glyphs and their hash are too.
+//! It uses sums, products, quotients and square roots of `f32` only: these give equal bits on every
+//! machine, so glyphs and their hash are equal too.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -12,14 +12,14 @@ use crate::data::drawn;
 
 type Point = (f32, f32);
 
-/// A random hand with random pen and paper.
+/// The random parameters of one glyph.
 pub(super) struct Hand {
     rng: ChaCha8Rng,
 }
 
-/// From the sheet of the shapes to the page: bends, then leans, turns and scales, then shifts.
+/// The map from shape coordinates to the page: bend, shear, rotation, scale, shift.
 struct Pose {
-    /// Smooth bends: weights of the squares and the product of both coordinates.
+    /// Bend: weights of the squares and the product of both coordinates.
     bend: [f32; 6],
     width: f32,
     height: f32,
@@ -31,7 +31,7 @@ struct Pose {
 
 impl Pose {
     fn place(&self, (x, y): Point) -> Point {
-        // The sheet's middle becomes the origin, its height 1.
+        // Moves the centre of the shape to the origin and scales its height to 1.
         let (x, y) = ((x - 5.0) / 14.0, (y - 7.0) / 14.0);
         let b = &self.bend;
         let bent = (
@@ -50,7 +50,7 @@ impl Hand {
         Self { rng }
     }
 
-    /// Writes a digit on a fresh page.
+    /// Draws a digit on an empty page.
     pub(super) fn write(&mut self, digit: usize) -> Page {
         let shape = self.pick(SHAPES[digit]);
         let pose = self.pose();
@@ -65,12 +65,12 @@ impl Hand {
         page
     }
 
-    /// Pixel noise of this page: its strength once, then a value for each pixel.
+    /// Pixel noise of the page: one strength, then a value per pixel.
     pub(super) fn noise_strength(&mut self) -> f32 {
         self.between(0.0, 0.11)
     }
 
-    /// Nearly normal, mean 0, standard deviation 1, at most 3.5 in size.
+    /// Approximately normal: mean 0, standard deviation 1, absolute value at most 3.5.
     pub(super) fn normal(&mut self) -> f32 {
         drawn::normal(&mut self.rng)
     }
@@ -86,7 +86,7 @@ impl Hand {
     fn pose(&mut self) -> Pose {
         let height = self.between(15.5, 21.5);
         let lean = (0.20 * self.normal() + 0.06).clamp(-0.4, 0.5);
-        // A rotation by its tangent: a square root instead of sine and cosine.
+        // The rotation is given by its tangent, which needs a square root but no sine or cosine.
         let tangent = (0.13 * self.normal()).clamp(-0.32, 0.32);
         let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
         let middle = SIDE as f32 / 2.0;
@@ -100,7 +100,7 @@ impl Hand {
         }
     }
 
-    /// Moves each point a little. A corner (a point given twice) stays one point.
+    /// Shifts each point at random. A corner (a point that is given twice) stays one point.
     fn jittered(&mut self, stroke: Stroke) -> Vec<Point> {
         let mut moved: Vec<Point> = Vec::with_capacity(stroke.len());
         for (i, &(x, y)) in stroke.iter().enumerate() {
@@ -113,10 +113,9 @@ impl Hand {
         moved
     }
 
-    /// Draws a smooth curve through the points, with
-    /// changing pressure.
+    /// Draws a smooth curve through the points, with varying pressure.
     fn trace(&mut self, page: &mut Page, points: &[Point], pose: &Pose, pen: f32) {
-        /// Straight pieces between two points of a stroke.
+        /// Straight segments between two points of a stroke.
         const PIECES: usize = 10;
         let mut pressure = pen * (1.0 + 0.12 * self.normal());
         for i in 1..points.len() {
@@ -124,7 +123,7 @@ impl Hand {
             if from == to {
                 continue;
             }
-            // Beyond an end or a corner there is no neighbour: the end itself stands in.
+            // At an end or a corner, the point itself replaces the missing neighbour.
             let before = if i >= 2 { points[i - 2] } else { from };
             let after = points.get(i + 1).copied().unwrap_or(to);
             let next = (pressure + pen * 0.10 * self.normal()).clamp(0.65 * pen, 1.35 * pen);
@@ -140,7 +139,7 @@ impl Hand {
         }
     }
 
-    /// Specks and scratches that belong to no digit, paler than it.
+    /// Draws specks and scratches, paler than the digit.
     fn stray_marks(&mut self, page: &mut Page) {
         for _ in 0..self.pick(&[0, 0, 1, 1, 2, 3]) {
             let side = SIDE as f32;

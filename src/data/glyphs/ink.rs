@@ -1,4 +1,4 @@
-//! The page: ink by distance to the strokes, so that edges are smooth at any thickness.
+//! The page of a glyph: ink is a function of the distance to a stroke, so edges are smooth.
 
 use super::hand::Hand;
 
@@ -7,17 +7,17 @@ pub(super) const SIDE: usize = 28;
 /// Pixels of a glyph.
 pub(super) const PIXELS: usize = SIDE * SIDE;
 
-/// Where the pen stands, in pixels, and how broad it is there.
+/// Position and width of the pen in pixels.
 #[derive(Clone, Copy)]
 pub(super) struct Dot {
     pub(super) at: (f32, f32),
     pub(super) radius: f32,
 }
 
-/// A page of paper that holds ink from 0 (none) to 1 (full).
+/// A page of pixels with ink from 0 (none) to 1 (full).
 pub(super) struct Page {
     ink: [f32; PIXELS],
-    /// Over how many pixels an edge fades out.
+    /// Width of an edge in pixels.
     softness: f32,
 }
 
@@ -26,13 +26,13 @@ impl Page {
         Self { ink: [0.0; PIXELS], softness }
     }
 
-    /// A straight line of full ink. Lines that overlap are as dark as the darker one: the pieces
-    /// of a stroke leave no seams.
+    /// Draws a straight line of full ink. Where lines overlap the darker one counts, so the
+    /// segments of a stroke have no visible seams.
     pub(super) fn line(&mut self, from: Dot, to: Dot) {
         self.stray(from, to, 1.0);
     }
 
-    /// A straight line of this strength.
+    /// Draws a straight line of this strength.
     pub(super) fn stray(&mut self, from: Dot, to: Dot, strength: f32) {
         let (dx, dy) = (to.at.0 - from.at.0, to.at.1 - from.at.1);
         let length = dx * dx + dy * dy;
@@ -40,7 +40,7 @@ impl Page {
         let columns = span(from.at.0, to.at.0, reach);
         for row in span(from.at.1, to.at.1, reach) {
             for column in columns.clone() {
-                // Pixels are measured at their middle.
+                // The distance is measured at the centre of the pixel.
                 let (x, y) = (column as f32 + 0.5 - from.at.0, row as f32 + 0.5 - from.at.1);
                 let along =
                     if length > 0.0 { ((x * dx + y * dy) / length).clamp(0.0, 1.0) } else { 0.0 };
@@ -54,7 +54,7 @@ impl Page {
         }
     }
 
-    /// Scales all ink so far: a pale or a dark pen.
+    /// Scales all ink on the page.
     pub(super) fn press(&mut self, contrast: f32) {
         self.ink.iter_mut().for_each(|ink| *ink *= contrast);
     }
@@ -62,12 +62,12 @@ impl Page {
     /// Grey values 0 to 255 with pixel noise.
     pub(super) fn scan(&self, hand: &mut Hand) -> [u8; PIXELS] {
         let noise = hand.noise_strength();
-        // `as` saturates: what is darker than black is black.
+        // `as` saturates: values beyond black become black.
         self.ink.map(|ink| (255.0 * (ink + noise * hand.normal()) + 0.5) as u8)
     }
 }
 
-/// The rows or columns within reach of a piece, cut to the page.
+/// The rows or columns near a segment, clipped to the page.
 fn span(a: f32, b: f32, reach: f32) -> std::ops::Range<usize> {
     let low = (a.min(b) - reach).max(0.0) as usize;
     let high = (a.max(b) + reach + 1.0).clamp(0.0, SIDE as f32) as usize;

@@ -1,4 +1,4 @@
-//! Digits drawn by code: a data set that is always there, with no download.
+//! Synthetic digits of the shape of MNIST, without a download.
 
 mod hand;
 mod ink;
@@ -14,19 +14,19 @@ use crate::Result;
 use hand::Hand;
 use ink::{PIXELS, SIDE};
 
-/// What the ten classes of digits are called.
+/// The names of the ten classes.
 pub(super) const DIGIT_NAMES: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
-/// Public constants of the normalisation, found once on glyphs of another seed.
+/// Public constants of the normalisation, computed from glyphs of another seed.
 const MEAN: f32 = 0.11;
 const STD: f32 = 0.23;
 
-/// The digits 0 to 9 drawn by code: 12,000 for training and 2,000 for testing, 28x28 grey.
+/// Synthetic digits 0 to 9: 12,000 for training and 2,000 for testing, 28x28 grey.
 ///
-/// Every glyph is one of several ways of writing its digit, with random form, slant, rotation,
-/// size, place, thickness, pressure, contrast, stray marks and noise. Harder than it looks: a
-/// linear model stays under 92 % test accuracy, a small CNN passes 97 %. Features are
-/// `(x / 255 - 0.11) / 0.23`, two public constants; no person's data is in here.
+/// Each glyph is one of several shapes of its digit, with random distortion, slant, rotation, size,
+/// position, thickness, pressure, contrast, stray marks and noise. A linear model stays below 92 %
+/// test accuracy, a small CNN exceeds 97 %. Features are `(x / 255 - 0.11) / 0.23`, with two public
+/// constants. They contain nobody's data.
 ///
 /// # Errors
 /// None for these sizes; the signature is that of the other data sets.
@@ -34,13 +34,13 @@ pub fn glyphs() -> Result<Dataset> {
     glyphs_with(12_000, 2_000, 0)
 }
 
-/// As many [`glyphs`] as asked for, and others for another seed.
+/// [`glyphs`] with the given numbers of examples and seed.
 ///
-/// The same seed gives the same bits on every machine and for any number of threads, and fewer
-/// glyphs are the first ones of more.
+/// Equal seeds give equal bits on every machine and with any number of threads. A smaller data set
+/// is a prefix of a larger one.
 ///
 /// # Errors
-/// No training examples, or more in all than 32-bit positions can number.
+/// No training examples, or more than 32-bit indices allow.
 pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     check_counts(train, test, PIXELS)?;
     let source =
@@ -64,10 +64,10 @@ fn part(len: usize, seed: u64, part: Part) -> Examples {
     Examples::new(&[1, SIDE, SIDE], features, labels)
 }
 
-/// The glyph of this number.
+/// The glyph with this index.
 fn glyph(seed: u64, part: Part, number: u64) -> (u32, [u8; PIXELS]) {
     let mut rng = stream(b"epsilab glyphs 1", seed, part, number);
-    // 2^32 is not a multiple of ten: some digits are more likely by a part in 2^32.
+    // 2^32 is not a multiple of ten, so the digits are uniform up to 2^-32.
     let label = rng.next_u32() % 10;
     let mut hand = Hand::new(rng);
     let page = hand.write(label as usize);

@@ -1,12 +1,12 @@
-//! The ten forms: how far a point lies outside, in units of the form's radius; negative inside.
-//! Near the edge this is about the distance, which makes edges evenly soft.
+//! The ten shapes as signed distances in units of their radius, negative inside. They are accurate
+//! near the edge only, which is enough for soft edges.
 
 pub(super) type Point = (f32, f32);
 
-/// A name, and how far a point lies outside.
+/// A name and a signed distance.
 pub(super) type Form = (&'static str, fn(Point) -> f32);
 
-/// The forms, in the order of the labels. The disc comes first: stray blobs are discs too.
+/// The shapes in the order of the labels. The disc is first: blobs are discs too.
 pub(super) const FORMS: [Form; 10] = [
     ("disc", disc),
     ("ring", ring),
@@ -20,20 +20,20 @@ pub(super) const FORMS: [Form; 10] = [
     ("crescent", crescent),
 ];
 
-/// How often textures repeat per unit.
+/// Repetitions of the textures per unit.
 const PER_UNIT: f32 = 1.25;
 
 fn length((u, v): Point) -> f32 {
     (u * u + v * v).sqrt()
 }
 
-/// A wave of straight lines from 0 to 1 and back, once in [`PER_UNIT`]: above one half inside bars.
+/// A triangle wave between 0 and 1, above one half inside bars.
 fn wave(u: f32) -> f32 {
     let turns = u * PER_UNIT;
     (2.0 * (turns - turns.floor()) - 1.0).abs()
 }
 
-/// The distance to the edge of bars as wide as the gaps between them.
+/// The signed distance of bars that are as wide as the gaps between them.
 fn bars(u: f32) -> f32 {
     (0.5 - wave(u)) / (2.0 * PER_UNIT)
 }
@@ -51,7 +51,7 @@ fn square((u, v): Point) -> f32 {
 }
 
 fn triangle((u, v): Point) -> f32 {
-    // Three half planes; the square root of 3/4.
+    // Intersection of three half planes; the constant is the square root of 3/4.
     let side = 0.866_025_4 * u.abs() - 0.5 * v;
     side.max(v) - 0.55
 }
@@ -67,7 +67,7 @@ fn stripes((u, v): Point) -> f32 {
 
 fn checks((u, v): Point) -> f32 {
     let (a, b) = (bars(u), bars(v));
-    // Inside where exactly one of the two bars is.
+    // Exclusive or of the two bars.
     square((u, v)).max(a.min(b).max(-a.max(b)))
 }
 

@@ -1,4 +1,4 @@
-//! Colour images drawn by code, of the shape of CIFAR-10: always there, with no download.
+//! Synthetic colour images of the shape of CIFAR-10, without a download.
 
 mod forms;
 
@@ -18,14 +18,14 @@ const SIZE: usize = 3 * PLANE;
 
 type Colour = [f32; 3];
 
-/// Ten kinds of coloured shapes and textures drawn by code: 10,000 for training and 2,000 for
-/// testing, 3x32x32, the shape of CIFAR-10.
+/// Synthetic coloured shapes and textures in ten classes: 10,000 for training and 2,000 for
+/// testing, 3x32x32 as CIFAR-10.
 ///
-/// The class is the form (disc, ring, square, triangle, cross, stripes, checks, dots, zigzag,
-/// crescent). Colours, place, size, rotation, shading, stray blobs and noise are random and tell
-/// nothing of the class: a linear model stays near chance, a small CNN reaches 98 % (90 % with an
-/// epsilon of 8). Features are `(x / 255 - 0.5) / 0.5`, as those of [`cifar10`](super::cifar10); no
-/// person's data is in here.
+/// The class is the shape (disc, ring, square, triangle, cross, stripes, checks, dots, zigzag,
+/// crescent). Colours, position, size, rotation, shading, blobs and noise are random and
+/// independent of the class: a linear model stays near chance, a small CNN reaches 98 % (90 % with
+/// epsilon 8). Features are `(x / 255 - 0.5) / 0.5`, as in [`cifar10`](super::cifar10). They
+/// contain nobody's data.
 ///
 /// # Errors
 /// None for these sizes; the signature is that of the other data sets.
@@ -33,13 +33,13 @@ pub fn patterns() -> Result<Dataset> {
     patterns_with(10_000, 2_000, 0)
 }
 
-/// As many [`patterns`] as asked for, and others for another seed.
+/// [`patterns`] with the given numbers of examples and seed.
 ///
-/// The same seed gives the same bits on every machine and for any number of threads, and fewer
-/// are the first ones of more.
+/// Equal seeds give equal bits on every machine and with any number of threads. A smaller data set
+/// is a prefix of a larger one.
 ///
 /// # Errors
-/// No training examples, or more in all than 32-bit positions can number.
+/// No training examples, or more than 32-bit indices allow.
 pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     check_counts(train, test, SIZE)?;
     let source =
@@ -62,8 +62,8 @@ fn part(len: usize, seed: u64, part: Part) -> Examples {
     Examples::new(&[3, SIDE, SIDE], features, labels)
 }
 
-/// Where a form lies on the image. Only sums, products, quotients and square roots of `f32`, which
-/// are exactly the same on every machine.
+/// The position of a shape on the image. It uses sums, products, quotients and square roots of
+/// `f32` only, which give equal bits on every machine.
 struct Pose {
     centre: Point,
     /// Cosine and sine of the rotation.
@@ -72,7 +72,7 @@ struct Pose {
 }
 
 impl Pose {
-    /// From pixels to the form's own units.
+    /// Converts pixels to units of the shape.
     fn local(&self, (x, y): Point) -> Point {
         let (x, y) = ((x - self.centre.0) / self.radius, (y - self.centre.1) / self.radius);
         (self.turn.0 * x + self.turn.1 * y, self.turn.0 * y - self.turn.1 * x)
@@ -80,7 +80,7 @@ impl Pose {
 }
 
 fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {
-    // A rotation by its tangent: a square root instead of sine and cosine.
+    // The rotation is given by its tangent, which needs a square root but no sine or cosine.
     let tangent = between(rng, -0.6, 0.6);
     let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
     let middle = SIDE as f32 / 2.0;
@@ -94,7 +94,7 @@ fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {
 fn draw(rng: &mut impl Rng, class: usize, into: &mut [f32]) {
     let paper = colour(rng);
     let ink = contrast(rng, paper);
-    // The paper's brightness changes along a random direction.
+    // The brightness of the background changes along a random direction.
     let slope = (between(rng, -0.012, 0.012), between(rng, -0.012, 0.012));
     let noise = between(rng, 0.01, 0.07);
     let mut image: [Colour; PLANE] = [paper; PLANE];
@@ -109,14 +109,14 @@ fn draw(rng: &mut impl Rng, class: usize, into: &mut [f32]) {
         let (x, y) = ((i % SIDE) as f32 - 15.5, (i / SIDE) as f32 - 15.5);
         let light = slope.0 * x + slope.1 * y;
         for (channel, &value) in colour.iter().enumerate() {
-            // `as` saturates: what is brighter than white is white.
+            // `as` saturates: values beyond white become white.
             let byte = (255.0 * (value + light + noise * normal(rng)) + 0.5) as u8;
             into[channel * PLANE + i] = (f32::from(byte) / 255.0 - 0.5) / 0.5;
         }
     }
 }
 
-/// Lays a form of one colour over the image, with edges one pixel soft.
+/// Draws a shape of one colour over the image, with soft edges of one pixel.
 fn paint(
     image: &mut [Colour; PLANE],
     pose: &Pose,
@@ -125,7 +125,7 @@ fn paint(
     strength: f32,
 ) {
     for (i, pixel) in image.iter_mut().enumerate() {
-        // Pixels are measured at their middle.
+        // The distance is measured at the centre of the pixel.
         let at = pose.local(((i % SIDE) as f32 + 0.5, (i / SIDE) as f32 + 0.5));
         let cover = strength * (0.5 - form(at) * pose.radius).clamp(0.0, 1.0);
         pixel.iter_mut().zip(ink).for_each(|(old, new)| *old += cover * (new - *old));
@@ -136,13 +136,13 @@ fn colour(rng: &mut impl Rng) -> Colour {
     std::array::from_fn(|_| between(rng, 0.05, 0.95))
 }
 
-/// A colour that differs from another by 0.3 to 0.6 in each channel, brighter or darker.
+/// A colour that differs from the given one by 0.3 to 0.6 in each channel.
 fn contrast(rng: &mut impl Rng, from: Colour) -> Colour {
     from.map(|value| {
         let step = between(rng, 0.3, 0.6);
         let up = between(rng, 0.0, 1.0) < 0.5;
         let moved = if up { value + step } else { value - step };
-        // Where there is no room on one side there is some on the other.
+        // If one direction would leave the range, the other does not.
         let moved = if (0.0..=1.0).contains(&moved) { moved } else { 2.0 * value - moved };
         moved.clamp(0.0, 1.0)
     })

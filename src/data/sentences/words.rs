@@ -1,5 +1,5 @@
-//! The words of the sentences. The list is the vocabulary: a new word goes to the end of nothing,
-//! it changes every number, so a change here needs a new name for the data set.
+//! The words of the sentences, which are also the vocabulary. Any change shifts token ids, so it
+//! needs a new name for the data set.
 
 /// Words of one kind.
 pub(super) type Kind = &'static [&'static str];

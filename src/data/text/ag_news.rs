@@ -22,17 +22,18 @@ use crate::data::unpack::corrupt;
 /// part has a ledger of its own.
 ///
 /// # Guarantee
-/// As [`text_csv`](super::text_csv); the same rows under a header, read by it, share the ledger.
+/// As [`text_csv`](super::text_csv), which shares the ledger of the same rows below a header.
 ///
 /// # Errors
-/// [`MissingData`](crate::ErrorKind::MissingData) says where it was looked for and how to get it;
+/// [`MissingData`](crate::ErrorKind::MissingData) lists the folders that were searched and how to
+/// get the files;
 /// [`CorruptData`](crate::ErrorKind::CorruptData) names the line that is not
 /// `"class 1 to 4","title","description"`.
 pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
     read_ag_news(AG_NEWS.find_parts(&find::roots())?, options)
 }
 
-/// AG News from this very folder. Else as [`ag_news`].
+/// Reads AG News from the given folder only; otherwise as [`ag_news`].
 ///
 /// # Errors
 /// As [`ag_news`].
@@ -41,7 +42,7 @@ pub fn ag_news_in(folder: impl AsRef<Path>, options: &TextOptions) -> Result<Dat
 }
 
 const TOPICS: [&str; 4] = ["World", "Sports", "Business", "Sci/Tech"];
-/// Rows of the complete training and test file.
+/// Number of rows of the complete training and test file.
 const AG_SIZES: (usize, usize) = (120_000, 7_600);
 
 fn read_ag_news(found: Found, options: &TextOptions) -> Result<Dataset> {

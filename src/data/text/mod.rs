@@ -1,4 +1,4 @@
-//! Texts: words become numbers, each text a row of the same length.
+//! Texts: words become token ids, and each text a row of the same length.
 
 mod ag_news;
 mod read;
@@ -14,13 +14,13 @@ use crate::{Error, Result};
 
 /// How texts become features: the vocabulary, and how many words of each text are used.
 ///
-/// A text is cut into [`tokens()`], each becomes its number in the [`Vocabulary`], and the row is cut
-/// or filled up with 0 at the end to the same length for all. Features are these numbers as `f32`
-/// (exact: they are below 2^24), of shape `[length]`.
+/// A text is split into [`tokens()`], each becomes its id in the [`Vocabulary`], and the row is
+/// truncated or padded with 0 at the end. Features are these ids as `f32` (exact: they are below
+/// 2^24), of shape `[length]`.
 ///
 /// ```
 /// use epsilab::data::{TextOptions, Vocabulary};
-/// let options = TextOptions::default();            // 8,192 numbers by hashing, 64 words a text
+/// let options = TextOptions::default();            // 8,192 ids by hashing, 64 words per text
 /// let short = TextOptions::default().length(32).vocabulary(Vocabulary::hashed(4096)?);
 /// # assert_ne!(options.to_string(), short.to_string());
 /// # Ok::<(), epsilab::Error>(())
@@ -32,25 +32,25 @@ pub struct TextOptions {
 }
 
 impl Default for TextOptions {
-    /// 8,192 numbers by hashing, 64 words a text.
+    /// 8,192 ids by hashing, 64 words per text.
     fn default() -> Self {
         Self { vocabulary: Vocabulary::default(), length: 64 }
     }
 }
 
 impl TextOptions {
-    /// Another vocabulary.
+    /// Sets the vocabulary.
     pub fn vocabulary(self, vocabulary: Vocabulary) -> Self {
         Self { vocabulary, ..self }
     }
 
-    /// How many words of each text are used; shorter texts are filled up.
+    /// Sets the number of words used of each text; shorter texts are padded.
     pub fn length(self, length: usize) -> Self {
         Self { length, ..self }
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        /// Beyond this a recurrent network would take minutes for one example.
+        /// With more, a recurrent network would take minutes per example.
         const LONGEST: usize = 65_536;
         if (1..=LONGEST).contains(&self.length) {
             return Ok(());
@@ -59,7 +59,7 @@ impl TextOptions {
         Err(Error::setting("length", self.length, why).fix("for instance 64"))
     }
 
-    /// Appends the row of one text, given in pieces.
+    /// Appends the row of one text, given in parts.
     pub(super) fn encode<'a>(&self, text: impl Iterator<Item = &'a str>, into: &mut Vec<f32>) {
         let end = into.len() + self.length;
         let ids = text.flat_map(tokens).map(|token| self.vocabulary.id_of(&token) as f32);
@@ -68,10 +68,10 @@ impl TextOptions {
     }
 }
 
-/// `64 words a text, 8,192 word numbers by hashing`.
+/// `64 words per text, 8,192 token ids by hashing`.
 impl std::fmt::Display for TextOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} words a text, {}", self.length, self.vocabulary)
+        write!(f, "{} words per text, {}", self.length, self.vocabulary)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Texts of one's own: from CSV files and from memory.
+//! The user's own texts, from CSV files and from memory.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use crate::data::unpack::{MOST_NUMBERS, corrupt};
 use crate::{Error, Result};
 
 /// A text data set from a CSV file (plain or gzip) with a header: the column `label` names the
-/// class, the columns `text` hold the text, read one after another.
+/// class, and the columns `text` hold the text, concatenated in this order.
 ///
 /// Labels may be any text, numbered in sorted order as by [`csv`](crate::data::csv). A text may be
-/// empty. All rows go into the training part; a test part comes by [`Dataset::split`]. What an
-/// embedding needs is in [`Dataset::vocabulary`].
+/// empty. All rows are training examples; [`Dataset::split`] makes a test part.
+/// [`Dataset::vocabulary`] has the number of entries that an embedding needs.
 ///
 /// # Guarantee
 /// With the default vocabulary each row depends on its own text only. [`Dataset::origin`], the
-/// name of the ledger, is made of all cells of all rows below the header, used or not: neither
-/// other options nor other columns, for the text or for the label, give a new ledger. A file with
-/// other rows or columns has one of its own.
+/// name of the ledger, is a hash of all cells of all rows below the header, used or not: other
+/// options and other text or label columns keep the ledger. A file with other rows or columns has a
+/// ledger of its own.
 ///
 /// # Errors
 /// [`MissingData`](crate::ErrorKind::MissingData) if there is no such file;
@@ -85,9 +85,8 @@ pub fn text_csv(
 /// ```
 ///
 /// # Guarantee
-/// As [`text_csv`], but the program gives the texts, and nothing else is known of them: they name
-/// the ledger. Other options and other labels keep it; the same people's texts cut or ordered in
-/// another way begin a new one.
+/// As [`text_csv`], but a hash of the texts names the ledger. Other options and other labels keep
+/// it; texts of the same people that are split or ordered differently start a new one.
 ///
 /// # Errors
 /// As [`from_vecs`](crate::data::from_vecs), and for options out of range.
@@ -105,7 +104,7 @@ pub fn from_texts(
     if texts.len().saturating_mul(options.length) > MOST_NUMBERS {
         let (texts, most) = (count(texts.len()), count(MOST_NUMBERS));
         let why = format!("so many words of {texts} texts are more than the {most} kept in memory");
-        return Err(Error::setting("length", options.length, why).fix("take fewer words a text"));
+        return Err(Error::setting("length", options.length, why).fix("take fewer words per text"));
     }
     let (mut features, mut cells, mut labelled) = (Vec::new(), Cells::new(), Cells::new());
     for (text, label) in texts.iter().zip(&labels) {

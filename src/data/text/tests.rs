@@ -68,7 +68,7 @@ fn rows_are_cut_and_filled_up() {
     options.encode(["b"].into_iter(), &mut rows);
     options.encode([].into_iter(), &mut rows);
     assert_eq!(rows, [9.0, 2.0, 3.0, 4.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
-    assert_eq!(options.to_string(), "3 words a text, a list of 3 words");
+    assert_eq!(options.to_string(), "3 words per text, a list of 3 words");
     assert!(options.clone().length(0).check().is_err() && options.check().is_ok());
     assert!(TextOptions::default().length(65_537).check().is_err());
 }

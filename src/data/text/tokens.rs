@@ -1,7 +1,7 @@
-//! Cutting a text into words.
+//! Splits texts into words.
 
-/// The words of a text: runs of letters and digits (as Unicode counts them), in lower case.
-/// Everything else only separates.
+/// The words of a text: maximal runs of alphanumeric characters (as defined by Unicode), in lower
+/// case. All other characters separate words.
 ///
 /// ```
 /// let words: Vec<String> = epsilab::data::tokens("It's 3.5%, NOT Ω!").collect();

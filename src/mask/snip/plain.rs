@@ -7,7 +7,7 @@ use super::sensitivities::{CHUNK, Sensitivities};
 use crate::Result;
 use crate::data::{Dataset, Examples};
 use crate::engine::ClipRule;
-use crate::mask::rate::{check_rate, in_percent};
+use crate::mask::rate::{check_pruning, in_percent};
 use crate::mask::{Mask, PrivacyStatus, Saliency};
 use crate::nn::Model;
 
@@ -62,7 +62,7 @@ impl Snip {
     /// # Errors
     /// As [`saliency`](Self::saliency); also `Setting` if the rate is not in [0, 1).
     pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Mask> {
-        check_rate("pruning rate", self.rate)?;
+        check_pruning(self.rate)?;
         self.saliency(model, data.train())?.prune(self.rate)
     }
 }

@@ -9,7 +9,7 @@ use super::sensitivities::{CHUNK, Sensitivities};
 use crate::data::{Dataset, Examples};
 use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
 use crate::mask::magnitude::privacy_of_parameters;
-use crate::mask::rate::{check_rate, in_percent};
+use crate::mask::rate::{check_pruning, in_percent};
 use crate::mask::{Mask, PrivacyStatus, Saliency};
 use crate::nn::Model;
 use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier};
@@ -131,7 +131,7 @@ impl DpSnip {
     /// `Setting` if a value is out of range, a budget fraction has no total, an epsilon has no
     /// delta, or the release alone costs at least the total.
     pub(crate) fn calibrated(self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
-        check_rate("pruning rate", self.rate)?;
+        check_pruning(self.rate)?;
         if !(self.clip > 0.0 && self.clip.is_finite()) {
             let why = "it bounds one example's influence on the mask";
             return Err(Error::setting("DP-SNIP clip", self.clip, why)
@@ -187,13 +187,13 @@ impl DpSnip {
         seeds: ([u8; 32], u64),
         run: &str,
     ) -> Result<Mask> {
-        let rate = check_rate("pruning rate", self.rate)?;
+        let rate = check_pruning(self.rate)?;
         let event = self.event()?;
         let (sum, prunable) = self.noisy_sum(model, data.train(), seeds)?;
         let scores = Sensitivities::scores(&sum, &prunable, data.train().len());
         let method = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
         let covered = match data.not_covered() {
-            Some(why) => PrivacyStatus::NotPrivate(format!("the data: {why}")),
+            Some(why) => PrivacyStatus::NotPrivate(why.to_owned()),
             None => {
                 let (data, run) = (data.origin().to_owned(), run.to_owned());
                 PrivacyStatus::Released { event, data, run, assumed: self.assumed(model) }

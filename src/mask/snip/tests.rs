@@ -365,8 +365,8 @@ fn bad_settings_models_and_examples_are_refused() -> Result<()> {
     assert!(method.epsilon_delta(Epsilon(0.9), Delta(1e-5)).calibrated(total).is_ok());
     refused(method.noise_multiplier(1.0), total, "above the total");
     refused(method.epsilon(Epsilon(-1.0)), total, "epsilon");
-    refused(DpSnip::prune(1.0), total, "pruning rate");
-    refused(DpSnip::keep(f64::NAN), total, "pruning rate");
+    refused(DpSnip::prune(1.0), total, "prune = 1");
+    refused(DpSnip::keep(f64::NAN), total, "keep = NaN");
 
     let data = data::glyphs_with(20, 10, 35)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;

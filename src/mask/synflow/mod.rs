@@ -8,7 +8,7 @@ mod product;
 use serde::{Deserialize, Serialize};
 
 use super::magnitude::privacy_of_parameters;
-use super::rate::{check_rate, dropped_of, in_percent};
+use super::rate::{check_pruning, dropped_of, in_percent};
 use super::{Mask, Saliency, top_k};
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
@@ -96,7 +96,7 @@ impl Synflow {
     /// if the model is a user-defined module or has no weights to prune, if no path leads to the
     /// outputs, if scores overflow, or if the first of several rounds leaves no path.
     pub fn mask(&self, model: &Model) -> Result<Mask> {
-        let rate = check_rate("pruning rate", self.rate)?;
+        let rate = check_pruning(self.rate)?;
         if !(1..=MAX_ROUNDS).contains(&self.rounds) {
             let why = format!("weights are dropped in 1 to {MAX_ROUNDS} rounds");
             return Err(Error::setting("rounds", self.rounds, why)

@@ -1,6 +1,6 @@
-//! Batches as the plan samples them.
+//! Batches drawn by the sampler of a plan.
 
-mod ahead;
+mod prefetch;
 
 use burn::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -11,35 +11,36 @@ use crate::data::{Augment, Examples, OnDevice, sampler::PoissonSampler};
 use crate::engine::Batch;
 use crate::methods::Plan;
 use crate::nn::Network;
-use ahead::Ahead;
+use prefetch::Prefetcher;
 
-/// Draws the batches of a plan, and only those the plan's accountant knows about.
+/// Draws the batches of a plan with the sampler that its accountant assumes.
 pub struct Batches {
     examples: Examples,
     augment: Option<Augment>,
     draws: Draws,
-    way: Way,
+    assembly: Assembly,
 }
 
-/// Where a batch's features are put together.
-enum Way {
+/// Where the features of a batch are gathered.
+enum Assembly {
     /// On the host, when the batch is drawn.
     Host,
-    /// On the device, from features that are there.
+    /// On the device, from features that are stored there.
     Device(OnDevice),
-    /// On the host, while the device works on the batches before; then they are taken there.
-    Ahead(OnDevice, Ahead<Draw, (Draw, Result<Vec<f32>>)>),
+    /// On the host by a thread, while the device works on earlier batches; then uploaded.
+    Prefetched(OnDevice, Prefetcher<Draw, (Draw, Result<Vec<f32>>)>),
 }
 
 impl Batches {
-    /// The sampler of `plan` over `examples`, with two secret random streams of its own: who is
-    /// in a batch; dropout masks and augmented versions. Batches are made on the host.
+    /// Batches of `plan` over `examples`, assembled on the host. `sampling` seeds the sampler,
+    /// `masks` the dropout masks and the augmentation; both must be secret.
     ///
     /// # Guarantee
-    /// Every example is in a batch with the plan's sampling rate, independently of the others and
-    /// of other steps (Poisson sampling): what [`Plan::event`] says. Masks and versions are new
-    /// in every step, go by an example's own number, and are known to nobody: see
-    /// [`Batch::seed`] and [`Augment`] for why the sensitivity stays that of the clip rule.
+    /// Each example is in a batch with the plan's sampling rate, independently of all other
+    /// examples and steps (Poisson sampling), as [`Plan::event`] states. Dropout masks and
+    /// augmented copies are drawn anew in every step, as functions of an example's own index and of
+    /// a secret seed;
+    /// [`Batch::seed`] and [`Augment`] say why the sensitivity remains that of the clip rule.
     pub fn new(
         plan: &Plan,
         examples: &Examples,
@@ -49,79 +50,79 @@ impl Batches {
         let sampler = PoissonSampler::new(examples.len(), plan.sampling_rate(), sampling)?;
         let mut masks = ChaCha20Rng::from_seed(masks);
         masks.set_stream(STREAM);
-        let versions = masks.next_u64();
-        let draws = Draws { sampler, masks, versions, drawn: 0, steps: plan.steps() };
-        Ok(Self { examples: examples.clone(), augment: plan.augment(), draws, way: Way::Host })
+        let augment_seed = masks.next_u64();
+        let draws = Draws { sampler, masks, augment_seed, drawn: 0, steps: plan.steps() };
+        let (examples, augment) = (examples.clone(), plan.augment());
+        Ok(Self { examples, augment, draws, assembly: Assembly::Host })
     }
 
-    /// The same batches, made on the device where this network is; on the CPU, nothing changes.
+    /// The same batches, assembled on the network's device; on the CPU, nothing changes.
     ///
-    /// Features in memory are taken there once, if they fit, and gathered and augmented there.
-    /// Others (image files, or more than the device has room for) are read by a thread of its own,
-    /// up to two batches ahead; they are augmented on the device too. A batch costs no copy from
-    /// the device to the host.
+    /// Features in memory are uploaded once if they fit, and gathered and augmented on the device.
+    /// All others (image files, or data that exceeds the memory budget) are read by a thread, up to
+    /// two batches in advance, and augmented on the device. No batch copies data from the device to
+    /// the host.
     ///
     /// # Guarantee
-    /// That of [`new`](Self::new): the same seeds draw the same batches, masks and versions on every
-    /// device. An error of reading comes with the batch it belongs to, never earlier, and that
-    /// batch is not drawn again.
+    /// That of [`new`](Self::new): equal seeds draw equal batches, masks and copies on every
+    /// device. A read error is returned with the batch it belongs to, and that batch is not drawn
+    /// again.
     ///
     /// # Errors
-    /// If the examples hold tokens that the network doesn't know (nobody looks at them on the
-    /// device: such batches are for this network's vocabulary), or the plan's augmentation does
-    /// not suit them; as [`OnDevice::new`].
+    /// If the examples hold token ids outside the network's vocabulary (the device does not check
+    /// them), or if the plan's augmentation does not apply to them; as [`OnDevice::new`].
     pub fn on(self, network: &Network) -> Result<Self> {
-        if network.device() == Device::flex() { Ok(self) } else { self.with_device_path(network) }
+        if network.device() == Device::flex() { Ok(self) } else { self.on_device_path(network) }
     }
 
-    /// As [`on`](Self::on), but makes batches the way of a card on the CPU too.
+    /// As [`on`](Self::on), but uses the code path of a GPU on the CPU too, for tests.
     ///
     /// # Errors
     /// As [`on`](Self::on).
-    pub fn with_device_path(self, network: &Network) -> Result<Self> {
+    pub fn on_device_path(self, network: &Network) -> Result<Self> {
         let examples = self.examples.clone();
         if examples.is_in_memory() {
-            // Data in files are images; no network takes these for tokens.
+            // Data in files are images, which hold no token ids.
             network.check_tokens(examples.features_flat())?;
         }
         self.augment.map_or(Ok(()), |augment| augment.check(examples.shape()))?;
         let placed = OnDevice::new(&examples, &network.device())?;
-        let way = if placed.is_whole() {
-            Way::Device(placed)
+        let assembly = if placed.is_whole() {
+            Assembly::Device(placed)
         } else {
             let read = move |draw: Draw| {
                 let mut features = Vec::new();
                 let read = examples.gather(&draw.ids, &mut features).map(|()| features);
                 (draw, read)
             };
-            Way::Ahead(placed, Ahead::start(read)?)
+            Assembly::Prefetched(placed, Prefetcher::start(read)?)
         };
-        Ok(Self { way, ..self })
+        Ok(Self { assembly, ..self })
     }
 
     /// The next batch; it may be empty.
     ///
     /// # Errors
-    /// If an example lies in a file that can no longer be read.
+    /// If the file of an example can no longer be read.
     pub fn draw(&mut self) -> Result<Batch> {
-        let (draw, features) = match &mut self.way {
-            Way::Host => {
+        let (draw, features) = match &mut self.assembly {
+            Assembly::Host => {
                 let draw = self.draws.next();
                 return self.on_host(&draw);
             }
-            Way::Device(placed) => {
+            Assembly::Device(placed) => {
                 let draw = self.draws.next();
                 let features =
                     if draw.ids.is_empty() { None } else { Some(placed.rows(&draw.ids)?) };
                 (draw, features)
             }
-            Way::Ahead(placed, ahead) => {
-                while ahead.under_way() == 0
-                    || ahead.under_way() <= WAITING && self.draws.are_left()
+            Assembly::Prefetched(placed, prefetcher) => {
+                while prefetcher.in_flight() == 0
+                    || prefetcher.in_flight() <= PREFETCHED && self.draws.are_left()
                 {
-                    ahead.give(self.draws.next());
+                    prefetcher.submit(self.draws.next());
                 }
-                let (draw, features) = ahead.take()?;
+                let (draw, features) = prefetcher.receive()?;
                 let features = features?;
                 let features = (!draw.ids.is_empty()).then(|| placed.bring(features));
                 (draw, features)
@@ -135,7 +136,8 @@ impl Batches {
         let batch = match &self.augment {
             None => Batch::of(examples, ids)?,
             Some(augment) => {
-                let (features, labels) = augment.batch(examples, ids, draw.versions, draw.step)?;
+                let (features, labels) =
+                    augment.batch(examples, ids, draw.augment_seed, draw.step)?;
                 let (shape, copies) = (examples.shape(), augment.multiplicity());
                 Batch::with_copies(features, shape, labels, copies)?.numbered(ids)?
             }
@@ -143,7 +145,7 @@ impl Batches {
         Ok(batch.seed(draw.seed))
     }
 
-    /// The batch of features `[examples, features]` on a device; none where nobody was drawn.
+    /// The batch of these features on a device, `[examples, features]`; `None` for an empty draw.
     fn on_device(&self, draw: &Draw, features: Option<Tensor<2>>) -> Result<Batch> {
         let (shape, ids) = (self.examples.shape(), &draw.ids);
         let copies = self.augment.map_or(1, |augment| augment.multiplicity());
@@ -152,34 +154,36 @@ impl Batches {
         };
         let features = match self.augment {
             None => features,
-            Some(augment) => augment.versions(features, shape, ids, [draw.versions, draw.step])?,
+            Some(augment) => {
+                augment.copies_of(features, shape, ids, [draw.augment_seed, draw.step])?
+            }
         };
         let labels = ids.iter().map(|&id| self.examples.labels()[id as usize]).collect();
         Ok(Batch::on_device(features, shape, labels, copies)?.numbered(ids)?.seed(draw.seed))
     }
 }
 
-/// All that is drawn of a plan's batches. Always on the host: how many examples a batch has decides
-/// the shapes of all tensors of its step, so a card that draws would have to be asked each time. And
-/// so a seed draws the same batches everywhere.
+/// The random draws of a plan's batches. They are made on the host: the number of examples decides
+/// the tensor shapes of a step, so drawing on the device would need a synchronization per step. It
+/// also makes a seed draw the same batches on every device.
 struct Draws {
     sampler: PoissonSampler,
-    /// Where each step's seed of the dropout masks comes from.
+    /// Generates the dropout seed of each step.
     masks: ChaCha20Rng,
-    /// The seed of the augmented versions, which differ from step to step by its number.
-    versions: u64,
+    /// Seed of the augmentation; the step number is its second argument.
+    augment_seed: u64,
     drawn: u64,
-    /// How many the plan has.
+    /// Number of steps of the plan.
     steps: u64,
 }
 
-/// What is drawn for one batch.
+/// The random draws of one batch.
 struct Draw {
     ids: Vec<u32>,
-    /// Of the dropout masks.
+    /// Seed of the dropout masks.
     seed: u64,
-    /// Of the augmented versions.
-    versions: u64,
+    /// Seed of the augmentation.
+    augment_seed: u64,
     step: u64,
 }
 
@@ -187,19 +191,19 @@ impl Draws {
     fn next(&mut self) -> Draw {
         let (ids, seed) = (self.sampler.next_batch(), self.masks.next_u64());
         self.drawn += 1;
-        Draw { ids, seed, versions: self.versions, step: self.drawn - 1 }
+        Draw { ids, seed, augment_seed: self.augment_seed, step: self.drawn - 1 }
     }
 
-    /// Whether the plan has more: nothing is read for steps that are not to be taken.
+    /// Whether the plan has further batches: none is read beyond its last step.
     fn are_left(&self) -> bool {
         self.drawn < self.steps
     }
 }
 
-/// How many batches wait on the host while one is worked on: one ready and one being read, so that
-/// a slow file is made up for by a fast one.
-const WAITING: usize = 2;
+/// Number of batches prefetched while one is in use: one complete and one being read, so that the
+/// time of slow and fast files averages out.
+const PREFETCHED: usize = 2;
 
-/// The stream of the key that belongs to masks, so that another's seed given by mistake still
-/// shares no key stream.
+/// ChaCha stream of the masks. A seed that is used for another purpose by mistake still gives a
+/// different key stream.
 const STREAM: u64 = u64::from_le_bytes(*b"masks\0\0\0");

@@ -19,9 +19,9 @@ use crate::methods::{DpSsgd, Plan, Settings};
 /// ```
 ///
 /// # Guarantee
-/// (epsilon, delta)-differential privacy of everything a run releases (the model after every
-/// step), for data sets that differ by adding or removing one training example; each step has
-/// sensitivity `clip`. Assumes that the size of the training part and all settings are public.
+/// (epsilon, delta)-differential privacy of all releases of a run (the model after every step), for
+/// neighbours that differ by one added or removed training example. Each step has sensitivity
+/// `clip`. The size of the training part and all settings are assumed to be public.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DpSgd {
     pub(crate) settings: Settings,
@@ -44,21 +44,22 @@ impl DpSgd {
         Self { settings: Settings::default(), private: Private::NEW }
     }
 
-    /// DP-SSGD: the same with a mask, as [`DpSsgd::pre_prune`].
+    /// DP-SSGD with these settings and a mask, as [`DpSsgd::pre_prune`].
     pub fn pre_prune(self, mask: impl Into<PrePrune>) -> DpSsgd {
         DpSsgd::from(self).pre_prune(mask)
     }
 
-    /// DP-SSGD: the same with gradient dropping, as [`DpSsgd::drop_gradients`].
+    /// DP-SSGD with these settings and gradient dropping, as [`DpSsgd::drop_gradients`].
     pub fn drop_gradients(self, dropping: Dropping) -> DpSsgd {
         DpSsgd::from(self).drop_gradients(dropping)
     }
 
-    /// Checks the settings against the data and fixes the plan, noise included.
+    /// Checks the settings against the data and makes the plan, including its noise multiplier.
     ///
     /// # Errors
-    /// `Setting` for values out of range or an augmentation that does not suit the data;
-    /// `Accounting` if no noise multiplier reaches the target.
+    /// `Setting` for values out of range, unless exactly one of target and noise multiplier is
+    /// given, or for an augmentation that does not apply to the data; `Accounting` if no noise
+    /// multiplier reaches the target.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let privacy = self.private.settle("DpSgd", &self.settings, data, &[])?;
         let learning_rate = self.private.learning_rate(&self.settings);

@@ -1,4 +1,4 @@
-//! What one step of DP-SGD releases: the clipped sum, noised, over the expected batch size.
+//! The release of a DP-SGD step: clipped sum plus noise, divided by the expected batch size.
 
 use crate::Result;
 use crate::engine::{
@@ -10,11 +10,12 @@ use crate::nn::{Network, Precision};
 /// The Gaussian mechanism on a sum of clipped per-example gradients.
 ///
 /// # Guarantee
-/// Neighbours: add or remove one example. The sum changes by at most the clip rule's sensitivity
-/// in L2 norm; independent noise of `noise_multiplier * sensitivity` is added to every coordinate
-/// of the SUM; only then is it divided by the EXPECTED batch size, a public number. An empty
-/// batch is released like any other: noise only. With selected coordinates the same holds for
-/// them: norm, clip, sum and noise are theirs alone, and the others are zero whatever the batch.
+/// Neighbours: one example added or removed. The sum changes by at most the sensitivity of the clip
+/// rule in L2 norm. Independent Gaussian noise of standard deviation `noise_multiplier *
+/// sensitivity` is added to every coordinate of the sum, which is then divided by the expected
+/// batch size, a public number. The release of an empty batch is noise only. With selected
+/// coordinates, norm, clipping, sum and noise are restricted to them, and all others are zero for
+/// every batch.
 pub struct GaussianSum {
     privacy: Privacy,
     expected_batch_size: f64,
@@ -23,7 +24,7 @@ pub struct GaussianSum {
 }
 
 impl GaussianSum {
-    /// The mechanism of a private part of a plan, with its own noise stream.
+    /// The mechanism of these privacy settings, with a noise stream of its own.
     pub fn new(privacy: &Privacy, expected_batch_size: usize, noise_seed: [u8; 32]) -> Self {
         Self {
             privacy: privacy.clone(),
@@ -34,12 +35,12 @@ impl GaussianSum {
         }
     }
 
-    /// With products in such numbers on a card.
+    /// The same with this precision of products on a GPU.
     pub fn precision(self, precision: Precision) -> Self {
         Self { executor: self.executor.precision(precision), ..self }
     }
 
-    /// Noises a clipped sum and divides it by the expected batch size.
+    /// Adds noise to a clipped sum and divides it by the expected batch size.
     ///
     /// # Errors
     /// `Setting` if the noise is not a finite number; as [`GaussianNoise::add_to_selected`] if the

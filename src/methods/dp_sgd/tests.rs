@@ -184,7 +184,7 @@ fn bad_settings_are_refused_with_advice() {
         ("clip", good().clip(-1.0)),
         ("learning_rate", good().learning_rate(f64::NAN)),
         ("momentum", good().optimizer(Optimizer::Sgd { momentum: 1.0 })),
-        ("noise_multiplier", good().noise_multiplier(0.0)),
+        ("noise_multiplier", DpSgd::new().noise_multiplier(0.0).batch_size(10)),
     ];
     for (name, settings) in cases {
         let error = settings.plan(&data).expect_err(name);
@@ -194,4 +194,12 @@ fn bad_settings_are_refused_with_advice() {
     }
     let unset = DpSgd::new().batch_size(10).plan(&data).unwrap_err();
     assert!(unset.advice().contains(".target("));
+    let first = good().noise_multiplier(1.5);
+    let second = DpSgd::new().noise_multiplier(1.5).target(Epsilon(2.0), Delta(1e-3));
+    for both in [first, second.batch_size(10)] {
+        let error = both.plan(&data).expect_err("target and noise multiplier");
+        assert_eq!(error.kind(), ErrorKind::Setting);
+        let said = error.to_string();
+        assert!(said.contains("target, epsilon 2,") && said.contains("multiplier, 1.5"), "{said}");
+    }
 }

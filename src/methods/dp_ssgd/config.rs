@@ -8,7 +8,7 @@ use crate::methods::{DpSgd, Plan, Settings};
 
 /// Differentially private sparse stochastic gradient descent ("Pre-Pruning and Gradient-Dropping
 /// Improve Differentially Private Image Classification", Algorithm 1 with the per-example clipping
-/// of eq. 3 and 4): DP-SGD on the coordinates that a mask keeps, less those that each step drops.
+/// of eq. 3 and 4): DP-SGD on the coordinates that a mask keeps and the step does not drop.
 ///
 /// ```
 /// use epsilab::prelude::*;
@@ -21,13 +21,13 @@ use crate::methods::{DpSgd, Plan, Settings};
 /// ```
 ///
 /// # Guarantee
-/// (epsilon, delta)-differential privacy of everything a run releases: the mask, and the model
-/// after every step. Neighbours: one training example added or removed. Each step has sensitivity
-/// `clip` on its selected coordinates; which those are is a function of earlier releases and of
-/// randomness independent of the data, so pre-pruning without data and gradient dropping leave
-/// the accounting as it is. A mask by [`DpSnip`](crate::mask::DpSnip) is one more release: it is
-/// in the same ledger entry, and a target is for both together. A mask made from private data
-/// without noise makes the guarantee void, which the badge says.
+/// (epsilon, delta)-differential privacy of all releases of a run: the mask, and the model after
+/// every step. Neighbours: one training example added or removed. Each step has sensitivity `clip`
+/// on its selected coordinates. The selection is a function of earlier releases and of independent
+/// randomness, so data-free pre-pruning and gradient dropping do not change the accounting. A mask
+/// by [`DpSnip`](crate::mask::DpSnip) is one more release, in the same ledger entry, and a target
+/// is for both together. A mask made from private data without noise voids the guarantee, and the
+/// badge says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DpSsgd {
     pub(crate) settings: Settings,
@@ -51,28 +51,29 @@ private_settings!(DpSsgd);
 sparse_settings!(DpSsgd);
 
 impl DpSsgd {
-    /// With the defaults of [`DpSgd`] and nothing pruned or dropped yet.
+    /// DP-SSGD with the defaults of [`DpSgd`], without mask and dropping.
     pub fn new() -> Self {
         DpSgd::new().into()
     }
 
-    /// The same without mask and dropping.
+    /// The same settings without mask and dropping.
     pub(crate) fn dense(mut self) -> DpSgd {
         self.settings.sparsity = None;
         DpSgd { settings: self.settings, private: self.private }
     }
 
-    /// Checks the settings against the data and fixes the plan, noise included.
+    /// Checks the settings against the data and makes the plan, including its noise multiplier.
     ///
     /// # Errors
-    /// `Setting` for values out of range; `Accounting` if no noise multiplier reaches the target,
-    /// for example because the mask alone has spent it.
+    /// `Setting` for values out of range, or unless exactly one of target and noise multiplier is
+    /// given; `Accounting` if no noise multiplier reaches the target, for example because the mask
+    /// alone costs as much.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let mut settings = self.settings.clone();
         let mut beside = Vec::new();
         if let Some(sparsity) = settings.sparsity.take() {
             let sparsity = sparsity.calibrated(self.private.total()?)?;
-            // Noise can't mend a mask that was made without any: training alone is calibrated.
+            // No noise helps where a mask was made without any: only training is calibrated.
             if sparsity.not_private().is_none() {
                 let released = sparsity.released_before(data);
                 beside = released.into_iter().map(|(_, event)| event).collect();

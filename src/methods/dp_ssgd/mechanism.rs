@@ -1,4 +1,4 @@
-//! What DP-SSGD adds to the steps of DP-SGD: which coordinates they are about.
+//! The selection of coordinates, which DP-SSGD adds to DP-SGD.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
 
-/// Randomness of the coordinates of one run. Only the noise has to be secret.
+/// Seeds for the coordinates of one run. Only that of the noise must be secret.
 #[derive(Clone, Copy)]
 pub(crate) struct MaskSeeds {
-    /// For the choice of a random mask.
+    /// Seed of a random mask.
     pub mask: u64,
-    /// For random dropping.
+    /// Seed of random dropping.
     pub dropping: [u8; 32],
-    /// For the noise of a mask that is released.
+    /// Seed of the noise of a mask by DP-SNIP.
     pub noise: [u8; 32],
-    /// For dropout while saliencies are computed.
+    /// Seed of dropout while saliencies are computed.
     pub dropout: u64,
 }
 
 /// The coordinates of a run: its mask, and the selection of every step.
 ///
 /// # Guarantee
-/// Neighbours: add or remove one example. A mask is given, made from the initial parameters, or
-/// one noisy release on the examples, which is part of the plan's event. The selection of a step
-/// is a function of the mask, the step's parameters (released before) and a stream of randomness
-/// of its own; no gradient comes near it.
+/// Neighbours: one example added or removed. A mask is given, made from the initial parameters, or
+/// a noisy release on the examples that is part of the plan's event. The selection of a step is a
+/// function of the mask, of the parameters before the step (which are released) and of independent
+/// randomness. It depends on no gradient.
 pub(crate) struct Coordinates {
     mask: Option<Mask>,
     trained: Option<Weights>,
@@ -41,8 +41,8 @@ pub(crate) struct Coordinates {
 }
 
 impl Coordinates {
-    /// What can be settled before anything is charged: a mask that is given or made from the
-    /// model, and whether one can be made by DP-SNIP.
+    /// Makes a mask that needs no release, and checks that DP-SNIP can make the mask otherwise;
+    /// called before anything is charged.
     ///
     /// # Errors
     /// If the mask is not for this model, or can't be made from it.
@@ -73,7 +73,7 @@ impl Coordinates {
         Ok(Some(mask))
     }
 
-    /// The coordinates of a run. A mask by DP-SNIP is released here: its event must have been
+    /// The coordinates of a run. A mask by DP-SNIP is released here, so its event must have been
     /// charged.
     ///
     /// # Errors
@@ -101,8 +101,8 @@ impl Coordinates {
         Ok(Self { mask, trained, selector, touched, step: 0 })
     }
 
-    /// The parameters that training starts from: those of the model, or zero where a zeroing mask
-    /// keeps nothing.
+    /// The initial network: that of the model, with zeros at the coordinates that a zeroing mask
+    /// does not keep.
     ///
     /// # Errors
     /// If the mask is not for this model.
@@ -113,8 +113,8 @@ impl Coordinates {
         }
     }
 
-    /// The coordinates of the next step, at the network it starts from; `None` for all. What the
-    /// step needs of masks is brought to where the network is, once.
+    /// The coordinates of the next step, given the network before it; `None` for all. Masks are
+    /// uploaded to the network's device once.
     ///
     /// # Errors
     /// As [`Selector::next`].
@@ -131,12 +131,12 @@ impl Coordinates {
         Ok(selected)
     }
 
-    /// The coordinates that are trained at all; `None` for all.
+    /// The coordinates that the mask keeps; `None` for all.
     pub fn trained(&self) -> Option<&Weights> {
         self.trained.as_ref()
     }
 
-    /// The mask of the run and where its steps were, for the record.
+    /// The mask of the run and the record of its selections.
     pub fn into_record(self) -> (Option<Mask>, Option<SelectionLog>) {
         (self.mask, self.touched.map(Recorder::finish))
     }

@@ -4,8 +4,8 @@ use crate::engine::{
     Batch, ClipRule, Executor, Gradients, ReferenceExecutor, TapExecutor, Weights,
 };
 use crate::mask::{
-    Dropping, MagnitudeMask, Mask, MaskTensor, Origin, PrivacyStatus, RandomMask, Selector,
-    assumptions,
+    DpSnip, Dropping, MagnitudeMask, Mask, MaskTensor, Origin, PrivacyStatus, RandomMask, Selector,
+    Synflow, assumptions,
 };
 use crate::methods::dp_sgd::GaussianSum;
 use crate::methods::{DpSgd, Mechanism, Privacy};
@@ -234,12 +234,17 @@ fn a_mask_released_under_an_earlier_name_of_the_data_counts_there() -> Result<()
 #[test]
 fn bad_settings_are_refused_with_advice() {
     let data = small();
-    let cases: [(&str, DpSsgd); 8] = [
-        ("pruning rate", settings().pre_prune(RandomMask::prune(1.0))),
-        ("pruning rate", settings().pre_prune(RandomMask::keep(0.0))),
-        ("pruning rate", settings().pre_prune(MagnitudeMask::prune(-0.1))),
-        ("pruning rate", settings().pre_prune(RandomMask::keep(f64::NAN))),
-        ("drop_gradients", settings().drop_gradients(Dropping::random(1.0))),
+    let cases: [(&str, DpSsgd); 13] = [
+        ("prune = 1)", settings().pre_prune(RandomMask::prune(1.0))),
+        ("keep = 0 ", settings().pre_prune(RandomMask::keep(0.0))),
+        ("keep = 1.5 ", settings().pre_prune(RandomMask::keep(1.5))),
+        ("keep = 1.1 ", settings().pre_prune(Synflow::keep(1.1))),
+        ("keep = -0.2 ", settings().pre_prune(Synflow::keep(-0.2))),
+        ("keep = 1.7 ", settings().pre_prune(MagnitudeMask::keep(1.7))),
+        ("keep = 2 ", settings().pre_prune(DpSnip::keep(2.0).noise_multiplier(9.0))),
+        ("prune = -0.1)", settings().pre_prune(MagnitudeMask::prune(-0.1))),
+        ("keep = NaN ", settings().pre_prune(RandomMask::keep(f64::NAN))),
+        ("drop_gradients = 1:", settings().drop_gradients(Dropping::random(1.0))),
         ("drop_gradients", settings().drop_gradients(Dropping::magnitude(-0.5))),
         ("clip", settings().clip(0.0)),
         ("noise_multiplier", settings().noise_multiplier(-1.0)),

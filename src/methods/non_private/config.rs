@@ -5,8 +5,8 @@ use crate::data::Dataset;
 use crate::methods::settings::{shared_settings, sparse_settings};
 use crate::methods::{Plan, Settings};
 
-/// Plain stochastic gradient descent on the same sampler and optimizer as the private methods,
-/// so that a comparison shows the price of clipping and noise alone.
+/// Stochastic gradient descent with the sampler and optimizer of the private methods, so that a
+/// comparison shows the effect of clipping and noise alone.
 ///
 /// # Guarantee
 /// None. The model may reveal any training example.
@@ -33,10 +33,10 @@ impl NonPrivate {
         Self { settings: Settings::default() }
     }
 
-    /// Checks the settings against the data and fixes the plan.
+    /// Checks the settings against the data and makes the plan.
     ///
     /// # Errors
-    /// `Setting` for values out of range or an augmentation that does not suit the data.
+    /// `Setting` for values out of range or an augmentation that does not apply to the data.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let learning_rate = self.settings.learning_rate.unwrap_or(DEFAULT_LEARNING_RATE);
         let mut settings = self.settings.clone();

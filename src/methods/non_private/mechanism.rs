@@ -1,11 +1,11 @@
-//! What one step without privacy uses: the gradient as it is.
+//! The step without privacy: the gradient, neither clipped nor noised.
 
 use crate::Result;
 use crate::engine::{AutoExecutor, Batch, Executor, Weights, typical_max_batch_size};
 use crate::methods::{Mechanism, Release};
 use crate::nn::{Network, Precision};
 
-/// The plain gradient, divided by the expected batch size like the private ones.
+/// The summed gradient divided by the expected batch size, as in the private methods.
 ///
 /// # Guarantee
 /// None: no clipping, no noise.
@@ -15,14 +15,14 @@ pub struct MeanGradient {
 }
 
 impl MeanGradient {
-    /// For batches of this expected size.
+    /// The mechanism for this expected batch size.
     pub fn new(expected_batch_size: usize) -> Self {
         let executor =
             AutoExecutor::default().fixed_chunks(typical_max_batch_size(expected_batch_size));
         Self { expected_batch_size: expected_batch_size as f64, executor }
     }
 
-    /// With products in such numbers on a card.
+    /// The same with this precision of products on a GPU.
     pub fn precision(self, precision: Precision) -> Self {
         Self { executor: self.executor.precision(precision), ..self }
     }

@@ -1,4 +1,4 @@
-//! Training without privacy: the baseline that says what a private run gave up.
+//! Training without privacy, the baseline of the private methods.
 
 mod config;
 mod mechanism;

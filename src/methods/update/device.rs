@@ -1,4 +1,4 @@
-//! The updates of selected coordinates as tensor operations, for parameters on a card.
+//! Updates of selected coordinates as tensor operations, for parameters on a GPU.
 
 use burn::prelude::*;
 
@@ -7,21 +7,21 @@ use crate::engine::{Gradients, Weights};
 use crate::methods::Optimizer;
 use crate::nn::Network;
 
-/// Which coordinates of a tensor an update may write; all, where nothing is said.
+/// The coordinates of a tensor that an update may write; `None` means all.
 type Touched = Option<Tensor<1, Bool>>;
 
-/// What is remembered of one tensor; nothing until a step needs it.
+/// Optimizer state of one tensor; empty until a step needs it.
 #[derive(Clone, Default)]
 pub(super) struct State {
     /// SGD's momentum.
     momentum: Option<Tensor<1>>,
-    /// Adam's means of gradients and of their squares.
+    /// Adam's first and second moments.
     means: Option<[Mean; 2]>,
 }
 
-/// A mean that forgets, with the weight that its gradients have: 1 - βᵗ after t updates of a
-/// coordinate, by which Adam corrects the start. Followed like the sum itself it needs no power,
-/// which f32 would not give: 1 - 0.999 keeps four digits.
+/// An exponential moving average with its total weight, 1 - βᵗ after t updates of a coordinate,
+/// which Adam's bias correction divides by. The weight is updated like the average: computing the
+/// power in f32 would be too inaccurate, because 1 - 0.999 keeps four digits.
 #[derive(Clone)]
 struct Mean {
     sum: Tensor<1>,
@@ -29,7 +29,7 @@ struct Mean {
 }
 
 impl Selected {
-    /// One step where the parameters live. Nothing is copied to the host.
+    /// One step on the device of the parameters. Nothing is copied to the host.
     pub(super) fn step_on_device(
         &mut self,
         learning_rate: f64,
@@ -37,10 +37,10 @@ impl Selected {
         gradient: &Gradients,
         touched: Option<&Weights>,
     ) -> Network {
-        self.card.resize(gradient.entries.len(), State::default());
+        self.on_device.resize(gradient.entries.len(), State::default());
         let device = network.device();
         let optimizer = self.optimizer;
-        let tensors = self.card.iter_mut().zip(network.tensors()).zip(&gradient.entries);
+        let tensors = self.on_device.iter_mut().zip(network.tensors()).zip(&gradient.entries);
         let next = tensors.enumerate().map(|(index, ((state, values), gradient))| {
             let weights = touched.map(|all| all.entries()[index].values.tensor(&device));
             let touched = weights.map(|weights| weights.not_equal_elem(0.0));
@@ -54,7 +54,7 @@ impl Selected {
 }
 
 impl State {
-    /// What the update takes away, per learning rate; of no meaning where nothing is touched.
+    /// The step divided by the learning rate; undefined at coordinates that are not updated.
     fn change(
         &mut self,
         optimizer: Optimizer,
@@ -84,7 +84,7 @@ impl State {
 }
 
 impl Mean {
-    /// With one more value each, where touched, and its value as though all were.
+    /// The average after one more value at the updated coordinates, and its corrected value.
     fn with(self, beta: f64, values: Tensor<1>, touched: &Touched) -> (Self, Tensor<1>) {
         let sum = self.sum.clone() * beta + values * (1.0 - beta);
         let weight = self.weight.clone() * beta + (1.0 - beta);
@@ -94,7 +94,7 @@ impl Mean {
     }
 }
 
-/// The new numbers where touched; the bits of the old ones elsewhere, whatever the new are.
+/// The new values at the updated coordinates; the old values, bit for bit, everywhere else.
 fn written(old: Tensor<1>, new: Tensor<1>, touched: &Touched) -> Tensor<1> {
     match touched {
         None => new,

@@ -6,6 +6,8 @@ use burn::optim::SgdConfig;
 use burn::prelude::*;
 
 use super::super::loss::cross_entropy;
+use super::super::trial::Trial;
+use super::super::user_module::UserModule;
 use super::*;
 use crate::engine;
 use crate::engine::Gradients;
@@ -236,6 +238,11 @@ enum How {
     Size,
     /// Another example's row is added.
     Neighbour,
+    /// A layer reads the mean of the batch, and its output cancels: logits and output gradients are
+    /// unchanged, but the gradient of its weight is not.
+    Input,
+    /// A map that was added to a layer's output reads the mean of the batch.
+    SharedInput,
 }
 
 impl Hidden {
@@ -251,16 +258,23 @@ impl Hidden {
 
 impl Forward for Hidden {
     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        let raw = x.flat();
+        let mean = |x: &Tensor<2>| x.clone().mean_dim(0).repeat_dim(0, x.dims()[0]);
         // Constant features are all zero behind a layer norm.
-        let x = self.norm.forward(Value::Flat(x.flat()), tape);
-        let y = self.body.forward(x, tape).flat();
-        let mean = y.clone().mean_dim(0);
+        let x = self.norm.forward(Value::Flat(raw.clone()), tape).flat();
+        let read = if self.how == How::Input { mean(&raw) } else { x.clone() };
+        let y = self.body.forward(Value::Flat(read), tape).flat();
+        if self.how == How::SharedInput {
+            let site = Site::Linear { weight: self.body.inner.weight.id, bias: None };
+            tape.shares(tape.places().saturating_sub(1), site, Value::Flat(mean(&raw)));
+        }
         let y = match self.how {
-            How::Apart => y,
-            How::Mean => y - mean,
-            How::Gradient => y + (mean.clone() - mean.detach()),
+            How::Apart | How::SharedInput => y,
+            How::Mean => y.clone() - mean(&y),
+            How::Gradient => y.clone() + (mean(&y) - mean(&y).detach()),
             How::Size => y.clone() / y.dims()[0] as f64,
             How::Neighbour => y.clone() + y.flip([0]),
+            How::Input => x.narrow(1, 0, 6) + (y.clone() - y.detach()),
         };
         self.head.forward(Value::Flat(y), tape).flat()
     }
@@ -275,12 +289,27 @@ fn examples_that_see_each_other_behind_a_layer_norm_are_found_out() {
         (How::Gradient, "the gradient of an example changes with the other examples"),
         (How::Size, "change with the size of the batch"),
         (How::Neighbour, "the logits of an example change with the other examples"),
+        (How::Input, "the input of a layer changes with the other examples"),
+        (How::SharedInput, "the input of a layer changes with the other examples"),
     ];
     for (how, expected) in expected {
         let (kind_, text) = kind(model(how));
         assert_eq!(kind_, ErrorKind::Model);
         assert!(text.contains(expected), "{how:?}: {text}");
         assert!(text.contains("compute each row of the batch by itself"), "{text}");
+    }
+}
+
+#[test]
+fn inputs_of_the_batch_show_neither_in_logits_nor_in_output_gradients() {
+    for how in [How::Input, How::SharedInput] {
+        let module = super::super::parameters::untracked(Hidden::new(how));
+        let own = UserModule(std::sync::Arc::new(module));
+        let run = |examples| Trial::run(&own, examples, &[1, 5, 5], 1.0, &Device::flex()).unwrap();
+        let (one, other) = (run(&[0, 1, 2]), run(&[0, 4, 5]));
+        assert_eq!(one.logits[0], other.logits[0], "{how:?}");
+        assert_eq!(one.gradients[0], other.gradients[0], "{how:?}");
+        assert_ne!(one.inputs[0], other.inputs[0], "{how:?}");
     }
 }
 

@@ -24,6 +24,11 @@ pub(crate) struct Charge {
     /// The released event if the run was closed, otherwise the whole plan.
     pub(crate) event: Event,
     pub(crate) closed: bool,
+    /// The correction took steps off the plan. Such a charge holds under the condition
+    /// [`STOPPING`](crate::privacy::STOPPING).
+    pub(crate) stopped_early: bool,
+    /// The note of the correction.
+    pub(crate) closing_note: String,
     pub(crate) epsilon_claimed: Option<f64>,
     /// Data hash of the ledger from which the run was imported.
     pub(crate) imported_from: Option<String>,
@@ -89,6 +94,8 @@ impl Account {
                     note: entry.note.clone(),
                     event: event.clone(),
                     closed: false,
+                    stopped_early: false,
+                    closing_note: String::new(),
                     epsilon_claimed: entry.epsilon_claimed,
                     imported_from: entry.imported_from.clone(),
                 });
@@ -106,8 +113,11 @@ impl Account {
                         return reject("this run is already closed", "close a run only once");
                     }
                     Some(charge) => {
-                        charge.event = charge.event.reduced_to(event)?;
+                        let spent = charge.event.reduced_to(event)?;
+                        charge.stopped_early = spent != charge.event;
+                        charge.event = spent;
                         charge.closed = true;
+                        charge.closing_note = entry.note.clone();
                     }
                 }
             }

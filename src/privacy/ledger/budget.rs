@@ -65,14 +65,14 @@ impl Spending {
         self.spent.epsilon > self.budget.epsilon.0 * (1.0 + SLACK)
     }
 
-    /// Summary, for example `2.1 is spent by 3 runs, 0.9 is left`.
+    /// Summary, for example `2.1 is spent by 3 runs, 0.9 below the limit`.
     pub(crate) fn usage(&self) -> String {
         let s = if self.runs == 1 { "" } else { "s" };
         let spent = format!("{} is spent by {} run{s}", Rounded(self.spent.epsilon), self.runs);
         if self.is_overspent() {
             format!("{spent}, which is more: every plan is refused until the budget is raised")
         } else {
-            format!("{spent}, {} is left", RoundedDown(self.remaining()))
+            format!("{spent}, {} below the limit", RoundedDown(self.remaining()))
         }
     }
 }

@@ -45,7 +45,9 @@ fn a_plan_that_fits_is_recorded_and_one_that_does_not_is_rejected_with_numbers()
         let error = ledger.begin("too much", &training(1100)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Ledger);
         let said = error.to_string();
-        for part in ["spent by 1 run,", "is left", "fewer steps", "raise the budget deliberately"] {
+        for part in
+            ["spent by 1 run,", "below the limit", "fewer steps", "raise the budget deliberately"]
+        {
             assert!(said.contains(part), "{said}");
         }
         assert_eq!(ledger.spending_after(&training(1100)).unwrap_err(), error);

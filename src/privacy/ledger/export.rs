@@ -54,6 +54,10 @@ struct Run {
     event: Event,
     /// Whether the run was closed. Otherwise its whole plan is charged.
     closed: bool,
+    /// The run took fewer steps than planned: its event holds under the condition in its note.
+    stopped_early: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    closing_note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     epsilon_claimed: Option<f64>,
 }
@@ -70,6 +74,8 @@ impl DataSet {
             note: charge.note.clone(),
             event: charge.event.clone(),
             closed: charge.closed,
+            stopped_early: charge.stopped_early,
+            closing_note: charge.closing_note.clone(),
             epsilon_claimed: charge.epsilon_claimed,
         });
         Self {

@@ -30,6 +30,7 @@ mod chain;
 mod entry;
 pub(crate) mod export;
 mod file;
+mod further;
 mod head;
 
 pub(crate) use account::{Account, Charge};
@@ -37,6 +38,7 @@ pub(crate) use budget::has_no_guarantee;
 pub use budget::{Budget, Spending};
 pub use entry::{Entry, EntryKind};
 use file::LedgerFile;
+pub(crate) use further::Further;
 
 /// The privacy ledger of one data set.
 ///

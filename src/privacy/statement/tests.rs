@@ -35,7 +35,7 @@ fn the_statement_reads_word_for_word() {
          gradient of every example is clipped to L2 norm 0.1, the clipped gradients are \
          summed, and Gaussian noise with 1.72 times that norm as standard deviation is added \
          to the sum. Accountant: RDP (Rényi differential privacy).\n\
-         Treated as public: the data-set size (60000 examples), the number and names of the \
+         Treated as public: the data-set size (60,000 examples), the number and names of the \
          classes, how examples were prepared (their shape or image size, scaling, vocabulary), \
          the test part, the model's architecture and all settings.\n\
          Not covered by epsilon: the choice of settings by looking at other runs on the same \
@@ -82,7 +82,7 @@ fn every_sampler_has_its_own_words() {
         ),
         (
             Event::FixedSizeGaussian { examples, batch_size: 500, noise_multiplier, steps: 9 },
-            "How: 9 steps on exactly 500 of 50000 examples, drawn without replacement.",
+            "How: 9 steps on exactly 500 of 50,000 examples, drawn without replacement.",
         ),
         (
             Event::ShuffledEpochs { noise_multiplier, epochs: 3 },
@@ -100,7 +100,7 @@ fn every_sampler_has_its_own_words() {
 fn a_schedule_is_told_as_one_kind_of_step_with_its_least_and_most_noise() {
     let events = (0..100).map(|i| poisson(2.0 - 0.01 * f64::from(i), 10)).collect();
     let said = how_said(Neighbouring::AddOrRemoveOne, events);
-    assert!(said.starts_with("How: 1000 steps with Poisson sampling at"), "{said}");
+    assert!(said.starts_with("How: 1,000 steps with Poisson sampling at"), "{said}");
     assert!(said.contains("noise with between 1.01 and 2 times that norm"), "{said}");
     let events = vec![poisson(1.5, 10), Event::Gaussian { noise_multiplier: 1.5, count: 2 }];
     let said = how_said(Neighbouring::AddOrRemoveOne, events);
@@ -176,6 +176,11 @@ fn without_a_guarantee_no_epsilon_is_claimed() {
     assert!(infinite.starts_with("Nothing is guaranteed: no finite epsilon"), "{infinite}");
     for said in [broken, infinite] {
         assert!(!said.contains("differentially private"), "{said}");
+        // These lines qualify a guarantee, and there is none.
+        for line in ["Accountant", "Treated as public", "Not covered by epsilon"] {
+            assert!(!said.contains(line), "{line} is in:\n{said}");
+        }
+        assert!(said.contains("\nHow: 879 steps"), "{said}");
     }
 }
 

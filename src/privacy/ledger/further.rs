@@ -1,0 +1,66 @@
+//! The largest further run that fits a budget.
+
+use super::account::Account;
+use super::budget::Budget;
+use crate::Result;
+use crate::privacy::{
+    Accountant, Event, Headline, NoiseMultiplier, SamplingRate, noise_multiplier_given_prior,
+};
+
+/// The run with the least noise that still fits a budget.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Further {
+    /// Its epsilon by itself, at the budget's delta.
+    pub(crate) epsilon: f64,
+    /// Its noise multiplier; those above it fit too.
+    pub(crate) noise_multiplier: NoiseMultiplier,
+    /// Its sampling rate and number of steps, those of the last run on record; `None` for one
+    /// release on all examples, where there is no such run.
+    pub(crate) like_the_last: Option<(f64, u64)>,
+}
+
+impl Account {
+    /// The largest further run under `budget`, with the sampling rate and the steps of the last
+    /// run on record.
+    ///
+    /// The limit less what is spent is not its epsilon: composition costs less than the sum of the
+    /// epsilons, so more fits.
+    ///
+    /// # Guarantee
+    /// The epsilon of everything on record together with this run, by the [`Headline`] accountant,
+    /// is at most the limit.
+    ///
+    /// # Errors
+    /// Kind `Accounting` if no further run fits, or if no accountant covers the runs on record.
+    pub(crate) fn further(&self, budget: Budget) -> Result<Further> {
+        let like_the_last = self.runs().iter().rev().find_map(|run| poisson(&run.event));
+        let (rate, steps) = like_the_last.unwrap_or((1.0, 1));
+        let found = noise_multiplier_given_prior(
+            &self.events(),
+            budget.epsilon,
+            budget.delta,
+            SamplingRate(rate),
+            steps,
+            &Headline::new(),
+        )?;
+        let noise_multiplier = found.noise_multiplier;
+        let event = Event::PoissonGaussian {
+            sampling_rate: rate,
+            noise_multiplier: noise_multiplier.0,
+            steps,
+        };
+        let epsilon = Headline::new().epsilon(&[event], budget.delta)?.epsilon;
+        Ok(Further { epsilon, noise_multiplier, like_the_last })
+    }
+}
+
+/// Sampling rate and steps of the training in a run's event.
+fn poisson(event: &Event) -> Option<(f64, u64)> {
+    match event {
+        Event::PoissonGaussian { sampling_rate, steps, .. } if *steps > 0 => {
+            Some((*sampling_rate, *steps))
+        }
+        Event::Composed { events } => events.iter().rev().find_map(poisson),
+        _ => None,
+    }
+}
