@@ -58,7 +58,7 @@ impl Model {
             classes: self.classes(),
             seed: self.seed(),
             layers: self.network().specs().to_vec(),
-            custom: self.network().own.is_some(),
+            custom: self.network().user_module.is_some(),
         };
         let failed = |e: String| Error::new(ErrorKind::Model, format!("saving {}", self.name()), e);
         let text = serde_json::to_string(&description).map_err(|e| failed(e.to_string()))?;

@@ -112,7 +112,7 @@ impl Model {
 
     /// Whether [`Model::custom`] made it of a user-defined module.
     pub fn is_user_module(&self) -> bool {
-        self.network.own.is_some()
+        self.network.user_module.is_some()
     }
 
     /// Number of trainable parameters (scalars).
@@ -122,7 +122,7 @@ impl Model {
 
     /// The layers in order, with output shapes and parameter counts.
     pub fn layers(&self) -> Vec<LayerInfo> {
-        let Some(module) = &self.network.own else {
+        let Some(module) = &self.network.user_module else {
             return LayerInfo::list("", self.input_shape(), self.network.specs());
         };
         // `Model::custom` has run the module on this shape, so this does not fail.
@@ -165,7 +165,7 @@ impl Model {
             self.input_shape(),
             self.network.specs()
         ));
-        if let Some(module) = &self.network.own {
+        if let Some(module) = &self.network.user_module {
             // The code of a module can't be hashed. What it computes stands in for it, so that
             // modules that differ in more than their parameters get different fingerprints.
             hash.update(trial::behaviour(module, self.input_shape()).unwrap_or_default());

@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct Network {
     layers: Vec<Layer>,
     /// A user-defined module in place of `layers`.
-    pub(super) own: Option<UserModule>,
+    pub(super) user_module: Option<UserModule>,
     #[module(skip)]
     specs: Arc<[LayerSpec]>,
     #[module(skip)]
@@ -67,7 +67,7 @@ impl Network {
         let mut source = ParameterSource::new(parameter_specs(specs), fill, &device);
         let layers = specs.iter().map(|spec| spec.build(&mut source)).collect();
         let (specs, input_shape) = (specs.into(), input_shape.into());
-        Ok(Self { layers, own: None, specs, input_shape, outputs })
+        Ok(Self { layers, user_module: None, specs, input_shape, outputs })
     }
 
     /// A network made of a user-defined module. The caller must have checked the module.
@@ -77,7 +77,7 @@ impl Network {
         outputs: usize,
     ) -> Self {
         let (specs, input_shape) = (Arc::from([]), input_shape.into());
-        Self { layers: Vec::new(), own: Some(module), specs, input_shape, outputs }
+        Self { layers: Vec::new(), user_module: Some(module), specs, input_shape, outputs }
     }
 
     /// The layers in order; empty for a user-defined module.
@@ -130,7 +130,7 @@ impl Network {
 
     /// Logits, `[batch, classes]`. Each layer with parameters is reported to `tape`.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        match &self.own {
+        match &self.user_module {
             Some(module) => module.0.logits(x, tape),
             None => forward_all(&self.layers, x, tape).flat(),
         }
@@ -181,7 +181,7 @@ impl Network {
     }
 
     fn visit_parameters(&self, mut visit: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>)) {
-        if let Some(module) = &self.own {
+        if let Some(module) = &self.user_module {
             return parameters::visit(module, visit);
         }
         // Burn visits the parameters in the order of this list, which the layers are built from.

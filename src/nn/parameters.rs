@@ -47,14 +47,18 @@ pub(crate) fn visit<M: Module>(
     }
     impl ModuleVisitor for Visitor<'_> {
         fn enter_module(&mut self, name: &str, container: &str) {
-            self.path.push(if told(name, container) { Some(name.to_owned()) } else { None });
+            self.path.push(if is_path_segment(name, container) {
+                Some(name.to_owned())
+            } else {
+                None
+            });
         }
         fn exit_module(&mut self, _name: &str, _container: &str) {
             self.path.pop();
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let parameter = Parameter {
-                path: join(&self.path),
+                path: join_path(&self.path),
                 id: param.id,
                 shape: param.val().dims().to_vec(),
             };
@@ -161,18 +165,18 @@ pub(crate) fn with_values<M: Module>(module: M, values: impl Fn(ParamId) -> Opti
 
 /// Whether a field is part of parameter paths. Enum variants and the field that wraps Burn's layer
 /// in a layer of this crate are left out, since they tell a user nothing.
-pub(super) fn told(name: &str, container: &str) -> bool {
-    !container.starts_with("Enum:") && !within_ours(name, container)
+pub(super) fn is_path_segment(name: &str, container: &str) -> bool {
+    !container.starts_with("Enum:") && !is_wrapped_layer(name, container)
 }
 
 /// Whether a field holds the layer of Burn's that a layer of this crate wraps.
-pub(super) fn within_ours(name: &str, container: &str) -> bool {
+pub(super) fn is_wrapped_layer(name: &str, container: &str) -> bool {
     const WRAPPERS: [&str; 6] = ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm"];
     let container = container.strip_prefix("Struct:");
     name == "inner" && container.is_some_and(|name| WRAPPERS.contains(&name))
 }
 
 /// Joins the segments of a path by dots.
-pub(super) fn join(path: &[Option<String>]) -> String {
+pub(super) fn join_path(path: &[Option<String>]) -> String {
     path.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(".")
 }

@@ -21,18 +21,18 @@ pub trait Tape {
     }
 
     /// Number of calls of [`layer`](Self::layer) so far, which is the index of the next call. Tapes
-    /// that implement [`shares`](Self::shares) must count the calls.
-    fn places(&self) -> usize {
+    /// that implement [`summed_layer`](Self::summed_layer) must count the calls.
+    fn layer_calls(&self) -> usize {
         0
     }
 
-    /// Records a second linear map whose result was added to the output of call `place` of
+    /// Records a second linear map whose result was added to the output of call number `call` of
     /// [`layer`](Self::layer), so that both have the same output gradient: the recurrent map of an
     /// LSTM gate.
     ///
     /// `input` is `[batch, time, features]` and detached; `site` is a [`Site::Linear`].
-    fn shares(&mut self, place: usize, site: Site, input: Value) {
-        let _ = (place, site, input);
+    fn summed_layer(&mut self, call: usize, site: Site, input: Value) {
+        let _ = (call, site, input);
     }
 
     /// Whether layers may use the CPU kernels of this crate instead of Burn's operations. The

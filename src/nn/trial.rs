@@ -104,7 +104,7 @@ fn one_row_each(verb: &str, value: &Value, n: usize) -> Result<()> {
 /// different activations, dropout rates or detached branches have different fingerprints.
 pub(super) fn behaviour(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
     let device = Device::flex();
-    let own = UserModule(own.0.changed(super::user_module::Change::To(device.clone())));
+    let own = UserModule(own.0.apply(super::user_module::ModuleOp::To(device.clone())));
     let mut bytes = Vec::new();
     for scale in SCALES {
         bytes.extend(Trial::run(&own, &[0, 1, 2], shape, scale, &device)?.bytes());
@@ -166,11 +166,11 @@ impl Tape for Probes {
         output
     }
 
-    fn shares(&mut self, _place: usize, _site: Site, input: Value) {
+    fn summed_layer(&mut self, _place: usize, _site: Site, input: Value) {
         self.inputs.push(input.detached());
     }
 
-    fn places(&self) -> usize {
+    fn layer_calls(&self) -> usize {
         self.probes.len()
     }
 

@@ -68,14 +68,14 @@ pub trait Forward {
 
 /// A parameter of a rank that layers have.
 #[derive(Clone, Debug)]
-pub(super) enum Ranked {
+pub(super) enum ParamOfRank {
     One(Param<Tensor<1>>),
     Two(Param<Tensor<2>>),
     Three(Param<Tensor<3>>),
     Four(Param<Tensor<4>>),
 }
 
-impl Ranked {
+impl ParamOfRank {
     fn of<const D: usize>(param: &Param<Tensor<D>>) -> Option<Self> {
         let param = param as &dyn Any;
         let one = param.downcast_ref().cloned().map(Self::One);
@@ -101,20 +101,20 @@ pub(super) type Field = (String, String);
 
 /// The content of a field.
 #[derive(Clone, Debug)]
-pub(super) enum Held {
-    Parameter(Ranked),
+pub(super) enum FieldContent {
+    Parameter(ParamOfRank),
     /// A parameter of a rank above 4, which no layer has.
-    TooDeep,
+    UnsupportedRank,
     /// The training flag of a layer of Burn's that behaves differently during training.
     Flag,
 }
 
 /// The path of a field, outermost first, and its content.
-pub(super) type Found = (Vec<Field>, Held);
+pub(super) type FoundField = (Vec<Field>, FieldContent);
 
 /// An operation on a whole module of unknown type.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub(super) enum ModuleOp {
     Fork(Device),
     To(Device),
     Train,
@@ -127,11 +127,14 @@ pub(super) trait UserModuleOps: Debug + Send + Sync {
     /// Logits, `[batch, classes]`.
     fn logits(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2>;
     /// All parameters and training flags, in Burn's order.
-    fn found(&self) -> Vec<Found>;
+    fn fields(&self) -> Vec<FoundField>;
     /// The module with `map` applied to every parameter of rank 1 to 4.
-    fn map_parameters(&self, map: &mut dyn FnMut(Ranked) -> Ranked) -> Arc<dyn UserModuleOps>;
+    fn map_parameters(
+        &self,
+        map: &mut dyn FnMut(ParamOfRank) -> ParamOfRank,
+    ) -> Arc<dyn UserModuleOps>;
     /// The module after an operation.
-    fn changed(&self, change: Change) -> Arc<dyn UserModuleOps>;
+    fn apply(&self, change: ModuleOp) -> Arc<dyn UserModuleOps>;
     /// `devices` and those of the parameters.
     fn add_devices(&self, devices: Devices) -> Devices;
 }
@@ -141,11 +144,11 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
         Forward::forward(self, x, tape)
     }
 
-    fn found(&self) -> Vec<Found> {
+    fn fields(&self) -> Vec<FoundField> {
         #[derive(Default)]
         struct Visitor {
             path: Vec<Field>,
-            found: Vec<Found>,
+            found: Vec<FoundField>,
         }
         impl ModuleVisitor for Visitor {
             fn enter_module(&mut self, name: &str, container: &str) {
@@ -155,11 +158,12 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
                 self.path.pop();
             }
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let content = Ranked::of(param).map_or(Held::TooDeep, Held::Parameter);
+                let content = ParamOfRank::of(param)
+                    .map_or(FieldContent::UnsupportedRank, FieldContent::Parameter);
                 self.found.push((self.path.clone(), content));
             }
             fn visit_flag(&mut self, _flag: &Param<Flag>) {
-                self.found.push((self.path.clone(), Held::Flag));
+                self.found.push((self.path.clone(), FieldContent::Flag));
             }
         }
         let mut visitor = Visitor::default();
@@ -167,25 +171,28 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
         visitor.found
     }
 
-    fn map_parameters(&self, map: &mut dyn FnMut(Ranked) -> Ranked) -> Arc<dyn UserModuleOps> {
-        struct Mapper<'a>(&'a mut dyn FnMut(Ranked) -> Ranked);
+    fn map_parameters(
+        &self,
+        map: &mut dyn FnMut(ParamOfRank) -> ParamOfRank,
+    ) -> Arc<dyn UserModuleOps> {
+        struct Mapper<'a>(&'a mut dyn FnMut(ParamOfRank) -> ParamOfRank);
         impl ModuleMapper for Mapper<'_> {
             fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-                let mapped = Ranked::of(&param).and_then(|ranked| (self.0)(ranked).into());
+                let mapped = ParamOfRank::of(&param).and_then(|ranked| (self.0)(ranked).into());
                 mapped.unwrap_or(param)
             }
         }
         Arc::new(self.clone().map(&mut Mapper(map)))
     }
 
-    fn changed(&self, change: Change) -> Arc<dyn UserModuleOps> {
+    fn apply(&self, change: ModuleOp) -> Arc<dyn UserModuleOps> {
         let module = self.clone();
         Arc::new(match change {
-            Change::Fork(device) => module.fork(&device),
-            Change::To(device) => module.to_device(&device),
-            Change::Train => module.train(),
-            Change::Valid => module.valid(),
-            Change::Materialize => module.materialize(),
+            ModuleOp::Fork(device) => module.fork(&device),
+            ModuleOp::To(device) => module.to_device(&device),
+            ModuleOp::Train => module.train(),
+            ModuleOp::Valid => module.valid(),
+            ModuleOp::Materialize => module.materialize(),
         })
     }
 
@@ -204,34 +211,34 @@ impl Module for UserModule {
     }
 
     fn fork(self, device: &Device) -> Self {
-        Self(self.0.changed(Change::Fork(device.clone())))
+        Self(self.0.apply(ModuleOp::Fork(device.clone())))
     }
 
     fn to_device(self, device: &Device) -> Self {
-        Self(self.0.changed(Change::To(device.clone())))
+        Self(self.0.apply(ModuleOp::To(device.clone())))
     }
 
     fn train(self) -> Self {
-        Self(self.0.changed(Change::Train))
+        Self(self.0.apply(ModuleOp::Train))
     }
 
     fn valid(&self) -> Self {
-        Self(self.0.changed(Change::Valid))
+        Self(self.0.apply(ModuleOp::Valid))
     }
 
     fn materialize(self) -> Self {
-        Self(self.0.changed(Change::Materialize))
+        Self(self.0.apply(ModuleOp::Materialize))
     }
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
-        for (path, content) in self.0.found() {
-            let Held::Parameter(param) = content else { continue };
+        for (path, content) in self.0.fields() {
+            let FieldContent::Parameter(param) = content else { continue };
             path.iter().for_each(|(name, container)| visitor.enter_module(name, container));
             match param {
-                Ranked::One(param) => visitor.visit_float(&param),
-                Ranked::Two(param) => visitor.visit_float(&param),
-                Ranked::Three(param) => visitor.visit_float(&param),
-                Ranked::Four(param) => visitor.visit_float(&param),
+                ParamOfRank::One(param) => visitor.visit_float(&param),
+                ParamOfRank::Two(param) => visitor.visit_float(&param),
+                ParamOfRank::Three(param) => visitor.visit_float(&param),
+                ParamOfRank::Four(param) => visitor.visit_float(&param),
             }
             path.iter().rev().for_each(|(name, container)| visitor.exit_module(name, container));
         }
@@ -239,10 +246,10 @@ impl Module for UserModule {
 
     fn map<V: ModuleMapper>(self, mapper: &mut V) -> Self {
         Self(self.0.map_parameters(&mut |param| match param {
-            Ranked::One(param) => Ranked::One(mapper.map_float(param)),
-            Ranked::Two(param) => Ranked::Two(mapper.map_float(param)),
-            Ranked::Three(param) => Ranked::Three(mapper.map_float(param)),
-            Ranked::Four(param) => Ranked::Four(mapper.map_float(param)),
+            ParamOfRank::One(param) => ParamOfRank::One(mapper.map_float(param)),
+            ParamOfRank::Two(param) => ParamOfRank::Two(mapper.map_float(param)),
+            ParamOfRank::Three(param) => ParamOfRank::Three(mapper.map_float(param)),
+            ParamOfRank::Four(param) => ParamOfRank::Four(mapper.map_float(param)),
         }))
     }
 }

@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use burn::module::ParamId;
 use burn::prelude::*;
 
-use super::parameters::{join, told, within_ours};
+use super::parameters::{is_path_segment, is_wrapped_layer, join_path};
 use super::trial::{self, Trial};
-use super::user_module::{Held, UserModule};
+use super::user_module::{FieldContent, UserModule};
 use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
@@ -58,7 +58,7 @@ impl Model {
     /// passes.
     pub fn validate(&self) -> Result<()> {
         let network = self.network();
-        match &network.own {
+        match &network.user_module {
             None => Ok(()),
             Some(own) => check(own, self.input_shape(), self.classes(), &network.device()),
         }
@@ -79,11 +79,11 @@ impl Tape for SiteRecorder {
         output
     }
 
-    fn places(&self) -> usize {
+    fn layer_calls(&self) -> usize {
         self.places
     }
 
-    fn shares(&mut self, _place: usize, site: Site, input: Value) {
+    fn summed_layer(&mut self, _place: usize, site: Site, input: Value) {
         self.sites.push((site, input.dims()[1..].to_vec()));
     }
 }
@@ -258,13 +258,13 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
         recorder.sites.iter().flat_map(|(site, _)| site.parameters()).collect();
     let mut problems = BTreeMap::new();
     let mut seen: HashMap<ParamId, String> = HashMap::new();
-    for (index, (path, held)) in own.0.found().into_iter().enumerate() {
+    for (index, (path, held)) in own.0.fields().into_iter().enumerate() {
         let fields: Vec<Option<String>> = path
             .iter()
-            .map(|(name, container)| told(name, container).then(|| name.clone()))
+            .map(|(name, container)| is_path_segment(name, container).then(|| name.clone()))
             .collect();
-        let whole = join(&fields);
-        let layer = join(&fields[..fields.len().saturating_sub(1)]);
+        let whole = join_path(&fields);
+        let layer = join_path(&fields[..fields.len().saturating_sub(1)]);
         let mut tell = |place: String, problem: String| {
             problems.entry(place.clone()).or_insert((index, format!("{place}: {problem}")));
         };
@@ -274,13 +274,13 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
             continue;
         }
         let param = match held {
-            Held::Parameter(param) => param,
-            Held::TooDeep => {
+            FieldContent::Parameter(param) => param,
+            FieldContent::UnsupportedRank => {
                 let problem = "a parameter of more than four dimensions has no gradient here";
                 tell(whole, problem.to_owned());
                 continue;
             }
-            Held::Flag => {
+            FieldContent::Flag => {
                 tell(layer, random(types.last().copied().unwrap_or_default()));
                 continue;
             }
@@ -295,7 +295,7 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
         if reported.contains(&id) {
             continue;
         }
-        let inside_ours = path.iter().any(|(name, container)| within_ours(name, container));
+        let inside_ours = path.iter().any(|(name, container)| is_wrapped_layer(name, container));
         let foreign = types.iter().find(|name| UNKNOWN.contains(name));
         let burns = types.iter().find(|name| KNOWN.contains(name));
         match (foreign, burns) {
@@ -323,13 +323,13 @@ fn random(name: &str) -> String {
     }
 }
 
-fn id_of(param: &super::user_module::Ranked) -> ParamId {
-    use super::user_module::Ranked;
+fn id_of(param: &super::user_module::ParamOfRank) -> ParamId {
+    use super::user_module::ParamOfRank;
     match param {
-        Ranked::One(param) => param.id,
-        Ranked::Two(param) => param.id,
-        Ranked::Three(param) => param.id,
-        Ranked::Four(param) => param.id,
+        ParamOfRank::One(param) => param.id,
+        ParamOfRank::Two(param) => param.id,
+        ParamOfRank::Three(param) => param.id,
+        ParamOfRank::Four(param) => param.id,
     }
 }
 

@@ -128,11 +128,11 @@ impl Tape for Recorder<'_> {
         output
     }
 
-    fn places(&self) -> usize {
+    fn layer_calls(&self) -> usize {
         self.calls.len()
     }
 
-    fn shares(&mut self, call: usize, site: Site, input: Value) {
+    fn summed_layer(&mut self, call: usize, site: Site, input: Value) {
         self.shared.push((call, site, input.detached()));
     }
 

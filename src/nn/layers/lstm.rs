@@ -164,7 +164,7 @@ impl LstmGates {
         let mut calls = Vec::new();
         let from_input = self.gates().map(|gate| {
             let map = &gate.input_transform;
-            calls.push(tape.places());
+            calls.push(tape.layer_calls());
             tape.layer(
                 site(map),
                 x,
@@ -196,7 +196,11 @@ impl LstmGates {
         }
         let previous = Tensor::stack::<3>(previous, 1);
         for (call, gate) in calls.into_iter().zip(self.gates()) {
-            tape.shares(call, site(&gate.hidden_transform), Value::Sequence(previous.clone()));
+            tape.summed_layer(
+                call,
+                site(&gate.hidden_transform),
+                Value::Sequence(previous.clone()),
+            );
         }
         Tensor::stack::<3>(hidden, 1)
     }

@@ -33,12 +33,12 @@ impl Tape for Recorder {
         output
     }
 
-    fn places(&self) -> usize {
+    fn layer_calls(&self) -> usize {
         self.anchors.len()
     }
 
-    fn shares(&mut self, place: usize, site: Site, input: Value) {
-        self.records.push((site, input, place));
+    fn summed_layer(&mut self, call: usize, site: Site, input: Value) {
+        self.records.push((site, input, call));
     }
 }
 

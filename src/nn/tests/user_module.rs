@@ -266,7 +266,7 @@ impl Forward for Hidden {
         let y = self.body.forward(Value::Flat(read), tape).flat();
         if self.how == How::SharedInput {
             let site = Site::Linear { weight: self.body.inner.weight.id, bias: None };
-            tape.shares(tape.places().saturating_sub(1), site, Value::Flat(mean(&raw)));
+            tape.summed_layer(tape.layer_calls().saturating_sub(1), site, Value::Flat(mean(&raw)));
         }
         let y = match self.how {
             How::Apart | How::SharedInput => y,
