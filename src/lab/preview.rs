@@ -2,6 +2,7 @@
 
 use crate::mask::Sparsity;
 use crate::methods::Plan;
+use crate::privacy::digits::RoundedDown;
 use crate::privacy::{Delta, Ledger, Neighbouring, Spent, compare};
 use crate::show::{Bundle, Table, format};
 use crate::{ErrorKind, Result};
@@ -16,8 +17,8 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Looks at a plan and at what is on record about its data.
-    pub(crate) fn of(plan: &Plan, ledger: Option<&Ledger>) -> Result<Self> {
+    /// The settings, cost and warnings of a plan, without the ledger of its data.
+    pub(super) fn without_ledger(plan: &Plan) -> Result<Self> {
         let mut rows = vec![
             ("method".into(), plan.method().into()),
             ("training examples (public)".into(), format::count(plan.examples())),
@@ -31,7 +32,7 @@ impl Preview {
             ),
             (
                 "steps".into(),
-                format!("{} ({:.1} epochs)", format::count(plan.steps() as usize), plan.epochs()),
+                format!("{} ({:.1} epochs)", format::counted(plan.steps(), "step"), plan.epochs()),
             ),
             (
                 "optimizer".into(),
@@ -55,7 +56,8 @@ impl Preview {
             rows.push(("clip".into(), format!("{}", privacy.clip)));
             rows.push((
                 "noise multiplier".into(),
-                format!("{:.4}", (privacy.noise_multiplier * 1e4).ceil() / 1e4),
+                // As events and statements write it: never more noise than there is.
+                RoundedDown(privacy.noise_multiplier).to_string(),
             ));
             rows.push((
                 "noise per coordinate".into(),
@@ -81,9 +83,10 @@ impl Preview {
             }
             if delta * plan.examples() as f64 >= 1.0 {
                 warnings.push(format!(
-                    "delta {delta:e} is not below 1 / {}: a mechanism that publishes whole \
-                     examples could satisfy it",
-                    plan.examples()
+                    "delta {} is not below 1 / {}: a mechanism that publishes whole examples could \
+                     satisfy it",
+                    format::delta(delta),
+                    format::count(plan.examples())
                 ));
             }
             if plan.expected_batch_size() < 64 {
@@ -92,6 +95,16 @@ impl Preview {
         } else {
             rows.push(("epsilon".into(), "infinite: no privacy".into()));
         }
+        if let Some(seed) = plan.seed() {
+            warnings.push(format!("seed {seed} is fixed: study mode, not for release"));
+        }
+        Ok(Self { plan: plan.clone(), rows, warnings })
+    }
+
+    /// The preview of a plan with the ledger of its data, if there is one.
+    pub(crate) fn of(plan: &Plan, ledger: Option<&Ledger>) -> Result<Self> {
+        let mut preview = Self::without_ledger(plan)?;
+        let (rows, warnings) = (&mut preview.rows, &mut preview.warnings);
         if let Some(ledger) = ledger {
             match ledger.spending_after(&plan.event()) {
                 Ok(None) => {}
@@ -111,10 +124,7 @@ impl Preview {
                 Err(error) => return Err(error),
             }
         }
-        if let Some(seed) = plan.seed() {
-            warnings.push(format!("seed {seed} is fixed: study mode, not for release"));
-        }
-        Ok(Self { plan: plan.clone(), rows, warnings })
+        Ok(preview)
     }
 
     /// The plan that was previewed.

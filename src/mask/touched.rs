@@ -22,6 +22,9 @@ pub struct TouchedTensor {
     pub path: String,
     /// How many coordinates it has.
     pub coordinates: usize,
+    /// Its shape. Records stored before this was kept have an empty one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<usize>,
     /// `share[t][c]`: the share of all pairs of a step in time stretch `t` and a coordinate in
     /// stretch `c` (row-major order) that were selected. Zeros where no step was recorded.
     pub share: Vec<Vec<f32>>,
@@ -96,6 +99,7 @@ impl Touched {
             let empty = wide(selected).map(|entry| TouchedTensor {
                 path: entry.path.clone(),
                 coordinates: entry.values.len(),
+                shape: entry.shape.clone(),
                 share: vec![vec![0.0; entry.values.len().min(PLACES)]; times],
             });
             self.tensors = empty.collect();

@@ -6,6 +6,7 @@ use crate::device::{Place, guarded};
 use crate::mask::{Mask, Touched};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
+use crate::privacy::ledger::utc_now;
 use crate::privacy::{Entry, Event, Ledger, STOPPING};
 use crate::train::interrupt::Listening;
 use crate::train::meter::Meter;
@@ -104,6 +105,7 @@ pub fn fit(
         // Of this very model: an earlier one's is no substitute where it could not be taken.
         test_accuracy: meter.curve.points.last().and_then(|point| point.test_accuracy),
         seconds: meter.seconds(),
+        trained_at: Some(utc_now()),
         curve: meter.curve,
     };
     let run = Run::new(record, model.with_network(network), mask, touched);

@@ -124,7 +124,7 @@ impl Entry {
 }
 
 /// The time now: UTC, ISO 8601, whole seconds.
-pub(super) fn now() -> String {
+pub(crate) fn now() -> String {
     iso_utc(SystemTime::now())
 }
 

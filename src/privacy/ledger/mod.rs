@@ -35,6 +35,7 @@ mod head;
 pub(crate) use account::{Account, Charge};
 pub(crate) use budget::promises_nothing;
 pub use budget::{Budget, Spending};
+pub(crate) use entry::now as utc_now;
 pub use entry::{Entry, EntryKind};
 use file::LedgerFile;
 
