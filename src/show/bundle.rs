@@ -1,3 +1,5 @@
+//! Output bundles: the same content in several formats.
+
 use super::format::html_escape;
 use super::sink;
 use base64::Engine;

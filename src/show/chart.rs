@@ -1,3 +1,5 @@
+//! Line charts and their panels.
+
 use super::axis::Unit;
 use super::series::is_drawable;
 use super::{Bundle, Series, layout, render, sink, spark};

@@ -1,3 +1,5 @@
+//! Finished figures other than line charts.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Live displays: one output that is updated in place.
+
 use super::Bundle;
 use super::sink::{self, Frame};
 use std::fmt;

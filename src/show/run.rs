@@ -1,3 +1,5 @@
+//! The figure of a training run.
+
 use super::chart::NOT_COVERED;
 use super::{Bundle, Chart, Panel, Series, format};
 

@@ -1,3 +1,5 @@
+//! Series of points: the lines of a panel.
+
 use std::sync::Arc;
 
 /// A named series of points (x, y) in order of x.

@@ -1,3 +1,5 @@
+//! Tables of text cells.
+
 use super::format::{html_escape, one_line};
 use super::{Bundle, sink};
 use std::fmt;
