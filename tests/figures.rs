@@ -108,7 +108,7 @@ fn the_delta_of_a_plan_or_of_the_caller_is_marked() -> epsilab::Result<()> {
 fn curves_of_releases_without_sampling_coincide_and_say_so() {
     let chart = figures::epsilon_vs_delta(&[Event::Gaussian { noise_multiplier: 4.0, count: 10 }]);
     let chart = chart.unwrap();
-    assert_eq!(line(&chart, "GDP").name(), "GDP, exact (same as PLD)");
+    assert_eq!(line(&chart, "GDP").name(), "GDP, exact (within 1 % of PLD)");
 }
 
 #[test]

@@ -33,7 +33,8 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
     for (i, series) in panel.series.iter().enumerate() {
         let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && x.can_show(p.0);
         let colour = colour(panel, i);
-        let map = map.beside(if series.errors.is_empty() { 0.0 } else { beside(i, panel) });
+        let is_line = series.errors.is_empty() && !series.unconnected;
+        let map = map.beside(if is_line { 0.0 } else { beside(i, panel) });
         error_bars(scene, series, &map, panel.log, colour);
         let runs: Vec<Vec<(f64, f64)>> = series
             .runs()
@@ -95,7 +96,7 @@ pub(super) fn sample(scene: &mut Scene, panel: &Panel, i: usize, (x, y): Point, 
     if panel.series[i].approximate {
         // Two dashes, left and right of the marker.
         scene.dashed(&[from, to], colour, THICK, (length * 0.28, length * 0.08));
-    } else {
+    } else if !panel.series[i].unconnected {
         let (colour, width) = pen(&panel.series[i], colour);
         scene.stroke(vec![from, to], colour, width);
     }

@@ -35,7 +35,8 @@ pub(super) fn svg(scene: &Scene, label: &str) -> String {
     }
     // The root element: page size, a finer view box, and round line joins.
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" \
+         viewBox=\"0 0 {} {}\" \
          role=\"img\" aria-label=\"{}\" stroke-linejoin=\"round\">\n{body}</svg>\n",
         scene.width.round(),
         scene.height.round(),

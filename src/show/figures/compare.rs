@@ -62,8 +62,8 @@ impl From<&Run> for Releases {
 
 /// Epsilon of the releases for every delta from 1e-10 to 1e-2, by each accountant that can account
 /// for them. The delta of the releases is marked, and the values beside the names are read there.
-/// Estimates are dashed. Where two curves coincide, the first is drawn broad and pale and the
-/// second is named as equal to it.
+/// Estimates are dashed. Where two curves differ by less than 1 % everywhere, the first is drawn
+/// broad and pale, and the name of the second says so.
 ///
 /// ```no_run
 /// # use epsilab::prelude::*;
@@ -250,8 +250,8 @@ fn all_refused(answers: &[Result<Spent>]) -> Option<Error> {
     answers.iter().all(Result::is_err).then(|| answers.iter().find_map(|a| a.clone().err()))?
 }
 
-/// Makes curves that lie on one another visible: the first becomes broad, the others say which
-/// one they equal.
+/// Makes coinciding curves visible: the first becomes broad, and the names of the others refer to
+/// it.
 fn name_coinciding(drawn: &mut [Series]) {
     for later in 1..drawn.len() {
         let Some(first) = (0..later).find(|&first| coincide(&drawn[first], &drawn[later])) else {
@@ -259,7 +259,7 @@ fn name_coinciding(drawn: &mut [Series]) {
         };
         drawn[first].broad = true;
         let name = drawn[first].name().to_owned();
-        drawn[later].name.push_str(&format!(" (same as {name})"));
+        drawn[later].name.push_str(&format!(" (within 1 % of {name})"));
     }
 }
 
@@ -348,7 +348,7 @@ mod tests {
     fn curves_that_coincide_are_both_visible_and_say_so() {
         let list = [("pldx", 0.2, false), ("rdp", 0.4, false), ("zcdp", 0.2001, false)];
         let chart = chart_of(&[], DELTA, &asked(&list)).unwrap();
-        assert_eq!(named(&chart, "zCDP").name(), "zCDP (same as PLDX)");
+        assert_eq!(named(&chart, "zCDP").name(), "zCDP (within 1 % of PLDX)");
         assert!(named(&chart, "PLDX").broad && !named(&chart, "RDP").broad);
         assert_eq!(named(&chart, "RDP").name(), "RDP");
     }

@@ -53,7 +53,7 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
     };
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
     let shown = largest(&sizes, MOST_PANELS);
-    let mut head = Head::new(format!("Coordinate by coordinate: {}", mask.origin().how))
+    let mut head = Head::new(format!("Mask, a tile for each coordinate: {}", mask.origin().how))
         .note(kept_summary(mask))
         .note("Convolutions: a small tile, kernel height x width, for each output and input.")
         .note(left_out(shown.len(), sizes.len()))
