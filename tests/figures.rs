@@ -70,7 +70,7 @@ fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
             }
         }
         let svg = chart.svg();
-        for tick in ["1e-10", "1e-5", "1e-2"] {
+        for tick in ["10⁻¹⁰", "10⁻⁵", "10⁻²"] {
             assert!(svg.contains(tick), "{tick}");
         }
     }
@@ -79,11 +79,47 @@ fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
 #[test]
 fn a_drawn_epsilon_is_written_rounded_up() {
     let chart = figures::epsilon_vs_delta(&[training(1.0, 1000)]).unwrap();
-    // 2.1014: rounded to the nearest it would be 2.10.
-    let rdp = Rdp::default().epsilon(&[training(1.0, 1000)], DELTA).unwrap().epsilon;
-    assert!(rdp > 2.1005 && rdp < 2.105);
-    assert!(chart.text().contains("2.11") && chart.svg().contains("2.11"), "{chart}");
-    assert!(!chart.text().contains("2.10 "));
+    // 2.10137: rounded to the nearest it would be 2.101.
+    let rdp = Rdp::default().epsilon(&[training(1.0, 1000)], DELTA).unwrap();
+    assert!(rdp.epsilon > 2.1011 && rdp.epsilon < 2.1015);
+    assert!(chart.text().contains("2.102") && chart.svg().contains("2.102"), "{chart}");
+    assert!(!chart.text().contains("2.101 "));
+    assert!(rdp.to_string().contains("epsilon 2.102"), "text has the same digits: {rdp}");
+}
+
+#[test]
+fn the_delta_of_a_plan_or_of_the_caller_is_marked() -> epsilab::Result<()> {
+    let data = data::glyphs_with(400, 0, 1)?;
+    let delta = Delta(3e-4);
+    let plan = DpSgd::new().target(Epsilon(3.0), delta).batch_size(40).steps(20).plan(&data)?;
+    let events = [plan.event()];
+    for chart in [figures::epsilon_vs_delta(&plan)?, figures::epsilon_vs_delta((&events, delta))?] {
+        assert!(chart.text().contains("at delta = 3e-4"), "{chart}");
+        let points = line(&chart, "PLD").points();
+        let at = points.iter().find(|point| point.0 == delta.0).expect("a point at this delta");
+        let own = Pld::default().epsilon(&events, delta)?.epsilon;
+        assert!((at.1 - own).abs() < 5e-3 * own, "{} and {own}", at.1);
+    }
+    assert!(figures::epsilon_vs_delta(&events)?.text().contains("at delta = 1e-5"));
+    Ok(())
+}
+
+#[test]
+fn curves_of_releases_without_sampling_coincide_and_say_so() {
+    let chart = figures::epsilon_vs_delta(&[Event::Gaussian { noise_multiplier: 4.0, count: 10 }]);
+    let chart = chart.unwrap();
+    assert_eq!(line(&chart, "GDP").name(), "GDP, exact (within 1 % of PLD)");
+}
+
+#[test]
+fn the_jump_of_rdp_at_zero_is_explained() {
+    let chart = figures::epsilon_over_epochs(60_000, 600, 3.0, NoiseMultiplier(1.0), DELTA);
+    for chart in [chart, figures::epsilon_over_steps(&training(1.0, 50), DELTA)] {
+        let chart = chart.unwrap();
+        let rdp = line(&chart, "RDP").points();
+        assert!(rdp[0].1 == 0.0 && rdp[1].1 > 0.3, "{rdp:?}");
+        assert!(chart.text().contains("RDP jumps at the first step"), "{chart}");
+    }
 }
 
 #[test]
@@ -188,7 +224,7 @@ fn the_table_says_what_each_accountant_knows() {
         let found = table.lines().find(|line| line.starts_with(name));
         found.unwrap_or_else(|| panic!("no {name} in\n{table}")).to_string()
     };
-    assert!(row("RDP ").contains("2.11") && row("RDP ").contains("moments"), "{table}");
+    assert!(row("RDP ").contains("2.102") && row("RDP ").contains("moments"), "{table}");
     let classic = Rdp::default().with_conversion(epsilab::privacy::Conversion::Classic);
     let classic = classic.epsilon(&events, DELTA).unwrap().epsilon;
     let shown = epsilab::show::format::eps(classic);
@@ -212,7 +248,12 @@ fn what_cannot_be_drawn_is_a_typed_error() {
         assert!(error.to_string().contains("raw gradients"), "{error}");
     }
     let bad = NoiseMultiplier(0.0);
+    let nothing: [Event; 0] = [];
     for error in [
+        figures::epsilon_vs_delta(&nothing).unwrap_err(),
+        figures::why_they_differ(&nothing, DELTA).unwrap_err(),
+        figures::trade_off(&nothing).unwrap_err(),
+        figures::epsilon_vs_delta((&open, Delta(2.0))).unwrap_err(),
         figures::epsilon_vs_delta(&[training(-1.0, 5)]).unwrap_err(),
         figures::epsilon_over_steps(&training(1.0, 0), DELTA).unwrap_err(),
         figures::epsilon_over_steps(&training(1.0, 5), Delta(2.0)).unwrap_err(),

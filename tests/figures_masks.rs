@@ -73,7 +73,9 @@ fn what_a_cell_shows_of_a_mask_is_its_scores_or_what_it_keeps() -> Result<()> {
         saliency.show();
         overlap.show();
     });
-    for (bundle, word) in shown.iter().zip(["Saliencies and what is kept", "Kept in each tensor"]) {
+    for (bundle, word) in
+        shown.iter().zip(["Saliencies and what is kept", "MaskTensor in each tensor"])
+    {
         assert!(bundle.svg.as_ref().is_some_and(|svg| svg.contains(word)), "{bundle}");
         assert!(bundle.png.is_some(), "{bundle}");
     }
@@ -113,6 +115,23 @@ fn signal_against_noise_is_measured_and_marked() -> Result<()> {
     let shown = with_capture(|| signal.show());
     assert!(shown[0].text.contains(NOT_COVERED), "{}", shown[0]);
     check_svg(shown[0].svg.as_ref().expect("an SVG"));
+    // Values beside the names are the means that the note and the table have.
+    let chart = figures::signal_and_noise(&signal);
+    let (selected, all) = signal.ratios();
+    for ratio in [selected, all] {
+        let ratio = epsilab::show::format::significant(ratio, 3);
+        assert!(chart.svg().contains(&format!("\n{ratio}\n")), "{ratio}: {chart}");
+    }
+    assert!(chart.text().contains("means"), "{chart}");
+    // Batches are independent: no line joins their three points.
+    let lines = |svg: String| -> Vec<usize> {
+        let lines = svg.split("<polyline").skip(1).filter_map(|line| {
+            let points = line.split("points=\"").nth(1)?.split('"').next()?;
+            Some(points.split_whitespace().count())
+        });
+        lines.collect()
+    };
+    assert!(lines(chart.svg()).iter().all(|points| *points == 2), "{:?}", lines(chart.svg()));
     Ok(())
 }
 

@@ -24,6 +24,7 @@ fn run(steps: usize, total: usize) -> RunCurve {
         target_epsilon: Some(3.0),
         total_steps: total as f64,
         private: true,
+        ..RunCurve::default()
     }
 }
 
@@ -83,7 +84,7 @@ fn a_run_figure_is_plain_svg_with_its_titles_and_values() {
         "training loss",
         "test accuracy",
         "epsilon spent",
-        "target 3.00",
+        "target 3",
         "not covered by epsilon",
         "97.6 %",
         "2.98",
@@ -193,11 +194,14 @@ fn the_png_has_twice_the_size_of_the_svg_and_shows_the_lines() {
 fn text_tells_the_last_values() {
     let text = run_bundle("DP-SGD on MNIST", &run(879, 879), false).text;
     let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("step 879/879  loss ") && lines[0].ends_with("eps 2.98 of 3.00"));
+    assert!(
+        lines[0].starts_with("step 879 of 879  loss ") && lines[0].ends_with("epsilon 2.98 of 3")
+    );
     assert_eq!(lines[1], "DP-SGD on MNIST");
-    assert!(lines[2].contains("training loss") && lines[2].contains("[not covered by epsilon]"));
-    assert!(lines[3].contains("test accuracy") && lines[3].ends_with("97.6 %"));
-    assert!(lines[4].contains("epsilon spent") && lines[4].ends_with("2.98  target 3.00"));
+    assert_eq!(lines[2], "step 879 of 879");
+    assert!(lines[3].contains("training loss") && lines[3].contains("[not covered by epsilon]"));
+    assert!(lines[4].contains("test accuracy") && lines[4].ends_with("97.6 %"));
+    assert!(lines[5].contains("epsilon spent") && lines[5].ends_with("2.98  target 3"));
 }
 
 #[test]

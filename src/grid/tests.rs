@@ -130,7 +130,7 @@ fn each_method_and_epsilon_has_its_own_noise_and_shared_runs_count_once() {
     let open = named(cell(0.0, None, &[0.5, 0.6]), "non-private", "open");
     let several = of(result(vec![dense("dp-ssgd"), sparse, open], 2));
     let notes = several.notes().join("\n");
-    assert!(notes.contains("dp-ssgd, epsilon 3.00: differences below 2.0 points"), "{notes}");
+    assert!(notes.contains("dp-ssgd, epsilon 3: differences below 2.0 points"), "{notes}");
     assert!(notes.contains("non-private: differences below 14 points"), "{notes}");
     assert!((several.noise_threshold().unwrap() - 0.02 * 50f64.sqrt()).abs() < 1e-12);
 }
@@ -150,7 +150,7 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     for (others, words) in [(1, "the 1 other private run on"), (2, "the 2 other private runs on")] {
         more.together.others = others;
         let said = of(more.clone()).on_record().unwrap();
-        assert!(said.contains(words) && said.contains("epsilon 7.50"), "{said}");
+        assert!(said.contains(words) && said.contains("epsilon 7.5 "), "{said}");
         assert_eq!(of(more.clone()).to_string(), of(two_cells()).to_string());
     }
     // Attempts that gave no run are in the sum, and said to be.

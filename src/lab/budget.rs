@@ -121,7 +121,7 @@ impl BudgetView {
             }
             Ok(_) => "nothing".to_owned(),
             Err(_) if self.without_privacy > 0 => {
-                format!("∞: {} of the runs without privacy", self.without_privacy)
+                format!("∞: {} without privacy", format::counted(self.without_privacy, "run"))
             }
             Err(error) => error.to_string(),
         };

@@ -1,27 +1,28 @@
-//! The display of values as the last line of a cell, and their `show()`.
+//! Display of values at the end of a cell, and their `show()`.
 
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
 use crate::engine::{AutoExecutor, Executor, Proof};
 use crate::grid::{Grid, GridResult};
-use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement};
+use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement, record};
 use crate::mask::{Mask, Overlap, Saliency, SelectionLog, SignalNoise};
+use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::{Event, Meaning, Spent, TradeOff};
 use crate::show::{self, Bundle, Chart, Figure, Table, figures, format};
-use crate::train::Run;
+use crate::train::{Curve, Run, RunRecord};
 
-/// Gives a type `show()` and the display as the last line of a cell, both through the sink.
+/// Implements `show()` and the display at the end of a cell for a type, both through the sink.
 macro_rules! shown {
     ($type:ty, $bundle:expr) => {
         impl $type {
-            /// Shows it in the notebook, or prints it outside of one.
+            /// Shows the value in the notebook, or prints it outside of one.
             pub fn show(&self) {
                 let bundle: fn(&Self) -> Bundle = $bundle;
                 show::display(&bundle(self));
             }
 
-            /// What a cell shows when this is its last line.
+            /// Display of the value at the end of a cell.
             #[doc(hidden)]
             pub fn evcxr_display(&self) {
                 self.show();
@@ -31,31 +32,34 @@ macro_rules! shown {
 }
 
 shown!(Run, show::run_figure);
-shown!(Grid, |grid| Bundle::text(grid.to_string()));
+shown!(Grid, |grid| Bundle::prose(grid.to_string()));
 shown!(Preview, Preview::bundle);
 shown!(Statement, Statement::bundle);
+shown!(Plan, record::plan_bundle);
+shown!(RunRecord, record::record_bundle);
+shown!(Curve, record::curve_bundle);
 shown!(Checked, Checked::bundle);
 shown!(LedgerView, LedgerView::bundle);
 shown!(BudgetView, BudgetView::bundle);
-shown!(Dataset, |data| Bundle::text(format!("{data}\n{}", data.source())));
+shown!(Dataset, |data| Bundle::prose(format!("{data}\n{}", data.source())));
 shown!(DeviceSpec, |place| Bundle::text(place.describe()));
 shown!(Model, model_bundle);
 shown!(Proof, |proof| Bundle::text(proof.to_string()));
-shown!(Event, |event| Bundle::text(event.to_string()));
-shown!(Spent, |spent| Bundle::text(spent.to_string()));
-shown!(Meaning, |meaning| Bundle::text(meaning.to_string()));
+shown!(Event, |event| Bundle::prose(event.to_string()));
+shown!(Spent, |spent| Bundle::prose(spent.to_string()));
+shown!(Meaning, |meaning| Bundle::prose(meaning.to_string()));
 shown!(TradeOff, trade_off_bundle);
 shown!(Mask, |mask| with_text(figures::mask(mask), mask.to_string()));
-shown!(Saliency, |saliency| figures::of_saliency(saliency).bundle());
-shown!(Overlap, |overlap| Bundle::text(overlap.to_string()));
+shown!(Saliency, |saliency| figures::saliency_histograms(saliency).bundle());
+shown!(Overlap, |overlap| Bundle::prose(overlap.to_string()));
 shown!(SelectionLog, |touched| figures::selection_log(touched).bundle());
 shown!(SignalNoise, |signal| figures::signal_and_noise(signal).bundle());
 
-/// The display of a cell's last line for types that have a `show()` of their own.
+/// Implements the display at the end of a cell for types that have `show()`.
 macro_rules! shown_last {
     ($($type:ty),*) => {$(
         impl $type {
-            /// What a cell shows when this is its last line.
+            /// Display of the value at the end of a cell.
             #[doc(hidden)]
             pub fn evcxr_display(&self) {
                 self.show();
@@ -66,7 +70,7 @@ macro_rules! shown_last {
 
 shown_last!(Chart, Figure, Table, Bundle, GridResult);
 
-/// A figure whose text begins with the text of the value.
+/// A figure whose text begins with `first`.
 fn with_text(figure: Figure, first: String) -> Bundle {
     let mut bundle = figure.bundle();
     bundle.text = format!("{first}\n{}", bundle.text);
@@ -74,12 +78,13 @@ fn with_text(figure: Figure, first: String) -> Bundle {
 }
 
 fn trade_off_bundle(trade_off: &TradeOff) -> Bundle {
-    let mut bundle = figures::of_trade_off(trade_off).bundle();
+    let mut bundle = figures::trade_off_curve(trade_off).bundle();
     bundle.text = trade_off.to_string();
     bundle
 }
 
-/// The table of layers, with the executor's norm method for the largest parameter of each layer.
+/// Table of the layers with the norm method of the largest parameter of each, as the executor
+/// chooses it.
 fn model_bundle(model: &Model) -> Bundle {
     let parameters = model.network().parameters();
     let how = AutoExecutor::default().norm_methods(model.network());
@@ -110,7 +115,7 @@ mod tests {
     use crate::nn::models;
 
     #[test]
-    fn the_table_of_a_model_says_what_the_executor_does() {
+    fn the_table_of_a_model_shows_the_norm_method_of_each_layer() {
         let data = crate::data::glyphs_with(2, 0, 1).unwrap();
         let model = models::papernot_cnn(&data).seed(1).build().unwrap();
         let text = model_bundle(&model).text;

@@ -28,7 +28,7 @@ impl Checked {
     }
 
     pub(crate) fn bundle(&self) -> Bundle {
-        Bundle::text(self.to_string())
+        Bundle::prose(self.to_string())
     }
 }
 

@@ -103,7 +103,7 @@ impl Row {
         };
         let open = match self.without_privacy {
             0 => "none".to_owned(),
-            n => format!("{n} (if their results are published: ∞)"),
+            n => format!("{} (if their results are published: ∞)", format::count(n)),
         };
         [self.told(), format::count(self.runs.len()), epsilon, budget, left, open]
     }
@@ -198,7 +198,8 @@ impl LedgerView {
         ];
         let table = self.rows.iter().fold(Table::new(head), |table, row| table.row(row.cells()));
         let footer = self.footer();
-        let html = format!("{}\n<p>{}</p>", table.html(), format::html_escape(&footer));
+        let prose = Bundle::prose(&footer).html.unwrap_or_default();
+        let html = format!("{}\n{prose}", table.html());
         Bundle::text(format!("{}\n{footer}", table.text())).with_html(html)
     }
 }

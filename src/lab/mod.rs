@@ -8,6 +8,7 @@ mod ledger;
 mod masks;
 mod preview;
 mod profile;
+mod record;
 mod signal;
 mod statement;
 mod verbs;

@@ -3,6 +3,7 @@
 use crate::data::Dataset;
 use crate::mask::Sparsity;
 use crate::methods::Plan;
+use crate::privacy::digits::RoundedDown;
 use crate::privacy::{Delta, Neighbouring, Spent, compare};
 use crate::show::{Bundle, Table, format};
 use crate::store::Store;
@@ -18,8 +19,8 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// The preview of a plan, with what the ledger of its data has on record in this project.
-    pub(crate) fn of(plan: &Plan, store: &Store, data: &Dataset) -> Result<Self> {
+    /// The settings, cost and warnings of a plan, without the ledger of its data.
+    pub(super) fn without_ledger(plan: &Plan) -> Result<Self> {
         let mut rows = vec![
             ("method".into(), plan.method().into()),
             ("training examples (public)".into(), format::count(plan.examples())),
@@ -33,7 +34,7 @@ impl Preview {
             ),
             (
                 "steps".into(),
-                format!("{} ({:.1} epochs)", format::count(plan.steps() as usize), plan.epochs()),
+                format!("{} ({:.1} epochs)", format::counted(plan.steps(), "step"), plan.epochs()),
             ),
             (
                 "optimizer".into(),
@@ -57,7 +58,8 @@ impl Preview {
             rows.push(("clip".into(), format!("{}", privacy.clip)));
             rows.push((
                 "noise multiplier".into(),
-                format!("{:.4}", (privacy.noise_multiplier * 1e4).ceil() / 1e4),
+                // As events and statements write it: never more noise than there is.
+                RoundedDown(privacy.noise_multiplier).to_string(),
             ));
             rows.push((
                 "noise per coordinate".into(),
@@ -83,9 +85,10 @@ impl Preview {
             }
             if delta * plan.examples() as f64 >= 1.0 {
                 warnings.push(format!(
-                    "delta {delta:e} is not below 1 / {}: a mechanism that publishes whole \
-                     examples could satisfy it",
-                    plan.examples()
+                    "delta {} is not below 1 / {}: a mechanism that publishes whole examples could \
+                     satisfy it",
+                    format::delta(delta),
+                    format::count(plan.examples())
                 ));
             }
             if plan.expected_batch_size() < 64 {
@@ -96,6 +99,16 @@ impl Preview {
         } else {
             rows.push(("epsilon".into(), "infinite: no privacy".into()));
         }
+        if let Some(seed) = plan.seed() {
+            warnings.push(format!("seed {seed} is fixed: study mode, not for release"));
+        }
+        Ok(Self { plan: plan.clone(), rows, warnings })
+    }
+
+    /// The preview of a plan with what the ledger of its data has on record in this project.
+    pub(crate) fn of(plan: &Plan, store: &Store, data: &Dataset) -> Result<Self> {
+        let mut preview = Self::without_ledger(plan)?;
+        let (rows, warnings) = (&mut preview.rows, &mut preview.warnings);
         rows.push(("ledger".into(), store.ledger_in_words(data)?));
         if let Some(ledger) = store.known_ledger(data)? {
             match ledger.spending_after(&plan.event()) {
@@ -116,10 +129,7 @@ impl Preview {
                 Err(error) => return Err(error),
             }
         }
-        if let Some(seed) = plan.seed() {
-            warnings.push(format!("seed {seed} is fixed: study mode, not for release"));
-        }
-        Ok(Self { plan: plan.clone(), rows, warnings })
+        Ok(preview)
     }
 
     /// The plan that was previewed.

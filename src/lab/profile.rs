@@ -1,21 +1,21 @@
-//! How long a notebook may take: one notebook for the test, the class and the study.
+//! Profiles: one notebook can run for a test, for a class, or at full size.
 
 use std::fmt;
 
-/// The profile a notebook runs in.
+/// How long a notebook may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Seconds: to see that everything works.
+    /// Seconds, for a test.
     Tiny,
-    /// Minutes, on two cores: for a class.
+    /// Minutes on two cores, for a class.
     #[default]
     Default,
-    /// As in the papers.
+    /// The settings of the papers.
     Full,
 }
 
-/// The profile of this session: `$EPSILAB_PROFILE` (`tiny`, `default`, `full`); anything else is
-/// the default.
+/// The profile of this session: the environment variable `EPSILAB_PROFILE` (`tiny`, `default` or
+/// `full`). Any other value means the default.
 pub fn profile() -> Profile {
     match std::env::var("EPSILAB_PROFILE").as_deref() {
         Ok("tiny") => Profile::Tiny,
@@ -24,7 +24,7 @@ pub fn profile() -> Profile {
     }
 }
 
-/// One of three values, by the profile of this session.
+/// The value for the profile of this session.
 pub fn by_profile<T>(tiny: T, default: T, full: T) -> T {
     match profile() {
         Profile::Tiny => tiny,

@@ -1,4 +1,4 @@
-//! Signal and noise of a method's steps, as a cell asks for them.
+//! Signal and noise of the steps of a method.
 
 use crate::data::Dataset;
 use crate::mask::{PrePrune, SignalNoise, SignalSettings};
@@ -6,24 +6,24 @@ use crate::methods::{Coordinates, DpSsgd};
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
 
-/// Batches that are looked at.
+/// Number of batches.
 const BATCHES: u64 = 8;
 
 impl DpSsgd {
-    /// How long the clipped sum of a few batches is beside its noise, on all coordinates and on
-    /// those that this method selects, at the model's present parameters.
+    /// L2 norm of the clipped sum of a few batches and of its noise, on all coordinates and on
+    /// those that this method selects, at the current parameters of the model.
     ///
     /// # Guarantee
-    /// None: norms of private gradients without noise, for your own eyes.
+    /// None: norms of private gradients without noise. Do not publish them.
     ///
     /// # Errors
-    /// As making the plan and the mask; kind `Setting` for a mask by DP-SNIP, which would have to
-    /// be released for this.
+    /// Those of making the plan and the mask; kind `Setting` for a DP-SNIP mask, which would have
+    /// to be released first, and for a plan without noise.
     pub fn signal_and_noise(&self, model: &Model, data: &Dataset) -> Result<SignalNoise> {
         let plan = self.plan(data)?;
         let sparsity = plan.sparsity();
         if let Some(PrePrune::DpSnip(_)) = sparsity.and_then(|s| s.pre_prune.as_ref()) {
-            let why = "looking at signal and noise would release a mask, and charge for it";
+            let why = "measuring signal and noise would release the mask and charge for it";
             return Err(Error::new(ErrorKind::Setting, "a mask by DP-SNIP", why)
                 .fix("make the mask first: .pre_prune(&recipe.mask(&model, &data)?)"));
         }

@@ -116,7 +116,7 @@ fn spent(epsilon: f64, events: &[Event], delta: Delta) -> Spent {
 
 impl Statement {
     pub(crate) fn bundle(&self) -> Bundle {
-        Bundle::text(&self.0)
+        Bundle::prose(&self.0)
     }
 }
 

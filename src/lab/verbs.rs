@@ -80,8 +80,8 @@ fn train_or_show(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     if !plan.is_fresh()
         && let Some(run) = store.known_run(&id, model, data)?
     {
-        show::display(&show::run_figure(&run));
-        run.warnings().iter().for_each(|warning| show::display(&Bundle::text(warning)));
+        show::replay(&run);
+        run.warnings().iter().for_each(|warning| show::display(&Bundle::prose(warning)));
         return Ok(run);
     }
     store.train(&id, plan, model, data, show::run_files, &mut LiveRun::new())

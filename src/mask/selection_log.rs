@@ -22,6 +22,9 @@ pub struct SelectionLogTensor {
     pub path: String,
     /// The number of its coordinates.
     pub coordinates: usize,
+    /// Its shape; empty in logs that were stored before shapes were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<usize>,
     /// `fractions[t][c]`: the fraction of the coordinates in bin `c` (row-major order) that a step
     /// in time bin `t` selected, averaged over the steps. Zero where no step was recorded.
     #[serde(rename = "share")]
@@ -98,6 +101,7 @@ impl SelectionLog {
             let empty = recorded_entries(selected).map(|entry| SelectionLogTensor {
                 path: entry.path.clone(),
                 coordinates: entry.values.len(),
+                shape: entry.shape.clone(),
                 fractions: vec![vec![0.0; entry.values.len().min(MAX_COORDINATE_BINS)]; time_bins],
             });
             self.tensors = empty.collect();

@@ -32,6 +32,9 @@ pub(crate) struct Rounded(pub f64);
 
 impl fmt::Display for Rounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == f64::INFINITY {
+            return f.write_str("∞");
+        }
         if self.0 <= 0.0 || !self.0.is_finite() {
             return write!(f, "{}", self.0);
         }

@@ -1,17 +1,17 @@
-//! Scales and round ticks.
+//! Linear and logarithmic axes with ticks at round values.
 
 use super::format;
 
-/// What the numbers of an axis are.
+/// Unit of the values of an axis; it decides how they are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Unit {
     #[default]
     Plain,
-    /// Shares of one, shown as percent.
+    /// Fractions of one, shown as percent.
     Percent,
-    /// Shares of one that are upper bounds, shown as percent: values are rounded up.
+    /// Fractions of one that are upper bounds, shown as percent and rounded up.
     PercentBound,
-    /// Epsilons: values are rounded up.
+    /// Epsilons, rounded up.
     Epsilon,
 }
 
@@ -21,7 +21,7 @@ impl Unit {
     }
 }
 
-/// One axis: the shown range, its scale, and the ticks with their labels.
+/// An axis: its range, its scale, and its ticks with their labels.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     low: f64,
@@ -31,14 +31,14 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// A linear axis over exactly this range, with about `count` ticks at round numbers in it.
+    /// A linear axis over exactly this range, with about `count` ticks at round values.
     pub(super) fn linear(low: f64, high: f64, count: usize, unit: Unit) -> Self {
         let (low, high) = widened(low, high);
         let step = round_step((high - low) / count.max(1) as f64);
         Self { low, high, log: false, ticks: ticks(low, high, step, unit) }
     }
 
-    /// A linear axis whose ends are ticks and that holds this range.
+    /// A linear axis that contains this range and begins and ends at ticks.
     pub(super) fn rounded(low: f64, high: f64, count: usize, unit: Unit) -> Self {
         let (low, high) = widened(low, high);
         let step = round_step((high - low) / count.max(1) as f64);
@@ -46,17 +46,17 @@ impl Axis {
         Self { low, high, log: false, ticks: ticks(low, high, step, unit) }
     }
 
-    /// The same axis, cut to values that are possible at all.
+    /// The same axis restricted to the interval from `low` to `high`.
     pub(super) fn within(mut self, low: f64, high: f64) -> Self {
         (self.low, self.high) = (self.low.max(low), self.high.min(high));
         self.ticks.retain(|(t, _)| (self.low - 1e-9..=self.high + 1e-9).contains(t));
         self
     }
 
-    /// A logarithmic axis over at least this range of positive numbers, ticks at powers of ten
-    /// (and at 2 and 5 times those where the range is short).
+    /// A logarithmic axis that contains this range of positive values. Ticks are at powers of ten,
+    /// and at 2 and 5 times those where the range is short.
     pub(super) fn log(low: f64, high: f64, unit: Unit) -> Self {
-        // Below, powers of ten are no longer exact enough to tick at.
+        // Powers of ten below this limit are too inexact for ticks.
         let low = if low > 0.0 { low.max(1e-300) } else { 1e-3 };
         let high = if high > low { high } else { low * 10.0 };
         let (from, to) = (low.log10(), high.log10());
@@ -71,22 +71,23 @@ impl Axis {
         let above = at.iter().position(|&t| t >= high * 0.999_999).unwrap_or(at.len() - 1);
         at = at[below..=above.max(below)].to_vec();
         let (low, high) = (low.min(at[0]), high.max(at[at.len() - 1]));
+        let is_wide = at.iter().any(|&t| !(1e-4..1e7).contains(&t));
         let label = |t: f64| match unit {
             Unit::Percent | Unit::PercentBound => format!("{} %", short(t * 100.0)),
+            Unit::Plain | Unit::Epsilon if is_wide => power_of_ten(&format!("{t:e}")),
             Unit::Plain | Unit::Epsilon => short(t),
         };
         Self { low, high, log: true, ticks: at.into_iter().map(|t| (t, label(t))).collect() }
     }
 
-    /// A logarithmic axis over exactly this range of positive numbers, with at most about `count`
-    /// ticks at round numbers in it: 1, 2 and 5 times the powers of ten, or the powers alone, or
-    /// every so many of them.
+    /// A logarithmic axis over exactly this range of positive values with at most about `count`
+    /// ticks: at 1, 2 and 5 times the powers of ten, at the powers alone, or at every few of them.
     pub(super) fn log_within(low: f64, high: f64, count: usize) -> Self {
         let low = if low > 0.0 { low.max(1e-300) } else { 1e-3 };
         let high = if high > low { high } else { low * 10.0 };
         let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
         let inside = |t: &f64| (low * 0.999_999..=high * 1.000_001).contains(t);
-        // Parsed, because 10^-10 by multiplication is not the nearest float.
+        // Parsed, because repeated multiplication does not give the float nearest to 10^-10.
         let power = |p: i32| format!("1e{p}").parse::<f64>().unwrap_or(f64::NAN);
         let ticks = |every: usize, multiples: &[f64]| -> Vec<f64> {
             let whole = (first..=last).filter(|p| p.rem_euclid(every as i32) == 0);
@@ -106,22 +107,36 @@ impl Axis {
             .map(|&(every, multiples)| ticks(every, multiples))
             .find(|at| at.len() <= count.max(2))
             .unwrap_or_else(|| ticks(rest, &[1.0]));
-        // All in one style: 1e-4 beside 0.001 would look like another sort of number.
+        // One style for all labels: powers of ten if any of them needs one.
         let is_wide = at.iter().any(|&t| !(1e-4..1e7).contains(&t));
-        let label = |t: f64| if is_wide { format!("{t:e}") } else { short(t) };
+        let label = |t: f64| if is_wide { power_of_ten(&format!("{t:e}")) } else { short(t) };
         Self { low, high, log: true, ticks: at.into_iter().map(|t| (t, label(t))).collect() }
     }
 
-    /// Whether a value has a place on this sort of axis.
+    /// The low end as text, where a linear axis of positive values does not begin at 0.
+    pub(super) fn truncated_at(&self, unit: Unit) -> Option<String> {
+        let truncated = !self.log && self.low > 1e-9 * self.high.abs();
+        truncated.then(|| {
+            let at_low = |tick: &&(f64, String)| (tick.0 - self.low).abs() <= 1e-9 * self.high;
+            let percent = || format!("{} %", short(self.low * 100.0));
+            match self.ticks.iter().find(at_low) {
+                Some((_, label)) => label.clone(),
+                None if unit.is_percent() => percent(),
+                None => short(self.low),
+            }
+        })
+    }
+
+    /// Whether a value can be shown on this axis: logarithmic axes show positive values only.
     pub(super) fn can_show(&self, value: f64) -> bool {
         !self.log || value > 0.0
     }
 
-    /// Where a value lies: 0 at the low end, 1 at the high end, beyond them outside.
+    /// Position of a value: 0 at the low end, 1 at the high end, outside [0, 1] beyond them.
     pub(super) fn place(&self, value: f64) -> f64 {
         if self.log {
             let value = if value > 0.0 { value } else { self.low };
-            // Not the logarithm of a ratio, which may be more than a float can hold.
+            // A difference of logarithms: the ratio itself can overflow.
             (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
         } else {
             (value - self.low) / (self.high - self.low)
@@ -129,7 +144,7 @@ impl Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, not below `raw`.
+/// The smallest of 1, 2 and 5 times a power of ten that is at least `raw`.
 fn round_step(raw: f64) -> f64 {
     let power = 10f64.powf(raw.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|f| f * power >= raw * 0.999_999);
@@ -151,14 +166,35 @@ fn ticks(low: f64, high: f64, step: f64, unit: Unit) -> Vec<(f64, String)> {
     (0..=count).map(|i| (first + i as f64) * step).map(|t| (t, label(t))).collect()
 }
 
-/// A number in as few characters as it needs, up to four significant digits.
+/// A value with up to four significant digits and no trailing zeros.
 fn short(value: f64) -> String {
     let text = format::significant(value, 4);
-    let is_decimal = text.contains('.') && !text.contains('e');
+    if text.contains('e') {
+        return power_of_ten(&text);
+    }
+    let is_decimal = text.contains('.');
     if is_decimal { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
-/// Gives a range some height where it has none (or less than floats can tell apart).
+/// Scientific notation with a superscript exponent: `1e-5` becomes `10⁻⁵`.
+fn power_of_ten(scientific: &str) -> String {
+    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific.into() };
+    let raised: String = exponent
+        .chars()
+        .filter_map(|c| match c {
+            '-' => Some('⁻'),
+            c => c.to_digit(10).map(|digit| DIGITS[digit as usize]),
+        })
+        .collect();
+    match mantissa {
+        "1" => format!("10{raised}"),
+        "-1" => format!("-10{raised}"),
+        mantissa => format!("{mantissa}·10{raised}"),
+    }
+}
+
+/// A range that is never empty: one of (almost) equal ends is widened.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let (low, high) = (low.min(high), low.max(high));
     let size = low.abs().max(high.abs());
@@ -210,8 +246,9 @@ mod tests {
     fn a_logarithmic_axis_ticks_at_powers_of_ten() {
         assert_eq!(
             labels(&Axis::log(2e-5, 0.3, Unit::Plain)),
-            ["1e-5", "0.0001", "0.001", "0.01", "0.1", "1"]
+            ["10⁻⁵", "10⁻⁴", "10⁻³", "10⁻²", "10⁻¹", "10⁰"]
         );
+        assert_eq!(power_of_ten("2.5e7"), "2.5·10⁷");
         assert_eq!(labels(&Axis::log(0.3, 4.0, Unit::Plain)), ["0.2", "0.5", "1", "2", "5"]);
         let axis = Axis::log(0.01, 100.0, Unit::Plain);
         assert!((axis.place(1.0) - 0.5).abs() < 1e-9);
@@ -222,12 +259,12 @@ mod tests {
         let all = Axis::log_within(1e-10, 1e-2, 9);
         assert_eq!(
             labels(&all),
-            ["1e-10", "1e-9", "1e-8", "1e-7", "1e-6", "1e-5", "1e-4", "1e-3", "1e-2"]
+            ["10⁻¹⁰", "10⁻⁹", "10⁻⁸", "10⁻⁷", "10⁻⁶", "10⁻⁵", "10⁻⁴", "10⁻³", "10⁻²"]
         );
         assert_eq!((all.place(1e-10), all.place(1e-2)), (0.0, 1.0));
         assert_eq!(
             labels(&Axis::log_within(1e-10, 1e-2, 5)),
-            ["1e-10", "1e-8", "1e-6", "1e-4", "1e-2"]
+            ["10⁻¹⁰", "10⁻⁸", "10⁻⁶", "10⁻⁴", "10⁻²"]
         );
         assert_eq!(
             labels(&Axis::log_within(64.0, 2000.0, 6)),

@@ -1,15 +1,18 @@
+//! Output bundles: the same content in several formats.
+
+use super::format::html_escape;
 use super::sink;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// One thing to show, in every form it has. The viewer takes the richest it can draw.
+/// One output in several formats. A viewer shows the richest format that it supports.
 #[derive(Clone, Default, PartialEq)]
 pub struct Bundle {
-    /// Plain text; always present. Its first line stands for the whole in a one-line progress.
+    /// Plain text, always present. Progress displays of one line show its first line.
     pub text: String,
-    /// A fragment of HTML: inline styles only, no scripts.
+    /// An HTML fragment with inline styles only and without scripts.
     pub html: Option<String>,
     /// An SVG document.
     pub svg: Option<String>,
@@ -23,25 +26,38 @@ impl Bundle {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Adds the HTML form.
+    /// Prose: each line of the text is a paragraph. Notebooks set it in a proportional font and
+    /// wrap it.
+    pub fn prose(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let style = "margin:0 0 6px 0;max-width:50em;text-align:left";
+        let paragraphs = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(|line| format!("<p style=\"{style}\">{}</p>\n", html_escape(line.trim())));
+        let html: String = paragraphs.collect();
+        Self { html: Some(html), ..Self::text(text) }
+    }
+
+    /// Adds the HTML format.
     pub fn with_html(mut self, html: impl Into<String>) -> Self {
         self.html = Some(html.into());
         self
     }
 
-    /// Adds the SVG form.
+    /// Adds the SVG format.
     pub fn with_svg(mut self, svg: impl Into<String>) -> Self {
         self.svg = Some(svg.into());
         self
     }
 
-    /// Adds the PNG form: the bytes of a PNG file.
+    /// Adds the PNG format: the bytes of a PNG file.
     pub fn with_png(mut self, png: Vec<u8>) -> Self {
         self.png = Some(png);
         self
     }
 
-    /// Shows it once in the current sink.
+    /// Shows the bundle once in the current sink.
     pub fn show(&self) {
         sink::display(self);
     }
@@ -51,14 +67,14 @@ impl Bundle {
         self.text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
     }
 
-    /// The forms by mime type, as Jupyter wants them: PNG in base64, all else as it is.
+    /// The formats by MIME type, as Jupyter expects them: PNG in base64, the others verbatim.
     pub fn to_json(&self) -> Value {
         let forms = self.forms().into_iter();
         Value::Object(forms.map(|(mime, data)| (mime.to_string(), Value::from(data))).collect())
     }
 
-    /// Display metadata by mime type: the size of the PNG on the page, in CSS pixels. Ours are
-    /// drawn with twice as many pixels.
+    /// Jupyter's display metadata by MIME type: the size of the PNG in CSS pixels, which is half
+    /// its size in pixels.
     pub fn metadata(&self) -> Value {
         let mut all = Map::new();
         if let Some((width, height)) = self.png.as_deref().and_then(super::render::page_size) {
@@ -68,7 +84,7 @@ impl Bundle {
         Value::Object(all)
     }
 
-    /// Mime type and content of each form, poorest first.
+    /// MIME type and content of each format, plain text first.
     pub(super) fn forms(&self) -> Vec<(&'static str, String)> {
         let mut forms = vec![("text/plain", self.text.clone())];
         forms.extend(self.html.clone().map(|html| ("text/html", html)));
@@ -77,7 +93,7 @@ impl Bundle {
         forms
     }
 
-    /// About how many bytes it takes on the wire.
+    /// Approximate size of the message in bytes.
     pub(super) fn wire_size(&self) -> usize {
         let long = |form: &Option<String>| form.as_ref().map_or(0, String::len);
         let png = self.png.as_ref().map_or(0, |png| png.len() * 4 / 3);
@@ -91,7 +107,7 @@ impl fmt::Display for Bundle {
     }
 }
 
-/// The text and the sizes of the other forms: a whole PNG helps nobody in a message.
+/// The text, and the sizes of the other formats in bytes.
 impl fmt::Debug for Bundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bundle")
@@ -119,6 +135,15 @@ mod tests {
                 "image/svg+xml": "<svg/>", "image/png": "AQI="
             })
         );
+    }
+
+    #[test]
+    fn prose_is_one_paragraph_for_each_line() {
+        let bundle = Bundle::prose("first <line>\n\nsecond");
+        let html = bundle.html.expect("HTML");
+        assert_eq!((html.matches("<p ").count(), html.matches("</p>").count()), (2, 2));
+        assert!(html.contains(">first &lt;line&gt;</p>") && !html.contains("<pre"));
+        assert_eq!(bundle.text, "first <line>\n\nsecond");
     }
 
     #[test]

@@ -1,19 +1,22 @@
+//! Line charts and their panels.
+
 use super::axis::Unit;
 use super::series::is_drawable;
 use super::{Bundle, Series, layout, render, sink, spark};
 use std::fmt;
 
-/// The badge of figures drawn from private data that no ledger entry covers.
+/// Badge of figures that were computed from private data and that no ledger entry covers.
 pub const NOT_COVERED: &str = "not covered by epsilon";
 
-/// A figure of one or more panels with lines, side by side (three in a row) or stacked.
+/// A line chart of one or more panels, side by side (up to three in a row) or stacked.
 ///
-/// The same chart always gives the same bytes. Series are thinned to about 400 points, keeping
-/// every extreme, so a figure stays a few tens of kilobytes however long the run.
+/// Rendering is deterministic. Series are thinned to about 400 points that include all local
+/// extremes, so a figure takes a few tens of kilobytes however long the run.
 #[derive(Clone, Debug)]
 pub struct Chart {
     pub(super) title: String,
     pub(super) note: Option<String>,
+    pub(super) warning: Option<String>,
     pub(super) x_label: String,
     pub(super) x_range: Option<(f64, f64)>,
     pub(super) x_log: bool,
@@ -28,6 +31,7 @@ impl Chart {
         Self {
             title: title.into(),
             note: None,
+            warning: None,
             x_label: String::new(),
             x_range: None,
             x_log: false,
@@ -43,45 +47,49 @@ impl Chart {
         self
     }
 
-    /// Names the x axis, with its unit: `step`, `time (s)`.
+    /// Label of the x axis, with its unit: `step`, `time (s)`.
     pub fn x_label(mut self, label: impl Into<String>) -> Self {
         self.x_label = label.into();
         self
     }
 
-    /// Shows this stretch of x in all panels instead of the stretch that has points; for runs that
-    /// are still on their way.
+    /// Range of x in all panels, in place of that of the points; for runs that have not ended.
     pub fn x_range(mut self, low: f64, high: f64) -> Self {
         self.x_range = range(low, high);
         self
     }
 
-    /// A logarithmic x axis in all panels, ticks at powers of ten; points whose x is not positive
-    /// are left out.
+    /// Makes the x axis logarithmic in all panels. Points whose x is not positive are left out.
     pub fn x_log(mut self) -> Self {
         self.x_log = true;
         self
     }
 
-    /// Puts the panels one above the other.
+    /// Stacks the panels vertically.
     pub fn stacked(mut self) -> Self {
         self.stacked = true;
         self
     }
 
-    /// A remark under the title.
+    /// A line of text under the title, wrapped where it is long.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// Lines that the text form ends with, such as a table of the numbers drawn.
+    /// A highlighted warning above the panels, wrapped where it is long.
+    pub fn warning(mut self, warning: impl Into<String>) -> Self {
+        self.warning = Some(warning.into());
+        self
+    }
+
+    /// Text appended to the text format, such as a table of the values drawn.
     pub fn details(mut self, text: impl Into<String>) -> Self {
         self.details = text.into();
         self
     }
 
-    /// Its panels, in their order: the numbers behind the figure.
+    /// The panels in order, with the values behind the figure.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
     }
@@ -92,17 +100,18 @@ impl Chart {
         self.panels.iter().flat_map(Panel::points).filter(on_axis)
     }
 
-    /// The chart as an SVG document, on its own light card; without style sheet, script or link.
+    /// The chart as an SVG document on an opaque light card, without style sheets, scripts or
+    /// links.
     pub fn svg(&self) -> String {
-        render::svg(&layout::scene(self), &spark::spoken(self))
+        render::svg(&layout::scene(self), &spark::alt_text(self))
     }
 
-    /// The chart as a PNG file, two pixels per unit of the SVG.
+    /// The chart as a PNG file with two pixels per unit of the SVG.
     pub fn png(&self) -> Vec<u8> {
         render::png(&layout::scene(self))
     }
 
-    /// The chart as text: for each series a small curve of block characters and its last value.
+    /// The chart as text: a sparkline and the last value of each series.
     pub fn text(&self) -> String {
         match self.details.as_str() {
             "" => spark::text(self),
@@ -110,12 +119,12 @@ impl Chart {
         }
     }
 
-    /// All forms: text, SVG and PNG.
+    /// The chart as text, SVG and PNG.
     pub fn bundle(&self) -> Bundle {
         self.live_bundle().with_png(self.png())
     }
 
-    /// Text and SVG only: a frame of a live display should cost little.
+    /// The chart as text and SVG only, for the frames of a live display.
     pub fn live_bundle(&self) -> Bundle {
         Bundle::text(self.text()).with_svg(self.svg())
     }
@@ -142,17 +151,19 @@ pub struct Panel {
     pub(super) y_range: Option<(f64, f64)>,
     pub(super) unit: Unit,
     pub(super) log: bool,
-    pub(super) mark: Option<PlaceMark>,
+    pub(super) from_zero: bool,
+    pub(super) values_are: Option<String>,
+    pub(super) mark: Option<XMark>,
 }
 
-/// A value of x that is marked by a dashed line, and at which the values are read.
+/// A value of x that is marked by a dashed line and at which the series are evaluated.
 #[derive(Clone, Debug)]
-pub(super) struct PlaceMark {
+pub(super) struct XMark {
     pub x: f64,
     pub label: String,
 }
 
-/// A level that is marked by a dashed line.
+/// A value of y that is marked by a dashed line.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
     pub level: f64,
@@ -160,7 +171,7 @@ pub(super) struct Reference {
 }
 
 impl Panel {
-    /// An empty panel for the quantity named by `y_label` (with its unit, unless it is percent).
+    /// An empty panel for the quantity `y_label`, which includes the unit unless that is percent.
     pub fn new(y_label: impl Into<String>) -> Self {
         Self {
             label: y_label.into(),
@@ -170,48 +181,55 @@ impl Panel {
             y_range: None,
             unit: Unit::Plain,
             log: false,
+            from_zero: false,
+            values_are: None,
             mark: None,
         }
     }
 
-    /// Adds a series. One is named by the panel; of several, each is named in a legend.
+    /// Adds a series. A legend names several series; the panel names a single one.
     pub fn series(mut self, series: Series) -> Self {
         self.series.push(series);
         self
     }
 
-    /// Values are shares of one and shown as percent; the axis stays within 0 % and 100 %.
+    /// Values are fractions of one, shown as percent; the axis stays within 0 % and 100 %.
     pub fn percent(mut self) -> Self {
         self.unit = Unit::Percent;
         self
     }
 
-    /// As [`percent`](Panel::percent), for shares that are upper bounds: values are written rounded
-    /// up.
+    /// As [`percent`](Panel::percent), for upper bounds: displayed values are rounded up.
     pub fn percent_bound(mut self) -> Self {
         self.unit = Unit::PercentBound;
         self
     }
 
-    /// Values are epsilons: the last value is written rounded up, never understated.
+    /// Values are epsilons: displayed values are rounded up.
     pub fn epsilon(mut self) -> Self {
         self.unit = Unit::Epsilon;
         self
     }
 
-    /// A logarithmic axis; values that are not positive are left out.
+    /// Makes the value axis logarithmic. Values that are not positive are left out.
     pub fn log(mut self) -> Self {
         self.log = true;
         self
     }
 
-    /// Shows exactly this stretch of values; lines end at its edges.
+    /// Makes the value axis begin at 0 however large the values are.
+    pub fn from_zero(mut self) -> Self {
+        self.from_zero = true;
+        self
+    }
+
+    /// Range of the value axis; lines are clipped to it.
     pub fn y_range(mut self, low: f64, high: f64) -> Self {
         self.y_range = range(low, high);
         self
     }
 
-    /// Marks a level by a dashed line with a label.
+    /// Marks a value by a dashed horizontal line with a label.
     pub fn reference(mut self, level: f64, label: impl Into<String>) -> Self {
         if is_drawable(level) {
             self.references.push(Reference { level, label: label.into() });
@@ -219,19 +237,26 @@ impl Panel {
         self
     }
 
-    /// Marks a place on the x axis by a dashed line with a label. The values beside the names of
-    /// the series are then those of the points nearest to it, not the last ones.
+    /// Marks a value of x by a dashed vertical line with a label. The values beside the names of
+    /// the series are then those of the points nearest to it instead of the last ones.
     pub fn values_at(mut self, x: f64, label: impl Into<String>) -> Self {
-        self.mark = is_drawable(x).then(|| PlaceMark { x, label: label.into() });
+        self.mark = is_drawable(x).then(|| XMark { x, label: label.into() });
         self
     }
 
-    /// Its series, in their order.
+    /// Says what the values beside the names are where series have a
+    /// [`summary`](Series::summary): `means of 8 batches`.
+    pub fn values_are(mut self, text: impl Into<String>) -> Self {
+        self.values_are = Some(text.into());
+        self
+    }
+
+    /// The series in order.
     pub fn lines(&self) -> &[Series] {
         &self.series
     }
 
-    /// A badge under the panel's title, such as [`NOT_COVERED`].
+    /// Adds a badge under the panel's title, such as [`NOT_COVERED`].
     pub fn note(mut self, badge: impl Into<String>) -> Self {
         self.badge = Some(badge.into());
         self
@@ -254,7 +279,7 @@ impl Panel {
     }
 }
 
-/// A range that can be drawn; others are left to the data.
+/// The range if it can be drawn, else `None`.
 fn range(low: f64, high: f64) -> Option<(f64, f64)> {
     (is_drawable(low) && is_drawable(high) && low < high).then_some((low, high))
 }

@@ -9,29 +9,29 @@ use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 use std::sync::{LazyLock, Once};
 
-/// What an SVG asks for. The viewer's own copy is used where it has one (Linux, most notebooks);
-/// Verdana has the same widths within a few percent.
+/// Font family of SVG documents. A viewer without DejaVu Sans uses Verdana, whose advance widths
+/// differ by a few percent.
 pub(super) const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
-/// Height of a line of DejaVu Sans (ascender - descender) over its em: plotters' bitmap text is
-/// sized by that height, everything else by the em.
+/// Line height of DejaVu Sans (ascender - descender) in ems. Plotters sizes bitmap text by the line
+/// height; SVG and our own metrics use the em.
 pub(super) const LINE_PER_EM: f64 = (1901.0 + 483.0) / 2048.0;
 
-/// Height of small letters over the em; text is centred on them, as the SVG backend does.
+/// x-height in ems. Text is centred on it, as in the SVG backend.
 pub(super) const X_HEIGHT: f64 = 0.547;
 
-/// Share of the em to fall back on where a text can't be measured.
+/// Mean advance width in ems, used where a text can't be measured.
 const MEAN_ADVANCE: f64 = 0.6;
 
-/// A plotters font of `size` in plotters' own measure. The first call registers the fonts.
+/// A plotters font; `size` is the line height. The first call registers the fonts.
 pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
     static REGISTER: Once = Once::new();
     REGISTER.call_once(|| {
         let faces =
             [(FontStyle::Normal, dejavu::sans::regular()), (FontStyle::Bold, dejavu::sans::bold())];
         for (style, bytes) in faces {
-            // A font that can't be parsed shows as text of estimated width in the SVG; there is
-            // nothing a user could do about it. The test below sees to it that it parses.
+            // Without a registered font widths are estimated, so the error is ignored. A test
+            // checks that both faces parse.
             let _ = register_font(FAMILY, style, bytes);
         }
     });
@@ -39,9 +39,9 @@ pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
     FontDesc::new(FontFamily::Name(FAMILY), size, style)
 }
 
-/// Width of `text` in units of the em times `size`.
+/// Width of `text` set with an em of `size`.
 pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
-    // Plotters gives whole pixels: measured large, they are thousandths of an em.
+    // Plotters returns whole pixels, so the text is measured at a large size.
     const EM: f64 = 1000.0;
     match font(EM * LINE_PER_EM, bold).layout_box(text) {
         Ok((_, (right, _))) => f64::from(right) / EM * size,
@@ -49,10 +49,10 @@ pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
     }
 }
 
-/// Calls `dab` with each pixel that `text` covers and how much of it. `em` is in pixels, `start`
-/// the left end of the base line.
+/// Rasterises `text`: calls `dab` with each covered pixel and its coverage. `em` is in pixels,
+/// `start` is the left end of the base line.
 ///
-/// Plotters' own bitmap text leaves out the space left of each glyph, so letters stand unevenly.
+/// Plotters' bitmap text ignores the left side bearing of glyphs, which spaces letters unevenly.
 pub(super) fn paint(
     text: &str,
     em: f64,
@@ -84,7 +84,7 @@ pub(super) fn paint(
     }
 }
 
-/// `text`, cut with an ellipsis where it is wider than `room`.
+/// `text`, truncated with an ellipsis where it is wider than `room`.
 pub(super) fn fit(text: &str, size: f64, bold: bool, room: f64) -> String {
     if width(text, size, bold) <= room {
         return text.to_string();
@@ -99,9 +99,37 @@ pub(super) fn fit(text: &str, size: f64, bold: bool, room: f64) -> String {
     String::new()
 }
 
+/// `text` broken between words into lines no wider than `room`. A word that is wider is cut.
+pub(super) fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let longer = match lines.last() {
+            Some(line) if !line.is_empty() => format!("{line} {word}"),
+            _ => word.to_owned(),
+        };
+        if width(&longer, size, false) <= room || longer == word {
+            lines.pop();
+            lines.push(fit(&longer, size, false, room));
+        } else {
+            lines.push(fit(word, size, false, room));
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_notes_are_broken_between_words_and_nothing_is_lost() {
+        let text = "a note that goes on and on until it does not fit into any single line";
+        let lines = wrapped(text, 11.0, 120.0);
+        assert!(lines.len() > 2 && lines.iter().all(|l| width(l, 11.0, false) <= 120.0));
+        assert_eq!(lines.join(" "), text);
+        assert_eq!(wrapped("short", 11.0, 120.0), ["short"]);
+        assert_eq!(wrapped("", 11.0, 120.0), [""]);
+    }
 
     #[test]
     fn both_faces_are_registered_and_measured() {

@@ -1,33 +1,33 @@
-//! Numbers as people read them: separators, significant digits, units.
+//! Formatting of values for people: separators, significant digits, units.
 
+use crate::privacy::digits::Rounded;
 use std::fmt::Display;
 
-/// A whole number with thousands separators: `60000` is `60,000`.
+/// An integer with thousands separators: `60000` is `60,000`.
 pub fn count(n: impl Display) -> String {
     group(&n.to_string())
 }
 
-/// A share as percent with one digit: `0.9532` is `95.3 %`.
+/// A count with its noun: `1 run`, `1,200 runs`. The plural is the noun with an `s`.
+pub fn counted(n: impl Display, noun: &str) -> String {
+    let number = count(n);
+    let s = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
+/// A fraction as percent with one decimal: `0.9532` is `95.3 %`.
 pub fn percent(share: f64) -> String {
     if share.is_finite() { format!("{} %", fixed(share * 100.0, 1)) } else { odd(share) }
 }
 
-/// An epsilon with two digits (one from 10 on, none from 100 on), rounded **up**: a displayed
-/// budget never understates the one that was spent. Infinity is `∞`.
+/// An epsilon with at most four significant digits, rounded **up**: a displayed epsilon never
+/// understates the one that was spent. Infinity is `∞`. Figures, tables, statements and previews
+/// all write epsilons this way.
 pub fn eps(epsilon: f64) -> String {
-    if !epsilon.is_finite() {
-        return odd(epsilon);
-    }
-    let decimals = match epsilon.abs() {
-        e if e < 0.095 => return small_eps(epsilon),
-        e if e < 9.995 => 2,
-        e if e < 99.95 => 1,
-        _ => 0,
-    };
-    fixed(round_up(epsilon, decimals), decimals)
+    if epsilon.is_finite() { Rounded(epsilon).to_string() } else { odd(epsilon) }
 }
 
-/// A failure probability in its shortest scientific form: `1e-5`.
+/// A delta in the shortest scientific notation: `1e-5`.
 pub fn delta(delta: f64) -> String {
     if delta.is_finite() { format!("{delta:e}") } else { odd(delta) }
 }
@@ -54,7 +54,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A number with `digits` significant digits; scientific below 1e-4 and from 1e7 on.
+/// A value with `digits` significant digits; in scientific notation below 1e-4 and from 1e7 on.
 pub fn significant(value: f64, digits: usize) -> String {
     if !value.is_finite() {
         return odd(value);
@@ -63,7 +63,7 @@ pub fn significant(value: f64, digits: usize) -> String {
         return "0".into();
     }
     let digits = digits.clamp(1, 15);
-    // Rounded first: 0.9996 with three digits is 1.00, not 1.000.
+    // Round first: 0.9996 with three digits is 1.00, not 1.000.
     let scientific = format!("{value:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -75,7 +75,7 @@ pub fn significant(value: f64, digits: usize) -> String {
     fixed(rounded, decimals)
 }
 
-/// A number with a fixed count of decimals and thousands separators; never `-0`.
+/// A value with a fixed number of decimals and thousands separators; never `-0`.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return odd(value);
@@ -85,7 +85,7 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     group(if is_zero { text.trim_start_matches('-') } else { &text })
 }
 
-/// Text that is safe inside an HTML element or attribute.
+/// Escapes text for an HTML element or attribute.
 pub fn html_escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -101,27 +101,10 @@ pub fn html_escape(text: &str) -> String {
     out
 }
 
-/// One line that may stand in any figure: control characters (not allowed in XML) become spaces.
+/// A single line for use in a figure: control characters, which XML forbids, become spaces.
 pub(super) fn one_line(text: &str) -> String {
     let allowed = |c: char| !c.is_control() && c != '\u{fffe}' && c != '\u{ffff}';
     text.chars().map(|c| if allowed(c) { c } else { ' ' }).collect::<String>().trim().to_string()
-}
-
-fn small_eps(epsilon: f64) -> String {
-    if epsilon <= 0.0 {
-        return significant(epsilon, 2);
-    }
-    let decimals = 1 - epsilon.log10().floor() as i32;
-    if decimals > 6 {
-        return significant(epsilon, 2);
-    }
-    fixed(round_up(epsilon, decimals as usize), decimals as usize)
-}
-
-/// Rounds towards infinity, but forgives the last bits of a float: 3.0000000001 stays 3.00.
-fn round_up(value: f64, decimals: usize) -> f64 {
-    let scale = 10f64.powi(decimals as i32);
-    (value * scale - 1e-6).ceil() / scale
 }
 
 fn trim_zeros(mantissa: &str) -> &str {
@@ -141,7 +124,7 @@ fn odd(value: f64) -> String {
     text.to_string()
 }
 
-/// Puts a comma between groups of three digits of the whole part.
+/// Inserts commas between groups of three digits of the integer part.
 fn group(number: &str) -> String {
     let (sign, rest) = match number.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -170,6 +153,8 @@ mod tests {
         assert_eq!(count(60_000), "60,000");
         assert_eq!(count(879usize), "879");
         assert_eq!(count(1_234_567u64), "1,234,567");
+        assert_eq!((counted(1, "run"), counted(0, "run")), ("1 run".into(), "0 runs".into()));
+        assert_eq!(counted(1200, "step"), "1,200 steps");
         assert_eq!(percent(0.9532), "95.3 %");
         assert_eq!(delta(1e-5), "1e-5");
         assert_eq!(fixed(-0.001, 2), "0.00");
@@ -201,11 +186,10 @@ mod tests {
     #[test]
     fn a_displayed_epsilon_is_never_below_the_one_spent() {
         assert_eq!(eps(2.98), "2.98");
-        assert_eq!(eps(2.9801), "2.99");
-        assert_eq!(eps(3.0000000001), "3.00");
-        assert_eq!(eps(9.999), "10.0");
-        assert_eq!(eps(0.0123), "0.013");
-        assert_eq!(eps(123.2), "124");
+        assert_eq!(eps(2.38141), "2.382", "as in a statement");
+        assert_eq!(eps(3.0), "3");
+        assert_eq!(eps(0.01234), "0.01234");
+        assert_eq!(eps(123.22), "123.3");
         assert_eq!(eps(0.0), "0");
         assert_eq!(eps(f64::INFINITY), "∞");
         for i in 1..4000 {

@@ -1,19 +1,19 @@
-//! The head of a panel: its name and last value, badge, remark, legend. All that is written stands
-//! above the plot, so nothing written lies on data.
+//! The header of a panel: name and last value, badge, remark and legend. All of it is placed above
+//! the plot, so that no text covers data.
 
 use super::axis::{Axis, Unit};
 use super::chart::Panel;
 use super::format::one_line;
-use super::layout::{SMALL, letters, widest};
+use super::layout::{SMALL, text_style, widest};
 use super::scene::{Align, Area, Scene};
 use super::series::is_drawable;
 use super::{Series, font, palette, plot};
 
 const HEAD: f64 = 12.5;
-/// Between the tick labels of a plot and its left edge.
+/// Distance between tick labels and the left edge of the plot.
 const TICK_GAP: f64 = 7.0;
 
-/// A panel with what has to be known before anything is placed.
+/// A panel with the measurements that the layout needs.
 pub(super) struct PanelPlan<'a> {
     pub panel: &'a Panel,
     pub y: Axis,
@@ -40,7 +40,8 @@ impl<'a> PanelPlan<'a> {
     pub(super) fn new(panel: &'a Panel, y: Axis, width: f64) -> Self {
         let tick_room = widest(&y).max(24.0) + TICK_GAP;
         let legend = if panel.series.len() > 1 { legend(panel, width) } else { Vec::new() };
-        Self { panel, tick_room, y, width, remark: remark(panel), legend }
+        let remark = remark(panel, &y);
+        Self { panel, tick_room, y, width, remark, legend }
     }
 
     fn has_second_line(&self) -> bool {
@@ -52,7 +53,7 @@ impl<'a> PanelPlan<'a> {
         20.0 + second + self.legend.len() as f64 * LINE + 4.0
     }
 
-    /// Draws the head with its upper left corner here.
+    /// Draws the header with its upper left corner at (`left`, `top`).
     pub(super) fn draw(&self, scene: &mut Scene, left: f64, top: f64) {
         let right = left + self.width;
         let mut y = top + 7.0;
@@ -63,8 +64,8 @@ impl<'a> PanelPlan<'a> {
         let value = value.unwrap_or_default();
         let room = self.width - font::width(&value, HEAD, true) - 12.0;
         let name = font::fit(&one_line(&self.panel.label), HEAD, true, room);
-        scene.text((left, y), name, letters(HEAD, true, palette::INK, Align::Left));
-        scene.text((right, y), value, letters(HEAD, true, palette::INK, Align::Right));
+        scene.text((left, y), name, text_style(HEAD, true, palette::INK, Align::Left));
+        scene.text((right, y), value, text_style(HEAD, true, palette::INK, Align::Right));
         y += LINE + 3.0;
         if self.has_second_line() {
             let mut free = self.width;
@@ -72,7 +73,7 @@ impl<'a> PanelPlan<'a> {
                 free -= badge_box(scene, &one_line(badge), left, y, self.width) + 10.0;
             }
             let remark = font::fit(&self.remark, SMALL - 1.0, false, free);
-            let style = letters(SMALL - 1.0, false, palette::MUTED, Align::Right);
+            let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Right);
             scene.text((right, y), remark, style);
             y += LINE + 3.0;
         }
@@ -87,13 +88,13 @@ impl<'a> PanelPlan<'a> {
     fn legend_entry(&self, scene: &mut Scene, entry: &LegendEntry, x: f64, y: f64) {
         plot::sample(scene, self.panel, entry.series, (x, y), SAMPLE);
         let at = x + SAMPLE + 6.0;
-        scene.text((at, y), &entry.name, letters(SMALL, false, palette::INK, Align::Left));
+        scene.text((at, y), &entry.name, text_style(SMALL, false, palette::INK, Align::Left));
         let at = at + font::width(&entry.name, SMALL, false) + 5.0;
-        scene.text((at, y), &entry.value, letters(SMALL, true, palette::INK, Align::Left));
+        scene.text((at, y), &entry.value, text_style(SMALL, true, palette::INK, Align::Left));
     }
 }
 
-/// Draws a badge centred at height `y` and gives its width.
+/// Draws a badge centred at height `y` and returns its width.
 pub(super) fn badge_box(scene: &mut Scene, badge: &str, left: f64, y: f64, room: f64) -> f64 {
     let size = SMALL - 1.0;
     let text = font::fit(badge, size, false, room - 12.0);
@@ -101,21 +102,27 @@ pub(super) fn badge_box(scene: &mut Scene, badge: &str, left: f64, y: f64, room:
     let (top, bottom) = ((y - 8.0).round(), (y + 8.0).round());
     let area = Area { left, top, right: (left + width).round(), bottom };
     scene.framed(area, palette::BADGE, palette::BADGE_EDGE);
-    scene.text((left + 6.0, y), text, letters(size, false, palette::BADGE_INK, Align::Left));
+    scene.text((left + 6.0, y), text, text_style(size, false, palette::BADGE_INK, Align::Left));
     width
 }
 
-/// What the reader must know of the drawing: how many points a mean takes, where values are read.
-fn remark(panel: &Panel) -> String {
-    if let Some(mark) = panel.mark.as_ref().filter(|mark| !mark.label.is_empty()) {
+/// How to read the plot: where the axis begins if not at 0, then where the values beside the names
+/// are read or how many points the running mean takes.
+fn remark(panel: &Panel, y: &Axis) -> String {
+    let truncated = y.truncated_at(panel.unit).map(|low| format!("axis begins at {low}"));
+    let mark = panel.mark.as_ref().filter(|mark| !mark.label.is_empty());
+    let mark = mark.map(|mark| {
         let values = if panel.series.len() > 1 { "values at" } else { "at" };
-        return format!("{values} {}", one_line(&mark.label));
-    }
-    let window = panel.series.iter().filter_map(|series| series.window()).max();
-    window.map(|n| format!("bold: mean of {n}")).unwrap_or_default()
+        format!("{values} {}", one_line(&mark.label))
+    });
+    let window = || panel.series.iter().filter_map(|series| series.window()).max();
+    let mean = || window().map(|n| format!("bold: mean of {n}"));
+    let summary = panel.values_are.as_ref().map(|text| format!("values: {}", one_line(text)));
+    let values = mark.or(summary).or_else(mean);
+    truncated.into_iter().chain(values).collect::<Vec<_>>().join("; ")
 }
 
-/// The point of a series at the marked place (the nearest there is), if it can be drawn.
+/// The point of a series nearest to the marked x, if it can be drawn.
 pub(super) fn marked_point(panel: &Panel, series: &Series) -> Option<(f64, f64)> {
     at_mark(panel, series).filter(|p| is_drawable(p.1) && (!panel.log || p.1 > 0.0))
 }
@@ -126,10 +133,13 @@ fn at_mark(panel: &Panel, series: &Series) -> Option<(f64, f64)> {
     points.min_by(|a, b| (a.0 - mark.x).abs().total_cmp(&(b.0 - mark.x).abs()))
 }
 
-/// The value that stands beside a name: at the marked place, else at the end of the line that
-/// catches the eye (of the running mean, if there is one).
+/// The value beside the name of a series: its summary, else the value at the marked x, else the
+/// last value (of the running mean, if that is drawn).
 pub(super) fn shown_last(panel: &Panel, series: &Series) -> Option<f64> {
-    // An epsilon that became infinite can't be drawn, but the nearest finite one would be a lie.
+    if series.summary.is_some() {
+        return series.summary.filter(|value| value.is_finite());
+    }
+    // An infinite epsilon can't be drawn, but showing the last finite one would understate it.
     let newest = match panel.mark {
         Some(_) => at_mark(panel, series),
         None => series.points.last().copied(),
@@ -149,7 +159,7 @@ pub(super) fn shown_last(panel: &Panel, series: &Series) -> Option<f64> {
     super::series::running_mean(runs.last()?, window).last().map(|p| p.1)
 }
 
-/// Places names and last values from left to right, in as many rows as it takes.
+/// Lays out names and values from left to right, in as many rows as needed.
 fn legend(panel: &Panel, width: f64) -> Vec<LegendRow> {
     let mut rows: Vec<LegendRow> = vec![Vec::new()];
     let mut x = 0.0;

@@ -1,20 +1,22 @@
-//! Heat maps with numbers in their cells.
+//! Heat maps with a value in each cell.
 
 use super::font;
 use super::format::one_line;
-use super::layout::{MARGIN, SMALL, letters};
+use super::layout::{MARGIN, SMALL, text_style};
 use super::page::Page;
 use super::palette;
 use super::scene::{Align, Area, Scene};
 
 const MAIN: f64 = 12.5;
 const TICK: f64 = 11.0;
-/// Room for the sign of a cell.
+/// Minimum width of the card, for title and notes.
+const NARROWEST: f64 = 460.0;
+/// Width reserved for the sign of a cell.
 const SIGN: f64 = 11.0;
-/// The darkest ground is not the full colour: numbers stay in front.
+/// Shade of the darkest cell: with the full colour the text would have too little contrast.
 const DARKEST: f64 = 0.74;
 
-/// Whether a cell is set off from the others.
+/// Whether a cell is marked as above or below a reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Sign {
     #[default]
@@ -23,7 +25,7 @@ pub(super) enum Sign {
     Below,
 }
 
-/// One cell: how dark it is (0 to 1; blank without), its number, a smaller remark below.
+/// One cell: its shade from 0 to 1 (blank if `None`), its value, and a smaller text below.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeatCell {
     pub shade: Option<f64>,
@@ -32,7 +34,7 @@ pub(super) struct HeatCell {
     pub sign: Sign,
 }
 
-/// A matrix of cells with names at its left and below it.
+/// A matrix of cells with row names at its left and column names below it.
 #[derive(Clone, Debug)]
 pub(super) struct Heat {
     pub rows: Vec<String>,
@@ -49,11 +51,14 @@ impl Heat {
         let main = all().map(|cell| font::width(&cell.main, MAIN, true)).fold(0.0, f64::max);
         let names = self.columns.iter().map(|name| font::width(name, SMALL, false));
         let names = names.fold(0.0, f64::max) - 8.0;
-        // On both sides, so that the number stays in the middle.
+        // On both sides, so that the value stays centred.
         let signs = if all().any(|cell| cell.sign != Sign::None) { 2.0 * SIGN } else { 0.0 };
         let sub = all().map(|cell| font::width(&cell.sub, SMALL - 1.0, false)).fold(0.0, f64::max);
-        let wide = ((main + signs).max(sub).max(names) + 16.0).clamp(46.0, 120.0).round();
-        (wide, if sub > 0.0 { 42.0 } else { 32.0 })
+        let needed = ((main + signs).max(sub).max(names) + 16.0).clamp(46.0, 120.0);
+        // Few columns are wider, so that they fill the card.
+        let free = NARROWEST - 2.0 * MARGIN - self.names_room() - TICK - 4.0;
+        let filling = (free / self.columns.len().max(1) as f64).min(150.0);
+        (needed.max(filling).floor(), if sub > 0.0 { 42.0 } else { 32.0 })
     }
 
     fn names_room(&self) -> f64 {
@@ -61,16 +66,16 @@ impl Heat {
         widest.fold(20.0, f64::max).min(220.0).ceil()
     }
 
-    /// Width of a card that holds it.
+    /// Width of a card for the heat map.
     pub(super) fn width(&self) -> f64 {
         let cells = self.columns.len() as f64 * self.cell().0;
-        (2.0 * MARGIN + self.names_room() + TICK + cells + 4.0).max(520.0)
+        (2.0 * MARGIN + self.names_room() + TICK + cells + 4.0).max(NARROWEST)
     }
 
-    /// Draws it below the head of a page and gives where it ends.
+    /// Draws the heat map below the header of a page and returns its lower edge.
     pub(super) fn draw(&self, page: &mut Page) -> f64 {
         let (wide, high) = self.cell();
-        let muted = |align| letters(SMALL, false, palette::MUTED, align);
+        let muted = |align| text_style(SMALL, false, palette::MUTED, align);
         let mut top = page.top + 2.0;
         if !self.row_name.is_empty() {
             page.scene.text((MARGIN, top + 6.0), one_line(&self.row_name), muted(Align::Left));
@@ -81,7 +86,7 @@ impl Heat {
         for (r, (name, cells)) in self.rows.iter().zip(&self.cells).enumerate() {
             let name = font::fit(&one_line(name), SMALL, false, self.names_room());
             let at = (left - TICK, corner(r, 0).1 + high / 2.0);
-            page.scene.text(at, name, letters(SMALL, false, palette::INK, Align::Right));
+            page.scene.text(at, name, text_style(SMALL, false, palette::INK, Align::Right));
             for (c, cell) in cells.iter().enumerate() {
                 draw_cell(&mut page.scene, corner(r, c), (wide, high), cell);
             }
@@ -90,11 +95,11 @@ impl Heat {
         for (c, name) in self.columns.iter().enumerate() {
             let name = font::fit(&one_line(name), SMALL, false, wide - 4.0);
             let at = (corner(0, c).0 + wide / 2.0, bottom + 12.0);
-            page.scene.text(at, name, letters(SMALL, false, palette::INK, Align::Middle));
+            page.scene.text(at, name, text_style(SMALL, false, palette::INK, Align::Middle));
         }
         let name = one_line(&self.column_name);
         let right = corner(0, self.columns.len()).0;
-        // Under the columns, unless it is longer than they are wide.
+        // Centred under the columns unless it is wider than they are.
         let half = font::width(&name, SMALL, false) / 2.0;
         let middle = ((left + right) / 2.0).min(page.scene.width - MARGIN - half);
         page.scene.text((middle, bottom + 30.0), &name, muted(Align::Middle));
@@ -108,14 +113,7 @@ fn draw_cell(scene: &mut Scene, (x, y): (f64, f64), (wide, high): (f64, f64), ce
     match cell.sign {
         Sign::None => scene.fill(area, ground),
         _ => {
-            scene.fill(area, palette::INK);
-            let inner = Area {
-                left: area.left + 2.0,
-                top: area.top + 2.0,
-                right: area.right - 2.0,
-                bottom: area.bottom - 2.0,
-            };
-            scene.fill(inner, ground);
+            scene.framed(area, ground, palette::MUTED);
         }
     }
     let ink = palette::ink_on(ground);
@@ -124,11 +122,11 @@ fn draw_cell(scene: &mut Scene, (x, y): (f64, f64), (wide, high): (f64, f64), ce
     let bold = cell.sign != Sign::None;
     let size = fitting(&cell.main, MAIN, bold, wide - 12.0);
     let at = (middle, y + high / 2.0 - second);
-    scene.text(at, &cell.main, letters(size, bold, ink, Align::Middle));
+    scene.text(at, &cell.main, text_style(size, bold, ink, Align::Middle));
     let size = fitting(&cell.sub, SMALL - 1.0, false, wide - 8.0);
     let at = (middle, y + high / 2.0 + second);
-    scene.text(at, &cell.sub, letters(size, false, ink, Align::Middle));
-    // A triangle, for not every viewer's font has an arrow.
+    scene.text(at, &cell.sub, text_style(size, false, ink, Align::Middle));
+    // A triangle, because some fonts lack arrows.
     let (tip, base) = match cell.sign {
         Sign::None => return,
         Sign::Above => (-3.5, 3.0),
@@ -138,7 +136,7 @@ fn draw_cell(scene: &mut Scene, (x, y): (f64, f64), (wide, high): (f64, f64), ce
     scene.polygon(vec![(cx, cy + tip), (cx + 4.0, cy + base), (cx - 4.0, cy + base)], ink);
 }
 
-/// The size at which a text fits, not below 7.
+/// The font size at which a text fits, at least 7.
 fn fitting(text: &str, size: f64, bold: bool, room: f64) -> f64 {
     let wide = font::width(text, size, bold);
     if wide <= room { size } else { (size * room / wide).max(7.0) }

@@ -2,13 +2,13 @@
 
 use super::axis::Axis;
 use super::font;
-use super::layout::{SMALL, letters};
+use super::layout::{SMALL, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
 
 pub(super) const BINS: usize = 28;
 
-/// How many values fall into each stretch of a logarithmic axis, in two sorts that are stacked.
+/// A stacked histogram of two classes over bins of equal width on a logarithmic axis.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     low: f64,
@@ -17,26 +17,27 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// An empty one over this range of positive numbers.
+    /// An empty histogram over this range of positive values.
     pub(super) fn new(low: f64, high: f64) -> Self {
         Self { low, high, bins: [(0, 0); BINS] }
     }
 
-    /// Counts a positive number; those outside count at the ends.
-    pub(super) fn count(&mut self, value: f64, first_sort: bool) {
-        // In logarithms: the ratio of both ends may be more than a float can hold.
+    /// Counts a positive value. Values outside the range are counted in the first or last bin.
+    pub(super) fn count(&mut self, value: f64, first_class: bool) {
+        // A difference of logarithms: the ratio of the ends can overflow.
         let share = (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln());
         let bin = ((share * BINS as f64) as usize).min(BINS - 1);
         let (first, second) = &mut self.bins[bin];
-        *if first_sort { first } else { second } += 1;
+        *if first_class { first } else { second } += 1;
     }
 
-    fn tallest(&self) -> usize {
+    /// The count of the tallest bar.
+    pub(super) fn tallest(&self) -> usize {
         self.bins.iter().map(|(a, b)| a + b).max().unwrap_or(0)
     }
 
-    /// Draws bars, axis and, at `line`, a dashed line. The first sort stands below the second;
-    /// the tallest bar takes the whole height.
+    /// Draws bars, axis and, at `line`, a dashed line. The first class is drawn below the second;
+    /// the tallest bar has the height of the area.
     pub(super) fn draw(
         &self,
         scene: &mut Scene,
@@ -56,7 +57,7 @@ impl Histogram {
                 right: left + wide - 0.5,
                 bottom: area.bottom - from,
             };
-            // Something is never drawn as nothing.
+            // Bins that are not empty stay visible.
             let up = |n: usize| match n {
                 0 => 0.0,
                 n => (n as f64 / tallest as f64 * area.height()).max(1.0),
@@ -75,7 +76,7 @@ impl Histogram {
             scene.fill(under(at, at + 1.0, 4.0), palette::AXIS);
             let half = font::width(label, SMALL - 1.0, false) / 2.0;
             let at = at.min(area.right + 8.0 - half).max(area.left - 8.0 + half);
-            let style = letters(SMALL - 1.0, false, palette::MUTED, Align::Middle);
+            let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
             scene.text((at, base + 12.0), label, style);
         }
         let place = line.filter(|line| *line > 0.0).map(|line| x.place(line));
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_fall_into_their_stretch_and_those_outside_to_the_ends() {
+    fn values_outside_the_range_are_counted_in_the_end_bins() {
         let mut histogram = Histogram::new(1e-300, 1e300);
         for (value, first) in [(1e-300, true), (5e-324, true), (1.0, false), (1e300, false)] {
             histogram.count(value, first);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_draws_an_axis_and_no_bar() {
+    fn an_empty_histogram_draws_an_axis_and_no_bar() {
         let mut scene = Scene::new(100.0, 50.0);
         let area = Area { left: 5.0, top: 5.0, right: 95.0, bottom: 30.0 };
         let x = Axis::log_within(1.0, 10.0, 4);

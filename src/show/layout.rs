@@ -1,4 +1,4 @@
-//! Where everything of a chart goes.
+//! Layout of charts.
 
 use super::axis::{Axis, Unit};
 use super::chart::{Chart, Panel};
@@ -7,16 +7,20 @@ use super::format::one_line;
 use super::head::PanelPlan;
 use super::palette::{self, Rgb};
 use super::plot;
-use super::scene::{Align, Area, Letters, Scene};
+use super::scene::{Align, Area, Scene, TextStyle};
 use super::series::Series;
 
 pub(super) const MARGIN: f64 = 18.0;
 const GAP: f64 = 28.0;
+/// Height of a line of a note or a warning.
+const LINE: f64 = 16.0;
+/// Between the frame of a warning and its text.
+const PADDING: f64 = 8.0;
 pub(super) const TITLE: f64 = 15.0;
 pub(super) const SMALL: f64 = 11.0;
 
-pub(super) fn letters(size: f64, bold: bool, colour: Rgb, align: Align) -> Letters {
-    Letters { size, bold, colour, align }
+pub(super) fn text_style(size: f64, bold: bool, colour: Rgb, align: Align) -> TextStyle {
+    TextStyle { size, bold, colour, align }
 }
 
 /// Draws the whole chart.
@@ -36,13 +40,14 @@ pub(super) fn scene(chart: &Chart) -> Scene {
         .map(|panel| PanelPlan::new(panel, y_axis(panel), panel_width))
         .collect();
     if chart.stacked {
-        // Plots that share their x axis begin at the same place.
+        // Plots that share their x axis are aligned.
         let room = plans.iter().map(|plan| plan.tick_room).fold(0.0, f64::max);
         plans.iter_mut().for_each(|plan| plan.tick_room = room);
     }
     let rows: Vec<&[PanelPlan<'_>]> = plans.chunks(columns).collect();
 
-    let title_height = title_height(chart);
+    let title = Title::new(chart, width);
+    let title_height = title.height();
     let x_name = if chart.x_label.is_empty() { 0.0 } else { 17.0 };
     let below = 20.0 + if chart.stacked { 0.0 } else { x_name };
     let row_height = |row: &[PanelPlan<'_>]| head_height(row) + plot_height + below;
@@ -55,13 +60,13 @@ pub(super) fn scene(chart: &Chart) -> Scene {
     let mut scene = Scene::new(width, height);
     let card = Area { left: 0.0, top: 0.0, right: width, bottom: height };
     scene.framed(card, palette::CARD, palette::BORDER);
-    title(&mut scene, chart);
+    title.draw(&mut scene);
 
     let mut top = MARGIN + title_height;
     let last_row = rows.len().max(1) - 1;
     for (r, row) in rows.into_iter().enumerate() {
         let head = head_height(row);
-        // Panels above one another share the name of their axis.
+        // Stacked panels share the label of the x axis.
         let x_label = if chart.stacked && r < last_row { "" } else { chart.x_label.as_str() };
         for (column, plan) in row.iter().enumerate() {
             let left = MARGIN + column as f64 * (panel_width + GAP);
@@ -76,7 +81,7 @@ pub(super) fn scene(chart: &Chart) -> Scene {
             plot::draw(&mut scene, plan.panel, area, &x, &plan.y);
             let middle = (area.left + area.right) / 2.0;
             let label = font::fit(&one_line(x_label), SMALL, false, area.width());
-            let style = letters(SMALL, false, palette::MUTED, Align::Middle);
+            let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
             scene.text((middle, area.bottom + 30.0), label, style);
         }
         top += row_height(row) + between;
@@ -84,26 +89,62 @@ pub(super) fn scene(chart: &Chart) -> Scene {
     scene
 }
 
-fn title_height(chart: &Chart) -> f64 {
-    let title = if chart.title.is_empty() { 0.0 } else { 30.0 };
-    title + if chart.note.is_some() { 18.0 } else { 0.0 }
+/// Title, note and warning of a chart, broken into lines for its width.
+struct Title {
+    text: String,
+    note: Vec<String>,
+    warning: Vec<String>,
 }
 
-fn title(scene: &mut Scene, chart: &Chart) {
-    let room = scene.width - 2.0 * MARGIN;
-    let mut y = MARGIN + 6.0;
-    if !chart.title.is_empty() {
-        let text = font::fit(&one_line(&chart.title), TITLE, true, room);
-        scene.text((MARGIN, y), text, letters(TITLE, true, palette::INK, Align::Left));
-        y += 20.0;
+impl Title {
+    fn new(chart: &Chart, width: f64) -> Self {
+        let room = width - 2.0 * MARGIN;
+        let lines = |text: &Option<String>, room| {
+            text.as_deref().map_or(Vec::new(), |text| font::wrapped(&one_line(text), SMALL, room))
+        };
+        Self {
+            text: font::fit(&one_line(&chart.title), TITLE, true, room),
+            note: lines(&chart.note, room),
+            warning: lines(&chart.warning, room - 2.0 * PADDING),
+        }
     }
-    if let Some(note) = &chart.note {
-        let text = font::fit(&one_line(note), SMALL, false, room);
-        scene.text((MARGIN, y), text, letters(SMALL, false, palette::MUTED, Align::Left));
+
+    fn height(&self) -> f64 {
+        let title = if self.text.is_empty() { 0.0 } else { 30.0 };
+        let note = if self.note.is_empty() { 0.0 } else { 2.0 + LINE * self.note.len() as f64 };
+        title + note + if self.warning.is_empty() { 0.0 } else { self.warning_height() + 8.0 }
+    }
+
+    fn warning_height(&self) -> f64 {
+        LINE * self.warning.len() as f64 + PADDING
+    }
+
+    fn draw(&self, scene: &mut Scene) {
+        let mut y = MARGIN + 6.0;
+        let ink = text_style(TITLE, true, palette::INK, Align::Left);
+        scene.text((MARGIN, y), &self.text, ink);
+        y += if self.text.is_empty() { 0.0 } else { 20.0 };
+        for line in &self.note {
+            scene.text((MARGIN, y), line, text_style(SMALL, false, palette::MUTED, Align::Left));
+            y += LINE;
+        }
+        if self.warning.is_empty() {
+            return;
+        }
+        let top = (y - LINE / 2.0 + if self.text.is_empty() { 0.0 } else { 2.0 }).round();
+        let right = scene.width - MARGIN;
+        let area = Area { left: MARGIN, top, right, bottom: top + self.warning_height() };
+        scene.framed(area, palette::BADGE, palette::BADGE_EDGE);
+        y = top + PADDING / 2.0 + LINE / 2.0;
+        for line in &self.warning {
+            let style = text_style(SMALL, false, palette::BADGE_INK, Align::Left);
+            scene.text((MARGIN + PADDING, y), line, style);
+            y += LINE;
+        }
     }
 }
 
-/// Head of the tallest panel of a row: all plots of a row start at the same height.
+/// Height of the tallest header of a row: all plots of a row begin at the same height.
 fn head_height(row: &[PanelPlan<'_>]) -> f64 {
     row.iter().map(PanelPlan::height).fold(0.0, f64::max)
 }
@@ -121,14 +162,14 @@ fn x_range(chart: &Chart) -> (f64, f64) {
     }
 }
 
-/// As many round ticks as fit with air between their labels.
+/// An x axis with as many ticks as fit without crowding their labels.
 pub(super) fn x_ticks((low, high): (f64, f64), log: bool, width: f64) -> Axis {
     let axis = |count| match log {
         true => Axis::log_within(low, high, count),
         false => Axis::linear(low, high, count, Unit::Plain),
     };
     let most = if log { 12 } else { 8 };
-    // Half a step is none: an axis that may well count things is ticked at whole numbers.
+    // A short axis with integer ends probably counts something: its ticks are integers.
     let is_whole = |v: f64| (v - v.round()).abs() < 1e-9;
     let counts = !log && is_whole(low) && is_whole(high) && (2.0..=8.0).contains(&(high - low));
     for count in (2..=most).rev() {
@@ -177,10 +218,10 @@ fn y_axis(panel: &Panel) -> Axis {
     if panel.log {
         return Axis::log(low, high, panel.unit);
     }
-    if low > 0.0 && (low < 0.4 * high || panel.unit == Unit::Epsilon) {
+    if low > 0.0 && (low < 0.4 * high || panel.unit == Unit::Epsilon || panel.from_zero) {
         low = 0.0;
     }
-    // A reference at an edge needs room for its label.
+    // A reference at the edge needs space for its label.
     let room = 0.12 * (high - low);
     let levels = || panel.references.iter().map(|r| r.level);
     let (bottom, top) = (levels().fold(high, f64::min), levels().fold(low, f64::max));
@@ -204,7 +245,7 @@ pub(super) mod tests {
     use super::super::{NOT_COVERED, RunCurve, Series, run_chart};
     use super::*;
 
-    /// The boxes of all texts: from the height of capitals to the base line.
+    /// The bounding boxes of all texts, from cap height to base line.
     fn texts(scene: &Scene) -> Vec<(String, Area)> {
         let mut boxes = Vec::new();
         for mark in &scene.marks {
@@ -273,6 +314,9 @@ pub(super) mod tests {
                     target_epsilon: Some(3.0),
                     total_steps: total,
                     private: true,
+                    seconds: Some(total),
+                    warning: (n > 1).then(|| long.clone()),
+                    ..RunCurve::default()
                 };
                 let run = run_chart(&long, &curve);
                 let charts = [run.clone(), run.stacked(), Chart::new("t").panel(crowd.clone())];
@@ -304,7 +348,7 @@ pub(super) mod tests {
     #[test]
     fn the_check_for_collisions_sees_one() {
         let mut scene = Scene::new(100.0, 50.0);
-        let style = letters(10.0, false, palette::INK, Align::Left);
+        let style = text_style(10.0, false, palette::INK, Align::Left);
         scene.text((20.0, 20.0), "one", style);
         scene.text((25.0, 22.0), "two", style);
         scene.text((90.0, 40.0), "outside", style);

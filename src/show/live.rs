@@ -1,3 +1,5 @@
+//! Live displays: one output that is updated in place.
+
 use super::Bundle;
 use super::sink::{self, Frame};
 use std::fmt;
@@ -5,26 +7,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// One place in the notebook whose figure is replaced again and again.
+/// An output in the notebook that is updated in place.
 ///
-/// Frames that come too fast are dropped, the last never is: [`finish`](Self::finish) always
-/// shows its frame, and a display that goes away without it shows the newest frame it held back.
-/// In our kernel at most 8 frames a second pass, fewer where they are large or the kernel is
-/// slow; in a terminal or in stock evcxr the first line of a frame's text is printed, at most
-/// every 2 s, and the whole last frame in the end.
+/// Updates that come too fast are dropped, but never the last: [`finish`](Self::finish) always
+/// shows its frame, and a display that is dropped without it shows the newest frame that it held
+/// back. In the Epsilab kernel at most 8 frames a second are shown, fewer if they are large or the
+/// kernel is slow. In a terminal or in stock evcxr the first line of a frame's text is printed at
+/// most every 2 s, and the whole last frame at the end.
 #[derive(Clone)]
 pub struct LiveDisplay {
     state: Arc<Mutex<State>>,
 }
 
 impl LiveDisplay {
-    /// A new display. Nothing is shown before the first frame.
+    /// A new display. It shows nothing before the first frame.
     pub fn new() -> Self {
         let state = State { id: new_id(), shown: false, finished: false, due: None, held: None };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Shows a newer frame, or holds it back if the last one is too fresh.
+    /// Shows a newer frame, or holds it back if the previous one was shown too recently.
     pub fn update(&self, frame: &Bundle) {
         let mut state = self.state();
         if state.finished {
@@ -44,7 +46,7 @@ impl LiveDisplay {
         state.send(frame, true);
     }
 
-    /// Whether a frame would be shown now. Saves drawing one that would be held back.
+    /// Whether a frame would be shown now. Saves rendering a frame that would be held back.
     pub fn is_due(&self) -> bool {
         let state = self.state();
         !state.finished && state.is_due()
@@ -91,7 +93,10 @@ impl State {
         let start = Instant::now();
         sink::show(frame, bundle);
         self.shown = true;
-        self.due = Some(Instant::now() + rest(bundle.wire_size(), start.elapsed(), sink::pace()));
+        self.due = Some(
+            Instant::now()
+                + pause_after(bundle.wire_size(), start.elapsed(), sink::frame_interval()),
+        );
     }
 }
 
@@ -103,17 +108,17 @@ impl Drop for State {
     }
 }
 
-/// How long to wait after a frame: the pace of the sink; longer for large frames (a notebook
-/// server cuts a cell off at 1 MB/s; half of it is ours) and for frames that took long to send
-/// (showing takes a fifth of the time at most), but never more than 5 s.
-fn rest(bytes: usize, sending: Duration, pace: Duration) -> Duration {
+/// Time to wait after a frame: the interval of the sink; longer for large frames (a notebook server
+/// throttles a cell at 1 MB/s, of which we use half) and for frames that took long to send (so that
+/// at most a fifth of the time goes into showing), but at most 5 s.
+fn pause_after(bytes: usize, sending: Duration, pace: Duration) -> Duration {
     const BYTES_PER_SECOND: f64 = 500_000.0;
     const LONGEST: Duration = Duration::from_secs(5);
     let by_size = Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND);
     pace.max(by_size).max(sending * 4).min(LONGEST)
 }
 
-/// Unique over the cells of a process and over restarts of it.
+/// An id that is unique across cells and restarts of the process.
 fn new_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -155,10 +160,10 @@ mod tests {
     #[test]
     fn large_and_slow_frames_come_less_often() {
         let ms = Duration::from_millis;
-        assert_eq!(rest(1_000, ms(1), ms(125)), ms(125));
-        assert_eq!(rest(500_000, ms(1), ms(125)), ms(1000));
-        assert_eq!(rest(1_000, ms(100), ms(125)), ms(400));
-        assert_eq!(rest(1_000, ms(2000), ms(125)), ms(5000));
+        assert_eq!(pause_after(1_000, ms(1), ms(125)), ms(125));
+        assert_eq!(pause_after(500_000, ms(1), ms(125)), ms(1000));
+        assert_eq!(pause_after(1_000, ms(100), ms(125)), ms(400));
+        assert_eq!(pause_after(1_000, ms(2000), ms(125)), ms(5000));
     }
 
     #[test]

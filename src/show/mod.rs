@@ -1,11 +1,11 @@
-//! Figures, tables, live displays and the place they go to.
+//! Figures, tables and live displays, and the output sink that shows them.
 //!
-//! Figures are pure: they take plain numbers and give a [`Bundle`], the same thing in several
-//! forms (text always, SVG and PNG for figures, HTML for tables). [`display()`] hands a bundle to
-//! the sink of this process: the Epsilab kernel, a stock evcxr kernel, or a terminal. Nothing in
-//! this room trains, and nothing here reads data: what is drawn was given by the caller, so the
-//! caller answers for what it reveals. A panel drawn from private data outside the ledger carries
-//! the badge [`NOT_COVERED`].
+//! Figures are pure functions of plain values. They give a [`Bundle`]: the same content in several
+//! formats (always text; SVG and PNG for figures, HTML for tables and prose). [`display()`] sends a
+//! bundle to the sink of this process: the Epsilab kernel, a stock evcxr kernel, or a terminal.
+//! This module neither trains nor reads data. The caller passes the values, so the caller is
+//! responsible for what they reveal. A panel that was computed from private data outside the
+//! ledger carries the badge [`NOT_COVERED`].
 //!
 //! ```
 //! use epsilab::show::{Chart, Panel, Series};
@@ -48,7 +48,7 @@ pub use bundle::Bundle;
 pub use chart::{Chart, NOT_COVERED, Panel};
 pub use figure::Figure;
 pub use live::LiveDisplay;
-pub use observed::{LiveRun, run_figure, run_files};
+pub use observed::{LiveRun, replay, run_figure, run_files};
 pub use run::{RunCurve, run_bundle, run_chart, run_line};
 pub use series::Series;
 pub use sink::{display, progress, with_capture};

@@ -1,18 +1,22 @@
-//! A training run, watched: the live chart while it goes and the figure that stays.
+//! Training runs as figures: the live chart, the figure of a finished run, and its replay.
 
-use super::{Bundle, LiveDisplay, RunCurve, display, run_bundle, run_chart};
+use super::{Bundle, LiveDisplay, RunCurve, display, run_bundle, run_chart, sink};
 use crate::Error;
 use crate::methods::Plan;
 use crate::train::{Curve, Observer, Progress, Run};
+use std::time::Duration;
 
-/// Draws a run while it goes, in one place of the notebook.
+/// Frames of a replay and the time that each is shown.
+const REPLAY: (u32, Duration) = (8, Duration::from_millis(130));
+
+/// Draws a run while it is trained, in one place of the notebook.
 #[derive(Default)]
 pub struct LiveRun {
     display: LiveDisplay,
 }
 
 impl LiveRun {
-    /// Nothing is shown before the first step.
+    /// A live chart. Nothing is shown before the first step.
     pub fn new() -> Self {
         Self::default()
     }
@@ -20,15 +24,14 @@ impl LiveRun {
     fn draw(&self, progress: &Progress<'_>) {
         if self.display.is_due() {
             let title = format!("{}, training", progress.plan.method());
-            let curve = run_curve(progress.plan, progress.curve);
-            self.display.update(&run_bundle(&title, &curve, false));
+            self.display.update(&run_bundle(&title, &live_curve(progress), false));
         }
     }
 }
 
 impl Observer for LiveRun {
     fn noted(&mut self, words: &str) {
-        display(&Bundle::text(words));
+        display(&Bundle::prose(words));
     }
     fn started(&mut self, progress: &Progress<'_>) {
         self.draw(progress);
@@ -37,35 +40,90 @@ impl Observer for LiveRun {
         self.draw(progress);
     }
     fn trouble(&mut self, error: &Error) {
-        display(&Bundle::text(format!("the run is kept, but: {error}")));
+        display(&Bundle::prose(format!("The run is kept, but: {error}")));
     }
     fn finished(&mut self, run: &Run) {
         self.display.finish(&run_figure(run));
     }
 }
 
+/// Shows a stored run: where figures can be replaced, its curves grow for about a second; then its
+/// figure stays, with the day of training.
+pub fn replay(run: &Run) {
+    let live = LiveDisplay::new();
+    if sink::replaces_frames() {
+        for frame in replay_frames(run) {
+            live.update(&frame);
+            std::thread::sleep(REPLAY.1);
+        }
+    }
+    live.finish(&run_figure(run));
+}
+
+fn replay_frames(run: &Run) -> impl Iterator<Item = Bundle> {
+    let (title, curve) = (run_title(run), finished_curve(run));
+    let steps = run.record().steps as f64;
+    (1..REPLAY.0).map(move |frame| {
+        let part = curve.up_to((steps * f64::from(frame) / f64::from(REPLAY.0)).floor());
+        run_bundle(&title, &part, false)
+    })
+}
+
 /// The figure of a run, in every form.
 pub fn run_figure(run: &Run) -> Bundle {
-    let mut bundle = run_bundle(&run_title(run), &run_curve(run.plan(), run.curve()), true);
+    let mut bundle = run_bundle(&run_title(run), &finished_curve(run), true);
     bundle.text = format!("{run}\n{}", bundle.text);
     bundle
 }
 
 /// The figure of a run as files: name and bytes.
 pub fn run_files(run: &Run) -> Vec<(&'static str, Vec<u8>)> {
-    let chart = run_chart(&run_title(run), &run_curve(run.plan(), run.curve()));
+    let chart = run_chart(&run_title(run), &finished_curve(run));
     vec![("run.svg", chart.svg().into_bytes()), ("run.png", chart.png())]
 }
 
 fn run_title(run: &Run) -> String {
     let marks = [
-        (" (shown again, not trained)", run.is_restored()),
         (" (interrupted)", run.interrupted()),
         (" (ended by unreadable data)", !run.is_finished() && !run.interrupted()),
         (" (study mode)", run.plan().seed().is_some()),
     ];
     let marks: String = marks.iter().filter(|(_, set)| *set).map(|(mark, _)| *mark).collect();
     format!("{} on {}{marks}", run.plan().method(), run.record().data)
+}
+
+fn live_curve(progress: &Progress<'_>) -> RunCurve {
+    let curve = progress.curve;
+    let warning = curve.divergence().map(|divergence| {
+        let rate = progress.plan.learning_rate();
+        format!(
+            "{divergence} (now {rate}). Interrupting the run saves its time; count its planned \
+             epsilon all the same, because a released result decides it"
+        )
+    });
+    RunCurve {
+        steps_taken: progress.step as f64,
+        seconds: Some(progress.seconds),
+        warning,
+        ..run_curve(progress.plan, curve)
+    }
+}
+
+fn finished_curve(run: &Run) -> RunCurve {
+    let (plan, record) = (run.plan(), run.record());
+    let day = || {
+        let day = record.trained_at.as_deref().and_then(|at| at.get(..10));
+        day.unwrap_or("a day that was not recorded").to_owned()
+    };
+    let warning = run.curve().divergence();
+    RunCurve {
+        steps_taken: record.steps as f64,
+        seconds: Some(record.seconds),
+        ended: true,
+        shown_again: run.is_restored().then(day),
+        warning: warning.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
+        ..run_curve(plan, run.curve())
+    }
 }
 
 fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {
@@ -76,5 +134,34 @@ fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {
         target_epsilon: plan.privacy().and_then(|privacy| privacy.target).map(|e| e.0),
         total_steps: plan.steps() as f64,
         private: plan.is_private(),
+        ..RunCurve::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data;
+    use crate::methods::NonPrivate;
+    use crate::nn::models;
+    use crate::privacy::Ledger;
+    use crate::train::{Silent, fit};
+
+    #[test]
+    fn a_replay_takes_about_a_second_and_its_curve_grows() -> crate::Result<()> {
+        let total = REPLAY.1 * REPLAY.0;
+        assert!(total > Duration::from_millis(800) && total < Duration::from_millis(1500));
+        let data = data::glyphs_with(40, 10, 5)?;
+        let model = models::linear(&data).seed(1).build()?;
+        let plan = NonPrivate::new().batch_size(10).steps(40).seed(1).plan(&data)?;
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(&folder.path().join(format!("{}.jsonl", data.origin())))?;
+        let run = fit("replayed", &plan, &model, &data, &ledger, &mut Silent)?;
+        let steps: Vec<String> = replay_frames(&run)
+            .map(|frame| frame.headline().split("  ").next().unwrap_or("").to_owned())
+            .collect();
+        let expected = [5, 10, 15, 20, 25, 30, 35].map(|step| format!("step {step} of 40"));
+        assert_eq!(steps, expected);
+        Ok(())
     }
 }

@@ -1,9 +1,9 @@
-//! A card with a head (title, notes, badge, key of colours) and room below for a drawing.
+//! A card with a header (title, notes, badge, colour key) above a drawing.
 
 use super::font;
 use super::format::one_line;
 use super::head::badge_box;
-use super::layout::{MARGIN, SMALL, TITLE, letters};
+use super::layout::{MARGIN, SMALL, TITLE, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
 use super::{Figure, NOT_COVERED};
@@ -11,7 +11,7 @@ use super::{Figure, NOT_COVERED};
 const LINE: f64 = 16.0;
 const SWATCH: f64 = 11.0;
 
-/// What stands above a drawing, and what the text form begins with.
+/// The header of a figure, which also begins its text format.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Head {
     title: String,
@@ -25,20 +25,20 @@ impl Head {
         Self { title: one_line(&title.into()), ..Self::default() }
     }
 
-    /// A remark; empty ones are left out.
+    /// Adds a note; empty notes are left out.
     pub(super) fn note(mut self, note: impl Into<String>) -> Self {
         let note = one_line(&note.into());
         self.notes.extend([note].into_iter().filter(|note| !note.is_empty()));
         self
     }
 
-    /// The badge of figures from private data outside the ledger, where it applies.
+    /// Adds the badge [`NOT_COVERED`] if it `applies`.
     pub(super) fn not_covered(mut self, applies: bool) -> Self {
         self.not_covered = applies;
         self
     }
 
-    /// What a colour means.
+    /// Adds an entry to the colour key.
     pub(super) fn key(mut self, colour: Rgb, meaning: impl Into<String>) -> Self {
         self.key.push((colour, meaning.into()));
         self
@@ -50,23 +50,23 @@ impl Head {
     }
 }
 
-/// A card that is being drawn.
+/// A card under construction.
 pub(super) struct Page {
     pub(super) scene: Scene,
-    /// Where the drawing may begin.
+    /// Upper edge of the drawing.
     pub(super) top: f64,
     head: Head,
 }
 
 impl Page {
-    /// A card of this width with its head drawn; its height comes last.
+    /// A card of this width with its header. [`finish`](Self::finish) sets the height.
     pub(super) fn new(width: f64, head: Head) -> Self {
         let mut page = Self { scene: Scene::new(width, 0.0), top: MARGIN + 6.0, head };
         page.draw_head();
         page
     }
 
-    /// The room between the margins.
+    /// Width between the margins.
     pub(super) fn room(&self) -> f64 {
         self.scene.width - 2.0 * MARGIN
     }
@@ -74,11 +74,11 @@ impl Page {
     fn draw_head(&mut self) {
         let room = self.room();
         let title = font::fit(&self.head.title, TITLE, true, room);
-        let bold = letters(TITLE, true, palette::INK, Align::Left);
+        let bold = text_style(TITLE, true, palette::INK, Align::Left);
         self.scene.text((MARGIN, self.top), title, bold);
         self.top += 21.0;
-        let muted = letters(SMALL, false, palette::MUTED, Align::Left);
-        for note in self.head.notes.iter().flat_map(|note| wrapped(note, room)) {
+        let muted = text_style(SMALL, false, palette::MUTED, Align::Left);
+        for note in self.head.notes.iter().flat_map(|note| font::wrapped(note, SMALL, room)) {
             self.scene.text((MARGIN, self.top), note, muted);
             self.top += LINE;
         }
@@ -96,14 +96,14 @@ impl Page {
             let (top, y) = ((self.top - SWATCH / 2.0).round(), self.top);
             let area = Area { left: x, top, right: x + SWATCH, bottom: top + SWATCH };
             self.scene.framed(area, *colour, palette::AXIS);
-            let ink = letters(SMALL, false, palette::INK, Align::Left);
+            let ink = text_style(SMALL, false, palette::INK, Align::Left);
             self.scene.text((x + SWATCH + 6.0, y), meaning, ink);
             x += wide + 18.0;
         }
         self.top += if self.head.key.is_empty() { 0.0 } else { LINE };
     }
 
-    /// The card, cut below `bottom`; `table` is what the text form says after the head.
+    /// The finished figure with its lower edge at `bottom`; `table` ends the text format.
     pub(super) fn finish(self, bottom: f64, table: &str) -> Figure {
         let Self { mut scene, head, .. } = self;
         scene.height = (bottom + MARGIN - 4.0).round();
@@ -111,14 +111,14 @@ impl Page {
         let whole = Area { left: 0.0, top: 0.0, right: scene.width, bottom: scene.height };
         card.framed(whole, palette::CARD, palette::BORDER);
         scene.marks.splice(0..0, card.marks);
-        let spoken = head.lines().collect::<Vec<_>>().join(". ");
+        let alt_text = head.lines().collect::<Vec<_>>().join(". ");
         let text = head.lines().chain([table.to_owned()]).filter(|line| !line.is_empty());
-        Figure::new(head.title.clone(), text.collect::<Vec<_>>().join("\n"), spoken, scene)
+        Figure::new(head.title.clone(), text.collect::<Vec<_>>().join("\n"), alt_text, scene)
     }
 }
 
-/// Boxes for `heights.len()` panels, in rows of `columns`: all of a row have its largest height.
-/// Gives the boxes and where the last row ends.
+/// Areas of `heights.len()` panels in rows of `columns`; the panels of a row have the same height.
+/// Returns the areas and the lower edge of the last row.
 pub(super) fn panels(
     (left, top): (f64, f64),
     room: f64,
@@ -141,37 +141,9 @@ pub(super) fn panels(
     (areas, if heights.is_empty() { y } else { y - BETWEEN })
 }
 
-/// A text in lines no wider than the room, broken between words.
-fn wrapped(text: &str, room: f64) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split(' ') {
-        let longer = match lines.last() {
-            Some(line) if !line.is_empty() => format!("{line} {word}"),
-            _ => word.to_owned(),
-        };
-        if font::width(&longer, SMALL, false) <= room || longer == word {
-            lines.pop();
-            lines.push(font::fit(&longer, SMALL, false, room));
-        } else {
-            lines.push(font::fit(word, SMALL, false, room));
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_notes_are_broken_between_words_and_nothing_is_lost() {
-        let text = "a note that goes on and on until it does not fit into any single line";
-        let lines = wrapped(text, 120.0);
-        assert!(lines.len() > 2 && lines.iter().all(|l| font::width(l, SMALL, false) <= 120.0));
-        assert_eq!(lines.join(" "), text);
-        assert_eq!(wrapped("short", 120.0), ["short"]);
-        assert_eq!(wrapped("", 120.0), [""]);
-    }
 
     #[test]
     fn panels_fill_rows_from_left_to_right() {

@@ -1,41 +1,41 @@
 //! Colours of the figures.
 //!
-//! Figures are drawn on an opaque light card with a hairline border. On a transparent ground no
-//! ink has a contrast of 4.5 : 1 (WCAG 2.2, 1.4.3) on GitHub's white *and* on its dark grey and
-//! leaves room for five hues; on our own card every ink is checked once, and a figure copied
-//! into a slide or a paper looks the same.
+//! Figures are drawn on an opaque light card with a hairline border, in light and dark themes. On
+//! a transparent background no five hues have a contrast of 4.5 : 1 (WCAG 2.2, 1.4.3) both on
+//! white and on the dark grey of GitHub. On an opaque card the contrast is known, and a figure
+//! copied into a slide or a paper looks the same.
 //!
 //! The series colours are the five of the Okabe-Ito palette for colour-blind readers that reach
 //! 3 : 1 against the card (WCAG 2.2, 1.4.11); orange, sky blue and yellow don't. Series also differ
-//! by marker, approximations by dashes, so nothing rests on colour alone.
+//! by marker and approximations by dashes, so no information rests on colour alone.
 
-/// A colour as red, green, blue of sRGB.
+/// An sRGB colour: red, green, blue.
 pub type Rgb = (u8, u8, u8);
 
-/// The ground of every figure.
+/// Background of every figure.
 pub const CARD: Rgb = (0xff, 0xff, 0xff);
-/// The hairline around it.
+/// Border of the card.
 pub const BORDER: Rgb = (0xd0, 0xd7, 0xde);
 /// Titles, values, names.
 pub const INK: Rgb = (0x1f, 0x23, 0x28);
 /// Tick labels, axis names, remarks.
 pub const MUTED: Rgb = (0x59, 0x63, 0x6e);
-/// Grid lines: there to be overlooked.
+/// Grid lines.
 pub const GRID: Rgb = (0xe4, 0xe8, 0xec);
-/// The base line of a plot.
+/// Axis lines.
 pub const AXIS: Rgb = (0x81, 0x8b, 0x98);
-/// Lines that mark a target.
+/// Reference lines.
 pub const REFERENCE: Rgb = (0x59, 0x63, 0x6e);
 /// Text of a badge.
 pub const BADGE_INK: Rgb = (0x7a, 0x3e, 0x00);
-/// Ground of a badge.
+/// Background of a badge.
 pub const BADGE: Rgb = (0xff, 0xf3, 0xe0);
 /// Edge of a badge.
 pub const BADGE_EDGE: Rgb = (0xe0, 0xb0, 0x72);
 
-/// What is kept, in figures of masks.
+/// MaskTensor coordinates, in figures of masks.
 pub const KEPT: Rgb = SERIES[0];
-/// What is dropped, where it is drawn beside what is kept.
+/// Dropped coordinates, where they are drawn beside kept ones.
 pub const DROPPED: Rgb = AXIS;
 
 /// Series colours: Okabe and Ito's blue, vermillion, bluish green, reddish purple, black.
@@ -47,12 +47,12 @@ pub const SERIES: [Rgb; 5] = [
     (0x00, 0x00, 0x00),
 ];
 
-/// The colour of series number `i`, going round after the last.
+/// The colour of series number `i`, cyclically.
 pub fn series(i: usize) -> Rgb {
     SERIES[i % SERIES.len()]
 }
 
-/// `colour` thinned with the card: `share` 1 leaves it, 0 gives the card.
+/// `colour` blended with the card: `share` 1 gives the colour, 0 the card.
 pub fn tint(colour: Rgb, share: f64) -> Rgb {
     let mix = |c: u8, card: u8| {
         (f64::from(c) * share + f64::from(card) * (1.0 - share)).round().clamp(0.0, 255.0) as u8
@@ -60,13 +60,13 @@ pub fn tint(colour: Rgb, share: f64) -> Rgb {
     (mix(colour.0, CARD.0), mix(colour.1, CARD.1), mix(colour.2, CARD.2))
 }
 
-/// Shades of one blue: hardly any for 0, all of it for 1. Numbers that are not are 0.
+/// A shade of blue: almost white for 0, saturated for 1. NaN counts as 0.
 pub fn shade(share: f64) -> Rgb {
     let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
     tint(SERIES[0], 0.06 + 0.94 * share)
 }
 
-/// The ink that reads better on this ground: the figures' own, or the card's colour.
+/// The text colour with the higher contrast on this background: ink or card.
 pub fn ink_on(ground: Rgb) -> Rgb {
     if contrast(INK, ground) >= contrast(CARD, ground) { INK } else { CARD }
 }
@@ -118,7 +118,7 @@ mod tests {
         let mut last = 0.0;
         for share in (0..=20).map(|i| f64::from(i) / 20.0) {
             let ground = shade(share);
-            // Between, no ink has 4.5 : 1; heat maps stop before.
+            // Between these shades no ink reaches 4.5 : 1; heat maps stay below.
             let is_ground = share <= 0.75 || share >= 0.95;
             assert_eq!(contrast(ink_on(ground), ground) >= 4.5, is_ground, "{share}");
             assert!(contrast(CARD, ground) > last, "{share}");

@@ -5,12 +5,12 @@ use super::chart::{Panel, Reference};
 use super::font;
 use super::format::one_line;
 use super::head::marked_point;
-use super::layout::{SMALL, letters};
+use super::layout::{SMALL, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Point, Scene};
 use super::series::{Series, running_mean, thin};
 
-/// Most points that a series keeps, over all its runs.
+/// Maximum number of points drawn of a series, over all its runs.
 const MOST_POINTS: usize = 400;
 const THICK: f64 = 1.75;
 const FINE: f64 = 1.0;
@@ -19,21 +19,22 @@ const DASHES: (f64, f64) = (6.0, 4.0);
 /// Markers along each line of a panel with several.
 const MARKERS: usize = 5;
 
-/// Draws a panel's plot into `area`.
+/// Draws the plot of a panel into `area`.
 pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &Axis) {
     let map = Map { area, x, y };
     grid(scene, &map);
     for (_, y) in levels(panel, &map) {
         scene.dashed(&[(area.left, y), (area.right, y)], palette::REFERENCE, 1.25, (5.0, 4.0));
     }
-    if let Some(x) = place_mark(panel, &map) {
+    if let Some(x) = x_mark(panel, &map) {
         scene.dashed(&[(x, area.bottom), (x, area.top)], palette::REFERENCE, 1.25, (5.0, 4.0));
     }
     let mut lines: Vec<Vec<Point>> = Vec::new();
     for (i, series) in panel.series.iter().enumerate() {
         let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && x.can_show(p.0);
         let colour = colour(panel, i);
-        let map = map.beside(if series.errors.is_empty() { 0.0 } else { beside(i, panel) });
+        let is_line = series.errors.is_empty() && !series.unconnected;
+        let map = map.beside(if is_line { 0.0 } else { beside(i, panel) });
         error_bars(scene, series, &map, panel.log, colour);
         let runs: Vec<Vec<(f64, f64)>> = series
             .runs()
@@ -45,14 +46,18 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         let mut ends: Vec<Point> = Vec::new();
         for run in &runs {
             let most = (MOST_POINTS * run.len() / total.max(1)).max(4);
-            if let Some(window) = series.window() {
+            if series.unconnected {
+                let points = thin(run, most).into_iter().map(|p| map.at(p));
+                ends.extend(points.filter(|at| inside(&area, *at)));
+            } else if let Some(window) = series.window() {
                 let raw = thin(run, most);
                 lines.push(line(scene, &map, &raw, palette::tint(colour, 0.38), FINE, false));
                 let mean = thin(&running_mean(run, window), most / 2);
                 ends.extend(line(scene, &map, &mean, colour, THICK, series.approximate));
             } else {
                 let run = thin(run, most);
-                ends.extend(line(scene, &map, &run, colour, THICK, series.approximate));
+                let (colour, width) = pen(series, colour);
+                ends.extend(line(scene, &map, &run, colour, width, series.approximate));
             }
         }
         let stands_for = match panel.mark {
@@ -64,7 +69,7 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         } else if panel.series.len() > 1 {
             markers(scene, &ends, &map, stands_for, (i, panel.series.len()), colour);
         }
-        // A ring would take the neighbour's marker away, and this one is marked already.
+        // A series with a marker at every point needs no end mark.
         if let Some(at) = stands_for.filter(|_| !series.marked) {
             end_mark(scene, at, &map, if panel.series.len() > 1 { i } else { 0 }, colour);
         }
@@ -73,7 +78,7 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
     labels(scene, panel, &map, &lines);
     if panel.points().next().is_none() {
         let middle = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0);
-        let style = letters(SMALL + 1.0, false, palette::MUTED, Align::Middle);
+        let style = text_style(SMALL + 1.0, false, palette::MUTED, Align::Middle);
         let half = font::width(NO_DATA, style.size, false) / 2.0 + 6.0;
         let (x, y) = middle;
         scene.fill(
@@ -84,38 +89,45 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
     }
 }
 
-/// A short piece of the line of series `i`, as the legend shows it.
+/// Draws a sample of the line of series `i` for the legend.
 pub(super) fn sample(scene: &mut Scene, panel: &Panel, i: usize, (x, y): Point, length: f64) {
     let (from, to) = ((x, y), (x + length, y));
     let colour = colour(panel, i);
     if panel.series[i].approximate {
-        // Both ends drawn: two dashes left and right of the marker.
+        // Two dashes, left and right of the marker.
         scene.dashed(&[from, to], colour, THICK, (length * 0.28, length * 0.08));
-    } else {
-        scene.stroke(vec![from, to], colour, THICK);
+    } else if !panel.series[i].unconnected {
+        let (colour, width) = pen(&panel.series[i], colour);
+        scene.stroke(vec![from, to], colour, width);
     }
     marker(scene, (x + length / 2.0, y), i, colour);
+}
+
+/// Colour and width of a series' line.
+fn pen(series: &Series, colour: Rgb) -> (Rgb, f64) {
+    const BROAD: f64 = 7.0;
+    if series.broad { (palette::tint(colour, 0.4), BROAD) } else { (colour, THICK) }
 }
 
 fn colour(panel: &Panel, i: usize) -> Rgb {
     palette::series(panel.series[i].colour.unwrap_or(i))
 }
 
-/// How far series `i` stands beside its place: series at the same places would hide one another.
+/// Horizontal offset of series `i`, so that error bars at the same x do not overlap.
 fn beside(i: usize, panel: &Panel) -> f64 {
     const APART: f64 = 3.5;
-    /// However many there are, they stay within reach of their place.
+    /// Maximum offset between the first and the last series.
     const SPREAD: f64 = 14.0;
     let gaps = panel.series.len() as f64 - 1.0;
     APART.min(SPREAD / gaps.max(1.0)) * (i as f64 - gaps / 2.0)
 }
 
-/// Upright lines with caps, behind the series they belong to.
+/// Draws vertical error bars with caps, behind their series.
 fn error_bars(scene: &mut Scene, series: &Series, map: &Map<'_>, log: bool, colour: Rgb) {
     const CAP: f64 = 3.0;
     let colour = palette::tint(colour, 0.6);
     for ((x, y), error) in series.bars().take(MOST_POINTS).filter(|(p, _)| map.x.can_show(p.0)) {
-        // A bar that goes below a logarithmic axis ends at its foot.
+        // A bar that goes below a logarithmic axis ends at the axis.
         let low = if log && y <= error { f64::MIN_POSITIVE } else { y - error };
         let (from, to) = (map.at((x, low)), map.at((x, y + error)));
         let Some((from, to)) = map.area.clip(from, to) else { continue };
@@ -134,14 +146,14 @@ struct Map<'a> {
 }
 
 impl Map<'_> {
-    /// The same, moved to the right.
+    /// The same map, shifted to the right.
     fn beside(self, by: f64) -> Self {
         let area = Area { left: self.area.left + by, right: self.area.right + by, ..self.area };
         Self { area, ..self }
     }
 
-    /// The place on the page, held within reach of it: numbers far off the axes must not
-    /// overflow what draws them.
+    /// Page coordinates of a point, clamped so that values far off the axes do not overflow the
+    /// renderer.
     fn at(&self, (x, y): (f64, f64)) -> Point {
         const FAR: f64 = 1e4;
         let across = (self.x.place(x) * self.area.width()).clamp(-FAR, FAR);
@@ -152,13 +164,13 @@ impl Map<'_> {
 
 fn grid(scene: &mut Scene, map: &Map<'_>) {
     let area = map.area;
-    // Whole units: a line that lies between two pixels is grey and wide.
+    // Whole units: a line between two pixel rows would be blurred.
     let (left, right) = (area.left.round(), area.right.round());
     for (value, label) in &map.y.ticks {
         let y = (area.bottom - map.y.place(*value) * area.height()).round();
         scene.fill(Area { left, top: y, right, bottom: y + 1.0 }, palette::GRID);
-        let style = letters(SMALL, false, palette::MUTED, Align::Right);
-        // Digits are taller than the small letters that text is centred on.
+        let style = text_style(SMALL, false, palette::MUTED, Align::Right);
+        // Text is centred on the x-height, but digits are taller.
         scene.text((area.left - 6.0, y + 1.4), label, style);
     }
     let base = area.bottom.round();
@@ -166,15 +178,15 @@ fn grid(scene: &mut Scene, map: &Map<'_>) {
     for (value, label) in &map.x.ticks {
         let x = (area.left + map.x.place(*value) * area.width()).round();
         scene.fill(Area { left: x, top: base, right: x + 1.0, bottom: base + 5.0 }, palette::AXIS);
-        // The last label may stand out into the gap between panels, but not off the card.
+        // The last label may extend into the gap between panels but not beyond the card.
         let half = font::width(label, SMALL, false) / 2.0;
         let x = x.min(area.right + 10.0 - half);
-        let style = letters(SMALL, false, palette::MUTED, Align::Middle);
+        let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
         scene.text((x, base + 14.0), label, style);
     }
 }
 
-/// Draws one run of points and gives the points that are inside, on the page.
+/// Draws one run of points and returns the page coordinates of those inside the area.
 fn line(
     scene: &mut Scene,
     map: &Map<'_>,
@@ -224,8 +236,8 @@ fn clipped(points: &[Point], area: &Area) -> Vec<Vec<Point>> {
     pieces
 }
 
-/// Marks spread over the width, each series at its own places so that they don't pile up, nor on
-/// the point that is marked already.
+/// Draws markers along a line. Each series has its own positions, so that markers of different
+/// series do not overlap; none is drawn close to the point `marked`.
 fn markers(
     scene: &mut Scene,
     points: &[Point],
@@ -238,7 +250,7 @@ fn markers(
     if points.len() < 2 {
         return;
     }
-    // Not quite to the right end: the newest point has a marker of its own.
+    // The newest point, at the right end, has a marker of its own.
     const REACH: f64 = 0.94;
     for m in 0..MARKERS {
         let share = REACH * (m as f64 + (i as f64 + 0.5) / of as f64) / MARKERS as f64;
@@ -255,7 +267,7 @@ fn markers(
     }
 }
 
-/// The newest point, set off from its line by a ring of the card's colour.
+/// Draws the newest point, separated from its line by a ring in the colour of the card.
 fn end_mark(scene: &mut Scene, at: Point, map: &Map<'_>, i: usize, colour: Rgb) {
     if map.area.width() > 0.0 {
         scene.dot(at, 4.6, palette::CARD);
@@ -263,7 +275,7 @@ fn end_mark(scene: &mut Scene, at: Point, map: &Map<'_>, i: usize, colour: Rgb) 
     }
 }
 
-/// Circle, square, triangle, diamond, bar, turned triangle: told apart without colour.
+/// Draws marker number `i`: circle, square, triangle, diamond, bar or inverted triangle.
 fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
     let corners: &[Point] = match i % 6 {
         0 => return scene.dot((x, y), 3.4, colour),
@@ -276,28 +288,28 @@ fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
     scene.polygon(corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect(), colour);
 }
 
-/// Half a unit of tolerance: a point on the edge is inside.
+/// Whether a point is inside the area, with half a unit of tolerance for its edge.
 fn inside(area: &Area, (x, y): Point) -> bool {
     (area.left - 0.5..=area.right + 0.5).contains(&x)
         && (area.top - 0.5..=area.bottom + 0.5).contains(&y)
 }
 
-/// Where the marked place is on the page, if it is on the axis.
-fn place_mark(panel: &Panel, map: &Map<'_>) -> Option<f64> {
+/// Page coordinate of the marked x, if it is inside the axis.
+fn x_mark(panel: &Panel, map: &Map<'_>) -> Option<f64> {
     let mark = panel.mark.as_ref().filter(|mark| map.x.can_show(mark.x))?;
     let x = map.at((mark.x, 0.0)).0;
-    // At an edge a line would look like the frame of something.
+    // A line at the edge would look like a frame.
     (map.area.left + 1.0..=map.area.right - 1.0).contains(&x).then_some(x)
 }
 
-/// The references that are on the axis, with their height on the page.
+/// The references inside the axis, with their page coordinate.
 fn levels<'a>(panel: &'a Panel, map: &Map<'_>) -> Vec<(&'a Reference, f64)> {
     let on_axis = panel.references.iter().filter(|r| !panel.log || r.level > 0.0);
     let edges = map.area.top - 0.5..=map.area.bottom + 0.5;
     on_axis.map(|r| (r, map.at((0.0, r.level)).1)).filter(|(_, y)| edges.contains(y)).collect()
 }
 
-/// The labels of the references, each where the fewest points of the lines are.
+/// Draws the labels of the references, each where it covers the fewest line segments.
 fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>]) {
     let area = map.area;
     let mut taken: Vec<Area> = Vec::new();
@@ -318,7 +330,7 @@ fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>])
             .map(|(x, up)| place(x, up))
             .min_by_key(|spot| crowding(spot, &area, lines, &taken));
         let Some(spot) = best else { continue };
-        // The card's colour behind the label keeps grid lines out of it.
+        // A background in the colour of the card hides grid lines behind the label.
         scene.fill(
             Area {
                 left: spot.left - 2.0,
@@ -329,12 +341,12 @@ fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>])
             palette::CARD,
         );
         let at = (spot.left, (spot.top + spot.bottom) / 2.0);
-        scene.text(at, text, letters(SMALL, false, palette::REFERENCE, Align::Left));
+        scene.text(at, text, text_style(SMALL, false, palette::REFERENCE, Align::Left));
         taken.push(spot);
     }
 }
 
-/// How much a label would cover at this spot: points of lines, other labels, the plot's edge.
+/// Cost of a label at this spot: line segments and labels that it covers, overlap with the edge.
 fn crowding(spot: &Area, plot: &Area, lines: &[Vec<Point>], taken: &[Area]) -> usize {
     let near = Area {
         left: spot.left - 4.0,

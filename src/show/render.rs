@@ -1,4 +1,4 @@
-//! From a scene to SVG and PNG, through plotters' backends.
+//! Renders a scene as SVG or PNG through the backends of plotters.
 
 use super::font;
 use super::palette::Rgb;
@@ -7,26 +7,25 @@ use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
 
-/// Plotters knows whole units only: the SVG is drawn in tenths of a page unit.
+/// Plotters takes integer coordinates, so the SVG is drawn in tenths of a page unit.
 const SVG_SCALE: f64 = 10.0;
-/// Plotters' SVG divides the size of a font by this.
+/// The SVG backend of plotters divides font sizes by this factor.
 const SVG_SIZE_PER_EM: f64 = 1.24;
-/// Pixels per page unit in the PNG: sharp on dense screens.
+/// Pixels per page unit in the PNG, for high-density screens.
 const PNG_SCALE: usize = 2;
-/// Each PNG pixel is the mean of this many, squared: smooth lines and evenly spaced letters,
-/// which plotters alone does not give.
+/// Oversampling factor in each direction: it smooths lines and spaces letters evenly.
 const SAMPLES: usize = 2;
-/// Scenes of more samples than this are drawn without oversampling.
+/// Scenes with more samples than this are drawn without oversampling.
 const MOST_SAMPLES: usize = 60_000_000;
-/// Dots per metre that stand for two pixels per CSS pixel (192 per inch).
+/// Pixel density of the PNG in dots per metre: two pixels per CSS pixel (192 per inch).
 const DENSITY: u32 = 7559;
 
-/// The scene as an SVG document: no style sheet, no script, no link; text stays text. `label`
-/// is what a screen reader says.
+/// The scene as an SVG document without style sheets, scripts or links; text stays text. `label`
+/// is the accessible name for screen readers.
 pub(super) fn svg(scene: &Scene, label: &str) -> String {
     let size = |v: f64| (v * SVG_SCALE).round() as u32;
     let page = (size(scene.width), size(scene.height));
-    // Plotters knows no path: boxes of one colour are written by us, between what it writes.
+    // Plotters has no path element, so boxes of one colour are written here.
     let mut body = String::new();
     for marks in scene.marks.chunk_by(|a, b| !is_cells(a) && !is_cells(b)) {
         match marks {
@@ -34,9 +33,10 @@ pub(super) fn svg(scene: &Scene, label: &str) -> String {
             others => body.push_str(&svg_body(others, page)),
         }
     }
-    // The head is ours too: page size beside the finer view box, round joints for every line.
+    // The root element: page size, a finer view box, and round line joins.
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" \
+         viewBox=\"0 0 {} {}\" \
          role=\"img\" aria-label=\"{}\" stroke-linejoin=\"round\">\n{body}</svg>\n",
         scene.width.round(),
         scene.height.round(),
@@ -50,7 +50,7 @@ fn is_cells(mark: &Mark) -> bool {
     matches!(mark, Mark::Cells { .. })
 }
 
-/// What plotters writes for these marks, without the element around them.
+/// The SVG elements of these marks, without the root element.
 fn svg_body(marks: &[Mark], page: (u32, u32)) -> String {
     let mut drawn = String::new();
     let mut backend = SVGBackend::with_string(&mut drawn, page);
@@ -63,8 +63,8 @@ fn svg_body(marks: &[Mark], page: (u32, u32)) -> String {
     inner.trim_end().trim_end_matches("</svg>").to_owned()
 }
 
-/// Boxes as one path, in whole tenths of a page unit. Each begins where the one before began,
-/// counted relatively: fewer digits.
+/// Boxes as one path in integer tenths of a page unit. Each starts relative to the previous one,
+/// which takes fewer digits.
 fn cells_path(out: &mut String, areas: &[Area], (r, g, b): Rgb) {
     let tenths = |v: f64| (v * SVG_SCALE).round() as i64;
     out.push_str("<path d=\"");
@@ -72,7 +72,7 @@ fn cells_path(out: &mut String, areas: &[Area], (r, g, b): Rgb) {
     for area in areas {
         let (x, y) = (tenths(area.left), tenths(area.top));
         let (wide, high) = (tenths(area.right) - x, tenths(area.bottom) - y);
-        // Closing a box leads back to its corner, from where the next one is reached.
+        // Closing a box returns to its corner, where the next relative move starts.
         out.push_str(&format!("m{} {}h{wide}v{high}h{}z", x - last.0, y - last.1, -wide));
         last = (x, y);
     }
@@ -98,7 +98,7 @@ pub(super) fn png(scene: &Scene) -> Vec<u8> {
     encode(&averaged(&buffer, width, height, samples), width as u32, height as u32)
 }
 
-/// Size on the page of a PNG, in CSS pixels: by its density if it has one of ours.
+/// Size of a PNG in CSS pixels, by its pixel density.
 pub(super) fn page_size(png: &[u8]) -> Option<(u32, u32)> {
     let reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().ok()?;
     let info = reader.info();
@@ -143,11 +143,11 @@ fn encode(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
 struct Brush<'a, B> {
     on: &'a mut B,
     scale: f64,
-    /// Whether the backend makes pixels or SVG, which rounds its own joints and sets its own text.
+    /// Whether the backend draws pixels. SVG viewers join lines and set text themselves.
     pixels: bool,
 }
 
-/// `None` where the backend failed; plotters does not export the type of its errors.
+/// `None` if the backend failed; plotters does not export its error type.
 type Drawn = Option<()>;
 
 impl<B: DrawingBackend> Brush<'_, B> {
@@ -228,8 +228,8 @@ impl<B: DrawingBackend> Brush<'_, B> {
         drawn
     }
 
-    /// A thick line of pixels: a bar for each stretch and a disc on each joint. Plotters' own
-    /// thick lines throw spikes at sharp turns, and a noisy curve is all sharp turns.
+    /// Draws a thick polyline as a bar per segment and a disc per joint. The thick lines of
+    /// plotters have spikes at sharp turns, of which a noisy curve has many.
     fn pixel_stroke(&mut self, points: &[Point], colour: Rgb, width: f64) -> Drawn {
         let style = filled(colour);
         let half = width / 2.0;

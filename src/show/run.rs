@@ -1,48 +1,126 @@
+//! The figure of a training run.
+
 use super::chart::NOT_COVERED;
 use super::{Bundle, Chart, Panel, Series, format};
 
-/// What is drawn of a training run. All x are steps.
+/// The curves of a training run and how far it is. All x are steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunCurve {
-    /// Mean training loss of each step.
+    /// Mean training loss.
     pub loss: Vec<(f64, f64)>,
-    /// Accuracy on the test part, as a share of one.
+    /// Accuracy on the test part, in [0, 1].
     pub test_accuracy: Vec<(f64, f64)>,
     /// Epsilon spent so far.
     pub epsilon: Vec<(f64, f64)>,
-    /// The epsilon that the run may spend.
+    /// The epsilon that the noise was calibrated to.
     pub target_epsilon: Option<f64>,
     /// Steps of the whole run.
     pub total_steps: f64,
-    /// Whether the run is trained under differential privacy.
+    /// Steps taken so far, where that is more than the curves show.
+    pub steps_taken: f64,
+    /// Seconds since the first step, if known.
+    pub seconds: Option<f64>,
+    /// Whether the run has ended.
+    pub ended: bool,
+    /// The day on which a run that is shown again was trained, or a text in its place.
+    pub shown_again: Option<String>,
+    /// A warning about the run, such as that it diverges.
+    pub warning: Option<String>,
+    /// Whether the run is trained with differential privacy.
     pub private: bool,
 }
 
 impl RunCurve {
-    /// The newest step that any curve has; 0 before the first.
+    /// The newest step; 0 before the first.
     fn step(&self) -> f64 {
         let curves = [&self.loss, &self.test_accuracy, &self.epsilon];
         let ends = curves.into_iter().filter_map(|curve| curve.last()).map(|p| p.0);
-        ends.filter(|step| step.is_finite()).fold(0.0, f64::max)
+        ends.filter(|step| step.is_finite()).fold(self.steps_taken, f64::max)
+    }
+
+    /// The curves up to a step, as they were then.
+    pub(super) fn up_to(&self, step: f64) -> Self {
+        let before = |points: &[(f64, f64)]| {
+            points.iter().copied().filter(|point| point.0 <= step).collect::<Vec<_>>()
+        };
+        Self {
+            loss: before(&self.loss),
+            test_accuracy: before(&self.test_accuracy),
+            epsilon: before(&self.epsilon),
+            steps_taken: step,
+            ..self.clone()
+        }
+    }
+
+    /// `step 120 of 879`.
+    fn steps_text(&self) -> String {
+        let whole = |steps: f64| format::fixed(steps, 0);
+        match self.total_steps > 0.0 {
+            true => format!("step {} of {}", whole(self.step()), whole(self.total_steps)),
+            false => format!("step {}", whole(self.step())),
+        }
+    }
+
+    /// `12 s elapsed, about 1 min 16 s left`; empty if no time is known.
+    fn time_text(&self) -> String {
+        let Some(seconds) = self.seconds else { return String::new() };
+        let elapsed = format::seconds(seconds);
+        if self.ended {
+            return format!("in {elapsed}");
+        }
+        // The first step also compiles kernels and allocates memory: it predicts nothing.
+        let (taken, left) = (self.step(), self.total_steps - self.step());
+        match taken >= 2.0 && left > 0.0 {
+            true => {
+                let left = format::seconds(seconds / taken * left);
+                format!("{elapsed} elapsed, about {left} left")
+            }
+            false => format!("{elapsed} elapsed"),
+        }
+    }
+
+    /// The line under the title: how far the run is, and whether it is shown again.
+    fn note(&self) -> String {
+        let time = self.time_text();
+        let progress = match (self.ended, time.is_empty()) {
+            (_, true) => self.steps_text(),
+            (true, false) => format!("{} {time}", self.steps_text()),
+            (false, false) => format!("{}, {time}", self.steps_text()),
+        };
+        match &self.shown_again {
+            Some(when) => format!(
+                "Shown again: trained on {when}, {progress}. Nothing is trained or spent now."
+            ),
+            None => progress,
+        }
     }
 }
 
 /// The figure of a run: training loss, test accuracy and, if it is private, epsilon spent.
 ///
+/// Loss and epsilon begin at 0 and accuracy goes from 0 % to 100 %, so that figures of several
+/// runs can be compared by eye.
+///
 /// # Guarantee
 /// None by itself. Training loss is computed on private data outside the ledger, so for a private
-/// run its panel carries [`NOT_COVERED`]. Test accuracy is taken from the test part, which the
-/// guarantee does not cover either way: it protects the training part.
+/// run its panel carries [`NOT_COVERED`]. Test accuracy is computed on the test part. Epsilon
+/// protects the training part only.
 pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     let mut loss = Panel::new("training loss")
+        .from_zero()
         .series(Series::line("loss", curve.loss.clone()).smooth().colour(1));
     if curve.private {
         loss = loss.note(NOT_COVERED);
     }
     let accuracy = Panel::new("test accuracy")
         .percent()
+        .y_range(0.0, 1.0)
         .series(Series::line("accuracy", curve.test_accuracy.clone()).colour(0));
-    let mut chart = Chart::new(title).panel(loss).panel(accuracy).x_label("step");
+    let mut chart =
+        Chart::new(title).note(curve.note()).panel(loss).panel(accuracy).x_label("step");
+    if let Some(warning) = &curve.warning {
+        chart = chart.warning(warning);
+    }
     if curve.private {
         let mut epsilon = Panel::new("epsilon spent")
             .epsilon()
@@ -55,26 +133,23 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
 }
 
-/// The run in one line: `step 120/879  loss 0.41  accuracy 93.1 %  eps 1.92 of 3.00`. What is
-/// not known yet is left out.
+/// The run in one line: `step 120 of 879  12 s elapsed, about 1 min 16 s left  loss 0.41  accuracy
+/// 93.1 %  epsilon 1.92 of 3`. Values that are not known yet are left out.
 pub fn run_line(curve: &RunCurve) -> String {
     let last = |points: &[(f64, f64)]| points.iter().rev().map(|p| p.1).find(|y| y.is_finite());
-    let whole = |steps: f64| format::fixed(steps, 0);
-    let mut parts = vec![if curve.total_steps > 0.0 {
-        format!("step {}/{}", whole(curve.step()), whole(curve.total_steps))
-    } else {
-        format!("step {}", whole(curve.step()))
-    }];
+    let mut parts = vec![curve.steps_text()];
+    parts.extend(Some(curve.time_text()).filter(|time| !time.is_empty()));
     parts.extend(last(&curve.loss).map(|loss| format!("loss {}", format::significant(loss, 2))));
     parts.extend(
         last(&curve.test_accuracy).map(|share| format!("accuracy {}", format::percent(share))),
     );
-    // Infinity is an answer here, not a gap: it is what an unaccountable step costs.
+    // An infinite epsilon is a value, not a gap: a step that no accountant covers costs that much.
     let spent = curve.epsilon.last().map(|p| p.1).filter(|_| curve.private);
     parts.extend(spent.map(|spent| match curve.target_epsilon {
-        Some(target) => format!("eps {} of {}", format::eps(spent), format::eps(target)),
-        None => format!("eps {}", format::eps(spent)),
+        Some(target) => format!("epsilon {} of {}", format::eps(spent), format::eps(target)),
+        None => format!("epsilon {}", format::eps(spent)),
     }));
+    parts.extend(curve.warning.as_ref().map(|warning| format!("WARNING: {warning}")));
     parts.join("  ")
 }
 
@@ -99,6 +174,7 @@ mod tests {
             target_epsilon: Some(3.0),
             total_steps: 879.0,
             private: true,
+            ..RunCurve::default()
         }
     }
 
@@ -106,14 +182,65 @@ mod tests {
     fn the_line_says_how_far_the_run_is_and_what_it_cost() {
         assert_eq!(
             run_line(&curve()),
-            "step 120/879  loss 0.41  accuracy 93.1 %  eps 1.92 of 3.00"
+            "step 120 of 879  loss 0.41  accuracy 93.1 %  epsilon 1.92 of 3"
         );
         let free = RunCurve { private: false, target_epsilon: None, ..curve() };
-        assert_eq!(run_line(&free), "step 120/879  loss 0.41  accuracy 93.1 %");
+        assert_eq!(run_line(&free), "step 120 of 879  loss 0.41  accuracy 93.1 %");
         assert_eq!(run_line(&RunCurve::default()), "step 0");
         let mut broken = curve();
         broken.epsilon.push((121.0, f64::INFINITY));
-        assert!(run_line(&broken).ends_with("eps ∞ of 3.00"));
+        assert!(run_line(&broken).ends_with("epsilon ∞ of 3"));
+    }
+
+    #[test]
+    fn a_chart_says_step_time_and_time_left() {
+        let mut run = RunCurve { seconds: Some(30.0), ..curve() };
+        let said = "step 120 of 879, 30 s elapsed, about 3 min 10 s left";
+        assert!(run_chart("r", &run).svg().contains(said), "{}", run_chart("r", &run));
+        assert!(run_line(&run).contains("30 s elapsed, about 3 min 10 s left"));
+        // Steps since the last measurement count.
+        run.steps_taken = 240.0;
+        assert!(run_line(&run).starts_with("step 240 of 879  30 s elapsed, about 1 min 20 s left"));
+        run.ended = true;
+        assert!(run_chart("r", &run).text().contains("step 240 of 879 in 30 s"));
+        let first = RunCurve { seconds: Some(9.0), total_steps: 100.0, ..RunCurve::default() };
+        assert_eq!(run_line(&first), "step 0 of 100  9.0 s elapsed", "one step predicts nothing");
+    }
+
+    #[test]
+    fn a_run_that_is_shown_again_says_when_it_was_trained() {
+        let again = RunCurve { shown_again: Some("2026-11-21".into()), ended: true, ..curve() };
+        let chart = run_chart("r", &again);
+        for said in [chart.svg(), chart.text()] {
+            assert!(said.contains("Shown again: trained on 2026-11-21, step 120 of 879"), "{said}");
+        }
+        let half = again.up_to(100.0);
+        assert_eq!((half.loss.len(), half.test_accuracy.len(), half.step()), (100, 1, 100.0));
+    }
+
+    #[test]
+    fn a_warning_stands_above_the_curves_and_in_the_line() {
+        let warned = RunCurve { warning: Some("training diverges".into()), ..curve() };
+        assert!(run_chart("r", &warned).svg().contains("training diverges"));
+        assert!(run_chart("r", &warned).text().contains("warning: training diverges"));
+        assert!(run_line(&warned).ends_with("WARNING: training diverges"));
+        assert!(!run_line(&curve()).contains("WARNING"));
+    }
+
+    #[test]
+    fn figures_of_two_runs_have_the_same_axes() {
+        let accurate = RunCurve { test_accuracy: vec![(1.0, 0.97), (9.0, 0.98)], ..curve() };
+        for run in [curve(), accurate] {
+            let svg = run_chart("r", &run).svg();
+            assert!(svg.contains("\n0 %\n") && svg.contains("\n100 %\n"), "accuracy");
+            assert!(svg.contains("\n0.0\n"), "loss begins at 0");
+        }
+        let zoomed = Panel::new("accuracy").percent();
+        let zoomed = zoomed.series(Series::line("a", [(0.0, 0.952), (1.0, 0.978)]));
+        let svg = Chart::new("t").panel(zoomed.clone()).svg();
+        assert!(svg.contains("axis begins at 95 %"), "{svg}");
+        let whole = Chart::new("t").panel(zoomed.y_range(0.0, 1.0)).svg();
+        assert!(!whole.contains("axis begins"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! A drawing in page units (CSS pixels), before it becomes SVG or pixels.
+//! A drawing in page units (CSS pixels), independent of the output format.
 
 use super::palette::Rgb;
 
 pub(super) type Point = (f64, f64);
 
-/// An upright box: left, top, right, bottom.
+/// An axis-aligned box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
     pub left: f64,
@@ -26,7 +26,7 @@ impl Area {
         (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
 
-    /// The part of the stretch from `a` to `b` that lies inside (Liang and Barsky, 1984).
+    /// The part of the segment from `a` to `b` inside the box (Liang and Barsky, 1984).
     pub(super) fn clip(&self, a: Point, b: Point) -> Option<(Point, Point)> {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let (mut enter, mut leave) = (0.0f64, 1.0f64);
@@ -47,7 +47,7 @@ impl Area {
                 leave = leave.min(room / speed);
             }
         }
-        // Held inside: from far away, rounding alone would carry the ends out again.
+        // Clamped: for far-away points rounding could move the ends outside.
         let at = |t: f64| {
             let (x, y) = (a.0 + t * dx, a.1 + t * dy);
             (x.max(self.left).min(self.right), y.max(self.top).min(self.bottom))
@@ -69,7 +69,7 @@ pub(super) enum Mark {
         area: Area,
         colour: Rgb,
     },
-    /// Many boxes of one colour; in an SVG they are one path, which is what keeps it small.
+    /// Many boxes of one colour; one path in an SVG, which keeps it small.
     Cells {
         areas: Vec<Area>,
         colour: Rgb,
@@ -98,7 +98,7 @@ pub(super) enum Mark {
     },
 }
 
-/// All marks of a figure, in the order they are drawn.
+/// All marks of a figure in drawing order.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     pub width: f64,
@@ -106,9 +106,9 @@ pub(super) struct Scene {
     pub marks: Vec<Mark>,
 }
 
-/// How a text is set.
+/// Size, weight, colour and alignment of a text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Letters {
+pub(super) struct TextStyle {
     pub size: f64,
     pub bold: bool,
     pub colour: Rgb,
@@ -130,7 +130,7 @@ impl Scene {
         }
     }
 
-    /// A box with an edge of one unit inside it.
+    /// Draws a box with a border of one unit inside it.
     pub(super) fn framed(&mut self, area: Area, ground: Rgb, edge: Rgb) {
         self.fill(area, edge);
         let inner = Area {
@@ -148,7 +148,7 @@ impl Scene {
         }
     }
 
-    /// A dashed line: `dash` drawn, `gap` left out, along its whole length.
+    /// Draws a dashed polyline of dashes of length `dash` and gaps of length `gap`.
     pub(super) fn dashed(
         &mut self,
         points: &[Point],
@@ -169,9 +169,9 @@ impl Scene {
         self.marks.push(Mark::Polygon { points, colour });
     }
 
-    /// Text whose small letters are centred at the height `at.1`.
-    pub(super) fn text(&mut self, at: Point, text: impl Into<String>, letters: Letters) {
-        let Letters { size, bold, colour, align } = letters;
+    /// Draws text whose x-height is centred at `at.1`.
+    pub(super) fn text(&mut self, at: Point, text: impl Into<String>, style: TextStyle) {
+        let TextStyle { size, bold, colour, align } = style;
         let text = text.into();
         if !text.is_empty() {
             self.marks.push(Mark::Text { at, text, size, bold, colour, align });
@@ -179,7 +179,7 @@ impl Scene {
     }
 }
 
-/// Cuts a line into dashes. Plotters' SVG has no dash pattern, so each dash is a line.
+/// Splits a polyline into dashes. The SVG backend of plotters has no dash pattern.
 fn dashes(points: &[Point], dash: f64, gap: f64) -> Vec<Vec<Point>> {
     let mut pieces = Vec::new();
     let mut piece: Vec<Point> = points.first().copied().into_iter().collect();
@@ -190,7 +190,7 @@ fn dashes(points: &[Point], dash: f64, gap: f64) -> Vec<Vec<Point>> {
             let rest = (to.0 - from.0).hypot(to.1 - from.1);
             if rest < left {
                 left -= rest;
-                // A dash that would begin at the very end is none.
+                // No dash begins at the end of the line.
                 if drawing && rest > 1e-9 {
                     piece.push(to);
                 }

@@ -1,8 +1,10 @@
+//! Series of points: the lines of a panel.
+
 use std::sync::Arc;
 
-/// One line of a panel: a name and points (x, y), in the order of x.
+/// A named series of points (x, y) in order of x.
 ///
-/// Points that are not finite are left out and leave a gap. A single point shows as a dot.
+/// Points that are not finite leave a gap in the line. A single point is drawn as a dot.
 #[derive(Clone, Debug)]
 pub struct Series {
     pub(super) name: String,
@@ -11,12 +13,16 @@ pub struct Series {
     pub(super) smooth: bool,
     pub(super) colour: Option<usize>,
     pub(super) marked: bool,
+    pub(super) unconnected: bool,
+    pub(super) broad: bool,
+    /// The value beside the name, in place of the last one.
+    pub(super) summary: Option<f64>,
     /// Half the height of each point's error bar; empty without.
     pub(super) errors: Arc<[f64]>,
 }
 
 impl Series {
-    /// A solid line.
+    /// A series drawn as a solid line.
     pub fn line(name: impl Into<String>, points: impl Into<Vec<(f64, f64)>>) -> Self {
         Self {
             name: name.into(),
@@ -25,60 +31,82 @@ impl Series {
             smooth: false,
             colour: None,
             marked: false,
+            unconnected: false,
+            broad: false,
+            summary: None,
             errors: Arc::default(),
         }
     }
 
-    /// A marker at every point, for series of few points that were measured one by one.
+    /// Draws a marker at every point, for series of few points.
     pub fn marked(mut self) -> Self {
         self.marked = true;
         self
     }
 
-    /// Error bars: how far each point's goes up and down, in the order of the points; points
-    /// without a positive one have none. Every point is marked, and series of one panel stand a
-    /// little beside one another, so that bars at the same place can be told apart.
+    /// Draws markers without a line, for independent measurements.
+    pub fn unconnected(mut self) -> Self {
+        self.unconnected = true;
+        self.marked()
+    }
+
+    /// Draws the line broad and pale, so that a coinciding line on top of it leaves both visible.
+    pub fn broad(mut self) -> Self {
+        self.broad = true;
+        self
+    }
+
+    /// Value shown beside the name in place of the last one, such as the mean. The panel says what
+    /// it is, see [`Panel::values_are`](super::Panel::values_are).
+    pub fn summary(mut self, value: f64) -> Self {
+        self.summary = Some(value);
+        self
+    }
+
+    /// Adds error bars: half the height of each point's bar, in the order of the points. Points
+    /// without a positive value have none. Every point gets a marker, and the series of a panel are
+    /// shifted slightly so that bars at the same x can be told apart.
     pub fn errors(mut self, errors: impl Into<Vec<f64>>) -> Self {
         self.errors = errors.into().into();
         self.marked()
     }
 
-    /// Drawn dashed: an estimate, a bound, a claim that is not proved.
+    /// Draws the line dashed, for an estimate that is not a proved bound.
     pub fn approximate(mut self) -> Self {
         self.approximate = true;
         self
     }
 
-    /// Drawn pale, with its running mean in full colour; for noisy values. Series of fewer than
-    /// 60 points are drawn as they are. The panel says over how many points the mean goes.
+    /// Draws the line pale and its running mean in full colour, for noisy values. Series of fewer
+    /// than 60 points are drawn as they are. The panel shows the window of the mean.
     pub fn smooth(mut self) -> Self {
         self.smooth = true;
         self
     }
 
-    /// Takes colour number `slot` of [`palette::SERIES`](super::palette::SERIES) instead of the
-    /// next free one, so that a quantity keeps its colour over panels.
+    /// Uses colour number `slot` of [`palette::SERIES`](super::palette::SERIES) instead of the next
+    /// one, so that a quantity keeps its colour across panels.
     pub fn colour(mut self, slot: usize) -> Self {
         self.colour = Some(slot);
         self
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its points (x, y), also those that can't be drawn.
+    /// The points (x, y), including those that can't be drawn.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// Whether it is drawn dashed, as an estimate.
+    /// Whether the line is dashed.
     pub fn is_approximate(&self) -> bool {
         self.approximate
     }
 
-    /// The last value that is finite, if there is one.
+    /// The last finite value, if any.
     pub fn last(&self) -> Option<f64> {
         self.points.iter().rev().find(|p| is_finite(p)).map(|p| p.1)
     }
@@ -88,20 +116,20 @@ impl Series {
         self.points.iter().copied().filter(is_finite)
     }
 
-    /// The points that have an error bar, with it.
+    /// The points that have an error bar, with half its height.
     pub(super) fn bars(&self) -> impl Iterator<Item = ((f64, f64), f64)> + '_ {
         let all = self.points.iter().copied().zip(self.errors.iter().copied());
         all.filter(|(point, error)| is_finite(point) && *error > 0.0 && is_drawable(*error))
     }
 
-    /// Runs of points without a gap.
+    /// Maximal runs of points without a gap.
     pub(super) fn runs(&self) -> Vec<Vec<(f64, f64)>> {
         let runs = self.points.split(|p| !is_finite(p)).filter(|run| !run.is_empty());
         runs.map(<[_]>::to_vec).collect()
     }
 
-    /// How many points the running mean takes, if the series is drawn with one: about a
-    /// thirtieth of the series, an odd number.
+    /// Window of the running mean, if the series is drawn with one: an odd number of points, about
+    /// a thirtieth of the series.
     pub(super) fn window(&self) -> Option<usize> {
         let n = self.finite().count();
         (self.smooth && n >= 60).then(|| (n / 30).clamp(5, 101) | 1)
@@ -112,13 +140,13 @@ fn is_finite(point: &(f64, f64)) -> bool {
     is_drawable(point.0) && is_drawable(point.1)
 }
 
-/// Whether a number is finite, and not so large that the arithmetic of axes overflows.
+/// Whether a value is finite and small enough for the arithmetic of axes.
 pub(super) fn is_drawable(value: f64) -> bool {
     value.abs() <= 1e300
 }
 
-/// Thins a run to at most about `most` points that look the same: of each stretch, its lowest and
-/// its highest point in their order; the first and the last point always stay.
+/// Thins a run to at most about `most` points: the lowest and the highest point of each bucket, in
+/// order, and the first and the last point of the run.
 pub(super) fn thin(run: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     if run.len() <= most.max(4) {
         return run.to_vec();
@@ -148,7 +176,7 @@ pub(super) fn thin(run: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     kept
 }
 
-/// The mean of the `window` points around each point; near the ends, of those of them that exist.
+/// Mean of the `window` points around each point; near the ends, of those that exist.
 pub(super) fn running_mean(run: &[(f64, f64)], window: usize) -> Vec<(f64, f64)> {
     let half = window / 2;
     let mean = |i: usize| {

@@ -1,13 +1,13 @@
-//! Where output goes. Chosen once per process, at first use:
+//! The output sink of the process, chosen at first use:
 //!
 //! | condition | sink |
 //! |---|---|
-//! | `EPSILAB_DISPLAY` names a socket | the Epsilab kernel, by the side channel |
-//! | else `EVCXR_IS_RUNTIME` is set | a stock evcxr kernel, by content blocks on stdout |
+//! | `EPSILAB_DISPLAY` names a socket | the Epsilab kernel, through the side channel |
+//! | else `EVCXR_IS_RUNTIME` is set | a stock evcxr kernel, through content blocks on stdout |
 //! | else | a terminal or a file: text on stdout |
 //!
-//! Showing never fails and never panics: a figure is not worth a lost training run. A kernel that
-//! stops answering is left, and output goes on as text.
+//! Showing never fails and never panics, so that a display problem can't lose a training run. If
+//! the kernel stops answering, output continues as text.
 
 use super::Bundle;
 #[cfg(unix)]
@@ -22,23 +22,22 @@ pub fn display(bundle: &Bundle) {
     show(Frame::Once, bundle);
 }
 
-/// Says one line about work in progress, as plain text.
+/// Prints one line about work in progress as plain text.
 ///
-/// It ends with a newline whatever `text` ends with: evcxr holds back a line without one and may
-/// never get past it.
+/// The line always ends with a newline, because evcxr buffers output up to the next newline.
 pub fn progress(text: &str) {
     if capturing() {
         return;
     }
     let line = format!("{}\n", text.trim_end_matches(['\r', '\n']));
-    with_sink(|sink| sink.say(&line));
+    with_sink(|sink| sink.print_line(&line));
 }
 
-/// Runs `work` and gives back all that it displayed on this thread, in order, instead of sending
-/// it anywhere. Of a [`LiveDisplay`](super::LiveDisplay), the frames that would have been sent.
-/// Progress lines are swallowed.
+/// Runs `work` and returns the bundles that it displayed on this thread, in order, instead of
+/// showing them. Of a [`LiveDisplay`](super::LiveDisplay) these are the frames that would have been
+/// sent. Progress lines are discarded.
 pub fn with_capture(work: impl FnOnce()) -> Vec<Bundle> {
-    /// Puts the outer capture back, also when `work` panics.
+    /// Restores the outer capture, also when `work` panics.
     struct Restore(Option<Vec<Bundle>>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -51,10 +50,10 @@ pub fn with_capture(work: impl FnOnce()) -> Vec<Bundle> {
     CAPTURE.with_borrow_mut(|capture| capture.take().unwrap_or_default())
 }
 
-/// What a bundle is to the viewer.
+/// Role of a bundle for the viewer.
 #[derive(Clone, Copy)]
 pub(super) enum Frame<'a> {
-    /// A figure of its own.
+    /// A separate output.
     Once,
     /// The first frame of the live display with this id; others follow.
     First(&'a str),
@@ -80,20 +79,29 @@ pub(super) fn show(frame: Frame<'_>, bundle: &Bundle) {
     }
 }
 
-/// Shortest time between two frames of a live display in the current sink. Lines of text pile
-/// up, figures replace one another.
-pub(super) fn pace() -> Duration {
+/// Minimum time between two frames of a live display in the current sink. It is longer where frames
+/// are printed as lines instead of replacing one another.
+pub(super) fn frame_interval() -> Duration {
     const FIGURES: Duration = Duration::from_millis(125);
     const LINES: Duration = Duration::from_secs(2);
-    let mut pace = FIGURES;
+    let mut interval = FIGURES;
     if !capturing() {
         with_sink(|sink| {
             if !sink.replaces_frames() {
-                pace = LINES;
+                interval = LINES;
             }
         });
     }
-    pace
+    interval
+}
+
+/// Whether the current sink replaces the frames of a live display, rather than listing them.
+pub(super) fn replaces_frames() -> bool {
+    let mut replaces = false;
+    if !capturing() {
+        with_sink(|sink| replaces = sink.replaces_frames());
+    }
+    replaces
 }
 
 thread_local! {
@@ -106,7 +114,7 @@ fn capturing() -> bool {
 
 fn with_sink(work: impl FnOnce(&mut Sink)) {
     static SINK: Mutex<Option<Sink>> = Mutex::new(None);
-    // A panic elsewhere while the sink was held left it whole: each message is one call.
+    // A poisoned sink is usable: each message is sent by one call.
     let mut sink: MutexGuard<'_, Option<Sink>> =
         SINK.lock().unwrap_or_else(PoisonError::into_inner);
     work(sink.get_or_insert_with(Sink::of_this_process));
@@ -125,15 +133,15 @@ impl Sink {
         if let Some(path) = std::env::var_os("EPSILAB_DISPLAY").filter(|path| !path.is_empty()) {
             return match KernelSocket::connect(path.as_ref()) {
                 Ok(socket) => Self::Kernel(socket),
-                Err(error) => Self::left(&error),
+                Err(error) => Self::fallback(&error),
             };
         }
         if std::env::var_os("EVCXR_IS_RUNTIME").is_some() { Self::Evcxr } else { Self::Terminal }
     }
 
-    /// The terminal, after a word on stderr about the kernel that can't be reached.
+    /// The terminal sink, after a message on stderr that the kernel can't be reached.
     #[cfg(unix)]
-    fn left(error: &io::Error) -> Self {
+    fn fallback(error: &io::Error) -> Self {
         let _ = writeln!(
             io::stderr(),
             "epsilab: the kernel's display channel does not answer ({error}); figures are shown \
@@ -155,7 +163,7 @@ impl Sink {
         if let Self::Kernel(socket) = self {
             match socket.show(frame, bundle) {
                 Ok(()) => return,
-                Err(error) => *self = Self::left(&error),
+                Err(error) => *self = Self::fallback(&error),
             }
         }
         match frame {
@@ -169,26 +177,25 @@ impl Sink {
         }
     }
 
-    fn say(&mut self, line: &str) {
+    fn print_line(&mut self, line: &str) {
         #[cfg(unix)]
         if let Self::Kernel(socket) = self {
             match socket.say(line) {
                 Ok(()) => return,
-                Err(error) => *self = Self::left(&error),
+                Err(error) => *self = Self::fallback(&error),
             }
         }
         write_out(line);
     }
 }
 
-/// A closed pipe is no reason to panic, as `println!` would.
+/// Writes to stdout. Unlike `println!` it does not panic on a closed pipe.
 fn write_out(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Stock evcxr keeps one block per mime type and cell: the last figure of a cell is the one that
-/// is seen.
+/// Content blocks for stock evcxr, which shows only the last block of each MIME type in a cell.
 fn content_blocks(bundle: &Bundle) -> String {
     let block = |(mime, data): (&str, String)| {
         format!("EVCXR_BEGIN_CONTENT {mime}\n{}\nEVCXR_END_CONTENT\n", data.trim_end_matches('\n'))

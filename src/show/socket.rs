@@ -1,8 +1,8 @@
 //! The side channel to the Epsilab kernel: one JSON object per line out, one line `ok` back.
 //!
-//! The answer is waited for, so that all that a cell shows is published before the cell's reply.
-//! A kernel that is busy for longer than [`PATIENCE`] is not: the next message collects the late
-//! answer. After [`MAX_UNANSWERED`] messages without one, the channel counts as broken.
+//! Each message waits for the answer, so that all output of a cell is published before the cell's
+//! reply. The wait ends after [`PATIENCE`]; the next message then also reads the late answer. After
+//! [`MAX_UNANSWERED`] messages without an answer the channel counts as broken.
 
 use super::Bundle;
 use super::sink::Frame;
@@ -17,7 +17,7 @@ const MAX_UNANSWERED: u32 = 3;
 
 pub(super) struct KernelSocket {
     stream: BufReader<UnixStream>,
-    /// The part of an answer that has come so far.
+    /// The part of an answer received so far.
     partial: Vec<u8>,
     unanswered: u32,
 }

@@ -1,4 +1,4 @@
-//! Charts as text.
+//! Charts as text with sparklines.
 
 use super::chart::{Chart, Panel};
 use super::format::one_line;
@@ -7,7 +7,8 @@ use super::head::shown_last;
 const COLUMNS: usize = 32;
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Title, then a line per series: name, curve, last value, references and badge; then the x axis.
+/// The chart as text: title, one line per series (name, sparkline, value, references, badge), and
+/// the range of x.
 pub(super) fn text(chart: &Chart) -> String {
     let rows: Vec<Row> = chart.panels.iter().flat_map(rows).collect();
     let wide = |part: fn(&Row) -> &String| rows.iter().map(|r| part(r).chars().count()).max();
@@ -15,6 +16,7 @@ pub(super) fn text(chart: &Chart) -> String {
     let mut lines: Vec<String> = Vec::new();
     lines.extend([one_line(&chart.title)].into_iter().filter(|title| !title.is_empty()));
     lines.extend(chart.note.as_deref().map(one_line));
+    lines.extend(chart.warning.as_deref().map(|text| format!("warning: {}", one_line(text))));
     for row in &rows {
         let line = format!(
             "  {:name$}  {:COLUMNS$}  {:>value$}  {}",
@@ -26,8 +28,8 @@ pub(super) fn text(chart: &Chart) -> String {
     lines.join("\n")
 }
 
-/// One sentence for a screen reader: title and last values.
-pub(super) fn spoken(chart: &Chart) -> String {
+/// Accessible name of the chart: title and values in one sentence.
+pub(super) fn alt_text(chart: &Chart) -> String {
     let rows = chart.panels.iter().flat_map(rows);
     let parts: Vec<String> = rows
         .map(|row| match row.remark.as_str() {
@@ -35,7 +37,10 @@ pub(super) fn spoken(chart: &Chart) -> String {
             remark => format!("{} {} ({remark})", row.name, row.value),
         })
         .collect();
-    let title = one_line(&chart.title);
+    let title = match chart.warning.as_deref() {
+        Some(warning) => format!("{}. Warning: {}", one_line(&chart.title), one_line(warning)),
+        None => one_line(&chart.title),
+    };
     if parts.is_empty() { title } else { format!("{title}: {}", parts.join("; ")) }
 }
 
@@ -51,7 +56,9 @@ fn rows(panel: &Panel) -> Vec<Row> {
     let references = panel.references.iter().map(|r| one_line(&r.label));
     let badge = panel.badge.as_deref().map(|badge| format!("[{}]", one_line(badge)));
     let mark = panel.mark.as_ref().map(|mark| format!("at {}", one_line(&mark.label)));
-    let remark = mark.into_iter().chain(references).chain(badge).collect::<Vec<_>>().join("  ");
+    let values = panel.values_are.as_deref().map(one_line);
+    let said = mark.into_iter().chain(values).chain(references).chain(badge);
+    let remark = said.collect::<Vec<_>>().join("  ");
     let row = |name: String, curve: String, value: Option<f64>| Row {
         name,
         curve,
@@ -75,7 +82,7 @@ fn rows(panel: &Panel) -> Vec<Row> {
     series.collect()
 }
 
-/// Means of up to [`COLUMNS`] stretches as blocks between the lowest and the highest.
+/// A sparkline of the means of up to [`COLUMNS`] buckets.
 fn sparkline(values: &[f64]) -> String {
     let columns = values.len().min(COLUMNS);
     let stretch = |c: usize| &values[c * values.len() / columns..(c + 1) * values.len() / columns];
@@ -155,6 +162,6 @@ mod tests {
         assert!(lines[1].contains("goal 10 %") && lines[1].contains("[guess]"), "{text}");
         assert!(lines[2].contains("error, b") && lines[2].contains("no data yet"), "{text}");
         assert_eq!(lines[3], "  step 0 to 1,500");
-        assert!(spoken(&chart).starts_with("Two rates: error, a 25.0 %"));
+        assert!(alt_text(&chart).starts_with("Two rates: error, a 25.0 %"));
     }
 }

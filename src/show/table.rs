@@ -1,8 +1,10 @@
+//! Tables of text cells.
+
 use super::format::{html_escape, one_line};
 use super::{Bundle, sink};
 use std::fmt;
 
-/// A table of text cells; columns of numbers are set flush right.
+/// A table of text cells. Numeric columns are right-aligned.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     caption: Option<String>,
@@ -16,8 +18,8 @@ impl Table {
         Self { headers: headers.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Adds a row. Missing cells at the end stay empty; cells beyond the columns get a column
-    /// without a name.
+    /// Adds a row. Missing cells at the end stay empty; additional cells get a column without a
+    /// name.
     pub fn row<C: Into<String>>(mut self, cells: impl IntoIterator<Item = C>) -> Self {
         self.rows.push(cells.into_iter().map(Into::into).collect());
         self
@@ -29,12 +31,12 @@ impl Table {
         self
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -65,8 +67,8 @@ impl Table {
         lines.join("\n")
     }
 
-    /// The table as a fragment of HTML: inline styles only, colours of the page, so that it reads
-    /// on light and dark.
+    /// The table as an HTML fragment with inline styles only. It takes the colours of the page, so
+    /// it is legible in light and dark themes.
     pub fn html(&self) -> String {
         let columns = self.columns();
         let align = |c: usize| if self.is_numeric(c) { "right" } else { "left" };
@@ -93,14 +95,15 @@ impl Table {
             .map(|row| line("td", row, "1px solid rgba(128,128,128,0.3)"))
             .collect();
         format!(
-            "<table style=\"border-collapse:collapse;border:0;font-variant-numeric:tabular-nums\">\n\
+            "<table style=\"margin:0 0 8px 0;table-layout:auto;border-collapse:collapse;border:0;\
+             font-variant-numeric:tabular-nums\">\n\
              {}<thead>{}</thead>\n<tbody>{body}</tbody>\n</table>",
             caption.unwrap_or_default(),
             line("th", &self.headers, "1px solid rgb(128,128,128)"),
         )
     }
 
-    /// Text and HTML.
+    /// The table as text and HTML.
     pub fn bundle(&self) -> Bundle {
         Bundle::text(self.text()).with_html(self.html())
     }
@@ -114,7 +117,7 @@ impl Table {
         self.rows.iter().map(Vec::len).chain([self.headers.len()]).max().unwrap_or(0)
     }
 
-    /// Whether all cells of a column that say something start with a number.
+    /// Whether all cells of a column that are not empty start with a number.
     fn is_numeric(&self, column: usize) -> bool {
         let cells = || self.rows.iter().map(|row| cell(row, column));
         let mut said = cells().filter(|text| !matches!(text.as_str(), "" | "-" | "–")).peekable();
@@ -132,7 +135,8 @@ fn cell(row: &[String], column: usize) -> String {
     row.get(column).map(|text| one_line(text)).unwrap_or_default()
 }
 
-/// A number, perhaps with separators and a unit of up to three characters: `60,000`, `95.3 %`.
+/// Whether text is a number, possibly with separators and a unit of up to three characters:
+/// `60,000`, `95.3 %`.
 fn is_number(text: &str) -> bool {
     let number = text.split(' ').next().unwrap_or("");
     let unit = text[number.len()..].trim();

@@ -1,25 +1,24 @@
-//! Matrices of small tiles in a few colours.
+//! Matrices of small tiles.
 
 use super::palette::Rgb;
 use super::scene::{Area, Scene};
 
-/// A stretch of the page, across or down.
-pub(super) type Stretch = (f64, f64);
+/// An interval of page coordinates, horizontal or vertical.
+pub(super) type Interval = (f64, f64);
 
-/// Draws `levels[row][column]` in `colours[level]`, each in its column's and its row's stretch;
-/// a level without a colour is left blank. Neighbours in a row that touch and have the same colour
-/// become one box.
+/// Draws `levels[row][column]` in `colours[level]` at the intervals of its column and row. A level
+/// without a colour is left blank. Adjacent tiles of a row with the same colour become one box.
 pub(super) fn draw(
     scene: &mut Scene,
     levels: &[Vec<u8>],
     colours: &[Rgb],
-    across: &[Stretch],
-    down: &[Stretch],
+    across: &[Interval],
+    down: &[Interval],
 ) {
     let mut areas: Vec<Vec<Area>> = vec![Vec::new(); colours.len()];
     for (row, &(top, bottom)) in levels.iter().zip(down) {
-        let mut open: Option<(u8, Stretch)> = None;
-        let mut close = |run: Option<(u8, Stretch)>| {
+        let mut open: Option<(u8, Interval)> = None;
+        let mut close = |run: Option<(u8, Interval)>| {
             if let Some((level, (left, right))) = run
                 && let Some(areas) = areas.get_mut(usize::from(level))
             {
@@ -39,14 +38,15 @@ pub(super) fn draw(
     }
 }
 
-/// `groups` groups of `each` cells of this size from `start` on, with a gap between groups.
-pub(super) fn stretches(
+/// Intervals of `groups` groups of `each` cells of this size from `start` on, with gaps between
+/// groups.
+pub(super) fn intervals(
     start: f64,
     cell: f64,
     groups: usize,
     each: usize,
     gap: f64,
-) -> Vec<Stretch> {
+) -> Vec<Interval> {
     let at = |g: usize, k: usize| start + (g * each + k) as f64 * cell + g as f64 * gap;
     (0..groups).flat_map(|g| (0..each).map(move |k| (at(g, k), at(g, k) + cell))).collect()
 }
@@ -57,9 +57,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn touching_neighbours_of_one_colour_become_one_box() {
+    fn adjacent_tiles_of_one_colour_become_one_box() {
         let mut scene = Scene::new(10.0, 10.0);
-        let across = stretches(0.0, 1.0, 2, 2, 0.5);
+        let across = intervals(0.0, 1.0, 2, 2, 0.5);
         assert_eq!(across, [(0.0, 1.0), (1.0, 2.0), (2.5, 3.5), (3.5, 4.5)]);
         let levels = [vec![0, 0, 0, 1], vec![9, 1, 0, 9]];
         draw(&mut scene, &levels, &[(1, 1, 1), (2, 2, 2)], &across, &[(0.0, 1.0), (1.0, 2.0)]);

@@ -13,6 +13,10 @@ pub struct Point {
     pub test_accuracy: Option<f64>,
     /// Epsilon spent by this run so far, at the plan's delta; `None` without privacy.
     pub epsilon: Option<f64>,
+    /// L2 norm of the parameters over that of the initial parameters. Runs stored before this was
+    /// recorded have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norm_ratio: Option<f64>,
 }
 
 /// The points of a run, in order of steps.

@@ -6,6 +6,7 @@ use crate::mask::{Mask, SelectionLog};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
 use crate::privacy::digits::{count, counted};
+use crate::privacy::ledger::utc_now;
 use crate::privacy::{Entry, Event, Ledger, STOPPING};
 use crate::train::interrupt::Listening;
 use crate::train::meter::Meter;
@@ -111,6 +112,7 @@ pub fn fit(
         // The accuracy of the final model only: `None` where it could not be measured.
         test_accuracy: meter.curve.points.last().and_then(|point| point.test_accuracy),
         seconds: meter.seconds(),
+        trained_at: Some(utc_now()),
         curve: meter.curve,
     };
     let run = Run::new(record, model.with_network(network), mask, touched);

@@ -7,13 +7,16 @@ use crate::device::DeviceArray;
 use crate::engine::mean;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
-use crate::train::{Curve, Point, Progress};
+use crate::train::{Curve, Point, Progress, divergence};
 use crate::{Error, ErrorKind, Result};
 use std::time::Instant;
 
-/// Number of evaluations of the test accuracy per run.
+/// Evenly spaced evaluations of the test accuracy along a run.
 const EVALUATIONS: u64 = 10;
-/// Number of points with loss and epsilon per run.
+/// Evaluations before the first of those, as parts of the run: the chart must not be empty for
+/// epochs. Together with the first step they add at most three evaluations.
+const EARLY: [u64; 2] = [60, 20];
+/// Evenly spaced points along a run at which loss, epsilon and norm are recorded.
 const POINTS: u64 = 60;
 
 /// Counts the steps of a run and takes measurements.
@@ -34,13 +37,28 @@ pub(super) struct Meter<'a> {
     losses: Vec<DeviceArray>,
     /// The test part on the network's device, uploaded once per run; unused on the CPU.
     test: Option<OnDevice>,
+    /// L2 norm of the initial parameters, once it was needed.
+    initial_norm: Option<f64>,
 }
 
 impl<'a> Meter<'a> {
     pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
         let (curve, start, losses) = (Curve::default(), Instant::now(), Vec::new());
-        let (steps, trouble, unreadable, test) = (0, None, false, None);
-        Self { plan, model, data, curve, steps, trouble, unreadable, start, losses, test }
+        let (steps, trouble, unreadable) = (0, None, false);
+        let (test, initial_norm) = (None, None);
+        Self {
+            plan,
+            model,
+            data,
+            curve,
+            steps,
+            trouble,
+            unreadable,
+            start,
+            losses,
+            test,
+            initial_norm,
+        }
     }
 
     pub(super) fn seconds(&self) -> f64 {
@@ -56,10 +74,9 @@ impl<'a> Meter<'a> {
     pub(super) fn after_step(&mut self, losses: DeviceArray, network: &Network) -> Result<()> {
         self.steps += 1;
         self.losses.push(losses);
-        let every = |count| self.steps.is_multiple_of(self.plan.steps().div_ceil(count));
-        let evaluate = every(EVALUATIONS);
-        if self.steps == 1 || evaluate || every(POINTS) {
-            self.measure(evaluate.then_some(network))?;
+        let evaluate = is_evaluated(self.steps, self.plan.steps());
+        if evaluate || is_every(POINTS, self.steps, self.plan.steps()) {
+            self.measure(network, evaluate)?;
         }
         Ok(())
     }
@@ -76,31 +93,42 @@ impl<'a> Meter<'a> {
                 }
                 Ok(())
             }
-            _ => self.measure(Some(network)),
+            _ => self.measure(network, true),
         }
     }
 
-    fn measure(&mut self, evaluate: Option<&Network>) -> Result<()> {
+    fn measure(&mut self, network: &Network, evaluate: bool) -> Result<()> {
         let steps = DeviceArray::to_vecs(&std::mem::take(&mut self.losses));
         let means: Vec<f64> = steps.iter().filter_map(|losses| mean(losses)).collect();
         let test_accuracy = match evaluate {
-            Some(network) => {
+            true => {
                 check_finite(self.steps, network)?;
                 self.accuracy(network)
             }
-            None => None,
+            false => None,
         };
+        let norm_ratio = Some(self.norm_ratio(network)?);
         self.curve.points.push(Point {
             step: self.steps,
             loss: (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64),
             test_accuracy,
             epsilon: self.plan.epsilon_after(self.steps)?,
+            norm_ratio,
         });
         Ok(())
     }
 
-    /// Test accuracy; `None` if there is no test part or it can't be read, which does not end a
-    /// run.
+    /// L2 norm of the parameters over that of the initial ones.
+    fn norm_ratio(&mut self, network: &Network) -> Result<f64> {
+        let initial = match self.initial_norm {
+            Some(norm) => norm,
+            None => divergence::l2_norm(self.model.network())?,
+        };
+        self.initial_norm = Some(initial);
+        Ok(divergence::ratio(divergence::l2_norm(network)?, initial))
+    }
+
+    /// What can't be read is no reason to throw a trained network away.
     fn accuracy(&mut self, network: &Network) -> Option<f64> {
         if self.data.test().is_empty() {
             return None;
@@ -127,6 +155,19 @@ impl<'a> Meter<'a> {
     }
 }
 
+/// Whether `step` is one of about `count` evenly spaced steps of a run.
+fn is_every(count: u64, step: u64, steps: u64) -> bool {
+    step.is_multiple_of(steps.div_ceil(count).max(1))
+}
+
+/// Whether the test accuracy is evaluated after this step: after the first, after a sixtieth and a
+/// twentieth of the run, then after each tenth. The schedule depends on the plan only, never on the
+/// clock, so that a seeded run repeats its curve.
+fn is_evaluated(step: u64, steps: u64) -> bool {
+    let early = || EARLY.iter().any(|part| step == steps.div_ceil(*part));
+    step == 1 || is_every(EVALUATIONS, step, steps) || early()
+}
+
 fn check_finite(step: u64, network: &Network) -> Result<()> {
     match network.first_non_finite()? {
         None => Ok(()),
@@ -136,5 +177,23 @@ fn check_finite(step: u64, network: &Network) -> Result<()> {
             "training diverged, and further steps can't undo it",
         )
         .fix("try a smaller learning rate, or the default")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accuracy_is_evaluated_early_and_then_at_each_tenth() {
+        let all = |steps| (1..=steps).filter(|s| is_evaluated(*s, steps)).collect::<Vec<_>>();
+        let expected = [1, 15, 44, 88, 176, 264, 352, 440, 528, 616, 704, 792];
+        assert_eq!(all(879), expected);
+        assert_eq!(all(3), [1, 2, 3]);
+        assert_eq!(all(1), [1]);
+        for steps in [1, 2, 9, 59, 61, 100, 6000] {
+            assert!(all(steps).len() as u64 <= EVALUATIONS + 3, "{steps}: {:?}", all(steps));
+            assert!(all(steps)[0] == 1);
+        }
     }
 }

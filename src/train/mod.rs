@@ -6,6 +6,7 @@
 mod attempt;
 mod check;
 mod curve;
+mod divergence;
 mod fit;
 mod interrupt;
 mod meter;
@@ -15,6 +16,7 @@ mod seeds;
 
 pub(crate) use attempt::is_attempt_at;
 pub use curve::{Curve, Point};
+pub use divergence::Divergence;
 pub use fit::fit;
 pub(crate) use interrupt::Listening;
 pub use observe::{Observer, Progress, Silent};

@@ -91,7 +91,10 @@ pub struct RunRecord {
     pub test_accuracy: Option<f64>,
     /// Wall-clock seconds of training.
     pub seconds: f64,
-    /// The measurements during training.
+    /// When training ended: UTC, ISO 8601. Runs stored before this was recorded have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trained_at: Option<String>,
+    /// The measurements along the way.
     pub curve: Curve,
 }
 
@@ -274,6 +277,7 @@ impl fmt::Display for Run {
         let marks = [
             ("interrupted", self.interrupted()),
             ("ended by unreadable data", record.ending == Ending::Unreadable),
+            ("diverged", record.curve.divergence().is_some()),
             ("study mode", plan.seed().is_some()),
         ];
         for (mark, _) in marks.iter().filter(|(_, set)| *set) {

@@ -1,6 +1,7 @@
 //! Training from settings to a stored run, on the built-in data.
 
 mod augmented;
+mod divergence;
 mod images;
 mod not_covered;
 mod own_module;

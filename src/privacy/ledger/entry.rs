@@ -123,8 +123,8 @@ impl Entry {
     }
 }
 
-/// The current time: UTC, ISO 8601, whole seconds.
-pub(super) fn now() -> String {
+/// The time now: UTC, ISO 8601, whole seconds.
+pub(crate) fn now() -> String {
     iso_utc(SystemTime::now())
 }
 

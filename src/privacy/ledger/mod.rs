@@ -36,6 +36,7 @@ mod head;
 pub(crate) use account::{Account, Charge};
 pub(crate) use budget::has_no_guarantee;
 pub use budget::{Budget, Spending};
+pub(crate) use entry::now as utc_now;
 pub use entry::{Entry, EntryKind};
 use file::LedgerFile;
 pub(crate) use further::Further;

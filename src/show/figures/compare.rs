@@ -1,34 +1,106 @@
-//! All accountants beside one another: what each finds, and why they differ.
+//! Comparison of the accountants: epsilon by each of them, and why they differ.
 
 use super::sweep::{geometric, points, short_name};
-use super::{colour, sentence};
+use super::{colour, not_empty, sentence};
+use crate::methods::Plan;
 use crate::privacy::{
     Accountant, Conversion, Delta, Event, Gdp, GdpClt, Neighbouring, Pld, Rdp, Spent, Zcdp, compare,
 };
 use crate::show::{Chart, Panel, Series, Table, format};
+use crate::train::Run;
 use crate::{Error, ErrorKind, Result};
 
-/// The delta at which the values beside the names are read.
-const READ_AT: f64 = 1e-5;
+/// The delta that is marked where the caller names none.
+const DELTA: Delta = Delta(1e-5);
 
-/// Epsilon of the releases for delta from 1e-10 to 1e-2, by every accountant that can account
-/// them. Estimates are dashed and named so.
+/// Releases and the delta at which their epsilon is read: what [`epsilon_vs_delta`] draws.
 ///
-/// # Errors
-/// The first refusal, if nobody can account the events.
-pub fn epsilon_vs_delta(events: &[Event]) -> Result<Chart> {
-    chart_of(events, &accountants(events))
+/// Made from a list of events (delta 1e-5), a list with a delta, `&plan` or `&run` (their own
+/// delta).
+#[derive(Clone, Debug)]
+pub struct Releases {
+    events: Vec<Event>,
+    delta: Delta,
 }
 
-fn chart_of(events: &[Event], asked: &[(Box<dyn Accountant>, usize)]) -> Result<Chart> {
-    // Four points for each power of ten, 1e-5 among them.
-    let deltas = geometric(1e-10, 1e-2, 33);
+impl From<&[Event]> for Releases {
+    fn from(events: &[Event]) -> Self {
+        Self { events: events.to_vec(), delta: DELTA }
+    }
+}
+
+impl From<&Vec<Event>> for Releases {
+    fn from(events: &Vec<Event>) -> Self {
+        events.as_slice().into()
+    }
+}
+
+impl<const N: usize> From<&[Event; N]> for Releases {
+    fn from(events: &[Event; N]) -> Self {
+        events.as_slice().into()
+    }
+}
+
+impl<T: Into<Releases>> From<(T, Delta)> for Releases {
+    fn from((releases, delta): (T, Delta)) -> Self {
+        Self { delta, ..releases.into() }
+    }
+}
+
+impl From<&Plan> for Releases {
+    fn from(plan: &Plan) -> Self {
+        let delta = plan.privacy().map_or(DELTA, |privacy| privacy.delta);
+        Self { events: plan.releases_after(plan.steps()), delta }
+    }
+}
+
+impl From<&Run> for Releases {
+    fn from(run: &Run) -> Self {
+        Self { events: run.record().events.clone(), ..run.plan().into() }
+    }
+}
+
+/// Epsilon of the releases for every delta from 1e-10 to 1e-2, by each accountant that can account
+/// for them. The delta of the releases is marked, and the values beside the names are read there.
+/// Estimates are dashed. Where two curves differ by less than 1 % everywhere, the first is drawn
+/// broad and pale, and the name of the second says so.
+///
+/// ```no_run
+/// # use epsilab::prelude::*;
+/// # fn draw(data: &Dataset) -> Result<()> {
+/// let plan = DpSgd::new().target(Epsilon(3.0), Delta(1e-6)).plan(data)?;
+/// figures::epsilon_vs_delta(&plan)?.show();
+/// figures::epsilon_vs_delta((&[plan.event()], Delta(1e-7)))?.show();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Kind `Setting` for an empty list of events or a delta outside (0, 1), kind `Accounting` with the
+/// first refusal if no accountant can account for the events.
+pub fn epsilon_vs_delta(releases: impl Into<Releases>) -> Result<Chart> {
+    let Releases { events, delta } = releases.into();
+    delta.check()?;
+    not_empty(&events)?;
+    chart_of(&events, delta, &accountants(&events))
+}
+
+fn chart_of(
+    events: &[Event],
+    Delta(read_at): Delta,
+    asked: &[(Box<dyn Accountant>, usize)],
+) -> Result<Chart> {
+    // Four points for each power of ten, and the delta that is marked.
+    let mut deltas = geometric(1e-10, 1e-2, 33);
+    deltas.retain(|delta| (delta / read_at - 1.0).abs() > 1e-9);
+    deltas.push(read_at);
+    deltas.sort_by(f64::total_cmp);
     let mut drawn: Vec<Series> = Vec::new();
     let mut refused: Vec<String> = Vec::new();
     let mut refusals: Vec<Error> = Vec::new();
     for (accountant, colour) in asked {
         let name = short_name(accountant.name());
-        let answers = ask(accountant.as_ref(), events, &deltas);
+        let answers = epsilons(accountant.as_ref(), events, &deltas);
         if let Some(refusal) = all_refused(&answers) {
             refused.push(name);
             refusals.push(refusal);
@@ -41,13 +113,16 @@ fn chart_of(events: &[Event], asked: &[(Box<dyn Accountant>, usize)]) -> Result<
         let nobody = || Error::new(ErrorKind::Accounting, "these releases", "nobody answers");
         return Err(refusals.into_iter().next().unwrap_or_else(nobody));
     }
+    name_coinciding(&mut drawn);
     let relation = Neighbouring::AddOrRemoveOne;
     // A single line is named by its panel.
     let label = match drawn.as_slice() {
         [only] => format!("epsilon ({relation}), {}", only.name()),
         _ => format!("epsilon ({relation})"),
     };
-    let mut panel = Panel::new(label).epsilon().values_at(READ_AT, format!("delta = {READ_AT:e}"));
+    let mut panel = Panel::new(label)
+        .epsilon()
+        .values_at(read_at, format!("delta = {}", format::delta(read_at)));
     if let Some(top) = top_of_axis(&drawn) {
         panel = panel.y_range(0.0, top);
         for series in drawn.iter_mut().filter(|series| finite(series).all(|y| y > top)) {
@@ -55,7 +130,7 @@ fn chart_of(events: &[Event], asked: &[(Box<dyn Accountant>, usize)]) -> Result<
         }
     }
     if !refused.is_empty() {
-        panel = panel.note(format!("can't account this: {}", refused.join(", ")));
+        panel = panel.note(format!("not accounted by {}", refused.join(", ")));
     }
     let panel = drawn.into_iter().fold(panel, Panel::series);
     Ok(Chart::new("Epsilon for every delta, by accountant")
@@ -65,14 +140,15 @@ fn chart_of(events: &[Event], asked: &[(Box<dyn Accountant>, usize)]) -> Result<
         .x_log())
 }
 
-/// A table in plain words: what each accountant finds at `delta`, what it knows of the releases,
-/// and why its epsilon is not the same as the others'.
+/// A table of the epsilon by each accountant at `delta`, what the accountant uses of the privacy
+/// loss, and why its epsilon differs from the others.
 ///
 /// # Errors
-/// Kind `Setting` for a number outside its range, kind `Accounting` if nobody can account the
-/// events.
+/// Kind `Setting` for an empty list of events or a delta outside (0, 1), kind `Accounting` if no
+/// accountant can account for the events.
 pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     delta.check()?;
+    not_empty(events)?;
     let relation = Neighbouring::AddOrRemoveOne;
     let mut answers: Vec<(String, Result<Spent>)> = compare(events, delta, relation)
         .into_iter()
@@ -81,12 +157,12 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     if let Some(refusal) = answers.iter().all(|(_, a)| a.is_err()).then(|| answers.remove(0).1) {
         refusal?;
     }
-    // Under the production conversion: the step that old numbers were made with.
+    // Below RDP: the conversion that older software used.
     let classic = Rdp::default().with_conversion(Conversion::Classic).epsilon(events, delta);
     let after_rdp = answers.iter().position(|(name, _)| name == "rdp").map_or(0, |at| at + 1);
     answers.insert(after_rdp, ("rdp_classic".into(), classic));
 
-    let mut table = Table::new(["accountant", "epsilon", "what it knows", "why it differs"])
+    let mut table = Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
         .caption(format!(
             "{} (delta = {}, neighbours: {relation})",
             sentence(events),
@@ -103,29 +179,29 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     Ok(table)
 }
 
-/// Label, what the accountant knows, and why it differs.
+/// Label, what the accountant uses of the privacy loss, and why its epsilon differs.
 fn explained(name: &str) -> (String, &'static str, &'static str) {
     let (knows, why) = match name {
         "pld" => (
-            "the whole distribution of the privacy loss",
-            "loses nothing but a rounding up to a fine grid",
+            "the distribution of the privacy loss",
+            "exact up to rounding losses up to a fine grid",
         ),
         "rdp" => (
-            "only moments of that distribution",
-            "the way back from moments to (epsilon, delta) costs the rest",
+            "only moments of that distribution (Rényi divergences)",
+            "the conversion from moments to (epsilon, delta) is not tight",
         ),
-        "rdp_classic" => ("the same moments", "takes an older and looser way back (Mironov 2017)"),
+        "rdp_classic" => ("the same moments", "uses an older and looser conversion (Mironov 2017)"),
         "gdp" => (
-            "one number: how far two bell curves lie apart",
-            "loses nothing: without sampling, the loss is a bell curve",
+            "one parameter: the distance mu of two unit Gaussians",
+            "exact: without sampling, the privacy loss is Gaussian",
         ),
         "gdp_clt" => (
-            "only mean and spread of the loss",
-            "replaces the loss by a bell curve and so forgets its tail; no guarantee",
+            "only mean and variance of the privacy loss",
+            "replaces the loss by a Gaussian, which ignores its tail; no guarantee",
         ),
         "zcdp" => (
-            "one line above all moments",
-            "takes a looser way back from that line, and knows no gain from sampling",
+            "one linear bound on all moments",
+            "its conversion is looser, and it has no amplification by sampling",
         ),
         _ => ("", ""),
     };
@@ -136,16 +212,17 @@ fn explained(name: &str) -> (String, &'static str, &'static str) {
     (label, knows, why)
 }
 
-/// The second half of an error's first line: why.
+/// The reason in an error: the first line after its colon.
 fn reason(error: &Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     line.split_once(": ").map_or(line, |(_, why)| why).to_string()
 }
 
-/// Who is asked, with the colour of each: the central limit only where there is no exact answer.
+/// The accountants that are compared, with their colours. The central limit theorem for GDP is used
+/// only where exact GDP refuses.
 fn accountants(events: &[Event]) -> Vec<(Box<dyn Accountant>, usize)> {
-    let gdp: Box<dyn Accountant> = match Gdp::default().epsilon(events, Delta(READ_AT)) {
+    let gdp: Box<dyn Accountant> = match Gdp::default().epsilon(events, DELTA) {
         Ok(_) => Box::new(Gdp::default()),
         Err(_) => Box::new(GdpClt::default()),
     };
@@ -157,11 +234,11 @@ fn accountants(events: &[Event]) -> Vec<(Box<dyn Accountant>, usize)> {
     ]
 }
 
-fn ask(accountant: &dyn Accountant, events: &[Event], deltas: &[f64]) -> Vec<Result<Spent>> {
+fn epsilons(accountant: &dyn Accountant, events: &[Event], deltas: &[f64]) -> Vec<Result<Spent>> {
     if accountant.name() == "pld" {
         let all: Vec<Delta> = deltas.iter().copied().map(Delta).collect();
-        // One distribution answers for all deltas; if it has to pass on one of them, they are
-        // asked one by one and that one is a gap.
+        // One loss distribution gives all deltas. If one of them is refused, they are computed one
+        // by one and that one is a gap.
         if let Ok(answers) = Pld::default().curve(events, &all) {
             return answers.into_iter().map(Ok).collect();
         }
@@ -173,8 +250,31 @@ fn all_refused(answers: &[Result<Spent>]) -> Option<Error> {
     answers.iter().all(Result::is_err).then(|| answers.iter().find_map(|a| a.clone().err()))?
 }
 
-/// Where the axis ends, if a curve lies so far above the others that it would press them flat:
-/// its value stands in the legend all the same.
+/// Makes coinciding curves visible: the first becomes broad, and the names of the others refer to
+/// it.
+fn name_coinciding(drawn: &mut [Series]) {
+    for later in 1..drawn.len() {
+        let Some(first) = (0..later).find(|&first| coincide(&drawn[first], &drawn[later])) else {
+            continue;
+        };
+        drawn[first].broad = true;
+        let name = drawn[first].name().to_owned();
+        drawn[later].name.push_str(&format!(" (within 1 % of {name})"));
+    }
+}
+
+/// Whether two curves over the same deltas differ by less than 1 % everywhere.
+fn coincide(a: &Series, b: &Series) -> bool {
+    let near = |(a, b): (f64, f64)| match (a.is_finite(), b.is_finite()) {
+        (true, true) => (a - b).abs() <= 0.01 * a.abs().max(b.abs()),
+        (a, b) => a == b,
+    };
+    let values = |series: &Series| series.points().iter().map(|p| p.1).collect::<Vec<_>>();
+    !a.is_approximate() && values(a).into_iter().zip(values(b)).all(near)
+}
+
+/// Upper end of the axis, if one curve is so far above the others that they would look flat. The
+/// legend still shows its value.
 fn top_of_axis(drawn: &[Series]) -> Option<f64> {
     let largest = |series: &Series| finite(series).fold(0.0, f64::max);
     let smallest = |series: &Series| finite(series).fold(f64::INFINITY, f64::min);
@@ -193,7 +293,7 @@ fn finite(series: &Series) -> impl Iterator<Item = f64> + '_ {
 mod tests {
     use super::*;
 
-    /// Answers `scale * ln(1/delta)`, below 1e-9 only if it is bold.
+    /// Returns `scale * ln(1/delta)`; an approximate one refuses deltas below 1e-9.
     struct Fake {
         name: &'static str,
         scale: f64,
@@ -228,28 +328,37 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_dashed_and_far_curves_do_not_press_the_others_flat() {
+    fn estimates_are_dashed_and_far_curves_end_above_the_axis() {
         let list = [("rdp", 0.2, false), ("gdp_clt", 0.15, true), ("zcdp", 9.0, false)];
-        let chart = chart_of(&[], &asked(&list)).unwrap();
+        let chart = chart_of(&[], DELTA, &asked(&list)).unwrap();
         let clt = named(&chart, "GDP CLT (approximate, under-estimates)");
         assert!(clt.is_approximate() && !named(&chart, "RDP").is_approximate());
         // A delta that was refused is a gap.
         assert!(clt.points()[0].1.is_nan() && clt.points()[20].1 > 0.0);
         let far = named(&chart, "zCDP");
         assert_eq!(far.name(), "zCDP (above the axis)");
-        // Its value is told all the same: 9 ln(1e5) = 103.6, rounded up.
-        assert!(chart.text().contains("104"), "{}", chart.text());
+        // The legend shows its value: 9 ln(1e5) = 103.617, rounded up.
+        assert!(chart.text().contains("103.7"), "{}", chart.text());
         let near = [("rdp", 0.2, false), ("zcdp", 0.4, false)];
-        let chart = chart_of(&[], &asked(&near)).unwrap();
+        let chart = chart_of(&[], DELTA, &asked(&near)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP");
     }
 
     #[test]
-    fn who_refuses_is_named_and_nobody_is_an_error() {
+    fn curves_that_coincide_are_both_visible_and_say_so() {
+        let list = [("pldx", 0.2, false), ("rdp", 0.4, false), ("zcdp", 0.2001, false)];
+        let chart = chart_of(&[], DELTA, &asked(&list)).unwrap();
+        assert_eq!(named(&chart, "zCDP").name(), "zCDP (within 1 % of PLDX)");
+        assert!(named(&chart, "PLDX").broad && !named(&chart, "RDP").broad);
+        assert_eq!(named(&chart, "RDP").name(), "RDP");
+    }
+
+    #[test]
+    fn accountants_that_refuse_are_named_and_refusal_by_all_is_an_error() {
         let list = [("pldx", 0.0, false), ("rdp", 0.2, false)];
-        let chart = chart_of(&[], &asked(&list)).unwrap();
-        assert!(chart.text().contains("[can't account this: PLDX]"), "{}", chart.text());
-        let error = chart_of(&[], &asked(&list[..1])).unwrap_err();
+        let chart = chart_of(&[], DELTA, &asked(&list)).unwrap();
+        assert!(chart.text().contains("[not accounted by PLDX]"), "{}", chart.text());
+        let error = chart_of(&[], DELTA, &asked(&list[..1])).unwrap_err();
         assert!(error.to_string().contains("is not for me"), "{error}");
     }
 }

@@ -1,12 +1,13 @@
-//! Figures about privacy, masks and grids of runs. Nothing is trained here and no data is read.
+//! Figures about privacy, masks and grids of runs. They neither train nor read data.
 //!
-//! Those about privacy are drawn from events and settings alone, so looking at them costs no
-//! privacy. Those of masks reveal what the mask reveals, those of grids the accuracies they are
-//! given; what comes from private data outside the ledger says so.
+//! Figures about privacy are functions of events and settings, so they cost no privacy. Figures of
+//! masks reveal what the mask reveals, figures of grids the accuracies that they are given. Figures
+//! that come from private data outside the ledger carry a badge.
 //!
-//! Every privacy curve is an accountant's answer at some 30 points; an accountant that refuses a point
-//! leaves a gap, one that refuses all is not drawn and named. Solid lines are proved upper bounds,
-//! dashed ones estimates. Neighbours differ by one added or removed example.
+//! Privacy curves are evaluated at about 30 points. A point that the accountant refuses is a gap;
+//! an accountant that refuses all points is named but not drawn. Solid lines are proved upper
+//! bounds, dashed lines are estimates. Neighbouring data sets differ by one added or removed
+//! example.
 //!
 //! ```
 //! use epsilab::prelude::*;
@@ -25,20 +26,30 @@ mod steps;
 mod sweep;
 mod trade_off;
 
-pub use compare::{epsilon_vs_delta, why_they_differ};
+pub use compare::{Releases, epsilon_vs_delta, why_they_differ};
 pub use grids::{GridCell, GridFigure, accuracy_heat_map, accuracy_lines};
 pub use masks::{
-    Scored, chance_overlap, kept, mask, of_saliency, overlap, overlap_over_epsilon, saliency,
-    selection_log, signal_and_noise, tiles,
+    Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency,
+    saliency_histograms, selection_log, signal_and_noise, tiles,
 };
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise, scaling_law};
 pub use steps::epsilon_over_steps;
-pub use trade_off::{of_trade_off, trade_off};
+pub use trade_off::{trade_off, trade_off_curve};
 
 use super::format;
 use crate::privacy::Event;
+use crate::{Error, Result};
 
-/// The events as one sentence, for the line under a title.
+/// Refuses an empty list of events.
+fn not_empty(events: &[Event]) -> Result<()> {
+    match events.is_empty() {
+        true => Err(Error::setting("events", "an empty list", "it releases nothing to draw")
+            .fix("pass the events of a plan or a run, e.g. &[plan.event()]")),
+        false => Ok(()),
+    }
+}
+
+/// The events as one sentence, for the note of a figure.
 fn sentence(events: &[Event]) -> String {
     let parts = match events {
         [Event::Composed { events }] => events,
@@ -49,14 +60,14 @@ fn sentence(events: &[Event]) -> String {
         [] => "nothing released".into(),
         [one] => one.to_string(),
         [first, ..] => format!(
-            "{} parts, {} noisy releases; the first: {first}",
-            format::count(parts.len()),
-            format::count(releases)
+            "{}, {}; the first: {first}",
+            format::counted(parts.len(), "part"),
+            format::counted(releases, "noisy release")
         ),
     }
 }
 
-/// Colours of the accountants, the same in every figure.
+/// Colours of the accountants, the same in all figures.
 mod colour {
     pub(super) const PLD: usize = 0;
     pub(super) const RDP: usize = 1;

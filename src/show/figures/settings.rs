@@ -1,12 +1,12 @@
-//! How epsilon depends on the settings of a run: noise, batch size, epochs, scale.
+//! Epsilon as a function of the settings of a run: noise, batch size, epochs, scale.
 
-use super::sweep::{POINTS, epsilon_panel, geometric, whole_geometric};
+use super::sweep::{POINTS, epsilon_panel, geometric, jump_at_zero, whole_geometric};
 use crate::privacy::digits::Short;
 use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate};
 use crate::show::{Chart, format};
 use crate::{Error, Result};
 
-/// Points of the scaling law: its bend shows corners with fewer.
+/// Points of the scaling law; with fewer the bend of the curve shows corners.
 const SCALING_POINTS: usize = 49;
 
 /// Epsilon of `steps` Poisson-sampled steps for noise multipliers from 0.4 to 10; the values
@@ -28,8 +28,8 @@ pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta)
     let panel = panel.log().values_at(1.0, "noise multiplier 1").reference(1.0, "epsilon 1");
     Ok(Chart::new("More noise, less epsilon")
         .note(format!(
-            "{} steps, Poisson sampling at rate {}; both axes logarithmic",
-            format::count(steps),
+            "{}, Poisson sampling at rate {}; both axes logarithmic",
+            format::counted(steps, "step"),
             Short(sampling_rate)
         ))
         .panel(panel)
@@ -37,8 +37,8 @@ pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta)
         .x_log())
 }
 
-/// Epsilon for every expected batch size at the same epochs and the same noise multiplier: larger
-/// batches mean fewer steps but more examples in each.
+/// Epsilon over the expected batch size at fixed epochs and noise multiplier: larger batches mean
+/// fewer steps but a higher sampling rate.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range.
@@ -70,7 +70,7 @@ pub fn epsilon_over_batch_size(
         .x_log())
 }
 
-/// Epsilon after every number of epochs up to `epochs`, all else the same.
+/// Epsilon over the number of epochs, from 0 to `epochs`.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range or a batch larger than the data.
@@ -85,7 +85,7 @@ pub fn epsilon_over_epochs(
     let sampling_rate = checked_rate(batch_size, examples)?;
     check_epochs(epochs)?;
     let at = |i: usize| epochs * i as f64 / (POINTS - 1) as f64;
-    // The first epoch costs most: a straight line from 0 would show less than it does.
+    // The first epoch costs most; a straight line from 0 would understate it.
     let early = (1..6).map(|halved| at(1) * 0.5f64.powi(halved));
     let mut xs: Vec<f64> = (0..POINTS).map(at).chain(early).collect();
     xs.sort_by(f64::total_cmp);
@@ -96,23 +96,24 @@ pub fn epsilon_over_epochs(
     })?;
     Ok(Chart::new("Longer training, more epsilon")
         .note(format!(
-            "batch {} of {} examples, noise multiplier {}",
+            "batch {} of {} examples, noise multiplier {}{}",
             format::count(batch_size),
             format::count(examples),
-            Short(noise_multiplier)
+            Short(noise_multiplier),
+            jump_at_zero(&panel)
         ))
         .panel(panel)
         .x_label("epochs"))
 }
 
-/// The scaling law of large batches: batch size and noise multiplier grow together, the number of
-/// steps stays. Every released gradient keeps its signal-to-noise ratio, yet epsilon falls, until
-/// it flattens at the value of the full batch (De, Berrada, Hayes, Smith, Balle: Unlocking
-/// High-Accuracy Differentially Private Image Classification, 2022; Kurakin et al.:
+/// Epsilon over the batch size where the noise multiplier is proportional to the batch size and the
+/// number of steps is fixed. Every released gradient keeps its signal-to-noise ratio, but epsilon
+/// decreases and flattens at the value of the full batch (De, Berrada, Hayes, Smith, Balle:
+/// Unlocking High-Accuracy Differentially Private Image Classification, 2022; Kurakin et al.:
 /// Toward Training at ImageNet Scale with Differential Privacy, 2022, Figure 2).
 ///
-/// Drawn from half of `batch_size` on, to which `noise_multiplier` belongs; a batch of B gets `noise_multiplier * B /
-/// batch_size`.
+/// `noise_multiplier` is that of `batch_size`; a batch of B has `noise_multiplier * B /
+/// batch_size`. The curve begins at half of `batch_size`.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range, zero steps, or a batch larger than the data.
@@ -126,7 +127,7 @@ pub fn scaling_law(
     let noise_multiplier = noise_multiplier.check()?.0;
     checked_rate(batch_size, examples)?;
     positive("steps", steps)?;
-    // Far below the given batch epsilon is so large that the rest of the line would look flat.
+    // Far below the given batch size epsilon is so large that the rest would look flat.
     let low = (batch_size / 2).max(1);
     let batches = whole_geometric(low, examples, SCALING_POINTS, Some(batch_size));
     let panel = epsilon_panel(&batches, delta, |batch| Event::PoissonGaussian {
@@ -157,7 +158,7 @@ fn rate(batch: f64, examples: u64) -> f64 {
     (batch / examples as f64).min(1.0)
 }
 
-/// Steps of so many epochs, as a plan counts them: begun ones are whole.
+/// Steps of this many epochs, rounded up as in a plan.
 fn steps_for(epochs: f64, sampling_rate: f64) -> u64 {
     (epochs / sampling_rate - 1e-9).ceil().max(0.0) as u64
 }
@@ -166,7 +167,7 @@ fn checked_rate(batch_size: u64, examples: u64) -> Result<f64> {
     positive("examples", examples)?;
     positive("batch_size", batch_size)?;
     if batch_size > examples {
-        let why = format!("larger than the {examples} examples there are");
+        let why = format!("the data has only {}", format::counted(examples, "example"));
         return Err(Error::setting("batch_size", batch_size, why)
             .fix(format!("choose a batch size of at most {examples}")));
     }

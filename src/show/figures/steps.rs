@@ -1,16 +1,16 @@
-//! How epsilon grows along a run.
+//! Epsilon along a run.
 
 use super::sentence;
-use super::sweep::{POINTS, epsilon_panel};
+use super::sweep::{POINTS, epsilon_panel, jump_at_zero};
 use crate::privacy::{Delta, Event};
 use crate::show::Chart;
 use crate::{Error, Result};
 
-/// Epsilon after each part of a run, by number of noisy releases: the reported value and RDP's.
+/// Epsilon over the number of noisy releases of a run: the reported value and RDP's.
 ///
 /// # Errors
-/// Kind `Setting` for a number outside its range or a run without a step, kind `Accounting` if
-/// nobody can account the event.
+/// Kind `Setting` for a value outside its range or a run without a step, kind `Accounting` if no
+/// accountant can account for the event.
 pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
     event.check()?;
     let all = event.releases();
@@ -19,10 +19,10 @@ pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
             .fix("take at least one step"));
     }
     let points = (POINTS as u64 - 1).min(all);
-    // In 128 bits: a count near the largest must not wrap round.
+    // In 128 bits, so that large counts do not overflow.
     let even = (0..=points).map(|i| u128::from(all) * u128::from(i) / u128::from(points));
-    // Epsilon grows about like the square root of the steps: squares show its bend near 0, and
-    // powers of two the very first steps, which cost most.
+    // Epsilon grows about like the square root of the steps: square numbers resolve the bend near
+    // 0, powers of two the first steps, which cost most.
     let squares = (1..).map(|i| i * i).take_while(|&n| n < 4 * u128::from(points));
     let squares = squares.map(|n| u128::from(all) * n / u128::from(points).pow(2));
     let early = (0..8).map(|i| 1u128 << i).filter(|&n| n < u128::from(all / points));
@@ -35,7 +35,7 @@ pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
     steps.dedup();
     let panel = epsilon_panel(&steps, delta, |steps| first(event, steps as u64))?;
     Ok(Chart::new("Epsilon along the run")
-        .note(sentence(std::slice::from_ref(event)))
+        .note(format!("{}{}", sentence(std::slice::from_ref(event)), jump_at_zero(&panel)))
         .panel(panel)
         .x_label(match event {
             Event::ShuffledEpochs { .. } => "epoch",
@@ -69,7 +69,7 @@ fn first(event: &Event, releases: u64) -> Event {
             }
             events.retain(|part| part.releases() > 0);
         }
-        // Only one release: all of it, or nothing yet. Kinds to come are drawn whole.
+        // A single release: all of it or nothing. Unknown kinds of events are drawn whole.
         _ if releases == 0 => return Event::Composed { events: Vec::new() },
         _ => {}
     }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_releases_of_nested_events_are_counted_out() {
+    fn a_prefix_of_nested_events_has_the_right_releases() {
         let epoch = Event::Composed { events: vec![training(1.0, 3), training(2.0, 2)] };
         let run = Event::Repeated { event: Box::new(epoch), count: 10 };
         for n in 0..=50 {

@@ -1,17 +1,17 @@
-//! Epsilon along an axis: the reported value and RDP's.
+//! Epsilon over one setting: the reported value and RDP's.
 
 use super::colour;
 use crate::Result;
 use crate::privacy::{Accountant, Delta, Event, Headline, Rdp, Spent};
 use crate::show::{Panel, Series, format};
 
-/// Points of a curve.
+/// Number of points of a curve.
 pub(super) const POINTS: usize = 33;
 
 /// A panel with the reported epsilon and, where it differs, RDP's, of `event_at(x)` at each `x`.
 ///
 /// # Errors
-/// The first refusal, if nobody answers where something is released.
+/// Kind `Accounting` with the first refusal, if no point with a release has an epsilon.
 pub(super) fn epsilon_panel(
     xs: &[f64],
     delta: Delta,
@@ -22,7 +22,7 @@ pub(super) fn epsilon_panel(
         xs.iter().map(|&x| accountant.epsilon(&[event_at(x)], delta)).collect()
     };
     let reported = ask(&Headline::new());
-    // Where nothing is released yet, everybody knows that it costs nothing.
+    // Every accountant gives 0 where nothing is released, so that is no answer.
     let says_something = |answer: &Result<Spent>| answer.as_ref().is_ok_and(|s| s.epsilon > 0.0);
     let refusal = reported.iter().find_map(|answer| answer.as_ref().err());
     if let Some(refusal) = refusal.filter(|_| !reported.iter().any(says_something)) {
@@ -33,13 +33,13 @@ pub(super) fn epsilon_panel(
         (Ok(a), Ok(b)) => a.epsilon == b.epsilon,
         (a, _) => a.is_err(),
     });
-    let name = format!("reported{}", by_whom(&reported));
+    let name = format!("reported{}", accountant_suffix(&reported));
     let alone = same || rdp.iter().all(Result::is_err);
     // A single line is named by its panel.
     let of = if alone { format!(", {name}") } else { String::new() };
     let relation = Headline::new().neighbouring();
     let label = format!("epsilon at delta = {} ({relation}){of}", format::delta(delta.0));
-    // Where nobody proves a finite epsilon it is infinite, not unknown.
+    // Where no accountant proves a finite epsilon it is infinite, not unknown.
     let all = points(xs, &reported).into_iter();
     let all: Vec<_> = all.map(|(x, y)| (x, if y.is_nan() { f64::INFINITY } else { y })).collect();
     let panel = Panel::new(label).epsilon().series(Series::line(name, all).colour(colour::PLD));
@@ -49,14 +49,26 @@ pub(super) fn epsilon_panel(
     })
 }
 
-/// An answer for each x; refusals are gaps.
+/// Why RDP's curve jumps at 0, for the note of a figure that begins there; empty where RDP is not
+/// drawn.
+pub(super) fn jump_at_zero(panel: &Panel) -> &'static str {
+    match panel.lines().iter().any(|series| series.name() == "RDP") {
+        true => {
+            ". RDP jumps at the first step: its conversion to epsilon adds about \
+             ln(1/delta) / (order - 1), however little was released"
+        }
+        false => "",
+    }
+}
+
+/// A point for each x; refusals are gaps.
 pub(super) fn points(xs: &[f64], answers: &[Result<Spent>]) -> Vec<(f64, f64)> {
     let epsilon = |answer: &Result<Spent>| answer.as_ref().map_or(f64::NAN, |s| s.epsilon);
     xs.iter().copied().zip(answers.iter().map(epsilon)).collect()
 }
 
-/// The accountant that gave all answers in brackets, or that it is the smallest of several.
-fn by_whom(answers: &[Result<Spent>]) -> String {
+/// The accountant in brackets that gave all epsilons, or that they are the smallest of several.
+fn accountant_suffix(answers: &[Result<Spent>]) -> String {
     let mut names: Vec<&str> = answers
         .iter()
         .flatten()
@@ -71,7 +83,7 @@ fn by_whom(answers: &[Result<Spent>]) -> String {
     }
 }
 
-/// An accountant's name as a legend has room for.
+/// Name of an accountant for a legend.
 pub(super) fn short_name(name: &str) -> String {
     match name {
         "gdp" => "GDP, exact".into(),
@@ -82,14 +94,14 @@ pub(super) fn short_name(name: &str) -> String {
     }
 }
 
-/// `count` numbers from `low` to `high`, each the same factor above the one before.
+/// `count` values from `low` to `high` in geometric progression.
 pub(super) fn geometric(low: f64, high: f64, count: usize) -> Vec<f64> {
     let at = |i: usize| low * (high / low).powf(i as f64 / (count - 1) as f64);
     let inner = (1..count - 1).map(at);
     std::iter::once(low).chain(inner).chain([high]).collect()
 }
 
-/// At most `count` whole numbers from `low` to `high` in about equal factors, and `also` among them.
+/// At most `count` integers from `low` to `high` in about geometric progression, and `also`.
 pub(super) fn whole_geometric(low: u64, high: u64, count: usize, also: Option<u64>) -> Vec<f64> {
     let mut whole: Vec<f64> = geometric(low as f64, high as f64, count)
         .into_iter()

@@ -1,28 +1,30 @@
-//! What the best attacker can do, as a curve.
+//! The trade-off curve of membership inference attacks.
 
 use super::sweep::geometric;
-use super::{colour, sentence};
+use super::{colour, not_empty, sentence};
 use crate::Result;
 use crate::privacy::{Event, Neighbouring, TradeOff};
 use crate::show::{Chart, Panel, Series};
 
-/// The largest share of members that any attacker catches, for every share of false alarms from
-/// 0.01 % on, beside the line of guessing; marked and written out at 1 % false alarms.
+/// Upper bound on the true positive rate of any membership inference attack over its false positive
+/// rate from 0.01 % on, beside the line of guessing. The values beside the names are those at a
+/// false positive rate of 1 %.
 ///
 /// # Errors
-/// As [`Accountant::epsilon`](crate::privacy::Accountant::epsilon): without a guarantee there is
-/// no bound to draw.
+/// Kind `Setting` for an empty list of events; as
+/// [`Accountant::epsilon`](crate::privacy::Accountant::epsilon) where no guarantee exists.
 ///
 /// # Guarantee
 /// As [`TradeOff`], for one added or removed example.
 pub fn trade_off(events: &[Event]) -> Result<Chart> {
+    not_empty(events)?;
     let bound = TradeOff::from_events(events, Neighbouring::AddOrRemoveOne)?;
-    Ok(of_trade_off(&bound).note(sentence(events)))
+    Ok(trade_off_curve(&bound).note(sentence(events)))
 }
 
-/// The same figure of a trade-off that is known already.
-pub fn of_trade_off(trade_off: &TradeOff) -> Chart {
-    // Ten points for each power of ten, 1 % among them. The axis counts in percent.
+/// The figure of [`trade_off`] for a trade-off curve that is already known.
+pub fn trade_off_curve(trade_off: &TradeOff) -> Chart {
+    // Ten points for each power of ten, 1 % among them. The axis is in percent.
     let alarms = geometric(1e-4, 1.0, 41);
     let bound: Vec<_> = alarms.iter().map(|&a| (100.0 * a, trade_off.max_tpr(a))).collect();
     let guessing: Vec<_> = alarms.iter().map(|&a| (100.0 * a, a)).collect();

@@ -7,13 +7,13 @@ use crate::show::heat::{Heat, HeatCell, Sign};
 use crate::show::page::{Head, Page};
 use crate::show::{Figure, Table, format};
 
-/// Mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning rate (to the
-/// right) and dropping rate (upwards from none at the bottom), as in Figure 3 (left) of the
-/// pre-pruning paper.
+/// Mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning rate (columns)
+/// and dropping rate (rows, 0 at the bottom), as in Figure 3 (left) of the pre-pruning paper.
 ///
-/// The best cell is not crowned: cells are marked, with a frame and a triangle, where their mean
-/// differs from that of the cell without sparsity by more than twice the standard error: that of
-/// seeds pooled over the map, or over the two cells if they spread more. Nothing is marked if that cell is missing, or there is one seed only.
+/// A cell is marked with a frame and a triangle if its mean differs from that of the cell without
+/// sparsity by more than two standard errors. The variance is pooled over the map, or over the two
+/// cells if theirs is larger. Nothing is marked if the cell without sparsity is missing or there is
+/// only one seed. The best cell is not marked as such.
 ///
 /// # Errors
 /// Kind `Setting` without cells, for a rate outside [0, 1), an accuracy outside [0, 1], or two
@@ -68,11 +68,11 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     Ok(page.finish(bottom, &table.text()))
 }
 
-/// What the marks mean. How many to expect if nothing differs is not said: with few degrees of
-/// freedom, and all compared to the same cell, that is more than the tail of a normal one.
+/// Explanation of the marks. It states no expected number of false marks: with few degrees of
+/// freedom and a shared reference cell that number exceeds the tail of a normal distribution.
 fn marks(compared: usize) -> String {
     match compared {
-        0 => "Nothing is marked: that takes several seeds and a cell without sparsity.".into(),
+        0 => "Nothing is marked: marks need several seeds and a cell without sparsity.".into(),
         n => format!(
             "Framed: more than {MARKED} pooled standard errors from no sparsity; of {n} cells some \
              may be framed by chance alone."
@@ -80,8 +80,8 @@ fn marks(compared: usize) -> String {
     }
 }
 
-/// What the shades go by: the range of the means, but never less than the noise of seeds, so that
-/// noise does not look like a landscape.
+/// Scale of the shades: the range of the means, but at least six standard deviations over seeds, so
+/// that variation over seeds is not emphasised.
 struct Scale {
     low: f64,
     range: f64,
@@ -94,7 +94,7 @@ impl Scale {
         let high = means().fold(f64::NEG_INFINITY, f64::max);
         let noise = pooled(all).map_or(0.0, |noise| noise.deviation());
         let range = (high - low).max(6.0 * noise).max(1e-3);
-        // Around the middle of what there is.
+        // Centred on the range of the means.
         Self { low: (low + high - range) / 2.0, range }
     }
 
@@ -133,7 +133,7 @@ fn line(cell: &GridCell, seeds: &Seeds, errors: Option<f64>) -> [String; 5] {
     [prune, drop, accuracy, format::count(seeds.count), from]
 }
 
-/// Percent with two digits, without the sign.
+/// Percent with two decimals, without the percent sign.
 fn two(share: f64) -> String {
     format::fixed(100.0 * share, 2)
 }

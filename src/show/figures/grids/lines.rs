@@ -5,8 +5,8 @@ use super::stats::Seeds;
 use crate::Result;
 use crate::show::{Chart, Panel, Series, Table, format};
 
-/// Mean test accuracy against the pre-pruning rate, one line per dropping rate; bars are one
-/// standard deviation over seeds up and down. As in Figure 3 (top) of the pre-pruning paper.
+/// Mean test accuracy over the pre-pruning rate, one line per dropping rate. Error bars are one
+/// standard deviation over seeds. As in Figure 3 (top) of the pre-pruning paper.
 ///
 /// # Errors
 /// As [`accuracy_heat_map`](super::accuracy_heat_map).
@@ -40,7 +40,7 @@ pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
         chart = chart.note(&grid.note);
     }
     let last = prune.last().map_or(0.0, |rate| 100.0 * rate);
-    // Room for series that stand beside one another at the ends.
+    // Space for series that are shifted sideways at the ends.
     Ok(chart.x_range(-0.03 * last, 1.03 * last).details(table.text()))
 }
 

@@ -1,8 +1,8 @@
 //! Figures of a grid of runs: pre-pruning rate x dropping rate, several seeds each.
 //!
-//! They take plain numbers. Accuracies are of the test part, which the guarantee of the runs does
-//! not cover either way: it protects the training part. Choosing the best cell by them is a choice
-//! by test data, so no cell is crowned; see [`accuracy_heat_map`].
+//! Accuracies are those on the test part. The guarantee of a run protects the training part only.
+//! Selecting the best cell by test accuracy would overfit to the test part, so no cell is marked as
+//! the best; see [`accuracy_heat_map`].
 
 mod heat_map;
 mod lines;
@@ -18,11 +18,11 @@ use crate::{Error, Result};
 /// The runs of one setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridCell {
-    /// The share of coordinates that a mask drops before training.
+    /// Fraction of coordinates that a mask drops before training.
     pub pre_prune: f64,
-    /// The share of the others that each step drops.
+    /// Fraction of the remaining coordinates that each step drops.
     pub drop: f64,
-    /// One test accuracy per seed, as shares of one. Those that are not numbers are left out.
+    /// Test accuracy for each seed, in [0, 1]. NaN values are left out.
     pub accuracy: Vec<f64>,
 }
 
@@ -39,19 +39,19 @@ impl GridCell {
     }
 }
 
-/// What the figures of a grid draw.
+/// The content of the figures of a grid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GridFigure {
-    /// What it is about.
+    /// Title.
     pub title: String,
-    /// A remark under the title: model, data, epsilon, seeds, what was spent on the whole grid.
+    /// Note under the title: model, data, epsilon, seeds, epsilon of the whole grid.
     pub note: String,
     /// One cell per setting, in any order; not every pair of rates needs one.
     pub cells: Vec<GridCell>,
 }
 
 impl GridFigure {
-    /// Refuses what can't be a grid of accuracies.
+    /// Checks rates and accuracies.
     ///
     /// # Errors
     /// Kind `Setting` without cells, for a rate outside [0, 1), an accuracy outside [0, 1], or two
@@ -64,26 +64,26 @@ impl GridFigure {
         for (i, cell) in self.cells.iter().enumerate() {
             for (name, rate) in [("pre_prune", cell.pre_prune), ("drop", cell.drop)] {
                 if !(0.0..1.0).contains(&rate) {
-                    let why = "a rate is the share that is left out, from 0 to below 1";
+                    let why = "a rate is the fraction that is left out, from 0 to below 1";
                     return Err(Error::setting(name, rate, why));
                 }
             }
             if let Some(bad) = cell.accuracy.iter().find(|a| **a < 0.0 || **a > 1.0) {
-                let why = "an accuracy is a share of one";
+                let why = "an accuracy lies in [0, 1]";
                 return Err(Error::setting("accuracy", bad, why).fix("divide percent by 100"));
             }
             let same =
                 |other: &GridCell| other.pre_prune == cell.pre_prune && other.drop == cell.drop;
             if self.cells[..i].iter().any(same) {
                 let what = format!("({}, {})", cell.pre_prune, cell.drop);
-                return Err(Error::setting("cell of a grid", what, "it is there twice")
+                return Err(Error::setting("cell of a grid", what, "the grid has it twice")
                     .fix("put the accuracies of all seeds into one cell"));
             }
         }
         Ok(())
     }
 
-    /// The noise of seeds that marks go by; `None` if no cell has two runs.
+    /// The variation over seeds that marks are based on; `None` if no cell has two runs.
     pub(crate) fn noise(&self) -> Option<stats::Noise> {
         let seeds: Vec<_> =
             self.cells.iter().map(|cell| stats::Seeds::of(&cell.accuracy)).collect();
@@ -94,9 +94,9 @@ impl GridFigure {
         self.cells.iter().find(|cell| cell.pre_prune == pre_prune && cell.drop == drop)
     }
 
-    /// The rates that occur, in order.
+    /// The rates that occur, sorted.
     fn rates(&self, of: fn(&GridCell) -> f64) -> Vec<f64> {
-        // Plus zero: -0 and 0 are the same rate.
+        // Adding zero turns -0 into 0.
         let mut rates: Vec<f64> = self.cells.iter().map(|cell| of(cell) + 0.0).collect();
         rates.sort_by(f64::total_cmp);
         rates.dedup();
@@ -104,7 +104,7 @@ impl GridFigure {
     }
 }
 
-/// A rate as percent, with as few digits as it has: `30 %`.
+/// A rate as percent without trailing zeros: `30 %`.
 fn percent(rate: f64) -> String {
     let text = crate::show::format::significant(100.0 * rate, 4);
     let short = match text.contains('.') && !text.contains('e') {

@@ -1,9 +1,9 @@
-//! Means, their spread over seeds, and whether two of them differ.
+//! Means and standard deviations over seeds, and the comparison of two means.
 
-/// How many standard errors a difference must have to count.
+/// Number of standard errors from which a difference is marked.
 pub(super) const MARKED: f64 = 2.0;
 
-/// What the seeds of one setting say.
+/// Mean and sum of squared deviations over the seeds of one setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Seeds {
     pub count: usize,
@@ -20,34 +20,34 @@ impl Seeds {
         Self { count: values.len(), mean, squares }
     }
 
-    /// The standard deviation over seeds (n - 1 in the denominator); needs two.
+    /// The sample standard deviation (divisor n - 1); `None` for fewer than two seeds.
     pub(super) fn deviation(&self) -> Option<f64> {
         (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
     }
 }
 
-/// How much one seed varies, as the cells of one map say together.
+/// Variance of a single seed, pooled over the cells of a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Noise {
     variance: f64,
-    /// Degrees of freedom: one less than seeds, for each cell.
+    /// Degrees of freedom: the sum of (seeds - 1) over the cells.
     pub(crate) freedom: usize,
 }
 
 impl Noise {
-    /// The standard deviation that the cells are taken to share.
+    /// The pooled standard deviation.
     pub(crate) fn deviation(&self) -> f64 {
         self.variance.sqrt()
     }
 
-    /// What a difference of two means of so many seeds must exceed to be marked: it may have to be
-    /// larger, see [`above`], but never smaller.
+    /// Smallest difference of two means of `seeds` seeds that can be marked. [`above`] may require
+    /// a larger one.
     pub(crate) fn threshold(&self, seeds: u64) -> f64 {
         MARKED * self.deviation() * (2.0 / seeds as f64).sqrt()
     }
 }
 
-/// The variance of one seed, pooled: Σ squares over Σ (n - 1).
+/// The pooled variance of one seed: Σ squares / Σ (n - 1).
 pub(super) fn pooled<'a>(cells: impl IntoIterator<Item = &'a Seeds>) -> Option<Noise> {
     let (mut squares, mut freedom) = (0.0, 0);
     for cell in cells.into_iter().filter(|cell| cell.count > 1) {
@@ -57,9 +57,9 @@ pub(super) fn pooled<'a>(cells: impl IntoIterator<Item = &'a Seeds>) -> Option<N
     (freedom > 0).then(|| Noise { variance: squares / freedom as f64, freedom })
 }
 
-/// How many standard errors the mean of `cell` lies above that of `base`. The variance of a seed
-/// is that of the whole grid or that of these two cells, whichever is larger: three seeds alone
-/// often agree by luck, and a cell where training breaks down spreads more than the others.
+/// Difference of the means of `cell` and `base` in standard errors. The variance of a seed is that
+/// of the whole grid or that of these two cells, whichever is larger: three seeds often agree by
+/// chance, and a cell in which training fails varies more than the others.
 pub(super) fn above(cell: &Seeds, base: &Seeds, all: &[Seeds]) -> Option<f64> {
     if cell.count == 0 || base.count == 0 {
         return None;
@@ -70,7 +70,7 @@ pub(super) fn above(cell: &Seeds, base: &Seeds, all: &[Seeds]) -> Option<f64> {
     let difference = cell.mean - base.mean;
     match error > 0.0 {
         true => Some(difference / error),
-        // Without any spread every difference counts.
+        // Without variation every difference is significant.
         false if difference == 0.0 => Some(0.0),
         false => Some(difference.signum() * f64::INFINITY),
     }

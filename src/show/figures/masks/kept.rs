@@ -1,32 +1,36 @@
-//! What is kept of each tensor, as bars.
+//! Bars of the fraction of each tensor that is kept.
 
-use super::{is_collapsed, is_not_covered, kept_in_all, largest, left_out, percent, shape};
+use super::{
+    is_collapsed, is_not_covered, kept_summary, largest, layer_cell, left_out, names_of, percent,
+    shape,
+};
 use crate::mask::{Mask, MaskTensor};
-use crate::show::layout::{MARGIN, SMALL, letters};
+use crate::show::layout::{MARGIN, SMALL, text_style};
 use crate::show::page::{Head, Page};
 use crate::show::scene::{Align, Area, Scene};
 use crate::show::{Figure, Table, font, format, palette};
 
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 19.0;
-/// Most rows that are drawn.
+/// Maximum number of rows.
 const MOST_ROWS: usize = 32;
-/// Most tensors that are named in a note.
+/// Maximum number of tensors named in a note.
 const MOST_NAMES: usize = 5;
 
-/// The share that is kept of each tensor, as bars with counts, and of all of them together, as a
-/// dashed line. Tensors of which one coordinate is left are named.
+/// Fraction of each tensor that is kept, as bars with counts, and of all tensors together, as a
+/// dashed line. Tensors with a single coordinate left are named.
 ///
 /// # Guarantee
-/// It reveals what the mask reveals; one that was chosen on private examples without noise carries
-/// [`NOT_COVERED`](crate::show::NOT_COVERED).
+/// The figure reveals what the mask reveals. For a mask computed from private examples without
+/// noise it carries [`NOT_COVERED`](crate::show::NOT_COVERED).
 pub fn kept(mask: &Mask) -> Figure {
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
     let shown = largest(&sizes, MOST_ROWS);
-    let head = Head::new(format!("Kept in each tensor: {}", mask.origin().method))
-        .note(kept_in_all(mask))
+    let all_names = names_of(mask);
+    let head = Head::new(format!("MaskTensor in each tensor: {}", mask.origin().method))
+        .note(kept_summary(mask))
         .note("Dashed: all tensors together.")
-        .note(collapsed(mask))
+        .note(collapsed(mask, &all_names))
         .note(left_out(shown.len(), sizes.len()))
         .not_covered(is_not_covered(mask));
     let mut page = Page::new(WIDTH, head);
@@ -35,7 +39,7 @@ pub fn kept(mask: &Mask) -> Figure {
     let bottom = top + rows.len() as f64 * ROW;
     let texts: Vec<(String, String)> = rows.iter().map(|tensor| counts(tensor)).collect();
     let width = |text: &str| font::width(text, SMALL, false);
-    let names = rows.iter().map(|tensor| width(&tensor.path)).fold(40.0, f64::max).min(230.0);
+    let names = shown.iter().map(|&i| width(&all_names[i])).fold(40.0, f64::max).min(230.0);
     let numbers = texts.iter().map(|(_, count)| width(count)).fold(40.0, f64::max);
     let share = width("100.0 %");
     let right = WIDTH - MARGIN;
@@ -49,13 +53,13 @@ pub fn kept(mask: &Mask) -> Figure {
     let mut bars = Vec::new();
     for (r, (tensor, (share, count))) in rows.iter().zip(&texts).enumerate() {
         let y = top + (r as f64 + 0.5) * ROW;
-        let text = |colour, align| letters(SMALL, false, colour, align);
-        let name = font::fit(&tensor.path, SMALL, false, names);
+        let text = |colour, align| text_style(SMALL, false, colour, align);
+        let name = font::fit(&all_names[shown[r]], SMALL, false, names);
         page.scene.text((plot.left - 8.0, y), name, text(palette::INK, Align::Right));
         page.scene.text((right, y), count, text(palette::MUTED, Align::Right));
         let at = (right - numbers - 14.0, y);
         page.scene.text(at, share, text(palette::INK, Align::Right));
-        // A thousandth is still to be seen.
+        // Tiny fractions stay visible.
         let long = (tensor.density() * plot.width()).max(1.5);
         bars.push(Area {
             left: plot.left,
@@ -74,17 +78,17 @@ pub fn kept(mask: &Mask) -> Figure {
     page.finish(bottom + 18.0, &table(mask).text())
 }
 
-/// Share, and kept out of all.
+/// Fraction kept, and kept out of all.
 fn counts(tensor: &MaskTensor) -> (String, String) {
     let count =
         format!("{} of {}", format::count(tensor.count()), format::count(tensor.kept.len()));
     (percent(tensor.density()), count)
 }
 
-/// Names the tensors that collapsed.
-fn collapsed(mask: &Mask) -> String {
-    let names: Vec<&str> =
-        mask.tensors().iter().filter(|t| is_collapsed(t)).map(|t| t.path.as_str()).collect();
+/// Note that names the tensors with a single coordinate left.
+fn collapsed(mask: &Mask, names: &[String]) -> String {
+    let tensors = mask.tensors().iter().zip(names).filter(|(tensor, _)| is_collapsed(tensor));
+    let names: Vec<&str> = tensors.map(|(_, name)| name.as_str()).collect();
     let more = names.len().saturating_sub(MOST_NAMES);
     let named = names[..names.len() - more].join(", ");
     match (names.len(), more) {
@@ -99,17 +103,18 @@ fn grid(scene: &mut Scene, plot: Area) {
         let x = (plot.left + share * plot.width()).round();
         let colour = if share == 0.0 { palette::AXIS } else { palette::GRID };
         scene.fill(Area { left: x, right: x + 1.0, ..plot }, colour);
-        let style = letters(SMALL - 1.0, false, palette::MUTED, Align::Middle);
+        let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
         scene.text((x, plot.bottom + 10.0), format!("{} %", share * 100.0), style);
     }
 }
 
-/// All tensors in numbers; the text of a mask.
+/// Table of all tensors; the text format of a mask.
 pub(in crate::show) fn table(mask: &Mask) -> Table {
-    let mut table = Table::new(["tensor", "shape", "kept", "of", "share"]);
-    for tensor in mask.tensors() {
+    let mut table = Table::new(["tensor", "layer", "shape", "kept", "of", "share"]);
+    for (tensor, name) in mask.tensors().iter().zip(names_of(mask)) {
         table = table.row([
             tensor.path.clone(),
+            layer_cell(&name, &tensor.path),
             shape(&tensor.shape),
             format::count(tensor.count()),
             format::count(tensor.kept.len()),

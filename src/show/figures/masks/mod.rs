@@ -1,10 +1,11 @@
 //! Figures of masks and of gradient dropping.
 //!
-//! What they reveal is what the mask, the scores or the record reveals that is drawn; figures of
-//! scores or masks that were made from private examples without noise, and of signal against
-//! noise, carry [`NOT_COVERED`](crate::show::NOT_COVERED).
+//! A figure reveals what its mask, scores or record reveals. Figures of scores or masks that were
+//! computed from private examples without noise, and figures of signal and noise, carry
+//! [`NOT_COVERED`](crate::show::NOT_COVERED).
 
 mod kept;
+mod names;
 mod overlap;
 mod saliency;
 mod selection_log;
@@ -15,7 +16,7 @@ mod tiles;
 
 pub use kept::kept;
 pub use overlap::{chance_overlap, overlap, overlap_over_epsilon};
-pub use saliency::{Scored, mask, of_saliency, saliency};
+pub use saliency::{Scored, mask, saliency, saliency_histograms};
 pub use selection_log::selection_log;
 pub use signal::signal_and_noise;
 pub use tiles::tiles;
@@ -23,12 +24,14 @@ pub use tiles::tiles;
 use crate::mask::{Mask, MaskTensor};
 use crate::show::format;
 
+use names::tensor_names;
+
 /// Width of figures with several panels in a row.
 const WIDE: f64 = 800.0;
-/// Most tensors that are drawn one by one.
+/// Maximum number of tensors that are drawn.
 const MOST_PANELS: usize = 12;
 
-/// How wide a card is for this many panels, and how many stand in a row.
+/// Width of the card for this many panels, and the number of panels in a row.
 fn columns(panels: usize) -> (f64, usize) {
     match panels {
         0 | 1 => (480.0, 1),
@@ -37,7 +40,7 @@ fn columns(panels: usize) -> (f64, usize) {
     }
 }
 
-/// The places of the `most` largest, in their own order.
+/// Indices of the `most` largest sizes, in ascending order.
 fn largest(sizes: &[usize], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(sizes[i]), i));
@@ -46,7 +49,7 @@ fn largest(sizes: &[usize], most: usize) -> Vec<usize> {
     order
 }
 
-/// What the note of a figure says that shows `shown` of `all` tensors.
+/// Note of a figure that shows `shown` of `all` tensors; empty if it shows all.
 fn left_out(shown: usize, all: usize) -> String {
     if shown == all {
         return String::new();
@@ -59,19 +62,29 @@ fn shape(shape: &[usize]) -> String {
     shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Whether nothing but one coordinate is left of a tensor that had more.
+/// Whether only one coordinate of a larger tensor is kept.
 fn is_collapsed(tensor: &MaskTensor) -> bool {
     tensor.kept.len() > 1 && tensor.count() == 1
 }
 
-/// Whether a mask was chosen by looking at private examples without noise.
+/// Whether a mask was computed from private examples without noise.
 fn is_not_covered(mask: &Mask) -> bool {
     let own = mask.origin().privacy.iter().any(|cover| !cover.is_private());
     own || mask.saliency().is_some_and(|saliency| !saliency.privacy().is_private())
 }
 
+/// Display names of the tensors of a mask.
+fn names_of(mask: &Mask) -> Vec<String> {
+    tensor_names(mask.tensors().iter().map(|t| (t.path.as_str(), t.shape.as_slice())))
+}
+
+/// A display name as a cell of a table beside the path: empty if it is the path.
+fn layer_cell(name: &str, path: &str) -> String {
+    if name == path { String::new() } else { name.to_owned() }
+}
+
 /// `312 of 1,024 coordinates kept (30.5 %). Data-free: costs nothing.`
-fn kept_in_all(mask: &Mask) -> String {
+fn kept_summary(mask: &Mask) -> String {
     let covers: Vec<String> = mask.origin().privacy.iter().map(ToString::to_string).collect();
     format!(
         "{} of {} coordinates kept ({}). {}",
@@ -82,7 +95,7 @@ fn kept_in_all(mask: &Mask) -> String {
     )
 }
 
-/// A share as percent; one that is hardly there still has a digit: `0.006 %`.
+/// A fraction as percent; small ones keep one significant digit: `0.006 %`.
 fn percent(share: f64) -> String {
     match share > 0.0 && share < 0.001 {
         true => format!("{} %", format::significant(100.0 * share, 1)),
@@ -90,9 +103,9 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// With a capital at the beginning and a full stop at the end.
+/// Text with an initial capital and a full stop.
 fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", chars.as_str())
 }

@@ -1,4 +1,4 @@
-//! How much masks have in common.
+//! Overlap of masks.
 
 use super::is_not_covered;
 use crate::mask::Mask;
@@ -6,30 +6,45 @@ use crate::show::heat::{Heat, HeatCell};
 use crate::show::page::{Head, Page};
 use crate::show::{Chart, Figure, NOT_COVERED, Panel, Series, Table, font, format, layout};
 use crate::{Error, Result};
+use std::borrow::Borrow;
 
-/// Most masks that are compared in one figure.
+/// Maximum number of masks in one figure.
 const MOST: usize = 16;
 
-/// The Jaccard overlap to expect of two independent random masks that keep these shares of the
-/// same coordinates: ab / (a + b - ab), the ratio of the expected sizes of intersection and union.
+/// Expected Jaccard overlap of two independent random masks that keep the fractions `a` and `b` of
+/// the same coordinates: ab / (a + b - ab), the ratio of the expected sizes of intersection and
+/// union.
 pub fn chance_overlap(a: f64, b: f64) -> f64 {
     let union = a + b - a * b;
     if union > 0.0 { a * b / union } else { 0.0 }
 }
 
-/// The Jaccard overlap of each pair of masks (both keep over at least one keeps: 1 for equal
-/// masks) as a matrix, with what independent random masks of the same kept shares in each tensor
-/// would have: masks of one rule often agree in nothing but these. The text form also says the
-/// chance for the same kept shares over all.
+/// Matrix of the Jaccard overlap of each pair of named masks: coordinates that both keep over
+/// coordinates that at least one keeps. Beside it stands the overlap by chance: that of independent
+/// random masks that keep the same fraction of each tensor, since masks by the same rule often
+/// agree in these fractions only. The text format also has the chance for the same fraction
+/// overall.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(2, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let magnitude = MagnitudeMask::keep(0.5).mask(&model)?;
+/// let random = RandomMask::keep(0.5).seed(1).mask(&model)?;
+/// figures::overlap(&[("magnitude", &magnitude), ("random", &random)])?.show();
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Guarantee
-/// It reveals no more than the masks; if one of them was chosen on private examples without
-/// noise, it carries [`NOT_COVERED`].
+/// The figure reveals no more than the masks. If one of them was computed from private examples
+/// without noise, it carries [`NOT_COVERED`].
 ///
 /// # Errors
-/// Kind `Setting` for fewer than 2 or more than 16 masks, kind `Model` if they are about different
-/// parameters.
-pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
+/// Kind `Setting` for fewer than 2 or more than 16 masks, kind `Model` if the masks are for
+/// different parameters.
+pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figure> {
+    let masks: Vec<(&str, &Mask)> =
+        masks.iter().map(|(name, mask)| (name.as_ref(), mask.borrow())).collect();
     if !(2..=MOST).contains(&masks.len()) {
         let why = format!("a matrix of overlaps takes from 2 to {MOST}");
         return Err(Error::setting("masks", masks.len(), why));
@@ -57,7 +72,7 @@ pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
         }
         cells.push(row);
     }
-    let names: Vec<String> = masks.iter().map(|(name, _)| name.clone()).collect();
+    let names: Vec<String> = masks.iter().map(|(name, _)| (*name).to_owned()).collect();
     let shares: Vec<String> = masks
         .iter()
         .map(|(name, mask)| format!("{name} keeps {}", format::percent(1.0 - mask.rate())))
@@ -69,7 +84,7 @@ pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
         column_name: String::new(),
         cells,
     };
-    // Names that don't fit above a cell are numbered.
+    // Names that do not fit below a cell are replaced by numbers.
     if names.iter().any(|name| font::width(name, layout::SMALL, false) > 100.0) {
         heat.columns = (1..=names.len()).map(|n| n.to_string()).collect();
         heat.rows =
@@ -86,7 +101,7 @@ pub fn overlap(masks: &[(String, Mask)]) -> Result<Figure> {
     Ok(page.finish(bottom, &pairs.text()))
 }
 
-/// What to expect of random masks that keep as much of each tensor as these do.
+/// Expected overlap of random masks that keep the same fraction of each tensor.
 fn by_tensor(a: &Mask, b: &Mask) -> f64 {
     let (mut both, mut either) = (0.0, 0.0);
     for (a, b) in a.tensors().iter().zip(b.tensors()) {
@@ -105,13 +120,13 @@ fn three(value: f64) -> String {
     format::fixed(value, 3)
 }
 
-/// How good noisy masks are: their overlap with the mask that was made without noise, over the
-/// epsilon of the noise, beside the overlap by chance ([`chance_overlap`]). Points `(epsilon,
-/// overlap)` in any order; those that are not finite are left out.
+/// Overlap of noisy masks with the mask computed without noise, over the epsilon of the noise,
+/// beside the overlap by chance ([`chance_overlap`]). `points` are `(epsilon, overlap)` in any
+/// order; those that are not finite are left out.
 ///
 /// # Guarantee
-/// None: the mask without noise is a function of the private examples, and comparing with it is in
-/// no ledger. It carries [`NOT_COVERED`].
+/// None: the mask without noise is a function of the private examples, and the comparison with it
+/// is in no ledger. The figure carries [`NOT_COVERED`].
 pub fn overlap_over_epsilon(points: &[(f64, f64)], chance: f64) -> Chart {
     let mut points: Vec<(f64, f64)> = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,17 +1,18 @@
-//! Scores as histograms.
+//! Histograms of saliency scores.
 
 use super::{
-    MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, percent, sentence, shape,
+    MOST_PANELS, columns, is_not_covered, kept_summary, largest, layer_cell, left_out, percent,
+    sentence, shape, tensor_names,
 };
 use crate::mask::{Mask, MaskTensor, Saliency, Scores};
 use crate::show::histogram::Histogram;
-use crate::show::layout::{MARGIN, SMALL, letters, x_ticks};
+use crate::show::layout::{MARGIN, SMALL, text_style, x_ticks};
 use crate::show::page::{Head, Page, panels};
 use crate::show::scene::{Align, Area, Scene};
 use crate::show::{Figure, Table, font, format, palette};
 use crate::{Error, ErrorKind, Result};
 
-/// Scores, alone or with the mask that was made of them: what [`saliency`] draws.
+/// Saliency scores, alone or with the mask made from them: the argument of [`saliency`].
 #[derive(Clone, Debug)]
 pub struct Scored {
     saliency: Option<Saliency>,
@@ -30,17 +31,17 @@ impl From<&Mask> for Scored {
     }
 }
 
-/// One histogram of scores per tensor (the twelve largest, on one logarithmic axis), of a
-/// `&Saliency` or of a `&Mask` that was made by scores: what it keeps and drops is coloured, and
-/// where one score divides them it is a dashed line. Scores that are exactly zero have no place on
-/// the axis; their share is written.
+/// Histograms of the saliency scores of the twelve largest tensors, on a common logarithmic axis.
+/// The argument is a `&Saliency` or a `&Mask` made from scores. For a mask, kept and dropped
+/// coordinates have different colours, and a dashed line marks the threshold if there is one.
+/// Scores of exactly zero do not fit on the axis; their fraction is written.
 ///
 /// # Guarantee
-/// It reveals what the scores reveal; those of private examples without noise carry
-/// [`NOT_COVERED`](crate::show::NOT_COVERED).
+/// The figure reveals what the scores reveal. For scores of private examples without noise it
+/// carries [`NOT_COVERED`](crate::show::NOT_COVERED).
 ///
 /// # Errors
-/// Kind `Model` for a mask that was not made by scores (or was read from a file, which has none).
+/// Kind `Model` for a mask without scores: one made in another way, or read from a file.
 pub fn saliency(of: impl Into<Scored>) -> Result<Figure> {
     let Scored { saliency, mask } = of.into();
     let Some(saliency) = saliency else {
@@ -51,13 +52,12 @@ pub fn saliency(of: impl Into<Scored>) -> Result<Figure> {
     Ok(histograms(&saliency, mask.as_ref()))
 }
 
-/// The scores alone, as [`saliency`].
-pub fn of_saliency(saliency: &Saliency) -> Figure {
+/// The figure of [`saliency`] for scores alone, which can't fail.
+pub fn saliency_histograms(saliency: &Saliency) -> Figure {
     histograms(saliency, None)
 }
 
-/// The figure of a mask: its scores, coloured by what is kept, if it was made by scores; else what
-/// it keeps of each tensor.
+/// The figure of a mask: [`saliency`] if it was made from scores, else [`kept`](super::kept()).
 ///
 /// # Guarantee
 /// As [`saliency`] and [`kept`](super::kept()).
@@ -69,10 +69,11 @@ pub fn mask(mask: &Mask) -> Figure {
 }
 
 fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
-    let parts: Vec<Part<'_>> = saliency
-        .tensors()
-        .iter()
-        .map(|scores| Part::new(scores, mask.and_then(|mask| mask.get(&scores.path))))
+    let tensors = saliency.tensors().iter();
+    let names = tensor_names(tensors.clone().map(|t| (t.path.as_str(), t.shape.as_slice())));
+    let parts: Vec<Part<'_>> = tensors
+        .zip(names)
+        .map(|(scores, name)| Part::new(scores, name, mask.and_then(|m| m.get(&scores.path))))
         .collect();
     let threshold = mask.and_then(|_| threshold(&parts));
     let sizes: Vec<usize> = parts.iter().map(|part| part.scores.values.len()).collect();
@@ -82,9 +83,10 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
         None => format!("Saliencies: {}", saliency.method()),
     };
     let cut = threshold.map(|t| format!("Dashed: the largest score dropped, {}.", short(t)));
-    let scaled = "Logarithmic axis; each tensor's bars are scaled to its tallest.";
+    let scaled = "Histograms: coordinates over their score; the number at the left is the tallest \
+                  bar's count.";
     let mut head = Head::new(title)
-        .note(mask.map_or_else(|| sentence(&saliency.privacy().to_string()), kept_in_all))
+        .note(mask.map_or_else(|| sentence(&saliency.privacy().to_string()), kept_summary))
         .note(format!("{scaled} {}", cut.unwrap_or_default()))
         .note(left_out(shown.len(), parts.len()))
         .not_covered(!saliency.privacy().is_private() || mask.is_some_and(is_not_covered));
@@ -93,7 +95,7 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     }
     let (width, columns) = columns(shown.len());
     let mut page = Page::new(width, head);
-    const HEIGHT: f64 = 118.0;
+    const HEIGHT: f64 = 136.0;
     let heights = vec![HEIGHT; shown.len()];
     let (areas, bottom) = panels((MARGIN, page.top), page.room(), columns, &heights);
     let range = range(shown.iter().map(|&i| &parts[i]));
@@ -103,21 +105,22 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     page.finish(bottom, &table(&parts).text())
 }
 
-/// One tensor's scores with what is to be said about them.
+/// The scores of one tensor with their statistics.
 struct Part<'a> {
     scores: &'a Scores,
-    /// Flags, where a mask has as many as there are scores.
+    name: String,
+    /// Flags of the mask, if it has one for each score.
     kept: Option<&'a MaskTensor>,
     zeros: usize,
-    /// Not a number, infinite or negative: not on the axis either.
+    /// Number of scores that are NaN, infinite or negative, which do not fit on the axis.
     odd: usize,
-    /// The 1 % quantile of those on the axis, and the largest.
+    /// The 1 % quantile and the maximum of the scores on the axis.
     ends: Option<(f64, f64)>,
     median: f64,
 }
 
 impl<'a> Part<'a> {
-    fn new(scores: &'a Scores, kept: Option<&'a MaskTensor>) -> Self {
+    fn new(scores: &'a Scores, name: String, kept: Option<&'a MaskTensor>) -> Self {
         let values = &scores.values;
         let zeros = values.iter().filter(|&&v| v == 0.0).count();
         let mut on_axis: Vec<f64> = values.iter().copied().filter(|v| is_on_axis(*v)).collect();
@@ -135,14 +138,14 @@ impl<'a> Part<'a> {
             false => *finite.select_nth_unstable_by(middle, f64::total_cmp).1,
         };
         let kept = kept.filter(|kept| kept.kept.len() == values.len());
-        Self { scores, kept, zeros, odd, ends, median }
+        Self { scores, name, kept, zeros, odd, ends, median }
     }
 
     fn share(&self, count: usize) -> String {
         percent(count as f64 / self.scores.values.len().max(1) as f64)
     }
 
-    /// Kept share, zeros and odd scores, in a line.
+    /// Fractions of kept, zero and off-axis scores as text.
     fn remark(&self) -> String {
         let kept = self.kept.map(|kept| format!("{} kept", self.share(kept.count())));
         let zeros = (self.zeros > 0).then(|| format!("{} exactly zero", self.share(self.zeros)));
@@ -160,8 +163,8 @@ fn short(value: f64) -> String {
     format::significant(value, 3)
 }
 
-/// The largest score that is dropped, if all that is kept scores at least as much; the last
-/// coordinate of a tensor, which is never dropped, aside.
+/// The largest dropped score, if every kept score is at least as large. The last coordinate of a
+/// tensor is exempt, since it is never dropped.
 fn threshold(parts: &[Part<'_>]) -> Option<f64> {
     let (mut dropped, mut least_kept) = (f64::NEG_INFINITY, f64::INFINITY);
     for part in parts {
@@ -178,8 +181,8 @@ fn threshold(parts: &[Part<'_>]) -> Option<f64> {
     (is_on_axis(dropped) && dropped <= least_kept).then_some(dropped)
 }
 
-/// From the lowest 1 % of any tensor to the largest score of all; a few smaller ones are counted
-/// in the first bar, for they would squeeze all others.
+/// Range of the axis: from the lowest 1 % quantile of any tensor to the largest score. Smaller
+/// scores are counted in the first bin.
 fn range<'a>(parts: impl Iterator<Item = &'a Part<'a>>) -> (f64, f64) {
     let ends: Vec<(f64, f64)> = parts.filter_map(|part| part.ends).collect();
     let low = ends.iter().map(|e| e.0).fold(f64::INFINITY, f64::min).max(1e-300);
@@ -200,33 +203,50 @@ fn panel(
     let count = format::count(part.scores.values.len());
     let y = area.top + 7.0;
     let room = area.width() - font::width(&count, SMALL, false) - 10.0;
-    let name = font::fit(&part.scores.path, SMALL + 0.5, true, room);
-    scene.text((area.left, y), name, letters(SMALL + 0.5, true, palette::INK, Align::Left));
-    scene.text((area.right, y), count, letters(SMALL, false, palette::MUTED, Align::Right));
+    let name = font::fit(&part.name, SMALL + 0.5, true, room);
+    scene.text((area.left, y), name, text_style(SMALL + 0.5, true, palette::INK, Align::Left));
+    scene.text((area.right, y), count, text_style(SMALL, false, palette::MUTED, Align::Right));
     let remark = font::fit(&part.remark(), SMALL - 1.0, false, area.width());
-    let muted = letters(SMALL - 1.0, false, palette::MUTED, Align::Left);
+    let muted = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
     scene.text((area.left, y + 15.0), remark, muted);
-    let plot = Area { top: area.top + 36.0, bottom: area.bottom - 20.0, ..area };
+    let plot = Area { top: area.top + 40.0, bottom: area.bottom - 36.0, ..area };
     let x = x_ticks(range, true, plot.width());
     let mut histogram = Histogram::new(range.0, range.1);
     for (i, &score) in part.scores.values.iter().enumerate().filter(|(_, v)| is_on_axis(**v)) {
         histogram.count(score, part.kept.is_none_or(|kept| kept.kept[i]));
     }
+    let tallest = format::count(histogram.tallest());
+    let plot = Area { left: plot.left + font::width(&tallest, SMALL - 1.0, false) + 6.0, ..plot };
     histogram.draw(scene, plot, &x, (palette::KEPT, palette::DROPPED), threshold);
+    let small = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
+    if histogram.tallest() > 0 {
+        scene.text((plot.left - 5.0, plot.top + 3.0), tallest, small(Align::Right));
+    }
+    let middle = (plot.left + plot.right) / 2.0;
+    scene.text((middle, plot.bottom + 27.0), "score (logarithmic)", small(Align::Middle));
     if part.ends.is_none() {
         let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
-        let style = letters(SMALL, false, palette::MUTED, Align::Middle);
+        let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
         scene.text(middle, "no score above zero", style);
     }
 }
 
 fn table(parts: &[Part<'_>]) -> Table {
-    let mut table =
-        Table::new(["tensor", "shape", "scores", "median", "largest", "exactly zero", "kept"]);
+    let mut table = Table::new([
+        "tensor",
+        "layer",
+        "shape",
+        "scores",
+        "median",
+        "largest",
+        "exactly zero",
+        "kept",
+    ]);
     for part in parts {
         let largest = part.ends.map_or("-".into(), |ends| short(ends.1));
         table = table.row([
             part.scores.path.clone(),
+            layer_cell(&part.name, &part.scores.path),
             shape(&part.scores.shape),
             format::count(part.scores.values.len()),
             if part.median.is_nan() { "-".into() } else { short(part.median) },

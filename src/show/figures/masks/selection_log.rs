@@ -1,43 +1,45 @@
-//! Which coordinates gradient dropping touched over time.
+//! Which coordinates the steps of a run selected over time.
 
-use super::{MOST_PANELS, columns, largest, left_out, sentence};
+use super::{MOST_PANELS, columns, largest, layer_cell, left_out, sentence, tensor_names};
 use crate::mask::{SelectionLog, SelectionLogTensor};
-use crate::show::layout::{MARGIN, SMALL, letters};
+use crate::show::layout::{MARGIN, SMALL, text_style};
 use crate::show::page::{Head, Page, panels};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Area, Scene};
-use crate::show::tiles::{draw, stretches};
+use crate::show::tiles::{draw, intervals};
 use crate::show::{Figure, Table, font, format};
 
-/// Most tiles of a figure.
+/// Maximum number of tiles.
 const MOST_TILES: usize = 8192;
 const HEAD: f64 = 36.0;
-/// Shades of a share; the first is for what was never touched.
+/// Height of the labels of the axis of steps.
+const AXIS: f64 = 20.0;
+/// Number of shades; the first is for coordinates that were never selected.
 const LEVELS: u8 = 11;
-/// The shade of a time without a recorded step.
+/// Shade of an interval without a recorded step.
 const NOT_RECORDED: u8 = LEVELS;
 
-/// For each weight tensor, how often its coordinates were selected: time to the right, the
-/// coordinates in their order downwards, the darker the more often. Random dropping looks like
-/// noise around one minus its rate, dropping by magnitude like bands.
+/// For each weight tensor, how often its coordinates were selected: steps across, coordinates in
+/// row-major order down, darker for more often. Random dropping looks like noise around one minus
+/// its rate, dropping by magnitude like bands.
 ///
 /// # Guarantee
-/// It reveals what the selection reveals; see [`SelectionLog`].
+/// The figure reveals what the selection reveals; see [`SelectionLog`].
 pub fn selection_log(touched: &SelectionLog) -> Figure {
-    let tensors: Vec<&SelectionLogTensor> =
-        touched.tensors.iter().filter(|t| is_whole(t)).collect();
-    let partly = |t: &SelectionLogTensor| t.by_bin(&touched.recorded).iter().any(|&s| s < 1.0);
-    // Where nothing is ever dropped there is nothing to see.
-    let mut interesting: Vec<&SelectionLogTensor> =
-        tensors.iter().copied().filter(|t| partly(t)).collect();
+    let names = touched.tensors.iter().map(|t| (t.path.as_str(), t.shape.as_slice()));
+    let named = touched.tensors.iter().zip(tensor_names(names));
+    let tensors: Vec<Named<'_>> = named.filter(|(tensor, _)| is_rectangular(tensor)).collect();
+    let partly = |(t, _): &Named<'_>| t.by_bin(&touched.recorded).iter().any(|&s| s < 1.0);
+    // Tensors in which nothing is ever dropped are not drawn.
+    let mut interesting: Vec<Named<'_>> = tensors.iter().filter(|t| partly(t)).cloned().collect();
     if interesting.is_empty() {
         interesting = tensors.clone();
     }
-    let sizes: Vec<usize> = interesting.iter().map(|t| t.coordinates).collect();
+    let sizes: Vec<usize> = interesting.iter().map(|(tensor, _)| tensor.coordinates).collect();
     let shown = largest(&sizes, MOST_PANELS);
-    let mut head = Head::new("Coordinates touched over time")
+    let mut head = Head::new("Coordinates selected over time")
         .note(sentence(&touched.to_string()))
-        .note("Time to the right, coordinates in their order downwards.")
+        .note("Across: steps. Down: coordinates of a tensor in row-major order.")
         .note(left_out(shown.len(), tensors.len()))
         .key(palette::CARD, "never");
     if touched.recorded.contains(&0) {
@@ -51,22 +53,26 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
     let (places, _) = panels((0.0, 0.0), page.room(), columns, &[0.0]);
     let room = places.first().map_or(0.0, Area::width);
     let maps: Vec<Vec<Vec<u8>>> =
-        shown.iter().map(|&i| map(interesting[i], touched, MOST_TILES / shown.len())).collect();
-    let heights: Vec<f64> = maps.iter().map(|map| HEAD + high(map) * map.len() as f64).collect();
+        shown.iter().map(|&i| map(interesting[i].0, touched, MOST_TILES / shown.len())).collect();
+    let height = |map: &Vec<Vec<u8>>| HEAD + high(map) * map.len() as f64 + AXIS;
+    let heights: Vec<f64> = maps.iter().map(height).collect();
     let (areas, bottom) = panels((MARGIN, page.top + 4.0), page.room(), columns, &heights);
     for ((area, map), &i) in areas.iter().zip(&maps).zip(&shown) {
-        panel(&mut page.scene, *area, room, map, interesting[i], &touched.recorded);
+        panel(&mut page.scene, *area, room, map, &interesting[i], touched);
     }
     page.finish(bottom, &table(&tensors, &touched.recorded).text())
 }
 
-/// Records come from files too: rows of unequal length, or none, are not drawn.
-fn is_whole(tensor: &SelectionLogTensor) -> bool {
+/// A tensor's record with its display name.
+type Named<'a> = (&'a SelectionLogTensor, String);
+
+/// Whether all rows have the same length. A record from a damaged file may not.
+fn is_rectangular(tensor: &SelectionLogTensor) -> bool {
     let places = tensor.fractions.first().map_or(0, Vec::len);
     places > 0 && tensor.fractions.iter().all(|row| row.len() == places)
 }
 
-/// Shades as `[place][time]`, neighbouring places averaged until there are few enough.
+/// Shades `[bin][time]`; adjacent bins are averaged until they fit into the budget.
 fn map(tensor: &SelectionLogTensor, touched: &SelectionLog, budget: usize) -> Vec<Vec<u8>> {
     let (times, places) = (tensor.fractions.len(), tensor.fractions[0].len());
     let mut rows = places;
@@ -83,7 +89,7 @@ fn map(tensor: &SelectionLogTensor, touched: &SelectionLog, budget: usize) -> Ve
 }
 
 fn level(share: f32) -> u8 {
-    // A rare touch is not none.
+    // Rarely selected bins differ from never selected ones.
     if share > 0.0 { ((share * 10.0).round() as u8).clamp(1, LEVELS - 1) } else { 0 }
 }
 
@@ -94,7 +100,7 @@ fn colour(level: u8) -> Rgb {
     }
 }
 
-/// Height of a row: few rows are drawn higher.
+/// Height of a row; few rows are higher.
 fn high(map: &[Vec<u8>]) -> f64 {
     match map.len() {
         0..=12 => 8.0,
@@ -109,32 +115,42 @@ fn panel(
     area: Area,
     room: f64,
     map: &[Vec<u8>],
-    tensor: &SelectionLogTensor,
-    recorded: &[u64],
+    (tensor, name): &Named<'_>,
+    touched: &SelectionLog,
 ) {
+    let recorded = &touched.recorded;
     let y = area.top + 7.0;
-    let count = format::count(tensor.coordinates);
+    let count = format!("↓ {} coordinates", format::count(tensor.coordinates));
     let free = area.width() - font::width(&count, SMALL, false) - 10.0;
-    let name = font::fit(&tensor.path, SMALL + 0.5, true, free);
-    scene.text((area.left, y), name, letters(SMALL + 0.5, true, palette::INK, Align::Left));
-    scene.text((area.right, y), count, letters(SMALL, false, palette::MUTED, Align::Right));
+    let name = font::fit(name, SMALL + 0.5, true, free);
+    scene.text((area.left, y), name, text_style(SMALL + 0.5, true, palette::INK, Align::Left));
+    scene.text((area.right, y), count, text_style(SMALL, false, palette::MUTED, Align::Right));
     let (mean, low, most) = numbers(tensor, recorded);
     let percent = format::percent;
     let remark =
-        format!("{} selected; by place {} to {}", percent(mean), percent(low), percent(most));
+        format!("{} selected; by bin {} to {}", percent(mean), percent(low), percent(most));
     let remark = font::fit(&remark, SMALL - 1.0, false, area.width());
-    let muted = letters(SMALL - 1.0, false, palette::MUTED, Align::Left);
+    let muted = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
     scene.text((area.left, y + 15.0), remark, muted);
     let times = map.first().map_or(1, Vec::len);
-    // Whole units: tiles that touch leave no seam.
+    // Whole units, so that adjacent tiles leave no seam.
     let wide = (room / times as f64).floor().clamp(1.0, 150.0);
-    let across = stretches(area.left.round(), wide, times, 1, 0.0);
-    let down = stretches((area.top + HEAD - 4.0).round(), high(map), map.len(), 1, 0.0);
+    let across = intervals(area.left.round(), wide, times, 1, 0.0);
+    let down = intervals((area.top + HEAD - 4.0).round(), high(map), map.len(), 1, 0.0);
     let colours: Vec<Rgb> = (0..LEVELS).map(colour).chain([palette::GRID]).collect();
     draw(scene, map, &colours, &across, &down);
+    let (Some(&(left, _)), Some(&(_, right))) = (across.first(), across.last()) else { return };
+    let Some(&(_, bottom)) = down.last() else { return };
+    let y = bottom + 10.0;
+    let last = format::count(touched.steps.max(1));
+    let first = format!("step {}", 1.min(touched.steps));
+    if font::width(&first, SMALL, false) + font::width(&last, SMALL, false) < right - left {
+        scene.text((right, y), last, text_style(SMALL - 1.0, false, palette::MUTED, Align::Right));
+    }
+    scene.text((left, y), first, muted);
 }
 
-/// The share of all, and the least and the most touched place's.
+/// Fraction selected overall, in the least and in the most selected bin.
 fn numbers(tensor: &SelectionLogTensor, recorded: &[u64]) -> (f64, f64, f64) {
     let places = tensor.by_bin(recorded);
     let mean = places.iter().sum::<f64>() / places.len().max(1) as f64;
@@ -142,14 +158,16 @@ fn numbers(tensor: &SelectionLogTensor, recorded: &[u64]) -> (f64, f64, f64) {
     (mean, low, places.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
-fn table(tensors: &[&SelectionLogTensor], recorded: &[u64]) -> Table {
-    let names = ["tensor", "coordinates", "selected", "least touched place", "most touched place"];
+fn table(tensors: &[Named<'_>], recorded: &[u64]) -> Table {
+    let names =
+        ["tensor", "layer", "coordinates", "selected", "least selected bin", "most selected bin"];
     let mut table = Table::new(names);
-    for tensor in tensors {
+    for (tensor, name) in tensors {
         let (mean, low, high) = numbers(tensor, recorded);
         let count = format::count(tensor.coordinates);
         let [mean, low, high] = [mean, low, high].map(format::percent);
-        table = table.row([tensor.path.clone(), count, mean, low, high]);
+        let layer = layer_cell(name, &tensor.path);
+        table = table.row([tensor.path.clone(), layer, count, mean, low, high]);
     }
     table
 }

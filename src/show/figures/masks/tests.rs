@@ -62,10 +62,6 @@ fn record(dropping: Dropping, steps: u64) -> SelectionLog {
     touched
 }
 
-fn named(masks: &[(&str, &Mask)]) -> Vec<(String, Mask)> {
-    masks.iter().map(|(name, mask)| ((*name).to_owned(), (*mask).clone())).collect()
-}
-
 fn all_figures() -> Vec<(&'static str, Figure)> {
     let (four, many) = (four(PrivacyStatus::DataFree), many());
     let mask = four.keep(0.3).unwrap();
@@ -73,9 +69,9 @@ fn all_figures() -> Vec<(&'static str, Figure)> {
     let random = RandomMask::prune(0.7).seed(1).mask(&model()).unwrap();
     let another = RandomMask::prune(0.5).seed(2).mask(&model()).unwrap();
     let raw = self::four(not_private()).keep(0.2).unwrap();
-    let pair = named(&[("random 70 %", &random), ("random 50 %", &another)]);
+    let pair = [("random 70 %", &random), ("random 50 %", &another)];
     let long = "a name that is far too long for a column of this matrix by any measure";
-    let three = named(&[("scores", &mask), (long, &thin), ("SNIP without noise", &raw)]);
+    let three = [("scores", &mask), (long, &thin), ("SNIP without noise", &raw)];
     let one = saliency_of(PrivacyStatus::DataFree, vec![scores("0.weight", &[20, 10], 1.0)]);
     vec![
         ("saliency_mask", saliency(&mask).unwrap()),
@@ -130,15 +126,15 @@ fn what_is_not_covered_says_so_and_nothing_else_does() {
     // Flags of a private choice with no scores beside them.
     let bare =
         Mask::with_origin(raw_mask.tensors().to_vec(), Origin::new("raw", not_private())).unwrap();
-    assert!(says(&saliency(&raw).unwrap()) && says(&of_saliency(&raw)));
+    assert!(says(&saliency(&raw).unwrap()) && says(&saliency_histograms(&raw)));
     for private in [&raw_mask, &bare, &bare.intersect(&free_mask).unwrap()] {
         assert!(says(&mask(private)) && says(&kept(private)));
         assert!(says(&tiles(private, None).unwrap()));
-        assert!(says(&overlap(&named(&[("a", private), ("b", &free_mask)])).unwrap()));
+        assert!(says(&overlap(&[("a", private), ("b", &free_mask)]).unwrap()));
     }
     assert!(!says(&saliency(&free_mask).unwrap()) && !says(&kept(&free_mask)));
     assert!(!says(&tiles(&free_mask, None).unwrap()));
-    assert!(!says(&overlap(&named(&[("a", &free_mask), ("b", &free_mask)])).unwrap()));
+    assert!(!says(&overlap(&[("a", &free_mask), ("b", &free_mask)]).unwrap()));
     let own = Mask::new(free_mask.tensors().to_vec()).unwrap();
     assert!(!says(&mask(&own)) && mask(&own).text().contains("Costs nothing if it was chosen"));
     let chart = overlap_over_epsilon(&[(1.0, 0.3)], 0.2);
@@ -192,7 +188,7 @@ fn odd_scores_are_drawn_without_trouble() {
     ];
     for values in cases {
         let saliency = saliency_of(PrivacyStatus::DataFree, vec![tensor(values.clone())]);
-        for figure in [of_saliency(&saliency), mask(&saliency.keep(0.5).unwrap())] {
+        for figure in [saliency_histograms(&saliency), mask(&saliency.keep(0.5).unwrap())] {
             let svg = figure.svg();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{values:?}");
             assert!(!figure.png().is_empty() && figure.text().contains("w "), "{values:?}");
@@ -201,8 +197,12 @@ fn odd_scores_are_drawn_without_trouble() {
         }
     }
     let zeros = saliency_of(PrivacyStatus::DataFree, vec![tensor(vec![0.0; 8])]);
-    assert!(of_saliency(&zeros).svg().contains("no score above zero"));
-    assert!(of_saliency(&saliency_of(PrivacyStatus::DataFree, vec![])).svg().starts_with("<svg"));
+    assert!(saliency_histograms(&zeros).svg().contains("no score above zero"));
+    assert!(
+        saliency_histograms(&saliency_of(PrivacyStatus::DataFree, vec![]))
+            .svg()
+            .starts_with("<svg")
+    );
     let random = RandomMask::prune(0.5).seed(1).mask(&model()).unwrap();
     let error = saliency(&random).unwrap_err();
     assert!(error.to_string().contains("not made by scores"), "{error}");
@@ -211,8 +211,10 @@ fn odd_scores_are_drawn_without_trouble() {
 #[test]
 fn collapsed_tensors_are_named() {
     let thin = four(PrivacyStatus::DataFree).keep(0.001).unwrap();
-    let collapsed: Vec<&str> =
-        thin.tensors().iter().filter(|t| t.count() == 1).map(|t| t.path.as_str()).collect();
+    let collapsed: Vec<String> = (thin.tensors().iter().zip(super::names_of(&thin)))
+        .filter(|(tensor, _)| tensor.count() == 1)
+        .map(|(_, name)| name)
+        .collect();
     assert!(!collapsed.is_empty());
     let figure = kept(&thin);
     let said = format!("One coordinate is left of {}.", collapsed.join(", "));
@@ -229,7 +231,7 @@ fn overlaps_stand_beside_what_chance_would_give() {
     let model = model();
     let a = RandomMask::prune(0.5).seed(1).mask(&model).unwrap();
     let b = RandomMask::prune(0.8).seed(2).mask(&model).unwrap();
-    let figure = overlap(&named(&[("a", &a), ("b", &b)])).unwrap();
+    let figure = overlap(&[("a", &a), ("b", &b)]).unwrap();
     // 0.5 · 0.2 / (0.7 - 0.1).
     assert!((chance_overlap(0.5, 0.2) - 1.0 / 6.0).abs() < 1e-12);
     let jaccard = a.jaccard(&b).unwrap();
@@ -238,9 +240,9 @@ fn overlaps_stand_beside_what_chance_would_give() {
     assert!(figure.text().contains(&line), "{figure}");
     assert!(figure.svg().contains("chance 0.17") && figure.svg().contains("\n1.00\n"));
     assert_eq!((chance_overlap(0.0, 0.0), chance_overlap(1.0, 1.0)), (0.0, 1.0));
-    assert!(overlap(&named(&[("a", &a)])).is_err());
+    assert!(overlap(&[("a", &a)]).is_err());
     let other = many().keep(0.5).unwrap();
-    assert!(overlap(&named(&[("a", &a), ("other", &other)])).is_err());
+    assert!(overlap(&[("a", &a), ("other", &other)]).is_err());
     let chart = overlap_over_epsilon(&[(f64::NAN, 0.1), (3.0, 0.25), (0.3, 0.21)], 0.2);
     assert!(chart.text().contains("by chance 0.20") && chart.text().contains("0.250"), "{chart}");
 }

@@ -1,36 +1,39 @@
-//! Masks coordinate by coordinate.
+//! Masks with a tile for each coordinate.
 
-use super::{MOST_PANELS, columns, is_not_covered, kept_in_all, largest, left_out, percent, shape};
+use super::{
+    MOST_PANELS, columns, is_not_covered, kept_summary, largest, layer_cell, left_out, names_of,
+    percent, shape,
+};
 use crate::Result;
 use crate::mask::{Mask, MaskTensor};
 use crate::nn::Model;
-use crate::show::layout::{MARGIN, SMALL, letters};
+use crate::show::layout::{MARGIN, SMALL, text_style};
 use crate::show::page::{Head, Page, panels};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Area, Scene};
-use crate::show::tiles::{Stretch, draw, stretches};
+use crate::show::tiles::{Interval, draw, intervals};
 use crate::show::{Figure, Table, font, format};
 
-/// Most tiles of a figure: what an SVG of some 150 kB holds.
+/// Maximum number of tiles, for an SVG of about 150 kB.
 const MOST_TILES: usize = 7000;
-/// Sides of a tile.
+/// Possible sides of a tile.
 const SIDES: [f64; 7] = [10.0, 8.0, 6.0, 5.0, 4.0, 3.5, 3.0];
 const GAP: f64 = 2.0;
 const HEAD: f64 = 52.0;
-/// A tall figure is no better than one that is cut.
+/// Maximum height of a panel; taller ones are cut.
 const TALLEST: f64 = 200.0;
-/// Shades of a weight's size.
+/// Number of shades for the magnitude of a weight.
 const LEVELS: u8 = 5;
 const DROPPED: Rgb = palette::GRID;
 
-/// A tile for each coordinate: blue where it is kept. With a model, the darker the larger the
-/// weight is beside the largest of its tensor. The longer of inputs and outputs goes to the right;
-/// convolutions have a small tile of kernel height x width for each pair. The twelve largest
-/// tensors are drawn; of those that are too large, the first inputs and outputs.
+/// A tile for each coordinate, blue where it is kept. With a model, the shade shows the magnitude
+/// of the weight relative to the largest of its tensor. The longer of inputs and outputs runs to
+/// the right; convolutions have a block of kernel height x width tiles for each pair. The twelve
+/// largest tensors are drawn; of those that do not fit, the first inputs and outputs.
 ///
 /// # Guarantee
-/// It reveals what the mask reveals, and the weights of the model, if one is given; a mask that
-/// was chosen on private examples without noise carries
+/// The figure reveals what the mask reveals, and the weights of the model if one is given. For a
+/// mask computed from private examples without noise it carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED).
 ///
 /// # Errors
@@ -50,8 +53,8 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
     };
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
     let shown = largest(&sizes, MOST_PANELS);
-    let mut head = Head::new(format!("Coordinate by coordinate: {}", mask.origin().method))
-        .note(kept_in_all(mask))
+    let mut head = Head::new(format!("Mask, a tile for each coordinate: {}", mask.origin().method))
+        .note(kept_summary(mask))
         .note("Convolutions: a small tile, kernel height x width, for each output and input.")
         .note(left_out(shown.len(), sizes.len()))
         .not_covered(is_not_covered(mask))
@@ -67,13 +70,14 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
     let budget = MOST_TILES / shown.len().max(1);
     let (places, _) = panels((0.0, 0.0), page.room(), columns, &[0.0]);
     let room = places.first().map_or(0.0, Area::width);
-    let laid: Vec<Laid> =
-        shown.iter().map(|&i| Laid::new(&mask.tensors()[i].shape, room, budget)).collect();
+    let names = names_of(mask);
+    let laid: Vec<TileLayout> =
+        shown.iter().map(|&i| TileLayout::new(&mask.tensors()[i].shape, room, budget)).collect();
     let heights: Vec<f64> = laid.iter().map(|laid| HEAD + laid.size(1)).collect();
     let (areas, bottom) = panels((MARGIN, page.top + 4.0), page.room(), columns, &heights);
     for ((area, laid), &i) in areas.iter().zip(&laid).zip(&shown) {
         let tensor = &mask.tensors()[i];
-        panel(&mut page.scene, *area, laid, tensor, of(tensor));
+        panel(&mut page.scene, *area, laid, (tensor, &names[i]), of(tensor));
     }
     Ok(page.finish(bottom, &table(mask, of).text()))
 }
@@ -82,25 +86,25 @@ fn colour(level: u8) -> Rgb {
     palette::shade(0.16 + 0.84 * f64::from(level - 1) / f64::from(LEVELS - 1))
 }
 
-/// A tensor as groups of tiles, across and down: how many there are, how many are drawn, and how
-/// many tiles each group has. The longer side goes across.
-struct Laid {
+/// Layout of a tensor as groups of tiles: number of groups, number drawn, and tiles per group,
+/// across and down. The longer dimension runs across.
+struct TileLayout {
     groups: [usize; 2],
     drawn: [usize; 2],
     each: [usize; 2],
     side: f64,
     gap: f64,
-    /// What is across is the tensor's first dimension, not its second.
-    turned: bool,
-    /// What its first and second dimension are.
+    /// Whether the first dimension of the tensor runs across instead of the second.
+    transposed: bool,
+    /// Names of the first and second dimension.
     names: [&'static str; 2],
 }
 
-impl Laid {
+impl TileLayout {
     fn new(shape: &[usize], room: f64, budget: usize) -> Self {
         let rest = |from: usize| shape[from.min(shape.len())..].iter().product::<usize>();
         let ([first, second], each, gap, names) = match *shape {
-            // One kernel at least has to fit.
+            // At least one kernel must fit.
             [out, input, high, wide] if (high * wide).max(wide * wide) <= budget.min(900) => {
                 ([out, input], [wide, high], GAP, ["outputs", "inputs"])
             }
@@ -108,9 +112,9 @@ impl Laid {
             [] | [_] => ([1, rest(0)], [1, 1], 0.0, ["rows", "columns"]),
             [first, ..] => ([first, rest(1)], [1, 1], 0.0, ["rows", "columns"]),
         };
-        let turned = first > second;
-        let groups = if turned { [first, second] } else { [second, first] };
-        let mut laid = Self { groups, drawn: groups, each, side: SIDES[0], gap, turned, names };
+        let transposed = first > second;
+        let groups = if transposed { [first, second] } else { [second, first] };
+        let mut laid = Self { groups, drawn: groups, each, side: SIDES[0], gap, transposed, names };
         let smallest = SIDES[SIDES.len() - 1];
         let rooms = [room, room.min(TALLEST)];
         laid.side = SIDES.into_iter().find(|&s| laid.fits(s, rooms, budget)).unwrap_or(smallest);
@@ -136,20 +140,20 @@ impl Laid {
         (0..2).map(|axis| self.drawn[axis].saturating_mul(self.each[axis])).product()
     }
 
-    /// Across (0) or down (1), on the page.
+    /// Size on the page, across (0) or down (1).
     fn size(&self, axis: usize) -> f64 {
         let groups = self.drawn[axis] as f64;
         groups * self.each[axis] as f64 * self.side + (groups - 1.0) * self.gap
     }
 
     /// `→ 45 of 512 outputs, ↓ 3 inputs`.
-    fn said(&self) -> String {
+    fn axes_text(&self) -> String {
         let part = |axis: usize| match (self.drawn[axis], self.groups[axis]) {
             (drawn, all) if drawn == all => all.to_string(),
             (drawn, all) => format!("{drawn} of {all}"),
         };
         let [first, second] = self.names;
-        let (across, down) = if self.turned { (first, second) } else { (second, first) };
+        let (across, down) = if self.transposed { (first, second) } else { (second, first) };
         let word = |axis: usize, name: &'static str| match self.groups[axis] {
             1 => name.trim_end_matches('s'),
             _ => name,
@@ -157,40 +161,46 @@ impl Laid {
         format!("→ {} {}, ↓ {} {}", part(0), word(0, across), part(1), word(1, down))
     }
 
-    /// Where the tile in this row and column lies in the tensor.
+    /// Index into the tensor of the tile in this row and column.
     fn index(&self, row: usize, column: usize) -> usize {
         let [wide, high] = self.each;
         let (inner_row, inner_column) = (row % high, column % wide);
         let (group_down, group_across) = (row / high, column / wide);
         let [across, down] = self.groups;
-        let group = match self.turned {
+        let group = match self.transposed {
             true => group_across * down + group_down,
             false => group_down * across + group_across,
         };
         (group * high + inner_row) * wide + inner_column
     }
 
-    fn stretches(&self, axis: usize, start: f64) -> Vec<Stretch> {
-        stretches(start, self.side, self.drawn[axis], self.each[axis], self.gap)
+    fn intervals(&self, axis: usize, start: f64) -> Vec<Interval> {
+        intervals(start, self.side, self.drawn[axis], self.each[axis], self.gap)
     }
 }
 
-fn panel(scene: &mut Scene, area: Area, laid: &Laid, tensor: &MaskTensor, values: Option<&[f32]>) {
+fn panel(
+    scene: &mut Scene,
+    area: Area,
+    laid: &TileLayout,
+    (tensor, name): (&MaskTensor, &str),
+    values: Option<&[f32]>,
+) {
     let y = area.top + 7.0;
     let shape = shape(&tensor.shape);
     let room = area.width() - font::width(&shape, SMALL, false) - 10.0;
-    let name = font::fit(&tensor.path, SMALL + 0.5, true, room);
-    scene.text((area.left, y), name, letters(SMALL + 0.5, true, palette::INK, Align::Left));
-    scene.text((area.right, y), shape, letters(SMALL, false, palette::MUTED, Align::Right));
-    let muted = letters(SMALL - 1.0, false, palette::MUTED, Align::Left);
+    let name = font::fit(name, SMALL + 0.5, true, room);
+    scene.text((area.left, y), name, text_style(SMALL + 0.5, true, palette::INK, Align::Left));
+    scene.text((area.right, y), shape, text_style(SMALL, false, palette::MUTED, Align::Right));
+    let muted = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
     for (i, remark) in
-        [format!("{} kept", percent(tensor.density())), laid.said()].iter().enumerate()
+        [format!("{} kept", percent(tensor.density())), laid.axes_text()].iter().enumerate()
     {
         let remark = font::fit(remark, SMALL - 1.0, false, area.width());
         scene.text((area.left, y + 15.0 * (i + 1) as f64), remark, muted);
     }
-    let across = laid.stretches(0, area.left.round());
-    let down = laid.stretches(1, (area.top + HEAD - 4.0).round());
+    let across = laid.intervals(0, area.left.round());
+    let down = laid.intervals(1, (area.top + HEAD - 4.0).round());
     let largest = values.map(|values| {
         let kept = values.iter().zip(&tensor.kept).filter(|(_, kept)| **kept);
         kept.map(|(v, _)| v.abs()).filter(|v| v.is_finite()).fold(0.0, f32::max)
@@ -221,11 +231,12 @@ fn table<'a>(mask: &Mask, values: impl Fn(&MaskTensor) -> Option<&'a [f32]>) -> 
             false => format::significant(picked.iter().sum::<f64>() / picked.len() as f64, 3),
         }
     };
-    let names = ["tensor", "shape", "kept", "mean |kept weight|", "mean |dropped weight|"];
+    let names = ["tensor", "layer", "shape", "kept", "mean |kept weight|", "mean |dropped weight|"];
     let mut table = Table::new(names);
-    for tensor in mask.tensors() {
+    for (tensor, name) in mask.tensors().iter().zip(names_of(mask)) {
         table = table.row([
             tensor.path.clone(),
+            layer_cell(&name, &tensor.path),
             shape(&tensor.shape),
             percent(tensor.density()),
             mean(tensor, true),
@@ -241,8 +252,8 @@ mod tests {
 
     #[test]
     fn tiles_of_a_convolution_are_its_coordinates() {
-        let laid = Laid::new(&[2, 3, 2, 4], 300.0, 1000);
-        assert_eq!((laid.groups, laid.each, laid.turned), ([3, 2], [4, 2], false));
+        let laid = TileLayout::new(&[2, 3, 2, 4], 300.0, 1000);
+        assert_eq!((laid.groups, laid.each, laid.transposed), ([3, 2], [4, 2], false));
         let mut seen: Vec<usize> = (0..4)
             .flat_map(|row| (0..12).map(move |c| (row, c)))
             .map(|(r, c)| laid.index(r, c))
@@ -253,31 +264,34 @@ mod tests {
         assert_eq!(laid.index(1, 4), 12);
         seen.sort_unstable();
         assert_eq!(seen, (0..48).collect::<Vec<_>>());
-        assert_eq!(laid.said(), "→ 3 inputs, ↓ 2 outputs");
+        assert_eq!(laid.axes_text(), "→ 3 inputs, ↓ 2 outputs");
     }
 
     #[test]
     fn the_longer_side_goes_across() {
-        let laid = Laid::new(&[3, 2, 2, 2], 300.0, 1000);
-        assert_eq!((laid.groups, laid.turned), ([3, 2], true));
+        let laid = TileLayout::new(&[3, 2, 2, 2], 300.0, 1000);
+        assert_eq!((laid.groups, laid.transposed), ([3, 2], true));
         // Output 1, input 0, kernel row 1, kernel column 0; then output 0, input 1.
         assert_eq!((laid.index(1, 2), laid.index(2, 0)), (10, 4));
-        let linear = Laid::new(&[4, 2], 300.0, 1000);
-        assert_eq!((linear.said().as_str(), linear.index(1, 3)), ("→ 4 inputs, ↓ 2 outputs", 7));
+        let linear = TileLayout::new(&[4, 2], 300.0, 1000);
+        assert_eq!(
+            (linear.axes_text().as_str(), linear.index(1, 3)),
+            ("→ 4 inputs, ↓ 2 outputs", 7)
+        );
     }
 
     #[test]
     fn what_is_too_large_is_cut_to_its_budget() {
         for shape in [&[512, 512, 3, 3][..], &[3136, 128], &[10], &[1, 1, 99, 99], &[4, 4, 4], &[]]
         {
-            let laid = Laid::new(shape, 238.0, 583);
+            let laid = TileLayout::new(shape, 238.0, 583);
             assert!(laid.tiles() <= 583 && laid.tiles() > 0, "{shape:?}: {}", laid.tiles());
             assert!(laid.size(0) <= 238.0 && laid.size(1) <= TALLEST, "{shape:?}");
             let last =
                 laid.index(laid.drawn[1] * laid.each[1] - 1, laid.drawn[0] * laid.each[0] - 1);
             assert!(last < shape.iter().product::<usize>(), "{shape:?}");
         }
-        assert!(!Laid::new(&[16, 10], 238.0, 583).said().contains("of"));
-        assert!(Laid::new(&[512, 512, 3, 3], 238.0, 583).said().contains("of 512"));
+        assert!(!TileLayout::new(&[16, 10], 238.0, 583).axes_text().contains("of"));
+        assert!(TileLayout::new(&[512, 512, 3, 3], 238.0, 583).axes_text().contains("of 512"));
     }
 }

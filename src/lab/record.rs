@@ -1,0 +1,131 @@
+//! Plans, run records and curves as tables.
+
+use std::fmt;
+
+use crate::lab::Preview;
+use crate::methods::Plan;
+use crate::show::{Bundle, Table, format};
+use crate::train::{Curve, Ending, RunRecord};
+
+/// The settings of a plan and what they cost, as in a preview without a ledger.
+pub(super) fn plan_bundle(plan: &Plan) -> Bundle {
+    match Preview::without_ledger(plan) {
+        Ok(preview) => preview.bundle(),
+        Err(error) => Bundle::prose(format!(
+            "plan: {}, {}; its epsilon can't be computed: {error}",
+            plan.method(),
+            format::counted(plan.steps(), "step")
+        )),
+    }
+}
+
+/// A run's record without the names and hashes that are made of private data.
+pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
+    let plan = &record.plan;
+    let ending = match record.ending {
+        Ending::Finished => "all steps were taken",
+        Ending::Interrupted => "interrupted",
+        Ending::Unreadable => "ended because an example could not be read",
+    };
+    let epsilon = |epsilon: Option<f64>| match epsilon {
+        Some(epsilon) => format::eps(epsilon),
+        None => "infinite: nothing is guaranteed".to_owned(),
+    };
+    let delta = plan
+        .privacy()
+        .map_or(String::new(), |privacy| format!(" at delta {}", format::delta(privacy.delta.0)));
+    let steps =
+        format!("{} of {}: {ending}", format::count(record.steps), format::count(plan.steps()));
+    let mut table = Table::new(["run", ""])
+        .row(["method", plan.method()])
+        .row(["data", &record.data])
+        .row(["trained at", record.trained_at.as_deref().unwrap_or("not recorded")])
+        .row(["steps", &steps])
+        .row([format!("epsilon spent{delta}"), epsilon(record.epsilon)])
+        .row(["epsilon planned".to_owned(), epsilon(record.planned_epsilon)])
+        .row(["test accuracy", &record.test_accuracy.map_or("-".into(), format::percent)])
+        .row(["training time", &format::seconds(record.seconds)])
+        .row(["device", &record.device]);
+    for event in &record.events {
+        table = table.row(["released".to_owned(), event.to_string()]);
+    }
+    if let Some(warning) = record.curve.divergence() {
+        table = table.row(["note".to_owned(), warning.to_string()]);
+    }
+    table.bundle()
+}
+
+/// The measurements of a run, one row for each point.
+pub(super) fn curve_bundle(curve: &Curve) -> Bundle {
+    let optional = |value: Option<f64>, text: fn(f64) -> String| value.map_or("-".into(), text);
+    let head = ["step", "training loss (not covered)", "test accuracy", "epsilon"];
+    let table = curve.points.iter().fold(Table::new(head), |table, point| {
+        table.row([
+            format::count(point.step),
+            optional(point.loss, |loss| format::significant(loss, 3)),
+            optional(point.test_accuracy, format::percent),
+            optional(point.epsilon, format::eps),
+        ])
+    });
+    table.bundle()
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(plan_bundle(self).text.trim_end())
+    }
+}
+
+impl fmt::Display for RunRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(record_bundle(self).text.trim_end())
+    }
+}
+
+impl fmt::Display for Curve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(curve_bundle(self).text.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::data;
+    use crate::methods::DpSgd;
+    use crate::nn::models;
+    use crate::privacy::{Delta, Epsilon, Ledger};
+    use crate::show::with_capture;
+    use crate::train::{Silent, fit};
+
+    #[test]
+    fn plans_records_and_curves_are_shown_as_tables_without_hashes() -> crate::Result<()> {
+        let data = data::glyphs_with(200, 20, 95)?;
+        let model = models::linear(&data).seed(1).build()?;
+        let plan = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(40).steps(3);
+        let plan = plan.seed(1).plan(&data)?;
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(&folder.path().join(format!("{}.jsonl", data.origin())))?;
+        let run = fit("a-name-of-a-run", &plan, &model, &data, &ledger, &mut Silent)?;
+        let shown = with_capture(|| {
+            plan.evcxr_display();
+            run.record().evcxr_display();
+            run.curve().evcxr_display();
+        });
+        let [plan_shown, record, curve] = &shown[..] else { panic!("{shown:?}") };
+        for bundle in &shown {
+            assert!(bundle.html.as_ref().is_some_and(|html| html.contains("<table")));
+            for hidden in ["a-name-of-a-run", data.hash(), data.origin(), "Some(", "Plan {"] {
+                assert!(!bundle.text.contains(hidden), "{hidden}: {bundle}");
+            }
+        }
+        assert_eq!(plan.to_string(), plan_shown.text);
+        for said in ["epsilon at delta 1e-4", "noise multiplier", "3 steps"] {
+            assert!(plan_shown.text.contains(said), "{said}: {plan_shown}");
+        }
+        for said in ["3 of 3: all steps were taken", "epsilon spent at delta 1e-4", "trained at"] {
+            assert!(record.text.contains(said), "{said}: {record}");
+        }
+        assert_eq!(curve.text.lines().count(), 2 + run.curve().points.len(), "{curve}");
+        Ok(())
+    }
+}
