@@ -65,6 +65,11 @@ impl History {
         }
     }
 
+    /// Execution count and code of all cells, the newest first.
+    pub fn newest_first(&self) -> Vec<(u64, String)> {
+        self.cells().iter().rev().map(|cell| (cell.line, cell.input.clone())).collect()
+    }
+
     /// The entries of a `history_reply`.
     pub fn answer(&self, query: &Query) -> Value {
         let cells = self.cells();

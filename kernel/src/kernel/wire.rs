@@ -182,7 +182,7 @@ fn incoming(raw: zmq::RawMessage) -> Option<Incoming> {
         msg_type: kind.clone(),
     };
     let request = match content {
-        Ok(content) => requests::read(&kind, content),
+        Ok(content) => requests::parse(&kind, content),
         Err(e) => Err(format!("the content is no JSON ({e})")),
     };
     let content = UnknownMessage { msg_type: kind, content: json!({}) };
