@@ -122,8 +122,8 @@ pub mod cell_process {
     /// and the standard library have line tables.
     fn calling_line(backtrace: &str) -> Option<String> {
         let places = backtrace.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
-        let mut in_cells = places.filter(|place| !place.starts_with("/rustc/"));
-        in_cells.find_map(|place| Some(place[place.find(CELL_SOURCE)?..].to_owned()))
+        let mut outside_std = places.filter(|place| !place.contains("/library/"));
+        outside_std.find_map(|place| Some(place[place.find(CELL_SOURCE)?..].to_owned()))
     }
 
     // The kernel puts these macros into the scope of every cell, in place of the standard ones.

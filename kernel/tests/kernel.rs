@@ -42,6 +42,10 @@ fn one_session_from_start_to_shutdown() {
     counting_and_silence(&mut kernel);
     failures_are_told(&mut kernel);
     printed_text_arrives(&mut kernel);
+    output_keeps_the_order_of_the_program(&mut kernel);
+    panics_name_their_line_and_the_variables_they_cost(&mut kernel);
+    missing_variables_and_burn_are_explained(&mut kernel);
+    completions_are_public_names_in_a_useful_order(&mut kernel);
     figures_are_updated(&mut kernel);
     questions_about_code(&mut kernel);
     defaults_and_history(&mut kernel);
@@ -157,6 +161,149 @@ fn printed_text_arrives(kernel: &mut Client) {
     let ran = kernel.run_ok("std::io::stderr().write_all(b\"a\\xffb\\n\").unwrap();");
     assert_eq!(ran.stream("stderr"), "a\u{fffd}b\n");
     assert_eq!(kernel.run_ok("eprintln!(\"still heard\");").stream("stderr"), "still heard\n");
+}
+
+/// Kind and text of each output, in order. Messages of one stream in a row are joined.
+fn story(ran: &common::Ran) -> Vec<(String, String)> {
+    let mut story: Vec<(String, String)> = Vec::new();
+    for (kind, content) in &ran.outputs {
+        let (kind, text) = match kind.as_str() {
+            "stream" => (content["name"].as_str(), content["text"].as_str()),
+            "display_data" | "execute_result" => {
+                (Some("shown"), content["data"]["text/plain"].as_str())
+            }
+            _ => continue,
+        };
+        let (kind, text) = (kind.unwrap_or_default(), text.unwrap_or_default());
+        match story.last_mut() {
+            Some((last, so_far)) if last == kind && kind != "shown" => so_far.push_str(text),
+            _ => story.push((kind.into(), text.into())),
+        }
+    }
+    story
+}
+
+fn output_keeps_the_order_of_the_program(kernel: &mut Client) {
+    let told =
+        |kernel: &mut Client, code: &str| -> Vec<(String, String)> { story(&kernel.run_ok(code)) };
+    let expected = |pieces: &[(&str, &str)]| -> Vec<(String, String)> {
+        pieces.iter().map(|(kind, text)| ((*kind).to_owned(), (*text).to_owned())).collect()
+    };
+    for _ in 0..3 {
+        assert_eq!(
+            told(
+                kernel,
+                "println!(\"first\"); epsilab::lab::ledger()?.show(); println!(\"last\"); 7"
+            )
+            .iter()
+            .map(|(kind, _)| kind.as_str())
+            .collect::<Vec<_>>(),
+            ["stdout", "shown", "stdout", "shown"]
+        );
+        assert_eq!(
+            told(
+                kernel,
+                "println!(\"1\"); eprintln!(\"2\"); print!(\"3\"); eprint!(\"4\"); println!(\"5\"); 6"
+            ),
+            expected(&[
+                ("stdout", "1\n"),
+                ("stderr", "2\n"),
+                ("stdout", "3"),
+                ("stderr", "4"),
+                ("stdout", "5\n"),
+                ("shown", "6"),
+            ])
+        );
+        let ran = kernel.run("eprintln!(\"a\"); println!(\"b\"); Err(\"failed\")?;");
+        assert_eq!(story(&ran), expected(&[("stderr", "a\n"), ("stdout", "b\n")]));
+        assert_eq!(ran.error().2, "Error: failed");
+    }
+    // What is printed without a line break stands before the figure, too.
+    let ran = told(kernel, "print!(\"no end\"); epsilab::lab::device()?");
+    assert_eq!(ran[0], ("stdout".into(), "no end".into()));
+    assert_eq!(ran[1].0, "shown");
+    // `dbg!` keeps temporaries in its argument alive.
+    let ran = told(kernel, "let n = dbg!(&String::from(\"ab\")).len(); println!(\"{n}\");");
+    assert_eq!((ran[0].0.as_str(), ran[1].1.as_str()), ("stderr", "2\n"));
+}
+
+fn panics_name_their_line_and_the_variables_they_cost(kernel: &mut Client) {
+    kernel.run_ok("let lent = vec![1]; let given = String::new(); let other = 5;");
+    let story = kernel
+        .run("let new = 1;\nlet moved = given;\nlet fourth = lent[3]; println!(\"{other}\");")
+        .error()
+        .2;
+    for part in [
+        "line 3\n3 | let fourth = lent[3]; println!(\"{other}\");\n",
+        "Lost, because the cell moved or redefined them: `given`.",
+        "Variables that this cell defines were not kept.",
+    ] {
+        assert!(story.contains(part), "{part}: {story}");
+    }
+    let still = story.lines().find(|line| line.starts_with("Still there")).expect("listed");
+    assert!(still.contains("`lent`") && still.contains("`other`"), "{still}");
+    assert!(!still.contains("`given`") && !still.contains("`new`"), "{still}");
+    assert_eq!(kernel.run_ok("(lent.len(), other)").result(), "(1, 5)");
+    for lost in ["given", "new", "moved"] {
+        assert_eq!(kernel.run(lost).error().0, "CompileError", "{lost}");
+    }
+    let story = kernel.run("given").error().2;
+    assert!(story.contains("moved or redefined the variable `given`"), "{story}");
+
+    // In a library: the line of the cell that called it.
+    let story = kernel.run("let a = 1;\nlet t = tensor_a.clone().reshape([3, 5]);").error().2;
+    assert!(story.contains("line 2\n2 | let t = tensor_a.clone().reshape([3, 5]);\n"), "{story}");
+    // In a function of an earlier cell.
+    let count =
+        kernel.run_ok("fn third(v: &[i32]) -> i32 {\n    v[2]\n}").reply["execution_count"].clone();
+    let story = kernel.run("third(&lent)").error().2;
+    assert!(
+        story.contains(&format!(" --> cell {count}, line 2\n2 |     v[2]\n  |     ^\n")),
+        "{story}"
+    );
+}
+
+fn missing_variables_and_burn_are_explained(kernel: &mut Client) {
+    kernel.run_ok("use epsilab::prelude::*;");
+    let story = kernel.run("data.show()").error().2;
+    for part in ["hasn't been run in this session", "module `data`", "`let data = …`"] {
+        assert!(story.contains(part), "{part}: {story}");
+    }
+    assert!(!story.contains("path separator"), "{story}");
+    let story = kernel.run("made_elsewhere + 1").error().2;
+    assert!(story.contains("run that cell first"), "{story}");
+    for code in ["use burn::tensor::Tensor;", "let t = 1;\nlet u = burn::tensor::Shape::new([1]);"]
+    {
+        let story = kernel.run(code).error().2;
+        assert!(story.contains("epsilab::burn") && !story.contains("cargo add"), "{story}");
+    }
+}
+
+fn completions_are_public_names_in_a_useful_order(kernel: &mut Client) {
+    kernel
+        .run_ok("let plan = DpSgd::new(); struct Own { hidden: u8 } let own = Own { hidden: 1 };");
+    let mut matches = |code: &str| -> Vec<String> {
+        let cursor = code.chars().count();
+        let reply = kernel.ask("complete_request", json!({ "code": code, "cursor_pos": cursor }));
+        let found = reply["matches"].as_array().cloned().unwrap_or_default();
+        found.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(matches("plan.epoc"), ["epochs"]);
+    let members = matches("plan.");
+    let at = |name: &str| members.iter().position(|m| m == name);
+    for private in ["settings", "private"] {
+        assert_eq!(at(private), None, "{members:?}");
+    }
+    assert!(at("clip") < at("preview") && at("preview") < at("into"), "{members:?}");
+    assert!(at("clip").is_some() && at("to_owned") > at("clone"), "{members:?}");
+    assert!(members.iter().all(|name| !name.contains('(')), "{members:?}");
+    let figures = matches("figures::");
+    assert!(figures.contains(&"epsilon_over_steps".to_owned()), "{figures:?}");
+    assert!(!figures.iter().any(|name| name.starts_with("compare")), "{figures:?}");
+    assert!(matches("own.").contains(&"hidden".to_owned()));
+    let reply = kernel.ask("inspect_request", json!({ "code": "data::csv", "cursor_pos": 9 }));
+    let text = reply["data"]["text/plain"].as_str().expect("documentation");
+    assert!(text.contains("pub fn csv") && text.chars().count() < 2000, "{text}");
 }
 
 fn figures_are_updated(kernel: &mut Client) {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use evcxr::{CommandContext, EvalContext};
 use serde_json::{Map, Value};
@@ -14,6 +16,7 @@ use super::interrupt::Interrupted;
 use super::is_complete;
 use super::output::{CellEnd, Output, OutputContext};
 use super::variables::{Loss, Variables};
+use super::visibility::Visibility;
 use crate::prebuilt::{self, Lab};
 
 /// A running evcxr whose cells are linked to the lab.
@@ -23,6 +26,8 @@ pub struct Engine {
     /// The lab that the cell process has loaded.
     lab: Lab,
     variables: Variables,
+    /// Index of the lab's sources, made in the background.
+    visibility: Arc<OnceLock<Visibility>>,
 }
 
 /// Why a cell has no result.
@@ -88,7 +93,23 @@ impl Engine {
         }
         // Loads the sources into rust-analyzer, so that the first `let` of the user is fast.
         let _ = evcxr.completions(WARM_UP_TYPES, WARM_UP_TYPES.len());
-        Ok(Self { evcxr, output, lab, variables: Variables::default() })
+        let engine = Self {
+            evcxr,
+            output,
+            lab,
+            variables: Variables::default(),
+            visibility: Arc::default(),
+        };
+        let (index, sources) = (engine.visibility.clone(), engine.sources());
+        std::thread::spawn(move || {
+            index.get_or_init(|| Visibility::of_sources(&sources));
+        });
+        Ok(engine)
+    }
+
+    /// The copy of the lab's sources that rust-analyzer reads.
+    fn sources(&self) -> PathBuf {
+        self.lab.dir.join("shim/src")
     }
 
     /// Runs one cell and returns its result by MIME type.
@@ -160,7 +181,9 @@ impl Engine {
 
     /// Content of a `complete_reply`; `None` if rust-analyzer panicked.
     pub fn complete(&mut self, code: &str, cursor: usize) -> Option<Value> {
-        guarded(|| complete::complete(&mut self.evcxr, code, cursor))
+        let sources = self.sources();
+        let visibility = self.visibility.get_or_init(|| Visibility::of_sources(&sources));
+        guarded(|| complete::complete(&mut self.evcxr, visibility, code, cursor))
     }
 
     /// Content of an `inspect_reply`; `None` if rust-analyzer panicked.

@@ -18,6 +18,7 @@ mod errors;
 mod evaluator;
 mod fence;
 mod history;
+mod inspection;
 mod interrupt;
 mod is_complete;
 mod markers;
@@ -28,6 +29,7 @@ mod requests;
 mod rustc;
 mod session;
 mod variables;
+mod visibility;
 mod wire;
 
 use std::path::Path;
