@@ -65,6 +65,7 @@ impl Failure {
 
     /// `?` on an error, whose text evcxr printed to standard error.
     pub fn early_return(text: &[String]) -> Self {
+        let text: Vec<String> = text.iter().map(|line| for_a_cell(line)).collect();
         // The last paragraph: one line and the indented ones below it.
         let last = text.iter().rposition(|line| !line.starts_with([' ', '\t']) && !line.is_empty());
         let start = last.unwrap_or(0);
@@ -88,6 +89,20 @@ impl Failure {
     pub fn content(&self) -> Value {
         json!({ "ename": self.name, "evalue": self.value, "traceback": self.traceback })
     }
+}
+
+/// Rewrites advice for the command line into code: `--device cpu` becomes `.device("cpu")`.
+fn for_a_cell(line: &str) -> String {
+    const OPTION: &str = "--device ";
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(OPTION) {
+        let value = &rest[at + OPTION.len()..];
+        let end = value.find(|c: char| !c.is_alphanumeric() && c != ':').unwrap_or(value.len());
+        out.push_str(&format!("{}.device(\"{}\")", &rest[..at], &value[..end]));
+        rest = &value[end..];
+    }
+    out + rest
 }
 
 /// The cell that does not compile.
@@ -256,6 +271,15 @@ mod tests {
             ["said before", "Error: epsilon = 0: too small", "  what to do: raise it"]
         );
         assert_eq!(Failure::early_return(&[]).value, "the cell returned an error");
+    }
+
+    #[test]
+    fn advice_about_devices_is_code_in_a_cell() {
+        let text =
+            lines(&["no CUDA", "  what to do: build with --features cuda, or --device cpu."]);
+        let failure = Failure::early_return(&text);
+        let expected = "  what to do: build with --features cuda, or .device(\"cpu\").";
+        assert_eq!(failure.traceback[1], expected);
     }
 
     #[test]
