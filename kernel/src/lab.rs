@@ -9,7 +9,9 @@ pub use epsilab::*;
 #[doc(hidden)]
 pub mod cell_process {
     use std::backtrace::Backtrace;
-    use std::io::{BufRead, BufReader, Write};
+    use std::fs::File;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::fd::FromRawFd;
     use std::os::unix::net::UnixStream;
     use std::panic::PanicHookInfo;
     use std::sync::atomic::{AtomicU8, Ordering};
@@ -105,7 +107,7 @@ pub mod cell_process {
         let message = info.payload_as_str().unwrap_or("Box<dyn Any>");
         let (at, inside) = match info.location() {
             Some(place) if place.file() == CELL_SOURCE => (place.to_string(), String::new()),
-            Some(place) => match calling_line(&Backtrace::force_capture().to_string()) {
+            Some(place) => match calling_line() {
                 Some(line) => (line, format!("  panicked in {place}\n")),
                 None => (place.to_string(), String::new()),
             },
@@ -118,9 +120,45 @@ pub mod cell_process {
     /// The source file of a cell's crate, as the compiler was given it.
     const CELL_SOURCE: &str = "src/lib.rs";
 
-    /// The innermost frame of a backtrace that lies in a cell: `src/lib.rs:LINE:COLUMN`. Only cells
-    /// and the standard library have line tables.
-    fn calling_line(backtrace: &str) -> Option<String> {
+    /// The innermost frame that lies in a cell: `src/lib.rs:LINE:COLUMN`.
+    ///
+    /// A forked process looks for it. The standard library lists the loaded libraries once per
+    /// process, at the first backtrace, and would not find the libraries of later cells.
+    fn calling_line() -> Option<String> {
+        let mut ends = [0; 2];
+        // SAFETY: plain system calls; the descriptors that `pipe` returns have no other owner. The
+        // child only reads memory, writes to the pipe and ends, at the latest by its alarm.
+        unsafe {
+            if libc::pipe(ends.as_mut_ptr()) < 0 {
+                return None;
+            }
+            let [read, write] = ends.map(|end| File::from_raw_fd(end));
+            match libc::fork() {
+                -1 => None,
+                0 => {
+                    libc::signal(libc::SIGALRM, libc::SIG_DFL);
+                    libc::alarm(SYMBOLS_SECONDS);
+                    let line = frame_in_cell(&Backtrace::force_capture().to_string());
+                    let _ = (&write).write_all(line.unwrap_or_default().as_bytes());
+                    libc::_exit(0)
+                }
+                child => {
+                    drop(write);
+                    let mut line = String::new();
+                    let _ = (&read).read_to_string(&mut line);
+                    libc::waitpid(child, std::ptr::null_mut(), 0);
+                    Some(line).filter(|line| !line.is_empty())
+                }
+            }
+        }
+    }
+
+    /// Time limit for reading symbols.
+    const SYMBOLS_SECONDS: u32 = 5;
+
+    /// The first place in a backtrace that lies in a cell. Only cells and the standard library have
+    /// line tables.
+    fn frame_in_cell(backtrace: &str) -> Option<String> {
         let places = backtrace.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
         let mut outside_std = places.filter(|place| !place.contains("/library/"));
         outside_std.find_map(|place| Some(place[place.find(CELL_SOURCE)?..].to_owned()))
