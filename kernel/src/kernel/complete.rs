@@ -89,11 +89,9 @@ const USUAL: &[&str] = &["clone", "fmt", "to_string"];
 /// What stands before the word to complete.
 #[derive(Debug, PartialEq)]
 enum Place {
-    /// A dot. The type of the value before it, if that is a variable; `foreign` if it is no type of
-    /// the lab.
+    /// A dot. The name of the type of the value before it, if that is a variable.
     Member {
         receiver: Option<String>,
-        foreign: bool,
     },
     /// `parent::`
     Path {
@@ -119,11 +117,11 @@ impl Place {
         let (before, name) = last_word(value);
         let is_variable = !name.is_empty() && !before.trim_end().ends_with(['.', ':']);
         let Some(kind) = is_variable.then(|| type_of(&name)).flatten() else {
-            return Self::Member { receiver: None, foreign: false };
+            return Self::Member { receiver: None };
         };
         let path = kind.split('<').next().unwrap_or_default().trim_start_matches('&').trim();
         let name = path.rsplit("::").next().unwrap_or_default().to_owned();
-        Self::Member { receiver: Some(name), foreign: !path.starts_with("epsilab::") }
+        Self::Member { receiver: Some(name) }
     }
 
     /// Position among the completions, lowest first; `None` for what a cell can't use.
@@ -133,8 +131,10 @@ impl Place {
             return Some(4);
         }
         match self {
-            Self::Member { foreign: true, .. } => Some(u8::from(USUAL.contains(&name)) * 3),
-            Self::Member { receiver, .. } => {
+            Self::Member { receiver: Some(receiver) } if !visibility.knows_type(receiver) => {
+                Some(u8::from(USUAL.contains(&name)) * 3)
+            }
+            Self::Member { receiver } => {
                 let receiver = receiver.as_deref();
                 let member = if kind == "function" { Member::Method } else { Member::Field };
                 visibility.is_usable(member, receiver, name).then(|| {
@@ -233,14 +233,12 @@ mod tests {
             "text" => Some("String".to_owned()),
             _ => None,
         };
-        let member = |receiver: Option<&str>, foreign| Place::Member {
-            receiver: receiver.map(str::to_owned),
-            foreign,
-        };
-        assert_eq!(Place::before("let x = plan.", type_of), member(Some("DpSgd"), false));
-        assert_eq!(Place::before("text.", type_of), member(Some("String"), true));
-        assert_eq!(Place::before("f(1).", type_of), member(None, false));
-        assert_eq!(Place::before("a.plan.", type_of), member(None, false));
+        let member =
+            |receiver: Option<&str>| Place::Member { receiver: receiver.map(str::to_owned) };
+        assert_eq!(Place::before("let x = plan.", type_of), member(Some("DpSgd")));
+        assert_eq!(Place::before("text.", type_of), member(Some("String")));
+        assert_eq!(Place::before("f(1).", type_of), member(None));
+        assert_eq!(Place::before("a.plan.", type_of), member(None));
         let path = Place::Path { parent: "figures".into() };
         assert_eq!(Place::before("show::figures::", type_of), path);
     }

@@ -84,40 +84,40 @@ impl Printed {
         self.pieces.drain(..).map(|piece| (piece.stream, piece.text)).collect()
     }
 
-    /// Removes and returns the lines of a failure: what is held of standard error, if it panicked
-    /// from the first panic message on.
+    /// Removes and returns the lines of a failure: what is held of standard error. After a panic,
+    /// only what follows the last panic message, because earlier panics were caught.
     pub fn take_failure(&mut self, panicked: bool) -> Vec<String> {
+        let is_panic = |piece: &Piece| start_of_panic(piece).is_some();
+        let first = match panicked {
+            true => self.pieces.iter().rposition(is_panic).unwrap_or(self.pieces.len()),
+            false => 0,
+        };
         let mut lines = Vec::new();
-        let mut started = !panicked;
-        for piece in self.pieces.iter_mut().filter(|piece| piece.stream == Stream::Stderr) {
-            if !started {
-                let Some(start) = start_of_panic(&piece.text) else { continue };
-                let text = piece.text.split_off(start);
-                lines.extend(text.lines().map(str::to_owned));
-                // The message is preceded by an empty line.
-                let kept = piece.text.trim_end_matches('\n').len();
-                piece.text.truncate((kept + 1).min(piece.text.len()));
-                if kept == 0 {
-                    piece.text.clear();
-                }
-                started = true;
-            } else {
-                lines.extend(std::mem::take(&mut piece.text).lines().map(str::to_owned));
+        for (index, piece) in self.pieces.iter_mut().enumerate().skip(first) {
+            if piece.stream != Stream::Stderr {
+                continue;
+            }
+            let header = (panicked && index == first).then(|| start_of_panic(piece)).flatten();
+            let text = piece.text.split_off(header.unwrap_or(0));
+            lines.extend(text.lines().map(str::to_owned));
+            // A panic message is preceded by an empty line.
+            if piece.text == "\n" || piece.text.ends_with("\n\n") {
+                piece.text.pop();
             }
         }
         lines
     }
 }
 
-fn start_of_panic(text: &str) -> Option<usize> {
-    let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        if is_panic_header(line) {
-            return Some(start);
-        }
-        start += line.len();
-    }
-    None
+/// Start of the last panic message in a piece of standard error.
+fn start_of_panic(piece: &Piece) -> Option<usize> {
+    let lines = piece.text.split_inclusive('\n').scan(0, |end, line| {
+        let start = *end;
+        *end += line.len();
+        Some((start, line))
+    });
+    let headers = lines.filter(|(_, line)| piece.stream == Stream::Stderr && is_panic_header(line));
+    headers.last().map(|(start, _)| start)
 }
 
 fn is_of_a_failure(line: &str) -> bool {
@@ -160,5 +160,15 @@ mod tests {
         assert_eq!(lines, ["thread 'main' panicked at a:1:2:", "why", "more"]);
         let left: String = printed.take_all().into_iter().map(|(_, text)| text).collect();
         assert_eq!(left, "said\nout\n");
+    }
+
+    #[test]
+    fn caught_panics_are_not_part_of_the_failure() {
+        let mut printed = Printed::default();
+        let caught = "\nthread 'main' panicked at a:1:2:\ncaught\n";
+        printed.push(Stream::Stderr, caught);
+        printed.push(Stream::Stderr, "\nthread 'main' panicked at b:1:2:\nwhy\n");
+        assert_eq!(printed.take_failure(true), ["thread 'main' panicked at b:1:2:", "why"]);
+        assert_eq!(printed.take_all(), [(Stream::Stderr, caught.to_owned())]);
     }
 }

@@ -4,7 +4,7 @@
 //! user edits. This index of the lab's sources tells which ones a cell can't use. Items made by
 //! macros are not in it; they count as public.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// What was found in the sources. Values are true for public items. Names that occur several times
@@ -16,6 +16,7 @@ pub struct Visibility {
     methods: HashMap<(String, String), bool>,
     /// By module and name.
     items: HashMap<(String, String), bool>,
+    types: HashSet<String>,
     /// By name alone.
     any_field: HashMap<String, bool>,
     any_method: HashMap<String, bool>,
@@ -52,6 +53,11 @@ impl Visibility {
     fn add_file(&mut self, module: &str, code: &str) {
         let tokens = tokens(code);
         Parser { tokens: &tokens, at: 0, index: self }.items(&Scope::Module(module.to_owned()));
+    }
+
+    /// True if a type of this name is in the sources.
+    pub fn knows_type(&self, name: &str) -> bool {
+        self.types.contains(name)
     }
 
     /// False if a cell can't use this member. `receiver`: name of the type if it is known.
@@ -189,6 +195,9 @@ impl Parser<'_, '_> {
                 let name = self.next();
                 if let Scope::Module(module) = scope {
                     self.record_item(module, &name, public);
+                }
+                if matches!(keyword.as_str(), "struct" | "enum" | "union") {
+                    self.index.types.insert(name.clone());
                 }
                 match keyword.as_str() {
                     "struct" => self.fields(&name),
@@ -468,6 +477,7 @@ mod tests {
         }
         assert!(!index.is_usable(Member::Field, plan, "settings"));
         assert!(index.is_usable(Member::Field, plan, "seed"));
+        assert!(index.knows_type("Plan") && !index.knows_type("Own"));
         assert!(index.is_inherent(plan, "epochs") && !index.is_inherent(plan, "clone"));
         for (name, usable) in [("hidden", false), ("shown", true), ("Inner", false), ("E", false)] {
             assert_eq!(index.is_usable_in("methods", name), usable, "{name}");
