@@ -84,10 +84,10 @@ on the command line replace keys of the file.
   }
 
 Every run is stored in the project's run store and charged to its ledger. Both are in .epsilab/ of
-the project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same command
-trains nothing the second time, and a command that was stopped continues. A cell with both rates 0 is
-plain DP-SGD; dp-sgd has no rates, and non-private has no epsilon. If a cell can't be trained (a
-target out of reach, for example), `errors` says why, and the other cells are trained.
+the project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same
+command trains nothing the second time, and a command that was stopped continues. A cell with both
+rates 0 is plain DP-SGD; dp-sgd has no rates, and non-private has no epsilon. If a cell can't be
+trained (a target out of reach, for example), `errors` says why, and the others are trained.
 
 With --json stdout is a list with one object per cell: data, model, method, mask, drop_rule,
 pre_prune, drop, epsilon, delta, epsilon_spent, accuracy_mean, accuracy_std, accuracies, runs,
@@ -98,15 +98,15 @@ grid.csv, because the names of their folders in the run store are derived from t
 with these names, and the cost of other recorded runs go to stderr.
 
 Exit codes: 0; 1 for a plan that can't be run (nothing is trained) or if no run succeeded; 2 for
-wrong usage (an unknown option, a value that is no number); 130 after Ctrl-C (finished runs are kept,
---json prints nothing).";
+wrong usage (an unknown option, a value that is no number); 130 after Ctrl-C (finished runs are
+kept, --json prints nothing).";
 
 /// Private, sparse learning in a notebook.
 #[cfg_attr(feature = "notebook", doc = "")]
 #[cfg_attr(
     feature = "notebook",
-    doc = "Without a command: opens JupyterLab on the notebooks (see also --no-browser; what follows \
-           `--` goes to JupyterLab)."
+    doc = "Without a command: opens JupyterLab on the notebooks (see also --no-browser; \
+           arguments after `--` go to JupyterLab)."
 )]
 #[derive(Parser, Debug)]
 #[command(name = "epsilab", bin_name = CALLED, version)]

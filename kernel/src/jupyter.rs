@@ -45,7 +45,8 @@ pub fn own() -> Option<PathBuf> {
         .filter(|lab| ready == JUPYTERLAB && programs::says(lab, &["--version"]).is_some())
 }
 
-/// Opens JupyterLab. Returns only if that fails, or after its end where a process can't be replaced.
+/// Opens JupyterLab. Returns only if that fails, or after its end where a process can't be
+/// replaced.
 ///
 /// # Errors
 /// Python is missing, the lab can't be built, or JupyterLab can't be installed or started.

@@ -254,12 +254,12 @@ fn notebooks_run_headless_and_say_where_they_fail() {
     assert!(text(&run.stderr).contains("[3/3]"), "{}", text(&run.stderr));
     let first = text(&run.stderr).lines().next().unwrap_or_default().to_owned();
     assert!(first.starts_with("profile: tiny, device: "), "{first}");
-    let card = lab(&["run", "good.ipynb", "--device", "cuda:4711"])
+    let missing = lab(&["run", "good.ipynb", "--device", "cuda:4711"])
         .current_dir(folder.path())
         .output()
         .expect("the program starts");
-    assert_eq!(card.status.code(), Some(1));
-    assert!(text(&card.stderr).contains("cuda:4711 can't be used"), "{}", text(&card.stderr));
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("cuda:4711 can't be used"), "{}", text(&missing.stderr));
     let executed = std::fs::read_to_string(out.join("good.ipynb")).expect("written");
     let executed: Value = serde_json::from_str(&executed).expect("JSON");
     assert_eq!(executed["nbformat_minor"], 5);

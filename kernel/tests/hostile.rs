@@ -1,5 +1,5 @@
-//! Cells that print control words, crash, or close streams. Each gets a clear error, and the next cell
-//! runs normally.
+//! Cells that print control words, crash, or close streams. Each gets a clear error, and the next
+//! cell runs normally.
 
 mod common;
 
@@ -21,8 +21,8 @@ fn one_session_of_hostile_cells() {
     kernel.shut_down();
 }
 
-/// Asserts that the cell printed exactly this and showed nothing, and that the next cell has only its
-/// own output.
+/// Asserts that the cell printed exactly this and showed nothing, and that the next cell has only
+/// its own output.
 fn prints_only(kernel: &mut Client, code: &str, text: &str) {
     let ran = kernel.run_ok(code);
     assert_eq!(ran.stream("stdout"), text, "{code}");

@@ -266,7 +266,7 @@ fn panics_name_their_line_and_the_variables_they_cost(kernel: &mut Client) {
 fn missing_variables_and_burn_are_explained(kernel: &mut Client) {
     kernel.run_ok("use epsilab::prelude::*;");
     let story = kernel.run("data.show()").error().2;
-    for part in ["hasn't been run in this session", "module `data`", "`let data = …`"] {
+    for part in ["was not run in this session", "module `data`", "`let data = …`"] {
         assert!(story.contains(part), "{part}: {story}");
     }
     assert!(!story.contains("path separator"), "{story}");

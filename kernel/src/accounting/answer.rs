@@ -36,8 +36,8 @@ impl Answered {
 
     /// One line of JSON with keys in alphabetical order. `epsilon` is the result of the chosen
     /// accountant; then one key per accountant, `null` if it refused or did not run. `approximate`
-    /// lists the keys that are estimates. `why` is present only if `epsilon` is `null`, `curve` only
-    /// if it was requested.
+    /// lists the keys that are estimates. `why` is present only if `epsilon` is `null`, `curve`
+    /// only if it was requested.
     pub fn json(&self, curve: Option<&[Point]>) -> String {
         let epsilon = |answer: &Answer| answer.spent.as_ref().ok().map(|spent| spent.epsilon);
         let mut line: BTreeMap<&str, Value> = BTreeMap::new();

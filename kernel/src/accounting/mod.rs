@@ -56,8 +56,8 @@ pub struct EpsilonArgs {
 
 /// Runs `epsilon`.
 ///
-/// If an accountant refuses the event, the output says so (`null` and `why` with `--json`). A number
-/// out of range is an error.
+/// If an accountant refuses the event, the output says so (`null` and `why` with `--json`). A
+/// number out of range is an error.
 pub fn epsilon(args: EpsilonArgs) -> Result<()> {
     stdout::print(&epsilon_of(&args)?)
 }

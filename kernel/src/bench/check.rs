@@ -73,7 +73,7 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
     let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
     let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
     let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
-    let card = model.network().clone().to_device(&case.place.checked()?.device());
+    let on_device = model.network().clone().to_device(&case.place.checked()?.device());
     // On the CPU the automatic choice is the executor that it would be compared with.
     let other = if case.place == Place::Cpu { Executor::Taps } else { case.executor };
     let side = |network, executor: Executor| Side {
@@ -82,7 +82,7 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
         executor,
         per_example: executor.per_example(),
     };
-    let sides = [side(card, other), side(model.network().clone(), Executor::Best)];
+    let sides = [side(on_device, other), side(model.network().clone(), Executor::Best)];
     let mut all = Vec::new();
     let mut add = |what, difference: f64, allowed| {
         let (model, device) = (case.entry.name, case.place.to_string());
@@ -169,8 +169,8 @@ impl Side<'_> {
     }
 }
 
-/// The largest relative L2 error of a parameter. The norm of a parameter counts as at least 1/1000 of
-/// that of the whole gradient.
+/// The largest relative L2 error of a parameter. The norm of a parameter counts as at least 1/1000
+/// of that of the whole gradient.
 fn apart(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
     if leaks(got, mask) || got.entries.len() != want.entries.len() {
         return f64::INFINITY;

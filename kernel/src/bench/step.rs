@@ -118,8 +118,8 @@ impl Training {
         Self { network: network.clone(), mechanism, optimizer: SgdConfig::new().init() }
     }
 
-    /// Runs one step (norms, clipping, sum, noise, update) and returns what it released. Does not wait
-    /// for a GPU.
+    /// Runs one step (norms, clipping, sum, noise, update) and returns what it released. Does not
+    /// wait for a GPU.
     pub fn step(&mut self, batch: &Batch) -> Result<Release> {
         let release = self.mechanism.release(&self.network, batch, None)?;
         self.network =

@@ -117,8 +117,8 @@ impl Entry {
         self.with(self.activation)
     }
 
-    /// Builds the model with smooth activations, to compare gradients: rounding decides the sign of a
-    /// ReLU input near 0, which changes the gradient of an example by up to 1/100.
+    /// Builds the model with smooth activations, to compare gradients: rounding decides the sign of
+    /// a ReLU input near 0, which changes the gradient of an example by up to 1/100.
     pub fn smooth_model(&self) -> Result<Model> {
         self.with(Activation::Tanh)
     }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{Check, State};
 
-/// Checks the CPU and the GPUs. A GPU that can't be used needs no action unless the environment asks
-/// for it.
+/// Checks the CPU and the GPUs. A GPU that can't be used needs no action unless the environment
+/// asks for it.
 pub fn check() -> Check {
     let (cuda, wgpu) = (Found::here(), Place::Wgpu.check());
     let mut said = vec![Place::Cpu.describe()];

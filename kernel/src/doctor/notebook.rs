@@ -77,9 +77,9 @@ fn kernelspecs() -> Check {
         Some(broken) => Check::new(
             "kernelspecs",
             State::Action,
-            format!("{} starts {}, which does not exist", broken.dir.display(), broken.binary.display()),
+            format!("{} starts {}: no such file", broken.dir.display(), broken.binary.display()),
         )
-        .todo("`cargo lab install` with the same options corrects it, `cargo lab uninstall` removes it"),
+        .todo("`cargo lab install` (same options) corrects it, `cargo lab uninstall` removes it"),
         None if found.is_empty() => {
             Check::new("kernelspecs", State::Note, "not installed in any Jupyter")
                 .todo("only for your own Jupyter or VS Code: `cargo lab install`")

@@ -234,8 +234,8 @@ impl Plan {
         })
     }
 
-    /// Checks batch, epochs, steps and learning rate against the data, whatever the method. All data
-    /// sets are checked before anything is trained.
+    /// Checks batch, epochs, steps and learning rate against the data, whatever the method. All
+    /// data sets are checked before anything is trained.
     pub fn check_for(&self, data: &Dataset) -> Result<()> {
         match self.method("non-private")? {
             GridMethod::NonPrivate(method) => method.plan(data).map(|_| ()),

@@ -201,7 +201,7 @@ fn unreadable(kind: &str, why: &str) -> Value {
     let value = format!("the {kind} can't be read: {why}");
     json!({
         "status": "error", "ename": "RequestError", "evalue": value,
-        "traceback": [value, "what to do: correct the client; this kernel speaks version 5.3 of the protocol"],
+        "traceback": [value, "what to do: correct the client; the protocol is version 5.3"],
         // Some clients require it.
         "history": [],
     })

@@ -58,7 +58,8 @@ impl Interrupts {
         state.id = None;
     }
 
-    /// Number of interrupts so far. Cells that were queued before an interrupt are not run after it.
+    /// Number of interrupts so far. Cells that were queued before an interrupt are not run after
+    /// it.
     pub fn interrupt_count(&self) -> u64 {
         self.state().interrupt_count
     }

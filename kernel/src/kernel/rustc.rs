@@ -1,8 +1,8 @@
 //! Wrapper around rustc: cargo calls this program to compile cells.
 //!
 //! evcxr's generated code prints fixed words when a cell panics, returns early or shows a value. A
-//! cell could print the same words, so the wrapper replaces them by markers with the kernel's nonce.
-//! It changes generated lines only and keeps line numbers.
+//! cell could print the same words, so the wrapper replaces them by markers with the kernel's
+//! nonce. It changes generated lines only and keeps line numbers.
 //!
 //! It also brings the lab's printing macros into scope, which keep the order of both streams, and
 //! asks for line tables, so that a panic in a library can name the line of the cell.

@@ -47,7 +47,7 @@ impl Variables {
             ],
             None if module => vec![
                 format!(
-                    "  = note: `{name}` is a variable of a cell that hasn't been run in this session"
+                    "  = note: `{name}` is a variable of a cell that was not run in this session"
                 ),
                 format!("  = help: run the cell that makes it: `let {name} = …`"),
             ],
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(variables.update(names(""), 3, Loss::ProcessEnded), ["b"]);
         assert!(variables.explain_missing("b", false)[0].contains("lost in cell 3"));
         variables.update(names("a"), 4, Loss::Moved);
-        assert!(variables.explain_missing("a", true)[0].contains("hasn't been run"));
+        assert!(variables.explain_missing("a", true)[0].contains("was not run"));
     }
 
     #[test]

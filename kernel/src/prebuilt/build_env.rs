@@ -19,7 +19,8 @@ pub const GPU_FEATURES: &str = match (cfg!(feature = "cuda"), cfg!(feature = "wg
     (true, true) => "cuda,wgpu",
 };
 
-/// Build settings of this binary. The dylib is built with the same, or Burn would be compiled again.
+/// Build settings of this binary. The dylib is built with the same, or Burn would be compiled
+/// again.
 #[derive(Clone, Debug)]
 pub struct BuildEnv {
     /// Root of the clone.

@@ -253,7 +253,8 @@ fn build(env: &BuildEnv, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) 
     Ok(dir)
 }
 
-/// Removes unfinished builds, and the oldest builds that no session uses. The caller holds the lock.
+/// Removes unfinished builds, and the oldest builds that no session uses. The caller holds the
+/// lock.
 fn prune(labs: &Path) {
     for entry in std::fs::read_dir(labs).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {

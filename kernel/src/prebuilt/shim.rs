@@ -1,7 +1,7 @@
 //! The shim: the package `epsilab` that cells depend on.
 //!
-//! For rustc it re-exports the prebuilt dylib, so that nothing is compiled. For rust-analyzer, which
-//! infers the types of variables, it contains the sources of the library and of Burn.
+//! For rustc it re-exports the prebuilt dylib, so that nothing is compiled. For rust-analyzer,
+//! which infers the types of variables, it contains the sources of the library and of Burn.
 
 use std::path::Path;
 

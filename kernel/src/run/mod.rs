@@ -240,7 +240,8 @@ async fn execute(
     Ok(Executed { halt, started })
 }
 
-/// Waits until the kernel runs cells, so that the time of the first cell does not include the start.
+/// Waits until the kernel runs cells, so that the time of the first cell does not include the
+/// start.
 async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) -> Option<Halt> {
     let progress = Progress::warm_up();
     let halt = match session.execute(usize::MAX, session::silent("();"), None, outputs, stop).await

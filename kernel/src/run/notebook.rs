@@ -1,4 +1,5 @@
-//! Notebook files: reads and checks them, adds cell ids and kernelspec, writes them as Jupyter does.
+//! Notebook files: reads and checks them, adds cell ids and kernelspec, writes them as Jupyter
+//! does.
 
 use std::collections::HashSet;
 use std::io::Write;

@@ -193,8 +193,8 @@ impl Session {
         let _ = timeout(FAREWELL, self.child.wait()).await;
     }
 
-    /// Asks for kernel_info until a reply and a broadcast have arrived. Then the subscription works,
-    /// and no output can be missed.
+    /// Asks for kernel_info until a reply and a broadcast have arrived. Then the subscription
+    /// works, and no output can be missed.
     async fn shake_hands(&mut self, asking: &JupyterMessage) -> Result<()> {
         let (mut answered, mut published) = (false, false);
         let end = Instant::now() + START;
@@ -374,7 +374,8 @@ fn spawn(connection: &Path, private: &Path, folder: &Path, env: &[(&str, &str)])
         .stdout(log)
         .stderr(log_too)
         .kill_on_drop(true);
-    // In a process group of its own, the kernel does not receive Ctrl-C; it gets an interrupt request.
+    // In a process group of its own, the kernel does not receive Ctrl-C; it gets an interrupt
+    // request.
     #[cfg(unix)]
     command.process_group(0);
     #[cfg(target_os = "linux")]
