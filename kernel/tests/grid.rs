@@ -286,5 +286,5 @@ fn a_failed_cell_is_reported_and_the_others_are_trained() {
     assert_eq!((&cells[0]["runs"], &cells[1]["runs"]), (&json!(0), &json!(2)));
     assert!(cells[0]["accuracy_mean"].is_null());
     assert_eq!(cells[0]["errors"].as_array().map(Vec::len), Some(1), "{}", cells[0]);
-    assert!(text(&output.stderr).contains("not made: "));
+    assert!(text(&output.stderr).contains("not trained: "));
 }

@@ -300,7 +300,7 @@ where
     #[derive(Deserialize)]
     #[serde(
         untagged,
-        expecting = "a value of the wrong sort: it takes one value or a list of them"
+        expecting = "a value of the wrong type: it takes one value or a list of them"
     )]
     enum Values<T> {
         Many(Vec<T>),
@@ -340,12 +340,12 @@ mod tests {
         let error = Plan::parse(r#"{"prune": [0.5]}"#).unwrap_err();
         assert!(error.contains("`prune`") && error.contains("`pre_prune`"), "{error}");
         for (text, words) in [
-            ("[]", "no object"),
-            (r#"["glyphs"]"#, "no object"),
-            ("3", "no object"),
+            ("[]", "not an object"),
+            (r#"["glyphs"]"#, "not an object"),
+            ("3", "not an object"),
             ("{", "EOF"),
             (r#"{"seeds": "three"}"#, "`seeds`"),
-            (r#"{"drop": [0, "half"]}"#, "`drop`: a value of the wrong sort"),
+            (r#"{"drop": [0, "half"]}"#, "`drop`: a value of the wrong type"),
             (r#"{"drop": 0, "drop": 0.5}"#, "duplicate"),
         ] {
             let error = Plan::parse(text).unwrap_err();
