@@ -1,5 +1,4 @@
-//! Records which toolchain builds the kernel: the cells must be compiled by the very same one,
-//! wherever Jupyter starts the kernel later.
+//! Records the toolchain that builds the kernel. Cells must be compiled with the same one.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The command line: what there is, and how errors reach the user.
+//! The command line: commands, help texts and exit codes.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::grid::{self, GridArgs};
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
 
-/// How the program is called: from a clone by cargo's alias, elsewhere by its own name.
+/// How users call the program: in a clone by the alias of cargo, elsewhere by its name.
 const CALLED: &str = if cfg!(feature = "notebook") { "cargo lab" } else { "epsilab" };
 
 #[cfg(feature = "notebook")]
@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo lab                                               open JupyterLab on notebooks/
   cargo lab run notebooks/01_first_private_model.ipynb    run a notebook without Jupyter or Python
-  cargo lab doctor                                        what is there, what is missing
+  cargo lab doctor                                        check the installation
   cargo lab epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5";
 
 const EPSILON_EXAMPLES: &str = "\
@@ -31,10 +31,10 @@ Examples:
                     --schedule linear:0.99 --delta 1e-5
   cargo lab epsilon --event-file ledger.json --data-set 1 --delta 1e-5 --accountant pld
 
-Without --accountant all are asked: the first line is the smallest epsilon that is proved, values
-that are only approximate are labelled and never chosen. With --json the keys are always the same:
-`epsilon` is the answer, then one key per accountant, null for one that refuses or was not asked. A
-refusal is an answer too: `epsilon` is null, `why` says why, and the exit code is 0.";
+Without --accountant all accountants run. The first line is the smallest proved epsilon; values that
+are only approximate are labelled and never chosen. With --json the keys are always the same:
+`epsilon` is the result, then one key per accountant, null if it refused or was not asked. If all
+refuse, `epsilon` is null, `why` gives the reason, and the exit code is 0.";
 
 const SIGMA_EXAMPLES: &str = "\
 Examples:
@@ -42,25 +42,25 @@ Examples:
   cargo lab sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --epochs 30 --accountant rdp
   cargo lab sigma --epsilon 2 --delta 1e-5 --sampling-rate 0.001 --epochs 100 --schedule exp:0.01
 
-The noise that is found meets the target when it is put back into the same accountant. With
---schedule it is the noise of the first epoch.";
+The same accountant confirms that the result meets the target. With --schedule the result is the
+noise multiplier of the first epoch.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
   cargo lab bench                                     all models, two threads
   cargo lab bench --models papernot_cnn --batch 1024 --threads 1 --steps 30 --json
-  cargo lab bench --device cuda --models resnet18     on a card, if the program was built for it
-  cargo lab bench --device cuda --check               does the card compute what the CPU does?
+  cargo lab bench --device cuda --models resnet18     on a GPU, if the program was built for it
+  cargo lab bench --device cuda --check               does the GPU compute what the CPU does?
 
-Each step is a whole training step on made-up data: per-example norms, clipping at 1, noise of
+Each step is a full training step on synthetic data: per-example norms, clipping at 1, noise with
 multiplier 1, an SGD update; without privacy the plain gradient and the update. Measure on an idle
-machine. Ctrl-C keeps the lines that are printed.
+machine. Ctrl-C keeps the lines printed so far.
 
-With --check the same numbers are computed on the device and by the CPU's fused kernels: sums,
-norms, noise, choices of coordinates and what each method releases. The exit code is 1 if one
-differs by more than rounding: of a parameter's gradient a hundredth (cards may round to ten bits;
-between the CPU's own executors 1e-4), of norms a thousandth, of noise 1e-4 of a standard
-deviation; of choices, and of what a mask leaves out, nothing at all.";
+--check computes the same values on the device and with the CPU's fused kernels: sums, norms, noise,
+selected coordinates and what each method releases. The exit code is 1 if one differs by more than
+rounding: 1/100 for the gradient of a parameter (GPUs may round to ten bits; 1e-4 between executors
+on the CPU), 1/1000 for norms, 1e-4 standard deviations for noise. Selected and masked coordinates
+must be equal.";
 
 const GRID_EXAMPLES: &str = "\
 Examples:
@@ -68,9 +68,9 @@ Examples:
   cargo lab grid --method dp-sgd,non-private --data glyphs --epochs 2 --out results
   cargo lab grid --plan plan.json --json > grid.json
 
-A plan file is JSON; its keys are the names of the options above from --data to --device (with _
-or -), its values what the option takes: a name, a number, or a list of them. All keys may be left
-out, others are refused. Options on the command line replace what the file says, key by key.
+A plan file is JSON. Its keys are the names of the options above from --data to --device (with _ or
+-); a value is a name, a number or a list. Every key is optional; unknown keys are refused. Options
+on the command line replace keys of the file.
 
   {
     \"data\": [\"glyphs\", \"mnist\"],
@@ -83,30 +83,30 @@ out, others are refused. Options on the command line replace what the file says,
     \"epochs\": 5
   }
 
-Every run is kept in the project's run store and charged to its ledger: the same command again
-trains nothing and prints the same, and one that was stopped or killed goes on where it was. A cell
-with both rates 0 is plain DP-SGD, dp-sgd alone has no rates, and non-private has no epsilon. A cell
-that can't be made (a target out of its reach, say) is told in `errors` and the others go on.
+Every run is stored in the project's run store and charged to its ledger. Both are in .epsilab/ of
+the project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same
+command trains nothing the second time, and a command that was stopped continues. A cell with both
+rates 0 is plain DP-SGD; dp-sgd has no rates, and non-private has no epsilon. If a cell can't be
+trained (a target out of reach, for example), `errors` says why, and the others are trained.
 
-With --json stdout is one list with an object per cell: data, model, method, mask, drop_rule,
+With --json stdout is a list with one object per cell: data, model, method, mask, drop_rule,
 pre_prune, drop, epsilon, delta, epsilon_spent, accuracy_mean, accuracy_std, accuracies, runs,
-run_numbers, errors. Shares are fractions; accuracy_std is null for one seed. epsilon is the target that
-the noise was made for, epsilon_spent the most that a run of the cell has truly spent: null means
-that no epsilon covers the runs (without privacy, or with masks by snip), whatever epsilon says.
-Runs are numbered, from 1, here and in grid.csv: the names of their folders in the run store are
-made of the data and not for others. Progress goes to stderr with these names, and what other runs
-on record cost as well.
+run_numbers, errors. Rates and accuracies are fractions; accuracy_std is null for one seed. epsilon
+is the target, epsilon_spent the largest epsilon of a run of the cell; null means that no epsilon
+covers the runs (without privacy, or with masks by snip). Runs are numbered from 1, here and in
+grid.csv, because the names of their folders in the run store are derived from the data. Progress,
+with these names, and the cost of other recorded runs go to stderr.
 
-The exit code is 0, 1 for a plan that can't be run (nothing is trained then) or if no run could be
-made, 2 for wrong usage (an option that does not exist, a value that is no number), and 130 after
-Ctrl-C: finished runs are kept, --json prints nothing then.";
+Exit codes: 0; 1 for a plan that can't be run (nothing is trained) or if no run succeeded; 2 for
+wrong usage (an unknown option, a value that is no number); 130 after Ctrl-C (finished runs are
+kept, --json prints nothing).";
 
 /// Private, sparse learning in a notebook.
 #[cfg_attr(feature = "notebook", doc = "")]
 #[cfg_attr(
     feature = "notebook",
-    doc = "Without a command: opens JupyterLab on the notebooks (see also --no-browser; what follows \
-           `--` goes to JupyterLab)."
+    doc = "Without a command: opens JupyterLab on the notebooks (see also --no-browser; \
+           arguments after `--` go to JupyterLab)."
 )]
 #[derive(Parser, Debug)]
 #[command(name = "epsilab", bin_name = CALLED, version)]
@@ -137,7 +137,8 @@ enum Command {
     Grid(Box<GridArgs>),
 }
 
-/// Parses, dispatches, and turns an error into `error: …` and exit code 1 (2 for wrong usage).
+/// Runs the command line. An error is printed as `error: …`; the exit code is 1, or 2 for wrong
+/// usage.
 pub fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
         Ok(code) => code,
@@ -153,7 +154,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         #[cfg(feature = "notebook")]
         None => notebook::open(&cli.jupyter),
-        // Not reached: who says nothing gets the help.
+        // Not reached: without a command the help is printed.
         #[cfg(not(feature = "notebook"))]
         None => Ok(ExitCode::from(2)),
         #[cfg(feature = "notebook")]
@@ -179,7 +180,7 @@ mod tests {
 
     #[cfg(feature = "notebook")]
     #[test]
-    fn jupyter_gets_what_follows_the_dashes() {
+    fn arguments_after_the_dashes_go_to_jupyter() {
         let cli = Cli::try_parse_from(["epsilab", "--no-browser", "--", "--port", "9999"]);
         let cli = cli.expect("valid");
         assert!(cli.jupyter.no_browser && cli.command.is_none());

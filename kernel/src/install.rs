@@ -1,4 +1,4 @@
-//! `install`, `uninstall`, `list`: our kernel in Jupyter's folders.
+//! The commands `install`, `uninstall` and `list`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::kernelspec::{self, Spec};
 use crate::run::notebook::KERNEL;
 use crate::{prebuilt, stdout};
 
-/// Where the kernel is registered, and under which name.
+/// Folder and name for the kernel.
 #[derive(Args, Debug)]
 pub struct InstallArgs {
     /// For this user (the default).
@@ -22,7 +22,7 @@ pub struct InstallArgs {
     /// In DIR/share/jupyter/kernels.
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
-    /// Jupyter's name for the kernel.
+    /// Name of the kernel in Jupyter.
     #[arg(long, default_value = KERNEL)]
     pub name: String,
 }
@@ -30,7 +30,7 @@ pub struct InstallArgs {
 /// Show where Jupyter finds this kernel.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// Look in DIR/share/jupyter/kernels too.
+    /// Also look in DIR/share/jupyter/kernels.
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
     /// Print one line of JSON.
@@ -52,7 +52,7 @@ impl InstallArgs {
     }
 }
 
-/// Registers the kernel; builds the lab first, so that the first notebook need not.
+/// Registers the kernel. Builds the lab first, so that the first notebook starts fast.
 ///
 /// # Errors
 /// A bad name, another kernel of that name, a folder that can't be written, or no lab.
@@ -68,7 +68,7 @@ pub fn install(args: &InstallArgs) -> Result<()> {
 /// Removes what `install` made.
 ///
 /// # Errors
-/// There is no such kernel, or it is not ours.
+/// There is no such kernel, or another program installed it.
 pub fn uninstall(args: &InstallArgs) -> Result<()> {
     let name = kernelspec::check_name(&args.name)?;
     let dir = args.kernels()?.join(&name);
@@ -88,7 +88,7 @@ pub fn uninstall(args: &InstallArgs) -> Result<()> {
         )
         .fix("remove it with `jupyter kernelspec remove`"));
     }
-    // A link is removed, not what it points to.
+    // Of a link, only the link is removed.
     let removed = match dir.is_symlink() {
         true => std::fs::remove_file(&dir),
         false => std::fs::remove_dir_all(&dir),
@@ -98,10 +98,10 @@ pub fn uninstall(args: &InstallArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints all kernelspecs of ours that Jupyter can find.
+/// Prints all our kernelspecs that Jupyter can find.
 ///
 /// # Errors
-/// The current folder is gone, or stdout is closed.
+/// The current folder does not exist, or stdout is closed.
 pub fn list(args: &ListArgs) -> Result<()> {
     let more: Vec<PathBuf> = args.prefix.iter().map(|p| data_of(p)).collect::<Result<_>>()?;
     let found = kernelspec::all(&more);
@@ -122,7 +122,7 @@ pub fn list(args: &ListArgs) -> Result<()> {
     Ok(())
 }
 
-/// A spec for scripts.
+/// A kernelspec as JSON.
 pub fn as_json(spec: &Spec) -> serde_json::Value {
     json!({"name": spec.name, "dir": spec.dir, "binary": spec.binary,
         "binary_exists": spec.works(), "version": spec.version})

@@ -1,4 +1,4 @@
-//! No command: JupyterLab on the notebooks, with our kernel, touching no environment of the user.
+//! Opens JupyterLab on the notebooks with this kernel. Environments of the user are not changed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -9,10 +9,10 @@ use epsilab::{Error, ErrorKind, Result};
 use crate::run::notebook::KERNEL;
 use crate::{kernelspec, prebuilt, programs};
 
-/// What is installed where no JupyterLab is found.
+/// Packages to install if no JupyterLab is found.
 const JUPYTERLAB: &str = "jupyterlab==4.6.6";
 
-/// How JupyterLab is opened.
+/// Options for opening JupyterLab.
 #[derive(Args, Debug)]
 pub struct JupyterArgs {
     /// Start the server without opening a browser (also: EPSILAB_NO_BROWSER=1).
@@ -23,7 +23,7 @@ pub struct JupyterArgs {
     pub rest: Vec<String>,
 }
 
-/// Our own place: beside what cargo builds, else in the user's cache.
+/// Folder for our own environment: in cargo's target folder, else in the user's cache.
 pub fn home() -> Option<PathBuf> {
     match prebuilt::target() {
         Some(target) => Some(target.join("lab-jupyter")),
@@ -31,25 +31,25 @@ pub fn home() -> Option<PathBuf> {
     }
 }
 
-/// JupyterLab on the PATH, if it really runs (a pyenv shim may not).
+/// JupyterLab on the PATH, if it can be run (a pyenv shim may not).
 pub fn on_path() -> Option<PathBuf> {
     programs::on_path("jupyter-lab").filter(|lab| programs::says(lab, &["--version"]).is_some())
 }
 
-/// JupyterLab of our own environment, complete.
+/// JupyterLab in our own environment, if it is complete.
 pub fn own() -> Option<PathBuf> {
     let home = home()?;
     let ready = std::fs::read_to_string(home.join("ready")).ok()?;
-    // An update of Python can leave an environment that does not start any more.
+    // An update of Python can break the environment.
     Some(program_in(&home.join("venv"), "jupyter-lab"))
         .filter(|lab| ready == JUPYTERLAB && programs::says(lab, &["--version"]).is_some())
 }
 
-/// Opens JupyterLab; comes back only if that fails (or when it ends, where a process can't be
-/// replaced by another).
+/// Opens JupyterLab. Returns only if that fails, or after its end where a process can't be
+/// replaced.
 ///
 /// # Errors
-/// No Python where one is needed, no lab, or JupyterLab can't be installed or started.
+/// Python is missing, the lab can't be built, or JupyterLab can't be installed or started.
 pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
     let home = home().ok_or_else(|| {
         Error::new(ErrorKind::Notebook, "no cache folder", "the kernel is registered there")
@@ -87,7 +87,7 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
     hand_over(command, &lab)
 }
 
-/// Sets up under a lock: a second `cargo lab` waits, and finds everything ready.
+/// Installs under a lock, so that a second `cargo lab` waits for the first.
 fn set_up_once(home: &Path) -> Result<PathBuf> {
     let locking = |e: std::io::Error| Error::io(format!("locking {}", home.display()), &e);
     std::fs::create_dir_all(home).map_err(locking)?;
@@ -102,7 +102,7 @@ fn set_up_once(home: &Path) -> Result<PathBuf> {
     }
 }
 
-/// A virtual environment of our own with JupyterLab; started anew if a former try was cut off.
+/// Creates a virtual environment with JupyterLab. An incomplete one is replaced.
 fn set_up(home: &Path) -> Result<PathBuf> {
     let venv = home.join("venv");
     let python = programs::python().ok_or_else(|| {
@@ -139,7 +139,7 @@ fn set_up(home: &Path) -> Result<PathBuf> {
 }
 
 fn step(mut command: Command, doing: &str, fix: &str) -> Result<()> {
-    // Neither a user's PYTHONPATH nor pip settings for "user" installs belong in there.
+    // Neither PYTHONPATH nor pip settings for "user" installs may apply there.
     command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PIP_USER", "0");
     let status = command.status().map_err(|e| Error::io(doing, &e).fix(fix))?;
     if status.success() {
@@ -159,7 +159,8 @@ fn program_in(venv: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// The nearest folder `notebooks` from here upwards, else that of the clone, else here.
+/// The nearest folder `notebooks` above the current folder, else that of the clone, else the
+/// current folder.
 fn notebooks() -> Result<PathBuf> {
     let here = std::env::current_dir().map_err(|e| Error::io("finding the current folder", &e))?;
     let clone = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf);
@@ -182,7 +183,7 @@ fn with_our_data(data: &Path) -> Result<std::ffi::OsString> {
 
 #[cfg(unix)]
 fn is_root() -> bool {
-    // SAFETY: a question without arguments.
+    // SAFETY: a query without arguments.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -191,7 +192,7 @@ fn is_root() -> bool {
     false
 }
 
-/// Becomes JupyterLab, so that Ctrl-C is its own affair.
+/// Replaces this process by JupyterLab, which then handles Ctrl-C itself.
 #[cfg(unix)]
 fn hand_over(mut command: Command, lab: &Path) -> Result<ExitCode> {
     use std::os::unix::process::CommandExt;

@@ -1,4 +1,4 @@
-//! Kernelspecs: the folders by which Jupyter knows our kernel, and where it looks for them.
+//! Kernelspecs: writes, reads and finds the folders that register this kernel with Jupyter.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ const LOGOS: [(&str, &[u8]); 3] = [
     ("logo-svg.svg", include_bytes!("../assets/logo-svg.svg")),
 ];
 
-/// A kernelspec that we made.
+/// A kernelspec of this kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// Jupyter's name of the kernel.
+    /// Name of the kernel in Jupyter.
     pub name: String,
     /// Its folder.
     pub dir: PathBuf,
@@ -28,7 +28,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The spec in `dir`, if it carries our mark.
+    /// Reads the kernelspec in `dir`, if it is one of ours.
     pub fn read(dir: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(dir.join("kernel.json")).ok()?;
         let json: Value = serde_json::from_str(&text).ok()?;
@@ -40,13 +40,14 @@ impl Spec {
         })
     }
 
-    /// The program is still there.
+    /// True if the program exists.
     pub fn works(&self) -> bool {
         self.binary.is_file()
     }
 }
 
-/// Jupyter's rule for names, and two of ours; names are lower case, as Jupyter keeps them.
+/// Checks a name by the rules of Jupyter and two of our own. Returns it in lower case, as Jupyter
+/// stores it.
 pub fn check_name(name: &str) -> Result<String> {
     let wrong = |why: &str| {
         Err(Error::setting("--name", format!("{name:?}"), why)
@@ -65,7 +66,7 @@ pub fn check_name(name: &str) -> Result<String> {
     Ok(name.to_ascii_lowercase())
 }
 
-/// Writes our kernelspec into `kernels/name`; `env` is what the kernel needs to start anywhere.
+/// Writes the kernelspec to `kernels/name`. `env`: environment variables that the kernel needs.
 ///
 /// # Errors
 /// Another kernel has that name, or the folder can't be written.
@@ -106,7 +107,7 @@ pub fn write(kernels: &Path, name: &str, env: &[(String, String)]) -> Result<Pat
     Ok(dir)
 }
 
-/// All kernelspecs of ours that Jupyter can find, and those below `more` (data folders).
+/// All our kernelspecs that Jupyter can find, and those in the data folders `more`.
 pub fn all(more: &[PathBuf]) -> Vec<Spec> {
     let mut found: Vec<Spec> = Vec::new();
     for data in more.iter().cloned().chain(data_dirs()) {
@@ -122,7 +123,7 @@ pub fn all(more: &[PathBuf]) -> Vec<Spec> {
     found
 }
 
-/// Jupyter's data folder of this user.
+/// Data folder of Jupyter for this user.
 ///
 /// # Errors
 /// The user has no home folder.
@@ -147,7 +148,7 @@ pub fn user_data_dir() -> Result<PathBuf> {
     }
 }
 
-/// `sys.prefix` of the active environment: the virtual or conda environment, else Python's own.
+/// `sys.prefix` of the active virtual or conda environment, else of Python itself.
 ///
 /// # Errors
 /// There is no Python.
@@ -166,7 +167,7 @@ fn python_prefix() -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Everywhere Jupyter looks, in its order.
+/// The folders that Jupyter searches, in its order.
 fn data_dirs() -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     if let Some(paths) = std::env::var_os("JUPYTER_PATH") {
@@ -185,7 +186,7 @@ fn data_dirs() -> Vec<PathBuf> {
     dirs
 }
 
-/// An absolute folder named by an environment variable.
+/// The absolute path in an environment variable.
 fn folder_in(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -1,14 +1,209 @@
-//! The lab as the cells see it: everything of `epsilab`, linked as one Rust dylib.
+//! The library that cells link: all of `epsilab` as one Rust dylib, and the hooks for the process
+//! that runs the cells.
 
 pub use epsilab::*;
 
-mod cell_process {
-    use std::io::Write;
+/// What runs inside the cell process. Only code linked to this dylib shares the cells' copy of the
+/// standard library, with its output buffer and its panic hook.
+#[cfg(unix)]
+#[doc(hidden)]
+pub mod cell_process {
+    use std::backtrace::Backtrace;
+    use std::fs::File;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::fd::FromRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::panic::PanicHookInfo;
+    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::sync::{Mutex, PoisonError};
+    use std::time::Duration;
 
-    /// Writes out what the cells printed without a line break. Standard output is buffered in the
-    /// standard library that the cells share; only code linked to that copy can reach the buffer.
+    const STDOUT: u8 = 1;
+    const STDERR: u8 = 2;
+    /// The stream that a cell printed to last; 0 before the first print.
+    static LAST_STREAM: AtomicU8 = AtomicU8::new(0);
+
+    /// How long to wait for the kernel before printing anyway.
+    const SYNC_TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// Writes out buffered standard output.
     #[unsafe(no_mangle)]
     extern "C" fn epsilab_flush_stdout() {
         let _ = std::io::stdout().flush();
+    }
+
+    /// Installs the panic hook. `EPSILAB_BACKTRACE` keeps the standard one with its backtrace.
+    #[unsafe(no_mangle)]
+    extern "C" fn epsilab_set_panic_hook() {
+        if std::env::var_os("EPSILAB_BACKTRACE").is_none() {
+            std::panic::set_hook(Box::new(report_panic));
+        }
+    }
+
+    /// Called before a cell prints to standard output.
+    pub fn before_stdout() {
+        switch_to(STDOUT);
+    }
+
+    /// Called before a cell prints to standard error.
+    pub fn before_stderr() {
+        switch_to(STDERR);
+    }
+
+    /// Called after `print!`, whose text the standard library may still buffer.
+    pub fn after_print() {
+        epsilab_flush_stdout();
+    }
+
+    /// The streams are two pipes, and nothing orders a read of one after a read of the other. So a
+    /// cell that changes streams waits until the kernel has published what it printed before.
+    fn switch_to(stream: u8) {
+        let last = LAST_STREAM.swap(stream, Ordering::SeqCst);
+        if last != stream && last != 0 {
+            epsilab_flush_stdout();
+            sync_with_kernel();
+        }
+    }
+
+    fn sync_with_kernel() {
+        enum Channel {
+            NotOpened,
+            Open(BufReader<UnixStream>),
+            Broken,
+        }
+        static CHANNEL: Mutex<Channel> = Mutex::new(Channel::NotOpened);
+        let mut channel = CHANNEL.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*channel, Channel::NotOpened) {
+            *channel = connect().map_or(Channel::Broken, Channel::Open);
+        }
+        if let Channel::Open(stream) = &mut *channel
+            && request(stream).is_err()
+        {
+            *channel = Channel::Broken;
+        }
+    }
+
+    fn connect() -> std::io::Result<BufReader<UnixStream>> {
+        let path = std::env::var_os("EPSILAB_DISPLAY").unwrap_or_default();
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(SYNC_TIMEOUT))?;
+        stream.set_write_timeout(Some(SYNC_TIMEOUT))?;
+        Ok(BufReader::new(stream))
+    }
+
+    fn request(stream: &mut BufReader<UnixStream>) -> std::io::Result<()> {
+        stream.get_mut().write_all(b"{\"kind\":\"sync\"}\n")?;
+        let mut answer = String::new();
+        match stream.read_line(&mut answer)? {
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Prints a panic as the standard hook does, but names the line of the cell that led to it.
+    fn report_panic(info: &PanicHookInfo<'_>) {
+        let thread = std::thread::current();
+        let thread = thread.name().unwrap_or("<unnamed>");
+        let message = info.payload_as_str().unwrap_or("Box<dyn Any>");
+        let (at, inside) = match info.location() {
+            Some(place) if place.file() == CELL_SOURCE => (place.to_string(), String::new()),
+            Some(place) => match calling_line() {
+                Some(line) => (line, format!("  panicked in {place}\n")),
+                None => (place.to_string(), String::new()),
+            },
+            None => ("an unknown place".into(), String::new()),
+        };
+        let text = format!("\nthread '{thread}' panicked at {at}:\n{message}\n{inside}");
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    /// The source file of a cell's crate, as the compiler was given it.
+    const CELL_SOURCE: &str = "src/lib.rs";
+
+    /// The innermost frame that lies in a cell: `src/lib.rs:LINE:COLUMN`.
+    ///
+    /// A forked process looks for it. The standard library lists the loaded libraries once per
+    /// process, at the first backtrace, and would not find the libraries of later cells.
+    fn calling_line() -> Option<String> {
+        let mut ends = [0; 2];
+        // SAFETY: plain system calls; the descriptors that `pipe` returns have no other owner. The
+        // child only reads memory, writes to the pipe and ends, at the latest by its alarm.
+        unsafe {
+            if libc::pipe(ends.as_mut_ptr()) < 0 {
+                return None;
+            }
+            let [read, write] = ends.map(|end| File::from_raw_fd(end));
+            match libc::fork() {
+                -1 => None,
+                0 => {
+                    libc::signal(libc::SIGALRM, libc::SIG_DFL);
+                    libc::alarm(SYMBOLS_SECONDS);
+                    let line = frame_in_cell(&Backtrace::force_capture().to_string());
+                    let _ = (&write).write_all(line.unwrap_or_default().as_bytes());
+                    libc::_exit(0)
+                }
+                child => {
+                    drop(write);
+                    let mut line = String::new();
+                    let _ = (&read).read_to_string(&mut line);
+                    libc::waitpid(child, std::ptr::null_mut(), 0);
+                    Some(line).filter(|line| !line.is_empty())
+                }
+            }
+        }
+    }
+
+    /// Time limit for reading symbols.
+    const SYMBOLS_SECONDS: u32 = 5;
+
+    /// The first place in a backtrace that lies in a cell. Only cells and the standard library have
+    /// line tables.
+    fn frame_in_cell(backtrace: &str) -> Option<String> {
+        let places = backtrace.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
+        let mut outside_std = places.filter(|place| !place.contains("/library/"));
+        outside_std.find_map(|place| Some(place[place.find(CELL_SOURCE)?..].to_owned()))
+    }
+
+    // The kernel puts these macros into the scope of every cell, in place of the standard ones.
+
+    #[macro_export]
+    macro_rules! println {
+        ($($args:tt)*) => {{
+            $crate::cell_process::before_stdout();
+            ::std::println!($($args)*)
+        }};
+    }
+
+    #[macro_export]
+    macro_rules! print {
+        ($($args:tt)*) => {{
+            $crate::cell_process::before_stdout();
+            ::std::print!($($args)*);
+            $crate::cell_process::after_print()
+        }};
+    }
+
+    #[macro_export]
+    macro_rules! eprintln {
+        ($($args:tt)*) => {{
+            $crate::cell_process::before_stderr();
+            ::std::eprintln!($($args)*)
+        }};
+    }
+
+    #[macro_export]
+    macro_rules! eprint {
+        ($($args:tt)*) => {{
+            $crate::cell_process::before_stderr();
+            ::std::eprint!($($args)*)
+        }};
+    }
+
+    #[macro_export]
+    macro_rules! dbg {
+        ($($args:tt)*) => {
+            // A tuple and not a block: temporaries in the arguments live as long as with `dbg!`.
+            ($crate::cell_process::before_stderr(), ::std::dbg!($($args)*)).1
+        };
     }
 }

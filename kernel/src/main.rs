@@ -1,5 +1,5 @@
-//! Epsilab's one program: the Jupyter kernel and everything around it. Without the feature
-//! `notebook` only what measures, accounts and trains.
+//! The program `epsilab`: the Jupyter kernel, the notebook runner and the command line. Without the
+//! feature `notebook` it only measures, accounts and trains.
 
 mod accounting;
 mod bench;
@@ -32,7 +32,7 @@ mod temp;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The process of a kernel's cells is this program started again.
+    // The kernel starts this program again as its cell process and as a compiler wrapper.
     #[cfg(feature = "notebook")]
     kernel::child_hook();
     cli::main()

@@ -1,4 +1,4 @@
-//! The commands of the feature `notebook`: whatever has to do with Jupyter and notebooks.
+//! The commands of the feature `notebook`: Jupyter and notebooks.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,17 +17,20 @@ Examples:
   cargo lab run notebooks/01_first_private_model.ipynb
   cargo lab run NB.ipynb --out results --profile tiny
 
-The exit code is 0 if every cell went well, 1 if a cell failed (the cell and its error are printed,
-and what was done so far is still written) and 130 after Ctrl-C. A cell with the tag
-`raises-exception` may fail.";
+Runs are stored, and their privacy cost is recorded in the ledger, in .epsilab/ of the project or in
+the folder named by EPSILAB_HOME; `doctor` says which is used.
+
+The exit code is 0 if every cell succeeded, 1 if a cell failed (its code and error are printed, and
+the results so far are written) and 130 after Ctrl-C. A cell with the tag `raises-exception` may
+fail.";
 
 const INSTALL_EXAMPLES: &str = "\
 Examples:
-  cargo lab install                     for all your Jupyters
+  cargo lab install                     for all Jupyter installations of this user
   cargo lab install --sys-prefix        only for the active virtual or conda environment
   cargo lab install --prefix DIR        in DIR/share/jupyter/kernels";
 
-/// The commands, as the command line lists them.
+/// The commands, in the order of the help text.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     #[command(after_help = RUN_EXAMPLES)]
@@ -35,13 +38,13 @@ pub enum Command {
     /// Register the kernel with Jupyter.
     #[command(after_help = INSTALL_EXAMPLES)]
     Install(InstallArgs),
-    /// Remove the kernel from Jupyter (only what `install` made).
+    /// Remove the kernel from Jupyter (only what `install` created).
     Uninstall(InstallArgs),
     List(ListArgs),
     Kernel(KernelArgs),
 }
 
-/// Serve one notebook: Jupyter starts this.
+/// Serve one notebook (started by Jupyter).
 #[derive(Args, Debug)]
 pub struct KernelArgs {
     /// The connection file that Jupyter wrote.
@@ -50,7 +53,7 @@ pub struct KernelArgs {
 }
 
 impl Command {
-    /// Does what was asked for.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode> {
         let done = |()| ExitCode::SUCCESS;
         match self {

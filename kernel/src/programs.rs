@@ -1,9 +1,9 @@
-//! Programs of the machine: where they are.
+//! Finds programs on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The program `name` on the PATH.
+/// Path of the program `name` on the PATH.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     std::env::split_paths(&std::env::var_os("PATH")?)
@@ -12,14 +12,14 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
         .find(|path| is_program(path))
 }
 
-/// Python 3, by either name.
+/// Python 3, called `python3` or `python`.
 pub fn python() -> Option<PathBuf> {
     ["python3", "python"].into_iter().filter_map(on_path).find(|python| {
         says(python, &["-c", "import sys; print(sys.version_info[0])"]).as_deref() == Some("3")
     })
 }
 
-/// What the program prints on one line, if it succeeds.
+/// The line that the program prints, if it succeeds.
 pub fn says(program: &Path, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,10 +1,10 @@
-//! What a script reads: the answer on stdout, nothing else.
+//! Printing of results to stdout.
 
 use std::io::Write;
 
 use epsilab::{Error, Result};
 
-/// Prints to stdout; a closed pipe is an error and not a panic.
+/// Prints a line to stdout. A closed pipe is an error, not a panic.
 pub fn print(text: &str) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(|e| Error::io("printing", &e))
 }

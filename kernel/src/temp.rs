@@ -1,21 +1,21 @@
-//! Temporary folders that do not outlive their owner, even if it is killed: each holds a file
-//! that is locked as long as the owner lives, and who makes the next one removes the orphans.
+//! Temporary folders that are removed even if their owner is killed. The owner holds a lock on a
+//! file in the folder; whoever creates the next folder removes those without a lock.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-/// Begins the names of all of them.
+/// Start of the names of all these folders.
 const PREFIX: &str = "epsilab-";
 const LOCK: &str = ".owner";
 
-/// A private folder; removed when it is dropped.
+/// A private folder that is removed on drop.
 pub struct TempFolder {
     dir: tempfile::TempDir,
     _lock: File,
 }
 
 impl TempFolder {
-    /// Makes a folder below `base` that only this user can read; sweeps before.
+    /// Creates a folder in `base` that only this user can read. Removes abandoned ones first.
     ///
     /// # Errors
     /// `base` can't be written.
@@ -29,8 +29,8 @@ impl TempFolder {
         loop {
             let dir = builder.tempdir_in(base)?;
             let lock = File::create(dir.path().join(LOCK))?;
-            // Another process may sweep just between the two lines: then once more. Where files
-            // can't be locked at all, nobody sweeps.
+            // Another process may remove the folder between these two lines: try again. Where
+            // files can't be locked, no folder is removed.
             let swept = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
             if !swept && dir.path().join(LOCK).exists() {
                 return Ok(Self { dir, _lock: lock });
@@ -38,7 +38,7 @@ impl TempFolder {
         }
     }
 
-    /// The folder.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
@@ -50,7 +50,7 @@ fn sweep(base: &Path) {
         if !ours || !is_own_folder(&entry) {
             continue;
         }
-        // Without that file it is no folder of this kind, or not finished yet.
+        // Without this file it is another folder, or not complete yet.
         let Some(lock) = open_lock(&entry.path().join(LOCK)) else { continue };
         if lock.try_lock().is_ok() {
             let _ = std::fs::remove_dir_all(entry.path());
@@ -58,8 +58,8 @@ fn sweep(base: &Path) {
     }
 }
 
-/// Only a file of that folder itself: opening anything else may wait for ever (a FIFO for someone
-/// to write into it) or do something.
+/// Opens the lock file if it is a regular file. Opening anything else may block, as a FIFO does, or
+/// have side effects.
 fn open_lock(path: &Path) -> Option<File> {
     let is_file = |about: std::fs::Metadata| about.is_file();
     if !path.symlink_metadata().is_ok_and(is_file) {
@@ -67,7 +67,7 @@ fn open_lock(path: &Path) -> Option<File> {
     }
     let mut options = File::options();
     options.read(true);
-    // What has changed since that look is not waited for either.
+    // The file may have been replaced since the check.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
@@ -77,10 +77,10 @@ fn open_lock(path: &Path) -> Option<File> {
     file.metadata().is_ok_and(is_file).then_some(file)
 }
 
-/// Others may put anything into a shared folder.
+/// True for a folder of this user. Others may put anything into a shared folder.
 fn is_own_folder(entry: &std::fs::DirEntry) -> bool {
     let Ok(about) = entry.metadata() else { return false };
-    // SAFETY: a question without arguments.
+    // SAFETY: a query without arguments.
     #[cfg(unix)]
     let own = std::os::unix::fs::MetadataExt::uid(&about) == unsafe { libc::geteuid() };
     #[cfg(not(unix))]
@@ -118,7 +118,7 @@ mod tests {
         }
         let fifo = base.path().join("epsilab-fifo").join(LOCK);
         let name = std::ffi::CString::new(fifo.as_os_str().as_encoded_bytes()).expect("no zero");
-        // SAFETY: the name ends in a zero.
+        // SAFETY: the name ends in a zero byte.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let link = base.path().join("epsilab-link").join(LOCK);
         std::os::unix::fs::symlink(&fifo, link).expect("linked");

@@ -1,4 +1,4 @@
-//! `bench` as users and scripts meet it.
+//! Tests of the command `bench`.
 
 use std::process::{Command, Output};
 
@@ -17,7 +17,7 @@ const SMALL: [&str; 8] =
     ["--models", "papernot_cnn", "--batch", "8", "--steps", "3", "--warmup", "1"];
 
 #[test]
-fn figures_as_json_hold_together() {
+fn measurements_as_json_are_consistent() {
     let output = bench(&[&SMALL[..], &["--threads", "1", "--json"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
@@ -48,7 +48,7 @@ fn figures_as_json_hold_together() {
 }
 
 #[test]
-fn masked_steps_stand_beside_full_ones() {
+fn masked_steps_are_listed_with_full_ones() {
     let output = bench(&[&SMALL[..], &["--threads", "1", "--masked", "0.5", "--json"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
@@ -61,7 +61,7 @@ fn masked_steps_stand_beside_full_ones() {
 }
 
 #[test]
-fn people_get_a_table() {
+fn the_default_output_is_a_table() {
     let output = bench(&[&SMALL[..], &["--executor", "tap", "--masked", "0.25"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let out = text(&output.stdout);
@@ -75,7 +75,7 @@ fn people_get_a_table() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_at_once() {
+fn invalid_settings_are_refused_at_once() {
     for (args, words) in [
         (&["--models", "papernot_cnn,alexnet"][..], "--models = alexnet"),
         (&["--models", ""], "choose from papernot_cnn"),
@@ -101,8 +101,8 @@ fn what_cannot_be_measured_is_refused_at_once() {
 }
 
 #[test]
-fn a_card_that_is_not_there_is_an_error_and_never_a_figure() {
-    // Nobody has as many, however this program was built.
+fn a_missing_gpu_is_an_error_and_not_a_measurement() {
+    // No machine has that many GPUs.
     for (device, words) in [("cuda:4096", "cuda:4096 can't be used"), ("cuda:-1", "no device")] {
         for more in [&[][..], &["--json"], &["--check"], &["--measure", "private"]] {
             let output = bench(&[&SMALL[..], &["--device", device], more].concat());
@@ -121,7 +121,7 @@ fn a_card_that_is_not_there_is_an_error_and_never_a_figure() {
 }
 
 #[test]
-fn checks_compare_the_executors_of_the_cpu_where_there_is_no_card() {
+fn without_a_gpu_checks_compare_the_executors_of_the_cpu() {
     let output = bench(&["--models", "papernot_cnn", "--check", "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
@@ -153,7 +153,7 @@ fn measuring_ends_with_the_command() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    // It has to have got to its own first lines.
+    // The child must have started.
     std::thread::sleep(Duration::from_millis(500));
     command.kill().expect("killed");
     command.wait().expect("gone");

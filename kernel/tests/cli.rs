@@ -1,4 +1,4 @@
-//! The program as users and scripts meet it.
+//! Tests of the command line.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// The program, far from the Jupyters of this machine.
+/// The program, isolated from the Jupyter installations of this machine.
 fn lab(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_epsilab"));
     command.args(args).env("JUPYTER_DATA_DIR", "/nowhere/jupyter");
@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Stdout is exactly one line of JSON.
+/// Parses stdout, which must be one line of JSON.
 #[track_caller]
 fn one_line(output: &Output) -> Value {
     let out = text(&output.stdout);
@@ -32,13 +32,13 @@ fn one_line(output: &Output) -> Value {
     serde_json::from_str(&out).expect("JSON")
 }
 
-/// Fails with code 1, one error on stderr that holds `words`, and nothing on stdout.
+/// Asserts exit code 1, one error on stderr that contains `words`, and nothing on stdout.
 #[track_caller]
 fn refused(args: &[&str], words: &str) {
     let output = output(args);
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{args:?}: {err}");
-    // Tests run side by side, so one may wait for the lab that another builds.
+    // Tests run in parallel, so one may wait for the lab that another builds.
     let waiting = "another process is building the lab: waiting for it\n";
     let said = err.strip_prefix(waiting).unwrap_or(&err);
     assert!(said.starts_with("error: ") && said.contains(words), "{args:?}: {err}");
@@ -125,7 +125,7 @@ fn accountants_schedules_and_files_of_events_are_reached_from_the_command_line()
 }
 
 #[test]
-fn numbers_out_of_range_are_errors_and_wrong_usage_is_code_2() {
+fn numbers_out_of_range_are_errors_and_wrong_usage_exits_with_2() {
     let good = ["0.01", "1.1", "100", "1e-5"];
     for (at, bad) in [(0, "1.5"), (0, "0"), (1, "-1"), (3, "0"), (3, "1"), (3, "NaN")] {
         let mut values = good;
@@ -211,7 +211,7 @@ fn a_kernelspec_is_installed_listed_and_removed() {
 }
 
 #[test]
-fn the_doctor_speaks_json_and_asks_for_action_about_a_broken_kernelspec() {
+fn doctor_reports_a_broken_kernelspec() {
     let doctor = output(&["doctor", "--json"]);
     let report = one_line(&doctor);
     for key in ["toolchain", "rust_src", "lab", "kernelspecs", "jupyter", "data", "devices"] {
@@ -254,12 +254,12 @@ fn notebooks_run_headless_and_say_where_they_fail() {
     assert!(text(&run.stderr).contains("[3/3]"), "{}", text(&run.stderr));
     let first = text(&run.stderr).lines().next().unwrap_or_default().to_owned();
     assert!(first.starts_with("profile: tiny, device: "), "{first}");
-    let card = lab(&["run", "good.ipynb", "--device", "cuda:4711"])
+    let missing = lab(&["run", "good.ipynb", "--device", "cuda:4711"])
         .current_dir(folder.path())
         .output()
         .expect("the program starts");
-    assert_eq!(card.status.code(), Some(1));
-    assert!(text(&card.stderr).contains("cuda:4711 can't be used"), "{}", text(&card.stderr));
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("cuda:4711 can't be used"), "{}", text(&missing.stderr));
     let executed = std::fs::read_to_string(out.join("good.ipynb")).expect("written");
     let executed: Value = serde_json::from_str(&executed).expect("JSON");
     assert_eq!(executed["nbformat_minor"], 5);
@@ -298,7 +298,7 @@ fn notebooks_run_headless_and_say_where_they_fail() {
 }
 
 #[test]
-fn what_an_earlier_run_wrote_survives_a_stop_before_the_first_cell() {
+fn results_of_an_earlier_run_survive_a_stop_before_the_first_cell() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = notebook(folder.path(), "early.ipynb", &json!({}), &[("1 + 1", &[])]);
     let before = ["early.executed.ipynb", "early.html"].map(|name| folder.path().join(name));
@@ -313,7 +313,7 @@ fn what_an_earlier_run_wrote_survives_a_stop_before_the_first_cell() {
         assert_eq!(stderr.read(&mut byte).expect("read"), 1, "{}", text(&said));
         said.extend_from_slice(&byte);
     }
-    // SAFETY: a signal to our own child.
+    // SAFETY: a signal to a child of this process.
     unsafe { libc::kill(run.id().cast_signed(), libc::SIGINT) };
     stderr.read_to_end(&mut said).expect("read");
     assert_eq!(run.wait().expect("it ended").code(), Some(130), "{}", text(&said));

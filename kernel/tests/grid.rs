@@ -1,4 +1,4 @@
-//! `grid` as users and scripts meet it: asked, repeated, stopped, killed.
+//! Tests of the command `grid`: run, repeated, stopped and killed.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Seconds at most: a linear model on a part of the glyphs.
+/// A plan of a few seconds: a linear model on a part of the glyphs.
 const SMALL: [&str; 14] = [
     "--data", "glyphs", "--train", "400", "--test", "100", "--model", "linear", "--batch", "100",
     "--steps", "3", "--seeds", "2",
@@ -36,7 +36,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Names of the runs in a store that are finished.
+/// Names of the finished runs in a store.
 fn finished(home: &Path) -> Vec<String> {
     let Ok(runs) = std::fs::read_dir(home.join("runs")) else { return Vec::new() };
     let done = |path: &Path| {
@@ -53,7 +53,7 @@ fn ledgers(home: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_grid_as_json_holds_together_and_the_same_again_trains_nothing() {
+fn a_grid_as_json_is_consistent_and_trains_nothing_the_second_time() {
     let (home, out) = (folder(), folder());
     let out_path = out.path().display().to_string();
     let args =
@@ -85,7 +85,7 @@ fn a_grid_as_json_holds_together_and_the_same_again_trains_nothing() {
     assert_eq!(file("grid.json"), text(&first.stdout));
     assert_eq!(file("grid.csv").lines().count(), 9);
     assert!(file("grid.md").contains("| 0.5 |"));
-    // Runs are hashes of the data: the owner is told on stderr, others get numbers.
+    // Names of runs are derived from the data: only stderr has them, results have numbers.
     for run in finished(home.path()) {
         let id = Path::new(&run).file_name().unwrap().to_string_lossy().into_owned();
         assert!(text(&first.stderr).contains(&format!("runs/{id}")), "{id}");
@@ -103,14 +103,14 @@ fn a_grid_as_json_holds_together_and_the_same_again_trains_nothing() {
     assert_eq!(again.stdout, first.stdout, "the same bytes");
     assert_eq!(text(&again.stderr).matches("shown again").count(), 8);
     assert_eq!(ledgers(home.path()), before, "nothing was spent");
-    // For people: a table, what it costs, what is noise.
+    // As text: a table, the privacy cost, and how much of the differences is noise.
     let in_words = || grid(home.path(), &[&args[..8], &["--out", &out_path]].concat());
     let words = in_words();
     for part in ["pre-pruned", "Private runs: 8 on", "not covered", "Differences below"] {
         assert!(text(&words.stdout).contains(part), "{part}: {}", text(&words.stdout));
     }
     assert_eq!(ledgers(home.path()), before);
-    // Another run on record is told on stderr: what the grid prints and writes stays as it is.
+    // Another recorded run appears on stderr; stdout and files stay the same.
     let note = file("grid.md");
     list(&grid(home.path(), &["--drop", "0.5", "--json"]));
     let again = in_words();
@@ -120,7 +120,7 @@ fn a_grid_as_json_holds_together_and_the_same_again_trains_nothing() {
     assert!(err.contains("the 2 other private runs on record"), "{err}");
 }
 
-/// Runs that take a moment each, so that there is something to stop.
+/// Runs that take a moment each, so that they can be stopped.
 const SLOW: [&str; 20] = [
     "--data",
     "glyphs",
@@ -146,7 +146,7 @@ const SLOW: [&str; 20] = [
 
 #[cfg(unix)]
 #[test]
-fn stopped_and_killed_grids_go_on_to_the_result_of_an_undisturbed_one() {
+fn stopped_and_killed_grids_continue_to_the_same_result() {
     let slow = [&SLOW[..], &["--json"]].concat();
     let undisturbed = folder();
     let whole = lab(undisturbed.path(), &slow).output().expect("it starts");
@@ -164,7 +164,7 @@ fn stopped_and_killed_grids_go_on_to_the_result_of_an_undisturbed_one() {
             assert!(child.try_wait().unwrap().is_none(), "it ended before anybody stopped it");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // SAFETY: a signal to the child that was started above and is not waited for yet.
+        // SAFETY: a signal to the child that was started above and not waited for yet.
         unsafe { libc::kill(child.id() as i32, signal) };
         let stopped = child.wait_with_output().expect("its end");
         let kept = finished(home.path());
@@ -184,7 +184,7 @@ fn stopped_and_killed_grids_go_on_to_the_result_of_an_undisturbed_one() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_and_nothing_is_trained() {
+fn an_invalid_plan_is_refused_before_training() {
     let home = folder();
     for (args, words) in [
         (&["--pre-prune", "0,1.0"][..], "pre_prune = 1"),
@@ -241,7 +241,7 @@ fn what_cannot_be_run_is_refused_and_nothing_is_trained() {
 }
 
 #[test]
-fn a_plan_file_says_what_options_say_and_options_replace_it() {
+fn a_plan_file_equals_options_and_options_replace_its_keys() {
     let home = folder();
     let path = home.path().join("plan.json");
     let plan = json!({
@@ -262,7 +262,7 @@ fn a_plan_file_says_what_options_say_and_options_replace_it() {
     assert_eq!(names[..4], ["dp-ssgd", "dp-ssgd", "non-private", "non-private"]);
     assert!(cells[2]["epsilon"].is_null() && cells[2]["epsilon_spent"].is_null());
     assert_eq!((&cells[1]["drop_rule"], &cells[4]["model"]), (&json!("magnitude"), &json!("mlp")));
-    // The options of the command say the same runs, and replace what the file says.
+    // Equal options give the same runs, and options replace keys of the file.
     let same = grid(home.path(), &["--drop", "0,0.5", "--drop-rule", "magnitude", "--json"]);
     assert_eq!(list(&same)[..], cells[..2]);
     let one = run(&["--model", "linear", "--method", "non-private", "--seeds", "1", "--drop", "0"]);
@@ -279,12 +279,12 @@ fn a_plan_file_says_what_options_say_and_options_replace_it() {
 }
 
 #[test]
-fn a_cell_that_fails_is_told_and_the_others_go_on() {
+fn a_failed_cell_is_reported_and_the_others_are_trained() {
     let home = folder();
     let output = grid(home.path(), &["--epsilon", "1e-6,3", "--delta", "1e-30", "--json"]);
     let cells = list(&output);
     assert_eq!((&cells[0]["runs"], &cells[1]["runs"]), (&json!(0), &json!(2)));
     assert!(cells[0]["accuracy_mean"].is_null());
     assert_eq!(cells[0]["errors"].as_array().map(Vec::len), Some(1), "{}", cells[0]);
-    assert!(text(&output.stderr).contains("not made: "));
+    assert!(text(&output.stderr).contains("not trained: "));
 }

@@ -1,5 +1,5 @@
-//! Cells that print what the kernel and the process of the cells say to each other, that break
-//! off, close what they should not, or crash: each is told, and the next cell is none the worse.
+//! Cells that print control words, crash, or close streams. Each gets a clear error, and the next
+//! cell runs normally.
 
 mod common;
 
@@ -13,15 +13,16 @@ fn one_session_of_hostile_cells() {
     let env = vec![("EPSILAB_INTERRUPT_GRACE", "1".to_owned())];
     let mut kernel = Client::start(Start { env, ..Start::default() });
     kernel.wait_for_info();
-    printed_text_is_never_taken_for_control(&mut kernel);
-    values_display_themselves_the_way_of_stock_evcxr(&mut kernel);
-    last_words_before_a_crash_are_kept(&mut kernel);
-    crashes_are_told_in_a_line(&mut kernel);
+    printed_text_is_never_a_control_word(&mut kernel);
+    values_display_themselves_as_in_evcxr(&mut kernel);
+    output_before_a_crash_is_kept(&mut kernel);
+    crashes_are_described_in_one_line(&mut kernel);
     closed_streams_and_missing_input_don_t_hang(&mut kernel);
     kernel.shut_down();
 }
 
-/// The cell printed exactly this, showed nothing, and the next cell has its own output only.
+/// Asserts that the cell printed exactly this and showed nothing, and that the next cell has only
+/// its own output.
 fn prints_only(kernel: &mut Client, code: &str, text: &str) {
     let ran = kernel.run_ok(code);
     assert_eq!(ran.stream("stdout"), text, "{code}");
@@ -30,7 +31,7 @@ fn prints_only(kernel: &mut Client, code: &str, text: &str) {
     assert_eq!((ran.stream("stdout").as_str(), ran.result().as_str()), ("mine\n", "7"), "{code}");
 }
 
-fn printed_text_is_never_taken_for_control(kernel: &mut Client) {
+fn printed_text_is_never_a_control_word(kernel: &mut Client) {
     let begin = "EVCXR_BEGIN_CONTENT text/html";
     let lines = |lines: &[&str]| {
         let print = lines.iter().map(|line| format!("println!({line:?});")).collect::<String>();
@@ -48,7 +49,7 @@ fn printed_text_is_never_taken_for_control(kernel: &mut Client) {
         let (code, text) = lines(said);
         prints_only(kernel, &code, &text);
     }
-    // Also as the last expression, whose value is nothing.
+    // Also as the last expression, whose value is `()`.
     prints_only(
         kernel,
         &format!("println!(\"{begin}\\n1\\nEVCXR_END_CONTENT\")"),
@@ -56,13 +57,13 @@ fn printed_text_is_never_taken_for_control(kernel: &mut Client) {
     );
     let ran = kernel.run_ok("eprintln!(\"\\u{1e}epsilab:sync\"); eprintln!(\"late\"); 1");
     assert_eq!(ran.stream("stderr"), "\u{1e}epsilab:sync\nlate\n");
-    // A variable that changes its type is still noticed, and `?` ends its cell alone.
+    // evcxr still notices a variable that changes its type, and `?` ends only its cell.
     kernel.run_ok("let kept = 1; struct Old; let old = Old;");
     assert_eq!(kernel.run("let kept_not = 2; \"x\".parse::<u8>()?;").error().0, "Error");
     assert_eq!(kernel.run_ok("kept").result(), "1");
 }
 
-fn values_display_themselves_the_way_of_stock_evcxr(kernel: &mut Client) {
+fn values_display_themselves_as_in_evcxr(kernel: &mut Client) {
     kernel.run_ok(
         "pub struct Html(&'static str);\n\
          impl Html { pub fn evcxr_display(&self) {\n\
@@ -84,7 +85,7 @@ fn values_display_themselves_the_way_of_stock_evcxr(kernel: &mut Client) {
     let ran = kernel.run_ok("println!(\"before\"); Html(\"<b>x</b>\")");
     assert_eq!(html(&ran), Some(json!({ "text/html": "<b>x</b>" })));
     assert_eq!(ran.stream("stdout"), "before\n");
-    // Called by the cell itself.
+    // Called by the code of the cell.
     let ran = kernel.run_ok("Html(\"<i>y</i>\").evcxr_display(); println!(\"after\");");
     assert_eq!(html(&ran), Some(json!({ "text/html": "<i>y</i>" })));
     assert_eq!(ran.stream("stdout"), "after\n");
@@ -96,7 +97,7 @@ fn values_display_themselves_the_way_of_stock_evcxr(kernel: &mut Client) {
     assert_eq!(kernel.run_ok("5").result(), "5");
 }
 
-fn last_words_before_a_crash_are_kept(kernel: &mut Client) {
+fn output_before_a_crash_is_kept(kernel: &mut Client) {
     for i in 0..6 {
         let code = format!(
             "for i in 0..200 {{ println!(\"line {{i}}\"); }} println!(\"last {i}\"); \
@@ -107,7 +108,7 @@ fn last_words_before_a_crash_are_kept(kernel: &mut Client) {
         assert!(said.ends_with(&format!("line 199\nlast {i}\n")), "{said}");
         assert_eq!(ran.error().0, "Crash");
     }
-    // What a cell started may keep its streams open for longer than it lives.
+    // A program started by a cell may keep the streams open after the cell process has ended.
     let start = Instant::now();
     let ran = kernel.run(
         "std::process::Command::new(\"sleep\").arg(\"60\").spawn().unwrap();\n\
@@ -118,7 +119,7 @@ fn last_words_before_a_crash_are_kept(kernel: &mut Client) {
     assert_eq!(kernel.run_ok("2").result(), "2");
 }
 
-fn crashes_are_told_in_a_line(kernel: &mut Client) {
+fn crashes_are_described_in_one_line(kernel: &mut Client) {
     let mut crash = |code: &str, expected: &str| {
         let (name, value, story) = kernel.run(code).error();
         assert!(name == "Crash" && value.contains(expected), "{name}: {value}\n{story}");
@@ -151,7 +152,7 @@ fn closed_streams_and_missing_input_don_t_hang(kernel: &mut Client) {
     );
     assert_eq!(ran.result(), "3");
 
-    // The kernel's own ways to the process are among them: that is the end of it.
+    // These include the descriptors for commands, so the cell process ends.
     let all = "for fd in 3..1024 { unsafe { close(fd); } }";
     let (name, value, _) = kernel.run(all).error();
     assert!(name == "Crash" && value.contains("lost"), "{name}: {value}");

@@ -1,4 +1,4 @@
-//! The lab in cells: training live, stopped in the middle, and what bad input says.
+//! Training in cells: live charts, interrupts, and errors for bad input.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Client, Start};
 use serde_json::json;
 
 #[test]
-fn a_run_is_drawn_live_stopped_kept_and_bad_input_harms_nothing() {
+fn a_run_is_drawn_live_and_kept_when_interrupted_and_bad_input_is_an_error() {
     let home = tempfile::tempdir().expect("a temporary folder");
     let env = vec![
         ("EPSILAB_HOME", home.path().display().to_string()),
@@ -14,7 +14,7 @@ fn a_run_is_drawn_live_stopped_kept_and_bad_input_harms_nothing() {
     ];
     let mut kernel = Client::start(Start { env, ..Start::default() });
     kernel.wait_for_info();
-    // A first cell with a question mark is shown like any other.
+    // A first cell with a question mark displays its value like any other.
     let spent = kernel.run_ok(
         "use epsilab::prelude::*;\nprivacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-5))?",
     );
@@ -26,7 +26,7 @@ fn a_run_is_drawn_live_stopped_kept_and_bad_input_harms_nothing() {
         "let plan = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(200).epochs(2000);",
     );
 
-    // Stopped while it goes: the run comes back with its model and what it truly spent.
+    // An interrupted run keeps its model and what it has spent.
     let id = kernel.send("let run = plan.train(&model, &data)?;");
     let mut updates = 0;
     kernel.listen(&id, |kind, _| {
@@ -49,7 +49,7 @@ fn a_run_is_drawn_live_stopped_kept_and_bad_input_harms_nothing() {
     );
     assert_eq!(ledger.stream("stdout"), "true\n", "the ledger holds the steps taken, no more");
 
-    // Each of these is an error that says what to do; the variables live on.
+    // Each of these is an error with advice; variables are kept.
     let broken = home.path().join("broken-idx3-ubyte");
     std::fs::write(&broken, [0, 0, 8, 3, 0, 0, 0, 9, 0, 0, 0, 28]).expect("writing");
     let broken = broken.display();

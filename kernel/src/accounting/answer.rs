@@ -1,4 +1,4 @@
-//! An epsilon as JSON and in words.
+//! An epsilon as JSON and as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::asked::{Asked, Choice};
 use super::curve::{self, Point};
 
-/// What the accountants said.
+/// Results of the accountants.
 pub struct Answered {
     asked: Asked,
     delta: Delta,
@@ -19,10 +19,10 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// Asks.
+    /// Runs the accountants.
     ///
     /// # Errors
-    /// Those of the accountant that was asked, except a refusal, which is an answer.
+    /// Errors of the chosen accountant, except a refusal, which is a result.
     pub fn to(asked: &Asked, events: &[Event], delta: Delta) -> Result<Self> {
         let answer = asked.answer(events, delta);
         if let Err(error) = &answer.spent
@@ -34,10 +34,10 @@ impl Answered {
         Ok(Self { asked: asked.clone(), delta, answer, all })
     }
 
-    /// One line, keys in alphabetical order and always the same: `epsilon` is what the asked
-    /// accountant says, then one key per accountant, `null` for one that refuses or was not asked;
-    /// `approximate` lists the keys that are estimates. `why` is there only if `epsilon` is
-    /// `null`, `curve` only if it was asked for.
+    /// One line of JSON with keys in alphabetical order. `epsilon` is the result of the chosen
+    /// accountant; then one key per accountant, `null` if it refused or did not run. `approximate`
+    /// lists the keys that are estimates. `why` is present only if `epsilon` is `null`, `curve`
+    /// only if it was requested.
     pub fn json(&self, curve: Option<&[Point]>) -> String {
         let epsilon = |answer: &Answer| answer.spent.as_ref().ok().map(|spent| spent.epsilon);
         let mut line: BTreeMap<&str, Value> = BTreeMap::new();
@@ -66,7 +66,7 @@ impl Answered {
         json!(line).to_string()
     }
 
-    /// Who the epsilon is from: the headline says whose it took.
+    /// The accountant that the epsilon is from.
     fn named(&self) -> Value {
         match &self.answer.spent {
             Ok(spent) if self.asked.choice == Choice::Headline => json!(spent.accountant),
@@ -74,10 +74,10 @@ impl Answered {
         }
     }
 
-    /// Several lines: the epsilon first, what it is about, and what the others say.
+    /// Several lines: the epsilon, the events, and the results of the other accountants.
     ///
     /// # Errors
-    /// The refusal of the accountant that was asked.
+    /// The refusal of the chosen accountant.
     pub fn words(&self, description: &str, curve: Option<&[Point]>) -> Result<String> {
         let spent = self.answer.spent.as_ref().map_err(Clone::clone)?;
         let delta = self.delta;
@@ -106,16 +106,16 @@ impl Answered {
 
 const APPROXIMATE: &str = "approximate (central limit theorem), under-estimates";
 
-/// An estimate: three decimals, or four digits of a number that would be a row of them.
+/// Formats an estimate: three decimals, or four digits of a large number.
 fn about(epsilon: f64) -> String {
     if epsilon < 1e6 { format!("about {epsilon:.3}") } else { format!("about {epsilon:.3e}") }
 }
 
-/// One accountant's line in the comparison.
+/// Line of one accountant in the comparison.
 fn said(answer: &Answer) -> String {
     match &answer.spent {
         Ok(spent) if answer.approximate => format!("{}: {APPROXIMATE}", about(spent.epsilon)),
-        // The accountant is named in front already.
+        // The line starts with the name of the accountant.
         Ok(spent) => Spent { accountant: "proved".into(), ..spent.clone() }.to_string(),
         Err(refusal) => {
             let text = refusal.to_string();

@@ -1,4 +1,4 @@
-//! Whom the user asks: which accountant, about which neighbours.
+//! Options that choose accountant and neighbouring relation.
 
 use clap::ValueEnum;
 use epsilab::privacy::{
@@ -10,13 +10,13 @@ use epsilab::{Error, ErrorKind, Result};
 /// The accountants by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Choice {
-    /// The smallest epsilon that is proved; asks all and shows what each says
+    /// The smallest proved epsilon of all accountants; shows the result of each
     Headline,
     /// Privacy loss distributions: the tightest for sampled steps
     Pld,
-    /// Rényi differential privacy: fast, a little above the truth
+    /// Rényi differential privacy: fast, slightly looser
     Rdp,
-    /// Gaussian: exact without sampling, else an approximation that is labelled so
+    /// Gaussian: exact without sampling, else an approximation, labelled as one
     Gdp,
     /// Zero-concentrated: for Gaussians without sampling
     Zcdp,
@@ -29,27 +29,26 @@ pub enum Relation {
     AddOrRemove,
     /// One example's contribution is replaced by zeros
     ZeroOut,
-    /// One example is replaced by another: twice as far apart
+    /// One example is replaced by another: twice the sensitivity
     ReplaceOne,
 }
 
-/// Accountant, relation and list of orders.
+/// Accountant, neighbouring relation and Rényi orders.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct AskedArgs {
-    /// Who answers [default: headline]
+    /// Accountant [default: headline]
     #[arg(long, value_enum)]
     pub accountant: Option<Choice>,
-    /// When two data sets count as neighbours [default: that of the event file, else
-    /// add-or-remove]
+    /// Neighbouring relation [default: that of the event file, else add-or-remove]
     #[arg(long, value_enum, value_name = "RELATION")]
     pub neighbouring: Option<Relation>,
-    /// Rényi orders of rdp, who then answers: production, tf_legacy, opacus_default,
+    /// Rényi orders; selects the accountant rdp: production, tf_legacy, opacus_default,
     /// dp_accounting_default, or numbers above 1 separated by commas
     #[arg(long, value_name = "LIST")]
     pub orders: Option<String>,
 }
 
-/// The question to the accountants, checked.
+/// The checked options.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub choice: Choice,
@@ -59,8 +58,8 @@ pub struct Asked {
 
 impl Asked {
     /// # Errors
-    /// Kind `Setting` for a list of orders that is none, or that nobody would use, and for another
-    /// relation than that of the event file.
+    /// Kind `Setting` for an invalid list of orders, for orders with another accountant, and for a
+    /// relation other than that of the event file.
     pub fn of(args: &AskedArgs, of_file: Option<Neighbouring>) -> Result<Self> {
         let named = args.neighbouring.map(|relation| match relation {
             Relation::AddOrRemove => Neighbouring::AddOrRemoveOne,
@@ -106,7 +105,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The accountant's name, as it is typed and as a key.
+    /// Name of the accountant, as an option and as a key.
     pub fn name(&self) -> &'static str {
         match self.choice {
             Choice::Headline => "headline",
@@ -117,7 +116,7 @@ impl Asked {
         }
     }
 
-    /// The accountant, one that proves what it says.
+    /// The accountant, if its result is a proved bound.
     pub fn accountant(&self) -> Box<dyn Accountant> {
         let neighbouring = self.neighbouring;
         match (self.choice, &self.orders) {
@@ -130,13 +129,13 @@ impl Asked {
         }
     }
 
-    /// The answer to be reported: the only place where an approximation may stand in, labelled.
+    /// The result to report. Only here may an approximation, labelled as one, replace a refusal.
     pub fn answer(&self, events: &[Event], delta: Delta) -> Answer {
         let spent = self.accountant().epsilon(events, delta);
         let refused = matches!(&spent, Err(error) if error.kind() == ErrorKind::Accounting);
         if self.choice == Choice::Gdp && refused {
             let estimate = GdpClt::with_neighbouring(self.neighbouring).epsilon(events, delta);
-            // If there is no estimate either, the exact one's reason is the better one.
+            // Without an estimate, the reason of the exact accountant is reported.
             if estimate.is_ok() {
                 return Answer { accountant: "gdp".into(), spent: estimate, approximate: true };
             }
@@ -144,14 +143,14 @@ impl Asked {
         Answer { accountant: self.name().into(), spent, approximate: false }
     }
 
-    /// What each accountant says, for the headline; else the answer alone.
+    /// Results of all accountants for the headline, else of the chosen one.
     pub fn all(&self, answer: &Answer, events: &[Event], delta: Delta) -> Vec<Answer> {
         if self.choice != Choice::Headline {
             return vec![answer.clone()];
         }
         let mut all = compare(events, delta, self.neighbouring);
         for answer in &mut all {
-            // One key for both: whether it is the exact one is said by `approximate`.
+            // One key for both; `approximate` tells which one it is.
             if answer.accountant == "gdp_clt" {
                 answer.accountant = "gdp".into();
             }

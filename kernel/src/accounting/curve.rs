@@ -1,11 +1,11 @@
-//! Epsilon at many deltas: the trade-off between the two.
+//! Epsilon as a function of delta.
 
 use epsilab::Result;
 use epsilab::privacy::{Accountant, Delta, Event, Gdp, Pld, Rdp};
 
 use super::asked::{Asked, Choice};
 
-/// Epsilon at one delta; `None` where the accountant refuses.
+/// Epsilon at one delta; `None` if the accountant refuses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub delta: Delta,
@@ -15,13 +15,13 @@ pub struct Point {
 /// 1, 2 and 5 of every decade from 1e-10 to 1e-2.
 fn deltas() -> Vec<Delta> {
     let decade = |power: i32| {
-        // 1e-8 as it is typed, not a product that comes out a digit beside it.
+        // Parsed, because a product of powers would be rounded differently.
         [1, 2, 5].into_iter().filter_map(move |digit| format!("{digit}e{power}").parse().ok())
     };
     (-10..=-3).flat_map(decade).chain([0.01]).map(Delta).collect()
 }
 
-/// The curve by the accountant that was asked.
+/// Computes the curve with the chosen accountant.
 ///
 /// # Errors
 /// Kind `Setting` for an event out of range.
@@ -34,7 +34,7 @@ pub fn curve(asked: &Asked, events: &[Event]) -> Result<Vec<Point>> {
         let epsilon = |delta| asked.answer(events, delta).spent.ok().map(|spent| spent.epsilon);
         deltas.iter().map(|&delta| Point { delta, epsilon: epsilon(delta) }).collect()
     };
-    // A distribution is the slow part and the same for every delta: it is made once for all.
+    // The privacy loss distribution is slow to compute and the same for every delta.
     let shared = match asked.choice {
         Choice::Pld | Choice::Headline => {
             Pld::with_neighbouring(asked.neighbouring).curve(events, &deltas).ok()
@@ -59,7 +59,7 @@ pub fn curve(asked: &Asked, events: &[Event]) -> Result<Vec<Point>> {
     Ok(points.collect())
 }
 
-/// The curve as a table in words.
+/// The curve as a text table.
 pub fn table(curve: &[Point]) -> String {
     let line = |point: &Point| match point.epsilon {
         Some(epsilon) => format!("\n  {:<8} {}", point.delta.to_string(), rounded_up(epsilon)),
@@ -69,7 +69,7 @@ pub fn table(curve: &[Point]) -> String {
     format!("\n\n  {:<8} epsilon{lines}", "delta")
 }
 
-/// Four decimals, four digits of a huge number, rounded up: a bound that is shown smaller is none.
+/// Formats an upper bound, rounded up: four decimals, or four digits of a large number.
 fn rounded_up(epsilon: f64) -> String {
     if epsilon >= 1e6 {
         let unit = 10f64.powf(epsilon.log10().floor() - 3.0);

@@ -1,4 +1,4 @@
-//! Events from a file: an exported ledger, or what another program wrote.
+//! Reads events from a file: an exported ledger, or events written by another program.
 
 use std::path::Path;
 
@@ -6,23 +6,23 @@ use epsilab::privacy::{Event, Neighbouring};
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-/// The version of an exported ledger that is known.
+/// The supported version of exported ledgers.
 const FORMAT: u64 = 1;
 
-/// What a file says.
+/// Contents of a file.
 #[derive(Debug)]
 pub struct EventFile {
     pub events: Vec<Event>,
-    /// The neighbouring relation that its own numbers are about, if it says so.
+    /// The neighbouring relation that the file names.
     pub neighbouring: Option<Neighbouring>,
 }
 
-/// The events in a JSON file: an exported ledger (an object with `data_sets`, of which one is
-/// chosen by its number), an object with `events`, a list of events, or one event.
+/// Reads the events in a JSON file: an exported ledger (an object with `data_sets`, one of which is
+/// chosen by number), an object with `events`, a list of events, or one event.
 ///
 /// # Errors
-/// Kind `Io` if the file can't be read, kind `CorruptData` if it is something else, kind `Setting`
-/// if it is not clear which data set is meant.
+/// Kind `Io` if the file can't be read, `CorruptData` if it has another form, `Setting` if the choice
+/// of the data set is ambiguous.
 pub fn read(path: &Path, data_set: Option<usize>) -> Result<EventFile> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Error::io(format!("reading the events of {}", path.display()), &e).fix(
@@ -40,7 +40,7 @@ pub fn read(path: &Path, data_set: Option<usize>) -> Result<EventFile> {
     events_of(path, json, data_set)
 }
 
-/// Whether the text is a ledger as the lab keeps it: an entry on every line.
+/// True if the text is a ledger of the store, which has one entry per line.
 fn is_raw_ledger(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let line: Option<Value> = serde_json::from_str(first).ok();
@@ -55,7 +55,7 @@ fn events_of(path: &Path, mut json: Value, data_set: Option<usize>) -> Result<Ev
         return Err(no_events(path, &why).fix("use the version that wrote it"));
     }
     let of_all = relation(path, &json)?;
-    // An event may itself hold `events`: its kind decides.
+    // An event may contain `events`, too, but it has a kind.
     if let Some(data_sets) = json.get_mut("data_sets").map(Value::take) {
         let Value::Array(data_sets) = data_sets else {
             return Err(no_events(path, "`data_sets` is not a list"));
@@ -77,7 +77,7 @@ fn events_of(path: &Path, mut json: Value, data_set: Option<usize>) -> Result<Ev
     Ok(EventFile { events: list(path, events)?, neighbouring: of_all })
 }
 
-/// The neighbouring relation that is named beside the events.
+/// The neighbouring relation that the file names.
 fn relation(path: &Path, object: &Value) -> Result<Option<Neighbouring>> {
     let Some(value) = object.get("neighbouring") else { return Ok(None) };
     serde_json::from_value(value.clone())
@@ -115,7 +115,7 @@ fn choose(path: &Path, mut data_sets: Vec<Value>, number: Option<usize>) -> Resu
     Ok(data_sets.swap_remove(index))
 }
 
-/// What a data set is called, short enough for a list.
+/// A short name of a data set.
 fn name(data_set: &Value) -> Option<String> {
     let text = ["name", "data_set", "data", "data_hash", "hash"]
         .iter()

@@ -1,4 +1,4 @@
-//! `epsilon` and `sigma`: the accountants on the command line, scriptable by `--json`.
+//! The commands `epsilon` and `sigma`: privacy accounting on the command line.
 
 mod answer;
 mod asked;
@@ -21,7 +21,7 @@ use event_file::EventFile;
 use run::{Run, RunArgs};
 pub use sigma::{SigmaArgs, sigma};
 
-/// What a training run costs: the epsilon of Poisson-sampled Gaussian steps, or of what a file says.
+/// Compute the epsilon of a training run (Poisson-sampled Gaussian steps) or of events in a file.
 #[derive(clap::Args, Clone, Debug)]
 pub struct EpsilonArgs {
     /// Probability of each example to join a step: expected batch size / number of examples
@@ -38,14 +38,13 @@ pub struct EpsilonArgs {
     /// Failure probability, well below 1 / number of examples
     #[arg(long, allow_negative_numbers = true)]
     pub delta: f64,
-    /// Read what was released from a JSON file instead: an exported ledger, a list of events or
-    /// one event
+    /// Read the events from a JSON file instead: an exported ledger, a list of events or one event
     #[arg(long, value_name = "FILE")]
     pub event_file: Option<PathBuf>,
-    /// Which data set of an exported ledger, counted from 1
+    /// Number of the data set in an exported ledger, from 1
     #[arg(long, value_name = "N", requires = "event_file")]
     pub data_set: Option<usize>,
-    /// Also the epsilon at deltas from 1e-10 to 1e-2
+    /// Also print the epsilon at deltas from 1e-10 to 1e-2
     #[arg(long)]
     pub curve: bool,
     #[command(flatten)]
@@ -57,8 +56,8 @@ pub struct EpsilonArgs {
 
 /// Runs `epsilon`.
 ///
-/// An accountant that refuses the event is part of the answer (`null` and `why` with `--json`);
-/// a number out of range is an error.
+/// If an accountant refuses the event, the output says so (`null` and `why` with `--json`). A
+/// number out of range is an error.
 pub fn epsilon(args: EpsilonArgs) -> Result<()> {
     stdout::print(&epsilon_of(&args)?)
 }
@@ -75,7 +74,7 @@ fn epsilon_of(args: &EpsilonArgs) -> Result<String> {
     }
 }
 
-/// What was or will be released, and the same in words.
+/// The events, and a description of them.
 fn released(args: &EpsilonArgs) -> Result<(EventFile, String)> {
     let Some(file) = &args.event_file else {
         let missing = |name: &str| {

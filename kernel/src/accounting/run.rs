@@ -1,16 +1,16 @@
-//! A training run as the command line says it: so many steps, so many epochs, or a schedule.
+//! Options that describe a training run: steps, epochs or a noise schedule.
 
 use epsilab::privacy::{Event, Length, NoiseMultiplier, NoiseSchedule, SamplingRate};
 use epsilab::{Error, ErrorKind, Result};
 
-/// How long the run is, and how its noise changes.
+/// Length of the run and noise schedule.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct RunArgs {
     /// Number of training steps
     #[arg(long, allow_negative_numbers = true, value_parser = whole_number)]
     pub steps: Option<u64>,
-    /// Instead of --steps: passes over the data. They are epochs / sampling rate steps, and a step
-    /// that is begun counts; with --schedule every epoch has 1 / sampling rate steps, rounded up
+    /// Instead of --steps: passes over the data, epochs / sampling rate steps, rounded up; with
+    /// --schedule every epoch has 1 / sampling rate steps, rounded up
     #[arg(long, allow_negative_numbers = true)]
     pub epochs: Option<f64>,
     /// Noise that changes from epoch to epoch e (needs --epochs): linear:R multiplies its variance
@@ -25,18 +25,18 @@ fn whole_number(text: &str) -> std::result::Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number, 0 or more, for example 10000".to_string())
 }
 
-/// A run whose length is known.
+/// A run of known length.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Run {
-    /// The same noise throughout.
+    /// Constant noise.
     Plain(Length),
-    /// Noise that changes over so many epochs.
+    /// Noise that changes from epoch to epoch.
     Scheduled(NoiseSchedule, u64),
 }
 
 impl Run {
     /// # Errors
-    /// Kind `Setting` if the arguments contradict each other or leave the length open.
+    /// Kind `Setting` if the arguments contradict each other or do not determine the length.
     pub fn of(args: &RunArgs) -> Result<Self> {
         let wrong = |what: &str, why: &str, fix: &str| {
             Err(Error::new(ErrorKind::Setting, what, why).fix(fix))
@@ -78,7 +78,7 @@ impl Run {
         }
     }
 
-    /// Everything the run releases.
+    /// The events of the run.
     ///
     /// # Errors
     /// Kind `Setting` for a number out of range.
@@ -95,7 +95,7 @@ impl Run {
         }
     }
 
-    /// The run in words, where the noise multiplier was just said.
+    /// Description of the run without the noise multiplier.
     ///
     /// # Errors
     /// As [`Run::events`].
@@ -122,7 +122,7 @@ impl Run {
         ))
     }
 
-    /// The run in words.
+    /// Description of the run.
     ///
     /// # Errors
     /// As [`Run::events`].
@@ -152,7 +152,7 @@ impl Run {
     }
 }
 
-/// Four decimals, or four digits of what they can't show.
+/// Formats a number with four decimals, or with four digits if it is small.
 fn short(noise_multiplier: f64) -> String {
     if (0.01..1e6).contains(&noise_multiplier) {
         format!("{noise_multiplier:.4}")
@@ -161,12 +161,12 @@ fn short(noise_multiplier: f64) -> String {
     }
 }
 
-/// Four digits of a rate, which claims nothing.
+/// Formats a rate with four digits.
 fn short_rate(rate: f64) -> SamplingRate {
     SamplingRate(format!("{rate:.3e}").parse().unwrap_or(rate))
 }
 
-/// The number of steps; none at all costs nothing and is a valid question.
+/// Converts the number of steps. Zero is allowed and costs nothing.
 pub fn steps(length: Length, sampling_rate: SamplingRate) -> Result<u64> {
     match length {
         Length::Steps(0) => Ok(0),

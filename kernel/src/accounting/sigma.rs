@@ -1,4 +1,4 @@
-//! `sigma`: how much noise a target needs.
+//! The command `sigma`: noise multiplier for a target epsilon.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::asked::{Asked, AskedArgs, Choice};
 use super::run::{self, Run, RunArgs};
 use crate::stdout;
 
-/// How much noise a target needs: the noise multiplier for an epsilon, on the safe side.
+/// Compute the noise multiplier for a target epsilon, rounded to the safe side.
 #[derive(clap::Args, Clone, Debug)]
 pub struct SigmaArgs {
-    /// The epsilon to stay within
+    /// Target epsilon
     #[arg(long, allow_negative_numbers = true)]
     pub epsilon: f64,
     /// Failure probability, well below 1 / number of examples
@@ -33,7 +33,7 @@ pub struct SigmaArgs {
     pub json: bool,
 }
 
-/// Runs `sigma`: an error if no noise is proved to reach the target.
+/// Runs `sigma`. Fails if no accountant proves that some noise reaches the target.
 pub fn sigma(args: SigmaArgs) -> Result<()> {
     stdout::print(&sigma_of(&args)?)
 }
@@ -48,7 +48,7 @@ pub(super) fn sigma_of(args: &SigmaArgs) -> Result<String> {
     }
 }
 
-/// The noise multiplier, by an accountant that proves it.
+/// The noise multiplier, found with an accountant that gives proved bounds.
 fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
     let (target, delta) = (Epsilon(args.epsilon).check()?, Delta(args.delta).check()?);
     let rate = SamplingRate(args.sampling_rate).check()?;
@@ -76,7 +76,7 @@ fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
     }
 }
 
-/// One line, keys in alphabetical order and always the same, with `schedule` where there is one.
+/// One line of JSON with keys in alphabetical order; `schedule` only if there is one.
 fn as_json(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> String {
     let mut line: BTreeMap<&str, Value> = BTreeMap::new();
     line.insert("accountant", json!(found.accountant));

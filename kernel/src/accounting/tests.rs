@@ -67,7 +67,7 @@ fn close(value: &Value, expected: f64, relative: f64) {
 const RUN: &str = "--sampling-rate 0.01 --noise-multiplier 1 --steps 1000 --delta 1e-5";
 const TARGET: &str = "--epsilon 3 --delta 1e-5 --sampling-rate 0.034";
 
-/// The keys that are always there.
+/// The keys that are always present.
 const KEYS: [&str; 10] = [
     "accountant",
     "approximate",
@@ -94,7 +94,7 @@ fn the_headline_has_one_key_per_accountant_and_none_proves_less() {
     assert_eq!(answer["epsilon"], answer[answer["accountant"].as_str().unwrap()]);
     assert_eq!(answer["delta"], 1e-5);
     assert!(answer["zcdp"].is_null(), "sampling is not for zcdp: {answer}");
-    // An approximation is labelled, and is there only if there is a number.
+    // An approximation is labelled, and listed only with a value.
     let labelled = !answer["approximate"].as_array().unwrap().is_empty();
     assert_eq!(labelled, answer["gdp"].is_number(), "{answer}");
 }
@@ -284,7 +284,7 @@ fn the_noise_that_was_found_is_said_once() {
         let found = found.split(' ').next().unwrap();
         assert_eq!(words.matches("noise multiplier").count(), 1, "{words}");
         assert!(words.contains("Gaussian noise of that multiplier"), "{words}");
-        // Not even in other digits.
+        // With no other number of digits either.
         assert_eq!(words.matches(&found[..3]).count(), 1, "{words}");
     }
 }
@@ -313,7 +313,7 @@ fn an_estimate_is_labelled_as_one_and_huge_numbers_are_short() {
 fn an_approximation_sets_no_noise() {
     let line = format!("{TARGET} --steps 1000 --accountant gdp");
     refused(sigma_line(&line), ErrorKind::Accounting, "must not set the noise");
-    // A bad number is a bad number, whoever is asked.
+    // A number out of range is an error with every accountant.
     refused(sigma_line(&line.replace("0.034", "2")), ErrorKind::Setting, "sampling_rate = 2");
     refused(sigma_line(&format!("{TARGET} --steps 0")), ErrorKind::Setting, "steps = 0");
 }

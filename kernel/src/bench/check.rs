@@ -1,5 +1,5 @@
-//! `bench --check`: what a device computes beside what the fused executor of the CPU does, model by
-//! model: the sums and norms of every kind of step, the noise, and what each method releases.
+//! `bench --check`: compares a device with the fused executor of the CPU, model by model: sums and
+//! norms of every kind of step, noise, and what each method releases.
 
 use std::process::ExitCode;
 
@@ -15,17 +15,17 @@ use super::step::{CLIP, ExecutorChoice};
 use super::{Case, data};
 use crate::stdout;
 
-/// Examples of the batch that is compared; some are clipped and some are not.
+/// Examples in the batch; some are clipped and some are not.
 const EXAMPLES: usize = 16;
-/// What rounding may amount to in the norms of examples, relatively in L2.
+/// Tolerance for per-example norms, relative L2 error.
 const NORMS: f64 = 1e-3;
-/// What noise may be off, in standard deviations: it is made of the same random words.
+/// Tolerance for noise, in standard deviations. Both sides use the same random bits.
 const NOISE: f64 = 1e-4;
-/// The share of coordinates that masked steps leave out.
+/// Fraction of the coordinates that masked steps leave out.
 const LEFT_OUT: f64 = 0.5;
 
-/// What rounding may amount to in the gradient of one parameter, relatively in L2: cards may round
-/// the factors of each product to ten bits. Wrong formulas are off by far more.
+/// Tolerance for the gradient of one parameter, relative L2 error. GPUs may round the factors of
+/// products to ten bits; wrong formulas differ by far more.
 fn rounding(place: DeviceSpec) -> f64 {
     if place == DeviceSpec::Cpu { 1e-4 } else { 1e-2 }
 }
@@ -41,10 +41,10 @@ struct Checked {
     ok: bool,
 }
 
-/// Compares and tells: exit code 1 if anything differs.
+/// Compares and prints the results. The exit code is 1 if anything differs.
 ///
 /// # Errors
-/// What a step on the device says.
+/// Errors of steps on the device.
 pub fn run(cases: &[Case], json: bool) -> Result<ExitCode> {
     let mut all = Vec::new();
     for case in cases {
@@ -73,8 +73,8 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
     let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
     let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
     let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
-    let card = model.network().clone().to_device(&case.place.checked()?.device());
-    // On the CPU the best executor is the one that it would be compared to.
+    let on_device = model.network().clone().to_device(&case.place.checked()?.device());
+    // On the CPU the automatic choice is the executor that it would be compared with.
     let other = if case.place == DeviceSpec::Cpu { ExecutorChoice::Tap } else { case.executor };
     let side = |network, executor: ExecutorChoice| Side {
         network,
@@ -82,11 +82,11 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
         executor,
         per_example: executor.per_example(),
     };
-    let sides = [side(card, other), side(model.network().clone(), ExecutorChoice::Auto)];
+    let sides = [side(on_device, other), side(model.network().clone(), ExecutorChoice::Auto)];
     let mut all = Vec::new();
     let mut add = |what, difference: f64, allowed| {
         let (model, device) = (case.entry.name, case.place.to_string());
-        // What is not a number is no agreement.
+        // NaN is a difference.
         let ok = difference <= allowed;
         all.push(Checked { model, device, what, difference, allowed, ok });
     };
@@ -125,12 +125,12 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
     Ok(all)
 }
 
-/// Of the device and of the CPU.
+/// Results of the device and of the CPU.
 fn both<'a, T>(sides: &[Side<'a>; 2], of: impl Fn(&Side<'a>) -> Result<T>) -> Result<[T; 2]> {
     Ok([of(&sides[0])?, of(&sides[1])?])
 }
 
-/// One of the two that are compared.
+/// One side of the comparison.
 struct Side<'a> {
     network: Network,
     batch: &'a Batch,
@@ -143,7 +143,7 @@ impl Side<'_> {
         self.per_example.weighted_sum(&self.network, self.batch, rule, mask)
     }
 
-    /// Noise of one standard deviation, added where this side's sums live.
+    /// Noise of one standard deviation, added on the device of this side.
     fn noise(&self, mask: Option<&Weights>) -> Result<Gradients> {
         let mut sum = self.clipped(&ClipRule::flat(CLIP), mask)?.sum;
         sum.scale(0.0);
@@ -155,22 +155,22 @@ impl Side<'_> {
         Ok(sum)
     }
 
-    /// The coordinates that a step is about, as ones and zeros.
+    /// The selected coordinates of a step, as ones and zeros.
     fn chosen(&self, rule: Dropping) -> Result<Gradients> {
         let chosen = Selector::new(None, Some(rule), 1, [5; 32]).next(&self.network)?;
         let entries = chosen.map(|weights| weights.entries().to_vec()).unwrap_or_default();
         Ok(Gradients { entries })
     }
 
-    /// What a method's first step hands to the optimizer.
+    /// The released gradient of the first step of a method.
     fn released(&self, private: bool, mask: Option<&Weights>) -> Result<Gradients> {
         let mut mechanism = self.executor.mechanism(private, self.batch.len());
         Ok(mechanism.release(&self.network, self.batch, mask)?.gradient)
     }
 }
 
-/// The largest relative L2 difference of a parameter. What is short beside the whole gradient
-/// counts as a thousandth of it, as where gradients are proved.
+/// The largest relative L2 error of a parameter. The norm of a parameter counts as at least 1/1000
+/// of that of the whole gradient.
 fn apart(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
     if leaks(got, mask) || got.entries.len() != want.entries.len() {
         return f64::INFINITY;
@@ -180,7 +180,7 @@ fn apart(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
     worst(pairs.map(|(got, want)| relative(&got.values, &want.values, least)))
 }
 
-/// The largest difference of two coordinates.
+/// The largest difference of a coordinate.
 fn farthest(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
     let (a, b) = (flat(got), flat(want));
     if a.len() != b.len() || leaks(got, mask) {
@@ -189,7 +189,7 @@ fn farthest(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
     worst(a.iter().zip(&b).map(|(a, b)| f64::from((a - b).abs())))
 }
 
-/// Whether a coordinate that the mask leaves out is anything but exactly zero.
+/// True if a coordinate that the mask leaves out is not exactly zero.
 fn leaks(gradients: &Gradients, mask: Option<&Weights>) -> bool {
     let Some(mask) = mask else { return false };
     let pairs = gradients.entries.iter().zip(mask.entries());
@@ -214,12 +214,12 @@ fn relative(got: &[f32], want: &[f32], least: f64) -> f64 {
     }
 }
 
-/// The largest, where `max` would pass over what is not a number.
+/// The maximum; NaN if one value is NaN.
 fn worst(differences: impl Iterator<Item = f64>) -> f64 {
     differences.map(|off| if off.is_nan() { f64::INFINITY } else { off }).fold(0.0, f64::max)
 }
 
-/// The norm in the middle, so that some examples are clipped and some are not.
+/// The median norm, so that some examples are clipped and some are not.
 fn median(norms: &[f32]) -> f64 {
     let mut sorted = norms.to_vec();
     sorted.sort_by(f32::total_cmp);
@@ -244,7 +244,7 @@ mod tests {
         for one in &all {
             assert!(one.ok && one.difference <= one.allowed, "{one:?}");
         }
-        // Not the same computation twice.
+        // The two computations differ.
         assert!(all.iter().any(|one| one.difference > 0.0));
     }
 
@@ -255,7 +255,7 @@ mod tests {
         assert!(worst([0.0, relative(&[f32::NAN], &[1.0], 0.0), 0.0].into_iter()).is_infinite());
         assert!(relative(&[1.0], &[1.0, 0.0], 0.0).is_infinite());
         assert!(relative(&[1e-9], &[0.0], 0.0).is_infinite());
-        // One parameter that is wrong is not hidden by the others.
+        // One wrong parameter is not hidden by the others.
         let mut want = Gradients::zeros_like(case().entry.model().unwrap().network());
         want.entries.iter_mut().for_each(|entry| entry.values.iter_mut().for_each(|v| *v = 1.0));
         let mut got = want.clone();

@@ -1,4 +1,4 @@
-//! One model in one mode, measured in a process of its own.
+//! Measures one model in one mode, in a process of its own.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -14,24 +14,24 @@ use super::step::{Mode, Training};
 use super::{Case, data, masked, memory};
 use crate::stdout;
 
-/// What the process found out.
+/// Measurements of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Seconds of each step by the clock; on a card, of one of several in a row.
+    /// Wall-clock seconds per step; on a GPU, the mean over several steps in a row.
     pub seconds: Vec<f64>,
-    /// Seconds of each step, of all threads together; none where the system doesn't tell.
+    /// CPU seconds of all threads per step; empty where the system does not report them.
     pub cpu_seconds: Vec<f64>,
-    /// Peak of the steps over what there was before the first, in MiB; none on a card.
+    /// Peak memory of the steps above that before the first, in MiB; none on a GPU.
     pub peak_mb: Option<f64>,
-    /// Data and parameters, which were there before, in MiB.
+    /// Memory of data and parameters, in MiB.
     pub held_mb: f64,
     pub parameters: usize,
     pub device: String,
-    /// Of the last step.
+    /// Result of the last step.
     pub loss: f64,
 }
 
-/// In the child: measures and prints one line.
+/// Measures and prints one line. Called in the child process.
 pub fn serve(case: &Case, mode: Mode) -> Result<()> {
     die_with_parent();
     let line = match (mode, case.masked) {
@@ -48,7 +48,7 @@ pub fn serve(case: &Case, mode: Mode) -> Result<()> {
 fn measure(case: &Case, private: bool) -> Result<Measured> {
     let (model, device) = (case.entry.model()?, case.place.checked()?.device());
     let pool = data::pool(case.entry, case.batch)?;
-    // As in training: the data are on the card before the first step.
+    // As in training, the data are on the device before the first step.
     let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
     let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
     let network = model.network().clone().to_device(&device);
@@ -59,7 +59,7 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
         let mut loss = None;
         for i in from..from + steps {
             let mut release = training.step(&pool[i % pool.len()])?;
-            // Training drops it before the next step; kept, it would count as memory of that step.
+            // Training drops it before the next step, so it must not count as memory of that step.
             release.gradient = Gradients::default();
             loss = Some(release);
         }
@@ -94,13 +94,13 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
     })
 }
 
-/// Steps between two looks at the clock. A card works on while the next steps are prepared, as in
-/// training: waiting for it after each would be measured too.
+/// Steps between two readings of the clock. A GPU works while the next steps are prepared, as in
+/// training; waiting after each step would be measured, too.
 fn in_a_row(place: DeviceSpec) -> usize {
     if place == DeviceSpec::Cpu { 1 } else { 5 }
 }
 
-/// Until the device has done all that it was told.
+/// Waits for all work of the device.
 pub(super) fn wait(device: &Device) -> Result<()> {
     device.sync().map_err(|e| {
         Error::new(ErrorKind::Model, format!("the device {device:?}"), format!("failed: {e}"))
@@ -108,10 +108,10 @@ pub(super) fn wait(device: &Device) -> Result<()> {
     })
 }
 
-/// In the parent: starts the child and reads its line.
+/// Starts the child and reads its line. Called in the parent process.
 ///
 /// # Errors
-/// What the child said, or how it ended.
+/// The error of the child, or its exit status.
 pub fn ask<T: DeserializeOwned>(case: &Case, mode: Mode) -> Result<T> {
     let program = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
     let setting =
@@ -144,23 +144,23 @@ pub fn ask<T: DeserializeOwned>(case: &Case, mode: Mode) -> Result<T> {
             said => said.to_owned(),
         };
         let error = Error::new(ErrorKind::Model, what(), why);
-        // A signal without a word is the system's, as a rule for lack of memory.
+        // A signal without a message usually means that memory ran out.
         return Err(if said.is_empty() { error.fix("try a smaller --batch") } else { error });
     }
     serde_json::from_slice(&output.stdout)
         .map_err(|e| Error::new(ErrorKind::Io, what(), format!("no figures came back: {e}")))
 }
 
-/// Who kills the command doesn't want its measurements to go on.
+/// Makes the child end with its parent.
 fn die_with_parent() {
     #[cfg(target_os = "linux")]
-    // SAFETY: plain system call without pointers.
+    // SAFETY: a system call without pointers.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
 }
 
-/// Seconds of computing by all threads of this process so far.
+/// CPU seconds of all threads of this process so far.
 pub(super) fn cpu_time() -> Option<f64> {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Made-up batches, the same every time: what they hold doesn't matter to the clock.
+//! Synthetic batches, the same every time.
 
 use std::f64::consts::TAU;
 
@@ -7,10 +7,10 @@ use epsilab::engine::Batch;
 
 use super::zoo::{Entry, Features};
 
-/// Batches that are kept in memory and taken in turn.
+/// Number of batches that are kept in memory and used in turn.
 pub const POOL: usize = 4;
 
-/// The pool of batches of `examples` examples each.
+/// The batches, of `examples` examples each.
 pub fn pool(entry: &Entry, examples: usize) -> Result<Vec<Batch>> {
     let mut random = SplitMix(0);
     let size = examples * entry.shape.iter().product::<usize>();
@@ -26,7 +26,7 @@ pub fn pool(entry: &Entry, examples: usize) -> Result<Vec<Batch>> {
     (0..POOL).map(batch).collect()
 }
 
-/// Steele, Lea and Flood's generator (2014): small, and good enough for data nobody looks at.
+/// SplitMix64 (Steele, Lea and Flood, 2014).
 struct SplitMix(u64);
 
 impl SplitMix {

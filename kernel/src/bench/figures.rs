@@ -1,4 +1,4 @@
-//! What was measured, as JSON and for people.
+//! Measurements as JSON and as a table.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::Case;
 use super::child::Measured;
 use super::masked::{Spent, Steps};
 
-/// The figures of one model. Times are seconds per step, memory is in MiB.
+/// Measurements of one model. Times are in seconds per step, memory in MiB.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
     model: &'static str,
@@ -17,7 +17,7 @@ pub struct Figures {
     steps: usize,
     warmup: usize,
     parameters: usize,
-    /// Medians, and what they are the medians of.
+    /// Medians and the samples they are taken from.
     nonprivate_s: f64,
     nonprivate_min_s: f64,
     nonprivate_max_s: f64,
@@ -30,7 +30,7 @@ pub struct Figures {
     ratio: f64,
     /// Of private steps.
     examples_per_s: f64,
-    /// Peak over data and parameters, which take `held_mb`.
+    /// Peak above data and parameters, which take `held_mb`.
     peak_mb: Option<f64>,
     nonprivate_peak_mb: Option<f64>,
     held_mb: f64,
@@ -41,8 +41,8 @@ pub struct Figures {
     masked: Option<Masked>,
 }
 
-/// Medians of steps on a part of the coordinates. Ratios are to the private step on all of them
-/// in the same process, `full_s`; by the clock, and by the CPU time of all threads.
+/// Medians of steps on a part of the coordinates. Ratios are to the private step on all coordinates
+/// in the same process (`full_s`), in wall-clock time and in CPU time of all threads.
 #[derive(Clone, Debug, Serialize)]
 struct Masked {
     masked_rate: f64,
@@ -114,7 +114,7 @@ impl Figures {
         }
     }
 
-    /// One line of the table.
+    /// Row of the table.
     pub fn row(&self, cases: &[Case]) -> String {
         let memory = self.peak_mb.map_or("unknown".into(), |mb| format!("{mb:.0}"));
         let row = format!(
@@ -140,7 +140,7 @@ impl Figures {
     }
 }
 
-/// The first line of the table.
+/// Heading of the table.
 pub fn heading(cases: &[Case]) -> String {
     let heading = format!(
         "{:<width$}  {:>6}  {:>7}  {:>14}  {:>10}  {:>5}  {:>10}  {:>7}",
@@ -165,7 +165,7 @@ pub fn heading(cases: &[Case]) -> String {
     }
 }
 
-/// What the columns mean.
+/// Explanation of the columns.
 pub fn legend(cases: &[Case]) -> String {
     let case = &cases[0];
     let masked = case.masked.map_or(String::new(), |rate| {
@@ -184,7 +184,7 @@ pub fn legend(cases: &[Case]) -> String {
     )
 }
 
-/// A list with one object per model.
+/// A JSON list with one object per model.
 pub fn json(all: &[Figures]) -> String {
     serde_json::json!(all).to_string()
 }
@@ -214,7 +214,7 @@ impl Spread {
     }
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The median.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! Private steps on a part of the coordinates beside the private step on all, taken in turn in
-//! one process: whatever else the machine does, it does to all of them.
+//! Measures private steps on a part of the coordinates and on all, in turn in one process, so that
+//! other load on the machine affects all of them.
 
 use std::time::Instant;
 
@@ -15,29 +15,29 @@ use super::child::{cpu_time, wait};
 use super::step::{CLIP, ExecutorChoice, LEARNING_RATE, NOISE_MULTIPLIER};
 use super::{Case, data};
 
-/// Steps by what they left out. A choice that is made anew belongs to its step.
+/// Kinds of steps by what they leave out. A selection made for a step is part of its time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Steps {
     /// Nothing.
     pub full: Spent,
-    /// What a mask leaves out, the same in every step.
+    /// The coordinates outside a mask, the same in every step.
     pub masked: Spent,
-    /// A random part, new in every step.
+    /// A random part, drawn in every step.
     pub random: Spent,
-    /// The smallest parameters, looked for in every step.
+    /// The smallest parameters, selected in every step.
     pub smallest: Spent,
 }
 
-/// What each step took.
+/// Times of the steps.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Spent {
-    /// Seconds by the clock.
+    /// Wall-clock seconds.
     pub seconds: Vec<f64>,
-    /// Seconds of all threads together; none where the system doesn't tell.
+    /// CPU seconds of all threads; empty where the system does not report them.
     pub cpu_seconds: Vec<f64>,
 }
 
-/// A training under way on the coordinates that are chosen.
+/// A training run on selected coordinates.
 struct Training {
     network: Network,
     selector: Selector,
@@ -74,7 +74,7 @@ impl Training {
     }
 }
 
-/// Steps that leave out this share of each weight tensor.
+/// Measures steps that leave out this fraction of each weight tensor.
 pub fn measure(case: &Case, rate: f64) -> Result<Steps> {
     let (model, device) = (case.entry.model()?, case.place.checked()?.device());
     let network = model.network().clone().to_device(&device);
@@ -94,7 +94,7 @@ pub fn measure(case: &Case, rate: f64) -> Result<Steps> {
     let mut steps = Steps::default();
     for round in 0..rounds {
         let batch = &pool[round % pool.len()];
-        // Each follows each of the others equally often.
+        // Each kind follows each other kind equally often.
         for turn in 0..each.len() {
             let which = (round + turn) % each.len();
             let (clock, cpu) = (Instant::now(), cpu_time());

@@ -1,26 +1,25 @@
-//! How much memory a process has used at most.
+//! Peak memory of this process.
 
 use std::fs;
 
-/// Resident memory now, in MiB; `None` where the system doesn't tell.
+/// Resident memory in MiB; `None` where the system does not report it.
 pub fn resident() -> Option<f64> {
     status("VmRSS:")
 }
 
-/// The most since the process started or [`settle`] was called, in MiB.
+/// Peak since the start or the last call of [`settle`], in MiB.
 pub fn peak() -> Option<f64> {
     status("VmHWM:")
 }
 
-/// Gives memory that is not in use back to the system and forgets the peak: what comes after is
-/// then what the next steps need.
+/// Returns unused memory to the system and resets the peak.
 pub fn settle() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: asks the allocator to return free pages; no memory in use is touched.
     unsafe {
         libc::malloc_trim(0);
     }
-    // Linux: 5 resets the peak. Elsewhere, or if refused, the peak includes the preparation.
+    // On Linux, 5 resets the peak. On other systems the peak includes the preparation.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
@@ -42,7 +41,7 @@ mod tests {
         assert!(touched.iter().step_by(4096).map(|&x| usize::from(x)).sum::<usize>() > 0);
         drop(touched);
         let more = peak().unwrap() - before;
-        // 64 MiB, less what other tests of this process gave back meanwhile.
+        // 64 MiB, minus memory that other tests of this process have returned.
         assert!(more > 32.0, "{more} MiB");
         assert!(resident().unwrap() <= peak().unwrap() + 1.0);
     }

@@ -1,8 +1,7 @@
-//! `bench`: how long a training step takes with and without privacy, model by model.
+//! The command `bench`: time and memory of training steps with and without privacy.
 //!
-//! The command only asks and shows. Each figure comes from a process of its own (this program
-//! started again, see [`child`]), so that memory is that of one model and one mode, and the pools
-//! of threads have the size that was asked for.
+//! Each measurement runs in a process of its own (this program, started again; see [`child`]), so
+//! that memory is that of one model and mode and the thread pools have the requested size.
 
 mod check;
 mod child;
@@ -23,49 +22,49 @@ use figures::Figures;
 use step::{ExecutorChoice, Mode};
 use zoo::{Entry, ZOO};
 
-/// Nobody has more cores than this, or more memory than for such a batch.
+/// Upper limits for the number of threads and the batch size.
 const MOST_THREADS: usize = 1024;
 const LARGEST_BATCH: usize = 1 << 20;
 
-/// Measure training steps, private and not, of the models of the zoo.
+/// Measure training steps of the models of the zoo, with and without privacy.
 #[derive(clap::Args, Clone, Debug)]
 pub struct BenchArgs {
     /// Models, separated by commas; all but the largest if not given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub models: Vec<String>,
-    /// Where to compute: cpu, cuda, cuda:1 (the second card), wgpu
+    /// Device: cpu, cuda, cuda:1 (the second GPU), wgpu
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub device: String,
-    /// Examples in a batch; the customary number of each model if not given
+    /// Examples in a batch; the usual number for each model if not given
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
-    /// Threads that compute
+    /// Number of threads
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub threads: usize,
-    /// Steps that are measured
+    /// Number of measured steps
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub steps: usize,
-    /// Steps before them that are not
+    /// Number of steps before the measurement
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub warmup: usize,
-    /// Also measure private steps that leave out this share of each weight tensor
+    /// Also measure private steps that leave out this fraction of each weight tensor
     #[arg(long, value_name = "RATE")]
     pub masked: Option<f64>,
-    /// Measure nothing: see whether the device computes what the CPU does (exit code 1 if not)
+    /// Instead of measuring, compare the device with the CPU (exit code 1 if they differ)
     #[arg(long, conflicts_with_all = ["masked", "measure"])]
     pub check: bool,
     /// Print a JSON list on stdout and nothing else
     #[arg(long)]
     pub json: bool,
-    /// Who makes the per-example gradients: `best` is what training uses
+    /// Executor for per-example gradients; `auto` is the one that training uses
     #[arg(long, value_enum, default_value_t, hide = true)]
     pub executor: ExecutorChoice,
-    /// Measure this one mode in this very process
+    /// Measure one mode in this process
     #[arg(long, value_enum, hide = true)]
     pub measure: Option<Mode>,
 }
 
-/// One model under one setting.
+/// One model with its settings.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     entry: &'static Entry,
@@ -78,11 +77,11 @@ struct Case {
     masked: Option<f64>,
 }
 
-/// Runs `bench`: exit code 0, or 1 if a check found a difference.
+/// Runs `bench`. The exit code is 1 if a check found a difference.
 ///
 /// # Errors
-/// `Setting` for an unknown model, a device that isn't there or a number out of range, before
-/// anything is measured; whatever a measured step says.
+/// `Setting` for an unknown model, a missing device or a number out of range, before anything is
+/// measured; errors of the measured steps.
 pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
     let cases = cases(args)?;
     if args.check {
@@ -106,7 +105,7 @@ fn measure(args: &BenchArgs, cases: &[Case]) -> Result<()> {
         let masked = case.masked.map(|_| child::ask(case, Mode::Masked)).transpose()?;
         let figures = Figures::new(case, &without, &with, masked.as_ref());
         if !args.json {
-            // At once: who interrupts keeps what is measured.
+            // Printed at once, so that an interrupt loses nothing.
             stdout::print(&figures.row(cases))?;
         }
         all.push(figures);
@@ -117,7 +116,7 @@ fn measure(args: &BenchArgs, cases: &[Case]) -> Result<()> {
     }
 }
 
-/// What is to be measured, checked.
+/// The checked options.
 fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
     let whole = |name: &str, value: usize, least: usize, most: usize| {
         let why = format!("it must be a whole number from {least} to {most}");

@@ -1,4 +1,4 @@
-//! One training step, by the calls that training makes.
+//! One training step, made of the same calls as in training.
 
 use epsilab::Result;
 use epsilab::burn::optim::{ModuleOptimizer, SgdConfig};
@@ -22,12 +22,12 @@ pub enum Mode {
     Private,
     /// The plain gradient.
     NonPrivate,
-    /// Private steps on all coordinates and on some, in turn.
+    /// Private steps on all and on some coordinates, in turn.
     Masked,
 }
 
 impl Mode {
-    /// As on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Private => "private",
@@ -37,18 +37,18 @@ impl Mode {
     }
 }
 
-/// Who makes the per-example gradients.
+/// Executor for per-example gradients.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExecutorChoice {
-    /// What training uses.
+    /// The executor that training chooses.
     #[default]
     Auto,
-    /// The tensor executor.
+    /// The tap executor.
     Tap,
 }
 
 impl ExecutorChoice {
-    /// As on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -56,7 +56,7 @@ impl ExecutorChoice {
         }
     }
 
-    /// Gradients alone.
+    /// Gradients only.
     pub fn per_example(self) -> Box<dyn Executor> {
         match self {
             Self::Auto => Box::new(AutoExecutor::default()),
@@ -64,7 +64,7 @@ impl ExecutorChoice {
         }
     }
 
-    /// A whole method, on batches that are expected to have this many examples.
+    /// A complete method with this expected batch size.
     pub fn mechanism(self, private: bool, batch: usize) -> Box<dyn Mechanism> {
         let delta = Delta(1e-5);
         let clip = ClipRule::flat(CLIP);
@@ -81,7 +81,7 @@ impl ExecutorChoice {
     }
 }
 
-/// The mechanisms of training, with an executor of one's choice.
+/// The mechanisms of training with a chosen executor.
 struct By<E> {
     executor: E,
     /// None without privacy.
@@ -107,7 +107,7 @@ impl<E: Executor> Mechanism for By<E> {
     }
 }
 
-/// A training under way.
+/// A training run.
 pub struct Training {
     network: Network,
     mechanism: Box<dyn Mechanism>,
@@ -120,8 +120,8 @@ impl Training {
         Self { network: network.clone(), mechanism, optimizer: SgdConfig::new().init() }
     }
 
-    /// Norms, clipping, sum, noise and update: what was released of the batch. A card is not
-    /// waited for, unless one looks at it.
+    /// Runs one step (norms, clipping, sum, noise, update) and returns what it released. Does not
+    /// wait for a GPU.
     pub fn step(&mut self, batch: &Batch) -> Result<Release> {
         let release = self.mechanism.release(&self.network, batch, None)?;
         self.network =

@@ -1,13 +1,13 @@
-//! The models that are measured, as other libraries' benchmarks know them.
+//! The models to measure, as in the benchmarks of other libraries.
 
 use epsilab::data::{self, Dataset};
 use epsilab::nn::{Activation, Model, models};
 use epsilab::{Error, Result};
 
-/// Words of the text model.
+/// Vocabulary size of the text model.
 const VOCABULARY: u32 = 20_000;
 
-/// What the features are.
+/// Kind of features.
 #[derive(Clone, Copy, Debug)]
 pub enum Features {
     /// Standard normal numbers.
@@ -16,24 +16,24 @@ pub enum Features {
     Tokens(u32),
 }
 
-/// A model and what it is fed with.
+/// A model and its input.
 #[derive(Debug)]
 pub struct Entry {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The customary batch.
+    /// The usual batch size.
     pub batch: usize,
-    /// The shape of one example.
+    /// Shape of one example.
     pub shape: &'static [usize],
     pub features: Features,
     pub classes: u32,
-    /// Measured only if it is named: too large for most CPUs.
+    /// Too large for most CPUs: measured only if named.
     pub large: bool,
     activation: Activation,
     build: fn(&Dataset, Activation, seed: u64) -> Result<Model>,
 }
 
-/// All of them, in the order they are measured.
+/// All models, in the order of measurement.
 pub const ZOO: &[Entry] = &[
     Entry {
         name: "papernot_cnn",
@@ -76,7 +76,7 @@ pub const ZOO: &[Entry] = &[
         features: Features::Tokens(VOCABULARY),
         classes: 4,
         large: false,
-        // An LSTM has its own.
+        // An LSTM has fixed activations.
         activation: Activation::Tanh,
         build: |data, _, seed| models::bilstm(data, VOCABULARY as usize, 64, 64).seed(seed).build(),
     },
@@ -102,7 +102,7 @@ pub const ZOO: &[Entry] = &[
     },
 ];
 
-/// The entry of this name.
+/// The entry with this name.
 pub fn find(name: &str) -> Result<&'static Entry> {
     ZOO.iter().find(|entry| entry.name == name).ok_or_else(|| {
         let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
@@ -112,19 +112,19 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 }
 
 impl Entry {
-    /// The model with the same parameters every time.
+    /// Builds the model, with the same parameters every time.
     pub fn model(&self) -> Result<Model> {
         self.with(self.activation)
     }
 
-    /// The same without kinks, for comparing gradients: a ReLU at almost 0 goes one way or the
-    /// other by rounding, and an example's gradient jumps by up to a hundredth where it does.
+    /// Builds the model with smooth activations, to compare gradients: rounding decides the sign of
+    /// a ReLU input near 0, which changes the gradient of an example by up to 1/100.
     pub fn smooth_model(&self) -> Result<Model> {
         self.with(Activation::Tanh)
     }
 
     fn with(&self, activation: Activation) -> Result<Model> {
-        // A model only asks its data for the shape and the classes.
+        // A model only needs the shape and the classes of its data.
         let size = self.shape.iter().product();
         let one = data::from_vecs(vec![0.0; size], self.shape, vec![0], self.classes as usize)?;
         (self.build)(&one, activation, 1)
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_models_are_those_of_the_other_benchmarks() {
-        // The parameters that the same models have there; the last two are not among them.
+        // Parameter counts of the same models in other benchmarks, which lack the last two.
         let expected = [26_010, 550_570, 2_748_890, 1_347_076, 535_818, 11_172_170];
         for (entry, parameters) in ZOO.iter().zip(expected) {
             assert_eq!(entry.model().unwrap().parameters(), parameters, "{}", entry.name);

@@ -1,12 +1,12 @@
-//! Where there is to compute.
+//! The devices that can train.
 
 use epsilab::device::{CudaInstallation, DEVICE_VARIABLE, DeviceSpec};
 use serde_json::{Value, json};
 
 use super::{Check, State};
 
-/// The CPU and the cards. A card that can't work is nothing to act on, unless the environment asks
-/// for it.
+/// Checks the CPU and the GPUs. A GPU that can't be used needs no action unless the environment
+/// asks for it.
 pub fn check() -> Check {
     let (cuda, wgpu) = (CudaInstallation::detect(), DeviceSpec::Wgpu.check());
     let mut said = vec![DeviceSpec::Cpu.describe()];
@@ -32,13 +32,13 @@ pub fn check() -> Check {
     });
     let (what, facts) = (said.join("\n"), facts);
     match DeviceSpec::auto() {
-        // The environment names a device that can't work: everything that trains will say so.
+        // The environment names a device that can't be used, so no training would start.
         Err(error) => Check::new("devices", State::Action, what).todo(format!(
             "{DEVICE_VARIABLE}: {}. {}",
             error.what(),
             error.advice()
         )),
-        // A card, but not all that it needs: whoever has one wants to know.
+        // There is a GPU, but part of its software is missing.
         Ok(_) if cuda.driver.is_some() => match cuda.check_gpu(0) {
             Err(error) => Check::new("devices", State::Note, what).todo(error.advice()),
             Ok(()) => Check::new("devices", State::Ok, what),

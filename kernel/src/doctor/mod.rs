@@ -1,6 +1,7 @@
-//! `doctor`: what is there, what is missing, what to do.
+//! The command `doctor`: checks the installation and says what to do.
 
 mod devices;
+mod ledgers;
 #[cfg(feature = "notebook")]
 mod notebook;
 
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::stdout;
 
-/// Look whether everything is in order (exit code 1 if something needs you).
+/// Check the installation (exit code 1 if you have to do something).
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
     /// Print one line of JSON.
@@ -23,7 +24,7 @@ pub struct DoctorArgs {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Ok,
-    /// Nothing to do: it is built or set up when it is needed.
+    /// Nothing to do.
     Note,
     /// The user has to act.
     Action,
@@ -39,13 +40,13 @@ impl State {
     }
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 struct Check {
     key: &'static str,
     state: State,
     what: String,
     todo: String,
-    /// More for scripts.
+    /// Details for scripts.
     facts: Value,
 }
 
@@ -75,16 +76,16 @@ impl Check {
     }
 }
 
-/// Looks, builds nothing, changes nothing.
+/// Runs all checks and prints the results. Builds and changes nothing.
 ///
 /// # Errors
-/// Only if stdout is closed; troubles are part of the answer.
+/// Only if stdout is closed. Problems that are found are part of the output.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
     #[cfg(feature = "notebook")]
     let mut checks = notebook::checks();
     #[cfg(not(feature = "notebook"))]
     let mut checks = Vec::new();
-    checks.extend([data(), devices::check()]);
+    checks.extend([data(), ledgers::check(), devices::check()]);
     let healthy = checks.iter().all(|check| check.state != State::Action);
     if args.json {
         let mut report = Map::new();
@@ -136,7 +137,7 @@ fn data() -> Check {
     };
     let check = match missing.is_empty() {
         true => check,
-        false => check.todo("only if you want them: datasets/README.md says where the files go"),
+        false => check.todo("optional: datasets/README.md says where the files go"),
     };
     check.facts(json!({"found": facts}))
 }

@@ -1,4 +1,4 @@
-//! The toolchain, the lab that cells are linked to, and Jupyter.
+//! Checks of the toolchain, of the lab that cells are linked to, and of Jupyter.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::kernelspec::Spec;
 use crate::prebuilt::State as Lab;
 use crate::{install, jupyter, kernelspec, prebuilt, programs};
 
-/// What notebooks need.
+/// The checks of what notebooks need.
 pub fn checks() -> Vec<Check> {
     let mut checks = toolchain_and_lab();
     checks.extend([kernelspecs(), jupyterlab()]);
@@ -18,7 +18,7 @@ fn toolchain_and_lab() -> Vec<Check> {
     let status = match prebuilt::status() {
         Ok(status) => status,
         Err(error) => {
-            let unknown = |key| Check::new(key, State::Note, "could not be looked at");
+            let unknown = |key| Check::new(key, State::Note, "not checked");
             return vec![
                 unknown("toolchain"),
                 unknown("rust_src").facts(json!({"present": false})),
@@ -37,12 +37,14 @@ fn toolchain_and_lab() -> Vec<Check> {
         Err(error) => Check::new("toolchain", State::Action, error.to_string()),
     };
     let source = match status.rust_src {
-        true => Check::new("rust_src", State::Ok, "the standard library's sources are there"),
+        true => {
+            Check::new("rust_src", State::Ok, "the sources of the standard library are installed")
+        }
         false => {
-            Check::new("rust_src", State::Action, "the standard library's sources are missing")
+            Check::new("rust_src", State::Action, "the sources of the standard library are missing")
                 .todo(match &status.toolchain {
                     Ok(toolchain) => toolchain.rust_src_advice(),
-                    Err(_) => "first the toolchain, see above".into(),
+                    Err(_) => "first install the toolchain, see above".into(),
                 })
         }
     }
@@ -52,7 +54,7 @@ fn toolchain_and_lab() -> Vec<Check> {
         "matches_toolchain": current || status.lab == Lab::OtherSources,
         "matches_sources": current, "intact": status.lab == Lab::Ready});
     let note = |what: String| {
-        Check::new("lab", State::Note, what).todo("nothing: it is built at the next use")
+        Check::new("lab", State::Note, what).todo("nothing: it is built when a notebook is opened")
     };
     let lab = match status.lab {
         Lab::Missing => note("not built yet".into()),
@@ -69,15 +71,15 @@ fn kernelspecs() -> Check {
     let facts = json!({"found": found.iter().map(install::as_json).collect::<Vec<_>>()});
     let lines: Vec<String> =
         found.iter().map(|s| format!("{} in {}", s.name, s.dir.display())).collect();
-    // What `cargo lab` registered for its own JupyterLab is renewed each time it is opened.
+    // `cargo lab` registers the kernel for its own JupyterLab again each time it opens it.
     let renewed = |spec: &&Spec| jupyter::home().is_some_and(|home| spec.dir.starts_with(home));
     let check = match found.iter().find(|spec| !spec.works() && !renewed(spec)) {
         Some(broken) => Check::new(
             "kernelspecs",
             State::Action,
-            format!("{} starts {}, which is gone", broken.dir.display(), broken.binary.display()),
+            format!("{} starts {}: no such file", broken.dir.display(), broken.binary.display()),
         )
-        .todo("`cargo lab install` (same options as then) renews it, `cargo lab uninstall` removes it"),
+        .todo("`cargo lab install` (same options) corrects it, `cargo lab uninstall` removes it"),
         None if found.is_empty() => {
             Check::new("kernelspecs", State::Note, "not installed in any Jupyter")
                 .todo("only for your own Jupyter or VS Code: `cargo lab install`")
@@ -93,11 +95,11 @@ fn jupyterlab() -> Check {
     let check = match found.or(own) {
         Some(lab) => Check::new("jupyter", State::Ok, format!("JupyterLab: {}", lab.display())),
         None if facts["python"].is_null() => {
-            Check::new("jupyter", State::Note, "neither JupyterLab nor Python 3")
-                .todo("only for JupyterLab: install Python 3; `cargo lab run` works without")
+            Check::new("jupyter", State::Note, "neither JupyterLab nor Python 3 found")
+                .todo("only for JupyterLab: install Python 3; `cargo lab run` does not need it")
         }
         None => Check::new("jupyter", State::Note, "no JupyterLab yet")
-            .todo("nothing: `cargo lab` sets one up in its own environment"),
+            .todo("nothing: `cargo lab` installs it into its own environment"),
     };
     check.facts(facts)
 }

@@ -1,7 +1,7 @@
-//! `grid`: accuracies over pruning rates, dropping rates, epsilons and seeds.
+//! The command `grid`: accuracies over pruning rates, dropping rates, epsilons and seeds.
 //!
-//! The command only asks and shows: every run is made by the library's grids and kept in the
-//! project's run store, so the same command again trains nothing.
+//! The library trains the runs and stores them in the project's run store, so the same command
+//! trains nothing the second time.
 
 mod names;
 mod out;
@@ -24,7 +24,7 @@ use progress::ToStderr;
 pub struct GridArgs {
     #[command(flatten)]
     pub plan: Plan,
-    /// Read the plan from a JSON file; options given here replace what it says
+    /// Read the plan from a JSON file; options on the command line replace its keys
     #[arg(long = "plan", value_name = "FILE", id = "plan_file")]
     pub file: Option<PathBuf>,
     /// Write grid.json, grid.csv, grid.md and the figures to this folder
@@ -35,11 +35,11 @@ pub struct GridArgs {
     pub json: bool,
 }
 
-/// Runs `grid`: exit code 0, 1 if no run at all could be made, 130 after Ctrl-C.
+/// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 130 after Ctrl-C.
 ///
 /// # Errors
-/// Kind `Setting` for a plan that can't be run, before anything is trained; whatever reading the
-/// data or writing the results says.
+/// Kind `Setting` for a plan that can't be run, before anything is trained; errors of reading data and
+/// writing results.
 pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     let plan = match &args.file {
         Some(file) => args.plan.clone().over(Plan::read(file)?),
@@ -56,7 +56,7 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     let data: Vec<Dataset> =
         data.iter().map(|(_, read)| plan.cut(&read()?)).collect::<Result<_>>()?;
     data.iter().try_for_each(|data| plan.check_for(data))?;
-    // All of them before anything is trained: one that does not suit its data ends the command.
+    // Before anything is trained: a model that does not fit its data ends the command.
     for data in &data {
         models
             .iter()
@@ -77,7 +77,7 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     finish(args, &results)
 }
 
-/// One data set and model.
+/// Runs the grid for one data set and model.
 fn one(
     grid: &Grid,
     name: &str,
@@ -88,7 +88,7 @@ fn one(
     grid.run_watched(build, data, &mut ToStderr::new(heading))
 }
 
-/// Shows and writes what there is.
+/// Prints and writes the results.
 fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
     let interrupted = results.iter().any(GridResult::is_interrupted);
     let rows: Vec<Row> = epsilab::grid::rows(results);
@@ -98,17 +98,17 @@ fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
     if interrupted {
         let done: usize = results.iter().map(GridResult::runs).sum();
         eprintln!(
-            "stopped after {done} finished runs, which are kept; the same command goes on from \
+            "stopped after {done} finished runs, which are kept; the same command continues from \
              there"
         );
     } else if let Some(out) = out {
         out::write(out, &json, results)?;
     }
-    // A script must not take half a list for the whole.
+    // A script must not take an incomplete list for the whole.
     if args.json && !interrupted {
         stdout::print(&json)?;
     }
-    // All that needs what the runs cost together comes last: adding that up takes a while.
+    // Last, because the total privacy cost takes a while to compute.
     if let Some(out) = out {
         out::write_notes(out, results)?;
     }
@@ -117,14 +117,14 @@ fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
         stdout::print(&words.join("\n\n"))?;
     }
     if !args.json || out.is_some() {
-        // Not on stdout: the same command again prints the same, and this grows elsewhere.
+        // On stderr, because it changes with other runs; stdout stays the same.
         results.iter().filter_map(GridResult::on_record).for_each(|line| eprintln!("{line}"));
     }
     let any = rows.iter().any(|row| row.runs > 0);
-    // To the owner of the data, so in full.
+    // In full, since stderr is read by the owner of the data.
     let cells = results.iter().flat_map(GridResult::cells);
     for error in cells.flat_map(|cell| &cell.errors) {
-        eprintln!("not made: {}", error.replace('\n', " "));
+        eprintln!("not trained: {}", error.replace('\n', " "));
     }
     Ok(match (interrupted, any) {
         (true, _) => ExitCode::from(130),

@@ -4,14 +4,14 @@ use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::nn::{Activation, Family, Model, ModelBuilder, models};
 use epsilab::{Error, ErrorKind, Result};
 
-/// What a model is made with: the activation, if one is asked for, and the seed.
+/// Activation, if one is given, and seed of a model.
 type With = (Option<Activation>, u64);
 /// Reads a data set.
 pub type Read = fn() -> Result<Dataset>;
-/// Makes a model for data, with its initial parameters.
+/// Builds a model for the data, with initial parameters.
 pub type Make = fn(&Dataset, With) -> Result<Model>;
 
-/// Every data set that the command knows.
+/// All data sets by name.
 pub const DATA: [(&str, Read); 8] = [
     ("glyphs", data::glyphs),
     ("patterns", data::patterns),
@@ -23,10 +23,10 @@ pub const DATA: [(&str, Read); 8] = [
     ("ag_news", || data::ag_news(&TextOptions::default())),
 ];
 
-/// The one model that reads texts.
+/// The model for texts.
 const OF_TEXTS: &str = "bilstm";
 
-/// Every model that the command knows.
+/// All models by name.
 pub const MODELS: [(&str, Make); 9] = [
     ("papernot_cnn", |data, with| built(models::papernot_cnn(data), with)),
     ("stevens_cifar_cnn", |data, with| built(models::stevens_cifar_cnn(data), with)),
@@ -42,18 +42,18 @@ pub const MODELS: [(&str, Make); 9] = [
     ("linear", |data, with| built(models::linear(data), with)),
 ];
 
-/// The value of this name.
+/// The value with this name.
 ///
 /// # Errors
-/// Kind `Setting` for a name that is not in the table, with those that are.
+/// Kind `Setting` for an unknown name; the text lists the known ones.
 pub fn choose<T: Copy>(option: &str, name: &str, table: &[(&'static str, T)]) -> Result<T> {
     found(option, name, table).map(|(_, value)| value)
 }
 
-/// The entries of these names.
+/// The entries with these names.
 ///
 /// # Errors
-/// As [`choose`]; kind `Setting` also for no names, or the same one twice.
+/// As [`choose`]; kind `Setting` also for an empty list or a repeated name.
 pub fn choose_all<T: Copy>(
     option: &str,
     names: &[String],
@@ -81,10 +81,10 @@ fn found<T: Copy>(
     })
 }
 
-/// The model for these data, with the initial parameters of this seed.
+/// Builds the model for these data with initial parameters of this seed.
 ///
 /// # Errors
-/// Kind `Model` if it does not suit the data.
+/// Kind `Model` if the model does not fit the data.
 pub fn model((name, make): (&str, Make), data: &Dataset, with: With) -> Result<Model> {
     let texts = data.vocabulary().is_some();
     if texts != (name == OF_TEXTS) {

@@ -1,14 +1,14 @@
-//! The results as files.
+//! Writes the results to files.
 
 use std::path::Path;
 
 use epsilab::grid::{self, GridResult};
 use epsilab::{Error, Result};
 
-/// Makes the folder and sees whether it takes files: better now than after hours of training.
+/// Creates the folder and checks that files can be written, before hours of training.
 ///
 /// # Errors
-/// Kind `Io` if not.
+/// Kind `Io` if they can't.
 pub fn can_write(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)
         .map_err(|e| failed(format!("making the folder {}", folder.display()), &e))?;
@@ -40,7 +40,7 @@ pub fn write(folder: &Path, json: &str, results: &[GridResult]) -> Result<()> {
     Ok(())
 }
 
-/// Writes `grid.md`, whose notes say what the runs cost together.
+/// Writes `grid.md`, whose notes give the total privacy cost of the runs.
 ///
 /// # Errors
 /// Kind `Io` if it can't be written.
@@ -59,7 +59,7 @@ fn failed(doing: String, error: &std::io::Error) -> Error {
     Error::io(doing, error).fix("name a folder of yours with `--out DIR`; it needs room for files")
 }
 
-/// Letters, digits, dots, dashes and underscores; everything else becomes an underscore.
+/// Replaces all characters but letters, digits, dots, dashes and underscores by underscores.
 fn file_name(text: &str) -> String {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     text.chars().map(|c| if fine(c) { c } else { '_' }).collect()

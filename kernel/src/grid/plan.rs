@@ -1,4 +1,4 @@
-//! The plan of a grid: options of the command, keys of a file, and what holds if neither says it.
+//! The plan of a grid: options of the command, keys of a plan file, and defaults.
 
 use std::path::Path;
 
@@ -15,18 +15,18 @@ use serde_json::{Map, Value};
 
 use super::names::choose;
 
-/// The defaults, which train papernot_cnn on the built-in glyphs well: with clip 0.1 the learning
-/// rate of SGD is 4.
+/// Defaults that train papernot_cnn well on the built-in glyphs. With clip 0.1 the learning rate of
+/// SGD is 4.
 const BATCH: usize = 1024;
 const CLIP: f64 = 0.1;
 const EPOCHS: f64 = 8.0;
 const EPSILON: f64 = 3.0;
 const SEEDS: u64 = 3;
-/// What Adam steps with unless told otherwise; its steps don't depend on the clip norm.
+/// Default learning rate of Adam, whose steps don't depend on the clip norm.
 const ADAM_RATE: f64 = 0.01;
 
-/// Everything that a plan can say. Lists are separated by commas on the command line. Counts are
-/// signed so that a negative one is refused by name, like every other value that can't be.
+/// All settings of a plan. Lists are separated by commas on the command line. Counts are signed, so
+/// that a negative one is refused with its name.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
@@ -48,11 +48,11 @@ pub struct Plan {
     /// [default: synflow]
     #[arg(long, value_name = "KIND")]
     mask: Option<String>,
-    /// Pruning rates: shares of the weights that are not trained, 0 for none [default: 0]
+    /// Pruning rates: fractions of the weights that are not trained, 0 for none [default: 0]
     #[arg(long, value_name = "RATES", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(alias = "pre-prune", deserialize_with = "one_or_many")]
     pre_prune: Option<Vec<f64>>,
-    /// Dropping rates: shares of each tensor that a step leaves out, 0 for none [default: 0]
+    /// Dropping rates: fractions of each tensor that a step leaves out, 0 for none [default: 0]
     #[arg(long, value_name = "RATES", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     drop: Option<Vec<f64>>,
@@ -64,10 +64,10 @@ pub struct Plan {
     #[arg(long, value_name = "EPSILONS", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     epsilon: Option<Vec<f64>>,
-    /// Their delta [default: 1e-5]
+    /// Delta of the private runs [default: 1e-5]
     #[arg(long, allow_hyphen_values = true)]
     delta: Option<f64>,
-    /// How many seeds each cell is trained with: 0, 1, … [default: 3]
+    /// Number of seeds per cell: 0, 1, … [default: 3]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<i64>,
     /// Passes over the data [default: 8]
@@ -98,8 +98,8 @@ pub struct Plan {
     /// Use only the first N test examples
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     test: Option<i64>,
-    /// Where to train: cpu, cuda, cuda:1, wgpu [default: EPSILAB_DEVICE, else a CUDA card if one
-    /// works, else cpu]
+    /// Device for training: cpu, cuda, cuda:1, wgpu [default: EPSILAB_DEVICE, else a CUDA GPU if
+    /// one works, else cpu]
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
 }
@@ -108,8 +108,8 @@ impl Plan {
     /// Reads a plan from a file.
     ///
     /// # Errors
-    /// Kind `Io` if it can't be read; kind `Setting` if it is not the JSON of a plan: a key that no
-    /// option has is named, and that of a value which is none.
+    /// Kind `Io` if the file can't be read; kind `Setting` if it is not the JSON of a plan. The text
+    /// names an unknown key and the key of a wrong value.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| {
             Error::io(format!("reading the plan {}", path.display()), &e)
@@ -123,24 +123,24 @@ impl Plan {
         })
     }
 
-    /// A plan from JSON, or why it is none.
+    /// Parses a plan, or says why the text is none.
     fn parse(text: &str) -> std::result::Result<Self, String> {
-        // A list would be taken for the fields in their order, and an empty one for no wishes.
+        // serde would accept a list as the fields in their order.
         let Value::Object(entries) = serde_json::from_str(text).map_err(|e| e.to_string())? else {
-            return Err("it is no object, `{…}`".into());
+            return Err("it is not an object, `{…}`".into());
         };
-        // One by one: what is said of a value does not say where it stands.
+        // One key at a time, since errors about values do not name the key.
         for (key, value) in entries {
             let one = Map::from_iter([(key.clone(), value)]);
             Self::deserialize(Value::Object(one)).map_err(|e| format!("`{key}`: {e}"))?;
         }
-        // All of it, for keys that are there twice.
+        // The whole text, to find repeated keys.
         serde_json::from_str(text).map_err(|e| e.to_string())
     }
 
-    /// This plan, and what it doesn't say as the other says it.
+    /// This plan, with missing settings taken from `file`.
     pub fn over(self, file: Self) -> Self {
-        // Epochs and steps are two words for one thing.
+        // Epochs and steps exclude each other.
         let said = self.epochs.is_some() || self.steps.is_some();
         let (epochs, steps) =
             if said { (self.epochs, self.steps) } else { (file.epochs, file.steps) };
@@ -178,7 +178,7 @@ impl Plan {
         self.model.clone().unwrap_or_else(|| vec!["papernot_cnn".into()])
     }
 
-    /// The activation, if one is asked for.
+    /// The activation, if one is given.
     pub fn activation(&self) -> Result<Option<Activation>> {
         let Some(name) = self.activation.as_deref() else { return Ok(None) };
         let known =
@@ -186,16 +186,16 @@ impl Plan {
         choose("--activation", name, &known).map(Some)
     }
 
-    /// The part of the data that is used.
+    /// The part of the data to use.
     pub fn cut(&self, data: &Dataset) -> Result<Dataset> {
         let train = count("--train", self.train)?.unwrap_or(data.train().len());
         let test = count("--test", self.test)?.unwrap_or(data.test().len());
         Ok(data.limit(train, test))
     }
 
-    /// The grid: everything but data and models.
+    /// The grid: all settings but data and models.
     pub fn grid(&self) -> Result<Grid> {
-        // Before anything is trained: each run would be refused in the same words.
+        // Before anything is trained, since every run would fail with the same error.
         match self.device.as_deref() {
             Some(name) => name.parse::<DeviceSpec>()?.check()?,
             None => DeviceSpec::auto().map(|_| ())?,
@@ -234,8 +234,8 @@ impl Plan {
         })
     }
 
-    /// Refuses batches, epochs, steps and learning rates that these data don't allow, whatever the
-    /// method: of several data sets none is trained on then.
+    /// Checks batch, epochs, steps and learning rate against the data, whatever the method. All
+    /// data sets are checked before anything is trained.
     pub fn check_for(&self, data: &Dataset) -> Result<()> {
         match self.method("non-private")? {
             GridMethod::NonPrivate(method) => method.plan(data).map(|_| ()),
@@ -250,7 +250,7 @@ impl Plan {
         let rate = self.lr.or((optimizer == Optimizer::Adam).then_some(ADAM_RATE));
         let batch = count("--batch", self.batch)?.unwrap_or(BATCH);
         let steps = count("--steps", self.steps)?;
-        /// What all methods share.
+        /// Applies the settings that all methods share.
         macro_rules! with_settings {
             ($method:expr) => {{
                 let mut method = $method
@@ -280,7 +280,7 @@ impl Plan {
     }
 }
 
-/// A number of things.
+/// Converts a count.
 fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>> {
     let whole = |value| {
         N::try_from(value).map_err(|_| {
@@ -291,7 +291,7 @@ fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>>
     value.map(whole).transpose()
 }
 
-/// `0.5` as well as `[0, 0.5]`.
+/// Deserializes a single value or a list.
 fn one_or_many<'de, D, T>(deserializer: D) -> std::result::Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -300,7 +300,7 @@ where
     #[derive(Deserialize)]
     #[serde(
         untagged,
-        expecting = "a value of the wrong sort: it takes one value or a list of them"
+        expecting = "a value of the wrong type: it takes one value or a list of them"
     )]
     enum Values<T> {
         Many(Vec<T>),
@@ -340,12 +340,12 @@ mod tests {
         let error = Plan::parse(r#"{"prune": [0.5]}"#).unwrap_err();
         assert!(error.contains("`prune`") && error.contains("`pre_prune`"), "{error}");
         for (text, words) in [
-            ("[]", "no object"),
-            (r#"["glyphs"]"#, "no object"),
-            ("3", "no object"),
+            ("[]", "not an object"),
+            (r#"["glyphs"]"#, "not an object"),
+            ("3", "not an object"),
             ("{", "EOF"),
             (r#"{"seeds": "three"}"#, "`seeds`"),
-            (r#"{"drop": [0, "half"]}"#, "`drop`: a value of the wrong sort"),
+            (r#"{"drop": [0, "half"]}"#, "`drop`: a value of the wrong type"),
             (r#"{"drop": 0, "drop": 0.5}"#, "duplicate"),
         ] {
             let error = Plan::parse(text).unwrap_err();

@@ -1,4 +1,4 @@
-//! How far a grid is, on stderr: one line per run, and on a terminal one that moves.
+//! Progress of a grid on stderr: one line per run, and a live line on a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use epsilab::Error;
 use epsilab::grid::{CellRun, GridObserver, GridProgress};
 
-/// How often the moving line moves.
+/// Time between updates of the live line.
 const PACE: Duration = Duration::from_millis(500);
 
-/// Tells stderr.
+/// Prints progress to stderr.
 pub struct ToStderr {
-    /// Said before the first line: a plan that is refused gets an error and no heading.
+    /// Printed before the first line. A refused plan gets an error and no heading.
     heading: Option<String>,
     shown: Option<Instant>,
 }
 
 impl ToStderr {
-    /// Under this heading.
+    /// Progress with this heading.
     pub fn new(heading: String) -> Self {
         Self { heading: Some(heading), shown: None }
     }
@@ -28,7 +28,7 @@ impl ToStderr {
         }
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     fn say(&mut self, line: &str) {
         self.head();
         let clear = if self.shown.take().is_some() { "\r\x1b[K" } else { "" };
@@ -49,7 +49,7 @@ impl GridObserver for ToStderr {
     }
 
     fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
-        // For the owner of the data, who may want to open it.
+        // stderr is read by the owner of the data, who may want to open the run.
         let stored = run.map(|run| format!("; stored in runs/{}", run.id)).unwrap_or_default();
         self.say(&format!("{}{stored}", progress.ended_line(run)));
     }

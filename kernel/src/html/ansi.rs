@@ -1,4 +1,4 @@
-//! Terminal colours: turned into spans for the page, or taken out for a plain terminal.
+//! ANSI escape sequences: colours become spans in HTML, or are removed for plain text.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -7,9 +7,9 @@ use super::escape::escape_into;
 
 const ESC: char = '\u{1b}';
 
-/// The look of the text at one point.
+/// Style of the text at one point.
 #[derive(Clone, Default, PartialEq)]
-struct Look {
+struct Style {
     fore: Option<Colour>,
     back: Option<Colour>,
     bold: bool,
@@ -18,24 +18,24 @@ struct Look {
     underline: bool,
 }
 
-/// One of the sixteen colours of the page's own palette, which suits light and dark.
+/// Index into the sixteen colours of the page, which suit light and dark backgrounds.
 type Colour = u8;
 
-/// Text with escape sequences as HTML: colours become spans, all other sequences are dropped.
+/// Converts text with escape sequences to HTML. Colours become spans; other sequences are removed.
 pub fn to_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
-    let mut look = Look::default();
+    let mut look = Style::default();
     let mut open = false;
     walk(text, |piece| match piece {
         Piece::Text(plain) => escape_into(&mut out, plain),
-        Piece::Style(codes) => {
+        Piece::Codes(codes) => {
             let before = look.clone();
             apply(&mut look, codes);
             if look != before {
                 if open {
                     out.push_str("</span>");
                 }
-                open = look != Look::default();
+                open = look != Style::default();
                 if open {
                     open_span(&mut out, &look);
                 }
@@ -48,7 +48,7 @@ pub fn to_html(text: &str) -> String {
     out
 }
 
-/// The text without any escape sequence.
+/// Removes all escape sequences.
 pub fn strip(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     walk(text, |piece| {
@@ -61,7 +61,7 @@ pub fn strip(text: &str) -> String {
 
 enum Piece<'a> {
     Text(&'a str),
-    Style(&'a [u32]),
+    Codes(&'a [u32]),
 }
 
 fn walk(text: &str, mut each: impl FnMut(Piece<'_>)) {
@@ -74,11 +74,11 @@ fn walk(text: &str, mut each: impl FnMut(Piece<'_>)) {
         match chars.next() {
             Some('[') => {
                 if let Some(codes) = control_sequence(&mut chars) {
-                    each(Piece::Style(&codes));
+                    each(Piece::Codes(&codes));
                 }
             }
             Some(']') => operating_system_command(&mut chars),
-            // A two-character sequence, or the end of the text.
+            // A sequence of two characters, or the end of the text.
             _ => {}
         }
         let left: usize = chars.map(char::len_utf8).sum();
@@ -89,7 +89,7 @@ fn walk(text: &str, mut each: impl FnMut(Piece<'_>)) {
     }
 }
 
-/// Reads up to the final byte of `ESC [ ...`; the numbers if it sets a style.
+/// Reads `ESC [ ...` up to its final byte. Returns the numbers if it sets a style.
 fn control_sequence(chars: &mut Peekable<Chars<'_>>) -> Option<Vec<u32>> {
     let mut body = String::new();
     for c in chars.by_ref() {
@@ -118,11 +118,11 @@ fn operating_system_command(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
-fn apply(look: &mut Look, codes: &[u32]) {
+fn apply(look: &mut Style, codes: &[u32]) {
     let mut codes = codes.iter().copied();
     while let Some(code) = codes.next() {
         match code {
-            0 => *look = Look::default(),
+            0 => *look = Style::default(),
             1 => look.bold = true,
             2 => look.dim = true,
             3 => look.italic = true,
@@ -143,13 +143,13 @@ fn apply(look: &mut Look, codes: &[u32]) {
     }
 }
 
-/// `5;n` (256 colours) or `2;r;g;b`.
+/// Reads an extended colour: `5;n` (256 colours) or `2;r;g;b`.
 fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<Colour> {
     let byte = |n: u32| u8::try_from(n).ok();
     match codes.next()? {
         5 => match byte(codes.next()?)? {
             n @ 0..=15 => Some(n),
-            // The 6 x 6 x 6 cube with its uneven first step; then come 24 greys.
+            // The 6 x 6 x 6 cube, whose first step is larger; 24 greys follow.
             n @ 16..=231 => {
                 let level = |i: u8| if i == 0 { 0 } else { 55 + 40 * i };
                 let n = n - 16;
@@ -165,7 +165,7 @@ fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<Colour> {
     }
 }
 
-fn open_span(out: &mut String, look: &Look) {
+fn open_span(out: &mut String, look: &Style) {
     let mut classes = Vec::new();
     for (colour, class) in [(look.fore, "af"), (look.back, "ab")] {
         classes.extend(colour.map(|n| format!("{class}{n}")));
@@ -185,7 +185,7 @@ fn open_span(out: &mut String, look: &Look) {
 
 const GREY: Colour = 8;
 
-/// The palette's colour of the same hue: a terminal's dark violet would vanish on a dark page.
+/// The colour of the page with the same hue. Colours of terminals can be illegible on the page.
 fn nearest(r: u8, g: u8, b: u8) -> Colour {
     let (most, least) = (r.max(g).max(b), r.min(g).min(b));
     if most - least < 40 {

@@ -1,11 +1,13 @@
-//! HTML and SVG from outside (outputs, markdown) made safe to stand in the page: known elements
-//! and attributes pass, scripts and anything that loads or links elsewhere does not, and every
-//! element is closed, so that an output can't leave its box.
+//! Sanitizes HTML and SVG of outputs and markdown cells.
+//!
+//! Known elements and attributes pass. Scripts and whatever loads or links to other places are
+//! removed. Every element is closed, so that an output can't leave its box.
 
 use super::css;
 use super::escape::escape_into;
+use super::tag::{Tag, read_tag, skip_element, skip_markup};
 
-/// Elements whose content goes with them.
+/// Elements that are removed with their content.
 const DROPPED: &[&str] = &[
     "script", "style", "iframe", "object", "embed", "noscript", "template", "textarea", "select",
     "math", "canvas", "audio", "video", "applet", "frameset", "head",
@@ -75,7 +77,7 @@ const HTML: &[&str] = &[
     "wbr",
 ];
 
-/// In the spelling that SVG wants.
+/// SVG elements, in the spelling of the standard.
 const SVG: &[&str] = &[
     "svg",
     "g",
@@ -112,7 +114,7 @@ const ATTRIBUTES: &[&str] = &[
     "start", "style", "title", "type", "valign", "value", "width",
 ];
 
-/// Safe HTML; ids get `prefix`, so that figures of several outputs can't meet.
+/// Returns safe HTML. Ids get `prefix`, so that the ids of two outputs never collide.
 pub fn clean(html: &str, prefix: &str) -> String {
     let mut cleaner = Cleaner { out: String::with_capacity(html.len()), open: Vec::new(), prefix };
     cleaner.run(html);
@@ -123,13 +125,6 @@ struct Cleaner<'a> {
     out: String,
     open: Vec<&'static str>,
     prefix: &'a str,
-}
-
-struct Tag<'a> {
-    name: &'a str,
-    closing: bool,
-    self_closing: bool,
-    attributes: Vec<(&'a str, String)>,
 }
 
 impl Cleaner<'_> {
@@ -161,7 +156,7 @@ impl Cleaner<'_> {
         }
     }
 
-    /// Text between tags: entities stay as they are.
+    /// Appends text between tags. Entities stay as they are.
     fn text(&mut self, text: &str) {
         for c in text.chars() {
             match c {
@@ -190,7 +185,7 @@ impl Cleaner<'_> {
             }
             return;
         }
-        // Only the boxes of task lists.
+        // Only the check boxes of task lists.
         if name == "input" && !tag.attributes.iter().any(|(n, v)| *n == "type" && v == "checkbox") {
             return;
         }
@@ -234,7 +229,7 @@ impl Cleaner<'_> {
                 None => return,
             },
             n if svg && n.starts_with("xmlns") => return,
-            // On a part of a figure the figure's edge cuts off what these move out of it.
+            // Inside a figure these are harmless: the edge of the figure clips what they move.
             "transform" | "transform-origin" if element == "svg" => return,
             "overflow" | "filter" if svg => return,
             n if svg || ATTRIBUTES.contains(&n) || n.starts_with("aria-") => {
@@ -266,7 +261,7 @@ impl Cleaner<'_> {
         (element == "a" && is_safe_link(value)).then(|| value.to_owned())
     }
 
-    /// An attribute or paint: references to the figure's own parts only.
+    /// The value of an attribute if it refers to parts of the same figure only.
     fn harmless(&self, value: &str) -> Option<String> {
         let lower = value.to_ascii_lowercase();
         if ["javascript:", "expression(", "@import", "\\", "image-set(", "src("]
@@ -280,7 +275,7 @@ impl Cleaner<'_> {
     }
 }
 
-/// A link that a reader may follow: the web, mail, a place on the page or a file beside it.
+/// True for links to the web, to mail, to a place on the page or to a file beside it.
 pub fn is_safe_link(link: &str) -> bool {
     let link: String = link.chars().filter(|c| !c.is_control() && !c.is_whitespace()).collect();
     match link.split_once(':') {
@@ -295,132 +290,6 @@ fn is_data_image(value: &str) -> bool {
     ["png", "jpeg", "gif", "webp", "svg+xml"]
         .iter()
         .any(|kind| value.starts_with(&format!("data:image/{kind};base64,")))
-}
-
-/// Comments, declarations and processing instructions; the text of CDATA is kept.
-fn skip_markup<'a>(rest: &'a str, out: &mut String) -> Option<&'a str> {
-    let after = |end: &str, from: usize| {
-        rest.get(from..).and_then(|r| r.find(end).map(|at| &r[at + end.len()..])).unwrap_or("")
-    };
-    if rest.starts_with("<!--") {
-        Some(after("-->", 4))
-    } else if let Some(inside) = rest.strip_prefix("<![CDATA[") {
-        let end = inside.find("]]>").unwrap_or(inside.len());
-        escape_into(out, &inside[..end]);
-        Some(inside.get(end + 3..).unwrap_or(""))
-    } else if rest.starts_with("<!") || rest.starts_with("<?") {
-        Some(after(">", 2))
-    } else {
-        None
-    }
-}
-
-/// What follows the closing tag of a dropped element.
-fn skip_element<'a>(rest: &'a str, name: &str) -> &'a str {
-    let lower = rest.to_ascii_lowercase();
-    match lower.find(&format!("</{name}")) {
-        Some(at) => rest[at..].find('>').map_or("", |end| &rest[at + end + 1..]),
-        None => "",
-    }
-}
-
-/// Reads the tag that starts `rest`; nothing if this is no tag or never ends.
-fn read_tag(rest: &str) -> Option<(Tag<'_>, &str)> {
-    let mut at = 1;
-    let closing = rest[at..].starts_with('/');
-    at += usize::from(closing);
-    let end_of_name = |from: usize| {
-        rest[from..]
-            .find(|c: char| c.is_whitespace() || matches!(c, '/' | '>' | '='))
-            .map(|n| from + n)
-    };
-    if !rest[at..].starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return None;
-    }
-    let end = end_of_name(at)?;
-    // A prefix such as `svg:rect` only says where the element belongs.
-    let name = rest[at..end].rsplit(':').next()?;
-    let mut tag = Tag { name, closing, self_closing: false, attributes: Vec::new() };
-    at = end;
-    loop {
-        at += rest[at..].len() - rest[at..].trim_start().len();
-        let c = rest[at..].chars().next()?;
-        match c {
-            '>' => return Some((tag, &rest[at + 1..])),
-            '/' => {
-                tag.self_closing = rest[at + 1..].starts_with('>');
-                at += 1;
-            }
-            '=' => at += 1,
-            _ => {
-                let end = end_of_name(at)?;
-                let name = &rest[at..end];
-                at = end;
-                at += rest[at..].len() - rest[at..].trim_start().len();
-                let mut value = String::new();
-                if rest[at..].starts_with('=') {
-                    at += 1;
-                    at += rest[at..].len() - rest[at..].trim_start().len();
-                    let quote = rest[at..].chars().next()?;
-                    let (text, length) = if quote == '"' || quote == '\'' {
-                        let inside = &rest[at + 1..];
-                        let end = inside.find(quote)?;
-                        (&inside[..end], end + 2)
-                    } else {
-                        let end = rest[at..].find(|c: char| c.is_whitespace() || c == '>')?;
-                        (&rest[at..at + end], end)
-                    };
-                    value = unescape(text);
-                    at += length;
-                }
-                if tag.attributes.iter().all(|(n, _)| *n != name) {
-                    tag.attributes.push((name, value));
-                }
-            }
-        }
-    }
-}
-
-/// The characters behind entities, so that `java&#115;cript:` can't hide.
-fn unescape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('&') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (c, length) = entity(rest).unwrap_or(('&', 1));
-        out.push(c);
-        rest = &rest[length..];
-    }
-    out.push_str(rest);
-    out
-}
-
-fn entity(rest: &str) -> Option<(char, usize)> {
-    let body = &rest[1..];
-    if let Some(number) = body.strip_prefix('#') {
-        let hex = number.starts_with(['x', 'X']);
-        let digits = if hex { &number[1..] } else { number };
-        let radix = if hex { 16 } else { 10 };
-        let len = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
-        let c = char::from_u32(u32::from_str_radix(&digits[..len], radix).ok()?)?;
-        let semicolon = usize::from(digits[len..].starts_with(';'));
-        return Some((c, 2 + usize::from(hex) + len + semicolon));
-    }
-    [
-        ("amp;", '&'),
-        ("lt;", '<'),
-        ("gt;", '>'),
-        ("quot;", '"'),
-        ("apos;", '\''),
-        ("nbsp;", '\u{a0}'),
-        ("colon;", ':'),
-        ("Tab;", '\t'),
-        ("NewLine;", '\n'),
-    ]
-    .into_iter()
-    .find(|(name, _)| body.starts_with(name))
-    .map(|(name, c)| (c, name.len() + 1))
 }
 
 #[cfg(test)]

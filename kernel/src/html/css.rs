@@ -1,9 +1,9 @@
-//! The `style` of an element from outside, made harmless: known properties with plain values pass,
-//! so that an output looks as it should and yet stays in its box.
+//! Sanitizes `style` attributes: only known properties with plain values pass, so that an output
+//! keeps its look but can't leave its box.
 //!
-//! What passes is written anew, declaration by declaration: a browser reads what was checked.
+//! Declarations are written anew, so that the browser parses exactly what was checked.
 
-/// What only changes how something looks, or its own size.
+/// Properties that change only the look of an element or its own size.
 const PROPERTIES: &[&str] = &[
     "align-content",
     "align-items",
@@ -90,17 +90,17 @@ const PROPERTIES: &[&str] = &[
     "word-break",
 ];
 
-/// Functions that compute nothing: colours and their gradients.
+/// Allowed functions: colours and gradients.
 const FUNCTIONS: &[&str] = &["rgb", "rgba", "hsl", "hsla", "linear-gradient", "radial-gradient"];
 
-/// Units that are measured at the thing itself or its text, never at the window.
+/// Allowed units: relative to the element or its text, not to the window.
 const UNITS: &[&str] =
     &["", "%", "px", "pt", "pc", "em", "ex", "ch", "rem", "cm", "mm", "in", "q", "deg", "turn"];
 
-/// Paints that may name a part of the same figure.
+/// Properties that may refer to a part of the same figure.
 const PAINTS: &[&str] = &["fill", "stroke"];
 
-/// The declarations that pass; ids get `prefix`. Nothing if there are none.
+/// The allowed declarations, or `None` if there are none. Ids get `prefix`.
 pub fn clean(style: &str, prefix: &str) -> Option<String> {
     let passed: Vec<String> =
         style.split(';').filter_map(|declaration| declared(declaration, prefix)).collect();
@@ -119,7 +119,7 @@ fn declared(declaration: &str, prefix: &str) -> Option<String> {
     }
     let bare = value.strip_suffix("!important").unwrap_or(value);
     let passes = match property.as_str() {
-        // It changes nothing without an offset, and there is no property for one.
+        // Harmless without an offset, and no property for offsets is allowed.
         "position" => ["static", "relative"].iter().any(|p| p.eq_ignore_ascii_case(bare.trim())),
         known => PROPERTIES.contains(&known) && is_plain(bare),
     };
@@ -130,7 +130,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Words, colours, texts and numbers that are not negative, in lists and known functions.
+/// True for lists of words, colours, strings, non-negative numbers and allowed functions.
 fn is_plain(value: &str) -> bool {
     let mut rest = value.trim();
     let mut open = 0;
@@ -173,12 +173,12 @@ fn is_plain(value: &str) -> bool {
     open == 0
 }
 
-/// The length of a number and its unit, if it is one that passes.
+/// Length of a number with its unit, if it is allowed.
 fn number(text: &str) -> Option<usize> {
     let digits = run(text, |c| c.is_ascii_digit() || c == '.');
     let unit = run(&text[digits..], |c| c.is_ascii_alphabetic() || c == '%');
     let known = UNITS.iter().any(|known| known.eq_ignore_ascii_case(&text[digits..digits + unit]));
-    // `1e9px` is a number of another kind.
+    // An exponent, as in `1e9px`, is not allowed.
     let ends = !text[digits + unit..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
     (known && ends).then_some(digits + unit)
 }
@@ -187,7 +187,7 @@ fn run(text: &str, is: impl Fn(char) -> bool) -> usize {
     text.find(|c| !is(c)).unwrap_or(text.len())
 }
 
-/// The name of a font, in quotes.
+/// Length of a quoted string.
 fn is_text(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || " -_.,".contains(c))
 }

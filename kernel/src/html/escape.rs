@@ -1,4 +1,4 @@
-//! Text made safe for a page.
+//! Escaping of text for HTML.
 
 use epsilab::show::format::html_escape;
 
@@ -9,9 +9,9 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Like [`escape`], appending.
+/// Like [`escape`], but appends to `out`.
 pub fn escape_into(out: &mut String, text: &str) {
-    // Control characters are not allowed in HTML: a terminal's leftovers would make it invalid.
+    // HTML does not allow control characters.
     let allowed = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t'));
     out.push_str(&html_escape(&allowed.collect::<String>()));
 }
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_means_something_to_a_browser_survives() {
+    fn special_characters_are_escaped() {
         assert_eq!(escape("<a b=\"c\">'&\u{7}"), "&lt;a b=&quot;c&quot;&gt;&#39;&amp;");
         assert_eq!(escape("one\n\ttwo ε"), "one\n\ttwo ε");
     }

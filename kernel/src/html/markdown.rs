@@ -1,4 +1,4 @@
-//! Markdown cells: CommonMark with tables, footnotes and mathematics, self-contained.
+//! Renders markdown cells: CommonMark with tables, footnotes and mathematics.
 
 use std::path::Path;
 
@@ -12,19 +12,19 @@ use super::clean::{clean, is_safe_link};
 use super::escape::escape;
 use super::{math, rust};
 
-/// Larger pictures are named instead of embedded.
-const LARGEST_PICTURE: u64 = 20 * 1024 * 1024;
+/// Larger pictures are named instead of embedded, in bytes.
+const MAX_PICTURE: u64 = 20 * 1024 * 1024;
 
-/// Where a cell's pictures come from.
-pub struct Place<'a> {
+/// Where the pictures of a cell are found.
+pub struct PictureSource<'a> {
     /// The folder of the notebook.
     pub folder: &'a Path,
     /// `attachments` of the cell, or null.
     pub attachments: &'a Value,
 }
 
-/// A markdown cell as safe HTML.
-pub fn render(source: &str, place: &Place<'_>) -> String {
+/// Renders a markdown cell as safe HTML.
+pub fn render(source: &str, place: &PictureSource<'_>) -> String {
     let mut events: Vec<Event<'_>> = Vec::new();
     let mut parser = parser(source);
     while let Some(event) = parser.next() {
@@ -55,7 +55,7 @@ pub fn render(source: &str, place: &Place<'_>) -> String {
                         break;
                     }
                 }
-                // As in JupyterLab, so that links within the notebook work here too.
+                // The same ids as in JupyterLab, so that links within the notebook work.
                 let id = id.or_else(|| Some(CowStr::from(text.trim().replace(' ', "-"))));
                 events.insert(at, Event::Start(Tag::Heading { level, id, classes, attrs }));
             }
@@ -67,7 +67,7 @@ pub fn render(source: &str, place: &Place<'_>) -> String {
     clean(&page, "")
 }
 
-/// The first heading of the highest level, as text.
+/// The first heading of the highest level: its level and its text.
 pub fn first_heading(source: &str) -> Option<(HeadingLevel, String)> {
     let mut found: Option<(HeadingLevel, String)> = None;
     let mut current: Option<(HeadingLevel, String)> = None;
@@ -128,8 +128,8 @@ fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
     format!("<pre class=\"code\"><code>{inner}</code></pre>\n")
 }
 
-/// A picture inside the page, or words about where it is: the page loads nothing.
-fn picture(link: &str, title: &str, alt: &str, place: &Place<'_>) -> String {
+/// Embeds a picture, or names it if it can't be embedded. The page loads nothing.
+fn picture(link: &str, title: &str, alt: &str, place: &PictureSource<'_>) -> String {
     match embedded(link, place) {
         Some(data) => format!(
             "<img src=\"{}\" alt=\"{}\" title=\"{}\">",
@@ -145,7 +145,7 @@ fn picture(link: &str, title: &str, alt: &str, place: &Place<'_>) -> String {
     }
 }
 
-fn embedded(link: &str, place: &Place<'_>) -> Option<String> {
+fn embedded(link: &str, place: &PictureSource<'_>) -> Option<String> {
     if let Some(name) = link.strip_prefix("attachment:") {
         let (kind, data) = place.attachments.get(name)?.as_object()?.iter().next()?;
         let data = crate::run::notebook::text_of(data);
@@ -167,7 +167,7 @@ fn embedded(link: &str, place: &Place<'_>) -> Option<String> {
         "svg" => "svg+xml",
         _ => return None,
     };
-    if std::fs::metadata(&path).ok()?.len() > LARGEST_PICTURE {
+    if std::fs::metadata(&path).ok()?.len() > MAX_PICTURE {
         return None;
     }
     let bytes = std::fs::read(&path).ok()?;
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn page(source: &str) -> String {
-        render(source, &Place { folder: Path::new("."), attachments: &Value::Null })
+        render(source, &PictureSource { folder: Path::new("."), attachments: &Value::Null })
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("dot.png"), b"png").expect("written");
         let attachments = serde_json::json!({"a.png": {"image/png": "QUJD"}});
-        let place = Place { folder: folder.path(), attachments: &attachments };
+        let place = PictureSource { folder: folder.path(), attachments: &attachments };
         assert!(render("![dot](dot.png)", &place).contains("data:image/png;base64,cG5n"));
         assert!(render("![a](attachment:a.png)", &place).contains("data:image/png;base64,QUJD"));
         assert!(render("![no](gone.png)", &place).contains("[picture: no]"));

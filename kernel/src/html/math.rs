@@ -1,18 +1,18 @@
-//! TeX mathematics as readable HTML, without scripts: Greek letters and signs become characters,
-//! indices and fractions keep their shape, anything unknown stays as its name.
+//! Renders TeX mathematics as HTML without scripts. Greek letters and symbols become characters;
+//! indices and fractions keep their layout; unknown commands are shown by name.
 
 use super::escape::{escape, escape_into};
 use super::symbols::{LETTERS, PLAIN, RELATIONS, SIGNS};
 
-/// Nesting beyond this is shown as it was written.
+/// Deeper nesting is shown as source text.
 const DEEPEST: usize = 24;
 
-/// Mathematics within a line.
+/// Renders inline mathematics.
 pub fn inline(tex: &str) -> String {
     format!("<span class=\"math\">{}</span>", Reader::new(tex, false).all())
 }
 
-/// Mathematics on lines of its own.
+/// Renders display mathematics.
 pub fn block(tex: &str) -> String {
     format!("<span class=\"math block\">{}</span>", Reader::new(tex, true).all())
 }
@@ -21,7 +21,7 @@ struct Reader<'a> {
     rest: &'a str,
     tall: bool,
     depth: usize,
-    /// The last thing was a value: a sign after it is binary and gets space.
+    /// The last element was a value, so a following sign is binary and gets space.
     after_value: bool,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         let mut out = String::new();
         while !self.rest.is_empty() {
             self.until_brace(&mut out);
-            // A closing brace without its partner.
+            // A closing brace without an opening one.
             self.next();
         }
         out
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads one thing: a letter run, a number, a sign, a command, a group.
+    /// Reads one element: letters, a number, a sign, a command or a group.
     fn item(&mut self, out: &mut String) {
         let Some(c) = self.rest.chars().next() else { return };
         if c.is_alphabetic() {
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         self.next();
     }
 
-    /// The argument of a command, an index or a power: a group, a command or one character.
+    /// Reads an argument, index or power: a group, a command or one character.
     fn argument(&mut self) -> String {
         self.rest = self.rest.trim_start();
         if self.depth >= DEEPEST {
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         out
     }
 
-    /// The argument of a command that takes words, as they are.
+    /// Reads the argument of a command that takes plain text.
     fn words(&mut self) -> String {
         self.rest = self.rest.trim_start();
         let Some(inside) = self.rest.strip_prefix('{') else {
@@ -235,7 +235,7 @@ impl<'a> Reader<'a> {
             out.push_str(sign);
             self.after_value = !matches!(name, "langle" | "lfloor" | "lceil");
         } else {
-            // A function such as \log, or something unknown: its name, upright.
+            // A function such as \log, or an unknown command: its name, upright.
             if self.after_value {
                 out.push('\u{2009}');
             }
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Brackets around what would be misread beside a slash.
+/// Adds brackets where the text would be misread beside a slash.
 fn bracketed(html: &str) -> String {
     if html.contains([' ', '−', '+']) { format!("({html})") } else { html.to_owned() }
 }

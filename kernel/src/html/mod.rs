@@ -1,4 +1,4 @@
-//! An executed notebook as one page: no script, nothing loaded from anywhere, light and dark.
+//! Renders an executed notebook as one HTML page that has no scripts and loads nothing.
 
 mod ansi;
 mod clean;
@@ -9,6 +9,7 @@ mod math;
 mod output;
 mod rust;
 mod symbols;
+mod tag;
 
 use std::path::Path;
 
@@ -16,18 +17,18 @@ use serde_json::Value;
 
 use crate::run::notebook::text_of;
 use escape::escape;
-use markdown::Place;
+use markdown::PictureSource;
 
 pub use ansi::strip as without_colours;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Even if something slipped through the cleaning, the browser runs and loads nothing.
+/// Content security policy: a second line of defence behind the sanitizer.
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
 
-/// The page of `notebook` (nbformat 4), which is called `name` and lies in `folder` (pictures of
-/// markdown cells are looked for there and embedded).
+/// Renders `notebook` (nbformat 4) with the file name `name`. Pictures of markdown cells are read
+/// from `folder` and embedded.
 pub fn page(notebook: &Value, name: &str, folder: &Path) -> String {
     let cells = notebook["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
     let title = title(cells).unwrap_or_else(|| name.trim_end_matches(".ipynb").to_owned());
@@ -55,13 +56,13 @@ fn title(cells: &[Value]) -> Option<String> {
         .filter(|cell| cell["cell_type"] == "markdown")
         .filter_map(|cell| markdown::first_heading(&text_of(&cell["source"])));
     let first = headings.next()?;
-    // A later `#` beats an earlier `##`.
+    // A later `#` takes precedence over an earlier `##`.
     Some(headings.fold(first, |best, next| if next.0 < best.0 { next } else { best }).1)
 }
 
 fn section(cell: &Value, number: usize, folder: &Path) -> String {
     let source = text_of(&cell["source"]);
-    let place = Place { folder, attachments: &cell["attachments"] };
+    let place = PictureSource { folder, attachments: &cell["attachments"] };
     match cell["cell_type"].as_str() {
         Some("markdown") => {
             format!("<section class=\"prose\">\n{}</section>\n", markdown::render(&source, &place))
@@ -72,7 +73,7 @@ fn section(cell: &Value, number: usize, folder: &Path) -> String {
     }
 }
 
-fn code(cell: &Value, source: &str, number: usize, place: &Place<'_>) -> String {
+fn code(cell: &Value, source: &str, number: usize, place: &PictureSource<'_>) -> String {
     let outputs = cell["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
     if source.trim().is_empty() && outputs.is_empty() {
         return String::new();

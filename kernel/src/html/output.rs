@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::ansi;
 use super::clean::clean;
 use super::escape::escape;
-use super::markdown::{self, Place};
+use super::markdown::{self, PictureSource};
 use super::math;
 use crate::run::notebook::text_of;
 
-/// Richest first.
+/// MIME types, richest first.
 const PREFERRED: &[&str] = &[
     "image/svg+xml",
     "image/png",
@@ -21,8 +21,8 @@ const PREFERRED: &[&str] = &[
     "text/plain",
 ];
 
-/// One output as HTML; `id` is unique on the page.
-pub fn render(output: &Value, id: &str, place: &Place<'_>) -> String {
+/// Renders one output. `id` is unique on the page.
+pub fn render(output: &Value, id: &str, place: &PictureSource<'_>) -> String {
     match output["output_type"].as_str() {
         Some("stream") => {
             let class = if output["name"] == "stderr" { "stderr" } else { "stdout" };
@@ -46,7 +46,7 @@ fn error(output: &Value) -> String {
     format!("<pre class=\"error\">{}</pre>\n", ansi::to_html(text.trim_end_matches('\n')))
 }
 
-fn bundle(data: &Value, id: &str, place: &Place<'_>) -> String {
+fn bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
     let Some((kind, content)) =
         PREFERRED.iter().find_map(|kind| data.get(*kind).map(|content| (*kind, text_of(content))))
     else {
@@ -85,11 +85,32 @@ fn bundle(data: &Value, id: &str, place: &Place<'_>) -> String {
         "text/latex" => {
             format!("<div class=\"rich\">{}</div>\n", math::block(content.trim().trim_matches('$')))
         }
+        _ if is_prose(&content) => {
+            let paragraphs = content.lines().filter(|line| !line.trim().is_empty());
+            let paragraphs: String =
+                paragraphs.map(|line| format!("<p>{}</p>\n", ansi::to_html(line))).collect();
+            format!("<div class=\"text\">\n{paragraphs}</div>\n")
+        }
         _ => format!(
             "<pre class=\"result\">{}</pre>\n",
             ansi::to_html(content.trim_end_matches('\n'))
         ),
     }
+}
+
+/// True for plain text that consists of sentences: long lines and no columns.
+fn is_prose(text: &str) -> bool {
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let is_sentence = |line: &str| {
+        line.starts_with(|c: char| c.is_alphabetic())
+            && line.trim_end().ends_with(['.', ':', '!', '?'])
+            && line.split(' ').count() > 4
+    };
+    let has_columns = |line: &str| line.trim().contains("  ") || line.starts_with([' ', '\t']);
+    let sentences = lines().filter(|line| is_sentence(line)).count();
+    text.lines().any(|line| line.chars().count() > 90)
+        && !lines().any(has_columns)
+        && 2 * sentences > lines().count()
 }
 
 #[cfg(test)]
@@ -101,7 +122,7 @@ mod tests {
     use super::*;
 
     fn page(output: Value) -> String {
-        render(&output, "o1", &Place { folder: Path::new("."), attachments: &Value::Null })
+        render(&output, "o1", &PictureSource { folder: Path::new("."), attachments: &Value::Null })
     }
 
     #[test]
@@ -117,6 +138,20 @@ mod tests {
         assert!(html.contains("&lt;b&gt;"), "{html}");
         let html = page(json!({"output_type": "display_data", "data": {"x/<y>": 1}}));
         assert!(html.contains("x/&lt;y&gt;"), "{html}");
+    }
+
+    #[test]
+    fn statements_are_prose_and_tables_and_values_are_not() {
+        let html = page(json!({"output_type": "execute_result", "data": {"text/plain":
+            "This model is (2.75, 1e-5)-differentially private with respect to one training \
+             example, added or removed.\nNot covered: choices that were made after other runs."}}));
+        assert!(html.contains("<div class=\"text\">\n<p>This model") && !html.contains("<pre"));
+        assert_eq!(html.matches("<p>").count(), 2);
+        for value in ["[1, 2]", "layer   parameters\nlinear         7850", "Point { x: 1 }"] {
+            let html =
+                page(json!({"output_type": "execute_result", "data": {"text/plain": value}}));
+            assert!(html.contains("<pre"), "{html}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Light colouring of Rust: enough to read by, made by a small tokenizer of our own.
+//! Syntax highlighting of Rust by a small tokenizer.
 
 use super::escape::escape_into;
 
-/// What a stretch of code is; the name is the class on the page.
+/// Kind of a token, with its CSS class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Plain,
@@ -46,7 +46,7 @@ const PRIMITIVES: &[&str] = &[
     "u32", "u64", "u128", "usize",
 ];
 
-/// Rust code as HTML; its text is exactly the code.
+/// Highlights Rust code as HTML. The text of the page is exactly the code.
 pub fn highlight(code: &str) -> String {
     let mut out = String::with_capacity(code.len() * 2);
     let mut rest = code;
@@ -70,7 +70,7 @@ pub fn highlight(code: &str) -> String {
     out
 }
 
-/// The first token of `rest`: its kind and its length in bytes (at least one character).
+/// Kind and length in bytes of the first token of `rest`, at least one character.
 fn token(rest: &str, at_line_start: bool) -> (Kind, usize) {
     let first = rest.chars().next().unwrap_or(' ');
     // A command of the kernel, such as `:dep rand`.
@@ -140,7 +140,7 @@ fn attribute(rest: &str) -> usize {
     rest.len()
 }
 
-/// `"…"`, `b"…"`, `c"…"`, `r#"…"#` and their mixtures, unfinished ones to the end of the code.
+/// Length of a string literal of any kind. An unfinished one extends to the end of the code.
 fn string(rest: &str) -> Option<usize> {
     let prefix = ["br", "cr", "r", "b", "c", ""]
         .into_iter()
@@ -158,7 +158,7 @@ fn string(rest: &str) -> Option<usize> {
     Some(closing(inside, '"').map_or(rest.len(), |at| start + at + 1))
 }
 
-/// Where the unescaped `quote` stands.
+/// Position of the first unescaped `quote`.
 fn closing(inside: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in inside.char_indices() {
@@ -239,7 +239,7 @@ fn word(rest: &str) -> (Kind, usize) {
 mod tests {
     use super::*;
 
-    /// The page's text without tags and entities.
+    /// The text of the page without tags and entities.
     fn text_of(html: &str) -> String {
         let mut out = String::new();
         let mut inside = false;

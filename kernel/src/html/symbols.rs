@@ -1,4 +1,4 @@
-//! TeX names and the characters they stand for.
+//! Names of TeX commands and their characters.
 
 /// Letters, set in italics.
 #[rustfmt::skip]
@@ -12,7 +12,7 @@ pub const LETTERS: &[(&str, &str)] = &[
     ("Psi", "Ψ"), ("Omega", "Ω"),
 ];
 
-/// Relations: space on both sides.
+/// Relations, set with space on both sides.
 #[rustfmt::skip]
 pub const RELATIONS: &[(&str, &str)] = &[
     ("le", "≤"), ("leq", "≤"), ("ge", "≥"), ("geq", "≥"), ("ne", "≠"), ("neq", "≠"),
@@ -22,7 +22,7 @@ pub const RELATIONS: &[(&str, &str)] = &[
     ("iff", "⇔"), ("ll", "≪"), ("gg", "≫"), ("mid", "|"),
 ];
 
-/// Binary signs: space on both sides after a value.
+/// Binary operators, set with space on both sides after a value.
 #[rustfmt::skip]
 pub const SIGNS: &[(&str, &str)] = &[
     ("times", "×"), ("cdot", "·"), ("pm", "±"), ("mp", "∓"), ("div", "÷"), ("cup", "∪"),
@@ -30,7 +30,7 @@ pub const SIGNS: &[(&str, &str)] = &[
     ("otimes", "⊗"), ("land", "∧"), ("lor", "∨"),
 ];
 
-/// Signs that stand as they are.
+/// Other symbols.
 #[rustfmt::skip]
 pub const PLAIN: &[(&str, &str)] = &[
     ("infty", "∞"), ("partial", "∂"), ("nabla", "∇"), ("sum", "∑"), ("prod", "∏"), ("int", "∫"),

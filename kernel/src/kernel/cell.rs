@@ -1,4 +1,4 @@
-//! The cell that runs now: whose output everything is that comes back.
+//! The request of the running cell. Output is published as an answer to it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::wire::Wire;
 
-/// The request that output belongs to. It stays after its cell has ended: a thread that a cell
-/// left running still prints below that cell.
+/// The request that output belongs to. It is kept after the end of its cell, so that a thread that
+/// outlives the cell still prints below it.
 #[derive(Clone)]
 pub struct CurrentCell {
     wire: Wire,
@@ -21,18 +21,18 @@ impl CurrentCell {
         Self { wire, cell: Arc::default() }
     }
 
-    /// From now on output belongs to this request; `None` for silent requests.
+    /// Sets the request that output belongs to from now on; `None` for silent requests.
     pub fn set(&self, message: Option<Arc<JupyterMessage>>) {
         *self.cell.lock().unwrap_or_else(PoisonError::into_inner) = message;
     }
 
-    /// The first cell that waits: what the start has to say is shown below it.
+    /// Sets the first request that waits: messages of the start are shown below it.
     pub fn set_first(&self, message: &Arc<JupyterMessage>) {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         cell.get_or_insert_with(|| message.clone());
     }
 
-    /// Broadcasts a message of the cell.
+    /// Broadcasts a message as part of the cell.
     pub fn publish(&self, kind: &str, content: Value) {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(cell) = cell {

@@ -1,9 +1,14 @@
-//! Completion and documentation: the protocol counts code points, evcxr counts bytes.
+//! Replies to completion and inspection requests. The protocol counts code points, evcxr bytes.
+
+use std::collections::HashSet;
 
 use evcxr::CommandContext;
 use serde_json::{Value, json};
 
-/// The reply when nothing can be said now.
+use super::inspection;
+use super::visibility::{Member, Visibility};
+
+/// The reply without completions.
 pub fn nothing_to_complete(cursor: usize) -> Value {
     json!({
         "status": "ok", "matches": [], "metadata": {},
@@ -11,36 +16,143 @@ pub fn nothing_to_complete(cursor: usize) -> Value {
     })
 }
 
-/// The reply when there is nothing to show.
+/// The reply without documentation.
 pub fn nothing_to_inspect() -> Value {
     json!({ "status": "ok", "found": false, "data": {}, "metadata": {} })
 }
 
-/// Content of a `complete_reply`.
-pub fn complete(context: &mut CommandContext, code: &str, cursor: usize) -> Value {
+/// Content of a `complete_reply`. Own members of the type come first, then methods of traits, then
+/// conversions that every type has. Nothing private is offered.
+pub fn complete(
+    context: &mut CommandContext,
+    visibility: &Visibility,
+    code: &str,
+    cursor: usize,
+) -> Value {
     let Ok(found) = context.completions(code, byte_of(code, cursor)) else {
         return nothing_to_complete(cursor);
     };
     let (start, end) = (char_of(code, found.start_offset), char_of(code, found.end_offset));
-    let mut seen = std::collections::HashSet::new();
-    let mut matches = Vec::new();
-    let mut types = Vec::new();
-    for item in found.completions {
-        if seen.insert(item.code.clone()) {
-            types.push(json!({
-                "text": item.code, "type": item.kind, "signature": item.label,
+    let place = Place::before(&code[..found.start_offset], |name| {
+        context.variables_and_types().find(|(of, _)| *of == name).map(|(_, kind)| kind.to_owned())
+    });
+    let mut seen = HashSet::new();
+    let mut offered: Vec<_> = found
+        .completions
+        .into_iter()
+        .filter_map(|item| {
+            let text = name_only(&item.code).to_owned();
+            let rank = place.rank(visibility, item.kind, &text)?;
+            let entry = json!({
+                "text": text, "type": item.kind, "signature": item.label,
                 "start": start, "end": end,
-            }));
-            matches.push(item.code);
-        }
-    }
+            });
+            seen.insert(text.clone()).then_some((rank, text, entry))
+        })
+        .collect();
+    offered.sort_by_key(|(rank, _, _)| *rank);
+    let matches: Vec<&String> = offered.iter().map(|(_, text, _)| text).collect();
+    let types: Vec<&Value> = offered.iter().map(|(_, _, entry)| entry).collect();
     json!({
         "status": "ok", "matches": matches, "cursor_start": start, "cursor_end": end,
         "metadata": { "_jupyter_types_experimental": types },
     })
 }
 
-/// Content of an `inspect_reply`: the word at the cursor, or the call whose arguments it is in.
+/// A completion of a call without brackets and arguments: the user types those.
+fn name_only(code: &str) -> &str {
+    let name = code.find(|c: char| !c.is_alphanumeric() && !"_:!#".contains(c));
+    match name {
+        Some(end) if end > 0 && code[end..].starts_with(['(', '[', '{']) => &code[..end],
+        _ => code,
+    }
+}
+
+/// Methods that every value has, or most do.
+const COMMON: &[&str] = &[
+    "borrow",
+    "borrow_mut",
+    "clone_from",
+    "clone_into",
+    "eq",
+    "from",
+    "into",
+    "ne",
+    "to_owned",
+    "try_from",
+    "try_into",
+    "type_id",
+];
+/// Methods that many values have and cells do use.
+const USUAL: &[&str] = &["clone", "fmt", "to_string"];
+
+/// What stands before the word to complete.
+#[derive(Debug, PartialEq)]
+enum Place {
+    /// A dot. The name of the type of the value before it, if that is a variable.
+    Member {
+        receiver: Option<String>,
+    },
+    /// `parent::`
+    Path {
+        parent: String,
+    },
+    Other,
+}
+
+impl Place {
+    fn before(code: &str, type_of: impl Fn(&str) -> Option<String>) -> Self {
+        let code = code.trim_end();
+        let last_word = |code: &str| {
+            let start = code.rfind(|c: char| !c.is_alphanumeric() && c != '_');
+            let start =
+                start.map_or(0, |at| at + code[at..].chars().next().map_or(1, char::len_utf8));
+            (code[..start].to_owned(), code[start..].to_owned())
+        };
+        if let Some(path) = code.strip_suffix("::") {
+            let (_, parent) = last_word(path);
+            return Self::Path { parent };
+        }
+        let Some(value) = code.strip_suffix('.') else { return Self::Other };
+        let (before, name) = last_word(value);
+        let is_variable = !name.is_empty() && !before.trim_end().ends_with(['.', ':']);
+        let Some(kind) = is_variable.then(|| type_of(&name)).flatten() else {
+            return Self::Member { receiver: None };
+        };
+        let path = kind.split('<').next().unwrap_or_default().trim_start_matches('&').trim();
+        let name = path.rsplit("::").next().unwrap_or_default().to_owned();
+        Self::Member { receiver: Some(name) }
+    }
+
+    /// Position among the completions, lowest first; `None` for what a cell can't use.
+    fn rank(&self, visibility: &Visibility, kind: &str, text: &str) -> Option<u8> {
+        let name = text.trim_end_matches(':').trim_end_matches('!');
+        if COMMON.contains(&name) && matches!(self, Self::Member { .. }) {
+            return Some(4);
+        }
+        match self {
+            Self::Member { receiver: Some(receiver) } if !visibility.knows_type(receiver) => {
+                Some(u8::from(USUAL.contains(&name)) * 3)
+            }
+            Self::Member { receiver } => {
+                let receiver = receiver.as_deref();
+                let member = if kind == "function" { Member::Method } else { Member::Field };
+                visibility.is_usable(member, receiver, name).then(|| {
+                    if USUAL.contains(&name) {
+                        3
+                    } else {
+                        1 + u8::from(!visibility.is_inherent(receiver, name))
+                    }
+                })
+            }
+            Self::Path { parent } => visibility.is_usable_in(parent, name).then_some(1),
+            Self::Other => Some(1),
+        }
+    }
+}
+
+/// Content of an `inspect_reply`: describes the word at the cursor, or the call whose arguments the
+/// cursor is in.
 pub fn inspect(context: &mut CommandContext, code: &str, cursor: usize) -> Value {
     let at = byte_of(code, cursor);
     for at in [Some(end_of_word(code, at)), open_call(&code[..at])].into_iter().flatten() {
@@ -48,9 +160,10 @@ pub fn inspect(context: &mut CommandContext, code: &str, cursor: usize) -> Value
             && text != "No documentation found"
             && !text.trim().is_empty()
         {
+            let short = inspection::shorten(&html);
             return json!({
                 "status": "ok", "found": true, "metadata": {},
-                "data": { "text/plain": text, "text/html": html },
+                "data": { "text/plain": inspection::plain(&short), "text/html": short },
             });
         }
     }
@@ -65,15 +178,15 @@ fn char_of(code: &str, byte: usize) -> usize {
     code.char_indices().take_while(|(at, _)| *at < byte).count()
 }
 
-/// evcxr describes what ends at the cursor; a cursor inside a word means the whole word. The name
-/// of a method is only known together with the bracket that opens its arguments.
+/// The end of the word at the cursor, because evcxr describes what ends there. evcxr recognises a
+/// method only with the bracket of its arguments.
 fn end_of_word(code: &str, byte: usize) -> usize {
     let rest = &code[byte..];
     let end = byte + rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     if code[end..].starts_with('(') { end + 1 } else { end }
 }
 
-/// Just behind the bracket of the call that is still open at the end of the code.
+/// The position behind the bracket of the innermost call that is still open.
 fn open_call(code: &str) -> Option<usize> {
     let mut closed = 0;
     for (at, c) in code.char_indices().rev() {
@@ -101,7 +214,37 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_inside_a_word_means_the_whole_word() {
+    fn completions_are_names_without_arguments() {
+        for (code, expected) in [
+            ("epochs(epochs)", "epochs"),
+            ("vec![]", "vec!"),
+            ("figures::", "figures::"),
+            ("r#type", "r#type"),
+            ("(", "("),
+        ] {
+            assert_eq!(name_only(code), expected);
+        }
+    }
+
+    #[test]
+    fn the_receiver_is_known_if_it_is_a_variable() {
+        let type_of = |name: &str| match name {
+            "plan" => Some("epsilab::methods::DpSgd<f32>".to_owned()),
+            "text" => Some("String".to_owned()),
+            _ => None,
+        };
+        let member =
+            |receiver: Option<&str>| Place::Member { receiver: receiver.map(str::to_owned) };
+        assert_eq!(Place::before("let x = plan.", type_of), member(Some("DpSgd")));
+        assert_eq!(Place::before("text.", type_of), member(Some("String")));
+        assert_eq!(Place::before("f(1).", type_of), member(None));
+        assert_eq!(Place::before("a.plan.", type_of), member(None));
+        let path = Place::Path { parent: "figures".into() };
+        assert_eq!(Place::before("show::figures::", type_of), path);
+    }
+
+    #[test]
+    fn a_cursor_inside_a_word_selects_the_whole_word() {
         assert_eq!(end_of_word("let größe = 1;", 6), "let größe".len());
         assert_eq!(end_of_word("x.len()", 3), "x.len(".len());
         assert_eq!(end_of_word("a + b", 1), 1);

@@ -1,4 +1,4 @@
-//! What is done with each request: answered at once, or queued for the thread that runs cells.
+//! Handles requests: answers them at once or queues them for the thread that runs cells.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::cell::CurrentCell;
+use super::context::Context;
 use super::evaluator::{Evaluator, Job};
+use super::fence::Fences;
 use super::history::History;
 use super::interrupt::Interrupts;
 use super::requests::Request;
@@ -18,7 +20,7 @@ use super::wire::{self, Channel, Incoming, Wire};
 use super::{complete, display, is_complete};
 use crate::prebuilt::rust_release;
 
-/// Runs the kernel until it is told to end.
+/// Runs the kernel until it is shut down.
 ///
 /// # Errors
 /// A port is busy, or the system refuses sockets.
@@ -26,11 +28,19 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
     let (wire, mut requests) = wire::bind(info).await?;
     wire.status(None, "starting");
     let current = CurrentCell::new(wire.clone());
-    display::listen(&session.display_socket(), current.clone())?;
     let interrupts = Interrupts::default();
+    let markers = session.markers().clone();
+    let fences = Fences::new(session.pipes_dir(), markers, interrupts.clone());
+    display::listen(&session.display_socket(), current.clone(), fences.clone())?;
     let history = History::default();
-    let shared = (current.clone(), interrupts.clone(), history.clone());
-    let evaluator = Evaluator::start(session, wire.clone(), shared);
+    let evaluator = Evaluator::start(Context {
+        session,
+        wire: wire.clone(),
+        current: current.clone(),
+        interrupts: interrupts.clone(),
+        fences,
+        history: history.clone(),
+    });
     let kernel = Kernel { wire, current, evaluator, interrupts, history };
 
     let os = |e: std::io::Error| Error::io("listening to signals", &e);
@@ -40,8 +50,7 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
     let started_by = std::os::unix::process::parent_id();
     let by_jupyter = std::env::var_os("JPY_PARENT_PID").is_some();
     loop {
-        // A request that is half read must not be dropped when another socket is ready: both
-        // sockets hand over whole messages, so nothing is lost here.
+        // Cancelling a read loses nothing: both sockets hand over whole messages.
         tokio::select! {
             message = wire::next_request("shell", &mut requests.shell) => match message {
                 Some(incoming) => if kernel.shell(incoming).await { break },
@@ -52,7 +61,7 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
                 None => break,
             },
             _ = terminate.recv() => break,
-            _ = ctrl_c.recv() => kernel.interrupts.press(),
+            _ = ctrl_c.recv() => kernel.interrupts.interrupt(),
             _ = parent.tick() => {
                 if by_jupyter && std::os::unix::process::parent_id() != started_by {
                     eprintln!("epsilab kernel: Jupyter is gone, so this kernel ends");
@@ -74,29 +83,29 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// True if the kernel should end.
+    /// Handles a request on the shell socket. True if the kernel should end.
     async fn shell(&self, Incoming { message, request }: Incoming) -> bool {
         let reply = match request {
             Ok(Request::Execute(request)) => {
                 if !request.silent {
                     self.current.set_first(&message);
                 }
-                let presses = self.interrupts.presses();
-                self.evaluator.give(Job::Execute { message, request, presses });
+                let interrupt_count = self.interrupts.interrupt_count();
+                self.evaluator.submit(Job::Execute { message, request, interrupt_count });
                 return false;
             }
-            Ok(Request::Complete(place)) => {
+            Ok(Request::Complete(cursor)) => {
                 if !self.evaluator.is_busy() {
                     self.wire.status(Some(&message), "busy");
-                    self.evaluator.give(Job::Complete { message, place });
+                    self.evaluator.submit(Job::Complete { message, cursor });
                     return false;
                 }
-                ("complete_reply", complete::nothing_to_complete(place.cursor()))
+                ("complete_reply", complete::nothing_to_complete(cursor.position()))
             }
-            Ok(Request::Inspect(place)) => {
+            Ok(Request::Inspect(cursor)) => {
                 if !self.evaluator.is_busy() {
                     self.wire.status(Some(&message), "busy");
-                    self.evaluator.give(Job::Inspect { message, place });
+                    self.evaluator.submit(Job::Inspect { message, cursor });
                     return false;
                 }
                 ("inspect_reply", complete::nothing_to_inspect())
@@ -112,7 +121,7 @@ impl Kernel {
             }
             Ok(Request::CommInfo) => ("comm_info_reply", json!({ "status": "ok", "comms": {} })),
             Ok(Request::KernelInfo) => ("kernel_info_reply", kernel_info()),
-            // Old clients ask for the end on this socket.
+            // Old clients send the shutdown request on this socket.
             Ok(Request::Shutdown { restart }) => {
                 self.shut_down(Channel::Shell, &message, restart).await;
                 return true;
@@ -126,14 +135,14 @@ impl Kernel {
         false
     }
 
-    /// True if the kernel should end.
+    /// Handles a request on the control socket. True if the kernel should end.
     async fn control(&self, Incoming { message, request }: Incoming) -> bool {
         match request {
             Ok(Request::KernelInfo) => {
                 self.answer(Channel::Control, &message, "kernel_info_reply", kernel_info());
             }
             Ok(Request::Interrupt) => {
-                self.interrupts.press();
+                self.interrupts.interrupt();
                 let ok = json!({ "status": "ok" });
                 self.answer(Channel::Control, &message, "interrupt_reply", ok);
             }
@@ -146,7 +155,7 @@ impl Kernel {
         false
     }
 
-    /// Something that this kernel does not know or can't read: nobody must wait for it.
+    /// Answers a request that this kernel does not support or can't parse, so that no client waits.
     fn decline(
         &self,
         channel: Channel,
@@ -176,7 +185,7 @@ impl Kernel {
         let content = json!({ "status": "ok", "restart": restart });
         self.wire.publish(Some(message), "shutdown_reply", content.clone());
         self.answer(channel, message, "shutdown_reply", content);
-        // The sockets need a moment to send it.
+        // The sockets need a moment to send the reply.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
@@ -187,13 +196,13 @@ impl Kernel {
     }
 }
 
-/// The content of a reply to a request that can't be read.
+/// Content of the reply to a request that can't be parsed.
 fn unreadable(kind: &str, why: &str) -> Value {
     let value = format!("the {kind} can't be read: {why}");
     json!({
         "status": "error", "ename": "RequestError", "evalue": value,
-        "traceback": [value, "what to do: mend the client; the protocol is version 5.3"],
-        // Some clients insist on it.
+        "traceback": [value, "what to do: correct the client; the protocol is version 5.3"],
+        // Some clients require it.
         "history": [],
     })
 }

@@ -1,8 +1,8 @@
-//! The side channel: figures and live updates come by a Unix socket, so that nothing a cell prints
-//! can damage them.
+//! The side channel: figures and live updates come over a Unix socket, separate from printed text.
 //!
-//! One JSON object per line; every line is answered after its content was sent on, so a figure
-//! reaches the client before the reply of the cell that made it.
+//! Each line is one JSON object. The kernel answers a line after it has published the content, so a
+//! figure reaches the client before the reply of its cell. Figures and printed text keep their
+//! order: see [`Fences`].
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,38 +12,48 @@ use epsilab::{Error, Result};
 use serde_json::{Value, json};
 
 use super::cell::CurrentCell;
+use super::fence::Fences;
 
-/// A line may hold a picture, but not fill the memory.
-const LONGEST_LINE: u64 = 64 << 20;
+/// A line may hold a picture, but must not fill the memory.
+const MAX_LINE: u64 = 64 << 20;
 
-/// Listens until the process ends. The folder of the socket is the user's alone.
+/// Listens until the process ends. Only the user can read the folder of the socket.
 ///
 /// # Errors
 /// The socket can't be made.
-pub fn listen(path: &Path, current: CurrentCell) -> Result<()> {
+pub fn listen(path: &Path, current: CurrentCell, fences: Fences) -> Result<()> {
     let listener = UnixListener::bind(path)
         .map_err(|e| Error::io(format!("listening on {}", path.display()), &e))?;
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let current = current.clone();
-            std::thread::spawn(move || serve(stream, &current));
+            let (current, fences) = (current.clone(), fences.clone());
+            std::thread::spawn(move || serve(stream, &current, &fences));
         }
     });
     Ok(())
 }
 
-fn serve(stream: UnixStream, current: &CurrentCell) {
+fn serve(stream: UnixStream, current: &CurrentCell, fences: &Fences) {
     let Ok(mut answers) = stream.try_clone() else { return };
     let mut lines = BufReader::new(stream);
     loop {
         let mut line = Vec::new();
-        let mut limited = std::io::Read::take(&mut lines, LONGEST_LINE);
+        let mut limited = std::io::Read::take(&mut lines, MAX_LINE);
         match limited.read_until(b'\n', &mut line) {
             Ok(n) if n > 0 && line.ends_with(b"\n") => {}
             _ => return,
         }
-        let answer = match serde_json::from_slice(&line).ok().as_ref().and_then(published) {
+        let line: Value = serde_json::from_slice(&line).unwrap_or_default();
+        let answer = match published(&line) {
+            _ if line["kind"] == "sync" => {
+                fences.wait_for_text();
+                "ok\n"
+            }
             Some((kind, content)) => {
+                // An update changes a figure where it stands.
+                if kind != "update_display_data" {
+                    fences.wait_for_text();
+                }
                 current.publish(kind, content);
                 "ok\n"
             }

@@ -1,23 +1,26 @@
-//! How a failing cell is told to the user: a name, one line, and the whole story.
+//! Errors of cells as the user sees them: a name, one line, and a traceback.
 
 use serde_json::{Value, json};
 
 use super::crash;
-use super::output::{Ended, is_panic_header};
+use super::output::CellEnd;
+use super::panics::{self, CellLine};
+use super::printed::is_panic_header;
+use super::variables::Variables;
 
 /// The content of an `error` message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Sort of failure: `CompileError`, `Panic`, `Error`, `Crash`, `Interrupted`, `KernelError`.
+    /// Kind of failure: `CompileError`, `Panic`, `Error`, `Crash`, `Interrupted`, `KernelError`.
     pub name: &'static str,
     /// One line.
     pub value: String,
-    /// The whole text.
+    /// The full text, line by line.
     pub traceback: Vec<String>,
 }
 
 impl Failure {
-    /// A failure told by one text: its first line is the value.
+    /// A failure described by one text, whose first line is the value.
     pub fn new(name: &'static str, text: &str) -> Self {
         let value = text.lines().next().unwrap_or_default().to_owned();
         let mut traceback = vec![format!("{name}: {value}")];
@@ -25,49 +28,44 @@ impl Failure {
         Self { name, value, traceback }
     }
 
-    /// The cell's process says that it panicked or returned early.
-    pub fn of_ended(ended: &Ended) -> Option<Self> {
-        if ended.panicked {
-            Some(Self::panic(&ended.text))
-        } else if ended.errored {
-            Some(Self::early_return(&ended.text))
-        } else {
-            None
-        }
-    }
-
-    fn panic(text: &[String]) -> Self {
+    /// A panic. `text`: the panic message. `source`: the file that evcxr generated. `cells`:
+    /// execution count and code, the newest first.
+    pub fn panic(text: &[String], source: &str, cells: &[(u64, String)]) -> Self {
         let mut value = None;
-        let mut story = Vec::new();
+        let mut place = None;
+        let mut rest = Vec::new();
         let mut lines = text.iter().peekable();
         while let Some(line) = lines.next() {
             if line.starts_with("note: run with `RUST_BACKTRACE=") {
                 continue;
             }
             if !is_panic_header(line) {
-                story.push(line.clone());
+                rest.push(line.clone());
                 continue;
             }
             value = lines.peek().map(|line| (*line).clone()).or(value);
-            // Cells are wrapped into generated code: its line numbers would mislead.
-            if let Some(place) = line.split(" panicked at ").nth(1)
-                && !place.starts_with("src/lib.rs")
+            place = panics::locate(line, source, cells).or(place);
+            // Line numbers of the generated file mean nothing to the user.
+            if let Some(at) = line.split(" panicked at ").nth(1)
+                && !at.starts_with("src/lib.rs")
             {
-                story.push(format!("at {}", place.trim_end_matches(':')));
+                rest.push(format!("  panicked in {}", at.trim_end_matches(':')));
             }
         }
         let value = value.unwrap_or_else(|| "the cell panicked".into());
         let mut traceback = vec![format!("Panic: {value}")];
-        let rest = story.into_iter().filter(|line| *line != value);
+        traceback.extend(place.iter().flat_map(pointer));
+        rest.retain(|line| *line != value);
+        while rest.last().is_some_and(|line| line.trim().is_empty()) {
+            rest.pop();
+        }
         traceback.extend(rest);
-        traceback.push(
-            "Variables that the cell did not use are kept; those it used or made are gone.".into(),
-        );
         Self { name: "Panic", value, traceback }
     }
 
-    /// `?` on an error: evcxr printed its text on standard error just before.
-    fn early_return(text: &[String]) -> Self {
+    /// `?` on an error, whose text evcxr printed to standard error.
+    pub fn early_return(text: &[String]) -> Self {
+        let text: Vec<String> = text.iter().map(|line| for_a_cell(line)).collect();
         // The last paragraph: one line and the indented ones below it.
         let last = text.iter().rposition(|line| !line.starts_with([' ', '\t']) && !line.is_empty());
         let start = last.unwrap_or(0);
@@ -78,11 +76,11 @@ impl Failure {
         Self { name: "Error", value, traceback }
     }
 
-    /// The cell was not run, or its process ended.
-    pub fn of_evcxr(error: &evcxr::Error, code: &str, count: u64, ended: &Ended) -> Self {
+    /// The cell did not run, or its process ended.
+    pub fn of_evcxr(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Self {
         match error {
-            evcxr::Error::CompilationErrors(errors) => compile_errors(errors, code, count),
-            evcxr::Error::SubprocessTerminated(how) => crash::failure(how, ended),
+            evcxr::Error::CompilationErrors(errors) => compile_errors(errors, source),
+            evcxr::Error::SubprocessTerminated(how) => crash::failure(how, end),
             other => Self::new("CompileError", &other.to_string()),
         }
     }
@@ -93,12 +91,44 @@ impl Failure {
     }
 }
 
-fn compile_errors(errors: &[evcxr::CompilationError], code: &str, count: u64) -> Failure {
+/// Rewrites advice for the command line into code: `--device cpu` becomes `.device("cpu")`.
+fn for_a_cell(line: &str) -> String {
+    const OPTION: &str = "--device ";
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(OPTION) {
+        let value = &rest[at + OPTION.len()..];
+        let end = value.find(|c: char| !c.is_alphanumeric() && c != ':').unwrap_or(value.len());
+        out.push_str(&format!("{}.device(\"{}\")", &rest[..at], &value[..end]));
+        rest = &value[end..];
+    }
+    out + rest
+}
+
+/// The cell that does not compile.
+pub struct CellSource<'a> {
+    pub code: &'a str,
+    pub count: u64,
+    pub variables: &'a Variables,
+}
+
+/// The line of a panic, with a marker below it.
+fn pointer(place: &CellLine) -> Vec<String> {
+    let margin = place.line.to_string();
+    let (blank, space) = (" ".repeat(margin.len()), " ".repeat(place.column.saturating_sub(1)));
+    vec![
+        format!(" --> cell {}, line {}", place.cell, place.line),
+        format!("{margin} | {}", place.text.trim_end()),
+        format!("{blank} | {space}^"),
+    ]
+}
+
+fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -> Failure {
     let mut serious: Vec<_> = errors.iter().filter(|error| error.level() != "warning").collect();
     let mut traceback = Vec::new();
     let mut value = None;
     if serious.is_empty() {
-        // evcxr reports the warnings of a cell in place of its own trouble with a variable.
+        // evcxr returns the warnings of a cell when it fails to find the type of a variable.
         let text = "the type of a variable can't be found: give it one (`let x: Type = …`)";
         value = Some(text.to_owned());
         traceback.push(format!("CompileError: {text}"));
@@ -109,21 +139,26 @@ fn compile_errors(errors: &[evcxr::CompilationError], code: &str, count: u64) ->
         if !traceback.is_empty() {
             traceback.push(String::new());
         }
-        report(error, code, count, &mut traceback);
+        report(error, source, &mut traceback);
     }
     let value = value.unwrap_or_else(|| "the cell does not compile".into());
     Failure { name: "CompileError", value, traceback }
 }
 
-/// One error in the manner of rustc, with lines as numbered in the cell.
-fn report(error: &evcxr::CompilationError, code: &str, count: u64, into: &mut Vec<String>) {
+/// Formats one error as rustc does, with the line numbers of the cell.
+fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
+    let CellSource { code, count, .. } = *source;
     let number = error.code().map(|code| format!("[{code}]")).unwrap_or_default();
     into.push(format!("{}{number}: {}", error.level(), error.message()));
     let mut messages: Vec<_> = error.spanned_messages().iter().collect();
     messages.sort_by_key(|message| !message.is_primary);
+    let advice = advice(error, source);
+    if advice.replaces_rustc {
+        messages.retain(|message| message.span.is_some());
+    }
     let mut shown = None;
     for message in messages {
-        // evcxr fills an empty label with the message that is already above.
+        // evcxr fills an empty label with the message, which stands above already.
         let label = Some(message.label.as_str()).filter(|label| !label.ends_with(&error.message()));
         let Some(span) = message.span else {
             into.extend(
@@ -145,9 +180,44 @@ fn report(error: &evcxr::CompilationError, code: &str, count: u64, into: &mut Ve
         }
         into.extend(lines.iter().map(|line| line.trim_end().to_owned()));
     }
+    into.extend(advice.lines);
+    if advice.replaces_rustc {
+        return;
+    }
     for help in error.help() {
         let lines: Vec<_> = help.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         into.push(format!("  = help: {}", lines.join(": ")));
+    }
+}
+
+/// Advice for errors whose cause lies in the notebook and not in the code.
+#[derive(Default)]
+struct Advice {
+    lines: Vec<String>,
+    /// The compiler's own help would mislead.
+    replaces_rustc: bool,
+}
+
+fn advice(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Advice {
+    let message = error.message();
+    let name = message.split('`').nth(1).unwrap_or_default();
+    match error.code() {
+        Some("E0423") if message.starts_with("expected value, found module") => {
+            Advice { lines: source.variables.explain_missing(name, true), replaces_rustc: true }
+        }
+        Some("E0425") if message.starts_with("cannot find value") => {
+            Advice { lines: source.variables.explain_missing(name, false), replaces_rustc: false }
+        }
+        Some("E0432" | "E0433") if name == "burn" || name.starts_with("burn::") => {
+            let line = source.code.lines().position(|line| line.contains("burn::"));
+            let mut lines: Vec<String> = line
+                .map(|at| format!(" --> cell {}, line {}", source.count, at + 1))
+                .into_iter()
+                .collect();
+            lines.push("  = help: the lab re-exports Burn: write `epsilab::burn::…`".into());
+            Advice { lines, replaces_rustc: true }
+        }
+        _ => Advice::default(),
     }
 }
 
@@ -173,19 +243,22 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_its_message_and_never_a_place_in_generated_code() {
+    fn a_panic_shows_its_message_and_the_line_of_the_cell() {
         let text = lines(&[
             "thread 'main' (7) panicked at src/lib.rs:90:5:",
             "index out of bounds",
             "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace",
         ]);
-        let failure = Failure::panic(&text);
+        let source = format!("{}    v[3]\n", "generated\n".repeat(89));
+        let cells = [(4, "let v = vec![1];\nv[3]".to_owned())];
+        let failure = Failure::panic(&text, &source, &cells);
         assert_eq!(failure.value, "index out of bounds");
-        assert!(!failure.traceback.join("\n").contains("lib.rs"));
-        assert!(!failure.traceback.join("\n").contains("RUST_BACKTRACE"));
-        let text = lines(&["thread 'main' (7) panicked at /burn/tensor.rs:3:4:", "shapes", "more"]);
-        let failure = Failure::panic(&text);
-        assert_eq!(failure.traceback[..3], ["Panic: shapes", "at /burn/tensor.rs:3:4", "more"]);
+        let expected = ["Panic: index out of bounds", " --> cell 4, line 2", "2 | v[3]", "  | ^"];
+        assert_eq!(failure.traceback, expected);
+        let text = lines(&["thread 'main' panicked at /burn/tensor.rs:3:4:", "shapes", "more"]);
+        let failure = Failure::panic(&text, &source, &cells);
+        let expected = ["Panic: shapes", "  panicked in /burn/tensor.rs:3:4", "more"];
+        assert_eq!(failure.traceback, expected);
     }
 
     #[test]
@@ -198,6 +271,15 @@ mod tests {
             ["said before", "Error: epsilon = 0: too small", "  what to do: raise it"]
         );
         assert_eq!(Failure::early_return(&[]).value, "the cell returned an error");
+    }
+
+    #[test]
+    fn advice_about_devices_is_code_in_a_cell() {
+        let text =
+            lines(&["no CUDA", "  what to do: build with --features cuda, or --device cpu."]);
+        let failure = Failure::early_return(&text);
+        let expected = "  what to do: build with --features cuda, or .device(\"cpu\").";
+        assert_eq!(failure.traceback[1], expected);
     }
 
     #[test]

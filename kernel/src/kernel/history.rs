@@ -1,4 +1,4 @@
-//! The cells that this kernel ran, for clients that ask for earlier inputs.
+//! Input and output of the cells of this session, for `history_request`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A kernel remembers its own session only, by this number; 0 also means the current one.
+/// Number of this session, the only one that is remembered. Clients also call it 0.
 const SESSION: i64 = 1;
 
 struct Cell {
@@ -15,13 +15,13 @@ struct Cell {
     output: Option<String>,
 }
 
-/// Shared by the thread that runs cells and the one that answers.
+/// Shared by the thread that runs cells and the one that answers requests.
 #[derive(Clone, Default)]
 pub struct History {
     cells: Arc<Mutex<Vec<Cell>>>,
 }
 
-/// A `history_request`. Inputs are kept as they were typed, so that `raw` makes no difference.
+/// A `history_request`. Inputs are stored as typed, so `raw` makes no difference.
 #[derive(Debug, Default, Deserialize)]
 pub struct Query {
     #[serde(default)]
@@ -53,16 +53,21 @@ impl History {
         self.cells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A cell is going to run under this number.
+    /// Adds a cell with its execution count.
     pub fn add(&self, line: u64, input: &str) {
         self.cells().push(Cell { line, input: input.to_owned(), output: None });
     }
 
-    /// The text of what the cell has shown.
+    /// Sets the text of the result of a cell.
     pub fn set_output(&self, line: u64, output: &str) {
         if let Some(cell) = self.cells().iter_mut().rev().find(|cell| cell.line == line) {
             cell.output = Some(output.to_owned());
         }
+    }
+
+    /// Execution count and code of all cells, the newest first.
+    pub fn newest_first(&self) -> Vec<(u64, String)> {
+        self.cells().iter().rev().map(|cell| (cell.line, cell.input.clone())).collect()
     }
 
     /// The entries of a `history_reply`.
@@ -81,7 +86,7 @@ impl History {
     }
 }
 
-/// From `start` up to but without `stop`; negative ones count back from the next line.
+/// Cells in `start..stop`. Negative numbers count back from the next line.
 fn range<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
     if ![0, SESSION].contains(&query.session) {
         return Vec::new();
@@ -100,7 +105,7 @@ fn search<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
         matches(&pattern, &input)
     };
     let mut seen = HashSet::new();
-    // Of equal inputs the last one stays.
+    // Of equal inputs the last one is kept.
     let mut found: Vec<&Cell> = cells
         .iter()
         .rev()
@@ -117,8 +122,8 @@ fn last(mut cells: Vec<&Cell>, n: Option<i64>) -> Vec<&Cell> {
     cells
 }
 
-/// A glob as in a shell: `*` any text, `?` one character. Only the last star is ever tried again,
-/// so that no pattern takes long.
+/// Matches a glob: `*` stands for any text, `?` for one character. Backtracks to the last star
+/// only, so the time is at most the product of both lengths.
 fn matches(pattern: &[char], text: &[char]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star = None;
@@ -189,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_stand_beside_their_inputs() {
+    fn outputs_are_returned_with_their_inputs() {
         let query = json!({ "hist_access_type": "tail", "n": 3, "output": true });
         let query: Query = serde_json::from_value(query).expect("a query");
         let expected =
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_many_stars_take_no_time() {
+    fn patterns_with_many_stars_are_matched_fast() {
         let text: Vec<char> = "a".repeat(3000).chars().collect();
         let pattern: Vec<char> = format!("{}b", "*a".repeat(1000)).chars().collect();
         assert!(!matches(&pattern, &text));

@@ -1,46 +1,46 @@
-//! Stopping a cell. First politely: the signal sets a flag that training looks at, and compilers
-//! are stopped. A cell that does not stop loses its process, and with it all variables.
+//! Stopping a cell. The first interrupt sends SIGINT, which sets a flag that training checks, and
+//! kills compilers. If the cell does not stop, its process is killed, and all variables are lost.
 
 use std::collections::{HashMap, HashSet};
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-const ASK_EVERY: Duration = Duration::from_millis(100);
+const SIGNAL_EVERY: Duration = Duration::from_millis(100);
 
-/// A cell that neither runs nor is compiled for so long waits for something that never comes.
-const QUIET: Duration = Duration::from_secs(60);
+/// A cell that neither runs nor is compiled for this long waits for something that never comes.
+const STALLED: Duration = Duration::from_secs(60);
 
-/// How long a cell has to stop by itself; the environment variable is for tests.
+/// Time for a cell to stop by itself. The environment variable is for tests.
 fn grace() -> Duration {
     let given = std::env::var("EPSILAB_INTERRUPT_GRACE").ok().and_then(|text| text.parse().ok());
     Duration::from_secs_f64(given.filter(|s: &f64| (0.0..1e6).contains(s)).unwrap_or(10.0))
 }
 
-/// What interrupts have done to the cell that has just ended.
+/// What interrupts did to the cell that has just ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interrupted {
-    /// Somebody asked it to stop.
-    pub asked: bool,
+    /// It was interrupted.
+    pub requested: bool,
     /// Its process was killed.
     pub killed: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// A cell is worked on.
+    /// A cell is being compiled or run.
     working: bool,
-    /// It is compiled and runs in its process.
+    /// The cell runs in its process.
     runs: bool,
     cell: u64,
     done: Interrupted,
-    presses: u64,
+    interrupt_count: u64,
     process: Option<Arc<Mutex<Child>>>,
-    /// The process of the cells, as far as is known.
+    /// The last known id of the cell process.
     id: Option<i32>,
 }
 
-/// Shared by the thread that runs cells and the one that hears the interrupts.
+/// Shared by the thread that runs cells and the one that receives interrupts.
 #[derive(Clone, Default)]
 pub struct Interrupts {
     state: Arc<Mutex<State>>,
@@ -51,19 +51,20 @@ impl Interrupts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process of the cells; the handle stays valid when evcxr starts it again.
+    /// Sets the cell process. The handle stays valid when evcxr restarts the process.
     pub fn watch(&self, process: Arc<Mutex<Child>>) {
         let mut state = self.state();
         state.process = Some(process);
         state.id = None;
     }
 
-    /// How often was pressed so far. Cells that were queued before a press are not run after it.
-    pub fn presses(&self) -> u64 {
-        self.state().presses
+    /// Number of interrupts so far. Cells that were queued before an interrupt are not run after
+    /// it.
+    pub fn interrupt_count(&self) -> u64 {
+        self.state().interrupt_count
     }
 
-    /// A cell begins.
+    /// A cell starts.
     pub fn begin(&self) {
         let mut state = self.state();
         state.cell += 1;
@@ -72,9 +73,15 @@ impl Interrupts {
         (state.working, state.runs) = (true, false);
     }
 
-    /// The process of the cells says that the cell runs, or that it does not any more.
+    /// The cell process reports that the cell runs, or that it has ended.
     pub fn runs(&self, runs: bool) {
         self.state().runs = runs;
+    }
+
+    /// Id of the cell process while a cell is being compiled or run.
+    pub fn running_process(&self) -> Option<i32> {
+        let mut state = self.state();
+        if state.working { state.process_id() } else { None }
     }
 
     /// The cell has ended.
@@ -84,15 +91,15 @@ impl Interrupts {
         state.done
     }
 
-    /// The user wants the cell to stop.
-    pub fn press(&self) {
+    /// Interrupts the cell. The second interrupt kills its process.
+    pub fn interrupt(&self) {
         let mut state = self.state();
-        state.presses += 1;
+        state.interrupt_count += 1;
         if !state.working {
             return;
         }
         let (cell, runs) = (state.cell, state.runs);
-        let second = std::mem::replace(&mut state.done.asked, true);
+        let second = std::mem::replace(&mut state.done.requested, true);
         if second {
             if runs && !state.done.killed {
                 state.done.killed = true;
@@ -105,15 +112,15 @@ impl Interrupts {
         std::thread::spawn(move || this.stop(cell));
     }
 
-    /// Until the cell has ended: compilers are stopped, one cell may call several; a cell that
-    /// runs is asked again and again, its training may not have begun at the first time. Whatever
-    /// it waits for if it does neither, in the end its process goes.
+    /// Until the cell has ended: kills compilers (a cell may start several) or signals the process
+    /// (repeatedly, since training may not have installed its handler yet). Kills the process when
+    /// the time is up.
     fn stop(&self, cell: u64) {
-        let mut until = Instant::now() + QUIET;
+        let mut until = Instant::now() + STALLED;
         let mut ran = false;
         loop {
             let mut state = self.state();
-            // After a kill, evcxr starts the process again within the same cell.
+            // After a kill, evcxr restarts the process within the same cell.
             if !state.working || state.cell != cell || state.done.killed {
                 return;
             }
@@ -123,7 +130,7 @@ impl Interrupts {
                 }
                 state.signal(libc::SIGINT);
             } else if stop_compilers(state.process_id()) {
-                until = Instant::now() + QUIET;
+                until = Instant::now() + STALLED;
             }
             if Instant::now() > until {
                 state.done.killed = true;
@@ -131,11 +138,11 @@ impl Interrupts {
                 return;
             }
             drop(state);
-            std::thread::sleep(ASK_EVERY);
+            std::thread::sleep(SIGNAL_EVERY);
         }
     }
 
-    /// Ends the process of the cells and all compilers.
+    /// Kills the cell process and all compilers.
     pub fn kill(&self) {
         self.state().kill();
     }
@@ -149,14 +156,13 @@ impl State {
 
     fn signal(&mut self, signal: i32) {
         if let Some(id) = self.process_id() {
-            // SAFETY: a signal to our own child.
+            // SAFETY: a signal to a child of this process.
             unsafe { libc::kill(id, signal) };
         }
     }
 
     fn process_id(&mut self) -> Option<i32> {
-        // evcxr holds the lock while it waits for the process to end, for ever if need be: then it
-        // is still the one that is known.
+        // evcxr holds the lock while it waits for the process to end. The id has not changed then.
         if let Some(Ok(process)) = self.process.as_ref().map(|process| process.try_lock()) {
             self.id = i32::try_from(process.id()).ok();
         }
@@ -164,20 +170,20 @@ impl State {
     }
 }
 
-/// Kills everything this process started, except the process of the cells and what that started.
-/// True if there was something.
+/// Kills all descendants of this process except the cell process and its descendants. True if there
+/// were any.
 fn stop_compilers(keep: Option<i32>) -> bool {
     let own = std::process::id().cast_signed();
     let found = descendants(&parents(), own, keep);
     for id in &found {
-        // SAFETY: a signal to our own descendants.
+        // SAFETY: a signal to a descendant of this process.
         unsafe { libc::kill(*id, libc::SIGKILL) };
     }
     !found.is_empty()
 }
 
-/// Every process with its parent. Elsewhere than on Linux there is no such table: compilers then
-/// finish their work, and the cell stops after that.
+/// The parent of every process. Empty on other systems than Linux: compilers then finish their work
+/// before the cell stops.
 fn parents() -> HashMap<i32, i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
     entries
@@ -212,8 +218,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compilers_are_found_and_the_process_of_the_cells_is_spared() {
-        // 1 → kernel 10 → cargo 20 → rustc 30; the cells' process 40 started 50.
+    fn compilers_are_found_and_the_cell_process_is_spared() {
+        // 1 → kernel 10 → cargo 20 → rustc 30; cell process 40 → 50.
         let parents = HashMap::from([(10, 1), (20, 10), (30, 20), (40, 10), (50, 40), (60, 1)]);
         let mut found = descendants(&parents, 10, Some(40));
         found.sort();
@@ -221,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_is_known_also_while_evcxr_waits_for_it() {
+    fn the_process_id_is_known_while_evcxr_waits_for_the_process() {
         let child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
         let id = i32::try_from(child.id()).expect("an id");
         let process = Arc::new(Mutex::new(child));
@@ -236,10 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn a_press_without_a_running_cell_only_counts() {
+    fn an_interrupt_without_a_running_cell_is_only_counted() {
         let interrupts = Interrupts::default();
-        interrupts.press();
-        assert_eq!(interrupts.presses(), 1);
+        interrupts.interrupt();
+        assert_eq!(interrupts.interrupt_count(), 1);
         interrupts.begin();
         assert_eq!(interrupts.end(), Interrupted::default());
     }

@@ -1,19 +1,19 @@
-//! Is the code of a console finished, or is more to come? A small reader of Rust's brackets,
-//! strings, characters and comments; it never compiles.
+//! Tells whether code typed into a console is complete, by its brackets, strings, characters and
+//! comments. Nothing is compiled.
 
-/// The answer, in the protocol's words.
+/// The status of an `is_complete_reply`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It can be run.
+    /// The code can be run.
     Complete,
-    /// Something is still open.
+    /// A bracket, string or expression is still open.
     Incomplete,
-    /// More closed than opened: no further line can mend it.
+    /// A bracket is closed that was not opened. More lines can't correct it.
     Invalid,
 }
 
 impl Answer {
-    /// The status of the reply.
+    /// The name of the status in the protocol.
     pub fn status(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -23,7 +23,7 @@ impl Answer {
     }
 }
 
-/// Reads the code once.
+/// Classifies the code.
 pub fn answer(code: &str) -> Answer {
     if code.trim_start().starts_with(':') {
         return Answer::Complete;
@@ -48,7 +48,7 @@ pub fn answer(code: &str) -> Answer {
             Token::Other(n) => n,
             Token::Unfinished => return Answer::Incomplete,
         };
-        // Only the ends of strings and words matter below, so one character stands for a token.
+        // Only the last characters of tokens matter below.
         (before_last, last) = (last, chars[at + length - 1]);
         if length > 1 && !(last.is_alphanumeric() || last == '_') {
             before_last = ' ';
@@ -57,15 +57,15 @@ pub fn answer(code: &str) -> Answer {
     let waits = matches!(last, '=' | '+' | '-' | '*' | '/' | '%' | '&' | '|' | '.' | ',' | '^')
         || (last == '>' && matches!(before_last, '-' | '='))
         || (last == ':' && before_last == ':');
-    // `a..` is a range, complete by itself.
+    // `a..` is a complete range.
     let range = last == '.' && before_last == '.';
     if !open.is_empty() || (waits && !range) { Answer::Incomplete } else { Answer::Complete }
 }
 
-/// The line, from 1 on, where a block comment begins that is never closed. evcxr would drop all
-/// that follows without a word.
+/// Number, from 1, of the line in which a block comment begins that is never closed. evcxr would
+/// silently drop the code after it.
 pub fn open_comment(code: &str) -> Option<usize> {
-    // These come before the code and are not Rust.
+    // Commands before the code are not Rust.
     let other = |line: &&str| {
         let text = line.trim_start();
         line.starts_with('!') || [":", "//"].iter().any(|begin| text.starts_with(begin))
@@ -77,7 +77,7 @@ pub fn open_comment(code: &str) -> Option<usize> {
     chars[at..].starts_with(&['/', '*']).then_some(skipped + breaks + 1)
 }
 
-/// Where each token begins; one that is unfinished is the last.
+/// Start of each token. An unfinished token is the last.
 fn tokens(chars: &[char]) -> impl Iterator<Item = (usize, Token)> {
     let (mut at, mut before) = (0, ' ');
     std::iter::from_fn(move || {
@@ -162,7 +162,7 @@ fn raw_string(rest: &[char], start: usize) -> Token {
     let hashes = rest[start..].iter().take_while(|c| **c == '#').count();
     let quote = start + hashes;
     if rest.get(quote) != Some(&'"') {
-        // A raw word such as `r#type`.
+        // A raw identifier such as `r#type`.
         return Token::Other(quote.min(rest.len()));
     }
     let mut at = quote + 1;
@@ -176,7 +176,7 @@ fn raw_string(rest: &[char], start: usize) -> Token {
     Token::Unfinished
 }
 
-/// A character, or a lifetime such as `'a`.
+/// Reads a character literal or a lifetime.
 fn quote(rest: &[char]) -> Token {
     match (rest.get(1), rest.get(2)) {
         (Some('\\'), _) => match rest[3.min(rest.len())..].iter().position(|c| *c == '\'') {
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_of_finished_unfinished_and_hopeless_code() {
+    fn complete_incomplete_and_invalid_code() {
         use Answer::{Complete, Incomplete, Invalid};
         for (code, expected) in [
             ("", Complete),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_that_are_never_closed_are_found_and_nothing_else() {
+    fn only_unclosed_comments_are_found() {
         for (code, expected) in [
             ("/* never", Some(1)),
             ("1\n+ 1; /* a /* b */", Some(2)),

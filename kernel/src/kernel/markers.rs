@@ -1,40 +1,44 @@
-//! Words between the kernel and the process of its cells, on the streams that cells print to.
+//! Control markers on the streams that cells print to.
 //!
-//! Each is a line of its own and carries a nonce that is drawn when the kernel starts, so that no
-//! text of a cell is ever taken for one. What evcxr's generated code prints has no nonce of its
-//! own; [`rustc`](super::rustc) puts it in before a cell is compiled.
+//! The cell process tells the kernel what happens by lines on these streams. Each marker carries a
+//! nonce that is drawn when the kernel starts, so that text printed by a cell is never taken for a
+//! marker. evcxr's generated code prints fixed words instead; [`rustc`](super::rustc) replaces them
+//! by markers before a cell is compiled.
 
 use std::fmt;
 
-/// Where the process of the cells and the compiler find the nonce.
+/// Environment variable that hands the nonce to the cell process and to the compiler wrapper.
 pub const VARIABLE: &str = "EPSILAB_CELL_MARKERS";
 
-/// A word, with what evcxr calls it. Those that evcxr has no name for concern the kernel alone.
+/// What a marker says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
-    /// Nobody listens yet: until the cell is done, nothing but evcxr's own words goes on.
-    Unheard,
-    /// The cell is compiled and begins to run.
+pub enum Marker {
+    /// Nobody reads the output of this cell: discard its text.
+    Discard,
+    /// The cell is compiled and starts to run.
     Begin,
-    /// The cell has run, and all that it printed on this stream came before.
+    /// The cell has run, and all it printed on this stream came before.
     Done,
     /// The cell panicked.
     Panic,
     /// The cell returned early by `?`.
     Error,
-    /// A variable has another type than it had; its name follows.
+    /// A variable changed its type. The name of the variable follows.
     Changed,
-    /// The text of a value without a display of its own follows.
+    /// The text of a value without a display method of its own follows.
     Text,
-    /// That text is at its end.
+    /// End of that text.
     TextEnd,
-    /// A value has displayed itself, by what was printed just before.
+    /// A value displayed itself by what was printed just before.
     Displayed,
+    /// The kernel wrote this into the stream to learn when it has read all before it. A number
+    /// follows.
+    Fence,
 }
 
-impl Word {
-    const ALL: [Self; 9] = [
-        Self::Unheard,
+impl Marker {
+    const ALL: [Self; 10] = [
+        Self::Discard,
         Self::Begin,
         Self::Done,
         Self::Panic,
@@ -43,12 +47,13 @@ impl Word {
         Self::Text,
         Self::TextEnd,
         Self::Displayed,
+        Self::Fence,
     ];
 
-    /// The word without what makes it unmistakable.
+    /// The marker without nonce and argument.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Unheard => "unheard",
+            Self::Discard => "discard",
             Self::Begin => "begin",
             Self::Done => "done",
             Self::Panic => "panic",
@@ -57,42 +62,47 @@ impl Word {
             Self::Text => "text",
             Self::TextEnd => "text-end",
             Self::Displayed => "displayed",
+            Self::Fence => "fence:",
         }
     }
 
-    /// The word with this name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|word| word.name() == name)
+    /// Parses a name and the argument behind it, which is empty for most markers.
+    pub fn parse(text: &str) -> Option<(Self, &str)> {
+        Self::ALL.into_iter().find_map(|marker| {
+            let argument = text.strip_prefix(marker.name())?;
+            (marker.name().ends_with(':') || argument.is_empty()).then_some((marker, argument))
+        })
     }
 
-    /// How evcxr itself says it, at the beginning of a line.
+    /// evcxr's own word for it, at the beginning of a line. `None` for markers that evcxr has no
+    /// word for.
     pub fn of_evcxr(self) -> Option<&'static str> {
         match self {
             Self::Done => Some("EVCXR_EXECUTION_COMPLETE"),
             Self::Panic => Some("EVCXR_PANIC_NOTIFICATION"),
             Self::Error => Some("EVCXR_ERROR_OCCURRED"),
             Self::Changed => Some("EVCXR_VARIABLE_CHANGED_TYPE:"),
-            Self::Unheard | Self::Begin | Self::Text | Self::TextEnd | Self::Displayed => None,
+            _ => None,
         }
     }
 }
 
-/// The marker's words begin with this character, which hardly any text holds.
+/// First character of every marker; hardly any text contains it.
 const START: char = '\u{1e}';
 
-/// What begins the words of one kernel.
+/// Writes and finds the markers of one kernel.
 #[derive(Clone)]
 pub struct Markers {
     prefix: String,
 }
 
 impl Markers {
-    /// With a new nonce.
+    /// Markers with a new nonce.
     pub fn new() -> Self {
         Self::with(&uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// With the nonce that the kernel handed down.
+    /// Markers with the nonce in [`VARIABLE`].
     pub fn inherited() -> Option<Self> {
         Some(Self::with(&std::env::var(VARIABLE).ok().filter(|nonce| !nonce.is_empty())?))
     }
@@ -101,37 +111,38 @@ impl Markers {
         Self { prefix: format!("{START}{nonce}:") }
     }
 
-    /// To be handed down.
+    /// The nonce, for [`VARIABLE`].
     pub fn nonce(&self) -> &str {
         self.prefix.trim_start_matches(START).trim_end_matches(':')
     }
 
-    /// The word as it stands in a stream; a line break is to follow.
-    pub fn word(&self, word: Word) -> String {
-        format!("{}{}", self.prefix, word.name())
+    /// The marker as it stands in a stream. A line break must follow.
+    pub fn text(&self, marker: Marker) -> String {
+        format!("{}{}", self.prefix, marker.name())
     }
 
-    /// The word as it stands in a string literal, also in one of bytes.
-    pub fn literal(&self, word: Word) -> String {
-        self.word(word).replace(START, "\\x1e")
+    /// The marker as it stands in a string literal or byte string literal.
+    pub fn literal(&self, marker: Marker) -> String {
+        self.text(marker).replace(START, "\\x1e")
     }
 
-    /// The first word in `bytes`.
+    /// Finds the first marker in `bytes`.
     pub fn find(&self, bytes: &[u8]) -> Found {
         let prefix = self.prefix.as_bytes();
         let candidates = bytes.iter().enumerate().filter(|(_, byte)| **byte == prefix[0]);
         for (start, _) in candidates {
             let rest = &bytes[start..];
             if prefix.starts_with(rest) {
-                return Found::Cut { start };
+                return Found::Incomplete { start };
             }
             if let Some(rest) = rest.strip_prefix(prefix) {
                 let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
-                    return Found::Cut { start };
+                    return Found::Incomplete { start };
                 };
-                if let Some((word, name)) = parse(&rest[..length]) {
+                let parsed = std::str::from_utf8(&rest[..length]).ok().and_then(Marker::parse);
+                if let Some((marker, argument)) = parsed {
                     let end = start + prefix.len() + length + 1;
-                    return Found::Word { start, end, word, name };
+                    return Found::Marker { start, end, marker, argument: argument.to_owned() };
                 }
             }
         }
@@ -145,24 +156,15 @@ impl fmt::Debug for Markers {
     }
 }
 
-/// What [`Markers::find`] finds.
+/// Result of [`Markers::find`].
 #[derive(PartialEq, Debug)]
 pub enum Found {
-    /// A word, where it begins and what comes after it.
-    Word { start: usize, end: usize, word: Word, name: String },
-    /// The bytes end within what may become a word.
-    Cut { start: usize },
+    /// A marker in `start..end`, line break included.
+    Marker { start: usize, end: usize, marker: Marker, argument: String },
+    /// The bytes end inside what may become a marker.
+    Incomplete { start: usize },
     /// Only text.
     Nothing,
-}
-
-fn parse(line: &[u8]) -> Option<(Word, String)> {
-    let line = std::str::from_utf8(line).ok()?;
-    Word::ALL.into_iter().find_map(|word| {
-        let rest = line.strip_prefix(word.name())?;
-        let named = word == Word::Changed;
-        (named || rest.is_empty()).then(|| (word, rest.to_owned()))
-    })
 }
 
 #[cfg(test)]
@@ -170,30 +172,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_words_with_the_nonce_are_found() {
+    fn only_markers_with_the_nonce_are_found() {
         let markers = Markers::new();
         assert_eq!(markers.find(b"EVCXR_EXECUTION_COMPLETE\n"), Found::Nothing);
-        let other = format!("{}\n", Markers::new().word(Word::Done));
+        let other = format!("{}\n", Markers::new().text(Marker::Done));
         assert_eq!(markers.find(other.as_bytes()), Found::Nothing);
-        let own = format!("half{}\nmore", markers.word(Word::TextEnd));
+        let own = format!("half{}\nmore", markers.text(Marker::TextEnd));
         let end = own.len() - 4;
-        let name = String::new();
-        let expected = Found::Word { start: 4, end, word: Word::TextEnd, name };
+        let argument = String::new();
+        let expected = Found::Marker { start: 4, end, marker: Marker::TextEnd, argument };
         assert_eq!(markers.find(own.as_bytes()), expected);
         for cut in 5..end - 1 {
-            assert_eq!(markers.find(&own.as_bytes()[..cut]), Found::Cut { start: 4 }, "{cut}");
+            let found = markers.find(&own.as_bytes()[..cut]);
+            assert_eq!(found, Found::Incomplete { start: 4 }, "{cut}");
         }
         let unknown = format!("{}nonsense\n", markers.prefix);
         assert_eq!(markers.find(unknown.as_bytes()), Found::Nothing);
     }
 
     #[test]
-    fn names_of_variables_follow_their_word() {
+    fn arguments_follow_their_marker() {
         let markers = Markers::new();
-        let text = format!("{}größe\n", markers.word(Word::Changed));
-        let Found::Word { word, name, .. } = markers.find(text.as_bytes()) else {
+        let text = format!("{}größe\n", markers.text(Marker::Changed));
+        let Found::Marker { marker, argument, .. } = markers.find(text.as_bytes()) else {
             panic!("not found");
         };
-        assert_eq!((word, name.as_str()), (Word::Changed, "größe"));
+        assert_eq!((marker, argument.as_str()), (Marker::Changed, "größe"));
+        assert_eq!(Marker::parse("fence:12"), Some((Marker::Fence, "12")));
+        assert_eq!(Marker::parse("done12"), None);
     }
 }

@@ -1,27 +1,35 @@
 //! The Jupyter kernel: evcxr evaluates the cells, this folder speaks the protocol.
 //!
-//! Messages come in by `wire`, `dispatch` answers or queues them, one thread (`evaluator`) owns
-//! evcxr and runs the cells one after the other. What cells show comes back on two ways: printed
-//! text through evcxr (`output`), everything rich through a socket (`display`). What is printed
-//! and what the cells' process says are told apart by a nonce (`markers`).
+//! `wire` receives messages; `dispatch` answers or queues them. One thread (`evaluator`) owns evcxr
+//! (`engine`) and runs the cells one after the other. Printed text comes back through evcxr
+//! (`output`), figures come over a socket (`display`), and `fence` keeps both in order. A nonce
+//! separates what cells print from what the cell process reports (`markers`).
 
 mod cell;
 mod cell_process;
 mod complete;
 mod content;
+mod context;
 mod crash;
 mod dispatch;
 mod display;
+mod engine;
 mod errors;
 mod evaluator;
+mod fence;
 mod history;
+mod inspection;
 mod interrupt;
 mod is_complete;
 mod markers;
 mod output;
+mod panics;
+mod printed;
 mod requests;
 mod rustc;
 mod session;
+mod variables;
+mod visibility;
 mod wire;
 
 use std::path::Path;
@@ -31,10 +39,10 @@ use epsilab::{Error, Result};
 
 use session::Session;
 
-/// Must be called first in `main`: the process of the cells and their compiler are this binary
-/// started again, and in these cases this never returns.
+/// Runs the cell process or the compiler wrapper if this binary was started as one of them, and
+/// then never returns. Must be called first in `main`.
 pub fn child_hook() {
-    if rustc::is_asked() {
+    if rustc::is_called() {
         rustc::run();
     }
     if std::env::var_os("EVCXR_IS_RUNTIME").is_some() {
@@ -43,12 +51,12 @@ pub fn child_hook() {
     evcxr::runtime_hook();
 }
 
-/// Serves the kernel described by the connection file until it is shut down. Call it from a
-/// process without other threads: it sets environment variables for evcxr.
+/// Serves the kernel described by the connection file until it is shut down. No other thread may
+/// run: this sets environment variables.
 ///
 /// # Errors
-/// Unreadable connection file or busy port. A missing lab is no error here: the kernel starts, and
-/// says what is wrong in every cell.
+/// Unreadable connection file or busy port. If the lab can't be built, the kernel still starts, and
+/// every cell reports the error.
 pub fn serve(conn: &Path) -> Result<()> {
     let info = wire::read_connection(conn)?;
     let session = Session::new()?;

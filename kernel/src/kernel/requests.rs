@@ -1,4 +1,4 @@
-//! What clients ask for, read with the protocol's defaults: a client may leave out what has one.
+//! Requests of clients, parsed with the defaults of the protocol for fields that are left out.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::history::Query;
 
-/// A request, by its message type.
+/// A request, by message type.
 #[derive(Debug)]
 pub enum Request {
     Execute(Execute),
-    Complete(Place),
-    Inspect(Place),
+    Complete(Cursor),
+    Inspect(Cursor),
     IsComplete {
         code: String,
     },
@@ -25,7 +25,7 @@ pub enum Request {
     Shutdown {
         restart: bool,
     },
-    /// Of a type that this kernel does not know.
+    /// A message type that this kernel does not support.
     Other,
 }
 
@@ -41,18 +41,18 @@ pub struct Execute {
     pub stop_on_error: bool,
 }
 
-/// Code and a place in it.
+/// Code and a cursor position in it.
 #[derive(Debug, Deserialize)]
-pub struct Place {
+pub struct Cursor {
     pub code: String,
-    /// In code points; without one, or before the beginning, it is the end of the code.
+    /// In code points. The end of the code if it is missing or negative.
     #[serde(default)]
     cursor_pos: Option<i64>,
 }
 
-impl Place {
-    /// In code points, inside the code.
-    pub fn cursor(&self) -> usize {
+impl Cursor {
+    /// The position in code points, within the code.
+    pub fn position(&self) -> usize {
         let end = self.code.chars().count();
         self.cursor_pos.and_then(|at| usize::try_from(at).ok()).map_or(end, |at| at.min(end))
     }
@@ -79,13 +79,13 @@ struct Shutdown {
     restart: bool,
 }
 
-/// Reads a request.
+/// Parses a request.
 ///
 /// # Errors
-/// A field without a default is missing, or one is of another type: which, in words.
-pub fn read(kind: &str, content: Value) -> Result<Request, String> {
+/// A field without a default is missing, or a field has the wrong type. The text names it.
+pub fn parse(kind: &str, content: Value) -> Result<Request, String> {
     fn of<T: DeserializeOwned>(content: Value) -> Result<T, String> {
-        // A field that is null was left out.
+        // A field that is null counts as left out.
         let content = match content {
             Value::Object(fields) => {
                 fields.into_iter().filter(|(_, value)| !value.is_null()).collect()
@@ -116,32 +116,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_has_the_protocols_default() {
-        let Ok(Request::Execute(cell)) = read("execute_request", json!({ "code": "1" })) else {
-            panic!("not read");
+    fn missing_fields_have_the_default_of_the_protocol() {
+        let Ok(Request::Execute(cell)) = parse("execute_request", json!({ "code": "1" })) else {
+            panic!("not parsed");
         };
         assert!(!cell.silent && cell.store_history && cell.stop_on_error);
         let null = json!({ "code": "1", "silent": null, "user_expressions": null });
-        assert!(read("execute_request", null).is_ok());
+        assert!(parse("execute_request", null).is_ok());
         for (cursor, expected) in [(json!(-1), 3), (json!(null), 3), (json!(2), 2), (json!(9), 3)] {
             let asked = json!({ "code": "aé🙂", "cursor_pos": cursor });
-            let Ok(Request::Complete(place)) = read("complete_request", asked) else {
-                panic!("not read");
+            let Ok(Request::Complete(place)) = parse("complete_request", asked) else {
+                panic!("not parsed");
             };
-            assert_eq!(place.cursor(), expected, "{cursor}");
+            assert_eq!(place.position(), expected, "{cursor}");
         }
-        let ended = read("shutdown_request", json!({}));
+        let ended = parse("shutdown_request", json!({}));
         assert!(matches!(ended, Ok(Request::Shutdown { restart: false })), "{ended:?}");
-        assert!(matches!(read("history_request", json!({})), Ok(Request::History(_))));
+        assert!(matches!(parse("history_request", json!({})), Ok(Request::History(_))));
     }
 
     #[test]
-    fn what_has_no_default_is_named() {
-        let why = read("execute_request", json!({ "silent": true })).expect_err("no code");
+    fn a_missing_field_without_default_is_named() {
+        let why = parse("execute_request", json!({ "silent": true })).expect_err("no code");
         assert!(why.contains("code"), "{why}");
-        let why = read("complete_request", json!({ "code": 3 })).expect_err("a number");
+        let why = parse("complete_request", json!({ "code": 3 })).expect_err("a number");
         assert!(why.contains("string"), "{why}");
-        assert!(read("is_complete_request", json!([1])).is_err());
-        assert!(matches!(read("debug_request", json!(1)), Ok(Request::Other)));
+        assert!(parse("is_complete_request", json!([1])).is_err());
+        assert!(matches!(parse("debug_request", json!(1)), Ok(Request::Other)));
     }
 }

@@ -1,39 +1,43 @@
-//! The compiler of the cells: rustc, called by cargo by way of this program.
+//! Wrapper around rustc: cargo calls this program to compile cells.
 //!
-//! evcxr's generated code prints fixed words when a cell panics, returns early or shows a value.
-//! A cell could print them as well, so before the cell's crate is compiled they are replaced by
-//! words with the kernel's nonce. Only generated lines are touched, and no line is added, so that
-//! places in errors stay right.
+//! evcxr's generated code prints fixed words when a cell panics, returns early or shows a value. A
+//! cell could print the same words, so the wrapper replaces them by markers with the kernel's
+//! nonce. It changes generated lines only and keeps line numbers.
+//!
+//! It also brings the lab's printing macros into scope, which keep the order of both streams, and
+//! asks for line tables, so that a panic in a library can name the line of the cell.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::markers::{Markers, Word};
+use super::markers::{Marker, Markers};
 
-/// The link to this program under which cargo calls it.
+/// Name of the link to this program under which cargo calls it.
 pub const NAME: &str = "epsilab-rustc";
 
 /// evcxr's name for the crate of a cell.
 const CELL: &str = "ctx";
 
-/// This program was called in rustc's place.
-pub fn is_asked() -> bool {
+/// True if this program was called in place of rustc.
+pub fn is_called() -> bool {
     let name = std::env::args_os().next();
     name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new(NAME)))
 }
 
-/// Becomes rustc.
+/// Prepares the source of a cell and replaces this process by rustc.
 pub fn run() -> ! {
     let mut args = std::env::args_os().skip(1);
     let rustc = args.next().unwrap_or_else(|| "rustc".into());
-    let args: Vec<OsString> = args.collect();
-    if let (Some(source), Some(markers)) = (source_of_cell(&args), Markers::inherited())
-        && let Err(error) = mark_file(&source, &markers)
-    {
-        eprintln!("error: the cell can't be prepared in {}: {error}", source.display());
-        std::process::exit(1);
+    let mut args: Vec<OsString> = args.collect();
+    if let (Some(source), Some(markers)) = (source_of_cell(&args), Markers::inherited()) {
+        let links_lab = args.iter().any(|arg| arg.as_encoded_bytes().starts_with(b"epsilab="));
+        if let Err(error) = prepare(&source, &markers, links_lab) {
+            eprintln!("error: the cell can't be prepared in {}: {error}", source.display());
+            std::process::exit(1);
+        }
+        args.extend(LINE_TABLES.map(OsString::from));
     }
     let error = Command::new(&rustc).args(args).exec();
     eprintln!("error: {} can't be started: {error}", rustc.to_string_lossy());
@@ -46,47 +50,62 @@ fn source_of_cell(args: &[OsString]) -> Option<PathBuf> {
     is_cell.then(|| source.into())
 }
 
-fn mark_file(source: &Path, markers: &Markers) -> std::io::Result<()> {
+/// Overrules evcxr's profile, which strips all debug information.
+const LINE_TABLES: [&str; 2] = ["-Cdebuginfo=line-tables-only", "-Cstrip=none"];
+
+/// The lab's versions of the printing macros. They shadow the standard ones in the whole crate.
+const PRINTING: &str =
+    "#[macro_use(print, println, eprint, eprintln, dbg)] extern crate epsilab as _;\n";
+
+fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result<()> {
     let code = std::fs::read_to_string(source)?;
-    std::fs::write(source, mark(&code, markers))
+    let mut code = mark(&code, markers);
+    if links_lab {
+        code.push_str(PRINTING);
+    }
+    std::fs::write(source, code)
 }
 
-/// The generated words with the nonce. Each stands at a known place: user code may well hold the
-/// same words, but comes before or after it.
+/// Replaces the generated words by markers. Each stands at a known place; user code with the same
+/// words comes before or after it.
 fn mark(code: &str, markers: &Markers) -> String {
     let mut code = code.to_owned();
     mark_panic(&mut code, markers);
     let module = "\nmod evcxr_internal_runtime {\n// Copyright 2020 The Evcxr Authors.\n";
     if let Some(start) = code.rfind(module) {
-        for word in [Word::Changed, Word::Error] {
-            let of_evcxr = format!("&str = \"{}\";\n", word.of_evcxr().unwrap_or_default());
-            let ours = format!("&str = \"{}\";\n", markers.literal(word));
+        for marker in [Marker::Changed, Marker::Error] {
+            let of_evcxr = format!("&str = \"{}\";\n", marker.of_evcxr().unwrap_or_default());
+            let ours = format!("&str = \"{}\";\n", markers.literal(marker));
             replace_first(&mut code, start, &of_evcxr, &ours);
         }
+        // The standard macro: the text of the error must stay held back until the cell has ended.
+        let says = "println!(\"{}\", evcxr_internal_runtime::USER_ERROR_OCCURRED);";
+        replace_last(&mut code, says, &format!("::std::{says}"));
     }
     if let Some(start) = code.rfind("fn evcxr_send_text_plain(text: &str)") {
-        let text = markers.literal(Word::Text);
+        let text = markers.literal(Marker::Text);
         replace_first(&mut code, start, "EVCXR_BEGIN_CONTENT text/plain", &text);
-        let end = markers.literal(Word::TextEnd);
+        let end = markers.literal(Marker::TextEnd);
         replace_first(&mut code, start, "EVCXR_END_CONTENT", &end);
     }
     let display = "\n).evcxr_display();";
-    let displayed = markers.literal(Word::Displayed);
-    let said = format!("{display} println!(\"{displayed}\");\n");
+    let displayed = markers.literal(Marker::Displayed);
+    let said = format!("{display} ::std::println!(\"{displayed}\");\n");
     replace_last(&mut code, &format!("{display}\n"), &said);
     code
 }
 
-/// The last one is evcxr's if only generated lines follow: cells need not be guarded from panics.
+/// Replaces the last word for a panic if only generated lines follow it. Otherwise the word is the
+/// user's: evcxr compiles some cells without catching panics.
 fn mark_panic(code: &mut String, markers: &Markers) {
-    let line = |word: &str| format!("\n    println!(\"{word}\");\n");
-    let evcxr = line(Word::Panic.of_evcxr().unwrap_or_default());
+    let evcxr = format!("\n    println!(\"{}\");\n", Marker::Panic.of_evcxr().unwrap_or_default());
+    let ours = format!("\n    ::std::println!(\"{}\");\n", markers.literal(Marker::Panic));
     let generated =
         |line: &str| matches!(line, "}" | "}}") || line.starts_with("evcxr_variable_store");
     if let Some(start) = code.rfind(&evcxr)
         && code[start + evcxr.len()..].lines().all(generated)
     {
-        code.replace_range(start..start + evcxr.len(), &line(&markers.literal(Word::Panic)));
+        code.replace_range(start..start + evcxr.len(), &ours);
     }
 }
 
@@ -112,15 +131,15 @@ mod tests {
     const PANIC: &str = "  Err(_) => {\n    println!(\"EVCXR_PANIC_NOTIFICATION\");\n}}\n";
 
     #[test]
-    fn generated_words_get_the_nonce_and_the_same_words_of_the_user_stay() {
+    fn generated_words_become_markers_and_the_same_words_of_the_user_stay() {
         let markers = Markers::new();
         let users = "fn f() {\n    println!(\"EVCXR_PANIC_NOTIFICATION\");\n}\n\
                      const A: &str = \"EVCXR_ERROR_OCCURRED\";\n";
         let code = format!("{users}{MODULE}{users}{PANIC}evcxr_variable_store\n}}\n");
         let marked = mark(&code, &markers);
         assert_eq!(marked.matches(users).count(), 2, "{marked}");
-        for word in [Word::Panic, Word::Changed, Word::Error] {
-            let literal = format!("\"{}\"", markers.literal(word));
+        for marker in [Marker::Panic, Marker::Changed, Marker::Error] {
+            let literal = format!("\"{}\"", markers.literal(marker));
             assert_eq!(marked.matches(&literal).count(), 1, "{marked}");
         }
         assert_eq!(marked.lines().count(), code.lines().count());
@@ -129,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_shown_by_words_with_the_nonce() {
+    fn values_are_shown_between_markers() {
         let markers = Markers::new();
         let plain = "fn evcxr_send_text_plain(text: &str)\n{\n\
             output.write_all(b\"EVCXR_BEGIN_CONTENT text/plain\\n\")?;\n\
@@ -137,12 +156,15 @@ mod tests {
         let marked = mark(plain, &markers);
         assert!(!marked.contains("EVCXR"), "{marked}");
         let marked = mark("(\nx\n).evcxr_display();\n}\n", &markers);
-        let displayed = markers.literal(Word::Displayed);
-        assert_eq!(marked, format!("(\nx\n).evcxr_display(); println!(\"{displayed}\");\n}}\n"));
+        let displayed = markers.literal(Marker::Displayed);
+        assert_eq!(
+            marked,
+            format!("(\nx\n).evcxr_display(); ::std::println!(\"{displayed}\");\n}}\n")
+        );
     }
 
     #[test]
-    fn only_the_crate_of_a_cell_is_touched() {
+    fn only_the_crate_of_a_cell_is_changed() {
         let args = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let cell = args("--crate-name ctx --edition=2024 src/lib.rs --emit=link");
         assert_eq!(source_of_cell(&cell), Some("src/lib.rs".into()));

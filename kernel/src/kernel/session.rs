@@ -1,5 +1,5 @@
-//! What belongs to one run of the kernel: its folders, and the environment in which evcxr, cargo,
-//! rustc and rust-analyzer all meet the toolchain that built the lab.
+//! Temporary folders and environment of one kernel. The environment makes evcxr, cargo, rustc and
+//! rust-analyzer use the toolchain that built the lab.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use epsilab::{Error, Result};
 
-use super::cell_process::LAB_VARIABLE;
+use super::cell_process::{LAB_VARIABLE, PIPES_VARIABLE};
 use super::markers::{self, Markers};
 use super::rustc;
 use crate::prebuilt::{Toolchain, home_of};
@@ -24,13 +24,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes the folders and sets the environment. No other thread may run yet.
+    /// Creates the folders and sets the environment. No other thread may run yet.
     ///
     /// # Errors
     /// The temporary folder can't be written.
     pub fn new() -> Result<Self> {
-        // Not the user's alone to choose: a socket's path may be about 100 bytes long, and evcxr
-        // tells the process of the cells what to load in words parted by spaces.
+        // The path of a socket is limited to about 100 bytes, and evcxr separates the words of its
+        // commands by spaces.
         let mut base = std::env::temp_dir();
         let bytes = base.as_os_str().as_encoded_bytes();
         if bytes.len() > 60 || bytes.iter().any(u8::is_ascii_whitespace) {
@@ -51,32 +51,32 @@ impl Session {
         Ok(Self { dir: Mutex::new(Some(dir)), root, home, search_path, markers })
     }
 
-    /// What tells the words of the cells' process from what cells print.
+    /// The markers of this kernel.
     pub fn markers(&self) -> &Markers {
         &self.markers
     }
 
-    /// Where evcxr compiles cells.
+    /// Folder in which evcxr compiles cells.
     pub fn work_dir(&self) -> PathBuf {
         self.root.join("work")
     }
 
-    /// The socket of the side channel.
+    /// Path of the socket of the side channel.
     pub fn display_socket(&self) -> PathBuf {
         self.root.join("display.sock")
     }
 
-    /// A folder without any configuration of evcxr.
+    /// A folder without an `evcxr.toml`.
     pub fn empty_dir(&self) -> PathBuf {
         self.root.join("config")
     }
 
-    /// Where the user started the notebook.
+    /// The working directory of the notebook.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// The command that evcxr starts for the process of the cells.
+    /// The command with which evcxr starts the cell process.
     ///
     /// # Errors
     /// This binary can't find itself.
@@ -93,21 +93,26 @@ impl Session {
         command
             .current_dir(&self.home)
             .env("EPSILAB_DISPLAY", self.display_socket())
-            .env(LAB_VARIABLE, library);
-        // SAFETY: the call touches only the new process, and is allowed between fork and exec.
-        // An idle process survives the interrupt from its very start; training installs its own
-        // handler.
+            .env(LAB_VARIABLE, library)
+            .env(PIPES_VARIABLE, &self.root);
+        // SAFETY: the call changes only the new process, and is allowed between fork and exec.
+        // An idle cell process ignores SIGINT from the start; training installs its own handler.
         unsafe {
             std::os::unix::process::CommandExt::pre_exec(&mut command, || {
                 libc::signal(libc::SIGINT, libc::SIG_IGN);
                 Ok(())
             });
         }
-        // Meant for rust-analyzer and cargo in the kernel, not for what cells may start.
+        // For rust-analyzer and cargo in the kernel, not for programs that cells start.
         for name in ["RUSTFLAGS", "RUSTC", "CARGO", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
             command.env_remove(name);
         }
         Ok(command)
+    }
+
+    /// Folder of the named pipes that cells print to.
+    pub fn pipes_dir(&self) -> PathBuf {
+        self.root.clone()
     }
 
     /// Removes the folders.
@@ -118,7 +123,7 @@ impl Session {
     }
 }
 
-/// Settings that would give cells other flags or another compiler than the lab was built with.
+/// True for settings that would compile cells with other flags or another compiler than the lab.
 fn is_unwanted(name: &str) -> bool {
     let starts = ["CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_PKG_", "CARGO_MANIFEST_", "EVCXR_"];
     let exact = [
@@ -144,12 +149,12 @@ fn set_environment(root: &Path, markers: &Markers) {
     let mut set: Vec<(&str, OsString)> = vec![
         ("EVCXR_CONFIG_DIR", root.join("config").into()),
         ("EVCXR_TMPDIR", root.join("work").into()),
-        // Empty, it overrules one from the user's cargo configuration.
+        // An empty value overrules the user's cargo configuration.
         ("RUSTC_WRAPPER", "".into()),
-        // Puts the nonce into what evcxr generates; it does nothing to other crates.
+        // Prepares the crates of cells; other crates are compiled as they are.
         ("RUSTC_WORKSPACE_WRAPPER", root.join(rustc::NAME).into()),
         (markers::VARIABLE, markers.nonce().into()),
-        // Shows rust-analyzer the library's sources; evcxr sets other flags when it compiles.
+        // Selects the library's sources for rust-analyzer; evcxr sets other flags to compile.
         ("RUSTFLAGS", "--cfg rust_analyzer".into()),
     ];
     if let Ok(toolchain) = Toolchain::find() {

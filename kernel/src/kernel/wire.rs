@@ -1,4 +1,4 @@
-//! The five sockets of the Jupyter protocol, and one way to send on them from any thread.
+//! The five sockets of the Jupyter protocol, and a handle that sends on them from any thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,16 +39,16 @@ pub fn read_connection(path: &Path) -> Result<ConnectionInfo> {
     Ok(info)
 }
 
-/// Which request socket an answer goes to.
+/// The socket that a reply goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Channel {
-    /// Cells and questions about code.
+    /// Cells, completion and inspection.
     Shell,
     /// Interrupt and shutdown.
     Control,
 }
 
-/// Sends from any thread; the sockets themselves belong to tasks.
+/// Sends from any thread. Tasks own the sockets.
 #[derive(Clone)]
 pub struct Wire {
     iopub: UnboundedSender<JupyterMessage>,
@@ -56,18 +56,18 @@ pub struct Wire {
     control: UnboundedSender<JupyterMessage>,
 }
 
-/// The request sides of the sockets.
+/// The receiving ends of the request sockets.
 pub struct Requests {
     pub shell: zmq::RouterRecvConnection,
     pub control: zmq::RouterRecvConnection,
-    // Cells can't ask for input; the socket is bound because clients connect to it.
+    // Cells can't read input, but clients connect to this socket.
     _stdin: zmq::KernelStdinConnection,
 }
 
 /// Binds all sockets and starts the tasks that send.
 ///
 /// # Errors
-/// A port is in use or the address is not this machine's.
+/// A port is in use, or the address is not of this machine.
 pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
     let session = uuid::Uuid::new_v4().to_string();
     let at = |name: &'static str, port: u16| {
@@ -133,14 +133,14 @@ fn log<T>(socket: &str, done: zmq::Result<T>) {
     }
 }
 
-/// A request as it came: whom to answer, and what was asked for, or why that can't be told.
+/// A received message and its request, or why it can't be parsed.
 pub struct Incoming {
     pub message: Arc<JupyterMessage>,
     pub request: std::result::Result<Request, String>,
 }
 
-/// The next request that is signed by our key; others are dropped with a line in the log. `None`:
-/// the socket is closed.
+/// Receives the next request with a valid signature. Others are dropped and logged. `None` if the
+/// socket is closed.
 pub async fn next_request(name: &str, socket: &mut zmq::RouterRecvConnection) -> Option<Incoming> {
     loop {
         let parts = match socket.socket.recv().await {
@@ -166,7 +166,7 @@ pub async fn next_request(name: &str, socket: &mut zmq::RouterRecvConnection) ->
     }
 }
 
-/// Reads a message; nothing if nobody could tell what the answer would belong to.
+/// Parses a message. `None` without the header fields that a reply needs.
 fn incoming(raw: zmq::RawMessage) -> Option<Incoming> {
     let mut parts = raw.jparts.iter();
     let mut part = || serde_json::from_slice::<Value>(parts.next().map_or(b"", |part| part));
@@ -182,7 +182,7 @@ fn incoming(raw: zmq::RawMessage) -> Option<Incoming> {
         msg_type: kind.clone(),
     };
     let request = match content {
-        Ok(content) => requests::read(&kind, content),
+        Ok(content) => requests::parse(&kind, content),
         Err(e) => Err(format!("the content is no JSON ({e})")),
     };
     let content = UnknownMessage { msg_type: kind, content: json!({}) };
@@ -201,7 +201,7 @@ impl Wire {
         let _ = self.iopub.send(message);
     }
 
-    /// Answers the client that asked.
+    /// Replies to the client that sent `parent`.
     pub fn reply(&self, channel: Channel, parent: &JupyterMessage, kind: &str, content: Value) {
         let socket = match channel {
             Channel::Shell => &self.shell,
@@ -210,7 +210,7 @@ impl Wire {
         let _ = socket.send(message(Some(parent), kind, content));
     }
 
-    /// Work on a request begins (`busy`) or ends (`idle`).
+    /// Broadcasts that work on a request begins (`busy`) or ends (`idle`).
     pub fn status(&self, parent: Option<&JupyterMessage>, state: &str) {
         self.publish(parent, "status", json!({ "execution_state": state }));
     }

@@ -1,6 +1,5 @@
-//! Burn's sources for rust-analyzer: the packages whose types show up in cells, without what they
-//! depend on. The full graph would be a hundred times the text, and seconds and gigabytes per
-//! session.
+//! Burn's sources for rust-analyzer: the packages whose types appear in cells, without their
+//! dependencies. The full graph would cost seconds and gigabytes per session.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,10 +7,10 @@ use std::path::Path;
 use epsilab::{Error, Result};
 use serde_json::Value;
 
-use super::place::sources;
+use super::build_env::sources;
 
-/// Packages with the types of tensors, modules and optimisers; those not in the lock file are
-/// left out.
+/// Packages with the types of tensors, modules and optimisers. Those not in the lock file are
+/// skipped.
 const KEPT: [&str; 13] = [
     "burn",
     "burn-core",
@@ -28,7 +27,7 @@ const KEPT: [&str; 13] = [
     "cubecl-zspace",
 ];
 
-/// Writes the tree below `dir` and says which of its packages the library itself depends on.
+/// Writes the packages to `dir` and returns the names of those that the library depends on.
 ///
 /// # Errors
 /// A source can't be read or the folder can't be written.

@@ -1,4 +1,4 @@
-//! Building the dylib with cargo, and collecting what rustc needs to link cells to it.
+//! Builds the dylib with cargo and collects the files that rustc needs to link cells to it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
@@ -8,33 +8,33 @@ use std::process::{Command, Stdio};
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-use super::place::{BUILD_FLAGS, CARDS, Place};
+use super::build_env::{BUILD_FLAGS, BuildEnv, GPU_FEATURES};
 use super::toolchain::{Toolchain, tail};
 
-/// A finished build.
+/// Result of a build.
 pub struct Built {
-    /// The dylib.
+    /// Path of the dylib.
     pub library: PathBuf,
-    /// Metadata of all crates below it, and the procedural macros among them.
+    /// Metadata of all crates that it is linked from, and their procedural macros.
     pub metadata: Vec<PathBuf>,
 }
 
-/// A cargo command in the clone that sees what the build of this binary saw: the same compiler,
-/// flags and target folder. Anything else would compile Burn once more.
-fn cargo(place: &Place, toolchain: &Toolchain) -> Command {
+/// A cargo command in the clone with the compiler, flags and target folder of this binary. Other
+/// settings would compile Burn again.
+fn cargo(env: &BuildEnv, toolchain: &Toolchain) -> Command {
     let mut command = Command::new(&toolchain.cargo);
     let bin = toolchain.sysroot.join("bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path)));
-    command.current_dir(&place.workspace).env("CARGO_TARGET_DIR", &place.target);
+    command.current_dir(&env.workspace).env("CARGO_TARGET_DIR", &env.target);
     if let Ok(path) = path {
         command.env("PATH", path);
     }
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC", "CARGO", "LD_LIBRARY_PATH"] {
         command.env_remove(name);
     }
-    // `cargo run` and `cargo test` describe our own package to us; build scripts that look at
-    // these variables (ring's does) would run again and with them all that stands on their crate.
+    // `cargo run` and `cargo test` set variables about this package. Build scripts that read them,
+    // such as that of ring, would run again, and dependent crates would be compiled again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"].iter().any(|own| text.starts_with(own)) {
@@ -42,7 +42,7 @@ fn cargo(place: &Place, toolchain: &Toolchain) -> Command {
         }
     }
     command.env("RUSTUP_TOOLCHAIN", &toolchain.sysroot);
-    // The kernel's is for cells; empty, it also overrules one from the user's configuration.
+    // The kernel sets these for cells. An empty value also overrules the user's configuration.
     command.env("RUSTC_WORKSPACE_WRAPPER", "");
     if !BUILD_FLAGS.is_empty() {
         command.env("CARGO_ENCODED_RUSTFLAGS", BUILD_FLAGS);
@@ -50,15 +50,15 @@ fn cargo(place: &Place, toolchain: &Toolchain) -> Command {
     command
 }
 
-/// What `cargo metadata` says about the clone.
+/// The output of `cargo metadata` for the clone.
 ///
 /// # Errors
 /// Cargo fails.
-pub fn metadata(place: &Place, toolchain: &Toolchain) -> Result<Value> {
-    let out = cargo(place, toolchain)
-        .args(["metadata", "--format-version", "1", "--locked", "--features", CARDS])
+pub fn metadata(env: &BuildEnv, toolchain: &Toolchain) -> Result<Value> {
+    let out = cargo(env, toolchain)
+        .args(["metadata", "--format-version", "1", "--locked", "--features", GPU_FEATURES])
         .arg("--filter-platform")
-        .arg(place.triple.as_deref().unwrap_or(&toolchain.host))
+        .arg(env.triple.as_deref().unwrap_or(&toolchain.host))
         .output()
         .map_err(|e| Error::io(format!("starting {}", toolchain.cargo.display()), &e))?;
     if !out.status.success() {
@@ -72,16 +72,16 @@ pub fn metadata(place: &Place, toolchain: &Toolchain) -> Result<Value> {
 /// # Errors
 /// The library does not compile, or cargo can't run.
 pub fn build(
-    place: &Place,
+    env: &BuildEnv,
     toolchain: &Toolchain,
     metadata: &Value,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Built> {
-    let mut command = cargo(place, toolchain);
+    let mut command = cargo(env, toolchain);
     command.args(["rustc", "-p", "epsilab-kernel", "--lib", "--crate-type", "dylib", "--locked"]);
-    command.args(["--features", CARDS, "--profile", &place.profile]);
+    command.args(["--features", GPU_FEATURES, "--profile", &env.profile]);
     command.args(["--message-format", "json-render-diagnostics"]);
-    if let Some(triple) = &place.triple {
+    if let Some(triple) = &env.triple {
         command.args(["--target", triple]);
     }
     command.args(["--", "-C", "prefer-dynamic"]);
@@ -118,8 +118,8 @@ fn failed(doing: &str, said: &str) -> Error {
         .fix("mend what the compiler says, then run the same command again")
 }
 
-/// Package ids that rustc looks for when it reads the lab's metadata: everything it is linked
-/// from. Procedural macros are complete in themselves, so what they are made of is left out.
+/// Ids of the packages whose metadata rustc reads with that of the lab. Dependencies of procedural
+/// macros are not among them.
 fn below_the_lab(metadata: &Value) -> HashSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_procedural_macros_and_of_the_kernel_are_left_out() {
+    fn dependencies_of_procedural_macros_and_of_the_kernel_are_left_out() {
         let dep =
             |id: &str, kind: Value| serde_json::json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
         let metadata = serde_json::json!({

@@ -1,9 +1,9 @@
-//! The lab as cells link it: one dylib built once, the shim package around it, and the stamp that
-//! says for which toolchain and sources it was built.
+//! The prebuilt lab that cells link: a dylib, the shim package around it, and a stamp that records
+//! the toolchain and the sources.
 
+mod build_env;
 mod burn_tree;
 mod dylib;
-mod place;
 mod shim;
 mod stamp;
 mod toolchain;
@@ -15,49 +15,49 @@ use std::time::Instant;
 
 use epsilab::{Error, ErrorKind, Result};
 
-use place::Place;
+use build_env::BuildEnv;
 use stamp::Stamp;
 pub use toolchain::{Toolchain, home_of, rust_release};
 
-/// Seconds for the first build, before there is one to go by.
+/// Estimated seconds of the first build.
 const FIRST_ESTIMATE: f64 = 15.0;
-/// Builds that are kept besides those in use: who switches branches comes back to them.
+/// Number of builds to keep besides those in use, for switching branches.
 const KEPT_BUILDS: usize = 3;
-/// Locked, shared, by every session that is linked to the lab it lies in.
+/// File with a shared lock of every session that is linked to the lab in the same folder.
 const IN_USE: &str = ".in-use";
-/// Begins the names of builds that are not finished.
+/// Start of the names of unfinished builds.
 const UNFINISHED: &str = ".new-";
 
 /// A prebuilt lab that matches this binary.
 #[derive(Clone, Debug)]
 pub struct Lab {
-    /// The folder with `lib/`, `shim/` and `stamp.json`.
+    /// Folder with `lib/`, `shim/` and `stamp.json`.
     pub dir: PathBuf,
-    /// The dylib.
+    /// Path of the dylib.
     pub library: PathBuf,
     /// The toolchain it was built with.
     pub toolchain: Toolchain,
-    /// What a kernelspec has to set so that the kernel starts wherever Jupyter is.
+    /// Environment variables for the kernelspec, so that Jupyter can start the kernel anywhere.
     pub env: Vec<(String, String)>,
-    /// As long as it is held, no build removes this lab.
+    /// While this is held, no build removes the lab.
     _in_use: Option<Arc<File>>,
 }
 
 impl Lab {
     fn at(dir: PathBuf, toolchain: Toolchain) -> Result<Self> {
-        // A folder that can't be written can't be removed either.
+        // A folder that can't be written can't be removed by a build either.
         let in_use = File::create(dir.join(IN_USE)).ok().filter(|file| file.lock_shared().is_ok());
         let stamp = Stamp::read(&dir).ok_or_else(|| {
             Error::new(
                 ErrorKind::Notebook,
                 format!("prebuilt lab = {} (no stamp)", dir.display()),
-                "it was removed a moment ago",
+                "another process has just removed it",
             )
             .fix("start again")
         })?;
         let library = dir.join("lib").join(stamp.library);
-        // The binary knows its clone, target folder and toolchain; only the homes of cargo and
-        // rustup can't be guessed from elsewhere.
+        // The binary knows its clone, target folder and toolchain, but not the homes of cargo and
+        // rustup.
         let env = ["CARGO_HOME", "RUSTUP_HOME"]
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
@@ -67,20 +67,20 @@ impl Lab {
     }
 }
 
-/// How things stand, for `doctor`: looks, never builds.
+/// State of toolchain and lab, for `doctor`.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Where the lab is, or would be.
+    /// Folder of the lab, whether it exists or not.
     pub dir: PathBuf,
-    /// The toolchain that built this binary, if it is still there.
+    /// The toolchain that built this binary, if it is still installed.
     pub toolchain: Result<Toolchain>,
-    /// The lab for this toolchain and the library's sources as they are now.
+    /// The lab for this toolchain and the current sources.
     pub lab: State,
-    /// The sources of the standard library are there (rust-analyzer needs them).
+    /// True if the sources of the standard library are installed, which rust-analyzer needs.
     pub rust_src: bool,
 }
 
-/// What there is of a lab.
+/// State of a lab.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// None was built from this clone.
@@ -89,27 +89,27 @@ pub enum State {
     OtherToolchain,
     /// The newest was built from other sources.
     OtherSources,
-    /// It was built, but is not what it was: why.
+    /// It was changed after the build. The text says how.
     Damaged(String),
-    /// Cells can be linked to it.
+    /// Cells can link it.
     Ready,
 }
 
-/// Makes sure that the lab is built and matches this binary; `progress` gets one line per long step.
+/// Builds the lab unless it exists and matches this binary. `progress` gets one line per long step.
 ///
-/// Safe with several processes at once: one builds, the others wait and take its result.
+/// Of several processes, one builds and the others wait for its result.
 ///
 /// # Errors
-/// No toolchain, no rust-src to be had, or the build failed: each says what to do.
+/// The toolchain is missing, rust-src can't be installed, or the build failed.
 pub fn ensure(progress: &mut dyn FnMut(&str)) -> Result<Lab> {
     let toolchain = Toolchain::find()?;
-    let place = Place::find()?;
+    let env = BuildEnv::find()?;
     if toolchain.has_rust_src()
-        && let Some(dir) = current(&place, &toolchain)?
+        && let Some(dir) = current(&env, &toolchain)?
     {
         return Lab::at(dir, toolchain);
     }
-    let labs = place.labs();
+    let labs = env.labs();
     std::fs::create_dir_all(&labs)
         .map_err(|e| Error::io(format!("making {}", labs.display()), &e))?;
     let lock = File::create(labs.join(".lock"))
@@ -119,47 +119,47 @@ pub fn ensure(progress: &mut dyn FnMut(&str)) -> Result<Lab> {
         lock.lock().map_err(|e| Error::io(format!("locking {}", labs.display()), &e))?;
     }
     toolchain.ensure_rust_src(progress)?;
-    let dir = match current(&place, &toolchain)? {
+    let dir = match current(&env, &toolchain)? {
         Some(dir) => dir,
-        None => build(&place, &toolchain, progress)?,
+        None => build(&env, &toolchain, progress)?,
     };
     Lab::at(dir, toolchain)
 }
 
-/// How things stand, without building anything.
+/// State of toolchain and lab. Builds nothing.
 ///
 /// # Errors
 /// Only if the clone or its sources can't be found.
 pub fn status() -> Result<Status> {
-    let place = Place::find()?;
+    let env = BuildEnv::find()?;
     let toolchain = Toolchain::find();
     let (dir, lab) = match &toolchain {
         Ok(toolchain) => {
-            let dir = folder(&place, &place.fingerprint(toolchain)?);
-            let lab = state(&dir).unwrap_or_else(|| match newest_stamp(&place) {
+            let dir = folder(&env, &env.fingerprint(toolchain)?);
+            let lab = state(&dir).unwrap_or_else(|| match newest_stamp(&env) {
                 None => State::Missing,
                 Some(stamp) if stamp.rustc_commit != toolchain.commit => State::OtherToolchain,
                 Some(_) => State::OtherSources,
             });
             (dir, lab)
         }
-        Err(_) if newest_stamp(&place).is_none() => (place.labs(), State::Missing),
-        Err(_) => (place.labs(), State::OtherToolchain),
+        Err(_) if newest_stamp(&env).is_none() => (env.labs(), State::Missing),
+        Err(_) => (env.labs(), State::OtherToolchain),
     };
     let rust_src = toolchain.as_ref().is_ok_and(Toolchain::has_rust_src);
     Ok(Status { dir, toolchain, lab, rust_src })
 }
 
-/// Cargo's target folder this binary was built into.
+/// Cargo's target folder with this binary.
 pub fn target() -> Option<PathBuf> {
-    Place::find().ok().map(|place| place.target)
+    BuildEnv::find().ok().map(|env| env.target)
 }
 
-fn folder(place: &Place, fingerprint: &str) -> PathBuf {
-    place.labs().join(&fingerprint[..16])
+fn folder(env: &BuildEnv, fingerprint: &str) -> PathBuf {
+    env.labs().join(&fingerprint[..16])
 }
 
-/// The lab in this folder, if one was finished there.
+/// State of the lab in this folder. `None` if no build was finished there.
 fn state(dir: &Path) -> Option<State> {
     let stamp = Stamp::read(dir)?;
     Some(match stamp.check_library(dir) {
@@ -171,15 +171,15 @@ fn state(dir: &Path) -> Option<State> {
     })
 }
 
-/// The finished lab for the sources as they are now.
-fn current(place: &Place, toolchain: &Toolchain) -> Result<Option<PathBuf>> {
-    let dir = folder(place, &place.fingerprint(toolchain)?);
+/// Folder of the finished lab for the current sources.
+fn current(env: &BuildEnv, toolchain: &Toolchain) -> Result<Option<PathBuf>> {
+    let dir = folder(env, &env.fingerprint(toolchain)?);
     Ok((state(&dir) == Some(State::Ready)).then_some(dir))
 }
 
-fn newest_stamp(place: &Place) -> Option<Stamp> {
-    let workspace = place.workspace.to_string_lossy();
-    by_age(&place.labs())
+fn newest_stamp(env: &BuildEnv) -> Option<Stamp> {
+    let workspace = env.workspace.to_string_lossy();
+    by_age(&env.labs())
         .iter()
         .rev()
         .filter_map(|dir| Stamp::read(dir))
@@ -201,27 +201,27 @@ fn by_age(labs: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-fn build(place: &Place, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+fn build(env: &BuildEnv, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let start = Instant::now();
-    let estimate = newest_stamp(place).map_or(FIRST_ESTIMATE, |stamp| stamp.seconds.max(5.0));
+    let estimate = newest_stamp(env).map_or(FIRST_ESTIMATE, |stamp| stamp.seconds.max(5.0));
     progress(&format!("building the lab as a library for cells: about {estimate:.0} s"));
-    // Taken before: sources changed meanwhile have another fingerprint, so they are built again.
-    let sources = place.fingerprint(toolchain)?;
-    let dir = folder(place, &sources);
+    // Computed before the build, so that sources changed during the build are built again.
+    let sources = env.fingerprint(toolchain)?;
+    let dir = folder(env, &sources);
     if let Some(State::Damaged(why)) = state(&dir) {
         progress(&format!("the prebuilt lab is damaged, so it is built again: {why}"));
     }
-    prune(&place.labs());
-    let metadata = dylib::metadata(place, toolchain)?;
-    let built = dylib::build(place, toolchain, &metadata, progress)?;
+    prune(&env.labs());
+    let metadata = dylib::metadata(env, toolchain)?;
+    let built = dylib::build(env, toolchain, &metadata, progress)?;
 
-    let labs = place.labs();
+    let labs = env.labs();
     let io = |e: std::io::Error| Error::io(format!("writing into {}", labs.display()), &e);
     let fresh = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&labs).map_err(io)?;
     let lib = fresh.path().join("lib");
     std::fs::create_dir(&lib).map_err(io)?;
     let library = built.library.file_name().unwrap_or_default().to_owned();
-    // A true copy: the linker may write into the original when it is built the next time.
+    // A copy and not a link: the next build may write into the original.
     std::fs::copy(&built.library, lib.join(&library)).map_err(io)?;
     for file in &built.metadata {
         let to = lib.join(file.file_name().unwrap_or_default());
@@ -229,7 +229,7 @@ fn build(place: &Place, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) -
             std::fs::copy(file, &to).map_err(io)?;
         }
     }
-    shim::write(place, &metadata, fresh.path())?;
+    shim::write(env, &metadata, fresh.path())?;
     let burn = metadata["packages"]
         .as_array()
         .and_then(|all| all.iter().find(|package| package["name"] == "burn"))
@@ -239,22 +239,22 @@ fn build(place: &Place, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) -
         rustc_version: toolchain.version.clone(),
         host: toolchain.host.clone(),
         burn: burn.unwrap_or_default().into(),
-        workspace: place.workspace.to_string_lossy().into_owned(),
+        workspace: env.workspace.to_string_lossy().into_owned(),
         sources,
         library_sha256: stamp::sha256(&lib.join(&library))?,
         library: library.to_string_lossy().into_owned(),
         seconds: start.elapsed().as_secs_f64(),
     }
     .write(fresh.path())?;
-    // A damaged one.
+    // A damaged lab may be there.
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::rename(fresh.keep(), &dir).map_err(io)?;
     progress(&format!("the lab is ready ({:.0} s)", start.elapsed().as_secs_f64()));
     Ok(dir)
 }
 
-/// Removes what killed builds left, and the oldest builds that no session is linked to. To be
-/// called under the lock.
+/// Removes unfinished builds, and the oldest builds that no session uses. The caller holds the
+/// lock.
 fn prune(labs: &Path) {
     for entry in std::fs::read_dir(labs).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
@@ -262,7 +262,7 @@ fn prune(labs: &Path) {
         }
     }
     let old = by_age(labs);
-    // One more is about to be made.
+    // One more follows.
     for dir in &old[..old.len().saturating_sub(KEPT_BUILDS - 1)] {
         let free = File::open(dir.join(IN_USE)).map_or(true, |file| file.try_lock().is_ok());
         if free {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_lab_is_not_taken_for_a_finished_one() {
+    fn a_damaged_lab_is_not_ready() {
         let labs = tempfile::tempdir().expect("temp");
         let dir = lab(labs.path(), "one");
         assert_eq!(state(&dir), Some(State::Ready));
@@ -312,11 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn labs_in_use_stay_and_cut_off_builds_go() {
+    fn labs_in_use_are_kept_and_unfinished_builds_removed() {
         let labs = tempfile::tempdir().expect("temp");
         let names = ["a", "b", "c", "d", "e"];
         let dirs = names.map(|name| {
-            // Ages are told by the time of the stamp.
+            // The age of a build is that of its stamp.
             std::thread::sleep(std::time::Duration::from_millis(15));
             lab(labs.path(), name)
         });

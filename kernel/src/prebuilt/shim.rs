@@ -1,17 +1,17 @@
-//! The package `epsilab` of the notebook: one name with two faces.
+//! The shim: the package `epsilab` that cells depend on.
 //!
-//! rustc sees the prebuilt dylib and compiles nothing. rust-analyzer, which finds the types of
-//! variables, sees the library's sources and those of Burn, and nothing else.
+//! For rustc it re-exports the prebuilt dylib, so that nothing is compiled. For rust-analyzer,
+//! which infers the types of variables, it contains the sources of the library and of Burn.
 
 use std::path::Path;
 
 use epsilab::{Error, Result};
 use serde_json::Value;
 
-use super::place::{Place, sources};
+use super::build_env::{BuildEnv, sources};
 
-/// Cargo hands both search paths on to the cells: `crate` for the lab itself, `dependency` for
-/// what its metadata names.
+/// Build script of the shim. Cargo passes both search paths on to cells: `crate` for the lab,
+/// `dependency` for the crates that its metadata refers to.
 const BUILD_SCRIPT: &str = r#"fn main() {
     let shim = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let lib = std::path::Path::new(&shim).parent().expect("the lab").join("lib");
@@ -21,17 +21,17 @@ const BUILD_SCRIPT: &str = r#"fn main() {
 }
 "#;
 
-const RUSTC_FACE: &str = "#[cfg(not(rust_analyzer))]\nextern crate epsilab_lab;\n\
+const FOR_RUSTC: &str = "#[cfg(not(rust_analyzer))]\nextern crate epsilab_lab;\n\
                           #[cfg(not(rust_analyzer))]\npub use epsilab_lab::*;\n";
 
 /// Writes `shim/` into the lab folder.
 ///
 /// # Errors
 /// A source can't be read or the folder can't be written.
-pub fn write(place: &Place, metadata: &Value, dir: &Path) -> Result<()> {
+pub fn write(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
     let io = |e: std::io::Error| Error::io("writing the package that cells depend on", &e);
     let shim = dir.join("shim");
-    let from = place.workspace.join("src");
+    let from = env.workspace.join("src");
     let mut files = Vec::new();
     sources(&from, &mut files).map_err(io)?;
     for file in &files {
@@ -40,7 +40,7 @@ pub fn write(place: &Place, metadata: &Value, dir: &Path) -> Result<()> {
         std::fs::copy(file, to).map_err(io)?;
     }
     let root = std::fs::read_to_string(from.join("lib.rs")).map_err(io)?;
-    std::fs::write(shim.join("src/lib.rs"), two_faces(&root)).map_err(io)?;
+    std::fs::write(shim.join("src/lib.rs"), crate_root(&root)).map_err(io)?;
     std::fs::write(shim.join("build.rs"), BUILD_SCRIPT).map_err(io)?;
     let burn = super::burn_tree::write(metadata, &dir.join("shim/ra"))?;
     let dependencies: String =
@@ -54,9 +54,9 @@ pub fn write(place: &Place, metadata: &Value, dir: &Path) -> Result<()> {
     std::fs::write(shim.join("Cargo.toml"), manifest).map_err(io)
 }
 
-/// The crate root: rustc's face, then every item of the real root for rust-analyzer only.
-fn two_faces(root: &str) -> String {
-    let mut text = String::from(RUSTC_FACE);
+/// The crate root: the re-export for rustc, then every item of the real root for rust-analyzer.
+fn crate_root(root: &str) -> String {
+    let mut text = String::from(FOR_RUSTC);
     let (mut depth, mut inside) = (0i32, false);
     for line in root.lines() {
         let code = line.split("//").next().unwrap_or_default().trim();
@@ -91,8 +91,8 @@ mod tests {
     fn every_item_of_the_root_is_for_rust_analyzer_only() {
         let root = "//! Docs.\n#![warn(missing_docs)]\n\npub mod a;\n/// Doc.\n#[doc(hidden)]\n\
                     pub use b::{\n    c,\n    d,\n};\nmod e;\npub fn f() {\n    g();\n}\n";
-        let text = two_faces(root);
-        let ours = text.strip_prefix(RUSTC_FACE).expect("rustc's face first");
+        let text = crate_root(root);
+        let ours = text.strip_prefix(FOR_RUSTC).expect("rustc's face first");
         assert_eq!(
             ours,
             "#[cfg(rust_analyzer)]\npub mod a;\n#[cfg(rust_analyzer)]\n#[doc(hidden)]\n\

@@ -1,4 +1,4 @@
-//! The stamp beside a prebuilt lab: by what, from what, and what came out.
+//! The stamp of a prebuilt lab: toolchain, sources and hash of the dylib.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use epsilab::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::place::hex;
+use super::build_env::hex;
 
-/// Written last into a prebuilt lab; a folder without it is not used.
+/// Contents of `stamp.json`. It is written last; a folder without it is not used.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Stamp {
     /// Commit hash of rustc.
@@ -17,7 +17,7 @@ pub struct Stamp {
     pub rustc_version: String,
     /// Host triple.
     pub host: String,
-    /// Version of Burn inside.
+    /// Version of Burn.
     pub burn: String,
     /// The clone it was built from.
     pub workspace: String,
@@ -27,14 +27,14 @@ pub struct Stamp {
     pub library: String,
     /// SHA-256 of the dylib.
     pub library_sha256: String,
-    /// How long the build took: the estimate for the next one.
+    /// Duration of the build, the estimate for the next one.
     pub seconds: f64,
 }
 
 impl Stamp {
     const FILE: &str = "stamp.json";
 
-    /// The stamp in a lab folder, if there is a readable one.
+    /// Reads the stamp in a lab folder.
     pub fn read(dir: &Path) -> Option<Self> {
         serde_json::from_str(&std::fs::read_to_string(dir.join(Self::FILE)).ok()?).ok()
     }
@@ -50,7 +50,7 @@ impl Stamp {
             .map_err(|e| Error::io("writing the lab's stamp", &e))
     }
 
-    /// The dylib is there and is the one that was built.
+    /// Checks that the dylib is the one that was built.
     ///
     /// # Errors
     /// It is missing or was changed.

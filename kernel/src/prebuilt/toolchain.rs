@@ -1,16 +1,16 @@
-//! Finding the toolchain that built this binary, and the sources of its standard library.
+//! Finds the toolchain that built this binary, and the sources of its standard library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use epsilab::{Error, ErrorKind, Result};
 
-/// What `rustc -vV` said when this binary was built, lines joined by `|`.
+/// Output of `rustc -vV` when this binary was built, lines joined by `|`.
 const BUILT_BY: &str = env!("EPSILAB_BUILD_RUSTC_ID");
-/// Where that rustc had its libraries.
+/// The sysroot of that rustc.
 const BUILT_IN: &str = env!("EPSILAB_BUILD_SYSROOT");
 
-/// The very toolchain that built this binary: cells, rust-analyzer and the dylib all use it.
+/// The toolchain that built this binary. Cells, rust-analyzer and the dylib use the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
     /// `<sysroot>/bin/rustc`.
@@ -28,11 +28,11 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// The toolchain of this binary, looked for where it was, then among rustup's toolchains: an
-    /// update may have moved it.
+    /// Finds the toolchain in its old place or among the toolchains of rustup, where an update may
+    /// have moved it.
     ///
     /// # Errors
-    /// That compiler is not on this machine any more.
+    /// That compiler is not installed any more.
     pub fn find() -> Result<Self> {
         let mut found_instead = None;
         for sysroot in std::iter::once(PathBuf::from(BUILT_IN)).chain(rustup_toolchains()) {
@@ -66,21 +66,21 @@ impl Toolchain {
         }
     }
 
-    /// Folder of the shared standard library that the cells are linked to.
+    /// Folder of the shared standard library that cells link.
     pub fn std_dir(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib").join(&self.host).join("lib")
     }
 
-    /// The sources of the standard library are there; rust-analyzer infers the types of `let`
-    /// variables with them.
+    /// True if the sources of the standard library are installed. rust-analyzer needs them to infer
+    /// the types of variables.
     pub fn has_rust_src(&self) -> bool {
         self.sysroot.join("lib/rustlib/src/rust/library/std/src/lib.rs").is_file()
     }
 
-    /// Adds the sources of the standard library if they are missing.
+    /// Installs the sources of the standard library if they are missing.
     ///
     /// # Errors
-    /// They are missing and rustup can't add them.
+    /// They are missing and rustup can't install them.
     pub fn ensure_rust_src(&self, progress: &mut dyn FnMut(&str)) -> Result<()> {
         if self.has_rust_src() {
             return Ok(());
@@ -114,7 +114,7 @@ impl Toolchain {
         Err(missing(&format!("; adding it failed: {why}")))
     }
 
-    /// How the user gets the sources of the standard library.
+    /// How to install the sources of the standard library.
     pub fn rust_src_advice(&self) -> String {
         match self.is_rustups() {
             true => format!(
@@ -125,12 +125,12 @@ impl Toolchain {
         }
     }
 
-    /// rustup's name for it.
+    /// Name of the toolchain in rustup.
     fn name(&self) -> String {
         self.sysroot.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// It came by rustup, not from the distribution.
+    /// True if rustup installed it.
     fn is_rustups(&self) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         home_of("RUSTUP_HOME", ".rustup")
@@ -143,7 +143,7 @@ pub fn rust_release() -> String {
     field(BUILT_BY, "release: ")
 }
 
-/// Where rustup and cargo keep their own files, as they would find it themselves.
+/// Home folder of cargo or rustup, found by their own rules.
 pub fn home_of(variable: &str, folder: &str) -> Option<PathBuf> {
     std::env::var_os(variable)
         .map(PathBuf::from)
@@ -178,7 +178,7 @@ fn field(identity: &str, name: &str) -> String {
     identity.split('|').find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned()
 }
 
-/// The last `lines` lines that say something.
+/// The last `lines` lines that are not empty.
 pub fn tail(text: &str, lines: usize) -> String {
     let said: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     said[said.len().saturating_sub(lines)..].join("\n")
@@ -203,7 +203,7 @@ mod tests {
         assert!(toolchain.rust_src_advice().contains("your distribution's rust-src"));
         let mut said = 0;
         let refused = toolchain.ensure_rust_src(&mut |_| said += 1);
-        // Where the distribution's sources are there, nothing is to be done.
+        // With the sources of the distribution there is nothing to do.
         assert!(said == 0 && (refused.is_err() || toolchain.has_rust_src()));
         let home = home_of("RUSTUP_HOME", ".rustup").expect("a home");
         toolchain.sysroot = home.join("toolchains/stable-x");

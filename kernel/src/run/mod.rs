@@ -1,4 +1,4 @@
-//! `run`: executes a notebook without Jupyter or Python and writes what came out.
+//! The command `run`: executes a notebook without Jupyter or Python and writes the results.
 
 pub mod notebook;
 mod outputs;
@@ -22,7 +22,7 @@ use report::{Halt, Progress};
 use session::{Ended, Session};
 use stop::Stop;
 
-/// The variable by which cells learn the profile.
+/// Environment variable that tells cells the profile.
 const PROFILE: &str = "EPSILAB_PROFILE";
 
 /// Execute a notebook and write the executed notebook and an HTML page.
@@ -34,11 +34,11 @@ pub struct RunArgs {
     /// Write DIR/NB.ipynb and DIR/NB.html [default: NB.executed.ipynb and NB.html beside NB].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// How much the notebook does (default: the environment's EPSILAB_PROFILE).
+    /// How much the notebook computes (default: EPSILAB_PROFILE from the environment).
     #[arg(long)]
     pub profile: Option<Profile>,
-    /// Where cells train: cpu, cuda, cuda:1, wgpu (default: the environment's EPSILAB_DEVICE, else a
-    /// CUDA card if one works, else cpu).
+    /// Device for training: cpu, cuda, cuda:1, wgpu (default: EPSILAB_DEVICE from the environment,
+    /// else a CUDA GPU if one works, else cpu).
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Stop if one cell takes longer than this many seconds.
@@ -46,14 +46,14 @@ pub struct RunArgs {
     pub timeout: Option<u64>,
 }
 
-/// How much a notebook does.
+/// How much a notebook computes.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Profile {
-    /// Seconds: to see that everything works.
+    /// Seconds: checks that everything works.
     Tiny,
     /// Minutes on two cores.
     Default,
-    /// The real thing.
+    /// As in the papers.
     Full,
 }
 
@@ -66,7 +66,7 @@ impl Profile {
         }
     }
 
-    /// What was asked for, else what the environment says.
+    /// The profile from the option, else from the environment.
     fn choose(asked: Option<Self>) -> Result<Self> {
         if let Some(asked) = asked {
             return Ok(asked);
@@ -85,7 +85,7 @@ impl Profile {
     }
 }
 
-/// Runs the notebook; the exit code says whether every cell went well.
+/// Runs the notebook. The exit code is 0 if every cell succeeded.
 ///
 /// # Errors
 /// The notebook can't be read, the results can't be written, or the lab can't be built.
@@ -99,7 +99,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     };
     eprintln!("profile: {}, device: {}", profile.name(), place.describe());
     prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
-    // The child watches the thread that started it: everything stays on this one.
+    // The kernel ends with the thread that started it, so everything runs on this one.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -109,7 +109,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let executing = execute(&mut notebook, &targets.folder, &said, args.timeout);
     let Executed { halt, started } = runtime.block_on(executing)?;
     if let (Some(halt), false) = (&halt, started) {
-        // Nothing to keep, and results of an earlier run may lie there.
+        // There are no results, and those of an earlier run must not be overwritten.
         eprintln!("{}", halt.report(std::io::stderr().is_terminal()));
         eprintln!("no cell was started, so nothing was written");
         return Ok(halt.code());
@@ -124,7 +124,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(halt.map_or(ExitCode::SUCCESS, |halt| halt.code()))
 }
 
-/// Where things lie: never over the source.
+/// Paths of the results, which never overwrite the source.
 struct Targets {
     folder: PathBuf,
     name: String,
@@ -144,11 +144,11 @@ impl Targets {
             None => (source.with_file_name(""), format!("{stem}.executed.ipynb")),
             Some(out) => (out.to_path_buf(), format!("{stem}.ipynb")),
         };
-        // Of a bare file name, nothing is left.
+        // The parent of a bare file name is empty.
         let in_use = if to.as_os_str().is_empty() { Path::new(".") } else { &to };
         std::fs::create_dir_all(in_use)
             .map_err(|e| Error::io(format!("making the folder {}", to.display()), &e))?;
-        // Better now than after minutes of training.
+        // Fails now rather than after minutes of training.
         tempfile::tempfile_in(in_use).map_err(|e| {
             Error::io(format!("writing to {}", to.display()), &e)
                 .fix("name a folder of yours with `--out DIR`")
@@ -171,7 +171,7 @@ impl Targets {
     }
 }
 
-/// How far it came.
+/// State of the execution.
 struct Executed {
     halt: Option<Halt>,
     /// At least one cell was started.
@@ -209,7 +209,7 @@ async fn execute(
             Ok(Ended::Replied(reply)) => {
                 let failed = !matches!(reply.status, ReplyStatus::Ok);
                 if failed && outputs.failure(number).is_none() {
-                    // An error that was not published still has to show in the notebook.
+                    // An error that was not published must still appear in the notebook.
                     outputs.take(number, &unpublished(&reply).into());
                 }
                 match outputs.failure(number) {
@@ -240,7 +240,8 @@ async fn execute(
     Ok(Executed { halt, started })
 }
 
-/// Waits until the kernel evaluates: its start is not part of the first cell's time.
+/// Waits until the kernel runs cells, so that the time of the first cell does not include the
+/// start.
 async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) -> Option<Halt> {
     let progress = Progress::warm_up();
     let halt = match session.execute(usize::MAX, session::silent("();"), None, outputs, stop).await

@@ -1,4 +1,5 @@
-//! A notebook file: read and checked, made complete (cell ids, kernelspec), written as Jupyter does.
+//! Notebook files: reads and checks them, adds cell ids and kernelspec, writes them as Jupyter
+//! does.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -8,10 +9,10 @@ use epsilab::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// The name of our kernel in notebooks.
+/// Name of this kernel in notebooks.
 pub const KERNEL: &str = "epsilab";
 
-/// A notebook of format 4 for our kernel, ready to be executed.
+/// A notebook of format 4 for this kernel, ready to be executed.
 #[derive(Clone, Debug)]
 pub struct Notebook {
     json: Value,
@@ -26,7 +27,7 @@ pub fn text_of(value: &Value) -> String {
     }
 }
 
-/// Text as notebooks keep it on disk: a list of lines, each with its line end.
+/// Text as notebooks store it: a list of lines, each with its line break.
 pub fn lines_of(text: &str) -> Value {
     text.split_inclusive('\n').map(Value::from).collect()
 }
@@ -69,7 +70,7 @@ impl Notebook {
         &self.json
     }
 
-    /// Index in the list of cells and source of each code cell that has code, in order.
+    /// Index and source of each code cell that is not empty, in order.
     pub fn code(&self) -> Vec<(usize, String)> {
         let cells = self.json["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
         cells
@@ -81,14 +82,14 @@ impl Notebook {
             .collect()
     }
 
-    /// The author expects an error in this cell (tag `raises-exception`).
+    /// True if the cell may fail (tag `raises-exception`).
     pub fn may_fail(&self, cell: usize) -> bool {
         self.json["cells"][cell]["metadata"]["tags"]
             .as_array()
             .is_some_and(|tags| tags.iter().any(|tag| tag == "raises-exception"))
     }
 
-    /// Sets what a code cell showed.
+    /// Sets execution count and outputs of a code cell.
     pub fn set_outputs(&mut self, cell: usize, count: Option<u64>, outputs: Vec<Value>) {
         if let Some(cell) = self.json["cells"].get_mut(cell) {
             cell["execution_count"] = count.map_or(Value::Null, Value::from);
@@ -96,12 +97,12 @@ impl Notebook {
         }
     }
 
-    /// Sets what the kernel says of its language.
+    /// Sets the language information of the kernel.
     pub fn set_language(&mut self, language: Value) {
         self.json["metadata"]["language_info"] = language;
     }
 
-    /// The file's text: sorted keys, one space of indent, as Jupyter writes it.
+    /// The text of the file, as Jupyter writes it: sorted keys, one space of indent.
     pub fn to_text(&self) -> Result<String> {
         let mut bytes = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b" ");
@@ -113,7 +114,7 @@ impl Notebook {
             .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))
     }
 
-    /// Clears old outputs and adds what nbformat 4.5 asks for.
+    /// Clears old outputs and adds the fields that nbformat 4.5 requires.
     fn complete(&mut self) {
         self.json["nbformat_minor"] =
             json!(self.json["nbformat_minor"].as_u64().unwrap_or(0).max(5));
@@ -142,12 +143,12 @@ impl Notebook {
     }
 }
 
-/// Writes a file so that a reader sees the old or the new one, never a half.
+/// Replaces a file atomically.
 pub fn write_whole(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let doing = |e: &std::io::Error| Error::io(format!("writing {}", path.display()), e);
     let mut builder = tempfile::Builder::new();
-    // Temporary files are private; a result is as readable as any file the user makes.
+    // Temporary files are private; results have the usual permissions.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder).map_err(|e| doing(&e))?;
@@ -219,7 +220,7 @@ fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<(
     Ok(())
 }
 
-/// Ours: says so, or is for some kernel of Rust, or says nothing.
+/// Accepts notebooks for this kernel, for any Rust kernel, or without a kernel.
 fn check_kernel(json: &Value, path: &Path) -> Result<()> {
     let spec = &json["metadata"]["kernelspec"];
     let name = spec["name"].as_str();
@@ -252,7 +253,7 @@ fn check_kernel(json: &Value, path: &Path) -> Result<()> {
     )))
 }
 
-/// The value as an object; anything else is replaced by an empty one.
+/// The value as an object. Any other value is replaced by an empty object.
 fn object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
@@ -265,7 +266,7 @@ fn is_cell_id(id: &str) -> bool {
         && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// Made from place and content, so that running a notebook twice gives the same file.
+/// A cell id derived from position and content, so that equal notebooks give equal files.
 fn new_cell_id(index: usize, source: &str, taken: &HashSet<String>) -> String {
     (0u32..)
         .map(|attempt| {
@@ -276,7 +277,7 @@ fn new_cell_id(index: usize, source: &str, taken: &HashSet<String>) -> String {
         .expect("there are more ids than cells")
 }
 
-/// Keys in order, whatever map serde_json was built with.
+/// Sorts all keys.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -1,11 +1,11 @@
-//! What the cells show, gathered from the kernel's messages as a notebook keeps it.
+//! Collects the outputs of cells from the messages of the kernel, in the form of nbformat.
 
 use jupyter_zmq_client::{ClearOutput, ErrorOutput, JupyterMessageContent, Media, Stdio};
 use serde_json::{Map, Value, json};
 
 use super::notebook::lines_of;
 
-/// The outputs of all cells: an update may reach back to an earlier one.
+/// The outputs of all cells. An update may change the output of an earlier cell.
 #[derive(Default)]
 pub struct Outputs {
     cells: Vec<Cell>,
@@ -14,7 +14,7 @@ pub struct Outputs {
 #[derive(Default)]
 struct Cell {
     shown: Vec<Shown>,
-    /// `clear_output(wait)`: cleared when the next output comes.
+    /// `clear_output(wait)`: clear when the next output comes.
     clear_next: bool,
     count: Option<u64>,
     failed: Option<Failure>,
@@ -28,11 +28,11 @@ enum Shown {
 /// The error of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Its name, such as the code of a compile error.
+    /// Name of the error.
     pub name: String,
-    /// One line.
+    /// Message in one line.
     pub value: String,
-    /// As a terminal shows it.
+    /// Full text for a terminal.
     pub traceback: Vec<String>,
 }
 
@@ -47,12 +47,12 @@ impl From<&ErrorOutput> for Failure {
 }
 
 impl Outputs {
-    /// Room for `cells` cells.
+    /// Empty outputs of `cells` cells.
     pub fn new(cells: usize) -> Self {
         Self { cells: (0..cells).map(|_| Cell::default()).collect() }
     }
 
-    /// Takes what the kernel published for `cell`; messages that show nothing are passed over.
+    /// Takes a message that the kernel published for `cell`. Messages without output are ignored.
     pub fn take(&mut self, cell: usize, message: &JupyterMessageContent) {
         match message {
             JupyterMessageContent::StreamContent(stream) => {
@@ -97,21 +97,21 @@ impl Outputs {
         }
     }
 
-    /// The number that the kernel gave to this execution.
+    /// Sets the execution count of a cell.
     pub fn set_count(&mut self, cell: usize, count: u64) {
         if let Some(cell) = self.cells.get_mut(cell) {
             cell.count = Some(count);
         }
     }
 
-    /// Notes that the cell failed; what was published first stands.
+    /// Records the failure of a cell. The first one is kept.
     pub fn fail(&mut self, cell: usize, failure: Failure) {
         if let Some(cell) = self.cells.get_mut(cell) {
             cell.failed.get_or_insert(failure);
         }
     }
 
-    /// How the cell failed, if it did.
+    /// The failure of a cell.
     pub fn failure(&self, cell: usize) -> Option<&Failure> {
         self.cells.get(cell)?.failed.as_ref()
     }
@@ -151,7 +151,7 @@ impl Outputs {
         Some(cell)
     }
 
-    /// Replaces every output with this display id, in whichever cell it stands.
+    /// Replaces every output with this display id, in all cells.
     fn update(&mut self, id: &str, data: &Value, metadata: &Map<String, Value>) {
         for shown in self.cells.iter_mut().flat_map(|cell| &mut cell.shown) {
             if let Shown::Value { json, display: Some(display) } = shown
@@ -164,7 +164,7 @@ impl Outputs {
     }
 }
 
-/// A mime bundle as on disk: text as lines, binary data as one string.
+/// A MIME bundle as notebooks store it: text as lines, binary data as one string.
 fn bundle(media: &Media) -> Value {
     let Ok(Value::Object(data)) = serde_json::to_value(media) else { return json!({}) };
     let lines = |kind: &str| {
@@ -179,7 +179,7 @@ fn bundle(media: &Media) -> Value {
         .into()
 }
 
-/// Text after a bare carriage return replaces its line, as on a terminal (progress bars).
+/// Applies carriage returns as a terminal does: the text after one replaces its line.
 fn without_overwritten(text: &str) -> String {
     if !text.contains('\r') {
         return text.to_owned();

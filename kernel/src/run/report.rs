@@ -1,4 +1,4 @@
-//! What the runner says while it works and when it has to stop.
+//! Progress and error reports of `run`.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,12 +9,12 @@ use epsilab::Error;
 use super::outputs::Failure;
 use crate::html::without_colours;
 
-/// Longest first line of a cell that is shown.
+/// Maximum width of the code shown for a cell.
 const WIDTH: usize = 60;
-/// As a shell reports a program ended by Ctrl-C.
+/// Exit code after Ctrl-C, as in shells.
 const INTERRUPTED: u8 = 130;
 
-/// Why a notebook did not come to its end.
+/// Why the execution of a notebook stopped early.
 pub enum Halt {
     /// A cell failed.
     Failed { number: usize, of: usize, source: String, failure: Failure },
@@ -22,12 +22,12 @@ pub enum Halt {
     Interrupted,
     /// A cell took longer than allowed.
     TooLong { number: usize, source: String, seconds: u64 },
-    /// The kernel is gone.
+    /// The kernel ended.
     Lost(Error),
 }
 
 impl Halt {
-    /// What the program ends with.
+    /// Exit code of the program.
     pub fn code(&self) -> ExitCode {
         match self {
             Halt::Interrupted => ExitCode::from(INTERRUPTED),
@@ -35,7 +35,7 @@ impl Halt {
         }
     }
 
-    /// The report for people: which cell, its code, the error.
+    /// The report for the user: cell, code and error.
     pub fn report(&self, colours: bool) -> String {
         match self {
             Halt::Failed { number, of, source, failure } => {
@@ -73,29 +73,29 @@ fn indented(source: &str) -> String {
         .into()
 }
 
-/// One line for one cell: which, its first line, and how long it took.
+/// Progress of one cell: its number, its first line and its time.
 pub struct Progress {
     started: Instant,
 }
 
 impl Progress {
-    /// Says which cell is running.
+    /// Prints which cell is running.
     pub fn start(number: usize, of: usize, source: &str) -> Self {
         let width = of.to_string().len();
         eprint!("[{number:>width$}/{of}] {:<WIDTH$} ", first_line(source));
-        // Progress that can't be shown is no reason to stop.
+        // The execution goes on if progress can't be printed.
         let _ = std::io::stderr().flush();
         Self { started: Instant::now() }
     }
 
-    /// Says that the kernel is starting.
+    /// Prints that the kernel is starting.
     pub fn warm_up() -> Self {
         eprint!("starting the kernel ");
         let _ = std::io::stderr().flush();
         Self { started: Instant::now() }
     }
 
-    /// Says how long it took, and whether it went well.
+    /// Prints the time of the cell and whether it succeeded.
     pub fn finish(self, halted: bool, failed: bool) {
         let note = match (halted, failed) {
             (true, _) => "  stopped here",

@@ -1,5 +1,5 @@
-//! One kernel of our own for one notebook: started as a child process, spoken to as any Jupyter
-//! client does, watched so that its death never leaves us waiting.
+//! A kernel for one notebook: started as a child process and used through the Jupyter protocol. Its
+//! end is noticed at any time.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,13 +24,13 @@ use super::outputs::Outputs;
 use super::stop::Stop;
 use crate::temp::TempFolder;
 
-/// A kernel that has not answered by then is not going to.
+/// Time for the kernel to answer after its start.
 const START: Duration = Duration::from_secs(90);
-/// After an interrupt, for the cell to come to its end (a training run stops after its step).
+/// Time for a cell to end after an interrupt. Training stops after the current step.
 const GRACE: Duration = Duration::from_secs(20);
-/// For the last outputs after the reply.
+/// Time for the last outputs after the reply.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// For an orderly end.
+/// Time for the kernel to shut down.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How a cell ended.
@@ -49,10 +49,10 @@ pub struct Session {
     shell: DealerSendConnection,
     control: ClientControlConnection,
     heard: UnboundedReceiver<Heard>,
-    /// Which cell each of our requests ran.
+    /// The cell of each request.
     cells: HashMap<String, usize>,
     language: Value,
-    /// Private folder with the connection file and what the kernel printed.
+    /// Private folder with the connection file and the log of the kernel.
     folder: TempFolder,
 }
 
@@ -63,17 +63,17 @@ enum Heard {
 }
 
 impl Session {
-    /// Starts a kernel that works in `folder`; the variables of `said` are handed to the cells.
+    /// Starts a kernel in `folder` with the environment variables `env`.
     ///
     /// # Errors
     /// The kernel can't be started or ends before it answers.
-    pub async fn start(folder: &Path, said: &[(&str, &str)]) -> Result<Self> {
+    pub async fn start(folder: &Path, env: &[(&str, &str)]) -> Result<Self> {
         let private = TempFolder::new(&std::env::temp_dir(), "run")
             .map_err(|e| Error::io("making a private temporary folder", &e))?;
         let info = connection_info().await?;
         let connection = private.path().join("connection.json");
         write_private(&connection, &serde_json::to_string(&info).unwrap_or_default())?;
-        let mut child = spawn(&connection, private.path(), folder, said)?;
+        let mut child = spawn(&connection, private.path(), folder, env)?;
         let connected = tokio::select! {
             connected = timeout(START, connect(&info)) => match connected {
                 Ok(connected) => connected.map_err(protocol),
@@ -95,15 +95,15 @@ impl Session {
         Ok(session)
     }
 
-    /// What the kernel says of its language, for the notebook's metadata.
+    /// The language information of the kernel, for the metadata of the notebook.
     pub fn language(&self) -> &Value {
         &self.language
     }
 
-    /// Runs one cell and gathers what is shown, here or by updates in earlier cells.
+    /// Runs one cell and collects its outputs, including updates in earlier cells.
     ///
     /// # Errors
-    /// The kernel died or the connection broke.
+    /// The kernel ended or the connection broke.
     pub async fn execute(
         &mut self,
         cell: usize,
@@ -147,7 +147,7 @@ impl Session {
                 }
                 () = stop.asked() => {
                     if stopped.replace(Ended::Interrupted).is_some() {
-                        // The second time: no more waiting.
+                        // After the second interrupt, the kernel is killed at once.
                         self.kill();
                         return Ok(Ended::Interrupted);
                     }
@@ -175,14 +175,14 @@ impl Session {
         }
     }
 
-    /// Ends the kernel in good order, or without it if it does not go.
+    /// Shuts the kernel down, or kills it if it does not end in time.
     pub async fn shut_down(mut self) {
         if self.child.id().is_none() {
             return;
         }
         let (control, child) = (&mut self.control, &mut self.child);
         let goodbye = async {
-            // A kernel that can't be told any more is waited for all the same, then killed.
+            // If the request can't be sent, the kernel is killed after the same time.
             let _ = control.send(ShutdownRequest { restart: false }.into()).await;
             child.wait().await
         };
@@ -193,8 +193,8 @@ impl Session {
         let _ = timeout(FAREWELL, self.child.wait()).await;
     }
 
-    /// Asks for kernel_info until both the reply and something published have come: only then does
-    /// our subscription stand, and no output can be missed.
+    /// Asks for kernel_info until a reply and a broadcast have arrived. Then the subscription
+    /// works, and no output can be missed.
     async fn shake_hands(&mut self, asking: &JupyterMessage) -> Result<()> {
         let (mut answered, mut published) = (false, false);
         let end = Instant::now() + START;
@@ -239,7 +239,7 @@ impl Session {
         outputs.take(cell, &message.content);
     }
 
-    /// What had already arrived when the kernel died.
+    /// Takes the messages that had arrived when the kernel ended.
     fn drain(&mut self, outputs: &mut Outputs) {
         while let Ok(heard) = self.heard.try_recv() {
             if let Heard::Published(message) = heard {
@@ -252,11 +252,11 @@ impl Session {
         self.control.send(InterruptRequest {}.into()).await.map_err(protocol)
     }
 
-    /// The kernel and everything it started, at once.
+    /// Kills the kernel and everything it started.
     fn kill(&mut self) {
         #[cfg(unix)]
         if let Some(id) = self.child.id() {
-            // SAFETY: a plain system call; the child is not reaped yet, so the group is its own.
+            // SAFETY: a plain system call. The child is not reaped yet, so the group is its own.
             unsafe { libc::kill(-(id as libc::pid_t), libc::SIGKILL) };
         }
         let _ = self.child.start_kill();
@@ -269,12 +269,12 @@ impl Drop for Session {
     }
 }
 
-/// The request to run a cell; one that may fail does not stop what comes after it.
+/// The request to run a cell. After the failure of one that may fail, later requests still run.
 pub fn request(code: &str, may_fail: bool) -> ExecuteRequest {
     ExecuteRequest { stop_on_error: !may_fail, ..ExecuteRequest::new(code.to_owned()) }
 }
 
-/// The request to run something that leaves no trace.
+/// The request to run code without output, history or count.
 pub fn silent(code: &str) -> ExecuteRequest {
     ExecuteRequest { silent: true, store_history: false, ..request(code, false) }
 }
@@ -306,7 +306,7 @@ async fn connect(info: &ConnectionInfo) -> Result<Connected, RuntimeError> {
     Ok((send, control, heard, KernelInfoRequest {}.into()))
 }
 
-/// Hands on what was read; false ends the reading.
+/// Forwards a message. False if reading should end.
 fn pass_on(
     read: Result<JupyterMessage, RuntimeError>,
     said: &UnboundedSender<Heard>,
@@ -318,7 +318,7 @@ fn pass_on(
             let _ = said.send(Heard::Broken(e.to_string()));
             false
         }
-        // One message that can't be read (unknown form, wrong signature) is no reason to give up.
+        // Messages of unknown form or with a wrong signature are skipped.
         Err(_) => !said.is_closed(),
     }
 }
@@ -358,7 +358,7 @@ fn log_of(private: &Path) -> PathBuf {
     private.join("kernel.log")
 }
 
-fn spawn(connection: &Path, private: &Path, folder: &Path, said: &[(&str, &str)]) -> Result<Child> {
+fn spawn(connection: &Path, private: &Path, folder: &Path, env: &[(&str, &str)]) -> Result<Child> {
     let starting = |e: &std::io::Error| Error::io("starting the kernel", e);
     let exe = std::env::current_exe().map_err(|e| starting(&e))?;
     let log = std::fs::File::create(log_of(private)).map_err(|e| starting(&e))?;
@@ -369,18 +369,19 @@ fn spawn(connection: &Path, private: &Path, folder: &Path, said: &[(&str, &str)]
         .arg("-f")
         .arg(connection)
         .current_dir(folder)
-        .envs(said.iter().copied())
+        .envs(env.iter().copied())
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(log_too)
         .kill_on_drop(true);
-    // A group of its own: Ctrl-C reaches us alone, and we interrupt the cell in good order.
+    // In a process group of its own, the kernel does not receive Ctrl-C; it gets an interrupt
+    // request.
     #[cfg(unix)]
     command.process_group(0);
     #[cfg(target_os = "linux")]
     // SAFETY: prctl is safe to call between fork and exec.
     unsafe {
-        // Should we be killed, the kernel must not stay behind.
+        // The kernel must not outlive this process.
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
             Ok(())
@@ -410,7 +411,7 @@ fn trouble(what: &str, why: &str) -> Error {
         .fix("try again; `cargo lab doctor` looks for the cause")
 }
 
-/// The kernel ended by itself: how, and the last it said.
+/// The error for a kernel that ended: exit status and the last lines of its log.
 fn died(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Error {
     let how = status.map_or_else(|e| e.to_string(), |status| status.to_string());
     let log = std::fs::read_to_string(log_of(private)).unwrap_or_default();
@@ -418,7 +419,7 @@ fn died(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Erro
     let last = lines[lines.len().saturating_sub(8)..].join("\n    ");
     let said = match last.is_empty() {
         true => String::new(),
-        false => format!("; the last it said:\n    {last}"),
+        false => format!("; the last lines of its log:\n    {last}"),
     };
     Error::new(ErrorKind::Notebook, format!("the kernel ended {when}"), format!("{how}{said}"))
         .fix("if memory ran out, close other programs or use `--profile tiny`; else `cargo lab doctor` looks for the cause")

@@ -1,13 +1,13 @@
-//! The wish to stop: Ctrl-C, or a polite signal from outside.
+//! Requests to stop: Ctrl-C and SIGTERM.
 
-/// Tells each time somebody wants us to stop.
+/// Receives requests to stop.
 pub struct Stop {
     #[cfg(unix)]
     signals: [Option<tokio::signal::unix::Signal>; 3],
 }
 
 impl Stop {
-    /// Starts listening; from now on these signals no longer end the process by themselves.
+    /// Starts listening. From now on these signals do not end the process.
     #[cfg(unix)]
     pub fn listen() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
@@ -21,7 +21,7 @@ impl Stop {
         Self {}
     }
 
-    /// Comes back when somebody asks; safe to call again and again.
+    /// Waits for a request. Cancel safe.
     #[cfg(unix)]
     pub async fn asked(&mut self) {
         let [interrupt, terminate, hangup] = &mut self.signals;
@@ -32,7 +32,7 @@ impl Stop {
         }
     }
 
-    /// Comes back when somebody asks.
+    /// Waits for a request.
     #[cfg(not(unix))]
     pub async fn asked(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {

@@ -1,4 +1,4 @@
-//! A small Jupyter client for the tests: starts the real binary and talks to it over its sockets.
+//! A small Jupyter client for tests: starts the real binary and uses its sockets.
 #![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use jupyter_protocol::{ConnectionInfo, JupyterMessage, JupyterMessageContent, Un
 use jupyter_zmq_client as zmq;
 use serde_json::{Value, json};
 
-/// Longer than anything here takes, even on a machine that is building something else.
+/// Time limit for every answer, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The binary under test; the variable is for testing one that is installed elsewhere.
+/// The binary under test. The variable selects one that is installed elsewhere.
 pub fn binary() -> PathBuf {
     std::env::var_os("EPSILAB_TEST_BINARY")
         .map_or_else(|| env!("CARGO_BIN_EXE_epsilab").into(), PathBuf::from)
 }
 
-/// A connection file with free ports.
+/// Writes a connection file with free ports.
 pub fn connection(dir: &Path) -> (ConnectionInfo, PathBuf) {
     let ports: Vec<u16> = (0..5)
         .map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a free port"))
@@ -53,7 +53,7 @@ pub struct Start {
     pub cwd: Option<PathBuf>,
 }
 
-/// What came back for one cell.
+/// Reply and outputs of one cell.
 pub struct Ran {
     pub reply: Value,
     pub outputs: Vec<(String, Value)>,
@@ -117,7 +117,7 @@ impl Client {
         command.envs(start.env).current_dir(start.cwd.as_deref().unwrap_or(dir.path()));
         let started = Instant::now();
         let child = command.spawn().expect("the kernel starts");
-        // The client library waits long between its attempts to connect.
+        // The client library waits long between attempts to connect.
         while std::net::TcpStream::connect(("127.0.0.1", info.iopub_port)).is_err() {
             assert!(started.elapsed() < PATIENCE, "the kernel does not listen");
             std::thread::sleep(Duration::from_millis(5));
@@ -318,7 +318,7 @@ async fn reply_to(shell: &mut zmq::ClientShellConnection, id: &str) -> Value {
     tokio::time::timeout(PATIENCE, read).await.expect("a reply in time")
 }
 
-/// Resident memory of a process in MB, and of the processes it started.
+/// Resident memory of a process and of its children, in MB.
 pub fn memory(id: u32) -> (u64, u64) {
     let resident = |id: u32| -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();

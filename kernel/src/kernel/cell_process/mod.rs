@@ -1,37 +1,46 @@
-//! The process that runs the cells: this binary started again by evcxr.
+//! The process that runs the cells: this binary, started again by evcxr.
 //!
-//! It takes evcxr's orders, but in its own way. Orders and answers use descriptors of their own, so
-//! that cells may print, read and close what they like: their output reaches evcxr by `relay`,
-//! packed so that no text is taken for an answer (`stream`), and their input is at its end.
+//! Commands and answers use descriptors of their own, so that cells may print, read and close what
+//! they like. What cells print reaches evcxr through `relay`, encoded so that no text is taken for
+//! an answer (`stream`). Standard input of cells is empty.
 
-mod orders;
+mod commands;
 mod relay;
 pub mod stream;
 
 use super::markers::{Markers, VARIABLE};
 
-/// Where the lab's dylib is.
+/// Environment variable with the path of the lab's dylib.
 pub const LAB_VARIABLE: &str = "EPSILAB_LAB_LIBRARY";
+/// Environment variable with the folder for the named pipes that cells print to.
+pub const PIPES_VARIABLE: &str = "EPSILAB_CELL_PIPES";
 
-/// Takes over if this is the process of the cells. No other thread may exist yet.
+/// Path of the named pipe in place of the standard stream `fd` of the cell process `id`.
+pub fn pipe_path(folder: &std::path::Path, id: i32, fd: i32) -> std::path::PathBuf {
+    folder.join(format!("stream-{id}-{fd}"))
+}
+
+/// Runs cells until evcxr closes the connection. No other thread may exist yet.
 pub fn run() -> ! {
     let markers = Markers::inherited().unwrap_or_else(Markers::new);
-    // SAFETY: no other thread runs yet, and the calls only touch this process's own settings.
+    let folder = std::env::var_os(PIPES_VARIABLE).map_or_else(std::env::temp_dir, Into::into);
+    // SAFETY: no other thread runs yet, and the calls only change settings of this process.
     unsafe {
         #[cfg(target_os = "linux")]
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // evcxr forces backtraces, of which a cell's author sees nothing but generated code.
+        // evcxr turns backtraces on, but they show little besides generated code.
         let full = std::env::var_os("EPSILAB_BACKTRACE").is_some();
         std::env::set_var("RUST_BACKTRACE", if full { "1" } else { "0" });
         std::env::remove_var(VARIABLE);
+        std::env::remove_var(PIPES_VARIABLE);
     }
-    let ready = relay::install(2, stream::Lines::default())
-        .and_then(|()| relay::install(1, stream::Packed::new(markers.clone())))
-        .and_then(|()| orders::Orders::take_over(markers));
+    let ready = relay::install(2, &folder, stream::Lines::default())
+        .and_then(|()| relay::install(1, &folder, stream::Encoder::new(markers.clone())))
+        .and_then(|()| commands::CommandLoop::new(markers));
     match ready {
-        Ok(orders) => orders.follow(),
+        Ok(commands) => commands.run(),
         Err(error) => {
-            eprintln!("the process of the cells can't be set up: {error}");
+            eprintln!("the cell process can't be set up: {error}");
             std::process::exit(99);
         }
     }

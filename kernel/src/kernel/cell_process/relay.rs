@@ -1,76 +1,98 @@
-//! A process beside that of the cells for each stream they print to. A thread would take the last
-//! words of a crash with it; and these live only as long as there is something to pass on, even if
-//! what a cell has started keeps the streams open.
+//! Relay processes: one for each stream that cells print to.
+//!
+//! A relay reads what cells print, filters it and passes it on to evcxr. It is a process and not a
+//! thread, so that a crash of the cell process does not lose its last output. A relay ends soon
+//! after the cell process, even if a program started by a cell keeps the stream open.
 
-use std::ffi::c_int;
+use std::ffi::{CString, c_int};
 use std::io::{Error, ErrorKind, Result};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use super::stream::Passage;
+use super::pipe_path;
+use super::stream::StreamFilter;
 
-/// After the end of the cells, what processes they left behind print is only heard so far: more
-/// than the pipe can have held when the cells ended.
-const LAST_WORDS: usize = 1 << 20;
+/// Bytes read after the end of the cell process: more than the pipe can have held at that time.
+const MAX_TRAILING: usize = 1 << 20;
 
-/// Where the end of the cells can't be waited for, it is looked for after this time.
-const LOOK_EVERY_MS: c_int = 200;
+/// How often to check for the end of the cell process where the system can't wait for it.
+const CHECK_EVERY_MS: c_int = 200;
 
-/// Puts a pipe in the place of the standard stream `fd`, and a process at the pipe's other end
-/// that passes on what comes to where the stream led before. No other thread may run yet.
+/// Replaces the standard stream `fd` by a named pipe in `folder`, and starts a relay from the pipe
+/// to where the stream led before. The pipe has a name so that the kernel can write markers into
+/// it. No other thread may run yet.
 ///
 /// # Errors
 /// The system refuses a pipe or a process.
-pub fn install(fd: c_int, passage: impl Passage) -> Result<()> {
-    let mut ends = [0; 2];
-    // SAFETY: plain descriptor calls; `ends` is the pair that pipe fills. The new process uses
-    // nothing of this one but two descriptors; it closes the standard streams, so that their other
-    // ends hear when the cells are gone.
+pub fn install(fd: c_int, folder: &Path, filter: impl StreamFilter) -> Result<()> {
+    // SAFETY: plain descriptor calls. The new process uses nothing of this one but two descriptors.
+    // It closes the standard streams, so that their readers notice the end of the cell process.
     unsafe {
-        let cells = libc::getpid();
+        let cell_process = libc::getpid();
+        let (read, write) = named_pipe(&pipe_path(folder, cell_process, fd))?;
         let real = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3);
-        if real < 0 || libc::pipe(ends.as_mut_ptr()) < 0 {
+        if real < 0 {
             return Err(Error::last_os_error());
         }
         match libc::fork() {
             -1 => return Err(Error::last_os_error()),
             0 => {
-                for fd in (0..=2).chain([ends[1]]) {
+                for fd in (0..=2).chain([write]) {
                     libc::close(fd);
                 }
-                pass_on(ends[0], real, cells, passage);
+                forward(read, real, cell_process, filter);
                 libc::_exit(0);
             }
             _ => {}
         }
-        if libc::dup2(ends[1], fd) < 0 {
+        if libc::dup2(write, fd) < 0 {
             return Err(Error::last_os_error());
         }
-        for fd in [real, ends[0], ends[1]] {
+        for fd in [real, read, write] {
             libc::close(fd);
         }
     }
     Ok(())
 }
 
-fn pass_on(read: c_int, real: c_int, cells: libc::pid_t, mut passage: impl Passage) {
-    let watch = watch(cells);
-    let wait = if watch < 0 { LOOK_EVERY_MS } else { -1 };
+/// Creates a named pipe and opens both ends.
+fn named_pipe(path: &Path) -> Result<(c_int, c_int)> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends in a zero byte; the other arguments are plain numbers.
+    unsafe {
+        if libc::mkfifo(path.as_ptr(), 0o600) < 0 {
+            return Err(Error::last_os_error());
+        }
+        // Without O_NONBLOCK this would wait for a writer.
+        let read = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_NONBLOCK);
+        let write = libc::open(path.as_ptr(), libc::O_WRONLY);
+        if read < 0 || write < 0 || libc::fcntl(read, libc::F_SETFL, libc::O_RDONLY) < 0 {
+            return Err(Error::last_os_error());
+        }
+        Ok((read, write))
+    }
+}
+
+fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: impl StreamFilter) {
+    let watch = watch(cell_process);
+    let wait = if watch < 0 { CHECK_EVERY_MS } else { -1 };
     let (mut part, mut out) = (vec![0u8; 1 << 16], Vec::new());
-    let mut left = LAST_WORDS;
+    let mut left = MAX_TRAILING;
     loop {
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polled = [poll(read), poll(watch)];
-        // SAFETY: two pollfds, of which those with a negative descriptor are passed over.
+        // SAFETY: two pollfds; those with a negative descriptor are ignored.
         unsafe { libc::poll(polled.as_mut_ptr(), 2, wait) };
-        // SAFETY: a question without arguments.
-        let gone = polled[1].revents != 0 || unsafe { libc::getppid() } != cells;
+        // SAFETY: a query without arguments.
+        let gone = polled[1].revents != 0 || unsafe { libc::getppid() } != cell_process;
         if polled[0].revents != 0 {
-            // SAFETY: a buffer of the length that is given.
+            // SAFETY: the buffer has the length that is given.
             let n = unsafe { libc::read(read, part.as_mut_ptr().cast(), part.len()) };
             if n < 0 && Error::last_os_error().kind() == ErrorKind::Interrupted {
                 continue;
             }
             let Ok(n @ 1..) = usize::try_from(n) else { break };
-            passage.take(&part[..n], &mut out);
+            filter.push(&part[..n], &mut out);
             if write_all(real, &out).is_err() {
                 return;
             }
@@ -81,11 +103,11 @@ fn pass_on(read: c_int, real: c_int, cells: libc::pid_t, mut passage: impl Passa
             break;
         }
     }
-    passage.end(&mut out);
+    filter.finish(&mut out);
     let _ = write_all(real, &out);
 }
 
-/// A descriptor that can be read when the process has ended; negative where there is none.
+/// A descriptor that becomes readable when the process ends; negative where the system has none.
 fn watch(process: libc::pid_t) -> c_int {
     #[cfg(target_os = "linux")]
     // SAFETY: a system call with two numbers.
@@ -95,10 +117,10 @@ fn watch(process: libc::pid_t) -> c_int {
     c_int::try_from(descriptor).unwrap_or(-1)
 }
 
-/// Writes everything.
+/// Writes all bytes.
 ///
 /// # Errors
-/// The descriptor is closed, or nobody reads it any more.
+/// The descriptor is closed, or nobody reads it.
 pub fn write_all(fd: c_int, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         // SAFETY: the slice is valid for its length.

@@ -1,5 +1,5 @@
-//! Where things are: the clone, the target folder this binary was built into, the folder of the
-//! prebuilt lab, and the fingerprint of the sources it belongs to.
+//! How and where this binary was built: clone, target folder, flags, and the fingerprint of the
+//! sources of the lab.
 
 use std::path::{Path, PathBuf};
 
@@ -8,36 +8,37 @@ use sha2::{Digest, Sha256};
 
 use super::toolchain::Toolchain;
 
-/// The flags this binary was compiled with, as cargo encodes them.
+/// Compiler flags of this binary, as cargo encodes them.
 pub const BUILD_FLAGS: &str = env!("EPSILAB_BUILD_RUSTFLAGS");
 
-/// The features for cards it was compiled with, as cargo takes them: cells are to have the same.
-pub const CARDS: &str = match (cfg!(feature = "cuda"), cfg!(feature = "wgpu")) {
+/// GPU features of this binary, in the form of `--features`. The lab is built with the same.
+pub const GPU_FEATURES: &str = match (cfg!(feature = "cuda"), cfg!(feature = "wgpu")) {
     (false, false) => "",
     (true, false) => "cuda",
     (false, true) => "wgpu",
     (true, true) => "cuda,wgpu",
 };
 
-/// How this binary was built: the dylib has to be built the same way, or Burn is compiled again.
+/// Build settings of this binary. The dylib is built with the same, or Burn would be compiled
+/// again.
 #[derive(Clone, Debug)]
-pub struct Place {
-    /// The clone.
+pub struct BuildEnv {
+    /// Root of the clone.
     pub workspace: PathBuf,
     /// Cargo's target folder.
     pub target: PathBuf,
     /// Cargo profile.
     pub profile: String,
-    /// The triple, if cargo was told one.
+    /// Target triple, if cargo was given one.
     pub triple: Option<String>,
 }
 
-impl Place {
-    /// From the path of this binary: `<target>/[triple/]<profile folder>/epsilab`. A binary that
-    /// was moved elsewhere falls back to the clone's own target folder.
+impl BuildEnv {
+    /// Derives the settings from the path of this binary: `<target>/[triple/]<profile
+    /// folder>/epsilab`. A binary that was moved uses the target folder of the clone.
     ///
     /// # Errors
-    /// The clone is gone, or this binary can't find itself.
+    /// The clone does not exist any more, or the path of this binary is unknown.
     pub fn find() -> Result<Self> {
         let workspace =
             Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/")).to_owned();
@@ -45,7 +46,7 @@ impl Place {
             return Err(Error::new(
                 epsilab::ErrorKind::Notebook,
                 format!("clone = {} (missing)", workspace.display()),
-                "cells are linked to the library built from that folder",
+                "cells are linked to the library built from this folder",
             )
             .fix("move the clone back, or build again with `cargo lab` where it is now"));
         }
@@ -60,14 +61,14 @@ impl Place {
 
     fn of_binary(workspace: &Path, exe: &Path) -> Option<Self> {
         let folder = exe.parent()?;
-        // Test binaries lie one folder deeper.
+        // Test binaries are one folder deeper.
         let folder = if folder.ends_with("deps") { folder.parent()? } else { folder };
         let above = folder.parent()?;
         let profile = match folder.file_name()?.to_str()? {
             "debug" => "dev".to_owned(),
             other => other.to_owned(),
         };
-        // Cargo tags only folders that it made itself, and may be told not to remember rustc.
+        // Cargo writes a tag only into folders that it created, and may not cache rustc's version.
         let is_target = |dir: &&Path| {
             [".rustc_info.json", "CACHEDIR.TAG"].iter().any(|name| dir.join(name).is_file())
         };
@@ -81,13 +82,13 @@ impl Place {
         Some(Self { workspace: workspace.to_owned(), target, profile, triple })
     }
 
-    /// `<target>/lab`: one folder per state of the sources, so that a build never changes what a
-    /// running session is linked to.
+    /// `<target>/lab`, with one folder per state of the sources. A build never changes the lab of a
+    /// running session.
     pub fn labs(&self) -> PathBuf {
         self.target.join("lab")
     }
 
-    /// Fingerprint of everything that decides what the dylib is.
+    /// Hash of everything that the dylib depends on.
     ///
     /// # Errors
     /// A source file can't be read.
@@ -103,7 +104,7 @@ impl Place {
         files.sort();
         let mut hash = Sha256::new();
         let shape = (&self.workspace, &self.profile, &self.triple);
-        hash.update(format!("{LAYOUT}{shape:?}{toolchain:?}{BUILD_FLAGS}{CARDS}"));
+        hash.update(format!("{LAYOUT}{shape:?}{toolchain:?}{BUILD_FLAGS}{GPU_FEATURES}"));
         for file in files {
             let text = std::fs::read(&file)
                 .map_err(|e| Error::io(format!("reading {}", file.display()), &e))?;
@@ -114,7 +115,7 @@ impl Place {
     }
 }
 
-/// Raised when the layout of the folder changes, so that older ones are not taken.
+/// Changed with the layout of the folder, so that older labs are not used.
 const LAYOUT: &str = "layout 2";
 
 /// Lower-case hexadecimal.
@@ -122,7 +123,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// All Rust sources below `dir`, without what editors and systems leave beside them.
+/// Appends all Rust sources below `dir`. Hidden and backup files are skipped.
 pub fn sources(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
@@ -149,7 +150,7 @@ mod tests {
         let target = dir.path().join("t");
         std::fs::create_dir_all(target.join("x86/debug")).expect("folders");
         std::fs::write(target.join("CACHEDIR.TAG"), "").expect("tag");
-        let of = |path: &str| Place::of_binary(dir.path(), &dir.path().join(path));
+        let of = |path: &str| BuildEnv::of_binary(dir.path(), &dir.path().join(path));
         let plain = of("t/release/deps/epsilab-1").expect("a target");
         assert_eq!((plain.profile.as_str(), plain.triple), ("release", None));
         let cross = of("t/x86/debug/epsilab").expect("a target");
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(cross.target, target);
         assert!(of("/usr/bin/epsilab").is_none());
 
-        // Made before cargo came, as by `mktemp -d`: there is no tag.
+        // Not created by cargo, so there is no tag.
         for trace in ["mine/.rustc_info.json", "other/debug/.fingerprint/a"] {
             let trace = dir.path().join(trace);
             std::fs::create_dir_all(trace.parent().expect("a folder")).expect("folders");
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rust_sources_count() {
+    fn only_rust_sources_are_read() {
         let dir = tempfile::tempdir().expect("temp");
         std::fs::create_dir_all(dir.path().join(".cache")).expect("folder");
         for name in ["lib.rs", ".lib.rs.swp", ".#lib.rs", "lib.rs~", ".DS_Store", ".cache/a.rs"] {

@@ -1,0 +1,116 @@
+//! The ledgers that can be seen from here, and data sets that have more than one.
+//!
+//! Each store counts the privacy cost of its own runs only. Two ledgers of one data set therefore
+//! mean that neither shows the total.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{Check, State};
+
+/// A store: a folder with `ledger/`.
+struct Store {
+    path: PathBuf,
+    /// Names of the ledger files, which stand for the data sets.
+    data: BTreeSet<String>,
+    used_here: bool,
+}
+
+/// Lists the store in use, and others above the current folder and in the clone.
+pub fn check() -> Check {
+    let here = std::env::current_dir().unwrap_or_default();
+    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"));
+    report(&stores(&epsilab::lab::home(), &here, clone))
+}
+
+fn stores(home: &Path, here: &Path, clone: &Path) -> Vec<Store> {
+    let home = here.join(home);
+    let below = std::fs::read_dir(clone).into_iter().flatten().flatten().map(|entry| entry.path());
+    let folders = here.ancestors().map(Path::to_owned).chain([clone.to_owned()]).chain(below);
+    let mut seen = BTreeSet::new();
+    std::iter::once(home.clone())
+        .chain(folders.map(|folder| folder.join(".epsilab")))
+        .filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())))
+        .map(|path| Store { used_here: path == home, data: ledgers(&path), path })
+        .filter(|store| store.used_here || !store.data.is_empty())
+        .collect()
+}
+
+fn ledgers(store: &Path) -> BTreeSet<String> {
+    let files = std::fs::read_dir(store.join("ledger")).into_iter().flatten().flatten();
+    let paths = files.map(|entry| entry.path());
+    paths
+        .filter(|path| path.extension().is_some_and(|e| e == "jsonl"))
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .collect()
+}
+
+fn report(stores: &[Store]) -> Check {
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let own = stores.iter().find(|store| store.used_here);
+    let shared = |store: &Store| match own {
+        Some(own) if !store.used_here => own.data.intersection(&store.data).count(),
+        _ => 0,
+    };
+    let lines: Vec<String> = stores
+        .iter()
+        .map(|store| {
+            let used = if store.used_here { "used here: " } else { "also there: " };
+            let shared = match shared(store) {
+                0 => String::new(),
+                n => format!(", {} also in the one used here", count(n, "data set")),
+            };
+            let ledgers = count(store.data.len(), "ledger");
+            format!("{used}{} ({ledgers}{shared})", store.path.display())
+        })
+        .collect();
+    let facts: Vec<_> = stores
+        .iter()
+        .map(|store| {
+            json!({"path": store.path, "used_here": store.used_here,
+                "ledgers": store.data.len(), "data_sets_in_common": shared(store)})
+        })
+        .collect();
+    let check = match stores.iter().map(shared).sum::<usize>() {
+        0 => Check::new("ledgers", State::Ok, lines.join("\n")),
+        _ => Check::new("ledgers", State::Note, lines.join("\n")).todo(
+            "each store counts its own runs only: set EPSILAB_HOME to one folder for all work on \
+             the same data",
+        ),
+    };
+    check.facts(json!({"stores": facts}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_above_and_in_the_clone_are_listed_and_common_data_is_noted() {
+        let root = tempfile::tempdir().expect("temp");
+        let ledger = |folder: &str, name: &str| {
+            let folder = root.path().join(folder).join("ledger");
+            std::fs::create_dir_all(&folder).expect("made");
+            std::fs::write(folder.join(format!("{name}.jsonl")), "").expect("written");
+        };
+        ledger("clone/.epsilab", "a");
+        ledger("clone/notebooks/.epsilab", "a");
+        ledger("clone/notebooks/.epsilab", "b");
+        ledger("elsewhere", "c");
+        let clone = root.path().join("clone");
+        let here = clone.join("notebooks/week");
+        let found = stores(&clone.join(".epsilab"), &here, &clone);
+        let check = report(&found);
+        assert_eq!((found.len(), check.state), (2, State::Note));
+        let own = format!("used here: {} (1 ledger)", clone.join(".epsilab").display());
+        assert!(check.what.starts_with(&own), "{}", check.what);
+        assert!(check.what.contains("(2 ledgers, 1 data set also in"), "{}", check.what);
+        assert!(check.todo.contains("EPSILAB_HOME"));
+
+        let found = stores(&root.path().join("elsewhere"), root.path(), &root.path().join("none"));
+        let check = report(&found);
+        assert_eq!((found.len(), check.state), (1, State::Ok));
+    }
+}

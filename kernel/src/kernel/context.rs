@@ -1,0 +1,21 @@
+//! What the parts of a kernel share.
+
+use std::sync::Arc;
+
+use super::cell::CurrentCell;
+use super::fence::Fences;
+use super::history::History;
+use super::interrupt::Interrupts;
+use super::session::Session;
+use super::wire::Wire;
+
+/// Handles to everything that outlives a cell.
+#[derive(Clone)]
+pub struct Context {
+    pub session: Arc<Session>,
+    pub wire: Wire,
+    pub current: CurrentCell,
+    pub interrupts: Interrupts,
+    pub fences: Fences,
+    pub history: History,
+}

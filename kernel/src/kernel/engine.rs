@@ -1,0 +1,288 @@
+//! evcxr with everything that belongs to it: starts it, runs cells, answers questions about code.
+
+use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use evcxr::{CommandContext, EvalContext};
+use serde_json::{Map, Value};
+
+use super::complete;
+use super::content::Shown;
+use super::context::Context;
+use super::errors::{CellSource, Failure};
+use super::interrupt::Interrupted;
+use super::is_complete;
+use super::output::{CellEnd, Output, OutputContext};
+use super::variables::{Loss, Variables};
+use super::visibility::Visibility;
+use crate::prebuilt::{self, Lab};
+
+/// A running evcxr whose cells are linked to the lab.
+pub struct Engine {
+    evcxr: CommandContext,
+    output: Output,
+    /// The lab that the cell process has loaded.
+    lab: Lab,
+    variables: Variables,
+    /// Index of the lab's sources, made in the background.
+    visibility: Arc<OnceLock<Visibility>>,
+}
+
+/// Why a cell has no result.
+pub enum RunError {
+    /// The cell failed.
+    Failed(Failure),
+    /// evcxr itself panicked.
+    EvcxrPanicked,
+}
+
+impl From<Failure> for RunError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Engine {
+    /// Builds the lab if necessary, starts evcxr and runs a first cell.
+    ///
+    /// # Errors
+    /// The lab can't be built, or evcxr can't be started or linked to it.
+    pub fn start(context: &Context) -> Result<Self, Failure> {
+        let started = catch_unwind(AssertUnwindSafe(|| Self::try_start(context)));
+        let started = started.unwrap_or_else(|_| Err("evcxr panicked while it started".into()));
+        started.map_err(|text| Failure::new("KernelError", &text))
+    }
+
+    fn try_start(context: &Context) -> Result<Self, String> {
+        let session = &context.session;
+        let mut progress = |line: &str| {
+            eprintln!("epsilab kernel: {line}");
+            context.current.print("stderr", &format!("{line}\n"));
+        };
+        let lab = prebuilt::ensure(&mut progress).map_err(|e| e.to_string())?;
+        let _ = std::fs::remove_dir_all(session.work_dir());
+        std::fs::create_dir_all(session.work_dir()).map_err(|e| e.to_string())?;
+        let process =
+            session.cell_process(&lab.library, &lab.toolchain).map_err(|e| e.to_string())?;
+        // evcxr reads an evcxr.toml in the current folder, which may lie beside the notebook.
+        let _ = std::env::set_current_dir(session.empty_dir());
+        let started = EvalContext::with_subprocess_command(process);
+        let _ = std::env::set_current_dir(session.home());
+        let (evcxr, outputs) = started.map_err(|e| format!("evcxr could not be started: {e}"))?;
+        let output = Output::start(
+            outputs,
+            OutputContext {
+                current: context.current.clone(),
+                interrupts: context.interrupts.clone(),
+                markers: session.markers().clone(),
+                fences: context.fences.clone(),
+            },
+        );
+        let mut evcxr = CommandContext::with_eval_context(evcxr);
+        context.interrupts.watch(evcxr.process_handle());
+        evcxr
+            .execute(&format!("{}\n{WARM_UP}", dependency(&lab)))
+            .map_err(|e| warm_up_failed(&e, &output))?;
+        if output.finish(true, false).shown.is_empty() {
+            return Err("cells are not compiled through this program, so that their output can't \
+                        be separated from control messages\n  what to do: use the cargo of the \
+                        toolchain that built the lab; `cargo lab doctor` names it"
+                .into());
+        }
+        // Loads the sources into rust-analyzer, so that the first `let` of the user is fast.
+        let _ = evcxr.completions(WARM_UP_TYPES, WARM_UP_TYPES.len());
+        let engine = Self {
+            evcxr,
+            output,
+            lab,
+            variables: Variables::default(),
+            visibility: Arc::default(),
+        };
+        let (index, sources) = (engine.visibility.clone(), engine.sources());
+        std::thread::spawn(move || {
+            index.get_or_init(|| Visibility::of_sources(&sources));
+        });
+        Ok(engine)
+    }
+
+    /// The copy of the lab's sources that rust-analyzer reads.
+    fn sources(&self) -> PathBuf {
+        self.lab.dir.join("shim/src")
+    }
+
+    /// Runs one cell and returns its result by MIME type.
+    ///
+    /// # Errors
+    /// The cell failed, or evcxr panicked on it.
+    pub fn run(
+        &mut self,
+        context: &Context,
+        code: &str,
+        count: u64,
+    ) -> Result<Map<String, Value>, RunError> {
+        if let Some(failure) = refuse(code) {
+            return Err(failure.into());
+        }
+        context.interrupts.begin();
+        self.output.begin(code.contains(".evcxr_display("));
+        let result = catch_unwind(AssertUnwindSafe(|| self.evcxr.execute(code)));
+        let interrupted = context.interrupts.end();
+        let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
+        let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
+        let end = self.output.finish(ran, crashed);
+        if ran && code.contains("stdin()") {
+            context.current.print("stderr", NO_INPUT);
+        }
+        if code.lines().any(|line| line.trim() == ":clear") {
+            // evcxr forgot the lab, too; the process still has it loaded.
+            let again = format!("{}\n{WARM_UP}", dependency(&self.lab));
+            let _ = guarded(|| self.evcxr.execute(&again));
+        }
+        let Ok(result) = result else { return Err(RunError::EvcxrPanicked) };
+        let loss = if crashed { Loss::ProcessEnded } else { Loss::Moved };
+        let names: BTreeSet<String> =
+            self.evcxr.variables_and_types().map(|(name, _)| name.to_owned()).collect();
+        let lost = self.variables.update(names, count, loss);
+        match result {
+            Ok(outputs) => match self.failure_of(&end, context, code, &lost) {
+                Some(failure) => Err(failure.into()),
+                None => Ok(result_data(outputs.content_by_mime_type, end.shown)),
+            },
+            Err(error) => {
+                let source = CellSource { code, count, variables: &self.variables };
+                Err(failure(&error, &source, &end, interrupted).into())
+            }
+        }
+    }
+
+    /// The failure of a cell that panicked or returned early.
+    fn failure_of(
+        &self,
+        end: &CellEnd,
+        context: &Context,
+        code: &str,
+        lost: &[String],
+    ) -> Option<Failure> {
+        let defines = code.split_whitespace().any(|word| word == "let");
+        if end.panicked {
+            let source = self.evcxr.last_source().unwrap_or_default();
+            let mut failure = Failure::panic(&end.text, &source, &context.history.newest_first());
+            failure.traceback.extend(self.variables.after_failure(lost, defines));
+            return Some(failure);
+        }
+        let mut failure = end.errored.then(|| Failure::early_return(&end.text))?;
+        if !lost.is_empty() {
+            failure.traceback.extend(self.variables.after_failure(lost, defines));
+        }
+        Some(failure)
+    }
+
+    /// Content of a `complete_reply`; `None` if rust-analyzer panicked.
+    pub fn complete(&mut self, code: &str, cursor: usize) -> Option<Value> {
+        let sources = self.sources();
+        let visibility = self.visibility.get_or_init(|| Visibility::of_sources(&sources));
+        guarded(|| complete::complete(&mut self.evcxr, visibility, code, cursor))
+    }
+
+    /// Content of an `inspect_reply`; `None` if rust-analyzer panicked.
+    pub fn inspect(&mut self, code: &str, cursor: usize) -> Option<Value> {
+        guarded(|| complete::inspect(&mut self.evcxr, code, cursor))
+    }
+}
+
+/// Loads the library into the cell process.
+///
+/// The question mark makes evcxr allow question marks from now on. Otherwise the first cell with
+/// one would show its last line in `Debug` form.
+const WARM_UP: &str = "{ std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
+                       .to_string()); Ok::<(), epsilab::Error>(())?; }";
+/// Makes rust-analyzer infer a type of the library and one of Burn.
+const WARM_UP_TYPES: &str = "let error = epsilab::Error::setting(\"warm\", 1, \"up\");\n\
+    let zeros = epsilab::burn::tensor::Tensor::<2>::zeros([2, 2], &Default::default());\n\
+    let sum = zeros.clone().matmul(zeros).sum();\nsum.";
+
+fn dependency(lab: &Lab) -> String {
+    format!(":dep epsilab = {{ path = {:?} }}", lab.dir.join("shim").to_string_lossy())
+}
+
+fn warm_up_failed(error: &evcxr::Error, output: &Output) -> String {
+    let end = output.finish(false, true);
+    let source = CellSource { code: WARM_UP, count: 0, variables: &Variables::default() };
+    let failure = Failure::of_evcxr(error, &source, &end);
+    format!("cells can't be linked to the lab\n{}", failure.traceback.join("\n"))
+}
+
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+/// Refuses code that evcxr would accept but handle wrongly.
+fn refuse(code: &str) -> Option<Failure> {
+    if let Some(line) = is_complete::open_comment(code) {
+        return Some(Failure::new(
+            "CompileError",
+            &format!(
+                "the comment that begins in line {line} is never closed, so the code after it \
+                 would not be run\nwhat to do: close it with `*/`"
+            ),
+        ));
+    }
+    let command = code.lines().map(str::trim).find(|line| {
+        *line == ":quit" || line.starts_with(":toolchain ") || *line == ":allow_static_linking 0"
+    })?;
+    let why = match command {
+        ":quit" => "use Jupyter's own command to shut the kernel down",
+        _ => "cells must be compiled as the lab was, or they can't be linked to it",
+    };
+    Some(Failure::new("CompileError", &format!("{command} is not for this kernel: {why}")))
+}
+
+/// Printed below a cell that reads standard input.
+const NO_INPUT: &str = "cells can't read input: standard input is empty, and `read_line` returns 0 \
+                        bytes; put the value into a variable, or read a file\n";
+
+/// The result of a cell: the output of evcxr's commands and what its value displayed.
+fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<String, Value> {
+    let parse = |kind: &str, text: String| match kind.contains("json") {
+        true => serde_json::from_str(&text).unwrap_or(text.into()),
+        false => text.into(),
+    };
+    // A cell that ends in `println!(…)` has the value `()`, which is no result to show.
+    let is_unit = |kind: &str, text: &str| kind == "text/plain" && text == "()";
+    of_commands
+        .into_iter()
+        .chain(of_value)
+        .filter(|(kind, text)| !is_unit(kind, text))
+        .map(|(kind, text)| {
+            let value = parse(&kind, text);
+            (kind, value)
+        })
+        .collect()
+}
+
+/// The failure of a cell that did not run to its end.
+fn failure(
+    error: &evcxr::Error,
+    source: &CellSource<'_>,
+    end: &CellEnd,
+    interrupted: Interrupted,
+) -> Failure {
+    let crashed = matches!(error, evcxr::Error::SubprocessTerminated(_));
+    if interrupted.killed {
+        return Failure::new(
+            "Interrupted",
+            "the cell did not stop by itself, so its process was ended: all variables are lost.\n\
+             Imports and functions are kept. Run the cells that make variables again.",
+        );
+    }
+    if interrupted.requested && !crashed {
+        // The message of a killed compiler is of no use.
+        return Failure::new(
+            "Interrupted",
+            "the cell was stopped while it was compiled: it did not run, all variables are kept",
+        );
+    }
+    Failure::of_evcxr(error, source, end)
+}

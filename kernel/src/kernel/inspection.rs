@@ -1,0 +1,172 @@
+//! Shortens the documentation of an item for a tooltip: signature, first paragraph, then the rest
+//! as far as it fits.
+
+/// Length of a signature in lines.
+const SIGNATURE_LINES: usize = 14;
+/// Length of the text before the first heading, in characters.
+const INTRODUCTION: usize = 700;
+/// Length of a section with a heading, in characters.
+const SECTION: usize = 280;
+
+const POINTER: &str = "<p>(shortened; <code>cargo doc --open</code> has the full text)</p>\n";
+
+/// Shortens the HTML that evcxr makes of the documentation.
+pub fn shorten(html: &str) -> String {
+    let (signature, text) = match html.rfind("</pre>\n<hr />") {
+        Some(at) => html.split_at(at + "</pre>\n".len()),
+        None => (html, ""),
+    };
+    let mut out = String::new();
+    for line in lines_of_signature(signature) {
+        out.push_str(&line);
+        out.push('\n');
+    }
+    let mut cut = false;
+    for (index, section) in sections(text).into_iter().enumerate() {
+        let room = if index == 0 { INTRODUCTION } else { SECTION };
+        let (short, shortened) = shorten_section(section, room, index == 0);
+        out.push_str(&short);
+        cut |= shortened;
+    }
+    if cut {
+        out.push_str(POINTER);
+    }
+    without_dead_links(&out)
+}
+
+fn lines_of_signature(html: &str) -> Vec<String> {
+    let mut lines: Vec<String> = html.lines().map(str::to_owned).collect();
+    if lines.len() > SIGNATURE_LINES {
+        lines.truncate(SIGNATURE_LINES);
+        lines.push("…</code></pre>".into());
+    }
+    lines
+}
+
+/// Parts of the text that start with a heading; the first has none.
+fn sections(html: &str) -> Vec<&str> {
+    let mut starts = vec![0];
+    starts.extend(html.match_indices("<h1>").map(|(at, _)| at));
+    starts.push(html.len());
+    starts.windows(2).map(|pair| &html[pair[0]..pair[1]]).collect()
+}
+
+/// Keeps whole paragraphs while they fit; a first paragraph that is too long is cut, unless it is
+/// the first of all.
+fn shorten_section(section: &str, room: usize, introduction: bool) -> (String, bool) {
+    let mut out = String::new();
+    let mut used = 0;
+    let mut paragraphs = 0;
+    for block in blocks(section) {
+        let length = plain(block).chars().count();
+        let is_text = !block.starts_with("<h1>") && !block.starts_with("<hr");
+        if is_text && used + length > room {
+            if introduction && paragraphs == 0 {
+                out.push_str(block);
+            } else if paragraphs == 0 {
+                let text: String = plain(block).chars().take(room).collect();
+                let end = text.rfind(' ').unwrap_or(text.len());
+                out.push_str(&format!("<p>{} …</p>\n", escape(&text[..end])));
+            }
+            return (out, true);
+        }
+        out.push_str(block);
+        used += if is_text { length } else { 0 };
+        paragraphs += usize::from(is_text);
+    }
+    (out, false)
+}
+
+/// Top-level elements, each with the line break behind it.
+fn blocks(html: &str) -> Vec<&str> {
+    const STARTS: [&str; 8] = ["<p>", "<h1>", "<h2>", "<ul>", "<ol>", "<pre>", "<table>", "<hr"];
+    let mut starts: Vec<usize> = html
+        .match_indices('<')
+        .map(|(at, _)| at)
+        .filter(|at| *at == 0 || html[..*at].ends_with('\n'))
+        .filter(|at| STARTS.iter().any(|start| html[*at..].starts_with(start)))
+        .collect();
+    if starts.first() != Some(&0) {
+        starts.insert(0, 0);
+    }
+    starts.push(html.len());
+    starts
+        .windows(2)
+        .map(|pair| &html[pair[0]..pair[1]])
+        .filter(|block| !block.is_empty())
+        .collect()
+}
+
+/// The lab has no pages at docs.rs: its links become text.
+fn without_dead_links(html: &str) -> String {
+    const LINK: &str = "<a href=\"https://docs.rs/epsilab/";
+    let mut out = String::new();
+    let mut rest = html;
+    while let Some(at) = rest.find(LINK) {
+        out.push_str(&rest[..at]);
+        let link = &rest[at..];
+        let start = link.find('>').map_or(link.len(), |end| end + 1);
+        let end = link.find("</a>").unwrap_or(link.len()).max(start);
+        out.push_str(&link[start..end]);
+        rest = link.get(end + "</a>".len()..).unwrap_or("");
+    }
+    out.push_str(rest);
+    out
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The text of HTML that [`shorten`] made, for terminals.
+pub fn plain(html: &str) -> String {
+    let mut out = String::new();
+    let mut rest = html;
+    while let Some(at) = rest.find('<') {
+        out.push_str(&rest[..at]);
+        let tag = &rest[at..];
+        let end = tag.find('>').map_or(tag.len(), |end| end + 1);
+        match &tag[..end] {
+            "</p>" | "</h1>" | "</pre>" | "</ul>" | "</ol>" => out.push('\n'),
+            "<li>" => out.push_str("- "),
+            _ => {}
+        }
+        rest = &tag[end..];
+    }
+    out.push_str(rest);
+    for (entity, c) in
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
+    {
+        out = out.replace(entity, c);
+    }
+    let mut text = out.trim().to_owned();
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signature_and_first_paragraph_stay_and_long_sections_are_cut() {
+        let sentence = "Every word of it matters. ".repeat(40);
+        let html = format!(
+            "<pre><code>epsilab::data</code></pre>\n<pre><code>pub fn csv() -&gt; u8</code></pre>\n\
+             <hr />\n<p>Reads a file.</p>\n<p>{sentence}</p>\n<h1>Errors</h1>\n\
+             <p>{sentence}</p>\n<h1>Short</h1>\n<p>See \
+             <a href=\"https://docs.rs/epsilab/0.1.0/x.html\"><code>x</code></a>.</p>\n"
+        );
+        let text = plain(&shorten(&html));
+        for part in ["epsilab::data\n", "pub fn csv() -> u8", "Reads a file.", "Errors\n", "See x."]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("cargo doc --open") && text.len() < 700, "{text}");
+        assert!(!shorten(&html).contains("docs.rs"));
+        let short = "<pre><code>u8</code></pre>\n";
+        assert_eq!(shorten(short), short);
+    }
+}

@@ -1,0 +1,100 @@
+//! Finds the line of a cell at which a panic occurred.
+//!
+//! evcxr wraps the statements of a cell in generated code, so the line number in a panic message
+//! belongs to the generated file. The statements themselves are copied line by line.
+
+/// A line of a cell.
+#[derive(Debug, PartialEq)]
+pub struct CellLine {
+    /// Execution count of the cell.
+    pub cell: u64,
+    /// Line number, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The text of the line.
+    pub text: String,
+}
+
+/// Line and column in the generated file, from the first line of a panic message.
+fn position(header: &str) -> Option<(usize, usize)> {
+    let (_, rest) = header.rsplit_once(" panicked at src/lib.rs:")?;
+    let mut numbers = rest.trim_end_matches(':').split(':').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// The line of a cell that a panic message names. `source`: the generated file. `cells`: execution
+/// count and code, the newest cell first. `None` if the line is no cell's.
+pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<CellLine> {
+    let (line, column) = position(header)?;
+    let source: Vec<&str> = source.lines().collect();
+    let at = line.checked_sub(1)?;
+    let wanted = source.get(at)?.trim();
+    let indent = source[at].chars().take_while(|c| c.is_whitespace()).count();
+    let mut best = None;
+    for (cell, code) in cells {
+        let lines: Vec<&str> = code.lines().collect();
+        for (index, text) in lines.iter().enumerate() {
+            let Some(start) = find(text, wanted) else { continue };
+            let exact = usize::from(text.trim() == wanted);
+            let score = (exact, common(&source, at, &lines, index));
+            if best.as_ref().is_none_or(|(highest, _)| score > *highest) {
+                let column = start + column.saturating_sub(indent);
+                let text = (*text).to_owned();
+                best = Some((score, CellLine { cell: *cell, line: index + 1, column, text }));
+            }
+        }
+    }
+    best.map(|(_, line)| line)
+}
+
+/// Column, from 0, at which `text` contains `wanted`. Short pieces such as a bracket must be the
+/// whole line.
+fn find(text: &str, wanted: &str) -> Option<usize> {
+    if wanted.is_empty() || (wanted.chars().count() < 4 && text.trim() != wanted) {
+        return None;
+    }
+    text.find(wanted).map(|byte| text[..byte].chars().count())
+}
+
+/// Number of equal lines directly above and below.
+fn common(source: &[&str], at: usize, lines: &[&str], index: usize) -> usize {
+    let equal = |(a, b): &(&&str, &&str)| a.trim() == b.trim();
+    let above = source[..at].iter().rev().zip(lines[..index].iter().rev()).take_while(equal);
+    let below = source[at + 1..].iter().zip(&lines[index + 1..]).take_while(equal);
+    above.count() + below.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(line: usize, source: &str, cells: &[(u64, &str)]) -> Option<(u64, usize, usize)> {
+        let header = format!("thread 'main' panicked at src/lib.rs:{line}:5:");
+        let cells: Vec<_> = cells.iter().map(|(cell, code)| (*cell, (*code).to_owned())).collect();
+        locate(&header, source, &cells).map(|found| (found.cell, found.line, found.column))
+    }
+
+    #[test]
+    fn the_line_is_found_by_its_text_and_the_lines_around_it() {
+        let source = "generated {\nlet a = 1;\n    check(a);\nlet b = 2;\n    check(a);\n}\n";
+        let cell = "let a = 1;\n    check(a);\nlet b = 2;\n    check(a);";
+        assert_eq!(found(3, source, &[(7, cell)]), Some((7, 2, 5)));
+        assert_eq!(found(5, source, &[(7, cell)]), Some((7, 4, 5)));
+        assert_eq!(found(1, source, &[(7, cell)]), None);
+    }
+
+    #[test]
+    fn statements_of_one_line_and_functions_of_earlier_cells_are_found() {
+        let source = "x {\n    let v = f();\n}\nfn f() -> u8 {\n    [1][i()]\n}\n";
+        let cells = [(9, "let u = 1; let v = f();"), (2, "fn f() -> u8 {\n    [1][i()]\n}")];
+        assert_eq!(found(2, source, &cells), Some((9, 1, 12)));
+        assert_eq!(found(5, source, &cells), Some((2, 2, 5)));
+    }
+
+    #[test]
+    fn other_files_and_lines_beyond_the_end_have_no_cell() {
+        assert_eq!(locate("thread 'a' panicked at /burn/src/a.rs:1:2:", "x", &[]), None);
+        assert_eq!(found(99, "check(a);", &[(1, "check(a);")]), None);
+    }
+}

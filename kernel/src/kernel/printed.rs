@@ -1,0 +1,174 @@
+//! Printed text on its way to the client, in the order in which it was read.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::crash;
+
+/// One of the two streams that cells print to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    /// The name in `stream` messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// How long standard output is collected, so that many short lines travel in one message.
+pub const COLLECT: Duration = Duration::from_millis(15);
+const COLLECT_BYTES: usize = 1 << 14;
+/// How long standard error is held back. If the cell fails, its last lines are the text of the
+/// failure and belong in the error, not above it.
+const HOLD: Duration = Duration::from_millis(30);
+/// A panic may unwind for a while after its message.
+const HOLD_PANIC: Duration = Duration::from_millis(500);
+
+struct Piece {
+    stream: Stream,
+    text: String,
+    since: Instant,
+}
+
+impl Piece {
+    fn is_due(&self, now: Instant) -> bool {
+        let hold = match self.stream {
+            Stream::Stdout if self.text.len() > COLLECT_BYTES => return true,
+            Stream::Stdout => COLLECT,
+            Stream::Stderr if self.text.lines().any(is_of_a_failure) => HOLD_PANIC,
+            Stream::Stderr => HOLD,
+        };
+        now.duration_since(self.since) > hold
+    }
+}
+
+/// Queue of printed text. A piece leaves it only after all pieces before it.
+#[derive(Default)]
+pub struct Printed {
+    pieces: VecDeque<Piece>,
+}
+
+impl Printed {
+    /// True if nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Appends text.
+    pub fn push(&mut self, stream: Stream, text: &str) {
+        match self.pieces.back_mut() {
+            _ if text.is_empty() => {}
+            Some(last) if last.stream == stream => last.text.push_str(text),
+            _ => {
+                self.pieces.push_back(Piece { stream, text: text.into(), since: Instant::now() });
+            }
+        }
+    }
+
+    /// Removes and returns the pieces at the front that were held long enough.
+    pub fn take_due(&mut self) -> Vec<(Stream, String)> {
+        let now = Instant::now();
+        let due = self.pieces.iter().take_while(|piece| piece.is_due(now)).count();
+        self.pieces.drain(..due).map(|piece| (piece.stream, piece.text)).collect()
+    }
+
+    /// Removes and returns everything.
+    pub fn take_all(&mut self) -> Vec<(Stream, String)> {
+        self.pieces.drain(..).map(|piece| (piece.stream, piece.text)).collect()
+    }
+
+    /// Removes and returns the lines of a failure: what is held of standard error. After a panic,
+    /// only what follows the last panic message, because earlier panics were caught.
+    pub fn take_failure(&mut self, panicked: bool) -> Vec<String> {
+        let is_panic = |piece: &Piece| start_of_panic(piece).is_some();
+        let first = match panicked {
+            true => self.pieces.iter().rposition(is_panic).unwrap_or(self.pieces.len()),
+            false => 0,
+        };
+        let mut lines = Vec::new();
+        for (index, piece) in self.pieces.iter_mut().enumerate().skip(first) {
+            if piece.stream != Stream::Stderr {
+                continue;
+            }
+            let header = (panicked && index == first).then(|| start_of_panic(piece)).flatten();
+            let text = piece.text.split_off(header.unwrap_or(0));
+            lines.extend(text.lines().map(str::to_owned));
+            // A panic message is preceded by an empty line.
+            if piece.text == "\n" || piece.text.ends_with("\n\n") {
+                piece.text.pop();
+            }
+        }
+        lines
+    }
+}
+
+/// Start of the last panic message in a piece of standard error.
+fn start_of_panic(piece: &Piece) -> Option<usize> {
+    let lines = piece.text.split_inclusive('\n').scan(0, |end, line| {
+        let start = *end;
+        *end += line.len();
+        Some((start, line))
+    });
+    let headers = lines.filter(|(_, line)| piece.stream == Stream::Stderr && is_panic_header(line));
+    headers.last().map(|(start, _)| start)
+}
+
+fn is_of_a_failure(line: &str) -> bool {
+    is_panic_header(line) || crash::is_of_runtime(line)
+}
+
+/// True for the first line of a panic message: `thread 'main' panicked at src/lib.rs:1:2:`.
+pub fn is_panic_header(line: &str) -> bool {
+    line.starts_with("thread '") && line.contains(" panicked at ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panic_headers_differ_from_other_text() {
+        assert!(is_panic_header("thread 'main' (71) panicked at src/lib.rs:5:9:"));
+        assert!(!is_panic_header("thread 'main' is fine"));
+    }
+
+    #[test]
+    fn text_keeps_its_order_and_stdout_waits_for_stderr() {
+        let mut printed = Printed::default();
+        printed.push(Stream::Stderr, "a\n");
+        printed.push(Stream::Stdout, &"x".repeat(COLLECT_BYTES + 1));
+        assert!(printed.take_due().is_empty());
+        std::thread::sleep(HOLD + Duration::from_millis(5));
+        let streams: Vec<_> = printed.take_due().into_iter().map(|(stream, _)| stream).collect();
+        assert_eq!(streams, [Stream::Stderr, Stream::Stdout]);
+    }
+
+    #[test]
+    fn a_failure_takes_its_own_lines_only() {
+        let mut printed = Printed::default();
+        printed.push(Stream::Stderr, "said\n\nthread 'main' panicked at a:1:2:\nwhy\n");
+        printed.push(Stream::Stdout, "out\n");
+        printed.push(Stream::Stderr, "more\n");
+        let lines = printed.take_failure(true);
+        assert_eq!(lines, ["thread 'main' panicked at a:1:2:", "why", "more"]);
+        let left: String = printed.take_all().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(left, "said\nout\n");
+    }
+
+    #[test]
+    fn caught_panics_are_not_part_of_the_failure() {
+        let mut printed = Printed::default();
+        let caught = "\nthread 'main' panicked at a:1:2:\ncaught\n";
+        printed.push(Stream::Stderr, caught);
+        printed.push(Stream::Stderr, "\nthread 'main' panicked at b:1:2:\nwhy\n");
+        assert_eq!(printed.take_failure(true), ["thread 'main' panicked at b:1:2:", "why"]);
+        assert_eq!(printed.take_all(), [(Stream::Stderr, caught.to_owned())]);
+    }
+}
