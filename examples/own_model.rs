@@ -1,7 +1,8 @@
-//! A network of one's own, trained privately: `cargo run --example own_model`, some seconds.
+//! A user-defined network, trained privately: `cargo run --example own_model`, a few seconds.
 //!
-//! Any Burn module of the lab's layers will do. Here two convolutions look at an image side by side,
-//! one at details and one at a wider field, which no list of layers can say.
+//! Any Burn module made of the lab's layers can be trained. Here two convolutions process an image
+//! in parallel, one with a small and one with a large receptive field, which a list of layers can't
+//! express.
 
 use epsilab::burn::nn::LinearConfig;
 use epsilab::burn::{self, module::Module, prelude::*};

@@ -143,7 +143,7 @@ impl Plan {
     pub fn precision(&self) -> Precision {
         self.settings.precision
     }
-    /// The device to train on: the one it names, otherwise [`Place::best`].
+    /// The device to train on: the one it names, otherwise [`DeviceSpec::auto`].
     ///
     /// # Errors
     /// `Device` if that device can't work here, with what is missing.

@@ -34,7 +34,8 @@ pub struct Settings {
     /// Seed of a reproducible run, whose badge says "study mode"; `None` uses randomness of the
     /// operating system.
     pub seed: Option<u64>,
-    /// Name of the device to train on; `None` for [`Place::best`](crate::device::Place::best). Not
+    /// Name of the device to train on; `None` for
+    /// [`DeviceSpec::auto`](crate::device::DeviceSpec::auto). Not
     /// part of the identity of a run: it changes its speed and rounding only.
     #[serde(skip)]
     pub device: Option<String>,

@@ -40,8 +40,8 @@ pub(super) fn belong_together(
             ),
         )
         .fix(
-            "open the ledger named by data.origin(); Ledger::take_over copies the entries of one with \
-             a former name",
+            "open the ledger named by data.origin(); Ledger::import copies the entries of a ledger \
+             with a former name",
         ));
     }
     if ledger.path().is_some() {

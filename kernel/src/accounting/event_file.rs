@@ -21,8 +21,8 @@ pub struct EventFile {
 /// chosen by number), an object with `events`, a list of events, or one event.
 ///
 /// # Errors
-/// Kind `Io` if the file can't be read, `CorruptData` if it has another form, `Setting` if the choice
-/// of the data set is ambiguous.
+/// Kind `Io` if the file can't be read, `CorruptData` if it has another form, `Setting` if the
+/// choice of the data set is ambiguous.
 pub fn read(path: &Path, data_set: Option<usize>) -> Result<EventFile> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Error::io(format!("reading the events of {}", path.display()), &e).fix(

@@ -38,8 +38,8 @@ pub struct GridArgs {
 /// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 130 after Ctrl-C.
 ///
 /// # Errors
-/// Kind `Setting` for a plan that can't be run, before anything is trained; errors of reading data and
-/// writing results.
+/// Kind `Setting` for a plan that can't be run, before anything is trained; errors of reading data
+/// and writing results.
 pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     let plan = match &args.file {
         Some(file) => args.plan.clone().over(Plan::read(file)?),

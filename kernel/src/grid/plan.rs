@@ -108,8 +108,8 @@ impl Plan {
     /// Reads a plan from a file.
     ///
     /// # Errors
-    /// Kind `Io` if the file can't be read; kind `Setting` if it is not the JSON of a plan. The text
-    /// names an unknown key and the key of a wrong value.
+    /// Kind `Io` if the file can't be read; kind `Setting` if it is not the JSON of a plan. The
+    /// text names an unknown key and the key of a wrong value.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| {
             Error::io(format!("reading the plan {}", path.display()), &e)

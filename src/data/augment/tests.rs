@@ -66,7 +66,7 @@ fn versions_depend_on_seed_step_example_and_copy_only() {
     let ids: Vec<u32> = (0..50).collect();
     let whole = all(&ids, 5, 9);
     assert_eq!(whole, all(&ids, 5, 9));
-    // In other company and in another order: the same versions.
+    // In other company and in another order: the same augmented copies.
     let few = all(&[40, 3], 5, 9);
     assert_eq!(few[..90], whole[40 * 90..41 * 90]);
     assert_eq!(few[90..], whole[3 * 90..4 * 90]);
@@ -116,7 +116,7 @@ fn one_unchanged_copy_is_the_data_itself() {
     assert_eq!(Augment::default().batch(&data, &[], 3, 4).unwrap(), (vec![], vec![]));
 }
 
-/// The versions made on the device and those made on the host.
+/// Augmented copies made on the device and on the host.
 fn both_ways(augment: Augment, data: &Examples, ids: &[u32]) -> [Vec<f32>; 2] {
     let mut plain = Vec::new();
     data.gather(ids, &mut plain).unwrap();

@@ -208,7 +208,7 @@ fn on_a_card_selected_coordinates_go_where_they_go_on_the_host() {
         [(optimizer, StateOfDropped::Lazy), (optimizer, StateOfDropped::Zeros)]
     }) {
         let (here, _) = follow(optimizer, state, |_, g| g.clone());
-        // An empty batch may leave zeros on the host: what is remembered stays on the card.
+        // An empty batch may leave zeros on the host: the optimizer state stays on the device.
         let (there, selections) = follow(optimizer, state, |step, g| match step {
             20 | 21 => g.clone(),
             _ => away(g),

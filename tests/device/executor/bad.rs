@@ -131,8 +131,7 @@ pub fn non_finite_examples_contribute_exactly_zero(device: &Device) {
     }
 }
 
-/// One example has finite logits that are so far relative_difference that its loss is infinite, and a finite
-/// gradient.
+/// One example has finite logits so far apart that its loss is infinite, and a finite gradient.
 pub fn an_infinite_loss_excludes_its_example(device: &Device) {
     let network = Network::build(&[2], &[linear(2, 2)], |path, _, _| {
         if path.ends_with("weight") { vec![3e38, -3e38, 0.3, 0.2] } else { vec![0.0; 2] }
