@@ -192,7 +192,7 @@ fn an_invalid_plan_is_refused_before_training() {
         (&["--drop", "NaN"], "drop_gradients = NaN"),
         (&["--drop", "0.5,0.5"], "twice"),
         (&["--epsilon", "0"], "epsilon = 0"),
-        (&["--epsilon", "1e-6", "--delta", "1e-30"], "no noise multiplier reaches"),
+        (&["--epsilon", "1e-6", "--delta", "1e-30"], "no noise multiplier meets"),
         (&["--delta", "1"], "delta = 1"),
         (&["--mask", "snap"], "synflow"),
         (&["--drop-rule", "all"], "magnitude"),
@@ -270,7 +270,7 @@ fn a_plan_file_equals_options_and_options_replace_its_keys() {
     assert!(one[0]["accuracy_std"].is_null() && one[0]["runs"] == 1, "{}", one[0]);
     assert_eq!(one[0]["accuracies"][0], cells[2]["accuracies"][0]);
 
-    for (plan, words) in [(json!({"prune": [0.5]}), "`prune`"), (json!([]), "no object")] {
+    for (plan, words) in [(json!({"prune": [0.5]}), "`prune`"), (json!([]), "not an object")] {
         write(&plan);
         let output = lab(home.path(), &["--plan", &file]).output().expect("it starts");
         let err = text(&output.stderr);

@@ -35,7 +35,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Errors
 /// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not
 /// belong together; `Ledger` if the ledger can't be written (nothing is trained then); `Model` if
-/// the parameters stop being finite (the steps taken stay charged); what reading the examples says
+/// the parameters stop being finite (the whole plan stays charged); what reading the examples says
 /// if not even the first batch can be read.
 pub fn fit(
     id: &str,
@@ -63,8 +63,13 @@ pub fn fit(
     let begin = Begin { mask, seeds, run: &attempt };
     let trained = catch_backend_panic(place, || follow(begin, &mut meter, &listening, observer));
     let steps = meter.steps;
-    // A step that failed after its release is charged too.
-    let spent = if trained.is_ok() { steps } else { plan.steps().min(steps + 1) };
+    let spent = match trained {
+        Ok(_) => steps,
+        // Nothing was released before the first step, which is charged in case it was.
+        Err(_) if steps == 0 => 1,
+        // Released parameters decided when the run failed, so the whole plan stays charged.
+        Err(_) => plan.steps(),
+    };
     let closed = match meter.unreadable {
         true => Ok(()),
         false => ledger.record(&closing(&attempt, ledger, plan, spent)),

@@ -117,7 +117,7 @@ impl Plan {
         })?;
         Self::parse(&text).map_err(|why| {
             let what = format!("the plan {}", path.display());
-            Error::new(ErrorKind::Setting, what, format!("is not one: {why}")).fix(
+            Error::new(ErrorKind::Setting, what, format!("the file is not a plan: {why}")).fix(
                 "see the example in `cargo lab grid --help`: keys are the names of the options",
             )
         })
