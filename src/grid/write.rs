@@ -22,7 +22,7 @@ const COLUMNS: [&str; 13] = [
     "run",
 ];
 
-/// The cells of several results as plain data, for JSON. Runs are numbered as in [`csv`].
+/// The cells of several results as plain data, for JSON. Runs are numbered as in [`csv`](fn@csv).
 pub fn rows(results: &[GridResult]) -> Vec<Row> {
     let numbers = Numbers::of(results);
     let rows = |result: &GridResult| -> Vec<Row> {
