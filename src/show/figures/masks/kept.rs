@@ -27,7 +27,7 @@ pub fn kept(mask: &Mask) -> Figure {
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
     let shown = largest(&sizes, MOST_ROWS);
     let all_names = names_of(mask);
-    let head = Head::new(format!("MaskTensor in each tensor: {}", mask.origin().method))
+    let head = Head::new(format!("Kept in each tensor: {}", mask.origin().method))
         .note(kept_summary(mask))
         .note("Dashed: all tensors together.")
         .note(collapsed(mask, &all_names))
