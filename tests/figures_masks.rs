@@ -73,9 +73,7 @@ fn what_a_cell_shows_of_a_mask_is_its_scores_or_what_it_keeps() -> Result<()> {
         saliency.show();
         overlap.show();
     });
-    for (bundle, word) in
-        shown.iter().zip(["Saliencies and what is kept", "Kept in each tensor"])
-    {
+    for (bundle, word) in shown.iter().zip(["Saliencies and what is kept", "Kept in each tensor"]) {
         assert!(bundle.svg.as_ref().is_some_and(|svg| svg.contains(word)), "{bundle}");
         assert!(bundle.png.is_some(), "{bundle}");
     }

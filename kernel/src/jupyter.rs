@@ -65,7 +65,7 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
                 Some(lab) => lab,
                 None => set_up_once(&home)?,
             };
-            eprintln!("JupyterLab of our own: {}", lab.display());
+            eprintln!("JupyterLab in its own environment: {}", lab.display());
             (lab, home.join("venv/share/jupyter"))
         }
     };

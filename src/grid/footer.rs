@@ -185,14 +185,14 @@ fn together(result: &Inner) -> Vec<String> {
             )];
         }
         let cost = format!(
-            "Private runs: {runs} on {data}. Together they cost {costs}, added up from the ledger; \
-             no cell's own epsilon is that."
+            "Private runs: {runs} on {data}. Together they cost {costs}, composed from the \
+             ledger; no single cell's epsilon covers this."
         );
         return vec![cost, choice(runs)];
     };
     let mut notes = vec![format!(
-        "Private runs: {runs} on {data}, {earlier} All of that together costs {costs}, added up \
-         from the ledger; no cell's own epsilon is that."
+        "Private runs: {runs} on {data}, {earlier} All of that together costs {costs}, composed \
+         from the ledger; no single cell's epsilon covers this."
     )];
     notes.extend((runs > 1).then(|| choice(runs)));
     notes
@@ -205,7 +205,7 @@ fn choice(runs: usize) -> String {
          Releasing only the best of these {runs} runs, however it is chosen from them, costs at \
          most what all of them cost together (it is computed from their results). Smaller bounds \
          are proved if the number of runs is drawn at random (Papernot and Steinke, 2022, \
-         arXiv:2110.03620); here it is fixed. And the best of many looks better than it is."
+         arXiv:2110.03620); here it is fixed. The best of many measured accuracies also overstates the accuracy."
     )
 }
 

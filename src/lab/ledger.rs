@@ -189,11 +189,11 @@ impl LedgerView {
             return Bundle::text("nothing has been spent in this project");
         }
         let head = [
-            "on one data set",
+            "releases on a data set",
             "runs",
             "epsilon of the private runs",
             "budget",
-            "limit less spent",
+            "remaining",
             "without privacy",
         ];
         let table = self.rows.iter().fold(Table::new(head), |table, row| table.row(row.cells()));

@@ -9,6 +9,7 @@ use super::origin::{Origin, PrivacyStatus, combined};
 use super::saliency::Saliency;
 use crate::engine::{Gradients, Weights};
 use crate::nn::{Model, Network};
+use crate::privacy::digits::count;
 use crate::{Error, ErrorKind, Result};
 
 /// The part of a mask for one parameter tensor.
@@ -352,10 +353,10 @@ impl fmt::Display for Overlap {
             f,
             "kept by both {}, only by the first {}, only by the second {}, by neither {} \
              (Jaccard {:.3})",
-            self.both,
-            self.only_first,
-            self.only_second,
-            self.neither,
+            count(self.both),
+            count(self.only_first),
+            count(self.only_second),
+            count(self.neither),
             self.jaccard()
         )
     }
@@ -367,8 +368,8 @@ impl fmt::Display for Mask {
         write!(
             f,
             "{} of {} coordinates trained, {rest}: {}",
-            self.kept(),
-            self.len(),
+            count(self.kept()),
+            count(self.len()),
             self.origin()
         )
     }

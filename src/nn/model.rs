@@ -11,6 +11,7 @@ use super::summary::{LayerInfo, Summary};
 use super::user_module::UserModule;
 use super::{Forward, Network, parameters, trial, validate};
 use crate::data::Dataset;
+use crate::privacy::digits::counted;
 use crate::{Error, ErrorKind, Result};
 
 /// A classifier: a [`Network`] with a name and a number of classes. Clones share the parameters.
@@ -187,11 +188,11 @@ impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {} parameters, {:?} to {} classes",
+            "{}: {}, {:?} to {}",
             self.name(),
-            self.parameters(),
+            counted(self.parameters(), "parameter"),
             self.input_shape(),
-            self.classes()
+            counted(self.classes(), "class")
         )
     }
 }

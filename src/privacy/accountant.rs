@@ -94,7 +94,7 @@ impl fmt::Display for Spent {
         }
         match self.lower {
             Some(lower) if Rounded(lower).to_string() != Rounded(self.epsilon).to_string() => {
-                write!(f, "; the truth is at least {}", RoundedDown(lower))?;
+                write!(f, "; lower bound {}", RoundedDown(lower))?;
             }
             _ => {}
         }
@@ -120,6 +120,6 @@ mod tests {
         let near = Spent::new(2.38156, "pld").with_lower_bound(2.38151);
         assert_eq!(near.to_string(), "epsilon 2.382 (pld)");
         let far = Spent::new(2.38156, "pld").with_lower_bound(2.37999);
-        assert_eq!(far.to_string(), "epsilon 2.382 (pld; the truth is at least 2.379)");
+        assert_eq!(far.to_string(), "epsilon 2.382 (pld; lower bound 2.379)");
     }
 }

@@ -57,7 +57,7 @@ fn report(stores: &[Store]) -> Check {
     let lines: Vec<String> = stores
         .iter()
         .map(|store| {
-            let used = if store.used_here { "used here: " } else { "also there: " };
+            let used = if store.used_here { "used here: " } else { "another store: " };
             let shared = match shared(store) {
                 0 => String::new(),
                 n => format!(", {} also in the one used here", count(n, "data set")),

@@ -43,8 +43,7 @@ pub fn glyphs() -> Result<Dataset> {
 /// No training examples, or more than 32-bit indices allow.
 pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     check_counts(train, test, PIXELS)?;
-    let source =
-        format!("Digits drawn by code from seed {seed}: no download, nobody's private data.");
+    let source = format!("Digits drawn by code from seed {seed}: no download and no private data.");
     let names = DIGIT_NAMES.map(String::from).to_vec();
     let (train, test) = (part(train, seed, Part::Train), part(test, seed, Part::Test));
     Ok(Dataset::new("glyphs", source, names, train, test))

@@ -42,8 +42,7 @@ pub fn patterns() -> Result<Dataset> {
 /// No training examples, or more than 32-bit indices allow.
 pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     check_counts(train, test, SIZE)?;
-    let source =
-        format!("Shapes drawn by code from seed {seed}: no download, nobody's private data.");
+    let source = format!("Shapes drawn by code from seed {seed}: no download and no private data.");
     let names = FORMS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let (train, test) = (part(train, seed, Part::Train), part(test, seed, Part::Test));
     Ok(Dataset::new("patterns", source, names, train, test))
