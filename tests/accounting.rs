@@ -128,8 +128,14 @@ fn a_default_epsilon_takes_under_fifty_milliseconds() {
     }
 }
 
+/// Random cases from a fixed seed, so that a test repeats.
+fn fixed_cases(cases: u32) -> ProptestConfig {
+    let rng_seed = proptest::test_runner::RngSeed::Fixed(7);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..Default::default() })]
+    #![proptest_config(fixed_cases(64))]
 
     #[test]
     fn epsilon_falls_with_noise_and_delta_and_rises_with_steps_and_rate(
@@ -176,7 +182,7 @@ fn twenty_thousand_multipliers_are_accounted_quickly_and_exactly() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 40, ..Default::default() })]
+    #![proptest_config(fixed_cases(40))]
 
     /// Two grids never agree in every digit: a tolerance of 0.2 %, and at least 1e-6.
     #[test]

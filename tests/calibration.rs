@@ -204,8 +204,14 @@ fn epochs_are_converted_to_steps_without_rounding_errors() {
     assert_eq!(Length::Steps(7).steps(SamplingRate(0.5)), Ok(7));
 }
 
+/// Random cases from a fixed seed, so that a test repeats.
+fn fixed_cases(cases: u32) -> ProptestConfig {
+    let rng_seed = proptest::test_runner::RngSeed::Fixed(7);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 24, ..Default::default() })]
+    #![proptest_config(fixed_cases(24))]
 
     #[test]
     fn every_calibrated_value_meets_its_target(
