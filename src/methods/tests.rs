@@ -127,7 +127,7 @@ fn with_dropout_one_example_moves_the_sum_by_at_most_the_sensitivity() {
     let data = images();
     let model = with_dropout(&data);
     let right = |ids: &[u32]| Batch::of(data.train(), ids).unwrap().seed(5);
-    // Masks by places: whoever stands behind the one who leaves gets others.
+    // Masks by position: every example behind a removed one would get another mask.
     let by_place = |ids: &[u32]| {
         let batch = right(ids);
         Batch::new(features(&batch), &[1, 4, 5], batch.labels().to_vec()).unwrap().seed(5)

@@ -70,28 +70,41 @@ impl fmt::Display for RoundedDown {
     }
 }
 
-/// A count with thousands separated: `60,000`.
-pub(crate) fn count(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+/// Inserts commas between groups of three digits of the integer part.
+pub(crate) fn group(number: &str) -> String {
+    let (sign, rest) = match number.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", number),
+    };
+    let (whole, fraction) = match rest.find('.') {
+        Some(dot) => rest.split_at(dot),
+        None => (rest, ""),
+    };
+    let mut out = sign.to_string();
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
     }
-    out
+    out + fraction
+}
+
+/// A count with thousands separated: `60,000`.
+pub(crate) fn count(n: impl fmt::Display) -> String {
+    group(&n.to_string())
 }
 
 /// A count with its noun: `1 example`, `60,000 examples`, `2 classes`, `3 entries`.
-pub(crate) fn counted(n: usize, noun: &str) -> String {
+pub(crate) fn counted(n: impl fmt::Display, noun: &str) -> String {
+    let number = count(n);
     let plural = match noun.strip_suffix('y') {
-        _ if n == 1 => noun.to_owned(),
+        _ if number == "1" => noun.to_owned(),
         Some(stem) => format!("{stem}ies"),
         None if noun.ends_with('s') => format!("{noun}es"),
         None => format!("{noun}s"),
     };
-    format!("{} {plural}", count(n))
+    format!("{number} {plural}")
 }
 
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! Formatting of values for people: separators, significant digits, units.
 
-use crate::privacy::digits::Rounded;
+use crate::privacy::digits::{self, Rounded, group};
 use std::fmt::Display;
 
 /// An integer with thousands separators: `60000` is `60,000`.
 pub fn count(n: impl Display) -> String {
-    group(&n.to_string())
+    digits::count(n)
 }
 
-/// A count with its noun: `1 run`, `1,200 runs`. The plural is the noun with an `s`.
+/// A count with its noun: `1 run`, `1,200 runs`, `2 classes`, `3 entries`.
 pub fn counted(n: impl Display, noun: &str) -> String {
-    let number = count(n);
-    let s = if number == "1" { "" } else { "s" };
-    format!("{number} {noun}{s}")
+    digits::counted(n, noun)
 }
 
 /// A fraction as percent with one decimal: `0.9532` is `95.3 %`.
@@ -122,26 +120,6 @@ fn odd(value: f64) -> String {
         _ => "-∞",
     };
     text.to_string()
-}
-
-/// Inserts commas between groups of three digits of the integer part.
-fn group(number: &str) -> String {
-    let (sign, rest) = match number.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", number),
-    };
-    let (whole, fraction) = match rest.find('.') {
-        Some(dot) => rest.split_at(dot),
-        None => (rest, ""),
-    };
-    let mut out = sign.to_string();
-    for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out + fraction
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const STD: f32 = 0.23;
 /// Each glyph is one of several shapes of its digit, with random distortion, slant, rotation, size,
 /// position, thickness, pressure, contrast, stray marks and noise. A linear model stays below 92 %
 /// test accuracy, a small CNN exceeds 97 %. Features are `(x / 255 - 0.11) / 0.23`, with two public
-/// constants. They contain nobody's data.
+/// constants. They contain no private data.
 ///
 /// # Errors
 /// None for these sizes; the signature is that of the other data sets.

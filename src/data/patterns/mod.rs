@@ -25,7 +25,7 @@ type Colour = [f32; 3];
 /// crescent). Colours, position, size, rotation, shading, blobs and noise are random and
 /// independent of the class: a linear model stays near chance, a small CNN reaches 98 % (90 % with
 /// epsilon 8). Features are `(x / 255 - 0.5) / 0.5`, as in [`cifar10`](super::cifar10). They
-/// contain nobody's data.
+/// contain no private data.
 ///
 /// # Errors
 /// None for these sizes; the signature is that of the other data sets.

@@ -22,7 +22,7 @@ const LENGTH: usize = 24;
 /// topic, and one in twenty of all words is missing. Half of the sentences mention two topics, and
 /// only the order of the words says which one is the label (`not that the rain fell but our soup
 /// boiled`): a bag-of-words model stays below 75 %, a sequence model can exceed 94 %. Token ids are
-/// those of a list of these words ([`Dataset::vocabulary`]). They contain nobody's data.
+/// those of a list of these words ([`Dataset::vocabulary`]). They contain no private data.
 ///
 /// # Errors
 /// None for these sizes; the signature is that of the other data sets.
