@@ -67,15 +67,10 @@ impl DeviceArray {
         if tensors.iter().any(|tensor| tensor.device() != first.device()) {
             return arrays.iter().map(|array| array.to_vec()).collect();
         }
-        let copied = host::values(Tensor::cat(tensors, 0));
-        let mut rest = &copied[..];
-        let mut next = |array: &Self| {
-            if !only_on_device(&array) {
-                return array.to_vec();
-            }
-            let (values, others) = rest.split_at(array.len);
-            rest = others;
-            values.to_vec()
+        let mut copied = host::values_of(tensors).into_iter();
+        let mut next = |array: &Self| match only_on_device(&array) {
+            true => copied.next().unwrap_or_default(),
+            false => array.to_vec(),
         };
         arrays.iter().map(&mut next).collect()
     }

@@ -2,9 +2,11 @@
 
 use burn::backend::Flex;
 use burn::prelude::*;
+use burn::tensor::{DType, Transaction};
 use burn_flex::FlexTensor;
 
-use crate::{Error, ErrorKind, Result};
+use super::device_error;
+use crate::Result;
 
 /// The values of a tensor on the host, row-major. The tensor must not track gradients.
 pub(crate) enum Host {
@@ -47,20 +49,41 @@ pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     data.try_into_vec().expect("converted to f32 just before")
 }
 
+/// As [`try_values_of`], where a failure of the device is a panic, as in [`values`].
+pub(crate) fn values_of(tensors: Vec<Tensor<1>>) -> Vec<Vec<f32>> {
+    try_values_of(tensors).unwrap_or_else(|error| panic!("{}", error.what()))
+}
+
+/// The values of several tensors, each row-major, copied to the host at once.
+///
+/// Each tensor is read by itself: a concatenation could hide the failure of one of them.
+///
+/// # Errors
+/// `Device` with the device's message if one of them could not be computed.
+pub(crate) fn try_values_of(tensors: Vec<Tensor<1>>) -> Result<Vec<Vec<f32>>> {
+    if tensors.is_empty() {
+        return Ok(Vec::new());
+    }
+    if tensors.iter().any(|tensor| tensor.device() != Device::flex()) {
+        super::host_syncs::count();
+    }
+    let floats = tensors.into_iter().map(|tensor| tensor.cast(DType::F32));
+    let read = floats.fold(Transaction::default(), Transaction::register).try_execute();
+    let data = read.map_err(|error| device_error(&"the device", &error.to_string()))?;
+    let values = data.into_iter().map(|data| data.try_into_vec().map_err(|e| format!("{e:?}")));
+    values.collect::<std::result::Result<_, _>>().map_err(|e| device_error(&"the device", &e))
+}
+
 /// As [`values`], for a computation that may have failed on the device: reading reports the
 /// failure.
 ///
 /// # Errors
-/// `Model` with the device's message.
+/// `Device` with the device's message.
 pub(crate) fn try_values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>> {
     if tensor.device() != Device::flex() {
         super::host_syncs::count();
     }
     let data = tensor.try_into_data().map_err(|error| error.to_string());
     data.and_then(|data| data.convert::<f32>().try_into_vec().map_err(|e| format!("{e:?}")))
-        .map_err(|why| {
-            let what = "a computation on the device failed";
-            Error::new(ErrorKind::Model, what, why)
-                .fix("if it ran out of memory, close other programs that use the device")
-        })
+        .map_err(|message| device_error(&"the device", &message))
 }

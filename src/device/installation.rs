@@ -8,7 +8,7 @@ use crate::{Error, ErrorKind, Result};
 /// A version as (major, minor).
 pub type Version = (u32, u32);
 
-/// The CUDA installation of this machine. Detecting it starts and compiles nothing.
+/// The CUDA installation of this machine. Detecting it compiles a small kernel but starts no GPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CudaInstallation {
     /// Whether the lab was built with the feature `cuda`. If not, all other fields are empty.
@@ -17,8 +17,12 @@ pub struct CudaInstallation {
     pub driver: Option<Version>,
     /// The version of NVRTC, which compiles kernels at their first use.
     pub nvrtc: Option<Version>,
+    /// The file of NVRTC.
+    pub nvrtc_path: Option<PathBuf>,
     /// The folder with CUDA's headers.
     pub headers: Option<PathBuf>,
+    /// What NVRTC reported if it could not compile a small kernel with these headers.
+    pub compile_error: Option<String>,
     /// The GPUs, in CUDA's order.
     pub gpus: Vec<Gpu>,
 }
@@ -50,7 +54,8 @@ impl CudaInstallation {
         })
     }
 
-    /// Checks that GPU `number` can be used.
+    /// Checks that everything that GPU `number` needs is there. Whether the GPU computes is known
+    /// only after [`DeviceSpec::check`](super::DeviceSpec::check).
     ///
     /// # Errors
     /// `Device` with the first missing component, why it is needed, and where to get it.
@@ -81,11 +86,17 @@ impl CudaInstallation {
                        may hide GPUs, or use the device \"cpu\"";
             return missing(&what, "there is no GPU of this number", fix);
         }
+        let packages = match driver.0 {
+            ..=12 => {
+                "nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 \
+                      nvidia-cuda-cccl-cu12"
+            }
+            _ => "nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl",
+        };
         let install_fix = format!(
-            "install the CUDA toolkit; or pip install nvidia-cuda-nvrtc nvidia-cuda-runtime \
-             nvidia-cuda-crt nvidia-cuda-cccl (for CUDA 12 the same names with -cu12) of a version \
-             up to {}.{}, which this driver supports, and export \
-             CUDA_PATH=SITE-PACKAGES/nvidia/cu13 (CUDA 12: nvidia/cuda_runtime)",
+            "install the CUDA toolkit, or in the active Python environment: pip install \
+             {packages}, of a version up to {}.{}, which this driver supports. For another folder, \
+             set CUDA_PATH (SITE-PACKAGES/nvidia/cu13; CUDA 12: SITE-PACKAGES/nvidia/cuda_runtime)",
             driver.0, driver.1
         );
         let Some(nvrtc) = self.nvrtc else {
@@ -105,9 +116,14 @@ impl CudaInstallation {
         if self.headers.is_none() {
             return missing(
                 "CUDA's headers were not found",
-                "the kernels include cuda_fp16.h and others",
+                "the kernels include cuda_fp16.h, mma.h, cuda/barrier and others",
                 &install_fix,
             );
+        }
+        if let Some(error) = &self.compile_error {
+            let what = format!("NVRTC compiles no kernel: {error}");
+            let why = "the kernels are compiled at their first use";
+            return missing(&what, why, &install_fix);
         }
         Ok(())
     }
@@ -147,7 +163,9 @@ mod tests {
             compiled_in: true,
             driver: Some((13, 0)),
             nvrtc: Some((12, 8)),
+            nvrtc_path: Some("/usr/local/cuda/lib64/libnvrtc.so.12".into()),
             headers: Some("/usr/local/cuda/include".into()),
+            compile_error: None,
             gpus: vec![Gpu { name: "NVIDIA H200".into(), memory: 140 << 30 }],
         }
     }
@@ -171,6 +189,15 @@ mod tests {
                 "nvidia-cuda-nvrtc",
             ),
             (CudaInstallation { headers: None, ..full.clone() }, "headers", "CUDA_PATH"),
+            (
+                CudaInstallation {
+                    driver: Some((12, 8)),
+                    compile_error: Some("cannot open source file".into()),
+                    ..full.clone()
+                },
+                "cannot open source file",
+                "nvidia-cuda-nvcc-cu12",
+            ),
         ];
         for (installation, what, fix) in cases {
             let error = installation.check_gpu(0).unwrap_err();

@@ -48,11 +48,8 @@ fn parse_mebibytes(mebibytes: &str) -> Result<usize> {
 ///
 /// # Errors
 /// The device's error message.
-pub(crate) fn synchronize(values: Tensor<1>) -> std::result::Result<(), String> {
-    if values.device() != Device::flex() {
-        super::host_syncs::count();
-    }
-    values.try_into_data().map(drop).map_err(|error| error.to_string())
+pub(crate) fn synchronize(values: Vec<Tensor<1>>) -> std::result::Result<(), String> {
+    super::host::try_values_of(values).map(drop).map_err(|error| error.what().to_owned())
 }
 
 #[cfg(test)]

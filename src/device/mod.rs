@@ -5,22 +5,27 @@
 //! compare it with.
 
 mod array;
-mod backend_panic;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod failure;
 pub(crate) mod host;
 mod host_syncs;
 mod installation;
 pub mod kernels;
 mod memory;
+mod probe;
+mod rehearsal;
 mod spec;
 mod vectorised;
 
 pub use array::DeviceArray;
-pub use backend_panic::catch_backend_panic;
+pub use failure::DeviceGuard;
+pub(crate) use failure::{device_error, is_out_of_memory};
 pub use host_syncs::host_syncs;
 pub use installation::{CudaInstallation, Gpu};
 pub use memory::memory_budget;
 pub(crate) use memory::synchronize;
+pub(crate) use probe::probe_now;
+pub use rehearsal::{REHEARSAL_MARK, marked, rehearsal};
 pub use spec::{DEVICE_VARIABLE, DeviceSpec};
 pub(crate) use vectorised::vectorised;

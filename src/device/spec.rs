@@ -8,7 +8,7 @@ use burn::prelude::Device;
 use burn::tensor::FloatDType;
 
 use super::installation::{self, CudaInstallation};
-use super::memory_budget;
+use super::{marked, memory_budget, probe};
 use crate::{Error, ErrorKind, Result};
 
 /// The environment variable that names the default device.
@@ -52,12 +52,23 @@ impl DeviceSpec {
         self.check().map(|()| self)
     }
 
-    /// Checks that the device can be used: the lab was built for it, and GPU, driver and kernel
-    /// compiler are present and compatible.
+    /// Checks that the device can be used: the lab was built for it; GPU, driver and kernel
+    /// compiler are present and compatible; and the device has computed: products, sums, norms and
+    /// noise of a small test, compared with the CPU's. The test runs once per process and takes a
+    /// few seconds, because it compiles its kernels.
+    ///
+    /// # Errors
+    /// `Device` with what is missing and where to get it, or with what failed in the test.
+    pub fn check(self) -> Result<()> {
+        self.check_installed()?;
+        probe::probe(self)
+    }
+
+    /// The part of [`check`](Self::check) that starts nothing on the device.
     ///
     /// # Errors
     /// `Device` with what is missing and where to get it.
-    pub fn check(self) -> Result<()> {
+    pub fn check_installed(self) -> Result<()> {
         match self {
             Self::Cpu => Ok(()),
             Self::Cuda(number) => CudaInstallation::detect().check_gpu(number),
@@ -100,9 +111,19 @@ impl DeviceSpec {
         }
     }
 
-    /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`.
+    /// The name of one of Burn's devices.
+    pub(crate) fn of(device: &Device) -> Self {
+        if *device == Device::flex() {
+            return Self::Cpu;
+        }
+        let cuda = (0..CudaInstallation::detect().gpus.len()).map(Self::Cuda);
+        cuda.into_iter().find(|spec| spec.device() == *device).unwrap_or(Self::Wgpu)
+    }
+
+    /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`. In a
+    /// [`rehearsal`] it says so.
     pub fn describe(self) -> String {
-        match self {
+        let device = match self {
             Self::Cpu => {
                 let threads = std::thread::available_parallelism().map_or(1, usize::from);
                 format!("cpu, {threads} threads")
@@ -112,7 +133,8 @@ impl DeviceSpec {
                 None => self.to_string(),
             },
             Self::Wgpu => self.to_string(),
-        }
+        };
+        if self == Self::Cpu { device } else { marked(&device) }
     }
 }
 

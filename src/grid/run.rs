@@ -10,6 +10,7 @@ use super::result::{CellResult, CellRun, GridResult, Inner};
 use super::table::point;
 use super::{Grid, GridObserver, GridProgress};
 use crate::data::Dataset;
+use crate::device::marked;
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::Delta;
@@ -81,6 +82,13 @@ pub(super) fn run(
                 }
                 Err(error) => going.cells[at].errors.push(format!("seed {seed}: {error}")),
             }
+            // Every other run would fail on a lost device as well.
+            if let Err(error) = &outcome
+                && error.kind() == ErrorKind::Device
+                && planned.place().is_err()
+            {
+                return Err(error.clone().also("finished runs are kept: run the grid again"));
+            }
             let told = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
             going.tell_ended(&work, observer, told.as_ref().err());
         }
@@ -89,7 +97,7 @@ pub(super) fn run(
     drop(listening);
     let together = Together::of(store, data, &going.tried, going.delta())?;
     Ok(GridResult(Arc::new(Inner {
-        data: data.name().to_owned(),
+        data: marked(data.name()),
         model: first.name().to_owned(),
         test_examples: data.test().len(),
         cells: going.cells,

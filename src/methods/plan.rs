@@ -205,6 +205,7 @@ impl Plan {
                 noise_multiplier: privacy.noise_multiplier,
                 steps,
             },
+            None if steps == 0 => Event::Composed { events: Vec::new() },
             None => Event::Unaccountable {
                 why: format!("{} adds no noise: it releases raw gradients", self.method),
             },

@@ -30,15 +30,8 @@ impl Network {
         }
         let mut flags = Flags(Vec::new());
         self.visit(&mut flags);
-        let rows = flags.0.iter().map(|flags| flags.dims()[0]).collect::<Vec<_>>();
-        let flags = host::try_values(Tensor::cat(flags.0, 0))?;
-        let mut flags = &flags[..];
-        let mut is_finite = rows.into_iter().map(|rows| {
-            let (own, rest) = flags.split_at(rows);
-            flags = rest;
-            own.iter().all(|&flag| flag == 1.0)
-        });
-        let first = is_finite.position(|finite| !finite);
+        let flags = host::try_values_of(flags.0)?;
+        let first = flags.iter().position(|own| own.iter().any(|&flag| flag != 1.0));
         Ok(first.and_then(|index| self.parameters().into_iter().nth(index)))
     }
 }

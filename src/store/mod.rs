@@ -23,6 +23,7 @@ use draft::Draft;
 use record::{MASK, MODEL, TOUCHED};
 
 use crate::data::Dataset;
+use crate::device::rehearsal;
 use crate::mask::Mask;
 use crate::methods::Plan;
 use crate::nn::{Model, models};
@@ -254,13 +255,17 @@ const UNCHECKED: &str = "This run was stored before runs had checksums, so chang
 
 /// The id of a run, a hash of its settings, model and data.
 pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<String> {
-    let settings = json!({
+    let mut settings = json!({
         "format": FORMAT,
         "plan": plan,
         "model": model.fingerprint(),
         "data": data.hash(),
         "test_examples": data.test().len(),
     });
+    if rehearsal() {
+        // Its runs are no results, and must never be shown as such.
+        settings["rehearsal"] = true.into();
+    }
     let digest = Sha256::digest(settings.to_string().as_bytes());
     Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }

@@ -1,6 +1,5 @@
 //! Detection of diverging runs from released parameters.
 
-use burn::prelude::Tensor;
 use burn::tensor::DType;
 use std::fmt;
 
@@ -58,8 +57,8 @@ pub(super) fn l2_norm(network: &Network) -> Result<f64> {
         let values = values.cast(DType::F32);
         (values.clone() * values).sum()
     });
-    let squares = host::try_values(Tensor::cat(squares.collect(), 0))?;
-    Ok(squares.iter().copied().map(f64::from).sum::<f64>().sqrt())
+    let squares = host::try_values_of(squares.collect())?;
+    Ok(squares.into_iter().flatten().map(f64::from).sum::<f64>().sqrt())
 }
 
 /// The ratio of two norms. An initial norm of zero stands for one; the result is finite, since JSON

@@ -1,7 +1,7 @@
 //! The training loop: sample, release, optimizer step, measurement; stops between steps.
 
 use crate::data::Dataset;
-use crate::device::{DeviceSpec, catch_backend_panic};
+use crate::device::{DeviceGuard, DeviceSpec, marked, probe_now};
 use crate::mask::{Mask, SelectionLog};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
@@ -17,7 +17,8 @@ use crate::{Error, ErrorKind, Result};
 /// Trains a copy of `model` on the training part of `data`, as `plan` says.
 ///
 /// The whole plan is charged to the ledger before the first step. When the run ends, the charge is
-/// reduced to the steps taken. A process that is killed leaves the whole plan charged.
+/// reduced to the steps taken. A process that is killed leaves the whole plan charged. If the device
+/// fails before anything was copied from it, no step stays charged.
 ///
 /// # Guarantee
 /// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
@@ -49,7 +50,8 @@ pub fn fit(
     let place = plan.place()?;
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
     let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
-    let there = catch_backend_panic(place, || {
+    let guard = DeviceGuard::new(place);
+    let there = guard.run(|| {
         place.check_run(!plan.precision().is_default())?;
         Ok(model.on(&place.device()))
     })?;
@@ -61,10 +63,14 @@ pub fn fit(
     let listening = Listening::start();
     let mut meter = Meter::start(plan, &there, data);
     let begin = Begin { mask, seeds, run: &attempt };
-    let trained = catch_backend_panic(place, || follow(begin, &mut meter, &listening, observer));
+    let trained = guard
+        .run(|| follow(begin, &mut meter, &listening, observer))
+        .map_err(|error| device_first(place, error));
     let steps = meter.steps;
-    let spent = match trained {
+    let spent = match &trained {
         Ok(_) => steps,
+        // Nothing was copied from the device before it failed.
+        Err(error) if error.kind() == ErrorKind::Device && meter.curve.points.is_empty() => 0,
         // Nothing was released before the first step, which is charged in case it was.
         Err(_) if steps == 0 => 1,
         // Released parameters decided when the run failed, so the whole plan stays charged.
@@ -84,17 +90,18 @@ pub fn fit(
         events.push(Event::Unaccountable { why: UNREADABLE.into() });
         epsilon = None;
     }
-    let network = catch_backend_panic(place, || {
-        meter.at_end(&network)?;
-        Ok(network.on(&DeviceSpec::Cpu.device()))
-    })
-    .map_err(|error| still_charged(error, charged, plan))?;
+    let network = guard
+        .run(|| {
+            meter.at_end(&network)?;
+            Ok(network.on(&DeviceSpec::Cpu.device()))
+        })
+        .map_err(|error| still_charged(error, charged, plan))?;
     drop(listening);
 
     let record = RunRecord {
         id: id.to_owned(),
         plan: plan.clone(),
-        data: data.name().to_owned(),
+        data: marked(data.name()),
         device: place.describe(),
         data_hash: data.hash().to_owned(),
         warm_start: !model.is_initial(),
@@ -128,6 +135,19 @@ pub fn fit(
     match meter.trouble.filter(|_| meter.unreadable) {
         Some(cause) => Err(ended_early(run, &cause)),
         None => Ok(run),
+    }
+}
+
+/// The cause of a failed training. The device is tested again: one that has stopped computing makes
+/// a run look as if it diverged, and later runs must know of it.
+fn device_first(device: DeviceSpec, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Model => probe_now(device).err().unwrap_or(error),
+        ErrorKind::Device => {
+            let _ = probe_now(device);
+            error
+        }
+        _ => error,
     }
 }
 
@@ -213,16 +233,19 @@ fn follow(
 /// The correction of a plan's charge. If the run was stopped, its note says on what condition.
 fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
     let entry = Entry::spent(attempt, ledger.data_hash(), &plan.event_after(steps));
-    match steps < plan.steps() {
-        true => entry.note(format!("{steps} of {} steps, if {STOPPING}", plan.steps())),
-        false => entry,
+    match steps {
+        0 => entry.note(format!("0 of {} steps: nothing was released", plan.steps())),
+        _ if steps < plan.steps() => {
+            entry.note(format!("{steps} of {} steps, if {STOPPING}", plan.steps()))
+        }
+        _ => entry,
     }
 }
 
 /// The note of a ledger entry: method and data.
 fn note(plan: &Plan, data: &Dataset) -> String {
     let study = if plan.seed().is_some() { ", study mode" } else { "" };
-    format!("{} on {}{study}", plan.method(), data.name())
+    format!("{} on {}{study}", plan.method(), marked(data.name()))
 }
 
 /// The mechanism of a plan.

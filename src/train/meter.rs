@@ -3,7 +3,7 @@
 use burn::prelude::Device;
 
 use crate::data::{Dataset, OnDevice};
-use crate::device::DeviceArray;
+use crate::device::{DeviceArray, rehearsal};
 use crate::engine::mean;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
@@ -87,7 +87,7 @@ impl<'a> Meter<'a> {
         match self.curve.points.last() {
             Some(last) if last.step == step && last.test_accuracy.is_some() => Ok(()),
             Some(last) if last.step == step => {
-                let accuracy = self.accuracy(network);
+                let accuracy = self.accuracy(network)?;
                 if let Some(last) = self.curve.points.last_mut() {
                     last.test_accuracy = accuracy;
                 }
@@ -103,7 +103,7 @@ impl<'a> Meter<'a> {
         let test_accuracy = match evaluate {
             true => {
                 check_finite(self.steps, network)?;
-                self.accuracy(network)
+                self.accuracy(network)?
             }
             false => None,
         };
@@ -128,16 +128,17 @@ impl<'a> Meter<'a> {
         Ok(divergence::ratio(divergence::l2_norm(network)?, initial))
     }
 
-    /// What can't be read is no reason to throw a trained network away.
-    fn accuracy(&mut self, network: &Network) -> Option<f64> {
+    /// Data that can't be read are no reason to throw a trained network away; a failed device is.
+    fn accuracy(&mut self, network: &Network) -> Result<Option<f64>> {
         if self.data.test().is_empty() {
-            return None;
+            return Ok(None);
         }
         match self.accuracy_where_it_is(network) {
-            Ok(accuracy) => Some(accuracy),
+            Ok(accuracy) => Ok(Some(accuracy)),
+            Err(error) if error.kind() == ErrorKind::Device => Err(error),
             Err(error) => {
                 self.trouble.get_or_insert(error);
-                None
+                Ok(None)
             }
         }
     }
@@ -169,6 +170,9 @@ fn is_evaluated(step: u64, steps: u64) -> bool {
 }
 
 fn check_finite(step: u64, network: &Network) -> Result<()> {
+    if rehearsal() {
+        return Ok(());
+    }
     match network.first_non_finite()? {
         None => Ok(()),
         Some(parameter) => Err(Error::new(

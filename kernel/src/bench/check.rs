@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use epsilab::Result;
 use epsilab::burn::module::Module;
-use epsilab::device::DeviceSpec;
+use epsilab::device::{DeviceGuard, DeviceSpec, marked};
 use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, GaussianNoise, Gradients, Weights};
 use epsilab::mask::{Dropping, RandomMask, Selector};
 use epsilab::nn::Network;
@@ -48,7 +48,7 @@ struct Checked {
 pub fn run(cases: &[Case], json: bool) -> Result<ExitCode> {
     let mut all = Vec::new();
     for case in cases {
-        let checked = compare(case)?;
+        let checked = DeviceGuard::new(case.place).run(|| compare(case))?;
         for one in checked.iter().filter(|_| !json) {
             let Checked { model, what, difference, allowed, ok, .. } = one;
             let said = if *ok { "ok" } else { "DIFFERS" };
@@ -85,7 +85,7 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
     let sides = [side(on_device, other), side(model.network().clone(), ExecutorChoice::Auto)];
     let mut all = Vec::new();
     let mut add = |what, difference: f64, allowed| {
-        let (model, device) = (case.entry.name, case.place.to_string());
+        let (model, device) = (case.entry.name, marked(&case.place.to_string()));
         // NaN is a difference.
         let ok = difference <= allowed;
         all.push(Checked { model, device, what, difference, allowed, ok });

@@ -4,8 +4,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use epsilab::burn::prelude::{Device, Module};
-use epsilab::device::DeviceSpec;
-use epsilab::engine::Gradients;
+use epsilab::data::from_vecs;
+use epsilab::device::{DeviceGuard, DeviceSpec, marked, rehearsal};
+use epsilab::engine::{Batch, Gradients};
+use epsilab::nn::Model;
 use epsilab::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -34,11 +36,14 @@ pub struct Measured {
 /// Measures and prints one line. Called in the child process.
 pub fn serve(case: &Case, mode: Mode) -> Result<()> {
     die_with_parent();
+    // A failure of the device ends the measurement with its cause.
+    let guard = DeviceGuard::new(case.place);
     let line = match (mode, case.masked) {
-        (Mode::Private, _) => serde_json::to_string(&measure(case, true)?),
-        (Mode::NonPrivate, _) => serde_json::to_string(&measure(case, false)?),
+        (Mode::Private, _) => serde_json::to_string(&guard.run(|| measure(case, true))?),
+        (Mode::NonPrivate, _) => serde_json::to_string(&guard.run(|| measure(case, false))?),
         (Mode::Masked, rate) => {
-            serde_json::to_string(&masked::measure(case, rate.unwrap_or_default())?)
+            let rate = rate.unwrap_or_default();
+            serde_json::to_string(&guard.run(|| masked::measure(case, rate))?)
         }
     };
     let line = line.map_err(|e| Error::new(ErrorKind::Io, "the figures as JSON", e.to_string()))?;
@@ -49,10 +54,16 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
     let (model, device) = (case.entry.model()?, case.place.checked()?.device());
     let pool = data::pool(case.entry, case.batch)?;
     // As in training, the data are on the device before the first step.
+    let expected =
+        (case.place != DeviceSpec::Cpu).then(|| loss_on_cpu(case, &model, &pool[0])).transpose()?;
     let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
     let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
     let network = model.network().clone().to_device(&device);
     let mut training = Training::new(&network, case.executor, private, case.batch);
+    if let Some(expected) = expected {
+        let loss = training.step(&pool[0])?.mean_loss().unwrap_or(f64::NAN);
+        same_loss(case, loss, expected)?;
+    }
     memory::settle();
     let before = memory::resident();
     let mut run = |from: usize, steps: usize| -> Result<f64> {
@@ -78,7 +89,7 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
         cpu_seconds.extend(spent.map(|spent| spent / steps as f64));
         done += steps;
     }
-    if !loss.is_finite() {
+    if !loss.is_finite() && !rehearsal() {
         let what = format!("{} after {} steps: loss = {loss}", model.name(), case.steps);
         return Err(Error::new(ErrorKind::Model, what, "such a step is not worth measuring"));
     }
@@ -89,9 +100,31 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
         peak_mb: peak.map(|(peak, before)| (peak - before).max(0.0)),
         held_mb: (4 * (features + model.parameters())) as f64 / f64::from(1 << 20),
         parameters: model.parameters(),
-        device: case.place.to_string(),
+        device: marked(&case.place.to_string()),
         loss,
     })
+}
+
+/// The mean loss of the initial model on a batch, on the CPU.
+fn loss_on_cpu(case: &Case, model: &Model, batch: &Batch) -> Result<f64> {
+    let features = (0..batch.len()).flat_map(|i| batch.features(i).to_vec()).collect();
+    let labels = batch.labels().to_vec();
+    let classes = case.entry.classes as usize;
+    model.loss(from_vecs(features, case.entry.shape, labels, classes)?.train())
+}
+
+/// Checks that the first step on the device had the loss of the CPU: times of a device that
+/// computes something else mean nothing.
+fn same_loss(case: &Case, loss: f64, expected: f64) -> Result<()> {
+    // Devices may round the factors of products to ten bits.
+    const ROUNDING: f64 = 0.01;
+    if rehearsal() || (loss - expected).abs() <= ROUNDING * expected.abs() {
+        return Ok(());
+    }
+    let what = format!("{} on {}: loss = {loss}", case.entry.name, case.place);
+    let why = format!("on the CPU it is {expected:.4}, so the device computes something else");
+    Err(Error::new(ErrorKind::Device, what, why)
+        .fix("`epsilab bench --check` shows which results differ; see `epsilab doctor`"))
 }
 
 /// Steps between two readings of the clock. A GPU works while the next steps are prepared, as in
@@ -103,7 +136,7 @@ fn in_a_row(place: DeviceSpec) -> usize {
 /// Waits for all work of the device.
 pub(super) fn wait(device: &Device) -> Result<()> {
     device.sync().map_err(|e| {
-        Error::new(ErrorKind::Model, format!("the device {device:?}"), format!("failed: {e}"))
+        Error::new(ErrorKind::Device, format!("the device {device:?}"), format!("failed: {e}"))
             .fix("see `doctor`; a smaller --batch needs less memory")
     })
 }

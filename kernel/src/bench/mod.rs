@@ -14,7 +14,7 @@ mod zoo;
 
 use std::process::ExitCode;
 
-use epsilab::device::DeviceSpec;
+use epsilab::device::{DeviceSpec, REHEARSAL_MARK, rehearsal};
 use epsilab::{Error, Result};
 
 use crate::stdout;
@@ -97,6 +97,9 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
 fn measure(args: &BenchArgs, cases: &[Case]) -> Result<()> {
     let mut all = Vec::new();
     if !args.json {
+        if rehearsal() {
+            stdout::print(REHEARSAL_MARK)?;
+        }
         stdout::print(&figures::heading(cases))?;
     }
     for case in cases {
@@ -134,7 +137,9 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
         let why = "it is the share of coordinates that is left out: from 0 to below 1";
         return Err(Error::setting("--masked", rate, why));
     }
-    let place = args.device.parse::<DeviceSpec>()?.checked()?;
+    // Each measuring process tests the device itself.
+    let place = args.device.parse::<DeviceSpec>()?;
+    place.check_installed()?;
     let entries: Vec<&Entry> = match args.models.as_slice() {
         [] => ZOO.iter().filter(|entry| !entry.large).collect(),
         names => names.iter().map(|name| zoo::find(name)).collect::<Result<_>>()?,

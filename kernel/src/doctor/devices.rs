@@ -1,6 +1,7 @@
 //! The devices that can train.
 
-use epsilab::device::{CudaInstallation, DEVICE_VARIABLE, DeviceSpec};
+use epsilab::Result;
+use epsilab::device::{CudaInstallation, DEVICE_VARIABLE, DeviceSpec, rehearsal};
 use serde_json::{Value, json};
 
 use super::{Check, State};
@@ -9,14 +10,13 @@ use super::{Check, State};
 /// asks for it.
 pub fn check() -> Check {
     let (cuda, wgpu) = (CudaInstallation::detect(), DeviceSpec::Wgpu.check());
+    let gpus: Vec<DeviceSpec> = (0..cuda.gpus.len().max(1)).map(DeviceSpec::Cuda).collect();
+    let works: Vec<Result<()>> = gpus.iter().map(|gpu| gpu.check()).collect();
     let mut said = vec![DeviceSpec::Cpu.describe()];
-    said.push(match DeviceSpec::Cuda(0).check() {
-        Ok(()) => (0..cuda.gpus.len())
-            .map(|n| DeviceSpec::Cuda(n).describe())
-            .collect::<Vec<_>>()
-            .join("\n"),
+    said.extend(gpus.iter().zip(&works).map(|(gpu, works)| match works {
+        Ok(()) => format!("{}, computes correctly", gpu.describe()),
         Err(error) => error.what().to_owned(),
-    });
+    }));
     said.push(wgpu.as_ref().map_or_else(|error| error.what().to_owned(), |()| "wgpu".into()));
     let version = |version: Option<(u32, u32)>| version.map(|(a, b)| format!("{a}.{b}"));
     let names: Value = (0..cuda.gpus.len()).map(|n| format!("cuda:{n}")).collect();
@@ -24,26 +24,27 @@ pub fn check() -> Check {
     let facts = json!({
         "cpu": {"threads": threads},
         "cuda": {"built_in": cuda.compiled_in, "found": names, "driver": version(cuda.driver),
-            "nvrtc": version(cuda.nvrtc), "headers": cuda.headers,
-            "works": DeviceSpec::Cuda(0).check().is_ok(),
+            "nvrtc": version(cuda.nvrtc), "nvrtc_path": cuda.nvrtc_path, "headers": cuda.headers,
+            "works": works[0].is_ok(),
+            "error": works[0].as_ref().err().map(ToString::to_string),
             "cards": cuda.gpus.iter().map(ToString::to_string).collect::<Vec<_>>()},
         "wgpu": {"built_in": cfg!(feature = "wgpu"), "works": wgpu.is_ok()},
         "default": DeviceSpec::auto().ok().map(|place| place.to_string()),
+        "rehearsal": rehearsal(),
     });
     let (what, facts) = (said.join("\n"), facts);
-    match DeviceSpec::auto() {
+    match (DeviceSpec::auto(), &works[0]) {
         // The environment names a device that can't be used, so no training would start.
-        Err(error) => Check::new("devices", State::Action, what).todo(format!(
+        (Err(error), _) => Check::new("devices", State::Action, what).todo(format!(
             "{DEVICE_VARIABLE}: {}. {}",
             error.what(),
             error.advice()
         )),
-        // There is a GPU, but part of its software is missing.
-        Ok(_) if cuda.driver.is_some() => match cuda.check_gpu(0) {
-            Err(error) => Check::new("devices", State::Note, what).todo(error.advice()),
-            Ok(()) => Check::new("devices", State::Ok, what),
-        },
-        Ok(_) => Check::new("devices", State::Ok, what),
+        // There is a GPU, but it does not work.
+        (Ok(_), Err(error)) if cuda.driver.is_some() => {
+            Check::new("devices", State::Note, what).todo(error.advice())
+        }
+        (Ok(_), _) => Check::new("devices", State::Ok, what),
     }
     .facts(facts)
 }

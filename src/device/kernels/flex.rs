@@ -99,6 +99,13 @@ impl DeviceOps for Flex {
         tensor(sum.into_iter().map(|x| x as f32).collect(), [columns])
     }
 
+    fn concat(a: FlexTensor, b: FlexTensor) -> FlexTensor {
+        let (a, b) = (a.to_contiguous(), b.to_contiguous());
+        let both = [floats(&a), floats(&b)].concat();
+        let n = both.len();
+        tensor(both, [n])
+    }
+
     fn matmul(a: FlexTensor, b: FlexTensor) -> FlexTensor {
         let (a, b) = (a.to_contiguous(), b.to_contiguous());
         let ([rows, terms], [_, columns]) = (matrix_dims(&a), matrix_dims(&b));

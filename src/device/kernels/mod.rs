@@ -111,6 +111,29 @@ pub fn weighted_outer_sum(a: Tensor<2>, b: Tensor<2>, factors: &Tensor<1>) -> Te
     Tensor::from_dispatch(Dispatch::weighted_outer_sum(a, b, factors.clone().into_dispatch()))
 }
 
+/// The values of several arrays in one, in this order. There must be at least one array.
+///
+/// In contrast to `Tensor::cat` this keeps failures: if any of the arrays could not be computed,
+/// reading the result reports it. Burn's kernel writes one array after the other into the result,
+/// and CubeCL takes a later successful write for a repair of the whole.
+pub fn concat(arrays: Vec<Tensor<1>>) -> Tensor<1> {
+    let mut arrays: Vec<_> = arrays.into_iter().filter(|array| array.dims()[0] > 0).collect();
+    // Pairs, then pairs of pairs, so that each value is copied few times.
+    while arrays.len() > 1 {
+        let mut rest = arrays.into_iter();
+        arrays = Vec::new();
+        while let Some(a) = rest.next() {
+            arrays.push(match rest.next() {
+                Some(b) => {
+                    Tensor::from_dispatch(Dispatch::concat(a.into_dispatch(), b.into_dispatch()))
+                }
+                None => a,
+            });
+        }
+    }
+    arrays.pop().unwrap_or_else(|| Tensor::zeros([0], &Device::flex()))
+}
+
 /// `values` plus Gaussian noise. With `selected`, coordinates of weight 0 become exactly 0 instead,
 /// whatever their values.
 ///

@@ -29,6 +29,8 @@ pub trait DeviceOps: Backend {
         b: FloatTensor<Self>,
         factors: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
+    /// See [`concat`](super::concat).
+    fn concat(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
     /// See [`add_noise`](super::add_noise).
     fn add_noise(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self>;
     /// See [`add_noise`](super::add_noise).

@@ -41,7 +41,7 @@ impl Recorder {
             kernels::count_nonzero_bins(entry.values.tensor(&device), bins)
         });
         // A running mean, as on the host.
-        let change = Tensor::cat(hits.collect(), 0) / bin_sizes.clone() - means.clone();
+        let change = kernels::concat(hits.collect()) / bin_sizes.clone() - means.clone();
         self.rows[time] = Some(means + change / log.recorded[time] as f64);
     }
 

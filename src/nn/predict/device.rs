@@ -5,7 +5,7 @@ use burn::prelude::*;
 
 use crate::Result;
 use crate::data::OnDevice;
-use crate::device::{host, memory_budget};
+use crate::device::{DeviceGuard, DeviceSpec, host, memory_budget};
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Model, NoTape, Value};
 
@@ -60,6 +60,15 @@ impl Model {
         examples: &OnDevice,
         job: impl Fn(Tensor<2>, &[u32]) -> Tensor<1>,
     ) -> Result<Vec<f32>> {
+        let guard = DeviceGuard::new(DeviceSpec::of(examples.device()));
+        guard.run(|| self.map_chunks_guarded(examples, job))
+    }
+
+    fn map_chunks_guarded(
+        &self,
+        examples: &OnDevice,
+        job: impl Fn(Tensor<2>, &[u32]) -> Tensor<1>,
+    ) -> Result<Vec<f32>> {
         let (on_device, examples) = (examples, examples.examples());
         self.check_examples(examples)?;
         let network = self.network().on(on_device.device());
@@ -75,7 +84,7 @@ impl Model {
             Ok(job(network.forward(x, &mut NoTape), labels))
         });
         let results = results.collect::<Result<Vec<_>>>()?;
-        if results.is_empty() { Ok(Vec::new()) } else { host::try_values(Tensor::cat(results, 0)) }
+        Ok(host::try_values_of(results)?.concat())
     }
 
     /// Number of examples per chunk, such that the widest layer takes at most a quarter of the

@@ -52,6 +52,10 @@ impl Event {
                     Ok(Event::Repeated { event: event.clone(), count: *taken })
                 }
                 (Event::Unaccountable { .. }, _) if self == spent => Ok(self.clone()),
+                // A run that ended before it released anything.
+                (Event::Unaccountable { .. }, Event::Composed { events }) if events.is_empty() => {
+                    Ok(spent.clone())
+                }
                 _ => reject(),
             };
         };

@@ -7,6 +7,7 @@
 
 mod augment;
 mod chacha;
+mod concat;
 mod count_nonzero;
 mod dropout;
 mod noise;
@@ -99,6 +100,10 @@ impl DeviceOps for CubeBackend {
             into_contiguous(b),
             into_contiguous(factors),
         )
+    }
+
+    fn concat(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        concat::concat(into_contiguous(a), into_contiguous(b))
     }
 
     fn add_noise(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self> {

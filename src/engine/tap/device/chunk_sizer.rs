@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use burn::prelude::Device;
 
 use super::Chunking;
+use crate::device::{device_error, is_out_of_memory};
 use crate::nn::Parameter;
 use crate::{Error, ErrorKind, Result};
 
@@ -27,17 +28,12 @@ impl From<Error> for ChunkError {
 }
 
 impl ChunkError {
-    /// Classifies an error message of the device. The patterns are those of CubeCL 0.11.3, to which
-    /// the crate is pinned, and of the GPU drivers.
+    /// Classifies an error message of the device.
     pub(super) fn from_message(message: String) -> Self {
-        const OUT_OF_MEMORY_MESSAGES: [&str; 4] =
-            ["out of device memory", "out-of-memory", "can't allocate", "out of memory"];
-        let lower = message.to_lowercase();
-        if OUT_OF_MEMORY_MESSAGES.iter().any(|part| lower.contains(part)) {
-            return Self::OutOfMemory(message);
+        match is_out_of_memory(&message) {
+            true => Self::OutOfMemory(message),
+            false => Self::Other(device_error(&"the GPU", &message)),
         }
-        let what = "a computation on the GPU failed";
-        Self::Other(Error::new(ErrorKind::Model, what, message).fix("train on the CPU"))
     }
 }
 
@@ -151,7 +147,7 @@ fn out_of_memory_error(key: &ChunkKey, message: &str) -> Error {
     );
     let message = message.lines().next().unwrap_or_default();
     let why = format!("one example does not fit into the memory of the GPU ({message})");
-    Error::new(ErrorKind::Model, what, why).fix(
+    Error::new(ErrorKind::Device, what, why).fix(
         "close other programs that use the GPU, use a smaller model or fewer copies, or train on \
          the CPU",
     )

@@ -42,10 +42,10 @@ impl PaddedChunk {
         let (rows, finite) = match size - n {
             0 => (rows, finite),
             padding => {
-                let device = features.device();
+                let zeros = |count: usize| Tensor::zeros([count], &features.device());
                 let rows =
-                    Tensor::cat(vec![rows, Tensor::zeros([padding, copies * each], &device)], 0);
-                (rows, Tensor::cat(vec![finite, Tensor::zeros([padding], &device)], 0))
+                    kernels::concat(vec![rows.flatten(0, 1), zeros(padding * copies * each)]);
+                (rows.reshape([size, copies * each]), kernels::concat(vec![finite, zeros(padding)]))
             }
         };
         // Padding may use any dropout masks.

@@ -84,7 +84,7 @@ pub(super) fn sum(
     if verify && !batch.is_empty() {
         let first = |values: &Tensor<1>| values.clone().narrow(0, 0, 1);
         let some = sum.values().chain(&norms).chain(&losses).map(first).collect();
-        synchronize(Tensor::cat(some, 0)).map_err(ChunkError::from_message)?;
+        synchronize(some).map_err(ChunkError::from_message)?;
     }
     let entries = parameters.into_iter().enumerate().map(|(entry, parameter)| Gradient {
         values: DeviceArray::from_tensor(match sum.remove(&entry) {
@@ -103,7 +103,7 @@ fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
     match parts.len() {
         0 => DeviceArray::default(),
         1 => DeviceArray::from_tensor(parts.remove(0)),
-        _ => DeviceArray::from_tensor(Tensor::cat(parts, 0)),
+        _ => DeviceArray::from_tensor(kernels::concat(parts)),
     }
 }
 
@@ -114,8 +114,9 @@ impl Pass for Job<'_> {
         let x = Value::from_flat(chunk.rows.clone(), self.batch.shape());
         let (site_gradients, losses) = self.forward_backward(x, &chunk.labels, tape)?;
         let norms = self.norms_device(&site_gradients, chunk.examples.len());
-        let both = Tensor::stack::<2>(vec![norms.clone(), losses.clone()], 1);
-        let excluded = (kernels::finite_rows(both) * chunk.finite.clone()).equal_elem(0.0);
+        let finite = |each: &Tensor<1>| kernels::finite_rows(each.clone().unsqueeze_dim(1));
+        let included = finite(&norms) * finite(&losses) * chunk.finite.clone();
+        let excluded = included.equal_elem(0.0);
         let factors = self.rule.factors(norms.clone()).mask_fill(excluded.clone(), 0.0);
         let sum = site_gradients.into_iter().map(|(entry, site_gradient)| {
             (entry, site_gradient.sum_device(&factors, &self.norm_weights[entry]))
@@ -137,7 +138,10 @@ impl Job<'_> {
             .collect();
         match each.is_empty() {
             true => Tensor::zeros([n], &self.device),
-            false => kernels::row_norms(Tensor::stack(each, 1), None),
+            false => {
+                let rows = kernels::concat(each).reshape([-1, n as i32]).transpose();
+                kernels::row_norms(rows, None)
+            }
         }
     }
 }

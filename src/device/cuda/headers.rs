@@ -1,0 +1,189 @@
+//! The CUDA headers, which kernels include when they are compiled.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// One header of each component. The third is in `cccl` in newer versions.
+const REQUIRED: [&str; 4] = ["cuda_fp16.h", "crt/mma.h", "cuda/barrier", "nv/target"];
+
+/// The folder with all headers for this NVRTC, if they were found.
+///
+/// Searched are `CUDA_PATH`, the installation that the library belongs to, `CUDA_HOME` and the
+/// usual folders of toolkits. The Python packages for CUDA 12 have their headers in several
+/// folders, which are joined in a folder of links.
+pub(super) fn find(nvrtc: &Path) -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).map(PathBuf::from);
+    let others = named("CUDA_HOME").into_iter().chain(toolkits());
+    search(named("CUDA_PATH"), nvrtc, others)
+}
+
+/// Searches the toolkit that the user named, that of the library, and others, in this order.
+fn search(
+    named: Option<PathBuf>,
+    nvrtc: &Path,
+    others: impl IntoIterator<Item = PathBuf>,
+) -> Option<PathBuf> {
+    // From …/lib/libnvrtc.so.13 to …/include, also above the folder of an architecture.
+    let own = nvrtc.ancestors().skip(2).take(2).map(PathBuf::from);
+    let roots = named.into_iter().chain(own).chain(others);
+    let whole = roots.map(|root| root.join("include")).find(|folder| is_complete(&[folder]));
+    whole.or_else(|| {
+        let packages = nvrtc.ancestors().nth(3)?;
+        let parts = ["cuda_runtime", "cuda_nvcc", "cuda_cccl", "cuda_crt"];
+        let parts = parts.map(|part| packages.join(part).join("include"));
+        let parts: Vec<&Path> =
+            parts.iter().map(PathBuf::as_path).filter(|part| part.is_dir()).collect();
+        is_complete(&parts).then(|| join(&parts).ok()).flatten()
+    })
+}
+
+/// Makes CubeCL take the headers of this folder: it looks in `include` of `CUDA_PATH`.
+pub(super) fn announce(headers: &Path) {
+    let root = headers.parent().unwrap_or(headers);
+    if std::env::var_os("CUDA_PATH").is_none_or(|path| Path::new(&path) != root) {
+        // SAFETY: Rust's own accesses to the environment are serialised. Detection runs before any
+        // thread of a GPU backend starts, and no C code that the lab calls elsewhere reads it.
+        unsafe { std::env::set_var("CUDA_PATH", root) };
+    }
+}
+
+/// Whether these folders together have every required header.
+fn is_complete(folders: &[impl AsRef<Path>]) -> bool {
+    let has = |header: &&str| {
+        let places = folders.iter().map(AsRef::as_ref);
+        places
+            .flat_map(|folder| [folder.join(header), folder.join("cccl").join(header)])
+            .any(|path| path.exists())
+    };
+    REQUIRED.iter().all(|header| has(&header))
+}
+
+/// A folder with links to all files of these folders, in the user's cache.
+fn join(parts: &[&Path]) -> io::Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    let cache = cache.or_else(home).unwrap_or_else(std::env::temp_dir).join("epsilab");
+    let root = cache.join(format!("cuda-headers-{:016x}", hasher.finish()));
+    let joined = root.join("include");
+    if is_complete(&[&joined]) {
+        return Ok(joined);
+    }
+    // Made under another name first, since another process may be doing the same.
+    let draft = cache.join(format!("cuda-headers-draft-{}", std::process::id()));
+    for part in parts {
+        link_all(part, &draft.join("include"))?;
+    }
+    if fs::rename(&draft, &root).is_err() {
+        // Another process was faster, or an earlier folder lost its targets.
+        fs::remove_dir_all(&root)?;
+        fs::rename(&draft, &root)?;
+    }
+    Ok(joined)
+}
+
+/// Links to all files below `from`, in folders of the same names below `to`. The first file of a
+/// name stays.
+fn link_all(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let link = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            link_all(&entry.path(), &link)?;
+        } else if fs::symlink_metadata(&link).is_err() {
+            symlink(entry.path(), &link)?;
+        }
+    }
+    Ok(())
+}
+
+/// The folders `nvidia` among the Python packages of the active environment and of the user.
+pub(super) fn python_packages() -> Vec<PathBuf> {
+    let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(std::env::var_os);
+    let user = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local"));
+    let roots = environments.map(PathBuf::from).chain(user);
+    let is_python = |name: &OsStr| name.to_string_lossy().starts_with("python3");
+    let versions = roots.flat_map(|root| folders(&root.join("lib"), is_python));
+    let packages = versions.map(|version| version.join("site-packages/nvidia"));
+    packages.filter(|packages| packages.is_dir()).collect()
+}
+
+/// The folders where toolkits usually are; those of the distribution last.
+pub(super) fn toolkits() -> Vec<PathBuf> {
+    let versioned = |name: &OsStr| name.to_string_lossy().starts_with("cuda-");
+    let mut versions = folders(Path::new("/usr/local"), versioned);
+    versions.sort();
+    versions.reverse();
+    let first = [PathBuf::from("/usr/local/cuda"), PathBuf::from("/opt/cuda")];
+    let all = first.into_iter().chain(versions).chain([PathBuf::from("/usr")]);
+    all.filter(|root| root.is_dir()).collect()
+}
+
+/// The folders in `parent` with such a name.
+fn folders(parent: &Path, wanted: impl Fn(&OsStr) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| wanted(&entry.file_name()));
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_headers(headers: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for header in headers {
+            let path = folder.path().join(header);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, header).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn headers_in_parts_are_found_next_to_the_compiler_and_joined() {
+        let lib = "cuda_nvrtc/lib/libnvrtc.so.12";
+        let packages = with_headers(&[
+            lib,
+            "cuda_runtime/include/cuda_fp16.h",
+            "cuda_runtime/include/crt/host_defines.h",
+            "cuda_nvcc/include/crt/mma.h",
+            "cuda_cccl/include/cuda/barrier",
+            "cuda_cccl/include/nv/target",
+        ]);
+        let headers = search(None, &packages.path().join(lib), []).expect("found");
+        assert!(is_complete(&[&headers]), "{headers:?}");
+        assert!(headers.join("crt/host_defines.h").exists());
+        assert_eq!(
+            fs::read_to_string(headers.join("crt/mma.h")).unwrap(),
+            "cuda_nvcc/include/crt/mma.h"
+        );
+        let again = search(None, &packages.path().join(lib), []);
+        assert_eq!(again, Some(headers.clone()), "made once");
+        fs::remove_dir_all(headers.parent().unwrap()).unwrap();
+        // Without one part nothing is complete.
+        fs::remove_dir_all(packages.path().join("cuda_nvcc")).unwrap();
+        let parts = ["cuda_runtime", "cuda_cccl"].map(|p| packages.path().join(p).join("include"));
+        assert!(!is_complete(&parts));
+    }
+
+    #[test]
+    fn headers_of_one_folder_are_found_above_the_library() {
+        let all = [
+            "include/cuda_fp16.h",
+            "include/crt/mma.h",
+            "include/cccl/cuda/barrier",
+            "include/cccl/nv/target",
+            "lib/libnvrtc.so.13",
+        ];
+        let root = with_headers(&all);
+        let found = search(None, &root.path().join("lib/libnvrtc.so.13"), []);
+        assert_eq!(found, Some(root.path().join("include")));
+    }
+}

@@ -1,0 +1,313 @@
+//! [`DeviceGuard`]: failures of a GPU backend as errors.
+//!
+//! CubeCL drives each GPU from a thread of its own. An operation that fails there marks its
+//! outputs, and reading a marked output reports the failure. A *panic* of that thread marks
+//! nothing: CubeCL logs it and goes on, the outputs keep what their memory held before, and reading
+//! them succeeds. A guard hears such panics by a panic hook, so that no result follows from them.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+
+use super::DeviceSpec;
+use crate::{Error, ErrorKind, Result};
+
+/// Turns every failure of a device into an error: errors of its operations, panics of the calling
+/// thread, and panics of the backend's own threads, which no operation reports.
+///
+/// The guard covers all work on the device from its creation on. Work is asynchronous, so a failure
+/// is certain to be seen only by a [`run`](Self::run) that copies a result to the host.
+///
+/// On the CPU nothing is caught: a panic there is a bug of the lab.
+#[derive(Debug)]
+pub struct DeviceGuard {
+    device: DeviceSpec,
+    /// The number of panics of backend threads before the guard.
+    panics_before: usize,
+}
+
+impl DeviceGuard {
+    /// A guard of the work on this device from now on.
+    pub fn new(device: DeviceSpec) -> Self {
+        if device != DeviceSpec::Cpu {
+            listen();
+            GUARDS.fetch_add(1, Ordering::SeqCst);
+        }
+        Self { device, panics_before: backend_panics().total }
+    }
+
+    /// Runs `work` on the device. Its result counts only if the device has not failed.
+    ///
+    /// # Errors
+    /// `Device` if the device has failed since the guard was made, with the first cause; otherwise
+    /// the errors of `work`.
+    pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.device == DeviceSpec::Cpu {
+            return work();
+        }
+        // Unwind safe: the state of `work` is dropped, so nothing half-done remains visible.
+        let outcome = quietly(|| catch_unwind(AssertUnwindSafe(work)));
+        self.check()?;
+        outcome.unwrap_or_else(|panic| Err(device_error(&self.device, &panic_message(&*panic))))
+    }
+
+    /// Checks that no thread of the backend has panicked since the guard was made.
+    ///
+    /// # Errors
+    /// `Device` with the message of the first panic.
+    pub fn check(&self) -> Result<()> {
+        match backend_panics().first_after(self.panics_before, self.device) {
+            Some(panic) => Err(device_error(&self.device, &panic.message)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for DeviceGuard {
+    fn drop(&mut self) {
+        if self.device != DeviceSpec::Cpu {
+            GUARDS.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The error for a failure that `device` reported with this message.
+pub(crate) fn device_error(device: &impl std::fmt::Display, message: &str) -> Error {
+    let out_of_memory = is_out_of_memory(message);
+    let what = format!("{device} failed: {}", summary(message));
+    let why = match out_of_memory {
+        true => "the GPU ran out of memory",
+        false => "the computation in progress is lost; earlier results are kept",
+    };
+    Error::new(ErrorKind::Device, what, why).fix(match out_of_memory {
+        true => {
+            "set EPSILAB_DEVICE_MEMORY to fewer MiB than the GPU has free, stop other programs on \
+             the GPU (`nvidia-smi` lists them), or use a smaller model"
+        }
+        false => "check the GPU (`cargo lab doctor`, `nvidia-smi`), or use the device \"cpu\"",
+    })
+}
+
+/// Whether a failure with this message means that memory ran out. The patterns are those of CubeCL
+/// 0.11.3, to which the crate is pinned, and of the GPU drivers.
+pub(crate) fn is_out_of_memory(message: &str) -> bool {
+    const PATTERNS: [&str; 5] = [
+        "out of device memory",
+        "out-of-memory",
+        "can't allocate",
+        "out of memory",
+        "out_of_memory",
+    ];
+    let lower = message.to_lowercase();
+    PATTERNS.iter().any(|pattern| lower.contains(pattern))
+}
+
+/// The causes in a message, without the source of the kernel that failed and without the layers of
+/// the backend that passed it on. The last cause is the root.
+fn summary(message: &str) -> String {
+    const LAYERS: [&str; 14] = [
+        "Error while reading data",
+        "Caused by",
+        "An error happened during execution",
+        "Several failures at once",
+        "The bytes were never written",
+        "A launch error happened",
+        "A compilation error happened",
+        "An error caused the compilation to fail",
+        "[Compilation Error]",
+        "Backtrace:",
+        "No backtrace available",
+        "Asked at:",
+        "skipped `",
+        "(",
+    ];
+    const LINES: usize = 4;
+    const CHARACTERS: usize = 400;
+    let causes = message.split("[Source]").next().unwrap_or_default();
+    let lines = causes.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines: Vec<&str> =
+        lines.filter(|line| !LAYERS.iter().any(|layer| line.starts_with(layer))).collect();
+    lines.dedup();
+    let roots = &lines[lines.len().saturating_sub(LINES)..];
+    match roots.is_empty() {
+        true => message.trim().chars().take(CHARACTERS).collect(),
+        false => roots.join("; ").chars().take(CHARACTERS).collect(),
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason").to_owned()
+}
+
+/// The number of guards that exist. While there are any, panics of backend threads are not printed.
+static GUARDS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Whether this thread catches a panic that it may raise, and reports it as an error.
+    static CATCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` without printing a panic of this thread.
+fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let before = CATCHES.replace(true);
+    let result = work();
+    CATCHES.set(before);
+    result
+}
+
+/// The panics of backend threads in this process.
+struct BackendPanics {
+    total: usize,
+    /// The latest ones, the oldest first.
+    latest: Vec<BackendPanic>,
+}
+
+struct BackendPanic {
+    /// 1 for the first of the process.
+    number: usize,
+    thread: String,
+    message: String,
+}
+
+impl BackendPanics {
+    /// Panics that are kept.
+    const KEPT: usize = 16;
+
+    fn add(&mut self, thread: &str, message: &str) {
+        self.total += 1;
+        let (number, thread, message) = (self.total, thread.to_owned(), message.to_owned());
+        self.latest.push(BackendPanic { number, thread, message });
+        if self.latest.len() > Self::KEPT {
+            self.latest.remove(0);
+        }
+    }
+
+    /// The first panic after `count` panics by a thread of this device.
+    fn first_after(&self, count: usize, device: DeviceSpec) -> Option<&BackendPanic> {
+        self.latest.iter().find(|panic| panic.number > count && drives(&panic.thread, device))
+    }
+}
+
+fn backend_panics() -> std::sync::MutexGuard<'static, BackendPanics> {
+    static PANICS: Mutex<BackendPanics> =
+        Mutex::new(BackendPanics { total: 0, latest: Vec::new() });
+    // Every change is complete in itself, so a poisoned lock is harmless.
+    PANICS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Installs the panic hook, once per process.
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let next = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let thread = std::thread::current();
+            let thread = thread.name().unwrap_or_default();
+            let backend = is_backend_thread(thread);
+            if backend && !is_reported_by_backend(info.location()) {
+                let message = info.payload_as_str().unwrap_or("it gave no reason");
+                backend_panics().add(thread, message);
+            }
+            let reported = if backend { GUARDS.load(Ordering::SeqCst) > 0 } else { CATCHES.get() };
+            if !reported {
+                next(info);
+            }
+        }));
+    });
+}
+
+/// Whether a thread of this name is one that CubeCL drives a device from: `DSU-0-0`, `DSD-0-0` with
+/// stage, type and number of the device.
+fn is_backend_thread(name: &str) -> bool {
+    name.starts_with("DSU-") || name.starts_with("DSD-")
+}
+
+/// Whether the thread of this name drives this device. The types of WGPU's devices vary.
+fn drives(thread: &str, device: DeviceSpec) -> bool {
+    match device {
+        DeviceSpec::Cpu => false,
+        DeviceSpec::Cuda(number) => thread.ends_with(&format!("-0-{number}")),
+        DeviceSpec::Wgpu => true,
+    }
+}
+
+/// Whether a panic of a backend thread is reported by CubeCL itself. While it expands a kernel it
+/// catches panics and reports them like errors of a compiler: autotuning then drops the candidate,
+/// and any other operation marks its outputs. The code that runs during an expansion is that of
+/// kernels and of the language they are written in.
+fn is_reported_by_backend(location: Option<&Location<'_>>) -> bool {
+    const EXPANDED: [&str; 6] = [
+        "/cubecl-core-",
+        "/cubecl-std-",
+        "/cubecl-ir-",
+        "/cubek-",
+        "/burn-cubecl-",
+        "kernels/cube",
+    ];
+    location.is_some_and(|location| EXPANDED.iter().any(|part| location.file().contains(part)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_on_a_gpu_but_not_on_the_cpu() {
+        let fails = || -> Result<()> { panic!("kernel\n\n went wrong") };
+        let run = |device| DeviceGuard::new(device).run(fails);
+        let error = run(DeviceSpec::Cuda(0)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Device);
+        assert!(error.to_string().contains("cuda:0 failed: kernel; went wrong"), "{error}");
+        let out_of_memory = || -> Result<()> { panic!("ran {} of memory", "out") };
+        let error = DeviceGuard::new(DeviceSpec::Cuda(0)).run(out_of_memory).unwrap_err();
+        assert!(error.advice().contains("EPSILAB_DEVICE_MEMORY"), "{error}");
+        assert!(catch_unwind(|| run(DeviceSpec::Cpu)).is_err());
+        let guard = DeviceGuard::new(DeviceSpec::Cuda(0));
+        assert_eq!(guard.run(|| Ok(7)).unwrap(), 7);
+        let refused = || Err::<(), _>(Error::setting("x", 1, "no"));
+        assert_eq!(guard.run(refused).unwrap_err().kind(), ErrorKind::Setting);
+    }
+
+    #[test]
+    fn a_panic_of_a_backend_thread_ends_the_work_with_its_message() {
+        // CubeCL catches it there, so nothing else would report it.
+        let backend_thread = |name: &str, work: fn()| {
+            let thread = std::thread::Builder::new().name(name.into());
+            thread.spawn(move || drop(catch_unwind(work))).unwrap().join().unwrap();
+        };
+        let guard = DeviceGuard::new(DeviceSpec::Cuda(7));
+        let error = guard.run(|| {
+            backend_thread("DSD-0-7", || panic!("Unable to dynamically load \"nvrtc\""));
+            backend_thread("DSD-0-7", || panic!("a later one"));
+            Ok(0.0)
+        });
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Device);
+        assert!(error.to_string().contains("cuda:7 failed: Unable to dynamically load"), "{error}");
+        assert!(guard.run(|| Ok(())).is_err(), "the guard remembers");
+        // Panics of other devices and threads are not its own, and a new guard starts anew.
+        let guard = DeviceGuard::new(DeviceSpec::Cuda(7));
+        backend_thread("DSD-0-8", || panic!("of another GPU"));
+        backend_thread("a thread of the user", || panic!("in a test, on purpose"));
+        assert!(guard.run(|| Ok(())).is_ok());
+    }
+
+    #[test]
+    fn a_message_is_reduced_to_its_cause() {
+        let message = "a computation failed: An error happened during execution\nCaused by:\n  \
+                       Several failures at once\nCaused by:\n  The bytes were never written\n\
+                       Caused by:\n  [Compilation Error] \n    nvrtc: error: failed to open \
+                       libnvrtc-builtins.so.13.2.\n      Make sure it is installed.\n\
+                       [Source]  \ntypedef unsigned int uint32_t;";
+        assert_eq!(
+            summary(message),
+            "a computation failed: An error happened during execution; nvrtc: error: failed to \
+             open libnvrtc-builtins.so.13.2.; Make sure it is installed."
+        );
+        assert_eq!(summary("Caused by:"), "Caused by:");
+        assert!(!is_out_of_memory("an illegal memory access was encountered"));
+    }
+}

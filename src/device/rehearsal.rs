@@ -1,0 +1,28 @@
+//! [`rehearsal`]: compiling kernels on a driver that computes nothing.
+
+use std::sync::OnceLock;
+
+/// The environment variable that asks for a rehearsal.
+const REHEARSAL_VARIABLE: &str = "EPSILAB_REHEARSAL";
+
+/// The mark of every output of a rehearsal.
+pub const REHEARSAL_MARK: &str = "rehearsal: no result";
+
+/// Whether this process rehearses: the environment variable `EPSILAB_REHEARSAL` is 1.
+///
+/// A rehearsal runs programs on a CUDA driver that computes nothing, to see which kernels they
+/// generate and whether these compile. It skips the comparison with the CPU that a device must pass
+/// otherwise. Nothing that it prints or stores is a result: names of data and devices carry
+/// [`REHEARSAL_MARK`], and its runs are stored under other names than real ones.
+pub fn rehearsal() -> bool {
+    static REHEARSAL: OnceLock<bool> = OnceLock::new();
+    *REHEARSAL.get_or_init(|| std::env::var(REHEARSAL_VARIABLE).is_ok_and(|value| value == "1"))
+}
+
+/// A name as outputs show it: with [`REHEARSAL_MARK`] in a rehearsal.
+pub fn marked(name: &str) -> String {
+    match rehearsal() {
+        true => format!("{name} ({REHEARSAL_MARK})"),
+        false => name.to_owned(),
+    }
+}
