@@ -2,8 +2,9 @@
 # Checks and measures the lab on an NVIDIA GPU. The bundle is built here and runs on a machine that
 # may have neither Internet access nor a toolchain nor this repository.
 #
-#   benches/gpu/check.sh build         make target/gpu-bundle/ (needs no GPU and no part of CUDA)
-#   benches/gpu/check.sh run [DIR]     on the GPU: check, time and train; results go to DIR
+#   benches/gpu/check.sh build              make target/gpu-bundle/ (needs no GPU and no part of CUDA)
+#   benches/gpu/check.sh rehearse [DIR]     compile every kernel without a GPU (rehearse.sh)
+#   benches/gpu/check.sh run [DIR] [first]  on the GPU: check, time and train; results go to DIR
 #
 # The bundle is a folder that can be copied anywhere: `gpu-bundle/run.sh [DIR]` does the same.
 set -euo pipefail
@@ -52,12 +53,13 @@ build() {
 
 case "${1:-}" in
 build) build ;;
+rehearse) exec benches/gpu/rehearse.sh "${@:2}" ;;
 run)
     [ -x "$bundle/run.sh" ] || die "$bundle is missing: make it with '$0 build', or copy it here"
     exec "$bundle/run.sh" "${@:2}"
     ;;
 *)
-    sed -n '2,8s/^# \{0,1\}//p' "$0"
+    sed -n '2,9s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

@@ -126,7 +126,9 @@ fn summary(message: &str) -> String {
     const LINES: usize = 4;
     const CHARACTERS: usize = 400;
     let causes = message.split("[Source]").next().unwrap_or_default();
-    let lines = causes.lines().map(str::trim).filter(|line| !line.is_empty());
+    // Where a failure passed through several hands, each has named the device.
+    let lines = causes.lines().map(|line| line.trim().trim_start_matches("the device failed: "));
+    let lines = lines.filter(|line| !line.is_empty());
     let mut lines: Vec<&str> =
         lines.filter(|line| !LAYERS.iter().any(|layer| line.starts_with(layer))).collect();
     lines.dedup();

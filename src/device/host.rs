@@ -73,17 +73,3 @@ pub(crate) fn try_values_of(tensors: Vec<Tensor<1>>) -> Result<Vec<Vec<f32>>> {
     let values = data.into_iter().map(|data| data.try_into_vec().map_err(|e| format!("{e:?}")));
     values.collect::<std::result::Result<_, _>>().map_err(|e| device_error(&"the device", &e))
 }
-
-/// As [`values`], for a computation that may have failed on the device: reading reports the
-/// failure.
-///
-/// # Errors
-/// `Device` with the device's message.
-pub(crate) fn try_values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>> {
-    if tensor.device() != Device::flex() {
-        super::host_syncs::count();
-    }
-    let data = tensor.try_into_data().map_err(|error| error.to_string());
-    data.and_then(|data| data.convert::<f32>().try_into_vec().map_err(|e| format!("{e:?}")))
-        .map_err(|message| device_error(&"the device", &message))
-}

@@ -17,6 +17,7 @@ mod probe;
 mod rehearsal;
 mod spec;
 mod vectorised;
+mod watch;
 
 pub use array::DeviceArray;
 pub use failure::DeviceGuard;
@@ -29,3 +30,4 @@ pub(crate) use probe::probe_now;
 pub use rehearsal::{REHEARSAL_MARK, marked, rehearsal};
 pub use spec::{DEVICE_VARIABLE, DeviceSpec};
 pub(crate) use vectorised::vectorised;
+pub(crate) use watch::watched;

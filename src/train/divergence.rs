@@ -4,7 +4,7 @@ use burn::tensor::DType;
 use std::fmt;
 
 use crate::Result;
-use crate::device::host;
+use crate::device::{host, kernels};
 use crate::nn::Network;
 use crate::train::Curve;
 
@@ -53,12 +53,12 @@ impl fmt::Display for Divergence {
 /// # Errors
 /// `Device` if the device has failed before.
 pub(super) fn l2_norm(network: &Network) -> Result<f64> {
-    let squares = network.tensors().into_iter().map(|values| {
-        let values = values.cast(DType::F32);
-        (values.clone() * values).sum()
+    let norms = network.tensors().into_iter().map(|values| {
+        let length = values.shape().num_elements();
+        kernels::row_norms(values.cast(DType::F32).reshape([1, length]), None)
     });
-    let squares = host::try_values_of(squares.collect())?;
-    Ok(squares.into_iter().flatten().map(f64::from).sum::<f64>().sqrt())
+    let norms = host::try_values_of(norms.collect())?;
+    Ok(norms.into_iter().flatten().map(|norm| f64::from(norm).powi(2)).sum::<f64>().sqrt())
 }
 
 /// The ratio of two norms. An initial norm of zero stands for one; the result is finite, since JSON

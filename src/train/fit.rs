@@ -1,7 +1,7 @@
 //! The training loop: sample, release, optimizer step, measurement; stops between steps.
 
 use crate::data::Dataset;
-use crate::device::{DeviceGuard, DeviceSpec, marked, probe_now};
+use crate::device::{DeviceGuard, DeviceSpec, device_error, marked, probe_now, watched};
 use crate::mask::{Mask, SelectionLog};
 use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
 use crate::nn::{Model, Network};
@@ -218,7 +218,12 @@ fn follow(
             }
             Err(error) => return Err(error),
         };
-        let selected = coordinates.next(&network)?;
+        let selected = match meter.steps {
+            // The counts behind a selection do not show that a kernel failed.
+            0 => watched(&network.device(), || coordinates.next(&network))
+                .unwrap_or_else(|message| Err(device_error(&"the device", &message)))?,
+            _ => coordinates.next(&network)?,
+        };
         let selected = selected.as_deref();
         let release = mechanism.release(&network, &batch, selected)?;
         let (rate, trained) = (plan.learning_rate(), coordinates.trained());

@@ -15,8 +15,9 @@
      STAND_IN_LOG    a file that every call is appended to, one per line
      STAND_IN_PTX    a folder that every module is written to
      STAND_IN_FAIL   KIND:N:CODE: the N-th call of this kind (from 1) returns CODE. Kinds: alloc,
-                     copy, load, launch, wait, stream. A CODE from 700 to 720 is a fault of the GPU:
-                     every later call fails with it, as on a real one. */
+                     copy, load, launch, wait, stream. A CODE from 700 on, except 701, is a fault of
+                     the GPU: every later call fails with it, as on a real one. Other failures of
+                     load and launch are those of one kernel, which fails each time. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -55,10 +56,18 @@ static void record(const char *line) {
     pthread_mutex_unlock(&lock);
 }
 
-/* The result of this call: CODE if STAND_IN_FAIL names it. */
-static status result_of(const char *kind, const char *call) {
+static uint64_t hash_of(const char *text) {
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (; text && *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return hash;
+}
+
+/* The result of this call: CODE if STAND_IN_FAIL names it. SUBJECT is what the call works on: a
+   module, a kernel. */
+static status result_of(const char *kind, const char *call, const char *subject) {
     static int parsed, n, code, count;
     static char which[16];
+    static uint64_t failed_subject;
     pthread_mutex_lock(&lock);
     if (!parsed) {
         const char *text = getenv("STAND_IN_FAIL");
@@ -66,10 +75,15 @@ static status result_of(const char *kind, const char *call) {
         parsed = 1;
     }
     status result = fault;
-    if (!result && kind && !strcmp(kind, which) && ++count == n) {
-        result = code;
-        fprintf(stderr, "stand-in: failed %s %d (%s)\n", kind, n, call);
-        if (code >= 700 && code <= 720) fault = code;
+    if (!result && kind && !strcmp(kind, which)) {
+        if (++count == n) {
+            result = code;
+            fprintf(stderr, "stand-in: failed %s %d (%s)\n", kind, n, call);
+            if (code >= 700 && code != 701) fault = code;
+            else if (subject) failed_subject = hash_of(subject);
+        } else if (subject && failed_subject && hash_of(subject) == failed_subject) {
+            result = code;
+        }
     }
     pthread_mutex_unlock(&lock);
     return result;
@@ -82,12 +96,13 @@ static void *handle(void) {
     return made;
 }
 
-#define CALL(kind)                             \
-    do {                                       \
-        record(__func__);                      \
-        status failed = result_of(kind, __func__);       \
-        if (failed) return failed;             \
+#define CALL_ON(kind, subject)                                \
+    do {                                                      \
+        record(__func__);                                     \
+        status failed = result_of(kind, __func__, subject);   \
+        if (failed) return failed;                            \
     } while (0)
+#define CALL(kind) CALL_ON(kind, NULL)
 
 /* --- The device. Nothing here fails, because a fault only concerns work. */
 
@@ -220,7 +235,7 @@ typedef struct { char name[200]; } function;
 
 status cuModuleLoadData(void **module, const void *image) {
     const char *folder = getenv("STAND_IN_PTX");
-    CALL("load");
+    CALL_ON("load", image);
     *module = handle();
     if (folder) {
         char path[512];
@@ -234,7 +249,7 @@ status cuModuleLoadData(void **module, const void *image) {
     return 0;
 }
 status cuModuleGetFunction(function **made, void *module, const char *name) {
-    CALL("load");
+    CALL_ON("load", name);
     *made = calloc(1, sizeof(function));
     snprintf((*made)->name, sizeof (*made)->name, "%s", name);
     return 0;
@@ -244,7 +259,7 @@ status cuLaunchKernel(function *function, unsigned grid_x, unsigned grid_y, unsi
                       unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters,
                       void **extra) {
     char line[400];
-    status failed = result_of("launch", function->name);
+    status failed = result_of("launch", function->name, function->name);
     snprintf(line, sizeof line, "cuLaunchKernel %s", function->name);
     record(line);
     return failed;

@@ -48,6 +48,7 @@ struct Checked {
 pub fn run(cases: &[Case], json: bool) -> Result<ExitCode> {
     let mut all = Vec::new();
     for case in cases {
+        case.place.check()?;
         let checked = DeviceGuard::new(case.place).run(|| compare(case))?;
         for one in checked.iter().filter(|_| !json) {
             let Checked { model, what, difference, allowed, ok, .. } = one;
@@ -73,7 +74,7 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
     let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
     let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
     let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
-    let on_device = model.network().clone().to_device(&case.place.checked()?.device());
+    let on_device = model.network().clone().to_device(&case.place.device());
     // On the CPU the automatic choice is the executor that it would be compared with.
     let other = if case.place == DeviceSpec::Cpu { ExecutorChoice::Tap } else { case.executor };
     let side = |network, executor: ExecutorChoice| Side {

@@ -36,6 +36,7 @@ pub struct Measured {
 /// Measures and prints one line. Called in the child process.
 pub fn serve(case: &Case, mode: Mode) -> Result<()> {
     die_with_parent();
+    case.place.check()?;
     // A failure of the device ends the measurement with its cause.
     let guard = DeviceGuard::new(case.place);
     let line = match (mode, case.masked) {
@@ -51,7 +52,7 @@ pub fn serve(case: &Case, mode: Mode) -> Result<()> {
 }
 
 fn measure(case: &Case, private: bool) -> Result<Measured> {
-    let (model, device) = (case.entry.model()?, case.place.checked()?.device());
+    let (model, device) = (case.entry.model()?, case.place.device());
     let pool = data::pool(case.entry, case.batch)?;
     // As in training, the data are on the device before the first step.
     let expected =

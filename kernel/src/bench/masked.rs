@@ -76,7 +76,7 @@ impl Training {
 
 /// Measures steps that leave out this fraction of each weight tensor.
 pub fn measure(case: &Case, rate: f64) -> Result<Steps> {
-    let (model, device) = (case.entry.model()?, case.place.checked()?.device());
+    let (model, device) = (case.entry.model()?, case.place.device());
     let network = model.network().clone().to_device(&device);
     let pool = data::pool(case.entry, case.batch)?;
     let mask = RandomMask::prune(rate).seed(1).mask(&model)?;

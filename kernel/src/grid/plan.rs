@@ -8,7 +8,7 @@ use epsilab::device::DeviceSpec;
 use epsilab::grid::{Grid, GridMethod, MaskKind};
 use epsilab::mask::DroppingRule;
 use epsilab::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer};
-use epsilab::nn::Activation;
+use epsilab::nn::{Activation, Precision};
 use epsilab::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -92,6 +92,9 @@ pub struct Plan {
     /// Activation of the model: tanh, relu, selu [default: the model's own]
     #[arg(long, value_name = "NAME")]
     activation: Option<String>,
+    /// Precision of large matrix products on a GPU: f32, bf16 [default: f32]
+    #[arg(long, value_name = "NAME")]
+    precision: Option<String>,
     /// Use about N of the training examples, chosen by their content
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     train: Option<i64>,
@@ -162,6 +165,7 @@ impl Plan {
             lr: self.lr.or(file.lr),
             optimizer: self.optimizer.or(file.optimizer),
             activation: self.activation.or(file.activation),
+            precision: self.precision.or(file.precision),
             train: self.train.or(file.train),
             test: self.test.or(file.test),
             device: self.device.or(file.device),
@@ -248,6 +252,9 @@ impl Plan {
         let optimizer =
             choose("--optimizer", self.optimizer.as_deref().unwrap_or("sgd"), &optimizers)?;
         let rate = self.lr.or((optimizer == Optimizer::Adam).then_some(ADAM_RATE));
+        let precisions = [("f32", Precision::default()), ("bf16", Precision::Bf16)];
+        let precision =
+            choose("--precision", self.precision.as_deref().unwrap_or("f32"), &precisions)?;
         let batch = count("--batch", self.batch)?.unwrap_or(BATCH);
         let steps = count("--steps", self.steps)?;
         /// Applies the settings that all methods share.
@@ -256,7 +263,8 @@ impl Plan {
                 let mut method = $method
                     .batch_size(batch)
                     .epochs(self.epochs.unwrap_or(EPOCHS))
-                    .optimizer(optimizer);
+                    .optimizer(optimizer)
+                    .precision(precision);
                 if let Some(steps) = steps {
                     method = method.steps(steps);
                 }

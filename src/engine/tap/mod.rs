@@ -134,7 +134,8 @@ impl TapExecutor {
         };
         let chunking = self.chunking;
         self.clipped_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
-            device::sum(&job, network.parameters(), batch, &job.device, (chunking, size), verify)
+            let chunking = (chunking, size);
+            device::sum(&job, network.parameters(), batch, &job.device, chunking, verify)
         })
     }
 }

@@ -35,7 +35,8 @@ impl Model {
             let labels: Vec<i64> = labels.iter().map(|&label| i64::from(label)).collect();
             let (n, device) = (labels.len(), logits.device());
             let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [n]), &device);
-            argmax(logits).equal(labels).float().sum()
+            let correct = argmax(logits).equal(labels).float();
+            correct.reshape([1, n]).sum_dim(1).reshape([1])
         })?;
         let correct: f64 = correct.into_iter().map(f64::from).sum();
         Ok(correct / examples.examples().len() as f64)

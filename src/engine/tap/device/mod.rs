@@ -26,7 +26,7 @@ use super::chunk::Job;
 use super::recorder::Recorder;
 use super::site_gradient::SiteGradient;
 use crate::Result;
-use crate::device::{DeviceArray, kernels, synchronize};
+use crate::device::{DeviceArray, kernels, synchronize, watched};
 use crate::engine::{Batch, ClippedSum, Gradient, Gradients};
 use crate::nn::{Parameter, Value};
 use chunk_sizer::ChunkError;
@@ -54,9 +54,29 @@ pub(super) struct DeviceChunkSum {
     losses: Tensor<1>,
 }
 
-/// Sums the chunks of a batch, at most `size` examples each. With `verify`, the host waits for the
-/// result, to find out whether it fitted into memory.
+/// Sums the chunks of a batch, at most `size` examples each.
+///
+/// With `verify`, the host waits for the result, to find out whether it fitted into memory. The sum
+/// is then computed again, with all kernels compiled and tuned, and every failure of a kernel
+/// reported: one that does not show in the result would make norms and sums disagree.
 pub(super) fn sum(
+    pass: &dyn Pass,
+    parameters: Vec<Parameter>,
+    batch: &Batch,
+    device: &Device,
+    chunking: (Chunking, usize),
+    verify: bool,
+) -> Result<ClippedSum, ChunkError> {
+    let once = |verify| sum_once(pass, parameters.clone(), batch, device, chunking, verify);
+    let first = once(verify)?;
+    if !verify || batch.is_empty() || *device == Device::flex() {
+        return Ok(first);
+    }
+    drop(first);
+    watched(device, || once(true)).unwrap_or_else(|message| Err(ChunkError::from_message(message)))
+}
+
+fn sum_once(
     pass: &dyn Pass,
     parameters: Vec<Parameter>,
     batch: &Batch,

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Compiles every kernel that training launches on a GPU, without a GPU.
+#
+#   rehearse.sh [DIR]     results go to DIR (default: target/rehearsal)
+#
+# The program runs on a CUDA driver that computes nothing (support/cuda-stand-in), with the real
+# NVRTC, for GPUs of compute capability 8.0 and 9.0: every method, models with convolutions, with
+# normalisation and with recurrent layers, in f32 and bf16. A kernel that can't be generated,
+# compiled or assembled fails the rehearsal, and so does a driver call that is not in
+# support/cuda-stand-in/calls.txt. NVRTC, headers and ptxas come from PyPI.
+#
+#   EPSILAB_PROGRAM     the program (default: that of software-gpu/, which does not autotune; with
+#                       autotuning, as in target/gpu-bundle, ten times as many kernels are compiled)
+#   EPSILAB_MODELS, EPSILAB_ARCHITECTURES, EPSILAB_PRECISIONS     parts of the matrix
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+out="$(realpath -m "${1:-target/rehearsal}")"
+mkdir -p "$out"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+die() { echo "error: $*" >&2; exit 1; }
+
+cuda=13.0
+python3 -m venv "$work/python"
+"$work/python/bin/pip" install --quiet "nvidia-cuda-nvrtc==$cuda.*" "nvidia-cuda-runtime==$cuda.*" \
+    "nvidia-cuda-crt==$cuda.*" "nvidia-cuda-cccl==$cuda.*" "nvidia-cuda-nvcc==$cuda.*"
+packages=("$work"/python/lib/python3*/site-packages/nvidia/cu13)
+ptxas="${packages[0]}/bin/ptxas"
+[ -x "$ptxas" ] || die "no ptxas in the packages"
+
+if [ -z "${EPSILAB_PROGRAM:-}" ]; then
+    target="$(realpath -m "${CARGO_TARGET_DIR:-target}")/software-gpu"
+    (cd software-gpu && CARGO_TARGET_DIR="$target" cargo build --locked --bin epsilab)
+    EPSILAB_PROGRAM="$target/debug/epsilab"
+fi
+mkdir -p "$work/driver" "$work/ptx"
+cc -shared -fPIC -O1 -o "$work/driver/libcuda.so.1" support/cuda-stand-in/driver.c -lpthread
+
+export LD_LIBRARY_PATH="$work/driver" CUDA_PATH="${packages[0]}"
+export EPSILAB_REHEARSAL=1 EPSILAB_HOME="$work/home"
+export STAND_IN_CUDA=13000 STAND_IN_PTX="$work/ptx" STAND_IN_LOG="$work/calls"
+
+# Without the variable, a device that computes nothing is refused.
+if EPSILAB_REHEARSAL=0 "$EPSILAB_PROGRAM" bench --device cuda --models mlp --batch 8 --steps 1 \
+    >"$work/refused" 2>&1; then
+    die "the stand-in was taken for a device that computes"
+fi
+grep -q "does not compute correctly" "$work/refused" || die "$(cat "$work/refused")"
+
+data_of() { case $1 in bilstm) echo sentences ;; wide*) echo patterns ;; *) echo glyphs ;; esac; }
+train() {
+    echo "== sm_$STAND_IN_ARCH, $model, $precision: $*" >&2
+    "$EPSILAB_PROGRAM" grid --device cuda --model "$model" --data "$(data_of "$model")" --train 48 \
+        --test 8 --batch 16 --steps 2 --seeds 1 --precision "$precision" --json "$@" \
+        >"$work/stdout" 2>"$work/stderr" || die "$(tail -5 "$work/stderr")"
+    grep -q "rehearsal: no result" "$work/stdout" || die "an output without its mark"
+}
+# Launches of one step: those of six steps less those of one, in one process each.
+launches() {
+    local few many
+    for steps in 1 6; do
+        : >"$work/launches"
+        STAND_IN_LOG="$work/launches" "$EPSILAB_PROGRAM" bench --device cuda --models "$model" \
+            --batch 64 --warmup 0 --steps "$steps" --measure "$1" --json >/dev/null
+        few="${many:-0}" many="$(grep -c '^cuLaunchKernel' "$work/launches")"
+    done
+    echo $(((many - few) / 5))
+}
+
+table="$out/rehearsal.md"
+{
+    echo "| GPU | model | precision | kernels | launches per step, non-private | private |"
+    echo "| --- | --- | --- | ---: | ---: | ---: |"
+} >"$table"
+kernels="$out/kernels.csv"
+echo "architecture,kernel,registers,spilled_bytes,shared_bytes" >"$kernels"
+for STAND_IN_ARCH in ${EPSILAB_ARCHITECTURES:-80 90}; do
+    export STAND_IN_ARCH
+    suffix="$([ "$STAND_IN_ARCH" -ge 90 ] && echo a || true)"
+    for model in ${EPSILAB_MODELS:-papernot_cnn wide_resnet_16_4 bilstm}; do
+        for precision in ${EPSILAB_PRECISIONS:-f32 bf16}; do
+            rm -f "$work"/ptx/*
+            train --method dp-sgd,dp-ssgd,non-private --mask random --pre-prune 0.5 --drop 0.5 \
+                --drop-rule magnitude
+            train --method dp-ssgd --mask dp-snip --pre-prune 0.5 --drop 0.5
+            # Modules of two processes may be equal.
+            for module in "$work"/ptx/*.ptx; do
+                mv "$module" "$work/ptx/$(sha256sum <"$module" | cut -c1-16)"
+            done
+            for module in "$work"/ptx/*; do
+                "$ptxas" -arch="sm_$STAND_IN_ARCH$suffix" -v -o /dev/null "$module" \
+                    2>"$work/ptxas" || die "ptxas: $(head -3 "$work/ptxas")"
+                awk -v arch="sm_$STAND_IN_ARCH" '
+                    /Compiling entry function/ { split($0, part, "\047"); name = part[2] }
+                    /bytes spill stores/ { spilled = $5 }
+                    /Used [0-9]+ registers/ {
+                        shared = 0
+                        for (i = 1; i < NF; i++) if ($(i + 1) ~ /^smem/) shared = $(i - 1)
+                        match($0, /Used [0-9]+/)
+                        print arch "," name "," substr($0, RSTART + 5, RLENGTH - 5) "," spilled \
+                            "," shared
+                    }' "$work/ptxas" >>"$kernels"
+            done
+            count="$(find "$work/ptx" -type f | wc -l)"
+            steps="– | –"
+            [ "$precision" = f32 ] && steps="$(launches non-private) | $(launches private)"
+            echo "| sm_$STAND_IN_ARCH | $model | $precision | $count | $steps |" >>"$table"
+        done
+    done
+done
+sort -u -o "$kernels" <(tail -n +2 "$kernels")
+sed -i '1i architecture,kernel,registers,spilled_bytes,shared_bytes' "$kernels"
+
+cut -d' ' -f1 "$work/calls" | sort -u >"$out/calls.txt"
+unknown="$(comm -13 support/cuda-stand-in/calls.txt "$out/calls.txt")"
+[ -z "$unknown" ] || die "driver calls that are not in support/cuda-stand-in/calls.txt: $unknown"
+cat "$table"
+echo "wrote $table and $kernels: $(($(wc -l <"$kernels") - 1)) kernels compiled and assembled"
