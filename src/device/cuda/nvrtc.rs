@@ -41,6 +41,7 @@ pub(super) fn find(driver: Version) -> Option<Nvrtc> {
         newer.get_or_insert((path, version));
     }
     let (path, version) = chosen.or(newer)?;
+    open_builtins(&path);
     // From here on, CubeCL's name means this library. Only then is it what CubeCL will use.
     let alias = alias(NAME, &path);
     let library = Library::open(NAME)?;
@@ -50,6 +51,20 @@ pub(super) fn find(driver: Version) -> Option<Nvrtc> {
     // Both stay open: `Library` closes nothing when it is dropped.
     drop(alias);
     Some(Nvrtc { library, version, path })
+}
+
+/// Opens the library that NVRTC opens by name when it compiles. Not every version looks for it next
+/// to itself; the loader returns one that is open already.
+fn open_builtins(nvrtc: &Path) {
+    let is_builtins = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libnvrtc-builtins.so.")
+    };
+    let files = nvrtc.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+    let files = files.into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in files.filter(|path| is_builtins(path)) {
+        Library::open(path);
+    }
 }
 
 /// Names and paths to try, in this order. Names without a folder are looked for by the loader.
