@@ -2,7 +2,7 @@
 # Checks and measures the lab on an NVIDIA GPU. The bundle is built here and runs on a machine that
 # may have neither Internet access nor a toolchain nor this repository.
 #
-#   benches/gpu/check.sh build              make target/gpu-bundle/ (needs no GPU and no part of CUDA)
+#   benches/gpu/check.sh build              make target/gpu-bundle/ (needs no GPU, nothing of CUDA)
 #   benches/gpu/check.sh rehearse [DIR]     compile every kernel without a GPU (rehearse.sh)
 #   benches/gpu/check.sh run [DIR] [first]  on the GPU: check, time and train; results go to DIR
 #

@@ -120,8 +120,8 @@ impl DeviceSpec {
         cuda.into_iter().find(|spec| spec.device() == *device).unwrap_or(Self::Wgpu)
     }
 
-    /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`. In a
-    /// [`rehearsal`] it says so.
+    /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`. In
+    /// a [`rehearsal`](super::rehearsal) it says so.
     pub fn describe(self) -> String {
         let device = match self {
             Self::Cpu => {

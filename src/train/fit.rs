@@ -17,8 +17,8 @@ use crate::{Error, ErrorKind, Result};
 /// Trains a copy of `model` on the training part of `data`, as `plan` says.
 ///
 /// The whole plan is charged to the ledger before the first step. When the run ends, the charge is
-/// reduced to the steps taken. A process that is killed leaves the whole plan charged. If the device
-/// fails before anything was copied from it, no step stays charged.
+/// reduced to the steps taken. A process that is killed leaves the whole plan charged. If the
+/// device fails before anything was copied from it, no step stays charged.
 ///
 /// # Guarantee
 /// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
