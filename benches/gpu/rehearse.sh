@@ -75,7 +75,8 @@ table="$out/rehearsal.md"
 kernels="$out/kernels.csv"
 echo "architecture,kernel,registers,spilled_bytes,shared_bytes" >"$kernels"
 for STAND_IN_ARCH in ${EPSILAB_ARCHITECTURES:-80 90}; do
-    export STAND_IN_ARCH
+    # A home of its own for each: a stored run would not be trained again.
+    export STAND_IN_ARCH EPSILAB_HOME="$work/home-$STAND_IN_ARCH"
     suffix="$([ "$STAND_IN_ARCH" -ge 90 ] && echo a || true)"
     for model in ${EPSILAB_MODELS:-papernot_cnn wide_resnet_16_4 bilstm}; do
         for precision in ${EPSILAB_PRECISIONS:-f32 bf16}; do
@@ -94,11 +95,8 @@ for STAND_IN_ARCH in ${EPSILAB_ARCHITECTURES:-80 90}; do
                     /Compiling entry function/ { split($0, part, "\047"); name = part[2] }
                     /bytes spill stores/ { spilled = $5 }
                     /Used [0-9]+ registers/ {
-                        shared = 0
-                        for (i = 1; i < NF; i++) if ($(i + 1) ~ /^smem/) shared = $(i - 1)
                         match($0, /Used [0-9]+/)
-                        print arch "," name "," substr($0, RSTART + 5, RLENGTH - 5) "," spilled \
-                            "," shared
+                        print arch "," name "," substr($0, RSTART + 5, RLENGTH - 5) "," spilled
                     }' "$work/ptxas" >>"$kernels"
             done
             count="$(find "$work/ptx" -type f | wc -l)"
@@ -108,11 +106,19 @@ for STAND_IN_ARCH in ${EPSILAB_ARCHITECTURES:-80 90}; do
         done
     done
 done
-sort -u -o "$kernels" <(tail -n +2 "$kernels")
-sed -i '1i architecture,kernel,registers,spilled_bytes,shared_bytes' "$kernels"
+# Shared memory is allocated at the launch, so it is in the log of the calls.
+awk -F'[ ,]' 'NR == FNR { if (/^cuLaunchKernel/ && $3 > shared[$2]) shared[$2] = $3; next }
+    { print $0 "," shared[$2] + 0 }' "$work/calls" <(tail -n +2 "$kernels") | sort -u >"$work/kernels"
+{ head -1 "$kernels" && cat "$work/kernels"; } >"$work/all" && mv "$work/all" "$kernels"
 
 cut -d' ' -f1 "$work/calls" | sort -u >"$out/calls.txt"
 unknown="$(comm -13 support/cuda-stand-in/calls.txt "$out/calls.txt")"
 [ -z "$unknown" ] || die "driver calls that are not in support/cuda-stand-in/calls.txt: $unknown"
+{
+    echo
+    awk -F, 'NR > 1 { n++; if ($3 > r) r = $3; if ($4 > 0) s++; if ($5 > m) m = $5 } END {
+        printf "%d kernels: at most %d registers, %d with spills, at most %d bytes of shared memory\n",
+            n, r, s, m }' "$kernels"
+} >>"$table"
 cat "$table"
 echo "wrote $table and $kernels: $(($(wc -l <"$kernels") - 1)) kernels compiled and assembled"

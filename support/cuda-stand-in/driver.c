@@ -12,7 +12,8 @@
      STAND_IN_ARCH   compute capability, such as 90 (default) or 80
      STAND_IN_CUDA   newest CUDA version that this driver supports, such as 13020 (default)
      STAND_IN_MEMORY what every byte of fresh memory holds: 0 (default), or 255, which makes NaN
-     STAND_IN_LOG    a file that every call is appended to, one per line
+     STAND_IN_LOG    a file that every call is appended to, one per line; launches with the kernel
+                     and its bytes of shared memory
      STAND_IN_PTX    a folder that every module is written to
      STAND_IN_FAIL   KIND:N:CODE: the N-th call of this kind (from 1) returns CODE. Kinds: alloc,
                      copy, load, launch, wait, stream. A CODE from 700 on, except 701, is a fault of
@@ -260,7 +261,7 @@ status cuLaunchKernel(function *function, unsigned grid_x, unsigned grid_y, unsi
                       void **extra) {
     char line[400];
     status failed = result_of("launch", function->name, function->name);
-    snprintf(line, sizeof line, "cuLaunchKernel %s", function->name);
+    snprintf(line, sizeof line, "cuLaunchKernel %s %u", function->name, shared);
     record(line);
     return failed;
 }
