@@ -1,6 +1,6 @@
 //! Operations on matrix rows, compared with their CPU versions.
 
-use epsilab::device::kernels::{finite_rows, row_norms, scale_rows, weighted_row_sum};
+use epsilab::device::kernels::{concat, finite_rows, row_norms, scale_rows, weighted_row_sum};
 use epsilab_software_gpu::{Random, bits, cpu, gpu, matrix, values, vector};
 
 /// Rows and columns around the sizes of cubes, groups and splits.
@@ -170,6 +170,21 @@ fn scaled_rows_are_equal_to_those_of_the_cpu() {
         assert!(got == on(cpu()), "[{n}, {columns}]");
         let zeros = got.chunks(columns).zip(&factors).filter(|(_, factor)| **factor == 0.0);
         assert!(zeros.flat_map(|(row, _)| row).all(|&x| x == 0), "[{n}, {columns}]");
+    }
+}
+
+#[test]
+fn arrays_are_joined_bit_for_bit() {
+    let mut random = Random(15);
+    for lengths in [&[1][..], &[0, 3, 0], &[256, 1], &[255, 257, 4096], &[7; 33], &[70_000, 1, 2]] {
+        let arrays: Vec<Vec<f32>> =
+            lengths.iter().map(|&length| mixed(&mut random, 1, length.max(1)).0).collect();
+        let arrays: Vec<&[f32]> =
+            arrays.iter().zip(lengths).map(|(array, &length)| &array[..length]).collect();
+        let on =
+            |device| bits(concat(arrays.iter().map(|array| vector(array, &device)).collect()));
+        let want: Vec<u32> = arrays.iter().flat_map(|a| a.iter().map(|x| x.to_bits())).collect();
+        assert!(on(gpu()) == want && on(cpu()) == want, "{lengths:?}");
     }
 }
 

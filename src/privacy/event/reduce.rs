@@ -157,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn an_unaccountable_plan_is_kept_whole_or_was_never_begun() {
+        let raw = Event::Unaccountable { why: "raw gradients".into() };
+        let nothing = Event::Composed { events: vec![] };
+        assert_eq!(raw.reduced_to(&nothing).unwrap(), nothing);
+        let probe = Event::Gaussian { noise_multiplier: 8.0, count: 1 };
+        let with = |last: &Event| Event::Composed { events: vec![probe.clone(), last.clone()] };
+        assert_eq!(with(&raw).reduced_to(&with(&nothing)).unwrap(), with(&nothing));
+        for other in [training(0), with(&nothing), Event::Unaccountable { why: "else".into() }] {
+            assert!(raw.reduced_to(&other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
     fn every_kind_of_plan_can_only_be_lowered() {
         let plans = |count: u64| {
             [
