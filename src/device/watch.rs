@@ -1,6 +1,8 @@
 //! [`watched`]: every failure of a GPU during some work, whether or not its results show it.
 
 use burn::prelude::Device;
+#[cfg(feature = "gpu")]
+use cubecl::server::ProfileError;
 
 /// Runs `work` and reports a failure of any operation that it starts on this device.
 ///
@@ -47,7 +49,10 @@ impl Window {
 
     fn close(mut self) -> Result<(), String> {
         match self.window.take().map(|window| self.client.profile_end(window)) {
-            Some(Err(error)) => Err(format!("{error:?}")),
+            Some(Err(error @ (ProfileError::Launch(_) | ProfileError::Server(_)))) => {
+                Err(error.to_string())
+            }
+            // The other errors are about the measurement, such as a window without any work.
             _ => Ok(()),
         }
     }
