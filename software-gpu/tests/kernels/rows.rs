@@ -181,8 +181,7 @@ fn arrays_are_joined_bit_for_bit() {
             lengths.iter().map(|&length| mixed(&mut random, 1, length.max(1)).0).collect();
         let arrays: Vec<&[f32]> =
             arrays.iter().zip(lengths).map(|(array, &length)| &array[..length]).collect();
-        let on =
-            |device| bits(concat(arrays.iter().map(|array| vector(array, &device)).collect()));
+        let on = |device| bits(concat(arrays.iter().map(|array| vector(array, &device)).collect()));
         let want: Vec<u32> = arrays.iter().flat_map(|a| a.iter().map(|x| x.to_bits())).collect();
         assert!(on(gpu()) == want && on(cpu()) == want, "{lengths:?}");
     }
