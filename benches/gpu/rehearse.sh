@@ -10,7 +10,7 @@
 # support/cuda-stand-in/calls.txt. NVRTC, headers and ptxas come from PyPI.
 #
 #   EPSILAB_PROGRAM     the program (default: that of software-gpu/, which does not autotune; with
-#                       autotuning, as in target/gpu-bundle, ten times as many kernels are compiled)
+#                       autotuning, as in target/gpu-bundle, many more kernels are compiled)
 #   EPSILAB_MODELS, EPSILAB_ARCHITECTURES, EPSILAB_PRECISIONS     parts of the matrix
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -5,9 +5,9 @@
 #
 #   run.sh [DIR] [first|all]     results go to DIR (default: ./gpu-results)
 #
-# `first` ends after about ten minutes with the most important part: the test of the device, and
+# `first` does the most important part, meant for ten minutes: the test of the device, and
 # private and non-private steps of papernot_cnn and wide_resnet, compared with the CPU and timed
-# beside PyTorch. `all` (the default) does the rest as well, about 30 minutes. What DIR has already
+# beside PyTorch. `all` (the default) does the rest as well. What DIR has already
 # is not done again, so an interrupted run continues.
 #
 # Needs the driver, NVRTC and the CUDA headers (of a toolkit, or of the packages nvidia-cuda-nvrtc,

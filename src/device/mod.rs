@@ -27,7 +27,7 @@ pub use installation::{CudaInstallation, Gpu};
 pub use memory::memory_budget;
 pub(crate) use memory::synchronize;
 pub(crate) use probe::probe_now;
-pub use rehearsal::{REHEARSAL_MARK, marked, rehearsal};
+pub use rehearsal::{REHEARSAL_MARK, marked, on_a_stand_in, rehearsal};
 pub use spec::{DEVICE_VARIABLE, DeviceSpec};
 pub(crate) use vectorised::vectorised;
 pub(crate) use watch::watched;

@@ -1,6 +1,7 @@
 //! [`rehearsal`]: compiling kernels on a driver that computes nothing.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The environment variable that asks for a rehearsal.
 const REHEARSAL_VARIABLE: &str = "EPSILAB_REHEARSAL";
@@ -17,6 +18,21 @@ pub const REHEARSAL_MARK: &str = "rehearsal: no result";
 pub fn rehearsal() -> bool {
     static REHEARSAL: OnceLock<bool> = OnceLock::new();
     *REHEARSAL.get_or_init(|| std::env::var(REHEARSAL_VARIABLE).is_ok_and(|value| value == "1"))
+}
+
+/// Whether a device failed the comparison with the CPU in this process and is used all the same.
+static ON_A_STAND_IN: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process rehearses on a device that was found to compute nothing. Only then are
+/// checks of results skipped: on the CPU, and on a device that computes, a rehearsal checks
+/// everything.
+pub fn on_a_stand_in() -> bool {
+    ON_A_STAND_IN.load(Ordering::SeqCst)
+}
+
+/// Notes that a rehearsal goes on although the device computes nothing.
+pub(super) fn use_stand_in() {
+    ON_A_STAND_IN.store(true, Ordering::SeqCst);
 }
 
 /// A name as outputs show it: with [`REHEARSAL_MARK`] in a rehearsal.

@@ -239,7 +239,7 @@ fn follow(
 fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
     let entry = Entry::spent(attempt, ledger.data_hash(), &plan.event_after(steps));
     match steps {
-        0 => entry.note(format!("0 of {} steps: nothing was released", plan.steps())),
+        0 => entry.note(format!("0 of {} steps: the run ended before the first", plan.steps())),
         _ if steps < plan.steps() => {
             entry.note(format!("{steps} of {} steps, if {STOPPING}", plan.steps()))
         }

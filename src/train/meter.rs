@@ -3,7 +3,7 @@
 use burn::prelude::Device;
 
 use crate::data::{Dataset, OnDevice};
-use crate::device::{DeviceArray, rehearsal};
+use crate::device::{DeviceArray, on_a_stand_in};
 use crate::engine::mean;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
@@ -170,7 +170,7 @@ fn is_evaluated(step: u64, steps: u64) -> bool {
 }
 
 fn check_finite(step: u64, network: &Network) -> Result<()> {
-    if rehearsal() {
+    if on_a_stand_in() {
         return Ok(());
     }
     match network.first_non_finite()? {
