@@ -1,6 +1,6 @@
 //! The executor that training uses.
 
-use super::{Batch, ClipRule, ClippedSum, Executor, FusedExecutor, TapExecutor, Weights};
+use super::{Batch, Bound, ClippedSum, Executor, FusedExecutor, TapExecutor, Weights};
 use crate::Result;
 use crate::nn::{Network, Precision};
 
@@ -36,10 +36,10 @@ impl Executor for AutoExecutor {
         &self,
         network: &Network,
         batch: &Batch,
-        rule: &ClipRule,
+        bound: &dyn Bound,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        self.choose(network).weighted_sum(network, batch, rule, weights)
+        self.choose(network).weighted_sum(network, batch, bound, weights)
     }
 
     fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {

@@ -1,10 +1,13 @@
-//! Clipping of per-example gradients, and the sensitivity that follows from it.
+//! The clip rules of plans, and the sensitivity that follows from them.
 
 use std::fmt;
+use std::sync::Arc;
 
-use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::bound::{Bound, Groups, Rescale, l2_norm, sensitivity};
+use super::rescaling::Rescaling;
+use crate::nn::Network;
 use crate::privacy::Neighbouring;
 use crate::{Error, Result};
 
@@ -12,10 +15,14 @@ use crate::{Error, Result};
 /// 1e-34, well above the smallest normal f32 (1.2e-38), below which rounding could exceed the
 /// bound.
 const MIN_MAX_GRAD_NORM: f64 = 1e-30;
+/// γ of [`ClipRule::auto_s`] and [`ClipRule::normalised`], as in Bu et al. (2023).
+const GAMMA: f64 = 0.01;
+/// Accepted values of γ: an f32 norm plus or at least γ is a normal number.
+const GAMMAS: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 
-/// How each example's gradient is clipped. The rule also determines the sensitivity of the sum and
-/// the standard deviation of the noise.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// How each example's gradient is rescaled before it is added: the bound of a plan, as plain data.
+/// The rule also determines the sensitivity of the sum and the standard deviation of the noise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ClipRule {
@@ -25,6 +32,32 @@ pub enum ClipRule {
         /// C, the largest L2 norm of one example's contribution.
         max_grad_norm: f64,
     },
+    /// Automatic clipping: g · C/(‖g‖ + γ), over all parameters jointly (Bu et al., 2023,
+    /// AUTO-S). With Adam, C has no effect on the steps; with SGD it only scales the learning rate.
+    AutoS {
+        /// C, an upper bound on the L2 norm of one example's contribution.
+        max_grad_norm: f64,
+        /// γ, which keeps the factor of a short gradient finite.
+        gamma: f64,
+    },
+    /// Normalisation: g · C/max(‖g‖, γ), over all parameters jointly.
+    Normalised {
+        /// C, the L2 norm of one example's contribution.
+        max_grad_norm: f64,
+        /// γ; shorter gradients are multiplied by C/γ.
+        gamma: f64,
+    },
+    /// Per-layer clipping with an equal split: each of L layers at C/√L, so that the whole
+    /// contribution has norm C at most (McMahan et al., 2018).
+    PerLayer {
+        /// C, the largest L2 norm of one example's contribution over all layers.
+        max_grad_norm: f64,
+    },
+    /// Per-layer clipping with given bounds.
+    PerLayerGiven {
+        /// Cₗ, the largest L2 norm of one example's contribution to each layer with parameters.
+        max_grad_norms: Vec<f64>,
+    },
 }
 
 impl ClipRule {
@@ -33,78 +66,96 @@ impl ClipRule {
         Self::Flat { max_grad_norm }
     }
 
+    /// Automatic clipping to `max_grad_norm`, with γ = 0.01.
+    pub fn auto_s(max_grad_norm: f64) -> Self {
+        Self::AutoS { max_grad_norm, gamma: GAMMA }
+    }
+
+    /// Normalisation to `max_grad_norm`, with γ = 0.01.
+    pub fn normalised(max_grad_norm: f64) -> Self {
+        Self::Normalised { max_grad_norm, gamma: GAMMA }
+    }
+
+    /// Per-layer clipping with an equal split of `max_grad_norm`.
+    pub fn per_layer(max_grad_norm: f64) -> Self {
+        Self::PerLayer { max_grad_norm }
+    }
+
+    /// Per-layer clipping with one bound per layer with parameters.
+    pub fn per_layer_given(max_grad_norms: impl Into<Vec<f64>>) -> Self {
+        Self::PerLayerGiven { max_grad_norms: max_grad_norms.into() }
+    }
+
     /// No clipping, for training without privacy. The sensitivity is infinite.
     pub fn unclipped() -> Self {
         Self::flat(f64::INFINITY)
+    }
+
+    /// The same rule with all bounds multiplied by `scale`.
+    pub fn scaled(mut self, scale: f64) -> Self {
+        match &mut self {
+            Self::Flat { max_grad_norm }
+            | Self::AutoS { max_grad_norm, .. }
+            | Self::Normalised { max_grad_norm, .. }
+            | Self::PerLayer { max_grad_norm } => *max_grad_norm *= scale,
+            Self::PerLayerGiven { max_grad_norms } => {
+                max_grad_norms.iter_mut().for_each(|bound| *bound *= scale);
+            }
+        }
+        self
     }
 
     /// Checks that gradients can be clipped at this bound. Gradients are f32: near the smallest
     /// normal number, rounding would make contributions longer than the bound.
     ///
     /// # Errors
-    /// If `max_grad_norm` is below 1e-30, negative or NaN.
+    /// If a bound is below 1e-30, negative or NaN, or if γ is not between 1e-12 and 1e12.
     pub fn check(&self) -> Result<()> {
-        let Self::Flat { max_grad_norm } = *self;
-        if max_grad_norm >= MIN_MAX_GRAD_NORM {
-            return Ok(());
+        match self {
+            Self::PerLayerGiven { max_grad_norms } if max_grad_norms.is_empty() => {
+                let why = "there is one bound per layer with parameters";
+                return Err(Error::setting("max_grad_norms", "[]", why).fix("try [1.0, 1.0]"));
+            }
+            Self::PerLayerGiven { max_grad_norms } => {
+                max_grad_norms.iter().try_for_each(|&bound| check_bound(bound))?;
+            }
+            Self::Flat { max_grad_norm }
+            | Self::PerLayer { max_grad_norm }
+            | Self::AutoS { max_grad_norm, .. }
+            | Self::Normalised { max_grad_norm, .. } => check_bound(*max_grad_norm)?,
         }
-        let why = match max_grad_norm > 0.0 {
-            true => "below 1e-30, the rounding of f32 gradients can exceed the bound",
-            false => "gradients are scaled down to this norm, so it must be positive",
-        };
-        Err(Error::setting("max_grad_norm", max_grad_norm, why).fix("try 1.0, or 0.1"))
+        match *self {
+            Self::AutoS { max_grad_norm, gamma } | Self::Normalised { max_grad_norm, gamma }
+                if !GAMMAS.contains(&gamma) || max_grad_norm / gamma > f64::from(f32::MAX) =>
+            {
+                let why = "the factor of a short gradient, max_grad_norm / gamma, must be a \
+                           finite f32";
+                Err(Error::setting("gamma", gamma, why).fix("try 0.01"))
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Clipping factor for a gradient of this norm: min(1, C/norm), and 1 for a zero gradient.
-    /// Executors exclude examples whose norm is not finite before they call this.
-    ///
-    /// # Guarantee
-    /// `factor(norm) * norm <= C` up to f32 rounding.
-    pub fn factor(&self, norm: f32) -> f32 {
-        let Self::Flat { max_grad_norm } = *self;
-        let norm = f64::from(norm);
-        let factor = if norm > max_grad_norm { (max_grad_norm / norm) as f32 } else { 1.0 };
-        // Rounding a subnormal factor could double it.
-        if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
-    }
-
-    /// Clipping factors of several norms on their device, `[examples]`, without synchronisation.
-    /// Factors of norms that are not finite are unspecified; callers mask them out.
-    ///
-    /// # Guarantee
-    /// As [`factor`](Self::factor). If the bound is below the smallest normal f32, all factors are
-    /// zero, because a GPU may flush such a bound to zero.
-    pub fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
-        let Self::Flat { max_grad_norm } = *self;
-        // No finite f32 norm exceeds a bound that rounds to infinity.
-        let bound = max_grad_norm as f32;
-        if bound < f32::MIN_POSITIVE {
-            return norms.zeros_like();
-        }
-        if bound == f32::INFINITY {
-            return norms.ones_like();
-        }
-        let longer = norms.clone().greater_elem(bound);
-        let clipped = norms.ones_like().mask_where(longer, norms.full_like(bound) / norms);
-        let tiny = clipped.clone().lower_elem(f32::MIN_POSITIVE);
-        clipped.mask_fill(tiny, 0.0)
-    }
-
-    /// L2 sensitivity of the clipped sum.
+    /// L2 sensitivity of the sum.
     ///
     /// # Guarantee
     /// The largest L2 distance between the sums of two neighbouring data sets: C if neighbours
-    /// differ by one example added, removed or zeroed out, 2C if one example is replaced. Holds for
-    /// sums of gradients scaled by [`factor`](Self::factor), before any division by a batch size.
+    /// differ by one example added, removed or zeroed out, 2C if one example is replaced, where C
+    /// is the bound on one example's contribution over all layers. Holds before any division by a
+    /// batch size.
     pub fn sensitivity(&self, neighbouring: Neighbouring) -> f64 {
-        let Self::Flat { max_grad_norm } = *self;
-        match neighbouring {
-            Neighbouring::AddOrRemoveOne | Neighbouring::ZeroOutOne => max_grad_norm,
-            Neighbouring::ReplaceOne => 2.0 * max_grad_norm,
-        }
+        let bound = match self {
+            Self::Flat { max_grad_norm }
+            | Self::AutoS { max_grad_norm, .. }
+            | Self::Normalised { max_grad_norm, .. }
+            | Self::PerLayer { max_grad_norm } => *max_grad_norm,
+            Self::PerLayerGiven { max_grad_norms } => l2_norm(max_grad_norms),
+        };
+        sensitivity(bound, neighbouring)
     }
 
-    /// Standard deviation σ·C of the noise on the sum for the noise multiplier σ.
+    /// Standard deviation σ·C of the noise on the sum for the noise multiplier σ, the same for
+    /// every coordinate.
     ///
     /// # Guarantee
     /// Events in the ledger define the noise multiplier as the standard deviation of the noise on
@@ -115,70 +166,171 @@ impl ClipRule {
     }
 }
 
+fn check_bound(max_grad_norm: f64) -> Result<()> {
+    if max_grad_norm >= MIN_MAX_GRAD_NORM {
+        return Ok(());
+    }
+    let why = match max_grad_norm > 0.0 {
+        true => "below 1e-30, the rounding of f32 gradients can exceed the bound",
+        false => "gradients are scaled down to this norm, so it must be positive",
+    };
+    Err(Error::setting("max_grad_norm", max_grad_norm, why).fix("try 1.0, or 0.1"))
+}
+
+impl Bound for ClipRule {
+    fn check(&self) -> Result<()> {
+        Self::check(self)
+    }
+
+    fn groups(&self, network: &Network) -> Result<Groups> {
+        let clip =
+            |max_grad_norm| -> Arc<dyn Rescale> { Arc::new(Rescaling::Clip { max_grad_norm }) };
+        Ok(match *self {
+            Self::Flat { max_grad_norm } => Groups::joint(network, clip(max_grad_norm)),
+            Self::AutoS { max_grad_norm, gamma } => {
+                Groups::joint(network, Arc::new(Rescaling::AutoS { max_grad_norm, gamma }))
+            }
+            Self::Normalised { max_grad_norm, gamma } => {
+                Groups::joint(network, Arc::new(Rescaling::Normalise { max_grad_norm, gamma }))
+            }
+            Self::PerLayer { max_grad_norm } => {
+                let layers = network.layer_of_parameters().into_iter().max().map_or(0, |l| l + 1);
+                let each = max_grad_norm / (layers as f64).sqrt();
+                Groups::per_layer(network, vec![clip(each); layers])?
+            }
+            Self::PerLayerGiven { ref max_grad_norms } => {
+                let rules = max_grad_norms.iter().map(|&bound| clip(bound)).collect();
+                Groups::per_layer(network, rules)?
+            }
+        })
+    }
+}
+
 impl fmt::Display for ClipRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Flat { max_grad_norm } = self;
-        write!(f, "each example's gradient to L2 norm {max_grad_norm}")
+        match self {
+            Self::Flat { max_grad_norm } => {
+                write!(f, "each example's gradient to L2 norm {max_grad_norm}")
+            }
+            Self::AutoS { max_grad_norm, gamma } => write!(
+                f,
+                "AUTO-S: each example's gradient g to {max_grad_norm} g / (|g| + {gamma})"
+            ),
+            Self::Normalised { max_grad_norm, gamma } => write!(
+                f,
+                "normalised: each example's gradient g to {max_grad_norm} g / max(|g|, {gamma})"
+            ),
+            Self::PerLayer { max_grad_norm } => write!(
+                f,
+                "per layer: each example's gradient of each of L layers to L2 norm \
+                 {max_grad_norm} / sqrt(L)"
+            ),
+            Self::PerLayerGiven { max_grad_norms } => write!(
+                f,
+                "per layer: each example's gradient of the layers to L2 norms {max_grad_norms:?}"
+            ),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nn::{LayerSpec, LinearSpec};
 
-    #[test]
-    fn a_clipped_gradient_is_never_longer_than_the_bound() {
-        let rule = ClipRule::flat(0.1);
-        // A fine grid around the bound, where clipping starts.
-        let around = (0..200).map(|i| 0.09 + 0.001 * i as f32);
-        for norm in around.chain((-40..38).map(|exponent| 10f32.powi(exponent))) {
-            let clipped = f64::from(norm) * f64::from(rule.factor(norm));
-            assert!(clipped <= 0.1 * (1.0 + 1e-6), "norm {norm} becomes {clipped}");
-        }
-        let tiny = ClipRule::flat(2.4e-7);
-        assert!(f64::from(tiny.factor(3.4e38)) * 3.4e38 <= 2.4e-7 * (1.0 + 1e-6));
-        assert_eq!(rule.factor(0.0), 1.0);
-        assert_eq!(rule.factor(0.05), 1.0);
+    fn network() -> Network {
+        let specs =
+            [LayerSpec::Linear(LinearSpec::new(7, 3)), LayerSpec::Linear(LinearSpec::new(3, 2))];
+        Network::build(&[7], &specs, |_, shape, _| vec![0.5; shape.iter().product()]).unwrap()
     }
 
-    #[test]
-    fn factors_agrees_with_factor() {
-        let norms: Vec<f32> = (0..200)
-            .map(|i| 0.09 + 0.001 * i as f32)
-            .chain((-37..39).map(|exponent| 10f32.powi(exponent)))
-            .chain([0.0, f32::MAX])
-            .collect();
-        for bound in [0.1, 2.4e-7, 1e-37, 1.0, 1e30, 1e39, f64::INFINITY] {
-            let rule = ClipRule::flat(bound);
-            let tensor = Tensor::from_data(norms.as_slice(), &Device::flex());
-            for (factor, &norm) in
-                crate::device::host::values(rule.factors(tensor)).iter().zip(&norms)
-            {
-                let single = rule.factor(norm);
-                assert!(
-                    (factor - single).abs() <= 2e-7 * single,
-                    "{norm} at {bound}: {factor} {single}"
-                );
-                assert!(f64::from(*factor) * f64::from(norm) <= bound * (1.0 + 3e-7));
-            }
-        }
-        // On a GPU, a bound below the normal f32 range gives zero factors.
-        let tensor = Tensor::from_data([1e-3, 0.0], &Device::flex());
-        assert_eq!(crate::device::host::values(ClipRule::flat(1e-39).factors(tensor)), [0.0, 0.0]);
+    fn rules() -> [ClipRule; 5] {
+        [
+            ClipRule::flat(0.1),
+            ClipRule::auto_s(0.1),
+            ClipRule::normalised(0.1),
+            ClipRule::per_layer(0.1),
+            ClipRule::per_layer_given([0.06, 0.08]),
+        ]
     }
 
     #[test]
     fn noise_std_is_relative_to_the_sum() {
-        let rule = ClipRule::flat(0.1);
-        assert_eq!(rule.sensitivity(Neighbouring::AddOrRemoveOne), 0.1);
-        assert!((rule.noise_std(1.72) - 0.172).abs() < 1e-15);
+        for rule in rules() {
+            assert!((rule.sensitivity(Neighbouring::AddOrRemoveOne) - 0.1).abs() < 1e-16);
+            assert!((rule.sensitivity(Neighbouring::ReplaceOne) - 0.2).abs() < 1e-16);
+            assert!((rule.noise_std(1.72) - 0.172).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn the_groups_of_a_network_have_the_sensitivity_and_noise_of_the_rule() {
+        let network = network();
+        for rule in rules() {
+            let groups = rule.groups(&network).unwrap();
+            let relation = Neighbouring::AddOrRemoveOne;
+            assert!((groups.joint_sensitivity(relation) - 0.1).abs() < 1e-15, "{rule:?}");
+            let stds = groups.noise_stds(1.72);
+            assert!(stds.len() == 4 && stds.iter().all(|std| (std - 0.172).abs() < 1e-14));
+            assert!((groups.joint_noise_multiplier(&stds) - 1.72).abs() < 1e-12, "{rule:?}");
+            let half: Vec<f64> = stds.iter().map(|std| 0.5 * std).collect();
+            assert!((groups.joint_noise_multiplier(&half) - 0.86).abs() < 1e-12, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_layer_with_less_noise_lowers_the_multiplier_of_the_whole_step() {
+        let groups = ClipRule::per_layer_given([3.0, 4.0]).groups(&network()).unwrap();
+        assert_eq!(groups.of_parameters(), [0, 0, 1, 1]);
+        // The layers' own multipliers are 2 and 1: (1/4 + 1)^(-1/2).
+        let multiplier = groups.joint_noise_multiplier(&[6.0, 6.0, 4.0, 4.0]);
+        assert!((multiplier - 0.8f64.sqrt()).abs() < 1e-12, "{multiplier}");
+        // The tensor with the least noise decides.
+        assert_eq!(groups.joint_noise_multiplier(&[6.0, 6.0, 4.0, 0.0]), 0.0);
+        let unbounded = ClipRule::unclipped().groups(&network()).unwrap();
+        assert_eq!(unbounded.joint_noise_multiplier(&[1.0; 4]), 0.0);
+    }
+
+    #[test]
+    fn a_schedule_scales_every_bound() {
+        for rule in rules() {
+            let relation = Neighbouring::AddOrRemoveOne;
+            let half = rule.clone().scaled(0.5);
+            assert!((half.sensitivity(relation) - 0.05).abs() < 1e-16, "{half:?}");
+            let joint = half.groups(&network()).unwrap().joint_sensitivity(relation);
+            assert!((joint - 0.05).abs() < 1e-15, "{half:?}");
+        }
     }
 
     #[test]
     fn invalid_bounds_are_refused() {
         for wrong in [0.0, -1.0, f64::NAN, 1e-31, 1e-300] {
-            assert!(ClipRule::flat(wrong).check().is_err(), "{wrong}");
+            let all = [
+                ClipRule::flat(wrong),
+                ClipRule::auto_s(wrong),
+                ClipRule::normalised(wrong),
+                ClipRule::per_layer(wrong),
+                ClipRule::per_layer_given([1.0, wrong]),
+                ClipRule::AutoS { max_grad_norm: 1.0, gamma: wrong },
+                ClipRule::Normalised { max_grad_norm: 1.0, gamma: wrong },
+            ];
+            all.iter().for_each(|rule| assert!(rule.check().is_err(), "{rule:?}"));
         }
+        assert!(ClipRule::per_layer_given([]).check().is_err());
         assert!(ClipRule::flat(1e-3).check().is_ok() && ClipRule::flat(1e-30).check().is_ok());
+        rules().iter().for_each(|rule| rule.check().unwrap());
+        let error = ClipRule::per_layer_given([1.0]).groups(&network()).unwrap_err();
+        assert!(error.to_string().contains("2 layers with parameters"), "{error}");
+    }
+
+    #[test]
+    fn serialised_names_stay() {
+        let json = r#"{"kind":"flat","max_grad_norm":0.5}"#;
+        assert_eq!(serde_json::to_string(&ClipRule::flat(0.5)).unwrap(), json);
+        assert_eq!(serde_json::from_str::<ClipRule>(json).unwrap(), ClipRule::flat(0.5));
+        for rule in rules() {
+            let json = serde_json::to_string(&rule).unwrap();
+            assert_eq!(serde_json::from_str::<ClipRule>(&json).unwrap(), rule);
+        }
     }
 }

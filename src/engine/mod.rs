@@ -20,6 +20,7 @@
 
 mod auto;
 mod batch;
+mod bound;
 mod clip;
 #[cfg(test)]
 mod extremes;
@@ -29,11 +30,13 @@ mod gradients;
 pub mod noise;
 mod prove;
 mod reference;
+mod rescaling;
 mod tap;
 mod weights;
 
 pub use auto::AutoExecutor;
 pub use batch::Batch;
+pub use bound::{Bound, Groups, Rescale};
 pub use clip::ClipRule;
 pub use fused::FusedExecutor;
 pub use gradient_hook::tap;
@@ -41,6 +44,7 @@ pub use gradients::{Gradient, Gradients};
 pub use noise::GaussianNoise;
 pub use prove::{Proof, Proved, prove};
 pub use reference::ReferenceExecutor;
+pub use rescaling::Rescaling;
 pub use tap::TapExecutor;
 pub use weights::Weights;
 
@@ -53,13 +57,17 @@ use crate::nn::Network;
 /// Sum of clipped per-example gradients, with the norm and the loss of every example.
 #[derive(Clone, Debug)]
 pub struct ClippedSum {
-    /// Σᵢ gᵢ · min(1, C/‖gᵢ‖) over the examples whose gradient is finite, where gᵢ is the mean
-    /// gradient over the copies of example i.
+    /// Σᵢ gᵢ · factor(‖gᵢ‖) over the examples whose gradient is finite, where gᵢ is the mean
+    /// gradient over the copies of example i. With a bound on several groups of parameters, each
+    /// group is rescaled by its own norm.
     pub sum: Gradients,
     /// ‖gᵢ‖ before clipping, over all parameters jointly, `[examples]`; the weighted norm if
     /// weights were given. NaN for excluded examples. Not private: computed from the data without
     /// noise.
     pub norms: DeviceArray,
+    /// The same norms for each group of parameters, `[groups][examples]`; empty if all parameters
+    /// are one group. Not private.
+    pub group_norms: Vec<DeviceArray>,
     /// Cross-entropy of each example in nats, averaged over its copies, `[examples]`. NaN for
     /// excluded examples. Not private: computed from the data without noise.
     pub losses: DeviceArray,
@@ -96,9 +104,10 @@ pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
 ///
 /// # Guarantee
 /// Neighbouring batches differ by one example with all its copies, added or removed. Their sums
-/// differ by at most C in L2 norm, where C is the [sensitivity](ClipRule::sensitivity) of the clip
-/// rule; with weights, in the weighted norm. This holds up to the rounding of an f32 sum, about
-/// 1e-7 of the norm of the sum.
+/// differ by at most C in L2 norm, where C is the
+/// [joint sensitivity](Groups::joint_sensitivity) of the bound, and in each group by at most the
+/// sensitivity of that group; with weights, in the weighted norm. This holds up to the rounding of
+/// an f32 sum, about 1e-7 of the norm of the sum.
 ///
 /// It follows from three properties. The loss is the sum, not the mean, of the per-example losses,
 /// and no layer mixes examples, so an example does not affect the gradients of the others. Each
@@ -109,19 +118,20 @@ pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
 /// With dropout, the masks must be secret, and two sums are compared under equal masks for the
 /// common examples: see [`Batch::seed`].
 pub trait Executor {
-    /// Weighted clipped sum: Σᵢ factor(normᵢ) · gᵢ with normᵢ = √(Σⱼ wⱼ gᵢⱼ²).
+    /// Weighted clipped sum: Σᵢ factor(normᵢ) · gᵢ with normᵢ = √(Σⱼ wⱼ gᵢⱼ²), in each group of
+    /// parameters of the bound.
     ///
     /// Coordinates of weight 0 are exactly zero in the sum. Other weights enter the norm only.
     /// `None` gives every coordinate the weight 1. The sum of an empty batch is zero.
     ///
     /// # Errors
-    /// If the shape, tokens or labels of the batch or the weights do not fit the network, or the
-    /// clip rule is out of range.
+    /// If the shape, tokens or labels of the batch, the weights or the bound do not fit the
+    /// network, or the bound is out of range.
     fn weighted_sum(
         &self,
         network: &Network,
         batch: &Batch,
-        rule: &ClipRule,
+        bound: &dyn Bound,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum>;
 
@@ -129,8 +139,13 @@ pub trait Executor {
     ///
     /// # Errors
     /// As [`weighted_sum`](Self::weighted_sum).
-    fn clipped_sum(&self, network: &Network, batch: &Batch, rule: &ClipRule) -> Result<ClippedSum> {
-        self.weighted_sum(network, batch, rule, None)
+    fn clipped_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        bound: &dyn Bound,
+    ) -> Result<ClippedSum> {
+        self.weighted_sum(network, batch, bound, None)
     }
 
     /// Sum of the gradients without clipping, for training without privacy. Norms are NaN where the
@@ -149,16 +164,22 @@ pub trait Executor {
     }
 }
 
-/// Checks the arguments of every executor.
+/// Checks the arguments of every executor; returns the bound on this network.
 pub(crate) fn check(
     network: &Network,
     batch: &Batch,
-    rule: &ClipRule,
+    bound: &dyn Bound,
     weights: Option<&Weights>,
-) -> Result<()> {
+) -> Result<Groups> {
     batch.check(network)?;
-    rule.check()?;
-    weights.map_or(Ok(()), |weights| weights.check(network))
+    bound.check()?;
+    weights.map_or(Ok(()), |weights| weights.check(network))?;
+    bound.groups(network)
+}
+
+/// The L2 norm over all groups of each example, from its norms in each group.
+pub(crate) fn joint_norm(norms: impl Iterator<Item = f32>) -> f32 {
+    norms.map(|norm| f64::from(norm).powi(2)).sum::<f64>().sqrt() as f32
 }
 
 /// Applies one step of a Burn optimizer and returns the updated network.

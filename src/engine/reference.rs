@@ -4,7 +4,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
 use burn::tensor::Gradients as BurnGradients;
 
-use super::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
+use super::{Batch, Bound, ClippedSum, Executor, Gradients, Weights};
 use crate::Result;
 use crate::device::DeviceArray;
 use crate::device::host::values;
@@ -74,10 +74,10 @@ impl Executor for ReferenceExecutor {
         &self,
         network: &Network,
         batch: &Batch,
-        rule: &ClipRule,
+        bound: &dyn Bound,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        super::check(network, batch, rule, weights)?;
+        let groups = super::check(network, batch, bound, weights)?;
         let tracked = network.tracked();
         let mut sum = Gradients::zeros_like(network);
         let mut total: Vec<Vec<f64>> =
@@ -86,6 +86,7 @@ impl Executor for ReferenceExecutor {
             weights.map_or(1.0, |weights| f64::from(weights.entries()[entry].values[j]))
         };
         let mut norms = vec![f32::NAN; batch.len()];
+        let mut group_norms = vec![norms.clone(); groups.count()];
         let mut losses = vec![f32::NAN; batch.len()];
         for i in batch.finite() {
             let (loss, gradient) = example_gradient(&tracked, batch, i);
@@ -96,13 +97,22 @@ impl Executor for ReferenceExecutor {
                     .map(|(j, &g)| weight(entry, j) * f64::from(g).powi(2));
                 squares.sum::<f64>()
             };
-            let norm = gradient.iter().enumerate().map(square).sum::<f64>().sqrt() as f32;
+            let mut squares = vec![0.0; groups.count()];
+            for (entry, &group) in gradient.iter().enumerate().zip(groups.of_parameters()) {
+                squares[group] += square(entry);
+            }
+            let norm = squares.iter().sum::<f64>().sqrt() as f32;
             if !norm.is_finite() || !loss.is_finite() {
                 continue;
             }
             (norms[i], losses[i]) = (norm, loss);
-            let factor = f64::from(rule.factor(norm));
-            for (total, gradient) in total.iter_mut().zip(&gradient) {
+            let each: Vec<f32> = squares.iter().map(|square| square.sqrt() as f32).collect();
+            for (all, &norm) in group_norms.iter_mut().zip(&each) {
+                all[i] = norm;
+            }
+            let gradient = gradient.iter().zip(groups.of_parameters());
+            for (total, (gradient, &group)) in total.iter_mut().zip(gradient) {
+                let factor = f64::from(groups.rule(group).factor(each[group]));
                 for (t, &g) in total.iter_mut().zip(gradient) {
                     *t += factor * f64::from(g);
                 }
@@ -114,6 +124,10 @@ impl Executor for ReferenceExecutor {
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
+        let group_norms = match groups.count() {
+            1 => Vec::new(),
+            _ => group_norms.into_iter().map(Into::into).collect(),
+        };
+        Ok(ClippedSum { sum, norms: norms.into(), group_norms, losses: losses.into() })
     }
 }

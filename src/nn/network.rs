@@ -173,6 +173,27 @@ impl Network {
         self.parameters().into_iter().map(|parameter| parameter.path).collect()
     }
 
+    /// The layer of each trainable tensor, in the order of [`parameters`](Self::parameters): layers
+    /// with parameters are counted from 0, also within groups and residual blocks. The layers of a
+    /// user-defined module are its modules that hold tensors.
+    pub fn layer_of_parameters(&self) -> Vec<usize> {
+        if self.user_module.is_none() {
+            let counts = leaf_parameter_counts(&self.specs);
+            let layers = counts.into_iter().enumerate();
+            return layers.flat_map(|(layer, count)| std::iter::repeat_n(layer, count)).collect();
+        }
+        let module = |path: &str| path.rsplit_once('.').map_or("", |(module, _)| module).to_owned();
+        let mut modules: Vec<String> = Vec::new();
+        let mut layer_of = |path: String| {
+            let module = module(&path);
+            modules.iter().position(|known| *known == module).unwrap_or_else(|| {
+                modules.push(module);
+                modules.len() - 1
+            })
+        };
+        self.paths().into_iter().map(&mut layer_of).collect()
+    }
+
     /// All trainable tensors with a copy of their values, row-major.
     pub fn values(&self) -> Vec<(Parameter, Vec<f32>)> {
         let mut all = Vec::new();
@@ -240,6 +261,19 @@ fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
         LayerSpec::Group(group) => vocabulary(&group.layers),
         _ => None,
     }
+}
+
+/// Number of parameter tensors of every layer that has some, groups and residual blocks unfolded.
+fn leaf_parameter_counts(specs: &[LayerSpec]) -> Vec<usize> {
+    let counts = specs.iter().flat_map(|spec| match spec {
+        LayerSpec::Group(group) => leaf_parameter_counts(&group.layers),
+        LayerSpec::Residual(block) => {
+            let body = leaf_parameter_counts(&block.body);
+            body.into_iter().chain(leaf_parameter_counts(&block.shortcut)).collect()
+        }
+        layer => vec![layer.parameter_specs().len()],
+    });
+    counts.filter(|&count| count > 0).collect()
 }
 
 /// The shape of one example after each layer.

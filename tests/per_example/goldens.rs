@@ -70,6 +70,10 @@ fn every_executor_agrees_with_pytorch() {
             assert!(distance(&got.losses, &flat(&case["loss"]), 0.0) < 1e-4, "{name}: losses");
             assert!(distance(&got.norms, &flat(&case["norms"]), 0.0) < 1e-4, "{name}: norms");
             assert_sum(&name, &got, &golden, &case["clipped_sum"]);
+            let gamma = case["gamma"].as_f64().unwrap();
+            let auto_s = ClipRule::AutoS { max_grad_norm: 1.0, gamma };
+            let got = executor.weighted_sum(&network, &batch, &auto_s, weights.as_ref()).unwrap();
+            assert_sum(&name, &got, &golden, &case["auto_sum"]);
             assert_each_example(&name, &*executor, &golden, &network, case, &batch);
         }
     }

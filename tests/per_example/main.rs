@@ -1,6 +1,7 @@
 //! Per-example gradients: all executors against reference values from PyTorch, and against the
 //! reference executor on random networks.
 
+mod bounds;
 mod compare;
 mod golden_networks;
 mod goldens;

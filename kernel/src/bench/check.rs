@@ -94,10 +94,12 @@ fn compare(case: &Case) -> Result<Vec<Checked>> {
 
     let plain = ClipRule::unclipped();
     let half = ClipRule::flat(median(&sides[1].clipped(&plain, None)?.norms));
-    for (what, rule, mask) in
-        [("plain sum", plain, None), ("clipped sum", half, None), ("masked sum", half, Some(&mask))]
-    {
-        let [got, want] = both(&sides, |side| Ok(side.clipped(&rule, mask)?.sum))?;
+    for (what, rule, mask) in [
+        ("plain sum", &plain, None),
+        ("clipped sum", &half, None),
+        ("masked sum", &half, Some(&mask)),
+    ] {
+        let [got, want] = both(&sides, |side| Ok(side.clipped(rule, mask)?.sum))?;
         add(what, apart(&got, &want, mask), rounding);
     }
     for (what, mask) in [("norms", None), ("masked norms", Some(&mask))] {

@@ -30,7 +30,7 @@ mod stateless;
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{Batch, ClipRule, ClippedSum, Executor, Weights};
+use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Weights};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
@@ -70,10 +70,11 @@ impl FusedExecutor {
         &self,
         network: &Network,
         batch: &Batch,
-        rule: Option<&ClipRule>,
+        bound: Option<&dyn Bound>,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        super::check(network, batch, rule.unwrap_or(&ClipRule::unclipped()), weights)?;
+        let groups =
+            super::check(network, batch, bound.unwrap_or(&ClipRule::unclipped()), weights)?;
         if !Self::takes(network) {
             let why = "it runs on the CPU, for networks of the lab's own layers only";
             return Err(Error::new(
@@ -92,9 +93,9 @@ impl FusedExecutor {
         };
         state.load(network);
         let packed = weights.map(|weights| state.pack_weights(weights));
-        let request = match rule {
+        let request = match bound {
             None => Request::PlainSum,
-            Some(rule) => Request::ClippedSum { rule, weights: packed.as_ref() },
+            Some(_) => Request::ClippedSum { groups: &groups, weights: packed.as_ref() },
         };
         let mut result = state.sum(network, batch, &request, self.chunk)?;
         if let Some(weights) = weights {
@@ -109,10 +110,10 @@ impl Executor for FusedExecutor {
         &self,
         network: &Network,
         batch: &Batch,
-        rule: &ClipRule,
+        bound: &dyn Bound,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        self.run(network, batch, Some(rule), weights)
+        self.run(network, batch, Some(bound), weights)
     }
 
     fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {

@@ -27,7 +27,10 @@ pub(super) struct Sums {
     pub(super) dense: Vec<f32>,
     /// One item per node; empty for nodes with dense sums.
     pub(super) sparse: Vec<Sparse>,
+    /// Norms over all parameters, `[examples]`.
     pub(super) norms: Vec<f32>,
+    /// Norms of each group, `[groups][examples]`; empty for one group.
+    pub(super) group_norms: Vec<Vec<f32>>,
     pub(super) losses: Vec<f32>,
 }
 
@@ -46,29 +49,42 @@ impl Workspace {
         self.forward(graph, rows, batch, examples);
         self.losses(graph, rows, batch, examples, &mut sums.losses);
         self.backward(graph, plan, rows);
-        let Request::ClippedSum { rule, weights } = request else {
+        let Request::ClippedSum { groups, weights } = request else {
             return self.add_sums(graph, plan, rows, None, sums);
         };
-        let (mut squares, recomputed) = self.squared_norms(graph, plan, rows, *weights);
+        let (mut squares, recomputed) =
+            self.squared_norms(graph, plan, rows, groups.count(), *weights);
         for &(node, example) in &recomputed {
-            squares[example] += self.recompute_instance(graph, rows, node, example, *weights);
+            let square = self.recompute_instance(graph, rows, node, example, *weights);
+            squares[plan.group[node]][example] += square;
         }
-        let mut factors = Vec::with_capacity(rows.examples);
-        for (i, square) in squares.into_iter().enumerate() {
-            let square = square + self.form_instances(graph, plan, rows, i, *weights);
-            let norm = square.sqrt() as f32;
+        let mut factors = vec![vec![0.0; rows.examples]; groups.count()];
+        for i in 0..rows.examples {
+            self.form_instances(graph, plan, rows, i, *weights, &mut squares);
+            let norm = squares.iter().map(|squares| squares[i]).sum::<f64>().sqrt() as f32;
             sums.norms.push(norm);
             // If a norm is not finite, the caller excludes the example and starts again.
-            let factor = if norm.is_finite() { rule.factor(norm) } else { 0.0 };
-            factors.push(factor);
+            if norm.is_finite() {
+                for (group, factors) in factors.iter_mut().enumerate() {
+                    factors[i] = groups.rule(group).factor(squares[group][i].sqrt() as f32);
+                }
+            }
             let sum = &mut sums.dense[graph.small_len..graph.small_len + plan.instance_len];
-            add_scaled(sum, factor, &self.instance[..plan.instance_len]);
+            for (run, group) in &plan.instance_runs {
+                add_scaled(&mut sum[run.clone()], factors[*group][i], &self.instance[run.clone()]);
+            }
+        }
+        if groups.count() > 1 {
+            sums.group_norms.resize_with(groups.count(), Vec::new);
+            for (norms, squares) in sums.group_norms.iter_mut().zip(&squares) {
+                norms.extend(squares.iter().map(|square| square.sqrt() as f32));
+            }
         }
         for &(node, example) in &recomputed {
             self.recompute_instance(graph, rows, node, example, *weights);
             let len = graph.nodes[node].op.large_len();
             let sum = &mut sums.dense[plan.gradient_offset[node]..plan.gradient_offset[node] + len];
-            add_scaled(sum, factors[example], &self.instance[..len]);
+            add_scaled(sum, factors[plan.group[node]][example], &self.instance[..len]);
         }
         self.add_sums(graph, plan, rows, Some((&factors, &recomputed)), sums);
     }
@@ -195,21 +211,25 @@ impl Workspace {
         }
     }
 
-    /// Squared norms of all gradients except instances, `[examples]`, and the pairs of node and
-    /// example whose instance gradient has to be formed after all.
+    /// Squared norms of all gradients except instances, `[groups][examples]`, and the pairs of node
+    /// and example whose instance gradient has to be formed after all.
     fn squared_norms(
         &mut self,
         graph: &Graph,
         plan: &Plan,
         rows: Rows,
+        groups: usize,
         weights: Option<&PackedWeights>,
-    ) -> (Vec<f64>, Vec<Recomputed>) {
+    ) -> (Vec<Vec<f64>>, Vec<Recomputed>) {
         let small =
             self.small[..rows.examples * graph.small_len].chunks_exact(graph.small_len.max(1));
-        let mut squares: Vec<f64> = small
-            .map(|own| outer::weighted_squared_norm(own, weights.map(|w| &w.small[..])))
-            .collect();
-        squares.resize(rows.examples, 0.0);
+        let mut squares = vec![vec![0.0; rows.examples]; groups];
+        for (i, own) in small.enumerate() {
+            for (run, group) in &plan.small_runs {
+                let weights = weights.map(|w| &w.small[run.clone()]);
+                squares[*group][i] += outer::weighted_squared_norm(&own[run.clone()], weights);
+            }
+        }
         let (mut recomputed, mut pairs) = (Vec::new(), Vec::new());
         let mut scratch = std::mem::take(&mut self.scratch);
         for (i, node) in graph.nodes.iter().enumerate() {
@@ -218,7 +238,7 @@ impl Workspace {
                 node.op.add_squared_norms(
                     ctx,
                     weights,
-                    &mut squares,
+                    &mut squares[plan.group[i]],
                     &mut recomputed,
                     &mut scratch,
                 );
@@ -248,7 +268,8 @@ impl Workspace {
         square
     }
 
-    /// Forms the instance gradients of example `i`; returns their squared norm.
+    /// Forms the instance gradients of example `i` and adds their squared norms to `squares`,
+    /// `[groups][examples]`.
     fn form_instances(
         &mut self,
         graph: &Graph,
@@ -256,17 +277,19 @@ impl Workspace {
         rows: Rows,
         i: usize,
         weights: Option<&PackedWeights>,
-    ) -> f64 {
+        squares: &mut [Vec<f64>],
+    ) {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut instance = std::mem::take(&mut self.instance);
-        let mut square = 0.0;
+        // Added to the others at the end, in the order of the nodes.
+        let mut own = vec![0.0; squares.len()];
         resize_buffer(&mut instance, plan.instance_len);
         for (n, node) in graph.nodes.iter().enumerate() {
             if plan.norm_methods[n] == Some(NormMethod::Instance) {
                 let start = plan.gradient_offset[n] - graph.small_len;
                 let out = &mut instance[start..start + node.op.large_len()];
                 let ctx = self.context(graph, n, rows).example(i);
-                square += node.op.instance_gradient(
+                own[plan.group[n]] += node.op.instance_gradient(
                     ctx,
                     PackedWeights::of(weights, n),
                     out,
@@ -275,7 +298,7 @@ impl Workspace {
             }
         }
         (self.scratch, self.instance) = (scratch, instance);
-        square
+        squares.iter_mut().zip(own).for_each(|(squares, own)| squares[i] += own);
     }
 
     /// Adds the sums of all gradients except instances, without those of recomputed pairs. Without
@@ -285,13 +308,16 @@ impl Workspace {
         graph: &Graph,
         plan: &Plan,
         rows: Rows,
-        factors: Option<(&[f32], &[Recomputed])>,
+        factors: Option<(&[Vec<f32>], &[Recomputed])>,
         sums: &mut Sums,
     ) {
         let small =
             self.small[..rows.examples * graph.small_len].chunks_exact(graph.small_len.max(1));
         for (i, own) in small.enumerate() {
-            add_scaled(&mut sums.dense[..graph.small_len], factors.map_or(1.0, |(f, _)| f[i]), own);
+            for (run, group) in &plan.small_runs {
+                let factor = factors.map_or(1.0, |(factors, _)| factors[*group][i]);
+                add_scaled(&mut sums.dense[run.clone()], factor, &own[run.clone()]);
+            }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut remaining = Vec::new();
@@ -303,7 +329,7 @@ impl Workspace {
             }
             let factors = factors.map(|(factors, recomputed)| {
                 remaining.clear();
-                remaining.extend_from_slice(factors);
+                remaining.extend_from_slice(&factors[plan.group[i]]);
                 recomputed
                     .iter()
                     .filter(|pair| pair.0 == i)

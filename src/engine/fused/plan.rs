@@ -1,15 +1,17 @@
 //! What a call computes, and the resulting plan for each node.
 
+use std::ops::Range;
+
 use super::graph::Graph;
 use super::op::NormMethod;
-use crate::engine::ClipRule;
+use crate::engine::Groups;
 
 /// What a call computes.
 pub(super) enum Request<'a> {
     /// The sum of gradients, without norms.
     PlainSum,
-    /// Σ factor(norm) · gradient.
-    ClippedSum { rule: &'a ClipRule, weights: Option<&'a PackedWeights> },
+    /// Σ factor(norm) · gradient, per group of parameters.
+    ClippedSum { groups: &'a Groups, weights: Option<&'a PackedWeights> },
 }
 
 /// Coordinate weights in the packed layout of the nodes.
@@ -51,20 +53,25 @@ pub(super) struct Plan {
     pub(super) sum_offset: Vec<usize>,
     /// Number of values in an example's instance gradients.
     pub(super) instance_len: usize,
+    /// Per node: the group of its parameters.
+    pub(super) group: Vec<usize>,
+    /// Ranges of the small parameters that are in one group, with that group.
+    pub(super) small_runs: Vec<(Range<usize>, usize)>,
+    /// The same for an example's instance gradients.
+    pub(super) instance_runs: Vec<(Range<usize>, usize)>,
     pub(super) len: usize,
     /// Number of values of one row in all buffers.
     pub(super) row_len: usize,
 }
 
 impl Plan {
-    /// `plain` if no norms are computed.
-    pub(super) fn of(
-        graph: &Graph,
-        copies: usize,
-        plain: bool,
-        weights: Option<&PackedWeights>,
-    ) -> Self {
+    pub(super) fn of(graph: &Graph, copies: usize, request: &Request) -> Self {
         let nodes = &graph.nodes;
+        let (plain, groups, weights) = match request {
+            Request::PlainSum => (true, None, None),
+            Request::ClippedSum { groups, weights } => (false, Some(*groups), *weights),
+        };
+        let group = groups_of_nodes(graph, groups);
         let mut needs_gradient = vec![false];
         let norm_methods: Vec<Option<NormMethod>> = nodes
             .iter()
@@ -85,6 +92,9 @@ impl Plan {
                 large.then(|| node.op.norm_method(copies, PackedWeights::of(weights, i).is_some()))
             })
             .collect();
+        let small = nodes.iter().zip(&group).map(|(node, &group)| (node.op.small_len(), group));
+        let small_runs = runs(small);
+        let mut instances = Vec::new();
         let mut gradient_offset = vec![0; nodes.len()];
         let (mut offset, mut instance_len) = (graph.small_len, 0);
         for round in [NormMethod::Instance, NormMethod::Ghost] {
@@ -92,6 +102,9 @@ impl Plan {
                 if norm_methods[i] == Some(round) && !node.op.is_sparse() {
                     gradient_offset[i] = offset;
                     offset += node.op.large_len();
+                    if round == NormMethod::Instance {
+                        instances.push((node.op.large_len(), group[i]));
+                    }
                 }
             }
             if round == NormMethod::Instance {
@@ -115,8 +128,37 @@ impl Plan {
             gradient_offset,
             sum_offset,
             instance_len,
+            group,
+            small_runs,
+            instance_runs: runs(instances.into_iter()),
             len: offset,
             row_len,
         }
     }
+}
+
+/// The group of each node. The parameters of a node are one layer, so they are in one group; a node
+/// without parameters may be in any.
+fn groups_of_nodes(graph: &Graph, groups: Option<&Groups>) -> Vec<usize> {
+    let mut of_parameters = groups.map_or(&[][..], Groups::of_parameters);
+    let nodes = graph.nodes.iter().map(|node| {
+        let (own, others) = of_parameters.split_at(node.op.layout().len().min(of_parameters.len()));
+        of_parameters = others;
+        own.first().copied().unwrap_or(0)
+    });
+    nodes.collect()
+}
+
+/// Ranges of consecutive lengths, joined where the group is the same.
+fn runs(lengths: impl Iterator<Item = (usize, usize)>) -> Vec<(Range<usize>, usize)> {
+    let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
+    let mut end = 0;
+    for (len, group) in lengths.filter(|&(len, _)| len > 0) {
+        match runs.last_mut() {
+            Some((run, known)) if *known == group => run.end += len,
+            _ => runs.push((end..end + len, group)),
+        }
+        end += len;
+    }
+    runs
 }

@@ -9,6 +9,7 @@ use super::op::{NormMethod, Sparse};
 use super::pass::{Sums, Workspace};
 use super::plan::{LayerWeights, PackedWeights, Plan, Request};
 use crate::Result;
+use crate::device::DeviceArray;
 use crate::device::host::Host;
 use crate::engine::{Batch, ClippedSum, Gradients, Weights};
 use crate::nn::kernels::product::add_scaled;
@@ -113,7 +114,7 @@ impl State {
 
     /// Norm method of each parameter, in the network's order.
     pub(super) fn norm_methods(&self) -> Vec<&'static str> {
-        let plan = Plan::of(&self.graph, 1, false, None);
+        let plan = Plan::of(&self.graph, 1, &Request::PlainSum);
         let each =
             self.graph.nodes.iter().zip(plan.norm_methods).flat_map(|(node, norm_method)| {
                 node.op.layout().iter().map(move |slot| match norm_method {
@@ -132,10 +133,7 @@ impl State {
         request: &Request,
         chunk: Option<usize>,
     ) -> Result<ClippedSum> {
-        let weights =
-            if let Request::ClippedSum { weights, .. } = request { *weights } else { None };
-        let plain = matches!(request, Request::PlainSum);
-        let plan = Plan::of(&self.graph, batch.copies(), plain, weights);
+        let plan = Plan::of(&self.graph, batch.copies(), request);
         let chunk = chunk
             .unwrap_or_else(|| (CHUNK_ELEMENTS / (plan.row_len * batch.copies())).clamp(2, 64));
         let mut examples = batch.finite();
@@ -152,16 +150,16 @@ impl State {
             let mut i = 0..examples.len();
             examples.retain(|_| i.next().is_some_and(finite));
         };
-        let mut norms = vec![f32::NAN; batch.len()];
-        let mut losses = vec![f32::NAN; batch.len()];
-        for (i, &example) in examples.iter().enumerate() {
-            losses[example] = sums.losses[i];
-            if let Some(&norm) = sums.norms.get(i) {
-                norms[example] = norm;
-            }
-        }
+        // NaN for the excluded examples, and where no norms were computed.
+        let of_batch = |values: &[f32]| -> DeviceArray {
+            let mut all = vec![f32::NAN; batch.len()];
+            examples.iter().zip(values).for_each(|(&example, &value)| all[example] = value);
+            all.into()
+        };
+        let group_norms = sums.group_norms.iter().map(|norms| of_batch(norms)).collect();
+        let (norms, losses) = (of_batch(&sums.norms), of_batch(&sums.losses));
         let sum = self.to_gradients(&plan, network, &sums, sparse);
-        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
+        Ok(ClippedSum { sum, norms, group_norms, losses })
     }
 
     /// Adds the sums of the segments in order; sparse sums become full tables.
@@ -197,6 +195,10 @@ impl State {
             |_, mut sums| {
                 add_scaled(&mut total.dense, 1.0, &sums.dense);
                 total.norms.append(&mut sums.norms);
+                total.group_norms.resize_with(sums.group_norms.len(), Vec::new);
+                for (total, norms) in total.group_norms.iter_mut().zip(&mut sums.group_norms) {
+                    total.append(norms);
+                }
                 total.losses.append(&mut sums.losses);
                 for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
                     sparse.add_to(table);
@@ -261,6 +263,7 @@ impl Sums {
         self.dense.clear();
         self.dense.resize(len, 0.0);
         self.norms.clear();
+        self.group_norms.clear();
         self.losses.clear();
         self.sparse.resize_with(nodes, Sparse::default);
         self.sparse.iter_mut().for_each(Sparse::clear);

@@ -99,7 +99,8 @@ impl GaussianNoise {
     /// # Errors
     /// If `std` is negative or not finite.
     pub fn add_to(&mut self, gradients: &mut Gradients, std: f64) -> Result<()> {
-        self.add(gradients, std, None)
+        let stds = vec![std; gradients.entries.len()];
+        self.add_to_each(gradients, &stds, None)
     }
 
     /// Adds noise to the coordinates of non-zero weight and advances to the next step. The noise of
@@ -124,21 +125,40 @@ impl GaussianNoise {
         std: f64,
         weights: &Weights,
     ) -> Result<()> {
-        check_selection(weights, gradients)?;
-        self.add(gradients, std, Some(weights))
+        let stds = vec![std; gradients.entries.len()];
+        self.add_to_each(gradients, &stds, Some(weights))
     }
 
-    fn add(
+    /// Adds noise with standard deviation `stds[p]` to the selected values of parameter tensor p
+    /// and advances to the next step. `None` selects all values.
+    ///
+    /// # Guarantee
+    /// On a sum with a bound of several groups, made with these weights, this is the Gaussian
+    /// mechanism with the noise multiplier
+    /// [`joint_noise_multiplier(stds)`](super::Groups::joint_noise_multiplier). As
+    /// [`add_to_selected`](Self::add_to_selected) otherwise.
+    ///
+    /// # Errors
+    /// As [`add_to_selected`](Self::add_to_selected), and unless there is one standard deviation
+    /// per parameter tensor.
+    pub fn add_to_each(
         &mut self,
         gradients: &mut Gradients,
-        std: f64,
+        stds: &[f64],
         weights: Option<&Weights>,
     ) -> Result<()> {
-        if !std.is_finite() || std < 0.0 {
+        weights.map_or(Ok(()), |weights| check_selection(weights, gradients))?;
+        if let Some(std) = stds.iter().find(|std| !std.is_finite() || **std < 0.0) {
             let why = "the standard deviation of the noise must be finite and at least 0";
             return Err(
                 Error::setting("std", std, why).fix("clip gradients at a finite max_grad_norm")
             );
+        }
+        if stds.len() != gradients.entries.len() {
+            let what = format!("noise for {} parameter tensors", stds.len());
+            let why = format!("the sum has {}", gradients.entries.len());
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix("use Groups::noise_stds of a bound on the same network"));
         }
         let (mut next, mut chunks) = (0, Vec::new());
         for (index, entry) in gradients.entries.iter_mut().enumerate() {
@@ -148,7 +168,8 @@ impl GaussianNoise {
             if let Some(device) = entry.values.device() {
                 let values = entry.values.tensor(&device);
                 let selected = weights.map(|weights| (weights, index));
-                entry.values = DeviceArray::from_tensor(self.noised(values, first, std, selected));
+                let noised = self.noised(values, first, stds[index], selected);
+                entry.values = DeviceArray::from_tensor(noised);
                 continue;
             }
             if weights.is_some_and(|weights| weights.is_zero(index)) {
@@ -157,13 +178,13 @@ impl GaussianNoise {
             let weights = weights.map(|weights| &weights.entries()[index].values[..]);
             for (i, values) in entry.values.chunks_mut(CHUNK).enumerate() {
                 let weights = weights.map(|weights| &weights[i * CHUNK..]);
-                chunks.push((first + i as u64, values, weights));
+                chunks.push((stds[index], (first + i as u64, values, weights)));
             }
         }
         if chunks.len() > MIN_PARALLEL_CHUNKS {
-            chunks.into_par_iter().for_each(|chunk| self.add_chunk(std, chunk));
+            chunks.into_par_iter().for_each(|(std, chunk)| self.add_chunk(std, chunk));
         } else {
-            chunks.into_iter().for_each(|chunk| self.add_chunk(std, chunk));
+            chunks.into_iter().for_each(|(std, chunk)| self.add_chunk(std, chunk));
         }
         self.step += 1;
         Ok(())

@@ -10,7 +10,7 @@ use super::site::{RequestedGrads, site_gradients};
 use super::site_gradient::SiteGradient;
 use crate::Result;
 use crate::device::host::values;
-use crate::engine::{Batch, ClipRule};
+use crate::engine::{Batch, Groups, joint_norm};
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Value};
 
@@ -19,7 +19,7 @@ pub(super) struct Job<'a> {
     pub(super) network: &'a Network,
     pub(super) device: Device,
     pub(super) batch: &'a Batch,
-    pub(super) rule: &'a ClipRule,
+    pub(super) groups: Groups,
     pub(super) norm_weights: Vec<NormWeights>,
     pub(super) requested: RequestedGrads,
 }
@@ -29,11 +29,20 @@ pub(super) struct ChunkSum {
     /// Σ factor · gradient, flattened, by entry. Parameters that the loss does not depend on are
     /// absent.
     pub(super) sum: BTreeMap<usize, Tensor<1>>,
+    /// Norms over all parameters, `[examples]`.
     pub(super) norms: Vec<f32>,
+    /// Norms of each group, `[groups][examples]`.
+    pub(super) group_norms: Vec<Vec<f32>>,
     pub(super) losses: Vec<f32>,
 }
 
 impl ChunkSum {
+    /// The sum of no examples.
+    pub(super) fn empty(groups: usize) -> Self {
+        let (norms, losses) = (Vec::new(), Vec::new());
+        Self { sum: BTreeMap::new(), norms, group_norms: vec![Vec::new(); groups], losses }
+    }
+
     /// Adds the result of the next chunk.
     pub(super) fn add(&mut self, chunk: Self) {
         for (entry, values) in chunk.sum {
@@ -44,6 +53,9 @@ impl ChunkSum {
             self.sum.insert(entry, values);
         }
         self.norms.extend(chunk.norms);
+        for (all, norms) in self.group_norms.iter_mut().zip(chunk.group_norms) {
+            all.extend(norms);
+        }
         self.losses.extend(chunk.losses);
     }
 }
@@ -59,14 +71,20 @@ impl Job<'_> {
         let x = Value::new(features, n * copies, self.batch.shape(), device);
         let (site_gradients, losses) =
             self.forward_backward(x, &labels, Recorder::new(self.batch, examples))?;
-        let (norms, losses) = self.norms(&site_gradients, losses);
-        let factors: Vec<f32> = norms.iter().map(|&norm| self.rule.factor(norm)).collect();
-        let factors = Tensor::<1>::from_data(factors.as_slice(), device);
+        let (group_norms, losses) = self.norms(&site_gradients, losses);
+        let factors = group_norms.iter().enumerate().map(|(group, norms)| {
+            let rule = self.groups.rule(group);
+            let factors: Vec<f32> = norms.iter().map(|&norm| rule.factor(norm)).collect();
+            Tensor::<1>::from_data(factors.as_slice(), device)
+        });
+        let factors: Vec<_> = factors.collect();
+        let of = self.groups.of_parameters();
         let sum = site_gradients
             .into_iter()
-            .map(|(entry, site_gradient)| (entry, site_gradient.sum(&factors)))
+            .map(|(entry, site_gradient)| (entry, site_gradient.sum(&factors[of[entry]])))
             .collect();
-        Ok(ChunkSum { sum, norms, losses })
+        let norms = (0..n).map(|i| joint_norm(group_norms.iter().map(|norms| norms[i]))).collect();
+        Ok(ChunkSum { sum, norms, group_norms, losses })
     }
 
     /// Forward and backward pass: per-example gradients of each parameter that the loss depends on,
@@ -90,14 +108,14 @@ impl Job<'_> {
         Ok((site_gradients(tape.into_records(grads), copies, &self.requested), losses.inner()))
     }
 
-    /// Norms over all parameters and losses, each `[examples]`. Takes one transfer to the host, and
-    /// a second one if squares of a gradient may leave the f32 range.
+    /// Norms of each group, `[groups][examples]`, and losses, `[examples]`. Takes one transfer to
+    /// the host, and a second one if squares of a gradient may leave the f32 range.
     fn norms(
         &self,
         site_gradients: &BTreeMap<usize, SiteGradient>,
         losses: Tensor<1>,
-    ) -> (Vec<f32>, Vec<f32>) {
-        let n = losses.dims()[0];
+    ) -> (Vec<Vec<f32>>, Vec<f32>) {
+        let (n, of) = (losses.dims()[0], self.groups.of_parameters());
         let largest_scale =
             site_gradients.keys().map(|&entry| self.norm_weights[entry].scale).fold(0.0, f64::max);
         let compute = |rescale: bool| {
@@ -107,19 +125,24 @@ impl Job<'_> {
             let joined =
                 values(Tensor::cat(std::iter::once(losses.clone()).chain(each).collect(), 0));
             let (losses, norms) = joined.split_at(n);
-            let norm = |i: usize| {
-                let square = |(&entry, row): (&usize, &[f32])| {
-                    (self.norm_weights[entry].scale * f64::from(row[i])).powi(2)
-                };
-                site_gradients.keys().zip(norms.chunks(n)).map(square).sum::<f64>().sqrt()
-            };
-            ((0..n).map(norm).collect::<Vec<_>>(), losses.to_vec())
+            let mut squares = vec![vec![0.0; n]; self.groups.count()];
+            for (&entry, row) in site_gradients.keys().zip(norms.chunks(n)) {
+                let scale = self.norm_weights[entry].scale;
+                let squares = squares[of[entry]].iter_mut().zip(row);
+                squares.for_each(|(square, &norm)| *square += (scale * f64::from(norm)).powi(2));
+            }
+            let norms = squares
+                .into_iter()
+                .map(|squares| squares.into_iter().map(f64::sqrt).collect::<Vec<_>>());
+            (norms.collect::<Vec<_>>(), losses.to_vec())
         };
         let (mut norms, losses) = compute(false);
         // Norms below 1e-16 per parameter may be lost; beside a norm of 1e-12 they do not matter.
-        if norms.iter().any(|&norm| !norm.is_finite() || norm < 1e-12 * largest_scale) {
+        let is_lost = |norm: &f64| !norm.is_finite() || *norm < 1e-12 * largest_scale;
+        if norms.iter().flatten().any(is_lost) {
             norms = compute(true).0;
         }
-        (norms.into_iter().map(|norm| norm as f32).collect(), losses)
+        let rounded = |norms: Vec<f64>| norms.into_iter().map(|norm| norm as f32).collect();
+        (norms.into_iter().map(rounded).collect(), losses)
     }
 }

@@ -10,12 +10,11 @@ mod recorder;
 mod site;
 mod site_gradient;
 
-use std::collections::BTreeMap;
-
 use burn::prelude::*;
 use burn::tensor::FloatDType;
 
-use super::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
+use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Groups, Weights};
+use crate::device::DeviceArray;
 use crate::device::host::values;
 use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
@@ -118,7 +117,7 @@ impl TapExecutor {
         &self,
         network: &Network,
         batch: &Batch,
-        rule: &ClipRule,
+        groups: Groups,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
         let (key, device) = chunk_key(network, batch);
@@ -127,7 +126,7 @@ impl TapExecutor {
         let path = ComputePath::Device(self.checked_precision(&device)?);
         let requested =
             RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
-        let job = Job { network, device, batch, rule, norm_weights, requested };
+        let job = Job { network, device, batch, groups, norm_weights, requested };
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
             None => Probe::of(network).chunk(batch.copies(), &job.device),
@@ -149,7 +148,7 @@ fn chunk_key(network: &Network, batch: &Batch) -> (ChunkKey, Device) {
 
 /// Sums the given examples in chunks; norms and losses are in the order of the examples.
 fn sum_chunks(job: &Job, examples: &[usize], chunk: usize) -> Result<ChunkSum> {
-    let mut total = ChunkSum { sum: BTreeMap::new(), norms: Vec::new(), losses: Vec::new() };
+    let mut total = ChunkSum::empty(job.groups.count());
     let chunks: Vec<&[usize]> = examples.chunks(chunk).collect();
     let mut first_error = None;
     let mut collect = |chunk: Result<ChunkSum>| match chunk {
@@ -170,19 +169,19 @@ impl Executor for TapExecutor {
         &self,
         network: &Network,
         batch: &Batch,
-        rule: &ClipRule,
+        bound: &dyn Bound,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        super::check(network, batch, rule, weights)?;
+        let groups = super::check(network, batch, bound, weights)?;
         if self.uses_device_path(network) {
-            return self.on_device_path(network, batch, rule, weights);
+            return self.on_device_path(network, batch, groups, weights);
         }
         let (parameters, device) = (network.parameters(), network.device());
         let norm_weights = NormWeights::per_parameter(weights, parameters.len(), &device);
         let requested = RequestedGrads::new(&parameters, ComputePath::Host, |entry| {
             norm_weights[entry].is_zero()
         });
-        let job = Job { network, device, batch, rule, norm_weights, requested };
+        let job = Job { network, device, batch, groups, norm_weights, requested };
         let mut examples = batch.finite();
         let chunk = match self.chunk {
             Some(chunk) => chunk,
@@ -201,11 +200,17 @@ impl Executor for TapExecutor {
             let mut i = 0..examples.len();
             examples.retain(|_| i.next().is_some_and(finite));
         };
-        let mut norms = vec![f32::NAN; batch.len()];
-        let mut losses = vec![f32::NAN; batch.len()];
-        for (i, &example) in examples.iter().enumerate() {
-            (norms[example], losses[example]) = (sums.norms[i], sums.losses[i]);
-        }
+        // NaN for the excluded examples.
+        let of_batch = |values: &[f32]| -> DeviceArray {
+            let mut all = vec![f32::NAN; batch.len()];
+            examples.iter().zip(values).for_each(|(&example, &value)| all[example] = value);
+            all.into()
+        };
+        let group_norms = match sums.group_norms.len() {
+            1 => Vec::new(),
+            _ => sums.group_norms.iter().map(|norms| of_batch(norms)).collect(),
+        };
+        let (norms, losses) = (of_batch(&sums.norms), of_batch(&sums.losses));
         let mut sum = Gradients::zeros_like(network);
         for (entry, tensor) in sums.sum {
             sum.entries[entry].values = values(tensor).into();
@@ -213,7 +218,7 @@ impl Executor for TapExecutor {
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        Ok(ClippedSum { sum, norms: norms.into(), losses: losses.into() })
+        Ok(ClippedSum { sum, norms, group_norms, losses })
     }
 
     fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {

@@ -67,6 +67,33 @@ fn with_reference(
     (got, ReferenceExecutor.weighted_sum(network, batch, &rule, weights).unwrap())
 }
 
+/// The sums of the executor and of the reference with a bound of this number: flat clipping,
+/// automatic clipping, normalisation or per-layer clipping, at the median norm.
+fn with_reference_and_bound(
+    executor: &TapExecutor,
+    network: &Network,
+    device: &Device,
+    (batch, weights): (&Batch, Option<&Weights>),
+    number: u64,
+) -> (ClippedSum, ClippedSum) {
+    let sum = |rule: &ClipRule| ReferenceExecutor.weighted_sum(network, batch, rule, weights);
+    let typical = median(&sum(&ClipRule::unclipped()).unwrap().norms).max(1e-12);
+    let rule = match number % 4 {
+        0 => ClipRule::flat(typical),
+        1 => ClipRule::auto_s(0.5),
+        2 => ClipRule::Normalised { max_grad_norm: 1.0, gamma: typical },
+        _ => ClipRule::per_layer(typical),
+    };
+    let got = executor.weighted_sum(&to_device(network, device), batch, &rule, weights).unwrap();
+    let want = sum(&rule).unwrap();
+    assert_eq!(got.group_norms.len(), want.group_norms.len(), "{rule:?}");
+    for (got, want) in got.group_norms.iter().zip(&want.group_norms) {
+        // The gradient of a layer may be rounding error only.
+        assert!(distance(got, want, 1e-2 * typical) < 100.0 * tolerance(device), "{rule:?}");
+    }
+    (got, want)
+}
+
 /// Compares norms, losses, the whole sum and the sum of each parameter.
 #[track_caller]
 fn assert_close(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str) {

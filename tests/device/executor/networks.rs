@@ -9,7 +9,7 @@ use super::modules::{texts, tied};
 use super::random::{Draw, architecture, batch, network, weights};
 use super::{
     assert_close, assert_selected, assert_sums, distance, executors, relative_difference,
-    to_device, tolerance, weights_on, with_reference,
+    to_device, tolerance, weights_on, with_reference, with_reference_and_bound,
 };
 
 /// The number of random networks. A GPU has to compile kernels for each.
@@ -29,7 +29,8 @@ pub fn random_networks_agree_with_the_reference_executor(device: &Device) {
             _ => weights,
         });
         for (how, executor) in executors() {
-            let (got, want) = with_reference(&executor, &network, device, &batch, weights.as_ref());
+            let inputs = (&batch, weights.as_ref());
+            let (got, want) = with_reference_and_bound(&executor, &network, device, inputs, seed);
             let about = format!("seed {seed}, {how}, {copies} copies, {shape:?}: {specs:?}");
             assert_close(&got, &want, tolerance(device), &about);
             weights.iter().for_each(|weights| assert_selected(&got, weights, &about));

@@ -50,6 +50,8 @@ pub(super) struct DeviceChunkSum {
     sum: BTreeMap<usize, Tensor<1>>,
     /// Norms, `[examples]`; NaN for excluded examples.
     norms: Tensor<1>,
+    /// The same for each group; empty for one group.
+    group_norms: Vec<Tensor<1>>,
     /// Losses, `[examples]`; NaN for excluded examples.
     losses: Tensor<1>,
 }
@@ -86,6 +88,7 @@ fn sum_once(
 ) -> Result<ClippedSum, ChunkError> {
     let mut sum = BTreeMap::<usize, Tensor<1>>::new();
     let (mut norms, mut losses) = (Vec::new(), Vec::new());
+    let mut group_norms: Vec<Vec<Tensor<1>>> = Vec::new();
     if !batch.is_empty() {
         let features = batch.features_on(device);
         for (examples, padded) in chunking.chunks(batch.len(), size) {
@@ -98,6 +101,10 @@ fn sum_once(
                 sum.insert(entry, values);
             }
             norms.push(chunk.norms);
+            group_norms.resize_with(chunk.group_norms.len(), Vec::new);
+            for (all, norms) in group_norms.iter_mut().zip(chunk.group_norms) {
+                all.push(norms);
+            }
             losses.push(chunk.losses);
         }
     }
@@ -116,7 +123,8 @@ fn sum_once(
         shape: parameter.shape,
     });
     let sum = Gradients { entries: entries.collect() };
-    Ok(ClippedSum { sum, norms: concatenate(norms), losses: concatenate(losses) })
+    let group_norms = group_norms.into_iter().map(concatenate).collect();
+    Ok(ClippedSum { sum, norms: concatenate(norms), group_norms, losses: concatenate(losses) })
 }
 
 fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
@@ -133,35 +141,57 @@ impl Pass for Job<'_> {
             .on_device(&self.device, self.requested.precision());
         let x = Value::from_flat(chunk.rows.clone(), self.batch.shape());
         let (site_gradients, losses) = self.forward_backward(x, &chunk.labels, tape)?;
-        let norms = self.norms_device(&site_gradients, chunk.examples.len());
+        let groups = self.group_norms_device(&site_gradients, chunk.examples.len());
+        let norms = norms_over(groups.clone());
         let finite = |each: &Tensor<1>| kernels::finite_rows(each.clone().unsqueeze_dim(1));
         let included = finite(&norms) * finite(&losses) * chunk.finite.clone();
         let excluded = included.equal_elem(0.0);
-        let factors = self.rule.factors(norms.clone()).mask_fill(excluded.clone(), 0.0);
-        let sum = site_gradients.into_iter().map(|(entry, site_gradient)| {
-            (entry, site_gradient.sum_device(&factors, &self.norm_weights[entry]))
+        let factors = groups.iter().enumerate().map(|(group, norms)| {
+            self.groups.rule(group).factors(norms.clone()).mask_fill(excluded.clone(), 0.0)
         });
+        let (factors, of) = (factors.collect::<Vec<_>>(), self.groups.of_parameters());
+        let sum = site_gradients.into_iter().map(|(entry, site_gradient)| {
+            let factors = &factors[of[entry]];
+            (entry, site_gradient.sum_device(factors, &self.norm_weights[entry]))
+        });
+        let included =
+            |values: Tensor<1>| chunk.without_padding(values.mask_fill(excluded.clone(), f32::NAN));
+        let group_norms = if groups.len() == 1 { Vec::new() } else { groups };
         Ok(DeviceChunkSum {
             sum: sum.collect(),
-            norms: chunk.without_padding(norms.mask_fill(excluded.clone(), f32::NAN)),
-            losses: chunk.without_padding(losses.mask_fill(excluded, f32::NAN)),
+            norms: included(norms),
+            group_norms: group_norms.into_iter().map(included).collect(),
+            losses: included(losses),
         })
     }
 }
 
 impl Job<'_> {
-    /// Norms over all parameters, `[examples]`.
-    fn norms_device(&self, site_gradients: &BTreeMap<usize, SiteGradient>, n: usize) -> Tensor<1> {
-        let each: Vec<_> = site_gradients
-            .iter()
-            .map(|(&entry, site_gradient)| site_gradient.norms_device(&self.norm_weights[entry]))
-            .collect();
-        match each.is_empty() {
-            true => Tensor::zeros([n], &self.device),
-            false => {
-                let rows = kernels::concat(each).reshape([-1, n as i32]).transpose();
-                kernels::row_norms(rows, None)
-            }
+    /// Norms over the parameters of each group, `[groups][examples]`.
+    fn group_norms_device(
+        &self,
+        site_gradients: &BTreeMap<usize, SiteGradient>,
+        n: usize,
+    ) -> Vec<Tensor<1>> {
+        let mut each: Vec<Vec<Tensor<1>>> = vec![Vec::new(); self.groups.count()];
+        for (&entry, site_gradient) in site_gradients {
+            let norms = site_gradient.norms_device(&self.norm_weights[entry]);
+            each[self.groups.of_parameters()[entry]].push(norms);
         }
+        let norms = each.into_iter().map(|norms| match norms.is_empty() {
+            true => Tensor::zeros([n], &self.device),
+            false => norms_over(norms),
+        });
+        norms.collect()
     }
+}
+
+/// Norms over several parts, from the norms of each part, `[examples]`.
+fn norms_over(mut parts: Vec<Tensor<1>>) -> Tensor<1> {
+    if parts.len() == 1 {
+        return parts.remove(0);
+    }
+    let [n] = parts[0].dims();
+    let rows = kernels::concat(parts).reshape([-1, n as i32]).transpose();
+    kernels::row_norms(rows, None)
 }

@@ -54,7 +54,8 @@ impl Pass for PlainSum<'_> {
             None => losses,
         };
         let losses = chunk.without_padding(losses);
-        Ok(DeviceChunkSum { sum, norms: losses.full_like(f32::NAN), losses })
+        let norms = losses.full_like(f32::NAN);
+        Ok(DeviceChunkSum { sum, norms, group_norms: Vec::new(), losses })
     }
 }
 

@@ -1,0 +1,159 @@
+//! What bounds one example's influence on a sum of gradients.
+
+use std::fmt;
+use std::sync::Arc;
+
+use burn::prelude::*;
+
+use crate::nn::Network;
+use crate::privacy::Neighbouring;
+use crate::{Error, ErrorKind, Result};
+
+/// Rescales one example's gradient, restricted to one group of parameters, by a factor that depends
+/// on its norm only.
+pub trait Rescale: fmt::Debug + Send + Sync {
+    /// The factor of a gradient of this norm. Executors exclude examples whose norm is not finite
+    /// before they call this.
+    ///
+    /// # Guarantee
+    /// `factor(norm) * norm <= sensitivity()` up to f32 rounding.
+    fn factor(&self, norm: f32) -> f32;
+
+    /// The factors of several norms on their device, `[examples]`, without synchronisation. Factors
+    /// of norms that are not finite are unspecified; callers mask them out.
+    ///
+    /// # Guarantee
+    /// As [`factor`](Self::factor).
+    fn factors(&self, norms: Tensor<1>) -> Tensor<1>;
+
+    /// The largest norm of a rescaled gradient; infinite if there is no bound.
+    fn sensitivity(&self) -> f64;
+}
+
+/// A bound on one example's influence on a sum of gradients: how each example's gradient is
+/// rescaled before it is added.
+///
+/// A bound is public: it is fixed before a step and does not depend on the batch.
+pub trait Bound: fmt::Debug + Send + Sync {
+    /// Checks the settings of the bound.
+    ///
+    /// # Errors
+    /// `Setting` for a number out of range.
+    fn check(&self) -> Result<()>;
+
+    /// The bound on the parameters of a network.
+    ///
+    /// # Errors
+    /// `Setting` if the bound does not fit the network.
+    fn groups(&self, network: &Network) -> Result<Groups>;
+}
+
+/// A [`Bound`] on the parameters of one network: each group of parameter tensors has a norm of its
+/// own and is rescaled by it. Either all parameters are one group, or each layer is one.
+///
+/// # Guarantee
+/// Neighbours: one example added or removed. The sum of the gradients of group l changes by at most
+/// `sensitivities()[l]` in L2 norm, and the whole sum by at most
+/// [`joint_sensitivity`](Self::joint_sensitivity).
+#[derive(Clone, Debug)]
+pub struct Groups {
+    /// The group of each parameter tensor, in the network's order.
+    of: Vec<usize>,
+    rules: Vec<Arc<dyn Rescale>>,
+}
+
+impl Groups {
+    /// One group of all parameters.
+    pub fn joint(network: &Network, rule: Arc<dyn Rescale>) -> Self {
+        Self { of: vec![0; network.parameters().len()], rules: vec![rule] }
+    }
+
+    /// One group per layer with parameters, in the network's order; see
+    /// [`Network::layer_of_parameters`].
+    ///
+    /// # Errors
+    /// `Setting` unless there is one rule per layer.
+    pub fn per_layer(network: &Network, rules: Vec<Arc<dyn Rescale>>) -> Result<Self> {
+        let of = network.layer_of_parameters();
+        let layers = of.iter().max().map_or(0, |last| last + 1);
+        if rules.len() == layers {
+            return Ok(Self { of, rules });
+        }
+        let what = format!("bounds for {} layers", rules.len());
+        let why = format!("the network has {layers} layers with parameters");
+        Err(Error::new(ErrorKind::Setting, what, why)
+            .fix("give one bound per layer with parameters, in order; model.layers() lists them"))
+    }
+
+    /// Number of groups.
+    pub fn count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// The group of each parameter tensor, in the network's order.
+    pub fn of_parameters(&self) -> &[usize] {
+        &self.of
+    }
+
+    /// The rule of a group.
+    pub fn rule(&self, group: usize) -> &dyn Rescale {
+        &*self.rules[group]
+    }
+
+    /// L2 sensitivity of the sum of each group.
+    pub fn sensitivities(&self, neighbouring: Neighbouring) -> Vec<f64> {
+        self.rules.iter().map(|rule| sensitivity(rule.sensitivity(), neighbouring)).collect()
+    }
+
+    /// L2 sensitivity of the whole sum: the root of the sum of squares over the groups.
+    pub fn joint_sensitivity(&self, neighbouring: Neighbouring) -> f64 {
+        l2_norm(&self.sensitivities(neighbouring))
+    }
+
+    /// Standard deviation of the noise on the sum of each parameter tensor, such that the noise
+    /// multiplier of the whole step is `noise_multiplier`: the same for all tensors.
+    ///
+    /// # Guarantee
+    /// Events in the ledger define the noise multiplier for one example added or removed;
+    /// accountants convert it for other relations. Add the noise before dividing by the expected
+    /// batch size.
+    pub fn noise_stds(&self, noise_multiplier: f64) -> Vec<f64> {
+        let std = noise_multiplier * self.joint_sensitivity(Neighbouring::AddOrRemoveOne);
+        vec![std; self.of.len()]
+    }
+
+    /// The noise multiplier of one step that adds noise of standard deviation `stds[p]` to the sum
+    /// of parameter tensor p: (Σₗ (Δₗ/τₗ)²)^(-1/2), with the sensitivity Δₗ of group l and the
+    /// smallest noise τₗ on one of its tensors. All groups see the same sample of examples, so a
+    /// step is one event with this multiplier, not one event per group.
+    ///
+    /// # Guarantee
+    /// One example moves the sums, each divided by its standard deviation, by at most the inverse
+    /// of the result in L2 norm. Without noise on a group, or without a bound, the result is 0.
+    pub fn joint_noise_multiplier(&self, stds: &[f64]) -> f64 {
+        let mut least = vec![f64::INFINITY; self.rules.len()];
+        for (&group, &std) in self.of.iter().zip(stds) {
+            least[group] = least[group].min(std);
+        }
+        let sensitivities = self.sensitivities(Neighbouring::AddOrRemoveOne);
+        let ratios: Vec<f64> = sensitivities.iter().zip(least).map(|(s, std)| s / std).collect();
+        let multiplier = 1.0 / l2_norm(&ratios);
+        if multiplier.is_nan() { 0.0 } else { multiplier }
+    }
+}
+
+/// Sensitivity of a sum of vectors of norm at most `bound`: 2 `bound` if one example is replaced.
+pub(super) fn sensitivity(bound: f64, neighbouring: Neighbouring) -> f64 {
+    match neighbouring {
+        Neighbouring::AddOrRemoveOne | Neighbouring::ZeroOutOne => bound,
+        Neighbouring::ReplaceOne => 2.0 * bound,
+    }
+}
+
+/// L2 norm, without overflow or underflow of squares; one value keeps its bits.
+pub(super) fn l2_norm(values: &[f64]) -> f64 {
+    match values {
+        [one] => one.abs(),
+        _ => values.iter().fold(0.0, |norm: f64, &value| norm.hypot(value)),
+    }
+}
