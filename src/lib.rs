@@ -27,6 +27,7 @@ pub mod methods;
 pub mod nn;
 pub mod prelude;
 pub mod privacy;
+mod runs;
 pub mod show;
 mod store;
 pub mod train;

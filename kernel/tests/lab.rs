@@ -45,7 +45,7 @@ fn a_run_is_drawn_live_and_kept_when_interrupted_and_bad_input_is_an_error() {
     assert_eq!(said.stream("stdout"), "true true true 17\n");
     let ledger = kernel.run_ok(
         "println!(\"{}\", (lab::ledger()?.epsilon(data.origin()) \
-         - privacy::epsilon(&run.record().events, Delta(1e-5))?.epsilon).abs() < 1e-9);",
+         - privacy::epsilon(&run.record().events(), Delta(1e-5))?.epsilon).abs() < 1e-9);",
     );
     assert_eq!(ledger.stream("stdout"), "true\n", "the ledger holds the steps taken, no more");
 

@@ -4,72 +4,62 @@ use std::fmt;
 
 use crate::data::Dataset;
 use crate::mask::{Dropping, PrePrune};
-use crate::methods::{DpSgd, DpSsgd, NonPrivate, Plan, Settings};
+use crate::methods::{Method, Plan};
 use crate::privacy::{Delta, Epsilon};
 use crate::{Error, ErrorKind, Result};
 
 /// A method with its settings; the grid adds epsilon, rates and seeds.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum GridMethod {
-    /// DP-SGD: it has no rates, so one cell per epsilon.
-    DpSgd(DpSgd),
-    /// DP-SSGD: one cell per epsilon, pruning rate and dropping rate. Where both rates are 0 it is
-    /// DP-SGD and shares its runs.
-    DpSsgd(DpSsgd),
-    /// Without privacy: one cell per pruning rate and dropping rate, for all epsilons together.
-    NonPrivate(NonPrivate),
-}
+///
+/// A private method has one cell per epsilon, another one is for all epsilons together. A method
+/// that takes masks has one cell per pruning rate and dropping rate. Where both rates are 0,
+/// DP-SSGD is DP-SGD and shares its runs.
+#[derive(Debug)]
+pub struct GridMethod(Box<dyn Method>);
 
-impl From<DpSgd> for GridMethod {
-    fn from(method: DpSgd) -> Self {
-        Self::DpSgd(method)
+impl<M: Method + 'static> From<M> for GridMethod {
+    fn from(method: M) -> Self {
+        Self(Box::new(method))
     }
 }
 
-impl From<DpSsgd> for GridMethod {
-    fn from(method: DpSsgd) -> Self {
-        Self::DpSsgd(method)
+impl From<Box<dyn Method>> for GridMethod {
+    fn from(method: Box<dyn Method>) -> Self {
+        Self(method)
     }
 }
 
-impl From<NonPrivate> for GridMethod {
-    fn from(method: NonPrivate) -> Self {
-        Self::NonPrivate(method)
+impl Clone for GridMethod {
+    fn clone(&self) -> Self {
+        Self(self.0.boxed_clone())
+    }
+}
+
+impl PartialEq for GridMethod {
+    /// Whether method and settings are equal.
+    fn eq(&self, other: &Self) -> bool {
+        format!("{self:?}") == format!("{other:?}")
     }
 }
 
 impl GridMethod {
     /// The name, as on the command line.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::DpSgd(_) => "dp-sgd",
-            Self::DpSsgd(_) => "dp-ssgd",
-            Self::NonPrivate(_) => "non-private",
-        }
+        self.0.recipe().name
     }
 
     /// Whether it adds noise.
     pub fn is_private(&self) -> bool {
-        !matches!(self, Self::NonPrivate(_))
+        self.0.recipe().is_private
     }
 
     /// Whether coordinates can be pruned and dropped.
     pub(super) fn is_sparse(&self) -> bool {
-        !matches!(self, Self::DpSgd(_))
-    }
-
-    fn settings(&self) -> &Settings {
-        match self {
-            Self::DpSgd(method) => &method.settings,
-            Self::DpSsgd(method) => &method.settings,
-            Self::NonPrivate(method) => &method.settings,
-        }
+        self.0.recipe().is_sparse
     }
 
     /// Refuses settings that belong to the grid.
     pub(super) fn check(&self) -> Result<()> {
-        let settings = self.settings();
+        let settings = self.0.settings();
         let sparsity = settings.sparsity.as_ref();
         let said = [
             (".seed(…)", settings.seed.is_some()),
@@ -97,43 +87,17 @@ impl GridMethod {
         dropping: Option<Dropping>,
         data: &Dataset,
     ) -> Result<Plan> {
-        /// The plan of a sparse method with mask and dropping.
-        macro_rules! sparse {
-            ($method:ident) => {{
-                if let Some(mask) = mask {
-                    $method = $method.pre_prune(mask);
-                }
-                if let Some(dropping) = dropping {
-                    $method = $method.drop_gradients(dropping);
-                }
-                $method.plan(data)
-            }};
-        }
         let is_dense = mask.is_none() && dropping.is_none();
-        match self.clone() {
-            Self::DpSgd(mut method) => {
-                if let Some((epsilon, delta)) = target {
-                    method = method.target(epsilon, delta);
-                }
-                method.plan(data)
-            }
-            Self::DpSsgd(mut method) => {
-                if let Some((epsilon, delta)) = target {
-                    method = method.target(epsilon, delta);
-                }
-                if is_dense {
-                    return method.dense().plan(data);
-                }
-                sparse!(method)
-            }
-            Self::NonPrivate(mut method) => {
-                if is_dense {
-                    // Drops the setting for dropped coordinates too, so that the run is the same.
-                    method.settings.sparsity = None;
-                }
-                sparse!(method)
-            }
+        let mut method = if is_dense { self.0.dense() } else { self.0.boxed_clone() };
+        if let (Some((epsilon, delta)), Some(private)) = (target, method.private_mut()) {
+            private.target(epsilon, delta);
         }
+        if !is_dense {
+            let sparsity = method.settings_mut().sparsity.get_or_insert_default();
+            sparsity.pre_prune = mask.or(sparsity.pre_prune.take());
+            sparsity.dropping = dropping.or(sparsity.dropping.take());
+        }
+        method.plan(data)
     }
 }
 

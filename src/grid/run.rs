@@ -17,7 +17,7 @@ use crate::privacy::Delta;
 use crate::privacy::digits::{count, counted};
 use crate::store::{Store, run_id};
 use crate::train::{Listening, Observer, Progress, Run};
-use crate::{Error, ErrorKind, Result, show};
+use crate::{Error, ErrorKind, Result, runs};
 
 /// Trains every run that is not in the store.
 pub(super) fn run(
@@ -251,7 +251,7 @@ impl Work<'_> {
         }
         let began = Instant::now();
         let mut relay = Relay { work: self, going, observer };
-        let run = store.train(&id, plan, model, data, show::run_files, &mut relay)?;
+        let run = runs::train(store, &id, plan, model, data, &mut relay)?;
         going.trained = (going.trained.0 + 1, going.trained.1 + began.elapsed().as_secs_f64());
         // Reading the run back makes its values equal to those of the next call: a file may change
         // the last bit of a float.

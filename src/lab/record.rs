@@ -46,7 +46,7 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
         .row(["test accuracy", &record.test_accuracy.map_or("-".into(), format::percent)])
         .row(["training time", &format::seconds(record.seconds)])
         .row(["device", &record.device]);
-    for event in &record.events {
+    for event in record.events() {
         table = table.row(["released".to_owned(), event.to_string()]);
     }
     if let Some(warning) = record.curve.divergence() {

@@ -1,8 +1,8 @@
 //! Signal and noise of the steps of a method.
 
 use crate::data::Dataset;
-use crate::mask::{PrePrune, SignalNoise, SignalSettings};
-use crate::methods::{Coordinates, DpSsgd};
+use crate::mask::{Coordinates, PrePrune, SignalNoise, SignalSettings};
+use crate::methods::DpSsgd;
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
 
@@ -31,7 +31,7 @@ impl DpSsgd {
             Error::new(ErrorKind::Setting, "a plan without noise", "there is nothing to compare")
         })?;
         let seed = plan.seed().unwrap_or(0);
-        let mask = Coordinates::before_release(&plan, model, data, seed)?;
+        let mask = Coordinates::before_release(sparsity, model, data, seed)?;
         let settings = SignalSettings {
             clip: privacy.clip.noise_std(1.0),
             noise_multiplier: privacy.noise_multiplier,

@@ -26,8 +26,10 @@ impl Run {
                 record.data
             ));
         };
-        let spent = spent(self.epsilon(), &record.events, privacy.delta);
-        let (mask, training) = parts(&record.events);
+        let spent = spent(self.epsilon(), &record.events(), privacy.delta);
+        let released = &record.released;
+        let of_mask: Vec<Event> = released.before.iter().chain(&released.mask).cloned().collect();
+        let last = released.ending.as_ref().unwrap_or(&released.training);
         Statement(statement(&GuaranteeFacts {
             epsilon: self.epsilon(),
             lower: spent.lower,
@@ -35,8 +37,8 @@ impl Run {
             accountant: spent.accountant,
             neighbouring: Neighbouring::AddOrRemoveOne,
             unit: "one training example".into(),
-            events: training,
-            coordinates: self.coordinates_in_words(&mask),
+            events: vec![last.clone()],
+            coordinates: self.coordinates_in_words(&of_mask),
             clip: privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne),
             examples: plan.examples(),
             public_test: record.public_test,
@@ -90,19 +92,8 @@ impl Run {
     pub fn meaning(&self) -> Result<Meaning> {
         // Without privacy the release itself is refused, for any delta.
         let delta = self.plan().privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
-        Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, &self.record().events, delta)
+        Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, &self.record().events(), delta)
     }
-}
-
-/// The releases that chose a mask, and that of training, which is the last part.
-fn parts(events: &[Event]) -> (Vec<Event>, Vec<Event>) {
-    let parts = events.iter().flat_map(|event| match event {
-        Event::Composed { events } => events.clone(),
-        one => vec![one.clone()],
-    });
-    let mut parts: Vec<Event> = parts.collect();
-    let training = parts.pop();
-    (parts, training.into_iter().collect())
 }
 
 /// The accountant's answer that is the recorded epsilon. An earlier version may have used another

@@ -3,17 +3,18 @@
 use crate::Result;
 use crate::data::Dataset;
 use crate::lab::preview::Preview;
-use crate::methods::{DpSgd, DpSsgd, NonPrivate, Plan};
+use crate::methods::{Plan, for_each_method};
 use crate::nn::Model;
+use crate::runs;
 use crate::show::{self, Bundle, LiveRun};
 use crate::store::{Store, home, run_id};
 use crate::train::Run;
 use std::sync::{Mutex, PoisonError};
 
-/// Defines `preview` and `train` of a method.
+/// Defines `preview` and `train` of methods.
 macro_rules! verbs {
-    ($method:ty) => {
-        impl $method {
+    ($($method:ty),* $(,)?) => {
+        $(impl $method {
             /// The plan before anything is trained: noise, steps, epsilon, the ledger that is
             /// charged, what is spent of the budget, warnings. Costs nothing.
             ///
@@ -36,13 +37,11 @@ macro_rules! verbs {
             pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
                 train(&self.plan(data)?, model, data)
             }
-        }
+        })*
     };
 }
 
-verbs!(DpSgd);
-verbs!(DpSsgd);
-verbs!(NonPrivate);
+for_each_method!(verbs);
 
 /// The preview of a plan, with the ledger of its data.
 fn preview(plan: &Plan, data: &Dataset) -> Result<Preview> {
@@ -84,13 +83,14 @@ fn train_or_show(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
         run.warnings().iter().for_each(|warning| show::display(&Bundle::prose(warning)));
         return Ok(run);
     }
-    store.train(&id, plan, model, data, show::run_files, &mut LiveRun::new())
+    runs::train(&store, &id, plan, model, data, &mut LiveRun::new())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data;
+    use crate::methods::NonPrivate;
     use crate::nn::models;
     use crate::privacy::Ledger;
     use crate::train::{Silent, fit};

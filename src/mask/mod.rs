@@ -12,6 +12,7 @@
 //! Pre-pruning and gradient dropping follow the paper "Pre-Pruning and Gradient-Dropping Improve
 //! Differentially Private Image Classification", called the pre-pruning paper below.
 
+mod coordinates;
 mod dropping;
 mod file;
 mod magnitude;
@@ -29,6 +30,7 @@ mod subset;
 mod synflow;
 mod top_k;
 
+pub(crate) use coordinates::{Coordinates, CoordinatesOf, MaskSeeds};
 pub use dropping::{Dropping, DroppingRule, Selector};
 pub use magnitude::MagnitudeMask;
 pub use mask::{Mask, MaskTensor, Overlap};

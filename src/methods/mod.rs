@@ -3,12 +3,14 @@
 //! `config.rs` has the settings, `mechanism.rs` the release of one step and its sensitivity. A
 //! method checks its settings into a [`Plan`], which fixes sampler, clip rule, noise and number of
 //! steps together. Training loop, ledger and preview all read that plan, so the accounting always
-//! assumes the sampler that is used.
+//! assumes the sampler that is used. Its [`Recipe`] makes the mechanism of a plan and says what it
+//! releases. [`methods`] lists all methods: grids, commands and tests read it.
 
 mod batches;
 mod optimizer;
 mod plan;
 mod private;
+mod registry;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -21,10 +23,12 @@ pub mod non_private;
 pub use batches::Batches;
 pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;
-pub(crate) use dp_ssgd::{Coordinates, MaskSeeds};
 pub use non_private::NonPrivate;
 pub use optimizer::Optimizer;
 pub use plan::{Plan, Privacy};
+pub use private::PrivateSettings;
+pub(crate) use registry::for_each_method;
+pub use registry::{Method, Recipe, methods};
 pub use settings::Settings;
 pub(crate) use update::Update;
 

@@ -4,10 +4,11 @@ use crate::data::{Augment, Dataset};
 use crate::device::DeviceSpec;
 use crate::engine::ClipRule;
 use crate::mask::Sparsity;
+use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
-use crate::methods::{Optimizer, Settings};
+use crate::methods::{Mechanism, Optimizer, Settings};
 use crate::nn::Precision;
-use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
+use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Released, Spent};
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +53,7 @@ impl Plan {
     /// a learning rate that is not positive, a momentum outside [0, 1), an augmentation that the
     /// data's shape does not allow; `Device` for a device that does not exist by this name.
     pub(crate) fn new(
-        method: &str,
+        recipe: &Recipe,
         settings: &Settings,
         data: &Dataset,
         learning_rate: f64,
@@ -88,7 +89,7 @@ impl Plan {
             before = released.into_iter().map(|(_, event)| event).collect();
         }
         Ok(Self {
-            method: method.to_owned(),
+            method: recipe.title.to_owned(),
             examples,
             steps,
             learning_rate,
@@ -102,6 +103,24 @@ impl Plan {
     /// Name of the method.
     pub fn method(&self) -> &str {
         &self.method
+    }
+    /// What the method of the plan is.
+    ///
+    /// # Errors
+    /// `Setting` if this version does not know the method of a stored plan.
+    pub fn recipe(&self) -> Result<&'static Recipe> {
+        registry::recipe(&self.method).ok_or_else(|| {
+            let what = format!("a plan of the method {}", self.method);
+            Error::new(ErrorKind::Setting, what, "this version has no method of this name")
+                .fix("make the plan anew, or use the version that made it")
+        })
+    }
+    /// The mechanism of the plan's steps, whose noise has this seed.
+    ///
+    /// # Errors
+    /// As [`recipe`](Self::recipe).
+    pub fn mechanism(&self, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+        (self.recipe()?.mechanism)(self, noise_seed)
     }
     /// Size of the training part, treated as public.
     pub fn examples(&self) -> usize {
@@ -178,11 +197,16 @@ impl Plan {
     }
 
     /// What voids the guarantee regardless of the noise, as a phrase: a mask, or a preparation of
-    /// the data, that was made from private examples without noise.
+    /// the data, that was made from private examples without noise, or a method without a bound on
+    /// one example's influence.
     pub fn not_covered(&self) -> Option<String> {
         let mask = self.sparsity().and_then(Sparsity::not_private);
         let mask = mask.map(|why| format!("the mask: {why}"));
-        mask.or_else(|| self.data_not_covered.clone())
+        let method = || match self.recipe() {
+            Ok(recipe) => (recipe.not_covered)(self),
+            Err(_) => Some(format!("this version does not know the method {}", self.method)),
+        };
+        mask.or_else(|| self.data_not_covered.clone()).or_else(method)
     }
 
     /// All releases of the plan: the charge to the ledger.
@@ -193,38 +217,33 @@ impl Plan {
     /// The releases of the first `steps` steps of this plan, and of a mask that the run makes.
     ///
     /// # Guarantee
-    /// Neighbours: one example added or removed. Each step is a Poisson-subsampled Gaussian whose
-    /// noise multiplier is the standard deviation of the noise over the sensitivity of the clip
-    /// rule, on all or on selected coordinates. Without privacy, or where
-    /// [`not_covered`](Self::not_covered) says why there is no guarantee, every accountant refuses
-    /// the event.
+    /// Neighbours: one example added or removed. The event of the steps is that of the method
+    /// ([`Recipe::event`]): of DP-SGD, a Poisson-subsampled Gaussian whose noise multiplier is the
+    /// standard deviation of the noise over the sensitivity of the clip rule, on all or on selected
+    /// coordinates. Without privacy, or where [`not_covered`](Self::not_covered) says why there is
+    /// no guarantee, every accountant refuses the event.
     pub fn event_after(&self, steps: u64) -> Event {
-        let training = match &self.privacy {
-            Some(privacy) => Event::PoissonGaussian {
-                sampling_rate: self.sampling_rate(),
-                noise_multiplier: privacy.noise_multiplier,
-                steps,
-            },
-            None if steps == 0 => Event::Composed { events: Vec::new() },
-            None => Event::Unaccountable {
-                why: format!("{} adds no noise: it releases raw gradients", self.method),
-            },
+        self.released_after(steps).charged()
+    }
+
+    /// All releases that the result of the first `steps` steps depends on, by role: those of a
+    /// given mask about the same data, which have been charged already, and those of
+    /// [`event_after`](Self::event_after).
+    pub fn released_after(&self, steps: u64) -> Released {
+        let unaccountable = |why| Event::Unaccountable { why };
+        let training = match self.recipe() {
+            Ok(recipe) => (recipe.event)(self, steps),
+            Err(error) => unaccountable(error.to_string()),
         };
         // `Plan::new` has checked that this is no error.
         let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());
-        let data = self.data_not_covered.clone().map(|why| Event::Unaccountable { why });
-        let before: Vec<Event> = data.into_iter().chain(mask).collect();
-        match before.is_empty() {
-            true => training,
-            false => Event::Composed { events: before.into_iter().chain([training]).collect() },
-        }
+        let preparation = self.data_not_covered.clone().map(unaccountable);
+        Released { before: self.before.clone(), preparation, mask, training, ending: None }
     }
 
-    /// All releases that the result of the first `steps` steps depends on: those of a given mask
-    /// about the same data, which have been charged already, then
-    /// [`event_after`](Self::event_after).
+    /// The events of [`released_after`](Self::released_after), in chronological order.
     pub fn releases_after(&self, steps: u64) -> Vec<Event> {
-        self.before.iter().cloned().chain([self.event_after(steps)]).collect()
+        self.released_after(steps).events()
     }
 
     /// Checks that preparation and earlier releases of the data are those that the plan accounts

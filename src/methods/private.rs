@@ -17,16 +17,27 @@ const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
 
 /// The settings that only private methods have, as given: [`settle`](Self::settle) checks them.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Private {
-    pub(super) clip: f64,
-    pub(super) target: Option<Epsilon>,
-    pub(super) noise_multiplier: Option<NoiseMultiplier>,
-    pub(super) delta: Option<Delta>,
+pub struct PrivateSettings {
+    pub(crate) clip: f64,
+    pub(crate) target: Option<Epsilon>,
+    pub(crate) noise_multiplier: Option<NoiseMultiplier>,
+    pub(crate) delta: Option<Delta>,
 }
 
-impl Private {
+impl PrivateSettings {
     pub(super) const NEW: Self =
         Self { clip: 1.0, target: None, noise_multiplier: None, delta: None };
+
+    /// Sets the clip norm.
+    pub fn set_clip(&mut self, max_grad_norm: f64) {
+        self.clip = max_grad_norm;
+    }
+
+    /// Sets the guarantee to reach.
+    pub fn target(&mut self, epsilon: Epsilon, delta: Delta) {
+        self.target = Some(epsilon);
+        self.delta = Some(delta);
+    }
 
     /// The delta that epsilon is reported at.
     pub(super) fn delta(&self) -> Result<Delta> {
@@ -111,7 +122,7 @@ impl Private {
     }
 }
 
-/// Writes the builder methods of a private method, which keeps a [`Private`] in `private`.
+/// Writes the builder methods of a private method, which keeps [`PrivateSettings`] in `private`.
 macro_rules! private_settings {
     ($method:ty) => {
         impl $method {
@@ -122,8 +133,7 @@ macro_rules! private_settings {
                 epsilon: $crate::privacy::Epsilon,
                 delta: $crate::privacy::Delta,
             ) -> Self {
-                self.private.target = Some(epsilon);
-                self.private.delta = Some(delta);
+                self.private.target(epsilon, delta);
                 self
             }
 

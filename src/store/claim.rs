@@ -26,7 +26,7 @@ const ROUNDING: f64 = 1e-6;
 pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
     let stored = record.epsilon?;
     let delta = record.plan.privacy().map_or(DELTA, |privacy| privacy.delta);
-    let recomputed = match headline(&record.events, delta) {
+    let recomputed = match headline(&record.events(), delta) {
         Ok(epsilon) => epsilon,
         Err(error) => {
             (record.epsilon, record.planned_epsilon) = (None, None);
@@ -43,7 +43,7 @@ pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
     record.planned_epsilon = record.planned_epsilon.map(|planned| planned.max(claimed));
     let same = |epsilon: f64| (epsilon - stored).abs() <= ROUNDING * epsilon.abs();
     // Earlier versions recorded the epsilon of the RDP accountant.
-    let by_rdp = || Rdp::default().epsilon(&record.events, delta).is_ok_and(|s| same(s.epsilon));
+    let by_rdp = || Rdp::default().epsilon(&record.events(), delta).is_ok_and(|s| same(s.epsilon));
     if same(recomputed) || by_rdp() {
         return None;
     }

@@ -135,10 +135,10 @@ pub(super) fn released_as_charged(
     let same = |event: &Event| {
         event.reduced_to(&charge.event).is_ok() && charge.event.reduced_to(event).is_ok()
     };
-    if record.events.last().is_some_and(same) {
+    let recorded = record.released.charged();
+    if same(&recorded) {
         return Ok(());
     }
-    let recorded = record.events.last().map_or("nothing".to_owned(), Event::to_string);
     Err(Error::new(
         ErrorKind::CorruptData,
         format!("the releases of the stored run in {}", folder.display()),

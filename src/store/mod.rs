@@ -9,10 +9,8 @@
 
 mod claim;
 mod draft;
-mod earlier;
 mod evidence;
 mod home;
-mod obtain;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -198,6 +196,20 @@ impl Store {
             warnings.push(UNCHECKED.to_owned());
         }
         Ok(Some(Run::restored(record, model, mask, touched, warnings)))
+    }
+
+    /// A finished run that is stored, to be shown instead of trained.
+    ///
+    /// # Errors
+    /// As [`finished`](Self::finished). As [`known_ledger`](Self::known_ledger): a run that is
+    /// shown must be charged, because without its ledger the data looks unused. `CorruptData` if
+    /// the record's releases are not those that the ledger charged.
+    pub(crate) fn known_run(&self, id: &str, model: &Model, data: &Dataset) -> Result<Option<Run>> {
+        let Some(run) = self.finished(id, model)? else { return Ok(None) };
+        if let Some(ledger) = self.known_ledger(data)? {
+            evidence::released_as_charged(&self.folder(id), run.record(), &ledger)?;
+        }
+        Ok(Some(run))
     }
 
     /// Writes a run; an earlier run with the same id is kept beside it. A run that ended early

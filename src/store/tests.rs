@@ -41,7 +41,7 @@ impl Project {
 
     fn train(&self) -> Result<Run> {
         let Self { store, data, model, plan, id, .. } = self;
-        store.train(id, plan, model, data, |_| Vec::new(), &mut Silent)
+        crate::runs::train(store, id, plan, model, data, &mut Silent)
     }
 
     /// What is shown of it, the second time.
@@ -218,7 +218,7 @@ fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<
     assert!(open.warnings()[0].contains("is not claimed"), "{:?}", open.warnings());
     fs::write(project.file("settings.json"), settings).unwrap();
     // A run that an older version recorded by RDP keeps that number, without a word.
-    let rdp = Rdp::default().epsilon(&honest.record().events, Delta(1e-4))?.epsilon;
+    let rdp = Rdp::default().epsilon(&honest.record().events(), Delta(1e-4))?.epsilon;
     let older = with(&|json| json["epsilon"] = rdp.into())?;
     assert!(rdp > true_epsilon && (older.epsilon() / rdp - 1.0).abs() < 1e-12);
     assert!(older.warnings().is_empty(), "{:?}", older.warnings());

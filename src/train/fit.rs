@@ -2,8 +2,8 @@
 
 use crate::data::Dataset;
 use crate::device::{DeviceGuard, DeviceSpec, device_error, marked, probe_now, watched};
-use crate::mask::{Mask, SelectionLog};
-use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
+use crate::mask::{Coordinates, CoordinatesOf, Mask, SelectionLog};
+use crate::methods::{Batches, Plan, Update};
 use crate::nn::{Model, Network};
 use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::utc_now;
@@ -23,7 +23,8 @@ use crate::{Error, ErrorKind, Result};
 /// # Guarantee
 /// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
 /// without privacy is charged too, as an event that no accountant accepts. Sampler, noise and
-/// ledger all read `plan`; the loop hands nothing but [`Mechanism::release`] to the optimizer. In
+/// ledger all read `plan`; the loop hands nothing but the
+/// output of [`Mechanism::release`](crate::methods::Mechanism::release) to the optimizer. In
 /// study mode, `id` must be another one for every other plan, mask, model or data: runs of the same
 /// name and seed have the same noise.
 ///
@@ -49,7 +50,8 @@ pub fn fit(
     check::belong_together(plan, model, data, ledger)?;
     let place = plan.place()?;
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
-    let mask = Coordinates::before_release(plan, model, data, seeds.of_coordinates().mask)?;
+    let mask =
+        Coordinates::before_release(plan.sparsity(), model, data, seeds.of_coordinates().mask)?;
     let guard = DeviceGuard::new(place);
     let there = guard.run(|| {
         place.check_run(!plan.precision().is_default())?;
@@ -84,10 +86,10 @@ pub fn fit(
     let (network, mask, touched) =
         trained.map_err(|error| still_charged(error, on_record, plan))?;
     let charged = if closed.is_ok() && !meter.unreadable { steps } else { plan.steps() };
-    let mut events = plan.releases_after(charged);
+    let mut released = plan.released_after(charged);
     let mut epsilon = plan.epsilon_after(charged)?;
     if meter.unreadable {
-        events.push(Event::Unaccountable { why: UNREADABLE.into() });
+        released.ending = Some(Event::Unaccountable { why: UNREADABLE.into() });
         epsilon = None;
     }
     let network = guard
@@ -118,7 +120,7 @@ pub fn fit(
             (false, false) => Ending::Interrupted,
         },
         steps,
-        events,
+        released,
         epsilon,
         planned_epsilon: plan.epsilon_after(plan.steps())?,
         // The accuracy of the final model only: `None` where it could not be measured.
@@ -202,11 +204,17 @@ fn follow(
     let Begin { mask, seeds, run } = begin;
     let batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
     let mut batches = batches.on(meter.model.network())?;
-    let mut mechanism = mechanism(plan, &seeds);
+    let mut mechanism = plan.mechanism(seeds.noise)?;
     let mut update = Update::of(plan);
     observer.started(&meter.progress());
     let seeds = seeds.of_coordinates();
-    let mut coordinates = Coordinates::begin(plan, meter.model, meter.data, mask, run, &seeds)?;
+    let of = CoordinatesOf {
+        sparsity: plan.sparsity(),
+        steps: plan.steps(),
+        study_seed: plan.seed(),
+        run,
+    };
+    let mut coordinates = Coordinates::begin(of, meter.model, meter.data, mask, &seeds)?;
     let mut network = coordinates.start(meter.model)?;
     while meter.steps < plan.steps() && !listening.stop() {
         let batch = match batches.draw() {
@@ -247,19 +255,13 @@ fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
     }
 }
 
-/// The note of a ledger entry: method and data.
+/// The note of a ledger entry: method, data, and the roles of its releases where there are several.
 fn note(plan: &Plan, data: &Dataset) -> String {
     let study = if plan.seed().is_some() { ", study mode" } else { "" };
-    format!("{} on {}{study}", plan.method(), marked(data.name()))
-}
-
-/// The mechanism of a plan.
-fn mechanism(plan: &Plan, seeds: &Seeds) -> Box<dyn Mechanism> {
-    match plan.privacy() {
-        Some(privacy) => dp_sgd::of(plan, privacy, seeds.noise),
-        None => {
-            let mean = non_private::MeanGradient::new(plan.expected_batch_size());
-            Box::new(mean.precision(plan.precision()))
-        }
+    let note = format!("{} on {}{study}", plan.method(), marked(data.name()));
+    let released = plan.released_after(plan.steps());
+    match released.charged() == released.training {
+        true => note,
+        false => format!("{note}; {}", released.roles()),
     }
 }

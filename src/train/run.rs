@@ -5,7 +5,7 @@ use crate::mask::{self, Mask, SelectionLog};
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::{Rounded, count, counted};
-use crate::privacy::{Badge, Event, STOPPING};
+use crate::privacy::{Badge, Event, Released, STOPPING};
 use crate::train::Curve;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -81,8 +81,9 @@ pub struct RunRecord {
     pub ending: Ending,
     /// Steps taken.
     pub steps: u64,
-    /// The releases of the run, as events.
-    pub events: Vec<Event>,
+    /// What the run released.
+    #[serde(alias = "events")]
+    pub released: Released,
     /// Epsilon of the steps taken, at the plan's delta; `None` without a guarantee.
     pub epsilon: Option<f64>,
     /// Epsilon of the whole plan, at its delta; `None` without a guarantee.
@@ -96,6 +97,13 @@ pub struct RunRecord {
     pub trained_at: Option<String>,
     /// The measurements along the way.
     pub curve: Curve,
+}
+
+impl RunRecord {
+    /// All releases of the run, in chronological order.
+    pub fn events(&self) -> Vec<Event> {
+        self.released.events()
+    }
 }
 
 fn cpu() -> String {

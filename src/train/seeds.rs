@@ -1,6 +1,6 @@
 //! The random seeds of a run: separate streams for sampling, masks and noise.
 
-use crate::methods::MaskSeeds;
+use crate::mask::MaskSeeds;
 use crate::{Error, ErrorKind, Result};
 use rand::{Rng, SeedableRng, TryRng, rngs::SysRng};
 use rand_chacha::ChaCha20Rng;

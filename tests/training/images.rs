@@ -98,7 +98,7 @@ fn a_training_image_that_breaks_ends_the_run_keeps_it_and_voids_its_guarantee() 
     // One example decided when to stop: no epsilon covers that, and nothing is taken off the
     // charge.
     assert_eq!(run.epsilon(), f64::INFINITY);
-    assert!(privacy::epsilon(&run.record().events, Delta(1e-3)).is_err());
+    assert!(privacy::epsilon(&run.record().events(), Delta(1e-3)).is_err());
     let badge = run.badge().to_string();
     assert!(badge.starts_with("none: ") && badge.contains("could not be read"), "{badge}");
     let statement = run.statement().to_string();

@@ -50,7 +50,7 @@ fn a_private_run_learns_pays_what_it_says_and_is_not_trained_twice() -> Result<(
     assert!(run.accuracy() > before + 0.3, "{before} -> {run}");
     assert!(!run.interrupted() && !run.is_restored());
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
-    let again = privacy::epsilon(&run.record().events, Delta(1e-4))?.epsilon;
+    let again = privacy::epsilon(&run.record().events(), Delta(1e-4))?.epsilon;
     assert_eq!(run.epsilon(), again, "the reported epsilon is the accountant's");
     assert_eq!(run.model().accuracy(&data)?, run.accuracy());
 

@@ -90,7 +90,7 @@ fn a_mask_made_before_counts_towards_the_target_and_must_be_on_record() -> Resul
     assert_eq!(plan.releases_after(4).len(), 2);
     let run = settings().steps(4).pre_prune(&mask).train(&model, &data)?;
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
-    assert_eq!(run.record().events, plan.releases_after(4));
+    assert_eq!(run.record().events(), plan.releases_after(4));
     let ledger = Ledger::open(&home().join("ledger").join(format!("{}.jsonl", data.origin())))?;
     assert_eq!(ledger.events()?, plan.releases_after(4), "mask and run, each charged once");
     // In a ledger that does not know the mask it would not be counted.
@@ -108,7 +108,7 @@ fn the_mask_of_a_run_serves_another_run_and_is_counted_there() -> Result<()> {
     let first = settings().steps(2).pre_prune(DpSnip::keep(0.5)).train(&model, &data)?;
     let mask = first.mask().expect("a mask");
     let second = settings().steps(3).pre_prune(&mask).train(&model, &data)?;
-    assert_eq!(second.record().events.len(), 2);
+    assert_eq!(second.record().events().len(), 2);
     assert!(second.epsilon() <= 8.0 && second.epsilon() > 7.8, "{second}");
     Ok(())
 }

@@ -208,7 +208,7 @@ fn a_mask_from_private_data_without_noise_voids_the_guarantee() -> Result<()> {
     assert!(run.badge().to_string().starts_with("none"), "{}", run.badge());
     let said = run.statement().to_string();
     assert!(said.starts_with("Nothing is guaranteed: the mask"), "{said}");
-    assert!(privacy::epsilon(&run.record().events, Delta(1e-5)).is_err());
+    assert!(privacy::epsilon(&run.record().events(), Delta(1e-5)).is_err());
     Ok(())
 }
 

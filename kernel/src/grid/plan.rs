@@ -5,9 +5,9 @@ use std::path::Path;
 use clap::Args;
 use epsilab::data::Dataset;
 use epsilab::device::DeviceSpec;
-use epsilab::grid::{Grid, GridMethod, MaskKind};
+use epsilab::grid::{Grid, MaskKind};
 use epsilab::mask::DroppingRule;
-use epsilab::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer};
+use epsilab::methods::{Method, Optimizer, methods};
 use epsilab::nn::{Activation, Precision};
 use epsilab::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer};
@@ -215,7 +215,7 @@ impl Plan {
                 .fix("leave out one of the two"));
         }
         let names = self.method.clone().unwrap_or_else(|| vec!["dp-ssgd".into()]);
-        let methods: Vec<GridMethod> =
+        let methods: Vec<Box<dyn Method>> =
             names.iter().map(|name| self.method(name)).collect::<Result<_>>()?;
         let mut methods = methods.into_iter();
         let Some(first) = methods.next() else {
@@ -241,50 +241,34 @@ impl Plan {
     /// Checks batch, epochs, steps and learning rate against the data, whatever the method. All
     /// data sets are checked before anything is trained.
     pub fn check_for(&self, data: &Dataset) -> Result<()> {
-        match self.method("non-private")? {
-            GridMethod::NonPrivate(method) => method.plan(data).map(|_| ()),
-            _ => Ok(()),
-        }
+        self.method("non-private")?.plan(data).map(|_| ())
     }
 
-    fn method(&self, name: &str) -> Result<GridMethod> {
+    fn method(&self, name: &str) -> Result<Box<dyn Method>> {
         let optimizers = [("sgd", Optimizer::Sgd { momentum: 0.9 }), ("adam", Optimizer::Adam)];
         let optimizer =
             choose("--optimizer", self.optimizer.as_deref().unwrap_or("sgd"), &optimizers)?;
-        let rate = self.lr.or((optimizer == Optimizer::Adam).then_some(ADAM_RATE));
         let precisions = [("f32", Precision::default()), ("bf16", Precision::Bf16)];
-        let precision =
+        let mut all = methods();
+        let names: Vec<&str> = all.iter().map(|method| method.recipe().name).collect();
+        let Some(at) = names.iter().position(|known| *known == name) else {
+            return Err(Error::setting("--method", name, "there is no method of this name")
+                .fix(format!("choose from {}", names.join(", "))));
+        };
+        let mut method = all.swap_remove(at);
+        let settings = method.settings_mut();
+        settings.expected_batch_size = count("--batch", self.batch)?.unwrap_or(BATCH);
+        settings.epochs = self.epochs.unwrap_or(EPOCHS);
+        settings.steps = count("--steps", self.steps)?;
+        settings.learning_rate = self.lr.or((optimizer == Optimizer::Adam).then_some(ADAM_RATE));
+        settings.optimizer = optimizer;
+        settings.precision =
             choose("--precision", self.precision.as_deref().unwrap_or("f32"), &precisions)?;
-        let batch = count("--batch", self.batch)?.unwrap_or(BATCH);
-        let steps = count("--steps", self.steps)?;
-        /// Applies the settings that all methods share.
-        macro_rules! with_settings {
-            ($method:expr) => {{
-                let mut method = $method
-                    .batch_size(batch)
-                    .epochs(self.epochs.unwrap_or(EPOCHS))
-                    .optimizer(optimizer)
-                    .precision(precision);
-                if let Some(steps) = steps {
-                    method = method.steps(steps);
-                }
-                if let Some(rate) = rate {
-                    method = method.learning_rate(rate);
-                }
-                if let Some(device) = &self.device {
-                    method = method.device(device);
-                }
-                method
-            }};
+        settings.device = self.device.clone();
+        if let Some(private) = method.private_mut() {
+            private.set_clip(self.clip.unwrap_or(CLIP));
         }
-        let clip = self.clip.unwrap_or(CLIP);
-        match name {
-            "dp-sgd" => Ok(with_settings!(DpSgd::new().clip(clip)).into()),
-            "dp-ssgd" => Ok(with_settings!(DpSsgd::new().clip(clip)).into()),
-            "non-private" => Ok(with_settings!(NonPrivate::new()).into()),
-            _ => Err(Error::setting("--method", name, "there is no method of this name")
-                .fix("choose from dp-ssgd, dp-sgd, non-private")),
-        }
+        Ok(method)
     }
 }
 

@@ -1,21 +1,21 @@
 use super::*;
 use crate::data;
-use crate::engine::{ClippedSum, TapExecutor, Weights};
+use crate::engine::{Bound, ClippedSum, Groups, TapExecutor, Weights};
 use crate::nn::models;
 
 /// Computes the right sum and then applies the given error to it.
-struct Wrong(fn(&mut ClippedSum, &ClipRule, &Batch));
+struct Wrong(fn(&mut ClippedSum, &Groups, &Batch));
 
 impl Executor for Wrong {
     fn weighted_sum(
         &self,
         network: &Network,
         batch: &Batch,
-        rule: &ClipRule,
+        bound: &dyn Bound,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        let mut right = TapExecutor::default().weighted_sum(network, batch, rule, weights)?;
-        (self.0)(&mut right, rule, batch);
+        let mut right = TapExecutor::default().weighted_sum(network, batch, bound, weights)?;
+        (self.0)(&mut right, &bound.groups(network)?, batch);
         Ok(right)
     }
 }
@@ -57,8 +57,8 @@ fn wrong_executors_are_detected() {
         ),
         (
             "clipped twice",
-            Wrong(|sum, rule, _| {
-                let factor = rule.factor(sum.sum.l2_norm() as f32);
+            Wrong(|sum, groups, _| {
+                let factor = groups.rule(0).factor(sum.sum.l2_norm() as f32);
                 sum.sum.scale(f64::from(factor));
             }),
         ),

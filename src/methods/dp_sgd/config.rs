@@ -3,9 +3,10 @@
 use crate::Result;
 use crate::data::Dataset;
 use crate::mask::{Dropping, PrePrune};
-use crate::methods::private::{Private, private_settings};
+use crate::methods::private::{PrivateSettings, private_settings};
+use crate::methods::registry::method;
 use crate::methods::settings::shared_settings;
-use crate::methods::{DpSsgd, Plan, Settings};
+use crate::methods::{DpSsgd, Plan, Recipe, Settings};
 
 /// Differentially private stochastic gradient descent (Abadi et al., 2016).
 ///
@@ -25,7 +26,7 @@ use crate::methods::{DpSsgd, Plan, Settings};
 #[derive(Clone, Debug, PartialEq)]
 pub struct DpSgd {
     pub(crate) settings: Settings,
-    pub(in crate::methods) private: Private,
+    pub(in crate::methods) private: PrivateSettings,
 }
 
 impl Default for DpSgd {
@@ -34,6 +35,18 @@ impl Default for DpSgd {
     }
 }
 
+/// DP-SGD in the registry.
+static RECIPE: Recipe = Recipe {
+    name: "dp-sgd",
+    title: "DP-SGD",
+    summary: "per-example clipping and Gaussian noise (Abadi et al., 2016)",
+    is_private: true,
+    is_sparse: false,
+    mechanism: super::mechanism::of,
+    event: super::mechanism::event,
+    not_covered: |_| None,
+};
+method!(DpSgd, &RECIPE, |method| Some(&mut method.private));
 shared_settings!(DpSgd);
 private_settings!(DpSgd);
 
@@ -41,7 +54,7 @@ impl DpSgd {
     /// DP-SGD with clip norm 1, batches of 256 and 5 epochs; give it a [`target`](Self::target)
     /// or a [`noise_multiplier`](Self::noise_multiplier).
     pub fn new() -> Self {
-        Self { settings: Settings::default(), private: Private::NEW }
+        Self { settings: Settings::default(), private: PrivateSettings::NEW }
     }
 
     /// DP-SSGD with these settings and a mask, as [`DpSsgd::pre_prune`].
@@ -63,6 +76,6 @@ impl DpSgd {
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let privacy = self.private.settle("DpSgd", &self.settings, data, &[])?;
         let learning_rate = self.private.learning_rate(&self.settings);
-        Plan::new("DP-SGD", &self.settings, data, learning_rate, Some(privacy))
+        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
     }
 }

@@ -1,11 +1,12 @@
 //! The release of a DP-SGD step: clipped sum plus noise, divided by the expected batch size.
 
-use crate::Result;
 use crate::engine::{
     AutoExecutor, Batch, Executor, GaussianNoise, Gradients, Weights, typical_max_batch_size,
 };
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::{Network, Precision};
+use crate::privacy::Event;
+use crate::{Error, ErrorKind, Result};
 
 /// The Gaussian mechanism on a sum of clipped per-example gradients.
 ///
@@ -51,10 +52,8 @@ impl GaussianSum {
         selected: Option<&Weights>,
     ) -> Result<Gradients> {
         let std = self.privacy.clip.noise_std(self.privacy.noise_multiplier);
-        match selected {
-            Some(selected) => self.noise.add_to_selected(&mut sum, std, selected)?,
-            None => self.noise.add_to(&mut sum, std)?,
-        }
+        let stds = vec![std; sum.entries.len()];
+        self.noise.add_to_each(&mut sum, &stds, selected)?;
         sum.scale(1.0 / self.expected_batch_size);
         Ok(sum)
     }
@@ -75,7 +74,32 @@ impl Mechanism for GaussianSum {
 }
 
 /// The mechanism of a private plan.
-pub(crate) fn of(plan: &Plan, privacy: &Privacy, noise_seed: [u8; 32]) -> Box<dyn Mechanism> {
+pub(crate) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+    let privacy = private_part(plan)?;
     let sum = GaussianSum::new(privacy, plan.expected_batch_size(), noise_seed);
-    Box::new(sum.precision(plan.precision()))
+    Ok(Box::new(sum.precision(plan.precision())))
+}
+
+/// The event of the first steps of a private plan.
+///
+/// # Guarantee
+/// As [`GaussianSum`], on Poisson samples of the plan's sampling rate.
+pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
+    match private_part(plan) {
+        Ok(privacy) => Event::PoissonGaussian {
+            sampling_rate: plan.sampling_rate(),
+            noise_multiplier: privacy.noise_multiplier,
+            steps,
+        },
+        Err(error) => Event::Unaccountable { why: error.to_string() },
+    }
+}
+
+/// The private part, which a plan lacks only if its file was edited.
+fn private_part(plan: &Plan) -> Result<&Privacy> {
+    plan.privacy().ok_or_else(|| {
+        let what = format!("a plan of {} without clip rule and noise", plan.method());
+        Error::new(ErrorKind::CorruptData, what, "its steps would release raw gradients")
+            .fix("make the plan anew")
+    })
 }

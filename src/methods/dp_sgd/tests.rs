@@ -138,8 +138,7 @@ fn sampler_noise_and_ledger_read_one_plan() -> Result<()> {
     let noisy = DpSgd::new().noise_multiplier(3.0).clip(clip).batch_size(10).plan(&data)?;
     let Event::PoissonGaussian { noise_multiplier, .. } = noisy.event() else { panic!() };
     let empty = Batch::of(data.train(), &[])?;
-    let release =
-        of(&noisy, noisy.privacy().unwrap(), SEED).release(model.network(), &empty, None)?;
+    let release = noisy.mechanism(SEED)?.release(model.network(), &empty, None)?;
     assert!(score(&flat(&release.gradient), noise_multiplier * clip / 10.0) < 4.0);
     assert!(score(&flat(&release.gradient), 0.9 * noise_multiplier * clip / 10.0) > 4.0);
     let mut batches = Batches::new(&plan, data.train(), SEED, SEED)?;

@@ -2,9 +2,10 @@
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::methods::private::{Private, private_settings};
+use crate::methods::private::{PrivateSettings, private_settings};
+use crate::methods::registry::method;
 use crate::methods::settings::{shared_settings, sparse_settings};
-use crate::methods::{DpSgd, Plan, Settings};
+use crate::methods::{DpSgd, Method, Plan, Recipe, Settings, dp_sgd};
 
 /// Differentially private sparse stochastic gradient descent ("Pre-Pruning and Gradient-Dropping
 /// Improve Differentially Private Image Classification", Algorithm 1 with the per-example clipping
@@ -31,7 +32,7 @@ use crate::methods::{DpSgd, Plan, Settings};
 #[derive(Clone, Debug, PartialEq)]
 pub struct DpSsgd {
     pub(crate) settings: Settings,
-    pub(in crate::methods) private: Private,
+    pub(in crate::methods) private: PrivateSettings,
 }
 
 impl Default for DpSsgd {
@@ -46,6 +47,27 @@ impl From<DpSgd> for DpSsgd {
     }
 }
 
+/// DP-SSGD in the registry: the steps of DP-SGD, on selected coordinates.
+static RECIPE: Recipe = Recipe {
+    name: "dp-ssgd",
+    title: "DP-SSGD",
+    summary: "DP-SGD with a pruning mask and gradient dropping",
+    is_private: true,
+    is_sparse: true,
+    mechanism: dp_sgd::of,
+    event: dp_sgd::event,
+    not_covered: |_| None,
+};
+method!(
+    DpSsgd,
+    &RECIPE,
+    |method| Some(&mut method.private),
+    fn dense(&self) -> Box<dyn Method> {
+        let DpSsgd { mut settings, private } = self.clone();
+        settings.sparsity = None;
+        Box::new(DpSgd { settings, private })
+    }
+);
 shared_settings!(DpSsgd);
 private_settings!(DpSsgd);
 sparse_settings!(DpSsgd);
@@ -54,12 +76,6 @@ impl DpSsgd {
     /// DP-SSGD with the defaults of [`DpSgd`], without mask and dropping.
     pub fn new() -> Self {
         DpSgd::new().into()
-    }
-
-    /// The same settings without mask and dropping.
-    pub(crate) fn dense(mut self) -> DpSgd {
-        self.settings.sparsity = None;
-        DpSgd { settings: self.settings, private: self.private }
     }
 
     /// Checks the settings against the data and makes the plan, including its noise multiplier.
@@ -83,6 +99,6 @@ impl DpSsgd {
         }
         let privacy = self.private.settle("DpSsgd", &settings, data, &beside)?;
         let learning_rate = self.private.learning_rate(&settings);
-        Plan::new("DP-SSGD", &settings, data, learning_rate, Some(privacy))
+        Plan::new(&RECIPE, &settings, data, learning_rate, Some(privacy))
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::data::Dataset;
+use crate::methods::registry::method;
 use crate::methods::settings::{shared_settings, sparse_settings};
-use crate::methods::{Plan, Settings};
+use crate::methods::{Plan, Recipe, Settings};
 
 /// Stochastic gradient descent with the sampler and optimizer of the private methods, so that a
 /// comparison shows the effect of clipping and noise alone.
@@ -24,6 +25,18 @@ impl Default for NonPrivate {
     }
 }
 
+/// Training without privacy in the registry.
+static RECIPE: Recipe = Recipe {
+    name: "non-private",
+    title: "non-private SGD",
+    summary: "the same sampler and optimizer without clipping and noise",
+    is_private: false,
+    is_sparse: true,
+    mechanism: super::mechanism::of,
+    event: super::mechanism::event,
+    not_covered: |_| None,
+};
+method!(NonPrivate, &RECIPE, |_| None);
 shared_settings!(NonPrivate);
 sparse_settings!(NonPrivate);
 
@@ -41,6 +54,6 @@ impl NonPrivate {
         let learning_rate = self.settings.learning_rate.unwrap_or(DEFAULT_LEARNING_RATE);
         let mut settings = self.settings.clone();
         settings.sparsity = settings.sparsity.map(|s| s.calibrated(None)).transpose()?;
-        Plan::new("non-private SGD", &settings, data, learning_rate, None)
+        Plan::new(&RECIPE, &settings, data, learning_rate, None)
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::engine::{AutoExecutor, Batch, Executor, Weights, typical_max_batch_size};
-use crate::methods::{Mechanism, Release};
+use crate::methods::{Mechanism, Plan, Release};
 use crate::nn::{Network, Precision};
+use crate::privacy::Event;
 
 /// The summed gradient divided by the expected batch size, as in the private methods.
 ///
@@ -42,5 +43,21 @@ impl Mechanism for MeanGradient {
         }
         gradient.scale(1.0 / self.expected_batch_size);
         Ok(Release { gradient, losses: all.losses })
+    }
+}
+
+/// The mechanism of a plan; there is no noise.
+pub(super) fn of(plan: &Plan, _noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+    let mean = MeanGradient::new(plan.expected_batch_size());
+    Ok(Box::new(mean.precision(plan.precision())))
+}
+
+/// The event of the first steps, which no accountant accepts.
+pub(super) fn event(plan: &Plan, steps: u64) -> Event {
+    match steps {
+        0 => Event::Composed { events: Vec::new() },
+        _ => Event::Unaccountable {
+            why: format!("{} adds no noise: it releases raw gradients", plan.method()),
+        },
     }
 }

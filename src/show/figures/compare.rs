@@ -56,7 +56,7 @@ impl From<&Plan> for Releases {
 
 impl From<&Run> for Releases {
     fn from(run: &Run) -> Self {
-        Self { events: run.record().events.clone(), ..run.plan().into() }
+        Self { events: run.record().events(), ..run.plan().into() }
     }
 }
 

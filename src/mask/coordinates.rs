@@ -1,4 +1,4 @@
-//! The selection of coordinates, which DP-SSGD adds to DP-SGD.
+//! The coordinates of a run: its mask, and the selection of every step.
 
 use std::sync::Arc;
 
@@ -7,8 +7,7 @@ use burn::prelude::*;
 use crate::Result;
 use crate::data::Dataset;
 use crate::engine::Weights;
-use crate::mask::{Mask, PrePrune, Recorder, SelectionLog, Selector, check_snip};
-use crate::methods::Plan;
+use crate::mask::{Mask, PrePrune, Recorder, SelectionLog, Selector, Sparsity, check_snip};
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
 
@@ -23,6 +22,19 @@ pub(crate) struct MaskSeeds {
     pub noise: [u8; 32],
     /// Seed of dropout while saliencies are computed.
     pub dropout: u64,
+}
+
+/// What the coordinates of a run depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct CoordinatesOf<'a> {
+    /// Mask and gradient dropping.
+    pub sparsity: Option<&'a Sparsity>,
+    /// Number of steps of the run.
+    pub steps: u64,
+    /// Seed of a run in study mode.
+    pub study_seed: Option<u64>,
+    /// The name of the run in the ledger.
+    pub run: &'a str,
 }
 
 /// The coordinates of a run: its mask, and the selection of every step.
@@ -47,12 +59,12 @@ impl Coordinates {
     /// # Errors
     /// If the mask is not for this model, or can't be made from it.
     pub fn before_release(
-        plan: &Plan,
+        sparsity: Option<&Sparsity>,
         model: &Model,
         data: &Dataset,
         seed: u64,
     ) -> Result<Option<Mask>> {
-        let Some(recipe) = plan.sparsity().and_then(|sparsity| sparsity.pre_prune.as_ref()) else {
+        let Some(recipe) = sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) else {
             return Ok(None);
         };
         let mask = match recipe {
@@ -79,25 +91,24 @@ impl Coordinates {
     /// # Errors
     /// As making the mask.
     pub fn begin(
-        plan: &Plan,
+        of: CoordinatesOf<'_>,
         model: &Model,
         data: &Dataset,
         mask: Option<Mask>,
-        run: &str,
         seeds: &MaskSeeds,
     ) -> Result<Self> {
-        let sparsity = plan.sparsity();
+        let CoordinatesOf { sparsity, steps, study_seed, run } = of;
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) => {
                 let seeds = (seeds.noise, seeds.dropout);
-                Some(recipe.with_run_seed(plan.seed()).release(model, data, seeds, run)?)
+                Some(recipe.with_run_seed(study_seed).release(model, data, seeds, run)?)
             }
             _ => mask,
         };
         let trained = mask.as_ref().map(|mask| mask.weights(model.network())).transpose()?;
         let dropping = sparsity.and_then(|sparsity| sparsity.dropping);
-        let selector = Selector::new(mask.as_ref(), dropping, plan.steps(), seeds.dropping);
-        let touched = dropping.map(|_| Recorder::new(plan.steps()));
+        let selector = Selector::new(mask.as_ref(), dropping, steps, seeds.dropping);
+        let touched = dropping.map(|_| Recorder::new(steps));
         Ok(Self { mask, trained, selector, touched, step: 0 })
     }
 

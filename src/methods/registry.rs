@@ -1,0 +1,134 @@
+//! The registry of training methods. Grids, commands, cells and tests read it.
+
+use std::fmt;
+
+use super::private::PrivateSettings;
+use super::{Mechanism, Plan, Settings};
+use crate::Result;
+use crate::data::Dataset;
+use crate::privacy::Event;
+
+/// Calls a macro with the settings types of all methods. A new method is one more line here.
+macro_rules! for_each_method {
+    ($callback:ident) => {
+        $callback! {
+            $crate::methods::DpSgd,
+            $crate::methods::DpSsgd,
+            $crate::methods::NonPrivate,
+        }
+    };
+}
+pub(crate) use for_each_method;
+
+macro_rules! all {
+    ($($method:ty),* $(,)?) => {
+        /// All methods with their default settings.
+        pub fn methods() -> Vec<Box<dyn Method>> {
+            vec![$(Box::<$method>::default()),*]
+        }
+    };
+}
+for_each_method!(all);
+
+/// The recipe of the method with this title.
+pub(super) fn recipe(title: &str) -> Option<&'static Recipe> {
+    methods().iter().map(|method| method.recipe()).find(|recipe| recipe.title == title)
+}
+
+/// Makes the mechanism of a plan, given the seed of its noise.
+pub type MakeMechanism = fn(&Plan, [u8; 32]) -> Result<Box<dyn Mechanism>>;
+
+/// What a method is, and what it does with a plan.
+pub struct Recipe {
+    /// Name in commands and grids: `dp-sgd`.
+    pub name: &'static str,
+    /// Name in plans, figures and ledgers: `DP-SGD`.
+    pub title: &'static str,
+    /// One sentence on the method, with its source.
+    pub summary: &'static str,
+    /// Whether its releases have noise.
+    pub is_private: bool,
+    /// Whether it takes masks and gradient dropping.
+    pub is_sparse: bool,
+    /// Makes the mechanism of a plan.
+    pub mechanism: MakeMechanism,
+    /// What the first steps of a plan release.
+    ///
+    /// # Guarantee
+    /// The event describes the releases of the mechanism: every step of it, with the noise that the
+    /// mechanism adds.
+    pub event: fn(&Plan, steps: u64) -> Event,
+    /// Why the method has no guarantee with this plan although it adds noise, as a phrase.
+    pub not_covered: fn(&Plan) -> Option<String>,
+}
+
+impl fmt::Debug for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The settings of a method before they are checked against data.
+pub trait Method: fmt::Debug + Send + Sync {
+    /// What the method is.
+    fn recipe(&self) -> &'static Recipe;
+
+    /// The settings that all methods share.
+    fn settings(&self) -> &Settings;
+
+    /// As [`settings`](Self::settings), to change them.
+    fn settings_mut(&mut self) -> &mut Settings;
+
+    /// The settings of private methods; `None` for a method without noise.
+    fn private_mut(&mut self) -> Option<&mut PrivateSettings>;
+
+    /// Checks the settings against the data and makes the plan.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range; `Accounting` if a target can't be reached.
+    fn plan(&self, data: &Dataset) -> Result<Plan>;
+
+    /// The same method without mask and gradient dropping.
+    fn dense(&self) -> Box<dyn Method> {
+        let mut dense = self.boxed_clone();
+        dense.settings_mut().sparsity = None;
+        dense
+    }
+
+    /// A copy.
+    fn boxed_clone(&self) -> Box<dyn Method>;
+}
+
+/// Implements [`Method`] for a type with a field `settings` and an inherent method `plan`, given
+/// its recipe, a function to its private settings and the methods that differ from the defaults.
+macro_rules! method {
+    ($method:ty, $recipe:expr, $private:expr $(, $($own:tt)*)?) => {
+        impl $crate::methods::Method for $method {
+            fn recipe(&self) -> &'static $crate::methods::Recipe {
+                $recipe
+            }
+            fn settings(&self) -> &$crate::methods::Settings {
+                &self.settings
+            }
+            fn settings_mut(&mut self) -> &mut $crate::methods::Settings {
+                &mut self.settings
+            }
+            fn private_mut(&mut self) -> Option<&mut $crate::methods::PrivateSettings> {
+                let private: fn(&mut Self) -> Option<&mut $crate::methods::PrivateSettings> =
+                    $private;
+                private(self)
+            }
+            fn plan(
+                &self,
+                data: &$crate::data::Dataset,
+            ) -> $crate::Result<$crate::methods::Plan> {
+                self.plan(data)
+            }
+            fn boxed_clone(&self) -> Box<dyn $crate::methods::Method> {
+                Box::new(self.clone())
+            }
+            $($($own)*)?
+        }
+    };
+}
+pub(crate) use method;

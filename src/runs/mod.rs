@@ -1,0 +1,45 @@
+//! Runs of a project: trained, charged to the ledger of the data, and stored.
+//!
+//! [`train`](crate::train) knows no store and [`store`](crate::store) trains nothing; this module
+//! is above both.
+
+mod earlier;
+
+use crate::Result;
+use crate::data::Dataset;
+use crate::methods::Plan;
+use crate::nn::Model;
+use crate::show;
+use crate::store::Store;
+use crate::train::{self, Observer, Run};
+
+/// Trains a run, charged to the ledger of its data, and stores it with its figures, also if it
+/// ended early. The observer is told the cost of earlier attempts first. An error of storing is
+/// reported to the observer only: a full disk must not lose a run that was trained and charged.
+///
+/// # Errors
+/// As [`train::fit`].
+pub(crate) fn train(
+    store: &Store,
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
+    let ledger = store.ledger(data)?;
+    if let Some(words) = earlier::attempts(&ledger, id, plan)? {
+        observer.noted(&words);
+    }
+    let trained = train::fit(id, plan, model, data, &ledger, observer);
+    let run = match &trained {
+        Ok(run) => Some(run.clone()),
+        Err(error) => Run::from_error(error),
+    };
+    if let Some(run) = run
+        && let Err(error) = store.save(&run, &show::run_files(&run))
+    {
+        observer.trouble(&error);
+    }
+    trained
+}
