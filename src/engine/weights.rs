@@ -79,6 +79,17 @@ impl Weights {
         self
     }
 
+    /// The same weights, but 0 for all coordinates of the tensors that `left_out` says.
+    pub(crate) fn without(&self, left_out: &[bool]) -> Self {
+        let mut weights = self.clone();
+        let entries = weights.values.entries.iter_mut().zip(&mut weights.zero);
+        for ((entry, zero), _) in entries.zip(left_out).filter(|(_, left_out)| **left_out) {
+            entry.values = vec![0.0; entry.values.len()].into();
+            *zero = true;
+        }
+        weights
+    }
+
     /// One entry of weights per parameter tensor.
     pub fn entries(&self) -> &[Gradient] {
         &self.values.entries

@@ -49,6 +49,9 @@ impl Preview {
         if let Some(augment) = plan.augment() {
             rows.push(("augmentation".into(), augment.to_string()));
         }
+        if !plan.freezing().is_none() {
+            rows.push(("parameters".into(), plan.freezing().to_string()));
+        }
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, &mut rows, &mut warnings)?;
         }

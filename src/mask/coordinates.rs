@@ -7,7 +7,9 @@ use burn::prelude::*;
 use crate::Result;
 use crate::data::Dataset;
 use crate::engine::Weights;
-use crate::mask::{Mask, PrePrune, Recorder, SelectionLog, Selector, Sparsity, check_snip};
+use crate::mask::{
+    Freezing, Mask, PrePrune, Recorder, SelectionLog, Selector, Sparsity, check_snip,
+};
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
 
@@ -27,6 +29,8 @@ pub(crate) struct MaskSeeds {
 /// What the coordinates of a run depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct CoordinatesOf<'a> {
+    /// Parameter tensors that are not trained.
+    pub freezing: &'a Freezing,
     /// Mask and gradient dropping.
     pub sparsity: Option<&'a Sparsity>,
     /// Number of steps of the run.
@@ -46,7 +50,10 @@ pub(crate) struct CoordinatesOf<'a> {
 /// randomness. It depends on no gradient.
 pub(crate) struct Coordinates {
     mask: Option<Mask>,
-    trained: Option<Weights>,
+    /// What mask and freezing leave; `None` for all.
+    trained: Option<Arc<Weights>>,
+    /// Whether each parameter tensor is frozen; `None` if none is.
+    frozen: Option<Vec<bool>>,
     selector: Selector,
     touched: Option<Recorder>,
     step: u64,
@@ -97,7 +104,7 @@ impl Coordinates {
         mask: Option<Mask>,
         seeds: &MaskSeeds,
     ) -> Result<Self> {
-        let CoordinatesOf { sparsity, steps, study_seed, run } = of;
+        let CoordinatesOf { freezing, sparsity, steps, study_seed, run } = of;
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) => {
                 let seeds = (seeds.noise, seeds.dropout);
@@ -105,11 +112,17 @@ impl Coordinates {
             }
             _ => mask,
         };
-        let trained = mask.as_ref().map(|mask| mask.weights(model.network())).transpose()?;
+        let network = model.network();
+        let mut trained = mask.as_ref().map(|mask| mask.weights(network)).transpose()?;
+        let frozen = (!freezing.is_none()).then(|| freezing.of(network)).transpose()?;
+        if let Some(frozen) = &frozen {
+            trained = Some(Freezing::apply(network, frozen, trained.as_ref())?);
+        }
+        let trained = trained.map(Arc::new);
         let dropping = sparsity.and_then(|sparsity| sparsity.dropping);
         let selector = Selector::new(mask.as_ref(), dropping, steps, seeds.dropping);
         let touched = dropping.map(|_| Recorder::new(steps));
-        Ok(Self { mask, trained, selector, touched, step: 0 })
+        Ok(Self { mask, trained, frozen, selector, touched, step: 0 })
     }
 
     /// The initial network: that of the model, with zeros at the coordinates that a zeroing mask
@@ -132,9 +145,17 @@ impl Coordinates {
     pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
         let device = network.device();
         if device != Device::flex() {
-            self.trained = self.trained.take().map(|trained| trained.on(&device));
+            let on_device = |trained: Arc<Weights>| Arc::new((*trained).clone().on(&device));
+            self.trained = self.trained.take().map(on_device);
         }
-        let selected = self.selector.next(network)?;
+        let mut selected = self.selector.next(network)?;
+        if let Some(frozen) = &self.frozen {
+            selected = match selected.filter(|_| self.touched.is_some()) {
+                Some(selected) => Some(Arc::new(selected.without(frozen))),
+                // Without dropping, every step selects what is trained.
+                None => self.trained.clone(),
+            };
+        }
         if let (Some(touched), Some(selected)) = (&mut self.touched, &selected) {
             touched.record(self.step, selected);
         }
@@ -142,9 +163,9 @@ impl Coordinates {
         Ok(selected)
     }
 
-    /// The coordinates that the mask keeps; `None` for all.
+    /// The coordinates that mask and freezing leave; `None` for all.
     pub fn trained(&self) -> Option<&Weights> {
-        self.trained.as_ref()
+        self.trained.as_deref()
     }
 
     /// The mask of the run and the record of its selections.

@@ -15,6 +15,7 @@
 mod coordinates;
 mod dropping;
 mod file;
+mod freezing;
 mod magnitude;
 #[allow(clippy::module_inception)] // The module is named after its one type.
 mod mask;
@@ -32,6 +33,7 @@ mod top_k;
 
 pub(crate) use coordinates::{Coordinates, CoordinatesOf, MaskSeeds};
 pub use dropping::{Dropping, DroppingRule, Selector};
+pub use freezing::Freezing;
 pub use magnitude::MagnitudeMask;
 pub use mask::{Mask, MaskTensor, Overlap};
 pub use origin::{Origin, PrivacyStatus};

@@ -3,7 +3,7 @@
 use crate::data::{Augment, Dataset};
 use crate::device::DeviceSpec;
 use crate::engine::ClipRule;
-use crate::mask::Sparsity;
+use crate::mask::{Freezing, Sparsity};
 use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
 use crate::methods::{Mechanism, Optimizer, Settings};
@@ -157,6 +157,10 @@ impl Plan {
     /// Which coordinates are trained, if not all of them in every step.
     pub fn sparsity(&self) -> Option<&Sparsity> {
         self.settings.sparsity.as_ref()
+    }
+    /// Parameter tensors that are not trained.
+    pub fn freezing(&self) -> &Freezing {
+        &self.settings.freezing
     }
     /// Precision of the products that a GPU computes.
     pub fn precision(&self) -> Precision {

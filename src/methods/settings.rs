@@ -1,7 +1,7 @@
 //! The settings that all methods share, and their builder methods.
 
 use crate::data::Augment;
-use crate::mask::Sparsity;
+use crate::mask::{Freezing, Sparsity};
 use crate::methods::Optimizer;
 use crate::nn::Precision;
 use crate::privacy::digits::{count, counted};
@@ -28,6 +28,9 @@ pub struct Settings {
     /// Mask and gradient dropping; `None` trains all coordinates in every step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparsity: Option<Sparsity>,
+    /// Parameter tensors that are not trained.
+    #[serde(default, skip_serializing_if = "Freezing::is_none")]
+    pub freezing: Freezing,
     /// Precision of the products that a GPU computes.
     #[serde(default, skip_serializing_if = "Precision::is_default")]
     pub precision: Precision,
@@ -54,6 +57,7 @@ impl Default for Settings {
             optimizer: Optimizer::default(),
             augment: None,
             sparsity: None,
+            freezing: Freezing::default(),
             precision: Precision::F32,
             seed: None,
             device: None,
@@ -102,6 +106,20 @@ macro_rules! shared_settings {
             /// copies.
             pub fn augment(mut self, augment: $crate::data::Augment) -> Self {
                 self.settings.augment = Some(augment);
+                self
+            }
+            /// Freezes the parameters whose path matches, such as `"stem"`, `"group1.*"` or
+            /// `"*.bias"` ([`Freezing`](crate::mask::Freezing) says how paths are matched). Frozen
+            /// parameters keep their values and leave norm, noise and backward pass, so a step is
+            /// cheaper, and epsilon is the same. May be given several times.
+            pub fn freeze(mut self, pattern: impl ToString) -> Self {
+                self.settings.freezing.freeze.push(pattern.to_string());
+                self
+            }
+            /// Freezes all parameters except those whose path matches, such as `"head"`. May be
+            /// given several times.
+            pub fn train_only(mut self, pattern: impl ToString) -> Self {
+                self.settings.freezing.train_only.push(pattern.to_string());
                 self
             }
             /// Seeds all randomness of the run (study mode). A seeded run is reproducible: whoever

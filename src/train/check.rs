@@ -17,6 +17,9 @@ pub(super) fn belong_together(
     ledger: &Ledger,
 ) -> Result<()> {
     model.validate()?;
+    if !plan.freezing().is_none() {
+        plan.freezing().of(model.network())?;
+    }
     if plan.examples() != data.train().len() {
         return Err(Error::new(
             ErrorKind::Setting,

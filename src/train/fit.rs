@@ -209,6 +209,7 @@ fn follow(
     observer.started(&meter.progress());
     let seeds = seeds.of_coordinates();
     let of = CoordinatesOf {
+        freezing: plan.freezing(),
         sparsity: plan.sparsity(),
         steps: plan.steps(),
         study_seed: plan.seed(),

@@ -1,0 +1,151 @@
+//! Freezing: whole parameter tensors that a run does not train, chosen by their paths.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Gradients, Weights};
+use crate::nn::Network;
+use crate::{Error, ErrorKind, Result};
+
+/// Which parameter tensors a run does not train.
+///
+/// A pattern is the path of a parameter (`"head.1.weight"`), the path of a layer or group that
+/// contains it (`"head"`, `"group1.0"`), or either with wildcards: `*` stands for any characters,
+/// also dots (`"*.bias"`, `"group*.body"`).
+///
+/// # Guarantee
+/// The choice is public: it depends on names only. Frozen tensors are in neither norm, sum, noise
+/// nor update, so each step is a Gaussian mechanism of the same sensitivity on the others, and the
+/// accounting does not change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Freezing {
+    /// Patterns of frozen parameters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<String>,
+    /// Patterns of trained parameters; if there are any, all other parameters are frozen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub train_only: Vec<String>,
+}
+
+impl Freezing {
+    /// Whether nothing is frozen.
+    pub fn is_none(&self) -> bool {
+        self.freeze.is_empty() && self.train_only.is_empty()
+    }
+
+    /// Whether each parameter tensor of the network is frozen, in the network's order.
+    ///
+    /// # Errors
+    /// `Setting` if a pattern matches no parameter, or if all parameters are frozen.
+    pub fn of(&self, network: &Network) -> Result<Vec<bool>> {
+        let paths = network.paths();
+        for pattern in self.freeze.iter().chain(&self.train_only) {
+            if !paths.iter().any(|path| matches(pattern, path)) {
+                return Err(Error::setting("freeze", pattern, "no parameter has such a path")
+                    .fix(format!("the layers and groups are {}", layers(&paths))));
+            }
+        }
+        let any = |patterns: &[String], path: &str| patterns.iter().any(|p| matches(p, path));
+        let is_frozen = |path: &String| {
+            any(&self.freeze, path) || !self.train_only.is_empty() && !any(&self.train_only, path)
+        };
+        let frozen: Vec<bool> = paths.iter().map(is_frozen).collect();
+        if frozen.iter().all(|&frozen| frozen) {
+            let why = "all parameters are frozen, so there is nothing to train";
+            return Err(Error::new(ErrorKind::Setting, self.to_string(), why)
+                .fix(format!("train at least one of {}", layers(&paths))));
+        }
+        Ok(frozen)
+    }
+
+    /// The coordinates of a selection that are not frozen; `None` selects all.
+    pub(super) fn apply(
+        network: &Network,
+        frozen: &[bool],
+        selected: Option<&Weights>,
+    ) -> Result<Weights> {
+        if let Some(selected) = selected {
+            return Ok(selected.without(frozen));
+        }
+        let mut ones = Gradients::zeros_like(network);
+        ones.entries.iter_mut().for_each(|entry| entry.values.fill(1.0));
+        Ok(Weights::new(network, ones)?.without(frozen))
+    }
+}
+
+impl fmt::Display for Freezing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.freeze.is_empty(), self.train_only.is_empty()) {
+            (true, true) => f.write_str("nothing is frozen"),
+            (false, true) => write!(f, "frozen: {}", self.freeze.join(", ")),
+            (true, false) => write!(f, "frozen: all but {}", self.train_only.join(", ")),
+            (false, false) => {
+                let (only, freeze) = (self.train_only.join(", "), self.freeze.join(", "));
+                write!(f, "frozen: all but {only}, and {freeze}")
+            }
+        }
+    }
+}
+
+/// Whether a pattern names this path, or a layer or group that contains it.
+fn matches(pattern: &str, path: &str) -> bool {
+    let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
+    ends.into_iter().any(|end| glob(pattern.as_bytes(), path[..end].as_bytes()))
+}
+
+/// Whether the whole text matches a pattern in which `*` stands for any characters.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    // The position behind the last `*`, and that of the text it may have consumed.
+    let (mut p, mut t, mut star) = (0, 0, None);
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            star = Some((p + 1, t));
+            p += 1;
+        } else if pattern.get(p) == Some(&text[t]) {
+            (p, t) = (p + 1, t + 1);
+        } else if let Some((after, consumed)) = star {
+            star = Some((after, consumed + 1));
+            (p, t) = (after, consumed + 1);
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+/// The outermost layers and groups of these paths.
+fn layers(paths: &[String]) -> String {
+    let mut names: Vec<&str> = paths.iter().filter_map(|path| path.split('.').next()).collect();
+    names.dedup();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_name_parameters_layers_and_groups() {
+        let yes = [
+            ("head", "head.1.weight"),
+            ("head.1", "head.1.weight"),
+            ("head.1.weight", "head.1.weight"),
+            ("stem.*", "stem.0.bias"),
+            ("*.bias", "group1.0.body.2.bias"),
+            ("group*.body", "group12.0.body.2.bias"),
+            ("*", "0.weight"),
+            ("0", "0.weight"),
+        ];
+        let no = [
+            ("head.1", "head.10.weight"),
+            ("hea", "head.1.weight"),
+            ("weight", "0.weight"),
+            ("*.bias", "0.weight"),
+            ("", "0.weight"),
+            ("0.weight.x", "0.weight"),
+        ];
+        yes.iter().for_each(|(pattern, path)| assert!(matches(pattern, path), "{pattern} {path}"));
+        no.iter().for_each(|(pattern, path)| assert!(!matches(pattern, path), "{pattern} {path}"));
+    }
+}
