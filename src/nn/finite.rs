@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn a_non_finite_first_or_last_value_of_each_parameter_is_found() {
         let data = patterns_with(2, 0, 1).unwrap();
-        let model = models::stevens_cifar_cnn(&data).seed(1).build().unwrap();
+        let model = models::stevens_mnist_cnn(&data).seed(1).build().unwrap();
         let network = model.network();
         assert_eq!(network.first_non_finite().unwrap(), None);
         for (parameter, values) in network.values() {

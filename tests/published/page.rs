@@ -12,7 +12,8 @@ This page recomputes published epsilons with the library, from the settings give
 | verdict | meaning |
 |---|---|
 | reproduced | the paper's own accountant, run by us, gives the published value up to \
-rounding of the value or of the published settings; the deviation, at most 2 %, is in parentheses |
+rounding of the value or of the published settings; the deviation is in parentheses: at most 2 %, \
+or 7 % of a value with a single digit |
 | differs | the same computation gives another value |
 | holds | the training is private with the published epsilon: our proved epsilon is not above it |
 | **refuted** | epsilon is provably larger: a *lower* bound exceeds the claim by the given factor |

@@ -39,6 +39,7 @@ pub enum Claim {
 }
 
 /// Our value.
+#[derive(Clone)]
 pub struct Ours {
     /// An upper bound on epsilon, or the result of the paper's formula.
     pub value: f64,

@@ -1,4 +1,4 @@
-//! The models to measure, as in the benchmarks of other libraries.
+//! The models to measure. The first four are those of the benchmarks of other libraries.
 
 use epsilab::data::{self, Dataset};
 use epsilab::nn::{Activation, Model, models};
@@ -100,6 +100,26 @@ pub const ZOO: &[Entry] = &[
         activation: Activation::Relu,
         build: |data, act, seed| models::resnet18(data).activation(act).seed(seed).build(),
     },
+    Entry {
+        name: "stevens_mnist_cnn",
+        batch: 256,
+        shape: &[1, 28, 28],
+        features: Features::Pixels,
+        classes: 10,
+        large: false,
+        activation: Activation::Relu,
+        build: |data, act, seed| models::stevens_mnist_cnn(data).activation(act).seed(seed).build(),
+    },
+    Entry {
+        name: "stevens_cifar_cnn",
+        batch: 64,
+        shape: &[3, 32, 32],
+        features: Features::Pixels,
+        classes: 10,
+        large: true,
+        activation: Activation::Relu,
+        build: |data, act, seed| models::stevens_cifar_cnn(data).activation(act).seed(seed).build(),
+    },
 ];
 
 /// The entry with this name.
@@ -136,9 +156,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_models_are_those_of_the_other_benchmarks() {
-        // Parameter counts of the same models in other benchmarks, which lack the last two.
-        let expected = [26_010, 550_570, 2_748_890, 1_347_076, 535_818, 11_172_170];
+    fn every_model_has_the_expected_size() {
+        // The first four are the parameter counts of the same models in other benchmarks.
+        let expected =
+            [26_010, 550_570, 2_748_890, 1_347_076, 535_818, 11_172_170, 18_752, 29_424_512];
+        assert_eq!(ZOO.len(), expected.len());
         for (entry, parameters) in ZOO.iter().zip(expected) {
             assert_eq!(entry.model().unwrap().parameters(), parameters, "{}", entry.name);
         }

@@ -27,8 +27,9 @@ pub const DATA: [(&str, Read); 8] = [
 const OF_TEXTS: &str = "bilstm";
 
 /// All models by name.
-pub const MODELS: [(&str, Make); 9] = [
+pub const MODELS: [(&str, Make); 10] = [
     ("papernot_cnn", |data, with| built(models::papernot_cnn(data), with)),
+    ("stevens_mnist_cnn", |data, with| built(models::stevens_mnist_cnn(data), with)),
     ("stevens_cifar_cnn", |data, with| built(models::stevens_cifar_cnn(data), with)),
     ("simple_vgg", |data, with| built(models::simple_vgg(data, &[32, 64, 128], 2), with)),
     ("wide_resnet_16_4", |data, with| built(models::wide_resnet(data, 16, 4), with)),

@@ -35,8 +35,8 @@ pub struct Plan {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     data: Option<Vec<String>>,
-    /// papernot_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18, resnet50, bilstm,
-    /// mlp (one hidden layer of 64), linear [default: papernot_cnn]
+    /// papernot_cnn, stevens_mnist_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18,
+    /// resnet50, bilstm, mlp (one hidden layer of 64), linear [default: papernot_cnn]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     model: Option<Vec<String>>,

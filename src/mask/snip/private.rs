@@ -21,7 +21,8 @@ use crate::{Error, ErrorKind, Result};
 /// drawn glyphs and on MNIST; 0.26 to 0.6 (median 0.36) for an `mlp` with 64 hidden units.
 const DEFAULT_CLIP: f64 = 0.2;
 
-/// The default fraction of a run's budget that the mask costs (5 % in the pre-pruning paper).
+/// The default fraction of a run's budget that the mask costs. The pre-pruning paper says only that
+/// it is small (appendix D).
 const DEFAULT_BUDGET_FRACTION: f64 = 0.05;
 
 /// DP-SNIP (Algorithm 2 of the pre-pruning paper): keeps the weights with the largest

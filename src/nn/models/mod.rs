@@ -19,7 +19,10 @@ mod text;
 mod wide_resnet;
 
 pub use super::file::load;
-pub use plain::{Sequential, linear, mlp, papernot_cnn, sequential, simple_vgg, stevens_cifar_cnn};
+pub use plain::{
+    Sequential, linear, mlp, papernot_cnn, sequential, simple_vgg, stevens_cifar_cnn,
+    stevens_mnist_cnn,
+};
 pub use resnet::{Resnet, Stem, resnet18, resnet50};
 pub use text::{Bilstm, bilstm};
 pub use wide_resnet::{WideResnet, wide_resnet};

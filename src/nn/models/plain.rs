@@ -4,9 +4,7 @@ use super::{features, image_shape};
 use crate::data::Dataset;
 use crate::layers;
 use crate::nn::builder::{Activation, Family, ModelBuilder, ModelConfig};
-use crate::nn::{
-    AvgPool2dSpec, Conv2dSpec, Flatten, GlobalAvgPool, LayerSpec, LinearSpec, MaxPool2dSpec,
-};
+use crate::nn::{AvgPool2dSpec, Conv2dSpec, Flatten, LayerSpec, LinearSpec, MaxPool2dSpec};
 use crate::{Error, ErrorKind, Result};
 
 /// The MNIST CNN of Papernot et al. (2020), "Tempered sigmoid activations for deep learning with
@@ -36,38 +34,73 @@ pub fn papernot_cnn(data: &Dataset) -> ModelBuilder {
     })
 }
 
-/// A CIFAR-10 CNN after Stevens et al. (2022), "Backpropagation clipping for deep learning with
-/// differential privacy": eight 2 x 2 convolutions without biases. NOT the paper's exact network.
+/// The MNIST and Fashion-MNIST CNN of Stevens et al. (2022), "Backpropagation clipping for deep
+/// learning with differential privacy", Figure 3.
 ///
-/// The paper states only that its CIFAR-10 network has eight such convolutions. The rest is filled
-/// in as follows, so accuracies are not exactly comparable with the paper's:
+/// The layers of [`papernot_cnn`] without padding and biases: a convolution of 16 filters of 8 x 8
+/// and one of 32 filters of 4 x 4 pixels, both with stride 2 and followed by 2 x 2 max pooling, then
+/// two linear layers with 32 outputs and one output per class. It has 18,752 parameters on 28 x 28
+/// grey-scale images of ten classes. The default activation is ReLU, as in the paper.
 ///
-/// - Widths and pooling are those of the CIFAR-10 network of Papernot et al. (2020): 32, 32,
-///   average pooling, 64, 64, average pooling, 128, 128, average pooling, 256, classes, global
-///   average pooling.
-/// - The activation is ReLU, as in the paper's other networks.
-/// - Every convolution has a padding of one pixel. The paper's bounds are for convolutions without
-///   padding, but eight of them and three pooling layers do not fit into 32 x 32 pixels.
-pub fn stevens_cifar_cnn(data: &Dataset) -> ModelBuilder {
-    ModelBuilder::sized("stevens_cifar_cnn", data, &[], |config, _| {
-        let [channels, _, _] = image_shape("stevens_cifar_cnn", config)?;
+/// Figure 3 gives no stride for the pooling. It is 1, as in [`papernot_cnn`]: with stride 2 the
+/// second pooling would get a single pixel. Images `[channels, height, width]` must have at least
+/// 20 x 20 pixels.
+pub fn stevens_mnist_cnn(data: &Dataset) -> ModelBuilder {
+    ModelBuilder::sized("stevens_mnist_cnn", data, &[], |config, _| {
+        let [channels, _, _] = image_shape("stevens_mnist_cnn", config)?;
         let act = || config.activation.spec();
-        let conv = |from, to| Conv2dSpec::new(from, to, 2).padding(1).without_bias();
-        let (mut layers, mut width) = (Vec::new(), channels);
-        for wider in [32, 64, 128] {
-            let mean = AvgPool2dSpec::new(2);
-            layers.extend(layers![conv(width, wider), act(), conv(wider, wider), act(), mean]);
-            width = wider;
-        }
-        let last = conv(256, config.classes);
-        layers.extend(layers![conv(width, 256), act(), last, GlobalAvgPool]);
-        Ok(layers)
+        let conv = |from, to, kernel| Conv2dSpec::new(from, to, kernel).stride(2).without_bias();
+        let pool = || MaxPool2dSpec::new(2).stride(1);
+        let body = layers![conv(channels, 16, 8), act(), pool(), conv(16, 32, 4), act(), pool()];
+        stevens_head(config, body, 32)
+            .map_err(|e| e.fix("stevens_mnist_cnn needs images of at least 20 x 20 pixels"))
     })
     .activation(Activation::Relu)
 }
 
+/// The CIFAR-10 CNN of Stevens et al. (2022), "Backpropagation clipping for deep learning with
+/// differential privacy", Figure 4.
+///
+/// Four pairs of 2 x 2 convolutions with 32, 64, 128 and 256 filters and stride 1, with 2 x 2
+/// average pooling of stride 1 between the pairs, then two linear layers with 256 outputs and one
+/// output per class. No layer has padding or a bias. It has 29,424,512 parameters on 32 x 32 colour
+/// images of ten classes, 28,901,376 of them in the first linear layer. The default activation is
+/// ReLU, as in the paper. Images `[channels, height, width]` must have at least 12 x 12 pixels.
+pub fn stevens_cifar_cnn(data: &Dataset) -> ModelBuilder {
+    ModelBuilder::sized("stevens_cifar_cnn", data, &[], |config, _| {
+        let [channels, _, _] = image_shape("stevens_cifar_cnn", config)?;
+        let act = || config.activation.spec();
+        let (mut body, mut width) = (Vec::new(), channels);
+        for wider in [32, 64, 128, 256] {
+            if !body.is_empty() {
+                body.push(AvgPool2dSpec::new(2).stride(1).into());
+            }
+            for from in [width, wider] {
+                body.extend(layers![Conv2dSpec::new(from, wider, 2).without_bias(), act()]);
+            }
+            width = wider;
+        }
+        stevens_head(config, body, 256)
+            .map_err(|e| e.fix("stevens_cifar_cnn needs images of at least 12 x 12 pixels"))
+    })
+    .activation(Activation::Relu)
+}
+
+/// `body` followed by two linear layers without biases, with `hidden` outputs and one per class.
+fn stevens_head(
+    config: &ModelConfig,
+    mut body: Vec<LayerSpec>,
+    hidden: usize,
+) -> Result<Vec<LayerSpec>> {
+    let (features, act) = (features(config, &body)?, config.activation.spec());
+    let linear = |from, to| LinearSpec::new(from, to).without_bias();
+    body.extend(layers![Flatten, linear(features, hidden), act, linear(hidden, config.classes)]);
+    Ok(body)
+}
+
 /// A small VGG network (after Simonyan & Zisserman, 2015, "Very deep convolutional networks for
-/// large-scale image recognition").
+/// large-scale image recognition"), as in Kurakin et al. (2022), "Toward training at ImageNet scale
+/// with differential privacy", appendix H.
 ///
 /// For each width in `channels`, `depth` convolutions of 3 x 3 pixels and 2 x 2 max pooling; then a
 /// linear layer with 128 outputs and the linear output layer. An activation follows every

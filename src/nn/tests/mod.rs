@@ -1,5 +1,6 @@
 mod layers;
 mod sites;
+mod stevens;
 mod user_module;
 mod zoo;
 

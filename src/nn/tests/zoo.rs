@@ -24,17 +24,6 @@ fn simple_vgg_has_the_published_size() {
     assert!(text.contains("fewer groups"), "{text}");
 }
 
-#[test]
-fn stevens_cifar_cnn_has_eight_2x2_convolutions_without_biases() {
-    let model = models::stevens_cifar_cnn(&cifar()).seed(1).build().unwrap();
-    assert_eq!(model.layers().iter().filter(|layer| layer.kind == "Conv2d").count(), 8);
-    assert_eq!(
-        model.parameters(),
-        4 * (3 * 32 + 32 * 32 + 32 * 64 + 64 * 64 + 64 * 128 + 128 * 128 + 128 * 256 + 256 * 10)
-    );
-    assert_eq!(model.predict(&cifar()).unwrap().len(), 2);
-}
-
 /// Number of parameters from the paper's definition, independent of the builder.
 fn wide_resnet_size(depth: usize, width: usize) -> usize {
     let (mut total, mut from) = (3 * 16 * 9, 16);

@@ -51,6 +51,7 @@ pub fn zoo_models_agree_with_the_reference_executor(device: &Device) {
     let built = [
         (models::papernot_cnn(&grey).seed(1).build(), &grey),
         (models::mlp(&grey, &[20, 10]).seed(1).build(), &grey),
+        (models::stevens_mnist_cnn(&grey).seed(1).build(), &grey),
         (models::stevens_cifar_cnn(&small).seed(1).build(), &small),
         (models::simple_vgg(&small, &[8, 16], 2).seed(1).build(), &small),
         (models::wide_resnet(&small, 10, 1).gain(true).conv_bias(true).seed(1).build(), &small),
