@@ -6,27 +6,24 @@
 //! assumes the sampler that is used.
 
 mod batches;
-mod optimizer;
 mod plan;
 mod private;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod update;
 
 pub mod dp_sgd;
 pub mod dp_ssgd;
 pub mod non_private;
 
+pub use crate::optim::Optimizer;
 pub use batches::Batches;
 pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;
 pub(crate) use dp_ssgd::{Coordinates, MaskSeeds};
 pub use non_private::NonPrivate;
-pub use optimizer::Optimizer;
 pub use plan::{Plan, Privacy};
 pub use settings::Settings;
-pub(crate) use update::Update;
 
 use crate::Result;
 use crate::device::DeviceArray;

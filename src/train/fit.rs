@@ -3,8 +3,9 @@
 use crate::data::Dataset;
 use crate::device::{DeviceGuard, DeviceSpec, device_error, marked, probe_now, watched};
 use crate::mask::{Mask, SelectionLog};
-use crate::methods::{Batches, Coordinates, Mechanism, Plan, Update, dp_sgd, non_private};
+use crate::methods::{Batches, Coordinates, Mechanism, Plan, Privacy, dp_sgd, non_private};
 use crate::nn::{Model, Network};
+use crate::optim::{OptimizerState, Step};
 use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::utc_now;
 use crate::privacy::{Entry, Event, Ledger, STOPPING};
@@ -203,7 +204,8 @@ fn follow(
     let batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
     let mut batches = batches.on(meter.model.network())?;
     let mut mechanism = mechanism(plan, &seeds);
-    let mut update = Update::of(plan);
+    let mut optimizer = OptimizerState::new(plan.optimizer());
+    let noise_std = vec![noise_std(plan); meter.model.network().parameters().len()];
     observer.started(&meter.progress());
     let seeds = seeds.of_coordinates();
     let mut coordinates = Coordinates::begin(plan, meter.model, meter.data, mask, run, &seeds)?;
@@ -226,8 +228,14 @@ fn follow(
         };
         let selected = selected.as_deref();
         let release = mechanism.release(&network, &batch, selected)?;
-        let (rate, trained) = (plan.learning_rate(), coordinates.trained());
-        network = update.step(rate, &network, &release.gradient, trained, selected);
+        let state = plan.sparsity().map(|sparsity| sparsity.state).unwrap_or_default();
+        let step = Step {
+            noise_std: Some(&noise_std),
+            selected,
+            touched: state.touched(coordinates.trained(), selected),
+            ..Step::new(plan.learning_rate())
+        };
+        network = optimizer.step(&network, &release.gradient, &step)?;
         meter.after_step(release.losses, &network)?;
         observer.progressed(&meter.progress());
     }
@@ -251,6 +259,12 @@ fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
 fn note(plan: &Plan, data: &Dataset) -> String {
     let study = if plan.seed().is_some() { ", study mode" } else { "" };
     format!("{} on {}{study}", plan.method(), marked(data.name()))
+}
+
+/// Standard deviation of the noise in each coordinate of a plan's released gradients.
+fn noise_std(plan: &Plan) -> f64 {
+    let std = |privacy: &Privacy| privacy.clip.noise_std(privacy.noise_multiplier);
+    plan.privacy().map_or(0.0, std) / plan.expected_batch_size() as f64
 }
 
 /// The mechanism of a plan.

@@ -248,10 +248,10 @@ impl Plan {
     }
 
     fn method(&self, name: &str) -> Result<GridMethod> {
-        let optimizers = [("sgd", Optimizer::Sgd { momentum: 0.9 }), ("adam", Optimizer::Adam)];
+        let optimizers = [("sgd", Optimizer::Sgd { momentum: 0.9 }), ("adam", Optimizer::adam())];
         let optimizer =
             choose("--optimizer", self.optimizer.as_deref().unwrap_or("sgd"), &optimizers)?;
-        let rate = self.lr.or((optimizer == Optimizer::Adam).then_some(ADAM_RATE));
+        let rate = self.lr.or((optimizer == Optimizer::adam()).then_some(ADAM_RATE));
         let precisions = [("f32", Precision::default()), ("bf16", Precision::Bf16)];
         let precision =
             choose("--precision", self.precision.as_deref().unwrap_or("f32"), &precisions)?;
