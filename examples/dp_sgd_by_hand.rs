@@ -4,7 +4,8 @@
 //! stores the run, none of which happens here. Built-in data, a few seconds.
 
 use epsilab::data::PoissonSampler;
-use epsilab::engine::{self, Batch, ClipRule, Executor, FusedExecutor, GaussianNoise};
+use epsilab::engine::{Batch, ClipRule, Executor, FusedExecutor, GaussianNoise};
+use epsilab::optim::Step;
 use epsilab::prelude::*;
 use epsilab::privacy::{Headline, noise_multiplier_for};
 use epsilab::train::Seeds;
@@ -70,7 +71,7 @@ pub fn train(model: &Model, data: &Dataset, steps: u64, seeds: &Seeds) -> Result
         // 4. From here on all is post-processing, which costs no privacy. The divisor is the
         //    expected batch size, because the actual one depends on who was drawn.
         gradient.scale(1.0 / sampler.expected_batch_size());
-        network = engine::step(&mut optimizer, LEARNING_RATE, &network, &gradient);
+        network = optimizer.step(&network, &gradient, &Step::new(LEARNING_RATE))?;
     }
 
     // Accounting, after training: the epsilon of what was released.

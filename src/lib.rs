@@ -8,6 +8,7 @@
 //! - [`show`]: figures, tables and live charts
 //! - [`train`]: the training loop
 //! - [`methods`]: training methods: DP-SGD, DP-SSGD and non-private SGD
+//! - [`optim`]: optimizers, learning-rate schedules and averages of parameters
 //! - [`mask`]: masks, saliencies and gradient dropping
 //! - [`engine`]: per-example gradients, clipping and noise
 //! - [`nn`]: layers and models
@@ -25,6 +26,7 @@ pub mod lab;
 pub mod mask;
 pub mod methods;
 pub mod nn;
+pub mod optim;
 pub mod prelude;
 pub mod privacy;
 mod runs;

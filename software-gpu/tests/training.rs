@@ -59,7 +59,7 @@ fn every_method_trains_the_same_model_on_gpu_and_cpu() -> Result<()> {
             private()
                 .pre_prune(synflow())
                 .drop_gradients(Dropping::magnitude(0.4))
-                .optimizer(Optimizer::Adam)
+                .optimizer(Optimizer::adam())
                 .learning_rate(0.01),
         ),
         ("DP-SNIP", private().pre_prune(DpSnip::keep(0.5).noise_multiplier(5.0))),

@@ -4,23 +4,25 @@
 /// run time.
 ///
 /// Rust neither fuses nor reorders floating-point operations, so all versions give the same bits.
+/// Generic parameters are written in square brackets.
 macro_rules! vectorised {
     (
         $(#[$doc:meta])*
-        $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block
+        $vis:vis fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),* $(,)?)
+        $(-> $out:ty)? $body:block
     ) => {
         $(#[$doc])*
-        $vis fn $name($($arg: $type),*) $(-> $out)? {
+        $vis fn $name $(<$($generics)*>)? ($($arg: $type),*) $(-> $out)? {
             #[inline(always)]
-            fn baseline($($arg: $type),*) $(-> $out)? $body
+            fn baseline $(<$($generics)*>)? ($($arg: $type),*) $(-> $out)? $body
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2")]
-                fn avx2($($arg: $type),*) $(-> $out)? {
+                fn avx2 $(<$($generics)*>)? ($($arg: $type),*) $(-> $out)? {
                     baseline($($arg),*)
                 }
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                fn avx512($($arg: $type),*) $(-> $out)? {
+                fn avx512 $(<$($generics)*>)? ($($arg: $type),*) $(-> $out)? {
                     baseline($($arg),*)
                 }
                 if std::is_x86_feature_detected!("avx512f")

@@ -107,7 +107,7 @@ impl Weights {
     }
 
     /// Checks that the network has the parameters that the weights were made for.
-    pub(super) fn check(&self, network: &Network) -> Result<()> {
+    pub(crate) fn check(&self, network: &Network) -> Result<()> {
         check_parameters(&self.values, network)
     }
 

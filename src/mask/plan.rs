@@ -8,6 +8,7 @@ use super::rate::{check_pruning, in_percent};
 use super::{DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Synflow};
 use crate::Result;
 use crate::data::Dataset;
+use crate::engine::Weights;
 use crate::privacy::{Delta, Epsilon, Event};
 
 /// The mask of a run: a fixed one, or a pruning method that makes it when the run begins.
@@ -136,6 +137,21 @@ pub enum StateOfDropped {
     Lazy,
     /// The gradient is zero, so momentum continues to move the coordinate.
     Zeros,
+}
+
+impl StateOfDropped {
+    /// The coordinates that a step may change, of those that the mask keeps (`trained`) and those
+    /// of them that the step does not drop (`selected`); `None` means all.
+    pub fn touched<'a>(
+        self,
+        trained: Option<&'a Weights>,
+        selected: Option<&'a Weights>,
+    ) -> Option<&'a Weights> {
+        match self {
+            Self::Lazy => selected,
+            Self::Zeros => trained,
+        }
+    }
 }
 
 /// The sparsity settings of a plan: mask, gradient dropping and optimizer state.

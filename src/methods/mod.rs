@@ -7,30 +7,27 @@
 //! releases. [`methods`] lists all methods: grids, commands and tests read it.
 
 mod batches;
-mod optimizer;
 mod plan;
 mod private;
 mod registry;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod update;
 
 pub mod dp_sgd;
 pub mod dp_ssgd;
 pub mod non_private;
 
+pub use crate::optim::Optimizer;
 pub use batches::Batches;
 pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;
 pub use non_private::NonPrivate;
-pub use optimizer::Optimizer;
 pub use plan::{Plan, Privacy};
 pub use private::PrivateSettings;
 pub(crate) use registry::for_each_method;
 pub use registry::{Method, Recipe, methods};
 pub use settings::Settings;
-pub(crate) use update::Update;
 
 use crate::Result;
 use crate::device::DeviceArray;
@@ -46,6 +43,9 @@ pub struct Release {
     /// Training loss of each example of the batch, `[examples]`; NaN for examples that were masked
     /// out. No epsilon covers them, and figures that show their mean say so.
     pub losses: DeviceArray,
+    /// Standard deviation of the noise in each selected coordinate of the gradient, one value per
+    /// parameter tensor; zeros without noise. Public.
+    pub noise_std: Vec<f64>,
 }
 
 impl Release {

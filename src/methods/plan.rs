@@ -71,16 +71,7 @@ impl Plan {
             )
             .fix("leave it out for the default, or try values around 0.1 to 4"));
         }
-        if let Optimizer::Sgd { momentum } = settings.optimizer
-            && !(0.0..1.0).contains(&momentum)
-        {
-            return Err(Error::setting(
-                "momentum",
-                momentum,
-                "the velocity would grow without bound",
-            )
-            .fix("choose a momentum in [0, 1), usually 0.9"));
-        }
+        settings.optimizer.check()?;
         let mut before = Vec::new();
         if let Some(sparsity) = &settings.sparsity {
             sparsity.check()?;

@@ -1,15 +1,17 @@
-//! The training loop: sample, release, optimizer step, measurement; stops between steps.
+//! A run: checks, the charge to the ledger, the training loop, the record.
 
 use crate::data::Dataset;
-use crate::device::{DeviceGuard, DeviceSpec, device_error, marked, probe_now, watched};
-use crate::mask::{Coordinates, CoordinatesOf, Mask, SelectionLog};
-use crate::methods::{Batches, Plan, Update};
-use crate::nn::{Model, Network};
+use crate::device::{DeviceGuard, DeviceSpec, marked, probe_now};
+use crate::mask::Coordinates;
+use crate::methods::Plan;
+use crate::nn::Model;
 use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::utc_now;
 use crate::privacy::{Entry, Event, Ledger, STOPPING};
+use crate::train::course::Course;
 use crate::train::interrupt::Listening;
 use crate::train::meter::Meter;
+use crate::train::steps::{Begin, Trained};
 use crate::train::run::UNREADABLE;
 use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check};
 use crate::{Error, ErrorKind, Result};
@@ -63,38 +65,39 @@ pub fn fit(
     ledger.record(&entry.note(note(plan, data)))?;
 
     let listening = Listening::start();
-    let mut meter = Meter::start(plan, &there, data);
-    let begin = Begin { mask, seeds, run: &attempt };
+    let mut course = Course::start(plan);
+    let mut meter = Meter::new(plan, &there, data);
+    let begin = Begin { model: &there, data, mask, seeds, run: &attempt };
     let trained = guard
-        .run(|| follow(begin, &mut meter, &listening, observer))
+        .run(|| begin.steps(&mut course, &mut meter, &listening, observer))
         .map_err(|error| device_first(place, error));
-    let steps = meter.steps;
+    let steps = course.steps;
     let spent = match &trained {
         Ok(_) => steps,
         // Nothing was copied from the device before it failed.
-        Err(error) if error.kind() == ErrorKind::Device && meter.curve.points.is_empty() => 0,
+        Err(error) if error.kind() == ErrorKind::Device && course.curve.points.is_empty() => 0,
         // Nothing was released before the first step, which is charged in case it was.
         Err(_) if steps == 0 => 1,
         // Released parameters decided when the run failed, so the whole plan stays charged.
         Err(_) => plan.steps(),
     };
-    let closed = match meter.unreadable {
+    let closed = match course.unreadable {
         true => Ok(()),
         false => ledger.record(&closing(&attempt, ledger, plan, spent)),
     };
     let on_record = if closed.is_ok() { spent } else { plan.steps() };
-    let (network, mask, touched) =
+    let Trained { network, mask, touched } =
         trained.map_err(|error| still_charged(error, on_record, plan))?;
-    let charged = if closed.is_ok() && !meter.unreadable { steps } else { plan.steps() };
+    let charged = if closed.is_ok() && !course.unreadable { steps } else { plan.steps() };
     let mut released = plan.released_after(charged);
     let mut epsilon = plan.epsilon_after(charged)?;
-    if meter.unreadable {
+    if course.unreadable {
         released.ending = Some(Event::Unaccountable { why: UNREADABLE.into() });
         epsilon = None;
     }
     let network = guard
         .run(|| {
-            meter.at_end(&network)?;
+            meter.at_end(&mut course, &network)?;
             Ok(network.on(&DeviceSpec::Cpu.device()))
         })
         .map_err(|error| still_charged(error, charged, plan))?;
@@ -114,7 +117,7 @@ pub fn fit(
             run: attempt,
             former_origins: data.former_origins().into_iter().map(String::from).collect(),
         }),
-        ending: match (meter.unreadable, steps == plan.steps()) {
+        ending: match (course.unreadable, steps == plan.steps()) {
             (true, _) => Ending::Unreadable,
             (false, true) => Ending::Finished,
             (false, false) => Ending::Interrupted,
@@ -124,17 +127,17 @@ pub fn fit(
         epsilon,
         planned_epsilon: plan.epsilon_after(plan.steps())?,
         // The accuracy of the final model only: `None` where it could not be measured.
-        test_accuracy: meter.curve.points.last().and_then(|point| point.test_accuracy),
-        seconds: meter.seconds(),
+        test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
+        seconds: course.seconds(),
         trained_at: Some(utc_now()),
-        curve: meter.curve,
+        curve: course.curve,
     };
     let run = Run::new(record, model.with_network(network), mask, touched);
     observer.finished(&run);
-    for error in closed.err().iter().chain(&meter.trouble) {
+    for error in closed.err().iter().chain(&course.trouble) {
         observer.trouble(error);
     }
-    match meter.trouble.filter(|_| meter.unreadable) {
+    match course.trouble.filter(|_| course.unreadable) {
         Some(cause) => Err(ended_early(run, &cause)),
         None => Ok(run),
     }
@@ -182,66 +185,6 @@ fn stream(id: &str, model: &Model) -> String {
         true => format!("{id} {}", model.with_network(model.network().clone()).fingerprint()),
         false => id.to_owned(),
     }
-}
-
-/// The inputs of the steps of a run.
-struct Begin<'a> {
-    /// The mask, unless the run releases it.
-    mask: Option<Mask>,
-    seeds: Seeds,
-    /// The name of the attempt in the ledger.
-    run: &'a str,
-}
-
-/// Takes the steps of the plan.
-fn follow(
-    begin: Begin<'_>,
-    meter: &mut Meter<'_>,
-    listening: &Listening,
-    observer: &mut dyn Observer,
-) -> Result<(Network, Option<Mask>, Option<SelectionLog>)> {
-    let plan = meter.plan;
-    let Begin { mask, seeds, run } = begin;
-    let batches = Batches::new(plan, meter.data.train(), seeds.sampling, seeds.masks)?;
-    let mut batches = batches.on(meter.model.network())?;
-    let mut mechanism = plan.mechanism(seeds.noise)?;
-    let mut update = Update::of(plan);
-    observer.started(&meter.progress());
-    let seeds = seeds.of_coordinates();
-    let of = CoordinatesOf {
-        freezing: plan.freezing(),
-        sparsity: plan.sparsity(),
-        steps: plan.steps(),
-        study_seed: plan.seed(),
-        run,
-    };
-    let mut coordinates = Coordinates::begin(of, meter.model, meter.data, mask, &seeds)?;
-    let mut network = coordinates.start(meter.model)?;
-    while meter.steps < plan.steps() && !listening.stop() {
-        let batch = match batches.draw() {
-            Ok(batch) => batch,
-            // This step has released nothing: the earlier steps are kept.
-            Err(error) if meter.steps > 0 => {
-                (meter.trouble, meter.unreadable) = (Some(error), true);
-                break;
-            }
-            Err(error) => return Err(error),
-        };
-        let selected = match meter.steps {
-            // The counts behind a selection do not show that a kernel failed.
-            0 => watched(&network.device(), || coordinates.next(&network))
-                .unwrap_or_else(|message| Err(device_error(&"the device", &message)))?,
-            _ => coordinates.next(&network)?,
-        };
-        let selected = selected.as_deref();
-        let release = mechanism.release(&network, &batch, selected)?;
-        let (rate, trained) = (plan.learning_rate(), coordinates.trained());
-        network = update.step(rate, &network, &release.gradient, trained, selected);
-        meter.after_step(release.losses, &network)?;
-        observer.progressed(&meter.progress());
-    }
-    let (mask, touched) = coordinates.into_record();
-    Ok((network, mask, touched))
 }
 
 /// The correction of a plan's charge. If the run was stopped, its note says on what condition.

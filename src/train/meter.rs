@@ -7,9 +7,9 @@ use crate::device::{DeviceArray, on_a_stand_in};
 use crate::engine::mean;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
-use crate::train::{Curve, Point, Progress, divergence};
+use crate::train::course::Course;
+use crate::train::{Point, divergence};
 use crate::{Error, ErrorKind, Result};
-use std::time::Instant;
 
 /// Evenly spaced evaluations of the test accuracy along a run.
 const EVALUATIONS: u64 = 10;
@@ -19,19 +19,12 @@ const EARLY: [u64; 2] = [60, 20];
 /// Evenly spaced points along a run at which loss, epsilon and norm are recorded.
 const POINTS: u64 = 60;
 
-/// Counts the steps of a run and takes measurements.
+/// Takes the measurements of a run.
 pub(super) struct Meter<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) model: &'a Model,
-    pub(super) data: &'a Dataset,
-    pub(super) curve: Curve,
-    /// Number of steps whose result was used.
-    pub(super) steps: u64,
-    /// The error of a read that left a gap in the curve or ended the run.
-    pub(super) trouble: Option<Error>,
-    /// Whether that error ended the run.
-    pub(super) unreadable: bool,
-    start: Instant,
+    plan: &'a Plan,
+    /// The initial model, on the device of the run.
+    model: &'a Model,
+    data: &'a Dataset,
     /// Losses of the steps since the last point. They are copied to the host when the point is
     /// made, so that no step synchronizes with the device.
     losses: Vec<DeviceArray>,
@@ -42,80 +35,69 @@ pub(super) struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    pub(super) fn start(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
-        let (curve, start, losses) = (Curve::default(), Instant::now(), Vec::new());
-        let (steps, trouble, unreadable) = (0, None, false);
-        let (test, initial_norm) = (None, None);
-        Self {
-            plan,
-            model,
-            data,
-            curve,
-            steps,
-            trouble,
-            unreadable,
-            start,
-            losses,
-            test,
-            initial_norm,
-        }
+    pub(super) fn new(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
+        Self { plan, model, data, losses: Vec::new(), test: None, initial_norm: None }
     }
 
-    pub(super) fn seconds(&self) -> f64 {
-        self.start.elapsed().as_secs_f64()
-    }
-
-    pub(super) fn progress(&self) -> Progress<'_> {
-        let (step, seconds) = (self.steps, self.seconds());
-        Progress { plan: self.plan, step, curve: &self.curve, seconds }
-    }
-
-    /// Counts a step that gave `network`.
-    pub(super) fn after_step(&mut self, losses: DeviceArray, network: &Network) -> Result<()> {
-        self.steps += 1;
+    /// Counts a step that gave `network`, and makes a point of the curve where one is due.
+    /// `evaluated` gives the network whose accuracy is of interest.
+    pub(super) fn after_step(
+        &mut self,
+        course: &mut Course<'_>,
+        losses: DeviceArray,
+        network: &Network,
+        evaluated: &dyn Fn() -> Network,
+    ) -> Result<Option<Point>> {
+        course.steps += 1;
         self.losses.push(losses);
-        let evaluate = is_evaluated(self.steps, self.plan.steps());
-        if evaluate || is_every(POINTS, self.steps, self.plan.steps()) {
-            self.measure(network, evaluate)?;
+        let evaluate = is_evaluated(course.steps, self.plan.steps());
+        if !evaluate && !is_every(POINTS, course.steps, self.plan.steps()) {
+            return Ok(None);
         }
-        Ok(())
+        let evaluated = evaluate.then(evaluated);
+        self.measure(course, network, evaluated.as_ref()).map(Some)
     }
 
     /// Makes the last point, which has all measurements.
-    pub(super) fn at_end(&mut self, network: &Network) -> Result<()> {
-        let step = self.steps;
-        match self.curve.points.last() {
-            Some(last) if last.step == step && last.test_accuracy.is_some() => Ok(()),
-            Some(last) if last.step == step => {
-                let accuracy = self.accuracy(network)?;
-                if let Some(last) = self.curve.points.last_mut() {
+    pub(super) fn at_end(&mut self, course: &mut Course<'_>, network: &Network) -> Result<()> {
+        match course.curve.points.last() {
+            Some(last) if last.step == course.steps && last.test_accuracy.is_some() => Ok(()),
+            Some(last) if last.step == course.steps => {
+                let accuracy = self.accuracy(course, network)?;
+                if let Some(last) = course.curve.points.last_mut() {
                     last.test_accuracy = accuracy;
                 }
                 Ok(())
             }
-            _ => self.measure(network, true),
+            _ => self.measure(course, network, Some(network)).map(|_| ()),
         }
     }
 
-    fn measure(&mut self, network: &Network, evaluate: bool) -> Result<()> {
+    fn measure(
+        &mut self,
+        course: &mut Course<'_>,
+        network: &Network,
+        evaluated: Option<&Network>,
+    ) -> Result<Point> {
         let steps = DeviceArray::to_vecs(&std::mem::take(&mut self.losses));
         let means: Vec<f64> = steps.iter().filter_map(|losses| mean(losses)).collect();
-        let test_accuracy = match evaluate {
-            true => {
-                check_finite(self.steps, network)?;
-                self.accuracy(network)?
+        let test_accuracy = match evaluated {
+            Some(evaluated) => {
+                check_finite(course.steps, network)?;
+                self.accuracy(course, evaluated)?
             }
-            false => None,
+            None => None,
         };
         let norm_ratio = Some(self.norm_ratio(network)?);
-        self.curve.points.push(Point {
-            step: self.steps,
+        let point = Point {
+            step: course.steps,
             loss: (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64),
             test_accuracy,
-            epsilon: self.plan.epsilon_after(self.steps)?,
+            epsilon: self.plan.epsilon_after(course.steps)?,
             norm_ratio,
-        });
-        Ok(())
+        };
+        course.curve.points.push(point);
+        Ok(point)
     }
 
     /// L2 norm of the parameters over that of the initial ones.
@@ -129,7 +111,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Data that can't be read are no reason to throw a trained network away; a failed device is.
-    fn accuracy(&mut self, network: &Network) -> Result<Option<f64>> {
+    fn accuracy(&mut self, course: &mut Course<'_>, network: &Network) -> Result<Option<f64>> {
         if self.data.test().is_empty() {
             return Ok(None);
         }
@@ -137,7 +119,7 @@ impl<'a> Meter<'a> {
             Ok(accuracy) => Ok(Some(accuracy)),
             Err(error) if error.kind() == ErrorKind::Device => Err(error),
             Err(error) => {
-                self.trouble.get_or_insert(error);
+                course.trouble.get_or_insert(error);
                 Ok(None)
             }
         }

@@ -5,6 +5,7 @@
 
 mod attempt;
 mod check;
+mod course;
 mod curve;
 mod divergence;
 mod fit;
@@ -13,6 +14,7 @@ mod meter;
 mod observe;
 mod run;
 mod seeds;
+mod steps;
 
 pub(crate) use attempt::is_attempt_at;
 pub use curve::{Curve, Point};

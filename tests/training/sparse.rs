@@ -29,12 +29,12 @@ fn pruned_coordinates_keep_their_bits_with_every_optimizer_rule_and_mode() -> Re
     let before = bits(&model);
     let trained = trained(&mask, &model);
     let optimizers =
-        [Optimizer::Sgd { momentum: 0.0 }, Optimizer::Sgd { momentum: 0.9 }, Optimizer::Adam];
+        [Optimizer::Sgd { momentum: 0.0 }, Optimizer::Sgd { momentum: 0.9 }, Optimizer::adam()];
     let droppings = [Dropping::random(0.5), Dropping::magnitude(Rate::linear(0.1, 0.8))];
     for optimizer in optimizers {
         for dropping in droppings {
             for state in [StateOfDropped::Lazy, StateOfDropped::Zeros] {
-                let rate = if optimizer == Optimizer::Adam { 0.01 } else { 1.0 };
+                let rate = if optimizer == Optimizer::adam() { 0.01 } else { 1.0 };
                 let method = settings().steps(3).optimizer(optimizer).learning_rate(rate).seed(1);
                 let method = method.pre_prune(&mask).drop_gradients(dropping);
                 let run = method.state_of_dropped(state).train(&model, &data)?;

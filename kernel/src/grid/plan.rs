@@ -245,7 +245,7 @@ impl Plan {
     }
 
     fn method(&self, name: &str) -> Result<Box<dyn Method>> {
-        let optimizers = [("sgd", Optimizer::Sgd { momentum: 0.9 }), ("adam", Optimizer::Adam)];
+        let optimizers = [("sgd", Optimizer::Sgd { momentum: 0.9 }), ("adam", Optimizer::adam())];
         let optimizer =
             choose("--optimizer", self.optimizer.as_deref().unwrap_or("sgd"), &optimizers)?;
         let precisions = [("f32", Precision::default()), ("bf16", Precision::Bf16)];
@@ -260,7 +260,7 @@ impl Plan {
         settings.expected_batch_size = count("--batch", self.batch)?.unwrap_or(BATCH);
         settings.epochs = self.epochs.unwrap_or(EPOCHS);
         settings.steps = count("--steps", self.steps)?;
-        settings.learning_rate = self.lr.or((optimizer == Optimizer::Adam).then_some(ADAM_RATE));
+        settings.learning_rate = self.lr.or((optimizer == Optimizer::adam()).then_some(ADAM_RATE));
         settings.optimizer = optimizer;
         settings.precision =
             choose("--precision", self.precision.as_deref().unwrap_or("f32"), &precisions)?;

@@ -42,7 +42,8 @@ impl Mechanism for MeanGradient {
             selected.select(&mut gradient);
         }
         gradient.scale(1.0 / self.expected_batch_size);
-        Ok(Release { gradient, losses: all.losses })
+        let noise_std = vec![0.0; gradient.entries.len()];
+        Ok(Release { gradient, losses: all.losses, noise_std })
     }
 }
 

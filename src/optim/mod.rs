@@ -1,0 +1,47 @@
+//! Optimizers, learning-rate schedules and averages of parameters: what happens to a gradient after
+//! its release.
+//!
+//! An [`Optimizer`] names an update rule, an [`OptimizerState`] takes its steps. A [`LearningRate`]
+//! is a schedule, and [`Rates`] are its values over a run. An [`Average`] says which mean of a
+//! run's parameters is wanted, and an [`AverageState`] computes it. All states are data that can be
+//! listed and restored.
+//!
+//! ```
+//! use epsilab::engine::{ClipRule, Batch, Executor, FusedExecutor};
+//! use epsilab::optim::{Optimizer, OptimizerState, Step};
+//! # use epsilab::prelude::*;
+//! # fn main() -> Result<()> {
+//! # let data = data::glyphs_with(20, 0, 1)?;
+//! # let mut network = models::mlp(&data, &[4]).build()?.network().clone();
+//! let mut optimizer = OptimizerState::new(Optimizer::adamw());
+//! let batch = Batch::of(data.train(), &[0, 1, 2])?;
+//! let gradient = FusedExecutor::default().clipped_sum(&network, &batch, &ClipRule::flat(1.0))?.sum;
+//! network = optimizer.step(&network, &gradient, &Step::new(0.01))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantee
+//! Everything here is post-processing of released gradients, at no cost in privacy, as long as
+//! settings are public and [`Step`] holds nothing that was computed from the data without noise. A
+//! schedule that [looks at a loss](LearningRate::looks_at) is the exception: losses are not
+//! released.
+
+mod average;
+mod elementwise;
+mod learning_rate;
+mod number;
+mod optimizer;
+mod rules;
+mod state;
+mod step;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use average::{Average, AverageState};
+pub use learning_rate::{CycleMode, CycledMomentum, LearningRate, Rate, Rates, WarmUp};
+pub use optimizer::{Moments, Optimizer};
+pub use state::OptimizerState;
+pub use step::Step;
+pub use values::StateValues;

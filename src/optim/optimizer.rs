@@ -1,0 +1,236 @@
+//! [`Optimizer`]: the update rule of a plan.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::OptimizerState;
+use super::step::check_momentum;
+use crate::{Error, Result};
+
+/// The update rule applied to the released gradient g, with PyTorch's definitions. Every rule is
+/// post-processing, so it costs no privacy.
+///
+/// From text: `sgd`, `nesterov`, `adam`, `adamw`, `dp-adam-bc`; the first two take a momentum
+/// (`sgd:0` for plain gradient descent), 0.9 by default.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+#[non_exhaustive]
+pub enum Optimizer {
+    /// `v <- momentum * v + g; theta <- theta - learning_rate * v`, without dampening.
+    Sgd {
+        /// Momentum factor, 0 for plain gradient descent.
+        momentum: f64,
+    },
+    /// `v <- momentum * v + g; theta <- theta - learning_rate * (g + momentum * v)`.
+    Nesterov {
+        /// Momentum factor, above 0.
+        momentum: f64,
+    },
+    /// Adam (Kingma and Ba, 2015).
+    Adam(Moments),
+    /// Adam with decoupled weight decay, 0.01 unless it is set (Loshchilov and Hutter, 2019).
+    AdamW(Moments),
+    /// Adam that takes the variance phi of the noise out of the second moment:
+    /// `theta <- theta - learning_rate * m / sqrt(max(v - phi, epsilon^2))` (DP-AdamBC: Tang,
+    /// Shpilevskiy and Lécuyer, 2024). Coordinates without noise have phi = 0.
+    DpAdamBc(Moments),
+}
+
+/// Averaging factors and epsilon of the Adam family.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moments {
+    /// Factor of the average of gradients, in [0, 1).
+    pub beta1: f64,
+    /// Factor of the average of squared gradients, in [0, 1).
+    pub beta2: f64,
+    /// Added to the root of the second moment; in DP-AdamBC the smallest value of this root.
+    pub epsilon: f64,
+}
+
+impl Moments {
+    /// Those of Adam and AdamW: beta = (0.9, 0.999) and epsilon = 1e-8.
+    pub const ADAM: Self = Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
+    /// Those of DP-AdamBC: epsilon = 2e-4. What remains of the second moment without its noise can
+    /// be near zero or negative, so epsilon bounds the length of steps.
+    pub const DP_ADAM_BC: Self = Self { epsilon: 2e-4, ..Self::ADAM };
+}
+
+impl Default for Optimizer {
+    fn default() -> Self {
+        Self::Sgd { momentum: 0.9 }
+    }
+}
+
+impl Optimizer {
+    /// Adam with its usual constants.
+    pub const fn adam() -> Self {
+        Self::Adam(Moments::ADAM)
+    }
+
+    /// AdamW with its usual constants.
+    pub const fn adamw() -> Self {
+        Self::AdamW(Moments::ADAM)
+    }
+
+    /// DP-AdamBC with its usual constants.
+    pub const fn dp_adam_bc() -> Self {
+        Self::DpAdamBc(Moments::DP_ADAM_BC)
+    }
+
+    /// This rule with fresh state, for a training loop of your own.
+    pub fn init(self) -> OptimizerState {
+        OptimizerState::new(self)
+    }
+
+    /// Decoupled weight decay unless it is set: 0.01 for AdamW, as in PyTorch, otherwise 0.
+    pub fn default_weight_decay(self) -> f64 {
+        match self {
+            Self::AdamW(_) => 0.01,
+            _ => 0.0,
+        }
+    }
+
+    /// Checks the rule's constants.
+    ///
+    /// # Errors
+    /// `Setting` for a momentum or beta outside [0, 1), Nesterov momentum of 0, or an epsilon that
+    /// is not positive.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::Sgd { momentum } => check_momentum(momentum),
+            Self::Nesterov { momentum: 0.0 } => {
+                Err(Error::setting("momentum", 0, "Nesterov's rule looks ahead along the velocity")
+                    .fix("choose a momentum above 0, usually 0.9, or Optimizer::Sgd"))
+            }
+            Self::Nesterov { momentum } => check_momentum(momentum),
+            Self::Adam(moments) | Self::AdamW(moments) | Self::DpAdamBc(moments) => moments.check(),
+        }
+    }
+}
+
+impl Moments {
+    fn check(self) -> Result<()> {
+        for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
+            if !(0.0..1.0).contains(&beta) {
+                return Err(Error::setting(name, beta, "a factor of an average is in [0, 1)")
+                    .fix("the usual values are beta1 = 0.9 and beta2 = 0.999"));
+            }
+        }
+        if self.epsilon > 0.0 && self.epsilon.is_finite() {
+            return Ok(());
+        }
+        let why = "it keeps the step finite where the second moment is zero";
+        Err(Error::setting("epsilon", self.epsilon, why).fix("the usual value is 1e-8"))
+    }
+}
+
+/// For reading: plain descent is SGD, and constants appear where they are not the usual ones.
+impl fmt::Display for Optimizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, moments, usual) = match *self {
+            Self::Sgd { momentum } if momentum > 0.0 => {
+                return write!(f, "SGD, momentum {momentum}");
+            }
+            Self::Sgd { .. } => return write!(f, "SGD"),
+            Self::Nesterov { momentum } => return write!(f, "SGD, Nesterov momentum {momentum}"),
+            Self::Adam(moments) => ("Adam", moments, Moments::ADAM),
+            Self::AdamW(moments) => ("AdamW", moments, Moments::ADAM),
+            Self::DpAdamBc(moments) => ("DP-AdamBC", moments, Moments::DP_ADAM_BC),
+        };
+        let Moments { beta1, beta2, epsilon } = moments;
+        match moments == usual {
+            true => write!(f, "{name}"),
+            false => write!(f, "{name}, beta ({beta1}, {beta2}), epsilon {epsilon:e}"),
+        }
+    }
+}
+
+impl FromStr for Optimizer {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || {
+            Error::setting("optimizer", text, "this is not an optimizer")
+                .fix("use sgd, sgd:0, nesterov, nesterov:0.9, adam, adamw or dp-adam-bc")
+        };
+        let (name, momentum) = match text.trim().split_once(':') {
+            None => (text.trim(), None),
+            Some((name, momentum)) => {
+                (name, Some(momentum.trim().parse::<f64>().map_err(|_| unknown())?))
+            }
+        };
+        let optimizer = match (name, momentum) {
+            ("sgd", _) => Self::Sgd { momentum: momentum.unwrap_or(0.9) },
+            ("nesterov", _) => Self::Nesterov { momentum: momentum.unwrap_or(0.9) },
+            ("adam", None) => Self::adam(),
+            ("adamw", None) => Self::adamw(),
+            ("dp-adam-bc", None) => Self::dp_adam_bc(),
+            _ => return Err(unknown()),
+        };
+        optimizer.check().map(|()| optimizer)
+    }
+}
+
+/// The serialised form: a name alone for usual constants, `"adam"`.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "an optimizer: sgd, nesterov, adam, adamw or dp_adam_bc")]
+enum Written {
+    Usual(Usual),
+    Given(Given),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Usual {
+    Adam,
+    #[serde(rename = "adamw")]
+    AdamW,
+    DpAdamBc,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Given {
+    Sgd {
+        momentum: f64,
+    },
+    Nesterov {
+        momentum: f64,
+    },
+    Adam(Moments),
+    #[serde(rename = "adamw")]
+    AdamW(Moments),
+    DpAdamBc(Moments),
+}
+
+impl From<Optimizer> for Written {
+    fn from(optimizer: Optimizer) -> Self {
+        match optimizer {
+            Optimizer::Adam(Moments::ADAM) => Self::Usual(Usual::Adam),
+            Optimizer::AdamW(Moments::ADAM) => Self::Usual(Usual::AdamW),
+            Optimizer::DpAdamBc(Moments::DP_ADAM_BC) => Self::Usual(Usual::DpAdamBc),
+            Optimizer::Sgd { momentum } => Self::Given(Given::Sgd { momentum }),
+            Optimizer::Nesterov { momentum } => Self::Given(Given::Nesterov { momentum }),
+            Optimizer::Adam(moments) => Self::Given(Given::Adam(moments)),
+            Optimizer::AdamW(moments) => Self::Given(Given::AdamW(moments)),
+            Optimizer::DpAdamBc(moments) => Self::Given(Given::DpAdamBc(moments)),
+        }
+    }
+}
+
+impl From<Written> for Optimizer {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Usual(Usual::Adam) => Self::adam(),
+            Written::Usual(Usual::AdamW) => Self::adamw(),
+            Written::Usual(Usual::DpAdamBc) => Self::dp_adam_bc(),
+            Written::Given(Given::Sgd { momentum }) => Self::Sgd { momentum },
+            Written::Given(Given::Nesterov { momentum }) => Self::Nesterov { momentum },
+            Written::Given(Given::Adam(moments)) => Self::Adam(moments),
+            Written::Given(Given::AdamW(moments)) => Self::AdamW(moments),
+            Written::Given(Given::DpAdamBc(moments)) => Self::DpAdamBc(moments),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! [`StateValues`]: the state of optimizers and averages as data.
+
+use burn::prelude::*;
+
+use super::elementwise::Target;
+use super::number::Lanes;
+use crate::device::DeviceArray;
+
+/// One array of the state of an optimizer or average, for the coordinates of one tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StateValues {
+    /// The same value for all coordinates, in f64.
+    Same(f64),
+    /// One value per coordinate, `[elements of the tensor]`, on the host or on a device.
+    Each(DeviceArray),
+}
+
+impl StateValues {
+    /// Gives each of `len` coordinates its own value, on the host.
+    pub(super) fn each(&mut self, len: usize) {
+        if let Self::Same(value) = *self {
+            *self = Self::Each(vec![value as f32; len].into());
+        }
+    }
+
+    /// Whether the values fit a tensor of `len` elements.
+    pub(super) fn fits(&self, len: usize) -> bool {
+        match self {
+            Self::Same(_) => true,
+            Self::Each(values) => values.len() == len,
+        }
+    }
+
+    /// Whether the values are on a device.
+    pub(super) fn is_on_device(&self) -> bool {
+        matches!(self, Self::Each(values) if values.device().is_some())
+    }
+
+    /// The value of all coordinates, zero if they differ.
+    pub(super) fn shared(&self) -> f64 {
+        match self {
+            Self::Same(value) => *value,
+            Self::Each(_) => 0.0,
+        }
+    }
+
+    /// The values for a formula on the host. A value of all coordinates is replaced by `next`.
+    pub(super) fn target(&mut self, next: f64) -> Target<'_> {
+        match self {
+            Self::Same(value) => Target::Same(std::mem::replace(value, next)),
+            Self::Each(values) => Target::InPlace(values),
+        }
+    }
+
+    /// The values for a formula on this device. They are left empty.
+    pub(super) fn take_lanes(&mut self, device: &Device) -> Lanes {
+        match std::mem::replace(self, Self::Same(0.0)) {
+            Self::Same(value) => Lanes::Same(value),
+            Self::Each(values) => Lanes::Each(values.tensor(device)),
+        }
+    }
+}
+
+impl From<Lanes> for StateValues {
+    fn from(lanes: Lanes) -> Self {
+        match lanes {
+            Lanes::Same(value) => Self::Same(value),
+            Lanes::Each(values) => Self::Each(DeviceArray::from_tensor(values)),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What a run carries along from step to step.
+
+use std::time::Instant;
+
+use crate::Error;
+use crate::methods::Plan;
+use crate::train::{Curve, Progress};
+
+/// How far a run has come.
+pub(super) struct Course<'a> {
+    pub(super) plan: &'a Plan,
+    /// Number of steps whose result was used.
+    pub(super) steps: u64,
+    /// The measurements so far.
+    pub(super) curve: Curve,
+    /// The error of a read that left a gap in the curve or ended the run.
+    pub(super) trouble: Option<Error>,
+    /// Whether that error ended the run.
+    pub(super) unreadable: bool,
+    start: Instant,
+}
+
+impl<'a> Course<'a> {
+    pub(super) fn start(plan: &'a Plan) -> Self {
+        let (curve, start) = (Curve::default(), Instant::now());
+        Self { plan, steps: 0, curve, trouble: None, unreadable: false, start }
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+
+    pub(super) fn progress(&self) -> Progress<'_> {
+        let (step, seconds) = (self.steps, self.seconds());
+        Progress { plan: self.plan, step, curve: &self.curve, seconds }
+    }
+}
