@@ -1,6 +1,7 @@
 //! The names that notebooks use, for a glob import: `use epsilab::prelude::*;`.
 
 pub use crate::data::{self, Dataset, Examples, ImageOptions};
+pub use crate::engine::ClipRule;
 pub use crate::grid::{Grid, MaskKind};
 pub use crate::lab;
 pub use crate::layers;
@@ -10,8 +11,10 @@ pub use crate::mask::{
 };
 pub use crate::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer, Plan};
 pub use crate::nn::{self, Activation, Model, Precision, models};
+pub use crate::optim::{Average, LearningRate, WarmUp};
 pub use crate::privacy::{
-    self, Accountant, Delta, Epsilon, Event, Neighbouring, NoiseMultiplier, SamplingRate,
+    self, Accountant, ClipSchedule, Delta, Epsilon, Event, Neighbouring, NoiseMultiplier,
+    NoiseSchedule, SamplingRate,
 };
 pub use crate::show::figures;
 pub use crate::train::Run;

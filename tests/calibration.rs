@@ -2,9 +2,9 @@
 
 use epsilab::ErrorKind;
 use epsilab::privacy::{
-    Accountant, Delta, Epsilon, Event, Headline, Length, NoiseMultiplier, NoiseSchedule, Rdp,
-    SamplingRate, batch_size_for, delta_for, epsilon_for, noise_multiplier_for,
-    noise_multiplier_for_schedule, steps_for,
+    Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, Length, NoiseMultiplier, Rdp,
+    SamplingRate, Stages, batch_size_for, delta_for, epsilon_for, noise_multiplier_for,
+    noise_multiplier_for_stages, steps_for,
 };
 use proptest::prelude::*;
 
@@ -131,29 +131,34 @@ fn the_smallest_delta_inverts_epsilon() {
 fn the_initial_noise_of_a_schedule_meets_the_target() {
     let rate = SamplingRate(64.0 / 60_000.0);
     let rdp = Rdp::default();
-    let find = |text: &str| {
-        let schedule: NoiseSchedule = text.parse().unwrap();
+    let steps = Length::Epochs(50.0).steps(rate).unwrap();
+    let stages = |text: &str, initial: f64| {
+        let clip = ClipSchedule::decay(0.5);
+        Stages::scheduled(&text.parse().unwrap(), &clip, NoiseMultiplier(initial), rate, steps)
+    };
+    let find_given = |text: &str, prior: &[Event]| {
+        let relative = stages(text, 1.0).unwrap();
         let found =
-            noise_multiplier_for_schedule(Epsilon(2.0), DELTA, rate, &schedule, 50, &rdp).unwrap();
+            noise_multiplier_for_stages(prior, &relative, Epsilon(2.0), DELTA, rate, &rdp).unwrap();
         let at = |sigma| {
-            let events = schedule.events(NoiseMultiplier(sigma), rate, 50).unwrap();
-            rdp.epsilon(&events, DELTA).unwrap().epsilon
+            let training = stages(text, sigma).unwrap().event(rate, steps);
+            rdp.epsilon(&[prior, &[training]].concat(), DELTA).unwrap().epsilon
         };
         let sigma = found.noise_multiplier.0;
         assert_eq!(found.epsilon, at(sigma), "{text}");
         assert!(found.epsilon <= 2.0 && at(sigma * (1.0 - 2e-5)) > 2.0, "{text}: {found}");
         sigma
     };
+    let find = |text: &str| find_given(text, &[]);
     let constant = find("constant");
     // Decreasing noise needs a larger initial value, increasing noise a smaller one.
     assert!(find("linear:0.99") > constant && find("exp:0.05") > find("linear:0.99"));
     assert!(find("linear:1.01") < constant);
-    let steps = noise_multiplier_for(Epsilon(2.0), DELTA, rate, 50 * 938, &rdp).unwrap();
-    assert!((constant / steps.noise_multiplier.0 - 1.0).abs() < 1e-5);
-
-    let hopeless: NoiseSchedule = "exp:10".parse().unwrap();
-    let error = noise_multiplier_for_schedule(Epsilon(2.0), DELTA, rate, &hopeless, 999, &rdp);
-    assert_eq!(error.unwrap_err().kind(), ErrorKind::Setting);
+    assert!(find_given("linear:0.99", &[Event::gaussian(4.0)]) > 1.01 * find("linear:0.99"));
+    let plain = noise_multiplier_for(Epsilon(2.0), DELTA, rate, steps, &rdp).unwrap();
+    assert_eq!(constant, plain.noise_multiplier.0);
+    let hopeless = stages("exp:100", 1.0);
+    assert_eq!(hopeless.unwrap_err().kind(), ErrorKind::Setting);
 }
 
 #[test]

@@ -43,7 +43,7 @@ Examples:
   cargo lab sigma --epsilon 2 --delta 1e-5 --sampling-rate 0.001 --epochs 100 --schedule exp:0.01
 
 The same accountant confirms that the result meets the target. With --schedule the result is the
-noise multiplier of the first epoch.";
+initial noise multiplier.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:

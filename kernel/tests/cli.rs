@@ -109,7 +109,9 @@ fn accountants_schedules_and_files_of_events_are_reached_from_the_command_line()
     let falling = one_line(&output(&epsilon(&falling)));
     assert!(falling["epsilon"].as_f64() > rdp["epsilon"].as_f64(), "{falling}");
     assert_eq!(falling["curve"][0][0], 1e-10);
-    refused(&epsilon(&["--steps", "9", "--schedule", "linear:0.9"]), "where an epoch ends");
+    let decay = ["--steps", "9", "--schedule", "decay:0.5", "--json"];
+    assert!(one_line(&output(&epsilon(&decay)))["epsilon"].as_f64() > Some(0.0));
+    refused(&epsilon(&["--schedule", "linear:0.9"]), "neither --steps nor --epochs");
     assert_eq!(output(&epsilon(&["--steps", "9", "--accountant", "mine"])).status.code(), Some(2));
 
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -3,6 +3,7 @@
 use crate::data::Dataset;
 use crate::mask::Sparsity;
 use crate::methods::Plan;
+use crate::optim::LearningRate;
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::{Delta, Neighbouring, Spent, compare};
 use crate::show::{Bundle, Table, format};
@@ -41,6 +42,7 @@ impl Preview {
                 format!("{}, learning rate {}", plan.optimizer(), plan.learning_rate()),
             ),
         ];
+        post_processing(plan, &mut rows);
         let mut warnings = Vec::new();
         match plan.place() {
             Ok(place) => rows.push(("device".into(), place.describe())),
@@ -72,6 +74,11 @@ impl Preview {
                     noise / plan.expected_batch_size() as f64
                 ),
             ));
+            if let Some(stages) = plan.stages()?.filter(|stages| !stages.is_constant()) {
+                let (noise, clip) = (&privacy.noise_schedule, &privacy.clip_schedule);
+                rows.push(("schedules".into(), format!("noise {noise}, clip bound {clip}")));
+                rows.push(("stages".into(), stages.to_string()));
+            }
             if let Some(spent) = plan.spent_after(plan.steps())? {
                 epsilon_rows(plan, &spent, privacy.delta, &mut rows);
                 if spent.epsilon > 10.0 {
@@ -154,6 +161,24 @@ impl Preview {
             table = table.row(["note", warning]);
         }
         table.bundle()
+    }
+}
+
+/// The rows about what happens after the release.
+fn post_processing(plan: &Plan, rows: &mut Vec<(String, String)>) {
+    let settings = plan.settings();
+    let warm_up = settings.warm_up.map(|warm_up| format!("warm-up {warm_up}"));
+    let schedule = &settings.learning_rate_schedule;
+    let schedule = (*schedule != LearningRate::Constant).then(|| schedule.to_string());
+    let rate: Vec<String> = warm_up.into_iter().chain(schedule).collect();
+    if !rate.is_empty() {
+        rows.push(("learning rate".into(), rate.join(", then ")));
+    }
+    if plan.weight_decay() > 0.0 {
+        rows.push(("weight decay".into(), plan.weight_decay().to_string()));
+    }
+    if let Some(average) = plan.average() {
+        rows.push(("average".into(), average.to_string()));
     }
 }
 

@@ -1,7 +1,9 @@
 //! The guarantee of a run in words.
 
 use crate::Result;
-use crate::privacy::digits::counted;
+use crate::engine::ClipRule;
+use crate::methods::Privacy;
+use crate::privacy::digits::{Readable, counted};
 use crate::privacy::{
     Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Rdp, Spent,
     statement,
@@ -39,7 +41,7 @@ impl Run {
             unit: "one training example".into(),
             events: vec![last.clone()],
             coordinates: self.coordinates_in_words(&of_mask),
-            clip: privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne),
+            bound: bound_in_words(privacy),
             examples: plan.examples(),
             public_test: record.public_test,
             study_mode: plan.seed().is_some(),
@@ -93,6 +95,38 @@ impl Run {
         // Without privacy the release itself is refused, for any delta.
         let delta = self.plan().privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
         Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, &self.record().events(), delta)
+    }
+}
+
+/// How each example's gradient is bounded.
+fn bound_in_words(privacy: &Privacy) -> String {
+    let norm = Readable(privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne));
+    let bound = match &privacy.clip {
+        ClipRule::AutoS { gamma, .. } => format!(
+            "rescaled to an L2 norm below {norm} (AUTO-S: its own norm n becomes \
+             {norm} n / (n + {}))",
+            Readable(*gamma)
+        ),
+        ClipRule::Normalised { gamma, .. } => format!(
+            "rescaled to an L2 norm of at most {norm} (normalised: its own norm n becomes \
+             {norm} n / max(n, {}))",
+            Readable(*gamma)
+        ),
+        ClipRule::PerLayer { .. } => {
+            format!("clipped layer by layer, with equal bounds, to L2 norm {norm} in all")
+        }
+        ClipRule::PerLayerGiven { max_grad_norms } => format!(
+            "clipped layer by layer, to L2 norms {}, and {norm} in all",
+            max_grad_norms.iter().map(|n| Readable(*n).to_string()).collect::<Vec<_>>().join(", ")
+        ),
+        _ => format!("clipped to L2 norm {norm}"),
+    };
+    match privacy.clip_schedule.is_constant() {
+        true => bound,
+        false => format!(
+            "{bound} (times a public factor that changes with the steps, {})",
+            privacy.clip_schedule
+        ),
     }
 }
 

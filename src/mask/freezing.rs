@@ -91,7 +91,7 @@ impl fmt::Display for Freezing {
 /// Whether a pattern names this path, or a layer or group that contains it.
 fn matches(pattern: &str, path: &str) -> bool {
     let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
-    ends.into_iter().any(|end| glob(pattern.as_bytes(), path[..end].as_bytes()))
+    ends.into_iter().any(|end| glob(pattern.as_bytes(), &path.as_bytes()[..end]))
 }
 
 /// Whether the whole text matches a pattern in which `*` stands for any characters.

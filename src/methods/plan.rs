@@ -8,7 +8,11 @@ use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
 use crate::methods::{Mechanism, Optimizer, Settings};
 use crate::nn::Precision;
-use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Released, Spent};
+use crate::optim::{Average, Rates};
+use crate::privacy::{
+    Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, NoiseMultiplier, NoiseSchedule,
+    Released, SamplingRate, Spent, Stages,
+};
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +27,31 @@ pub struct Privacy {
     pub delta: Delta,
     /// The target epsilon, if the noise was calibrated to one.
     pub target: Option<Epsilon>,
+    /// Schedule of the noise multiplier, whose initial value is `noise_multiplier`.
+    // Not serialised where it is constant, so that the names of earlier runs stay the same.
+    #[serde(default, skip_serializing_if = "NoiseSchedule::is_constant")]
+    pub noise_schedule: NoiseSchedule,
+    /// Schedule of the clip bound, relative to that of `clip`.
+    #[serde(default, skip_serializing_if = "ClipSchedule::is_constant")]
+    pub clip_schedule: ClipSchedule,
+}
+
+impl Privacy {
+    /// A clip rule and a noise multiplier that never change.
+    pub fn new(clip: ClipRule, noise_multiplier: f64, delta: Delta) -> Self {
+        let (noise_schedule, clip_schedule) = Default::default();
+        Self { clip, noise_multiplier, delta, target: None, noise_schedule, clip_schedule }
+    }
+
+    /// The stages of a run of `steps` steps.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range.
+    pub fn stages(&self, sampling_rate: SamplingRate, steps: u64) -> Result<Stages> {
+        let initial = NoiseMultiplier(self.noise_multiplier);
+        let (noise, clip) = (&self.noise_schedule, &self.clip_schedule);
+        Stages::scheduled(noise, clip, initial, sampling_rate, steps)
+    }
 }
 
 /// Sampler, clip rule, noise and steps of one run.
@@ -72,6 +101,17 @@ impl Plan {
             .fix("leave it out for the default, or try values around 0.1 to 4"));
         }
         settings.optimizer.check()?;
+        settings.check()?;
+        let rate = 1.0 / (settings.expected_batch_size as f64 / examples as f64);
+        Rates::new(&settings.learning_rate_schedule, settings.warm_up, learning_rate, steps, rate)?;
+        if let Some(looks_at) = settings.looks_at_loss()
+            && privacy.is_some()
+            && !settings.accept_no_guarantee
+        {
+            let what = "a learning-rate schedule that follows a loss, in a private plan";
+            return Err(Error::new(ErrorKind::Setting, what, looks_at)
+                .fix("use a public schedule such as cosine, or .accept_no_guarantee()"));
+        }
         let mut before = Vec::new();
         if let Some(sparsity) = &settings.sparsity {
             sparsity.check()?;
@@ -181,6 +221,39 @@ impl Plan {
     pub fn is_fresh(&self) -> bool {
         self.settings.fresh
     }
+    /// The stages of the run, which noise and ledger read; `None` for a method without privacy.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range, in the file of an edited plan.
+    pub fn stages(&self) -> Result<Option<Stages>> {
+        let stages = |privacy: &Privacy| privacy.stages(self.rate(), self.steps);
+        self.privacy.as_ref().map(stages).transpose()
+    }
+    fn rate(&self) -> SamplingRate {
+        SamplingRate(self.sampling_rate())
+    }
+    /// The learning rate of every step.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range, in the file of an edited plan.
+    pub fn rates(&self) -> Result<Rates> {
+        let Settings { learning_rate_schedule: schedule, warm_up, .. } = &self.settings;
+        Rates::new(schedule, *warm_up, self.learning_rate, self.steps, 1.0 / self.sampling_rate())
+    }
+    /// Decoupled weight decay of the optimizer.
+    pub fn weight_decay(&self) -> f64 {
+        let default = self.settings.optimizer.default_weight_decay();
+        self.settings.weight_decay.unwrap_or(default)
+    }
+    /// The average of the parameters that is evaluated and returned; `None` for the parameters
+    /// after the last step.
+    pub fn average(&self) -> Option<Average> {
+        self.settings.average
+    }
+    /// The settings that all methods share.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
     /// The private part; `None` for a method without privacy.
     pub fn privacy(&self) -> Option<&Privacy> {
         self.privacy.as_ref()
@@ -201,7 +274,9 @@ impl Plan {
             Ok(recipe) => (recipe.not_covered)(self),
             Err(_) => Some(format!("this version does not know the method {}", self.method)),
         };
-        mask.or_else(|| self.data_not_covered.clone()).or_else(method)
+        mask.or_else(|| self.data_not_covered.clone())
+            .or_else(|| self.settings.looks_at_loss())
+            .or_else(method)
     }
 
     /// All releases of the plan: the charge to the ledger.
@@ -232,7 +307,8 @@ impl Plan {
         };
         // `Plan::new` has checked that this is no error.
         let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());
-        let preparation = self.data_not_covered.clone().map(unaccountable);
+        let preparation = self.data_not_covered.clone().or_else(|| self.settings.looks_at_loss());
+        let preparation = preparation.map(unaccountable);
         Released { before: self.before.clone(), preparation, mask, training, ending: None }
     }
 

@@ -5,7 +5,8 @@ use crate::engine::ClipRule;
 use crate::methods::settings::steps_of;
 use crate::methods::{Privacy, Settings};
 use crate::privacy::{
-    Delta, Epsilon, Event, Headline, NoiseMultiplier, SamplingRate, noise_multiplier_given_prior,
+    ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier, NoiseSchedule,
+    SamplingRate, Stages, noise_multiplier_for_stages,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -14,23 +15,58 @@ const DEFAULT_DELTA: Delta = Delta(1e-5);
 /// Default of the learning rate times the clip norm. Where most examples are clipped, this product
 /// decides the length of a step.
 const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
+/// Default learning rate of the Adam family, whose steps do not depend on the clip norm.
+const ADAPTIVE_LEARNING_RATE: f64 = 0.01;
 
 /// The settings that only private methods have, as given: [`settle`](Self::settle) checks them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrivateSettings {
     pub(crate) clip: f64,
+    pub(crate) clip_rule: Option<ClipRule>,
+    pub(crate) noise_schedule: NoiseSchedule,
+    pub(crate) clip_schedule: ClipSchedule,
     pub(crate) target: Option<Epsilon>,
     pub(crate) noise_multiplier: Option<NoiseMultiplier>,
     pub(crate) delta: Option<Delta>,
 }
 
 impl PrivateSettings {
-    pub(super) const NEW: Self =
-        Self { clip: 1.0, target: None, noise_multiplier: None, delta: None };
+    /// Flat clipping at norm 1, without noise multiplier and target.
+    pub(super) fn new() -> Self {
+        Self {
+            clip: 1.0,
+            clip_rule: None,
+            noise_schedule: NoiseSchedule::default(),
+            clip_schedule: ClipSchedule::default(),
+            target: None,
+            noise_multiplier: None,
+            delta: None,
+        }
+    }
 
     /// Sets the clip norm.
     pub fn set_clip(&mut self, max_grad_norm: f64) {
-        self.clip = max_grad_norm;
+        (self.clip, self.clip_rule) = (max_grad_norm, None);
+    }
+
+    /// Sets the clip rule.
+    pub fn set_clip_rule(&mut self, rule: ClipRule) {
+        self.clip_rule = Some(rule);
+    }
+
+    /// Sets the noise schedule.
+    pub fn set_noise_schedule(&mut self, schedule: NoiseSchedule) {
+        self.noise_schedule = schedule;
+    }
+
+    /// Sets the schedule of the clip bound.
+    pub fn set_clip_schedule(&mut self, schedule: ClipSchedule) {
+        self.clip_schedule = schedule;
+    }
+
+    /// Sets the noise multiplier.
+    pub fn set_noise_multiplier(&mut self, noise_multiplier: f64) {
+        self.noise_multiplier = Some(NoiseMultiplier(noise_multiplier));
     }
 
     /// Sets the guarantee to reach.
@@ -49,8 +85,8 @@ impl PrivateSettings {
         self.target.map(|epsilon| Ok((epsilon.check()?, self.delta()?))).transpose()
     }
 
-    /// Clip rule, noise multiplier and delta of training. `beside` are the other releases that the
-    /// run's result depends on; a target is for all of them together.
+    /// Clip rule, noise and delta of training. `beside` are the other releases that the run's
+    /// result depends on; a target is for all of them together.
     ///
     /// # Errors
     /// Kind `Setting` for values out of range, and unless exactly one of target and noise
@@ -63,10 +99,20 @@ impl PrivateSettings {
         beside: &[Event],
     ) -> Result<Privacy> {
         let examples = data.train().len();
-        let clip = self.checked_clip()?;
+        let clip = self.clip_rule();
+        clip.check()?;
+        let sensitivity = clip.sensitivity(Neighbouring::AddOrRemoveOne);
+        if !sensitivity.is_finite() {
+            let why = "the clip norm bounds one example's influence";
+            return Err(Error::setting("clip", sensitivity, why)
+                .fix("choose a positive number, usually between 0.1 and 10"));
+        }
         let steps = steps_of(settings, examples)?;
-        let sampling_rate = SamplingRate(settings.expected_batch_size as f64 / examples as f64);
+        let rate = SamplingRate(settings.expected_batch_size as f64 / examples as f64);
         let delta = self.delta()?;
+        let stages = |initial| {
+            Stages::scheduled(&self.noise_schedule, &self.clip_schedule, initial, rate, steps)
+        };
         let noise_multiplier = match (self.target, self.noise_multiplier) {
             (None, None) => {
                 return Err(Error::new(
@@ -91,34 +137,44 @@ impl PrivateSettings {
                 )));
             }
             (Some(epsilon), None) => {
+                let relative = stages(NoiseMultiplier(1.0))?;
                 let accountant = Headline::default();
-                let found = noise_multiplier_given_prior(
+                let found = noise_multiplier_for_stages(
                     beside,
+                    &relative,
                     epsilon,
                     delta,
-                    sampling_rate,
-                    steps,
+                    rate,
                     &accountant,
                 )?;
                 found.noise_multiplier.0
             }
             (None, Some(noise_multiplier)) => noise_multiplier.check()?.0,
         };
-        Ok(Privacy { clip, noise_multiplier, delta, target: self.target })
+        stages(NoiseMultiplier(noise_multiplier))?;
+        Ok(Privacy {
+            target: self.target,
+            noise_schedule: self.noise_schedule.clone(),
+            clip_schedule: self.clip_schedule.clone(),
+            ..Privacy::new(clip, noise_multiplier, delta)
+        })
     }
 
-    /// The given learning rate, or the default for the clip norm.
+    /// The given learning rate, or the default of the optimizer: where most examples are clipped,
+    /// SGD's steps are as long as the clip norm times the rate.
     pub(super) fn learning_rate(&self, settings: &Settings) -> f64 {
-        settings.learning_rate.unwrap_or(LEARNING_RATE_TIMES_CLIP / self.clip)
+        settings.learning_rate.unwrap_or_else(|| match settings.optimizer.is_adaptive() {
+            true => ADAPTIVE_LEARNING_RATE,
+            false => {
+                let clip = self.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
+                LEARNING_RATE_TIMES_CLIP / clip
+            }
+        })
     }
 
-    fn checked_clip(&self) -> Result<ClipRule> {
-        if self.clip.is_finite() && self.clip > 0.0 {
-            let rule = ClipRule::flat(self.clip);
-            return rule.check().map(|()| rule);
-        }
-        Err(Error::setting("clip", self.clip, "the clip norm bounds one example's influence")
-            .fix("choose a positive number, usually between 0.1 and 10"))
+    /// The given rule, or flat clipping at the given norm.
+    fn clip_rule(&self) -> ClipRule {
+        self.clip_rule.clone().unwrap_or(ClipRule::flat(self.clip))
     }
 }
 
@@ -152,9 +208,31 @@ macro_rules! private_settings {
                 self
             }
 
-            /// Clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`).
+            /// Clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`), by flat
+            /// clipping.
             pub fn clip(mut self, max_grad_norm: f64) -> Self {
-                self.private.clip = max_grad_norm;
+                self.private.set_clip(max_grad_norm);
+                self
+            }
+
+            /// How one example's influence is bounded, instead of flat clipping:
+            /// `ClipRule::auto_s(1.0)`, `ClipRule::normalised(1.0)`, `ClipRule::per_layer(1.0)`.
+            pub fn clip_rule(mut self, rule: $crate::engine::ClipRule) -> Self {
+                self.private.set_clip_rule(rule);
+                self
+            }
+
+            /// A public schedule of the noise multiplier, `NoiseSchedule::linear(0.99)`. A target
+            /// decides its initial value, and a given noise multiplier is its initial value.
+            pub fn noise_schedule(mut self, schedule: $crate::privacy::NoiseSchedule) -> Self {
+                self.private.set_noise_schedule(schedule);
+                self
+            }
+
+            /// A public schedule of the clip bound, `ClipSchedule::decay(0.5)`. The noise is scaled
+            /// with the bound, so epsilon does not change.
+            pub fn clip_schedule(mut self, schedule: $crate::privacy::ClipSchedule) -> Self {
+                self.private.set_clip_schedule(schedule);
                 self
             }
         }

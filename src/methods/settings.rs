@@ -4,6 +4,7 @@ use crate::data::Augment;
 use crate::mask::{Freezing, Sparsity};
 use crate::methods::Optimizer;
 use crate::nn::Precision;
+use crate::optim::{Average, LearningRate, WarmUp};
 use crate::privacy::digits::{count, counted};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,21 @@ pub struct Settings {
     pub learning_rate: Option<f64>,
     /// The update rule.
     pub optimizer: Optimizer,
+    /// The schedule of the learning rate.
+    #[serde(default, skip_serializing_if = "is_constant")]
+    pub learning_rate_schedule: LearningRate,
+    /// Linear warm-up of the learning rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUp>,
+    /// Decoupled weight decay; `None` for the optimizer's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_decay: Option<f64>,
+    /// The average of the parameters that is evaluated and returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average: Option<Average>,
+    /// Whether settings that void the guarantee are accepted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub accept_no_guarantee: bool,
     /// The augmentation, if there is one.
     // Not serialised without one, so that the names of earlier runs stay the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,6 +63,38 @@ pub struct Settings {
     pub fresh: bool,
 }
 
+impl Settings {
+    /// Checks optimizer, weight decay and average.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.optimizer.check()?;
+        self.average.map_or(Ok(()), Average::check)?;
+        match self.weight_decay {
+            Some(decay) if !(decay >= 0.0 && decay.is_finite()) => {
+                Err(Error::setting("weight_decay", decay, "it must be finite and at least 0")
+                    .fix("use 0 for none, or try values around 1e-4"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the learning rate depends on that is not released, as a phrase.
+    pub(crate) fn looks_at_loss(&self) -> Option<String> {
+        let looks_at = self.learning_rate_schedule.looks_at()?;
+        Some(format!("the learning rate follows {looks_at}"))
+    }
+}
+
+fn is_constant(schedule: &LearningRate) -> bool {
+    *schedule == LearningRate::Constant
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -55,6 +103,11 @@ impl Default for Settings {
             steps: None,
             learning_rate: None,
             optimizer: Optimizer::default(),
+            learning_rate_schedule: LearningRate::Constant,
+            warm_up: None,
+            weight_decay: None,
+            average: None,
+            accept_no_guarantee: false,
             augment: None,
             sparsity: None,
             freezing: Freezing::default(),
@@ -93,6 +146,39 @@ macro_rules! shared_settings {
             /// Learning rate of the optimizer.
             pub fn learning_rate(mut self, learning_rate: f64) -> Self {
                 self.settings.learning_rate = Some(learning_rate);
+                self
+            }
+            /// A schedule of the learning rate, which is then its largest value:
+            /// `LearningRate::Cosine { end_factor: 0.0 }`, or from text, `"one-cycle".parse()?`. A
+            /// public schedule is post-processing: epsilon is the same. In a private plan, one that
+            /// looks at a loss needs [`accept_no_guarantee`](Self::accept_no_guarantee).
+            pub fn learning_rate_schedule(mut self, schedule: $crate::optim::LearningRate) -> Self {
+                self.settings.learning_rate_schedule = schedule;
+                self
+            }
+            /// Linear warm-up of the learning rate, before its schedule begins:
+            /// `WarmUp::Steps(500)`, `WarmUp::Fraction(0.1)`.
+            pub fn warm_up(mut self, warm_up: $crate::optim::WarmUp) -> Self {
+                self.settings.warm_up = Some(warm_up);
+                self
+            }
+            /// Decoupled weight decay, beside the released gradient: each step also subtracts
+            /// learning rate x weight decay x value from tensors of two or more dimensions. By
+            /// default 0.01 for AdamW and 0 otherwise.
+            pub fn weight_decay(mut self, weight_decay: f64) -> Self {
+                self.settings.weight_decay = Some(weight_decay);
+                self
+            }
+            /// Evaluates and returns an average of the parameters: `Average::ema()`,
+            /// `Average::Uniform`, `Average::Last { steps: 100 }`. Epsilon is the same.
+            pub fn average(mut self, average: $crate::optim::Average) -> Self {
+                self.settings.average = Some(average);
+                self
+            }
+            /// Accepts settings that void the guarantee, such as a learning rate that follows a
+            /// loss of private examples. The badge says so, and every accountant refuses the run.
+            pub fn accept_no_guarantee(mut self) -> Self {
+                self.settings.accept_no_guarantee = true;
                 self
             }
             /// The update rule; SGD with momentum 0.9 by default.

@@ -84,6 +84,12 @@ impl Optimizer {
         OptimizerState::new(self)
     }
 
+    /// Whether the length of its steps does not depend on that of the gradient, as in the Adam
+    /// family.
+    pub fn is_adaptive(self) -> bool {
+        matches!(self, Self::Adam(_) | Self::AdamW(_) | Self::DpAdamBc(_))
+    }
+
     /// Decoupled weight decay unless it is set: 0.01 for AdamW, as in PyTorch, otherwise 0.
     pub fn default_weight_decay(self) -> f64 {
         match self {

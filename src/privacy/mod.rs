@@ -5,8 +5,9 @@
 //!   [`Tcdp`]. [`Headline`] reports the smallest proved epsilon. [`compare`] evaluates several
 //!   accountants on the same events.
 //! - [`calibrate`] solves for a noise multiplier, a number of steps, a batch size or a delta, for
-//!   example [`noise_multiplier_for`]. Its results never exceed the target epsilon. A
-//!   [`NoiseSchedule`] changes the noise multiplier from epoch to epoch.
+//!   example [`noise_multiplier_for`]. Its results never exceed the target epsilon.
+//! - [`Stages`] are the table of a run: steps, noise multiplier and scale of the clip bound. A
+//!   [`NoiseSchedule`] and a [`ClipSchedule`] make them.
 //! - The [`Ledger`] of a data set records every event on disk before the release is used.
 //! - [`statement()`] writes out what is guaranteed and what is not. [`meaning()`] gives bounds on
 //!   the success of a membership inference attack.
@@ -34,6 +35,7 @@ pub mod profile;
 pub mod rdp;
 mod released;
 pub mod schedule;
+pub mod stages;
 pub mod statement;
 pub mod tcdp;
 pub mod units;
@@ -42,7 +44,7 @@ pub mod zcdp;
 pub use accountant::{Accountant, Spent};
 pub use calibrate::{
     Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Length, batch_size_for,
-    delta_for, epsilon_for, noise_multiplier_for, noise_multiplier_for_schedule,
+    delta_for, epsilon_for, noise_multiplier_for, noise_multiplier_for_stages,
     noise_multiplier_given_prior, steps_for,
 };
 pub use event::Event;
@@ -57,7 +59,8 @@ pub use pld::Pld;
 pub use profile::Profile;
 pub use rdp::{Conversion, OrderList, Rdp};
 pub use released::Released;
-pub use schedule::NoiseSchedule;
+pub use schedule::{ClipSchedule, NoiseSchedule};
+pub use stages::{Stage, Stages};
 pub use statement::{Badge, GuaranteeFacts, statement};
 pub use tcdp::Tcdp;
 pub use units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};

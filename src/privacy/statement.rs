@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::digits::{Readable, Rounded, RoundedDown, Short, count, counted};
+use super::digits::{Rounded, RoundedDown, Short, count, counted};
 use super::event::{Single, singles};
 use super::{Delta, Event, Neighbouring};
 
@@ -48,8 +48,8 @@ pub struct GuaranteeFacts {
     /// Which coordinates the steps were about, and what choosing them has released, in sentences;
     /// none if all of them in every step.
     pub coordinates: Option<String>,
-    /// The L2 norm to which each example's gradient is clipped.
-    pub clip: f64,
+    /// How each example's gradient is bounded, as a participle: `clipped to L2 norm 0.1`.
+    pub bound: String,
     /// The number of training examples, declared public.
     pub examples: usize,
     /// The test part is public: it was not split off the data that training protects.
@@ -217,11 +217,11 @@ fn how(facts: &GuaranteeFacts) -> String {
         _ => "",
     };
     format!(
-        "How: {}. In each step the gradient of every example is clipped to L2 norm {}, the clipped \
-         gradients are summed, and Gaussian noise with {times} times that norm as standard \
-         deviation is added to the sum.{twice}",
+        "How: {}. In each step the gradient of every example is {}, the clipped gradients are \
+         summed, and Gaussian noise with {times} times that norm as standard deviation is added to \
+         the sum.{twice}",
         parts.join("; then "),
-        Readable(facts.clip),
+        facts.bound,
     )
 }
 

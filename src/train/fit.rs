@@ -11,8 +11,8 @@ use crate::privacy::{Entry, Event, Ledger, STOPPING};
 use crate::train::course::Course;
 use crate::train::interrupt::Listening;
 use crate::train::meter::Meter;
-use crate::train::steps::{Begin, Trained};
 use crate::train::run::UNREADABLE;
+use crate::train::steps::{Begin, Trained};
 use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check};
 use crate::{Error, ErrorKind, Result};
 

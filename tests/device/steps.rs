@@ -5,11 +5,10 @@ use epsilab::burn::prelude::Device;
 use epsilab::device::DeviceArray;
 use epsilab::engine::{ClipRule, GaussianNoise, Gradients, Weights};
 use epsilab::mask::Selector;
-use epsilab::methods::Privacy;
 use epsilab::methods::dp_sgd::GaussianSum;
 use epsilab::nn::{LayerSpec, LinearSpec, Network};
 use epsilab::prelude::*;
-use epsilab::privacy::Delta;
+use epsilab::privacy::Stages;
 
 const SEED: [u8; 32] = [9; 32];
 
@@ -153,15 +152,13 @@ pub fn invalid_noise_is_refused_without_a_host_sync(device: &Device) {
 }
 
 pub fn a_mechanism_step_equals_that_of_the_host(device: &Device) {
-    let privacy = Privacy {
-        clip: ClipRule::flat(0.5),
-        noise_multiplier: 2.0,
-        delta: Delta(1e-5),
-        target: None,
+    let mechanism = || {
+        let stages = Stages::constant(NoiseMultiplier(2.0), 100).unwrap();
+        GaussianSum::new(ClipRule::flat(0.5), stages, 16, SEED)
     };
     let weights = every_third();
     for selected in [None, Some(&weights)] {
-        let [mut on_host, mut on_device] = [(); 2].map(|()| GaussianSum::new(&privacy, 16, SEED));
+        let [mut on_host, mut on_device] = [(); 2].map(|()| mechanism());
         let [host, device_sum] = sums(device);
         let host = selected.map_or(host.clone(), |weights| masked(host, weights));
         for _ in 0..2 {

@@ -29,7 +29,7 @@ pub struct EpsilonArgs {
     #[arg(required_unless_present = "event_file")]
     pub sampling_rate: Option<f64>,
     /// Standard deviation of the noise on the sum of clipped gradients / clip norm; with
-    /// --schedule that of the first epoch
+    /// --schedule the initial one
     #[arg(long, value_name = "SIGMA", allow_negative_numbers = true)]
     #[arg(required_unless_present = "event_file")]
     pub noise_multiplier: Option<f64>,
@@ -83,7 +83,7 @@ fn released(args: &EpsilonArgs) -> Result<(EventFile, String)> {
         let rate = args.sampling_rate.ok_or_else(|| missing("--sampling-rate"))?;
         let noise = args.noise_multiplier.ok_or_else(|| missing("--noise-multiplier"))?;
         let run = Run::of(&args.run)?;
-        let events = run.events(rate, noise)?;
+        let events = vec![run.event(rate, noise)?];
         return Ok((EventFile { events, neighbouring: None }, run.words(rate, noise)?));
     };
     let given = [

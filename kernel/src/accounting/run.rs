@@ -1,6 +1,8 @@
-//! Options that describe a training run: steps, epochs or a noise schedule.
+//! Options that describe a training run: steps or epochs, and a noise schedule.
 
-use epsilab::privacy::{Event, Length, NoiseMultiplier, NoiseSchedule, SamplingRate};
+use epsilab::privacy::{
+    ClipSchedule, Event, Length, NoiseMultiplier, NoiseSchedule, SamplingRate, Stages,
+};
 use epsilab::{Error, ErrorKind, Result};
 
 /// Length of the run and noise schedule.
@@ -9,14 +11,14 @@ pub struct RunArgs {
     /// Number of training steps
     #[arg(long, allow_negative_numbers = true, value_parser = whole_number)]
     pub steps: Option<u64>,
-    /// Instead of --steps: passes over the data, epochs / sampling rate steps, rounded up; with
-    /// --schedule every epoch has 1 / sampling rate steps, rounded up
+    /// Instead of --steps: passes over the data, epochs / sampling rate steps, rounded up
     #[arg(long, allow_negative_numbers = true)]
     pub epochs: Option<f64>,
-    /// Noise that changes from epoch to epoch e (needs --epochs): linear:R multiplies its variance
-    /// by R every epoch, time:K divides it by 1 + K e, step:R:D multiplies it by R every D epochs,
-    /// exp:K by exp(-K) every epoch; constant leaves it as it is, piecewise:10x1,5x0.8 takes the
-    /// noise multiplier times 1 for 10 epochs, then times 0.8
+    /// Noise that changes; step t is in epoch e = floor(t * sampling rate): linear:R multiplies the
+    /// variance by R every epoch, time:K divides it by 1 + K e, step:R:D multiplies it by R every D
+    /// epochs, exp:K by exp(-K) every epoch; decay:R multiplies the noise multiplier by R^(t / T) in
+    /// step t of T; constant leaves it as it is, piecewise:10x1,5x0.8 takes it times 1 for 10
+    /// epochs, then times 0.8
     #[arg(long, value_name = "FORM")]
     pub schedule: Option<String>,
 }
@@ -27,11 +29,9 @@ fn whole_number(text: &str) -> std::result::Result<u64, String> {
 
 /// A run of known length.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Run {
-    /// Constant noise.
-    Plain(Length),
-    /// Noise that changes from epoch to epoch.
-    Scheduled(NoiseSchedule, u64),
+pub struct Run {
+    length: Length,
+    schedule: Option<NoiseSchedule>,
 }
 
 impl Run {
@@ -41,83 +41,69 @@ impl Run {
         let wrong = |what: &str, why: &str, fix: &str| {
             Err(Error::new(ErrorKind::Setting, what, why).fix(fix))
         };
-        let schedule = args.schedule.as_deref().map(str::parse).transpose()?;
-        match (schedule, args.steps, args.epochs) {
-            (Some(_), Some(_), _) => wrong(
-                "--schedule together with --steps",
-                "a schedule changes the noise from epoch to epoch, and a number of steps does not \
-                 say where an epoch ends",
-                "say how many epochs there are: --epochs E instead of --steps",
-            ),
-            (Some(_), None, None) => wrong(
-                "--schedule without --epochs",
-                "the noise of every epoch counts, so it must be known how many there are",
-                "add for example --epochs 100",
-            ),
-            (Some(schedule), None, Some(epochs)) => {
-                // Exact in f64; larger numbers are refused by the schedule.
-                if epochs.fract() != 0.0 || !(1.0..1e15).contains(&epochs) {
-                    let why = "a schedule runs for a whole number of epochs, at least 1";
-                    return Err(Error::setting("epochs", epochs, why)
-                        .fix("take a whole number, for example --epochs 100"));
-                }
-                Ok(Run::Scheduled(schedule, epochs as u64))
+        let length = match (args.steps, args.epochs) {
+            (Some(_), Some(_)) => {
+                return wrong(
+                    "--steps together with --epochs",
+                    "both say how long the run is, and they may not agree",
+                    "leave one of them out",
+                );
             }
-            (None, Some(_), Some(_)) => wrong(
-                "--steps together with --epochs",
-                "both say how long the run is, and they may not agree",
-                "leave one of them out",
-            ),
-            (None, Some(steps), None) => Ok(Run::Plain(Length::Steps(steps))),
-            (None, None, Some(epochs)) => Ok(Run::Plain(Length::Epochs(epochs))),
-            (None, None, None) => wrong(
-                "neither --steps nor --epochs",
-                "what a run costs depends on how long it is",
-                "add for example --steps 10000 or --epochs 15",
-            ),
-        }
+            (None, None) => {
+                return wrong(
+                    "neither --steps nor --epochs",
+                    "what a run costs depends on how long it is",
+                    "add for example --steps 10000 or --epochs 15",
+                );
+            }
+            (Some(steps), None) => Length::Steps(steps),
+            (None, Some(epochs)) => Length::Epochs(epochs),
+        };
+        let schedule = args.schedule.as_deref().map(str::parse).transpose()?;
+        Ok(Self { length, schedule })
     }
 
-    /// The events of the run.
+    /// The stages of the run.
     ///
     /// # Errors
     /// Kind `Setting` for a number out of range.
-    pub fn events(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<Vec<Event>> {
-        let (rate, noise) = (SamplingRate(sampling_rate), NoiseMultiplier(noise_multiplier));
-        match self {
-            Run::Scheduled(schedule, epochs) => schedule.events(noise, rate, *epochs),
-            Run::Plain(length) => {
-                let steps = steps(*length, rate)?;
-                let event = Event::PoissonGaussian { sampling_rate, noise_multiplier, steps };
-                event.check()?;
-                Ok(vec![event])
-            }
-        }
+    pub fn stages(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<Stages> {
+        let (rate, initial) = (SamplingRate(sampling_rate), NoiseMultiplier(noise_multiplier));
+        let noise = self.schedule.clone().unwrap_or_default();
+        let steps = self.length.steps(rate)?;
+        Stages::scheduled(&noise, &ClipSchedule::constant(), initial, rate, steps)
     }
 
-    /// Description of the run without the noise multiplier.
+    /// The event of the run. Zero steps are allowed and cost nothing.
     ///
     /// # Errors
-    /// As [`Run::events`].
+    /// Kind `Setting` for a number out of range.
+    pub fn event(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<Event> {
+        if self.length == Length::Steps(0) {
+            let nothing = Event::poisson(sampling_rate, noise_multiplier, 0);
+            return nothing.check().cloned();
+        }
+        let stages = self.stages(sampling_rate, noise_multiplier)?;
+        Ok(stages.event(SamplingRate(sampling_rate), stages.steps()))
+    }
+
+    /// Description of the run without its first noise multiplier.
+    ///
+    /// # Errors
+    /// As [`Run::stages`].
     pub fn words_with_that_noise(&self, sampling_rate: f64, noise: f64) -> Result<String> {
-        let events = self.events(sampling_rate, noise)?;
-        let steps = events.first().map_or(0, Event::releases);
-        let (epochs, end) = match self {
-            Run::Plain(_) => (String::new(), String::new()),
-            Run::Scheduled(schedule, epochs) => {
-                let last = schedule.noise_multiplier(NoiseMultiplier(noise), epochs - 1)?.0;
-                let falls = if last == noise {
-                    String::new()
-                } else {
-                    format!("; {} in the last epoch", short(last))
-                };
-                (format!("{epochs} epochs of "), format!("{falls} (schedule {schedule})"))
+        let stages = self.stages(sampling_rate, noise)?;
+        let end = match &self.schedule {
+            None => String::new(),
+            Some(schedule) if stages.is_constant() => format!(" (schedule {schedule})"),
+            Some(schedule) => {
+                let last = short(stages.at(u64::MAX).noise_multiplier);
+                format!("; {last} in the last step (schedule {schedule})")
             }
         };
-        let s = if steps == 1 { "" } else { "s" };
         Ok(format!(
-            "{epochs}{steps} step{s} with Gaussian noise of that multiplier on Poisson samples \
-             (sampling rate {}){end}",
+            "{} with Gaussian noise of that multiplier on Poisson samples (sampling rate {}){end}",
+            counted(stages.steps()),
             short_rate(sampling_rate),
         ))
     }
@@ -125,31 +111,29 @@ impl Run {
     /// Description of the run.
     ///
     /// # Errors
-    /// As [`Run::events`].
+    /// As [`Run::event`].
     pub fn words(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<String> {
-        let events = self.events(sampling_rate, noise_multiplier)?;
-        let Run::Scheduled(schedule, epochs) = self else {
-            return Ok(events.first().map_or_else(String::new, Event::to_string));
-        };
-        let noise = |epoch| schedule.noise_multiplier(NoiseMultiplier(noise_multiplier), epoch);
-        let (first, last) = (noise(0)?.0, noise(epochs - 1)?.0);
-        let steps = events.first().map_or(0, Event::releases);
+        let event = self.event(sampling_rate, noise_multiplier)?;
+        let Some(schedule) = &self.schedule else { return Ok(event.to_string()) };
+        let stages = self.stages(sampling_rate, noise_multiplier)?;
         Ok(format!(
-            "{epochs} epochs of {steps} steps with Gaussian noise on Poisson samples (sampling rate \
-             {}), noise multiplier from {} to {} (schedule {schedule})",
+            "{} with Gaussian noise on Poisson samples (sampling rate {}), noise multiplier from \
+             {} to {} (schedule {schedule})",
+            counted(stages.steps()),
             short_rate(sampling_rate),
-            short(first),
-            short(last),
+            short(stages.at(0).noise_multiplier),
+            short(stages.at(u64::MAX).noise_multiplier),
         ))
     }
 
     /// The schedule, if there is one.
     pub fn schedule(&self) -> Option<&NoiseSchedule> {
-        match self {
-            Run::Scheduled(schedule, _) => Some(schedule),
-            Run::Plain(_) => None,
-        }
+        self.schedule.as_ref()
     }
+}
+
+fn counted(steps: u64) -> String {
+    format!("{steps} step{}", if steps == 1 { "" } else { "s" })
 }
 
 /// Formats a number with four decimals, or with four digits if it is small.
@@ -164,12 +148,4 @@ fn short(noise_multiplier: f64) -> String {
 /// Formats a rate with four digits.
 fn short_rate(rate: f64) -> SamplingRate {
     SamplingRate(format!("{rate:.3e}").parse().unwrap_or(rate))
-}
-
-/// Converts the number of steps. Zero is allowed and costs nothing.
-pub fn steps(length: Length, sampling_rate: SamplingRate) -> Result<u64> {
-    match length {
-        Length::Steps(0) => Ok(0),
-        length => length.steps(sampling_rate),
-    }
 }

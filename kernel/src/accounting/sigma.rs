@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use epsilab::privacy::{
-    Calibrated, Delta, Epsilon, SamplingRate, noise_multiplier_for, noise_multiplier_for_schedule,
-};
+use epsilab::privacy::{Calibrated, Delta, Epsilon, SamplingRate, noise_multiplier_for_stages};
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 use super::asked::{Asked, AskedArgs, Choice};
-use super::run::{self, Run, RunArgs};
+use super::run::{Run, RunArgs};
 use crate::stdout;
 
 /// Compute the noise multiplier for a target epsilon, rounded to the safe side.
@@ -54,7 +52,7 @@ fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
     let rate = SamplingRate(args.sampling_rate).check()?;
     let accountant = asked.accountant();
     if asked.choice == Choice::Gdp
-        && let Err(error) = accountant.epsilon(&run.events(rate.0, 1.0)?, delta)
+        && let Err(error) = accountant.epsilon(&[run.event(rate.0, 1.0)?], delta)
         && error.kind() == ErrorKind::Accounting
     {
         return Err(Error::new(
@@ -65,15 +63,8 @@ fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
         )
         .fix("take --accountant headline, pld or rdp"));
     }
-    match run {
-        Run::Scheduled(schedule, epochs) => {
-            noise_multiplier_for_schedule(target, delta, rate, schedule, *epochs, &*accountant)
-        }
-        Run::Plain(length) => {
-            let steps = run::steps(*length, rate)?;
-            noise_multiplier_for(target, delta, rate, steps, &*accountant)
-        }
-    }
+    let relative = run.stages(rate.0, 1.0)?;
+    noise_multiplier_for_stages(&[], &relative, target, delta, rate, &*accountant)
 }
 
 /// One line of JSON with keys in alphabetical order; `schedule` only if there is one.

@@ -175,15 +175,40 @@ fn epochs_are_steps_of_one_over_the_rate() {
     close(&epochs["epsilon"], 1.281_300_02, 1e-4);
 }
 
+/// 4.120142 and 1.930276 are for 938 steps in each of 100 epochs. A run of 100 epochs has 93,750
+/// steps, 0.05 % fewer.
 #[test]
-fn a_schedule_composes_every_step_of_every_epoch() {
+fn a_schedule_composes_every_step_of_the_run() {
     let line = "--sampling-rate 0.0010666666666666667 --noise-multiplier 1 --delta 1e-5 \
-                --accountant rdp --epochs 100";
-    close(&epsilon_json(&format!("{line} --schedule linear:0.99"))["epsilon"], 4.120_142, 1e-4);
-    close(&epsilon_json(&format!("{line} --schedule step:0.99:10"))["epsilon"], 1.930_276, 1e-4);
-    let words = epsilon_line(&format!("{line} --schedule linear:0.99")).unwrap();
-    assert!(words.contains("100 epochs of 938 steps"), "{words}");
+                --accountant rdp";
+    for (schedule, expected) in [("linear:0.99", 4.120_142), ("step:0.99:10", 1.930_276)] {
+        let by = |length: &str| epsilon_json(&format!("{line} --schedule {schedule} {length}"));
+        let epochs = by("--epochs 100");
+        close(&epochs["epsilon"], expected, 5e-4);
+        assert!(epochs["epsilon"].as_f64().unwrap() < expected, "{epochs}");
+        assert_eq!(epochs, by("--steps 93750"));
+    }
+    let words = epsilon_line(&format!("{line} --epochs 100 --schedule linear:0.99")).unwrap();
+    assert!(words.contains("93750 steps with Gaussian noise"), "{words}");
     assert!(words.contains("from 1.0000 to 0.6081 (schedule linear:0.99)"), "{words}");
+    // The sampler of a plan takes 469 steps, not 8 times ceil(60,000 / 1024) = 472.
+    let line = "--sampling-rate 0.017066666666666667 --noise-multiplier 1 --delta 1e-5";
+    let words = epsilon_line(&format!("{line} --epochs 8 --schedule exp:0.1")).unwrap();
+    assert!(words.contains("469 steps"), "{words}");
+}
+
+#[test]
+fn a_decay_ends_at_its_ratio_and_a_length_needs_no_whole_epochs() {
+    let line = "--sampling-rate 0.02 --noise-multiplier 2 --delta 1e-5 --accountant rdp";
+    let words = epsilon_line(&format!("{line} --epochs 2.5 --schedule decay:0.5")).unwrap();
+    assert!(words.contains("125 steps") && words.contains("from 2.0000 to 1.0056"), "{words}");
+    let decay = epsilon_json(&format!("{line} --steps 125 --schedule decay:0.5"));
+    let constant = |noise: &str| {
+        let line = line.replace("multiplier 2", &format!("multiplier {noise}"));
+        epsilon_json(&format!("{line} --steps 125"))["epsilon"].as_f64().unwrap()
+    };
+    let epsilon = decay["epsilon"].as_f64().unwrap();
+    assert!(constant("2") < epsilon && epsilon < constant("1"), "{decay}");
 }
 
 #[test]
@@ -192,11 +217,13 @@ fn a_length_that_is_contradictory_or_open_is_refused_with_the_reason() {
     for (length, words) in [
         ("", "neither --steps nor --epochs"),
         ("--steps 10 --epochs 1", "may not agree"),
-        ("--steps 10 --schedule linear:0.9", "does not say where an epoch ends"),
-        ("--schedule linear:0.9", "--schedule without --epochs"),
-        ("--epochs 2.5 --schedule linear:0.9", "whole number of epochs"),
-        ("--epochs 1e300 --schedule linear:0.9", "whole number of epochs"),
-        ("--epochs 1e9 --schedule linear:0.9", "epoch by epoch"),
+        ("--schedule linear:0.9", "neither --steps nor --epochs"),
+        ("--steps 10 --epochs 1 --schedule linear:0.9", "may not agree"),
+        ("--steps 0 --schedule linear:0", "above 0"),
+        ("--epochs 1e300 --schedule linear:0.9", "steps"),
+        ("--epochs 1e9 --schedule linear:0.999999999", "changes more than"),
+        ("--epochs 1e9 --schedule linear:0.9", "in epoch"),
+        ("--steps 200000 --schedule decay:0.9", "changes more than"),
         ("--epochs 2 --schedule cosine:1", "step:0.99:10"),
         ("--epochs -1", "above 0"),
         ("--epochs NaN", "above 0"),
@@ -273,7 +300,8 @@ fn sigma_of_a_schedule_is_the_one_it_begins_with() {
     assert!(found["noise_multiplier"].as_f64().unwrap() > constant, "{found}");
     let words = sigma_line(&format!("{line} --schedule exp:0.05")).unwrap();
     assert!(words.starts_with("beginning with noise multiplier "), "{words}");
-    assert!(words.contains("20 epochs of 30 steps"), "{words}");
+    assert!(words.contains("589 steps with Gaussian noise of that multiplier"), "{words}");
+    assert!(words.contains("in the last step (schedule exp:0.05)"), "{words}");
 }
 
 #[test]

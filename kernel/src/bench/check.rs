@@ -167,7 +167,7 @@ impl Side<'_> {
 
     /// The released gradient of the first step of a method.
     fn released(&self, private: bool, mask: Option<&Weights>) -> Result<Gradients> {
-        let mut mechanism = self.executor.mechanism(private, self.batch.len());
+        let mut mechanism = self.executor.mechanism(private, self.batch.len())?;
         Ok(mechanism.release(&self.network, self.batch, mask)?.gradient)
     }
 }

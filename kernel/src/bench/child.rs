@@ -60,7 +60,7 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
     let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
     let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
     let network = model.network().clone().to_device(&device);
-    let mut training = Training::new(&network, case.executor, private, case.batch);
+    let mut training = Training::new(&network, case.executor, private, case.batch)?;
     if let Some(expected) = expected {
         let loss = training.step(&pool[0])?.mean_loss().unwrap_or(f64::NAN);
         same_loss(case, loss, expected)?;

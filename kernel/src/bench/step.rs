@@ -1,15 +1,13 @@
 //! One training step, made of the same calls as in training.
 
 use epsilab::Result;
-use epsilab::burn::optim::{ModuleOptimizer, SgdConfig};
-use epsilab::engine::{
-    self, AutoExecutor, Batch, ClipRule, ClippedSum, Executor, TapExecutor, Weights,
-};
+use epsilab::engine::{AutoExecutor, Batch, ClipRule, ClippedSum, Executor, TapExecutor, Weights};
 use epsilab::methods::dp_sgd::GaussianSum;
 use epsilab::methods::non_private::MeanGradient;
-use epsilab::methods::{Mechanism, Privacy, Release};
+use epsilab::methods::{Mechanism, Release};
 use epsilab::nn::Network;
-use epsilab::privacy::Delta;
+use epsilab::optim::{Optimizer, OptimizerState, Step};
+use epsilab::privacy::{NoiseMultiplier, Stages};
 
 pub const LEARNING_RATE: f64 = 0.05;
 pub const CLIP: f64 = 1.0;
@@ -65,19 +63,17 @@ impl ExecutorChoice {
     }
 
     /// A complete method with this expected batch size.
-    pub fn mechanism(self, private: bool, batch: usize) -> Box<dyn Mechanism> {
-        let delta = Delta(1e-5);
-        let clip = ClipRule::flat(CLIP);
-        let privacy = Privacy { clip, noise_multiplier: NOISE_MULTIPLIER, delta, target: None };
-        let sum = GaussianSum::new(&privacy, batch, [7; 32]);
-        match (self, private) {
+    pub fn mechanism(self, private: bool, batch: usize) -> Result<Box<dyn Mechanism>> {
+        let stages = Stages::constant(NoiseMultiplier(NOISE_MULTIPLIER), 1)?;
+        let sum = GaussianSum::new(ClipRule::flat(CLIP), stages, batch, [7; 32]);
+        Ok(match (self, private) {
             (Self::Auto, true) => Box::new(sum),
             (Self::Auto, false) => Box::new(MeanGradient::new(batch)),
             (Self::Tap, _) => {
                 let sum = private.then_some(sum);
                 Box::new(By { executor: TapExecutor::default(), sum, batch })
             }
-        }
+        })
     }
 }
 
@@ -103,7 +99,8 @@ impl<E: Executor> Mechanism for By<E> {
             Some(sum) => gradient = sum.privatise(gradient, selected)?,
             None => gradient.scale(1.0 / self.batch as f64),
         }
-        Ok(Release { gradient, losses: clipped.losses })
+        let noise_std = vec![0.0; gradient.entries.len()];
+        Ok(Release { gradient, losses: clipped.losses, noise_std })
     }
 }
 
@@ -111,21 +108,27 @@ impl<E: Executor> Mechanism for By<E> {
 pub struct Training {
     network: Network,
     mechanism: Box<dyn Mechanism>,
-    optimizer: ModuleOptimizer,
+    optimizer: OptimizerState,
 }
 
 impl Training {
-    pub fn new(network: &Network, executor: ExecutorChoice, private: bool, batch: usize) -> Self {
-        let mechanism = executor.mechanism(private, batch);
-        Self { network: network.clone(), mechanism, optimizer: SgdConfig::new().init() }
+    pub fn new(
+        network: &Network,
+        executor: ExecutorChoice,
+        private: bool,
+        batch: usize,
+    ) -> Result<Self> {
+        let mechanism = executor.mechanism(private, batch)?;
+        let optimizer = Optimizer::Sgd { momentum: 0.0 }.init();
+        Ok(Self { network: network.clone(), mechanism, optimizer })
     }
 
     /// Runs one step (norms, clipping, sum, noise, update) and returns what it released. Does not
     /// wait for a GPU.
     pub fn step(&mut self, batch: &Batch) -> Result<Release> {
         let release = self.mechanism.release(&self.network, batch, None)?;
-        self.network =
-            engine::step(&mut self.optimizer, LEARNING_RATE, &self.network, &release.gradient);
+        let step = Step::new(LEARNING_RATE);
+        self.network = self.optimizer.step(&self.network, &release.gradient, &step)?;
         Ok(release)
     }
 }
@@ -140,7 +143,7 @@ mod tests {
         let entry = zoo::find("papernot_cnn").unwrap();
         let (model, pool) = (entry.model().unwrap(), data::pool(entry, 16).unwrap());
         let after = |executor, private| {
-            let mut training = Training::new(model.network(), executor, private, 16);
+            let mut training = Training::new(model.network(), executor, private, 16).unwrap();
             let loss = training.step(&pool[0]).unwrap().mean_loss().unwrap();
             assert!((1.5..3.5).contains(&loss), "{loss}");
             let values = training.network.values();

@@ -54,7 +54,7 @@ impl DpSgd {
     /// DP-SGD with clip norm 1, batches of 256 and 5 epochs; give it a [`target`](Self::target)
     /// or a [`noise_multiplier`](Self::noise_multiplier).
     pub fn new() -> Self {
-        Self { settings: Settings::default(), private: PrivateSettings::NEW }
+        Self { settings: Settings::default(), private: PrivateSettings::new() }
     }
 
     /// DP-SSGD with these settings and a mask, as [`DpSsgd::pre_prune`].

@@ -1,11 +1,12 @@
 //! The release of a DP-SGD step: clipped sum plus noise, divided by the expected batch size.
 
 use crate::engine::{
-    AutoExecutor, Batch, Executor, GaussianNoise, Gradients, Weights, typical_max_batch_size,
+    AutoExecutor, Batch, ClipRule, Executor, GaussianNoise, Gradients, Weights,
+    typical_max_batch_size,
 };
-use crate::methods::{Mechanism, Plan, Privacy, Release};
+use crate::methods::{Mechanism, Plan, Release};
 use crate::nn::{Network, Precision};
-use crate::privacy::Event;
+use crate::privacy::{Event, SamplingRate, Stages};
 use crate::{Error, ErrorKind, Result};
 
 /// The Gaussian mechanism on a sum of clipped per-example gradients.
@@ -14,21 +15,28 @@ use crate::{Error, ErrorKind, Result};
 /// Neighbours: one example added or removed. The sum changes by at most the sensitivity of the clip
 /// rule in L2 norm. Independent Gaussian noise of standard deviation `noise_multiplier *
 /// sensitivity` is added to every coordinate of the sum, which is then divided by the expected
-/// batch size, a public number. The release of an empty batch is noise only. With selected
-/// coordinates, norm, clipping, sum and noise are restricted to them, and all others are zero for
-/// every batch.
+/// batch size, a public number. Noise multiplier and clip bound of step t are those of the stages
+/// at t. The release of an empty batch is noise only. With selected coordinates, norm, clipping,
+/// sum and noise are restricted to them, and all others are zero for every batch.
 pub struct GaussianSum {
-    privacy: Privacy,
+    clip: ClipRule,
+    stages: Stages,
     expected_batch_size: f64,
     noise: GaussianNoise,
     executor: AutoExecutor,
 }
 
 impl GaussianSum {
-    /// The mechanism of these privacy settings, with a noise stream of its own.
-    pub fn new(privacy: &Privacy, expected_batch_size: usize, noise_seed: [u8; 32]) -> Self {
+    /// The mechanism of these stages, with a noise stream of its own.
+    pub fn new(
+        clip: ClipRule,
+        stages: Stages,
+        expected_batch_size: usize,
+        noise_seed: [u8; 32],
+    ) -> Self {
         Self {
-            privacy: privacy.clone(),
+            clip,
+            stages,
             expected_batch_size: expected_batch_size as f64,
             noise: GaussianNoise::new(noise_seed),
             executor: AutoExecutor::default()
@@ -41,18 +49,29 @@ impl GaussianSum {
         Self { executor: self.executor.precision(precision), ..self }
     }
 
-    /// Adds noise to a clipped sum and divides it by the expected batch size.
+    /// The clip rule of the next step.
+    pub fn clip_rule(&self) -> ClipRule {
+        self.clip.clone().scaled(self.stages.at(self.noise.step()).clip_scale)
+    }
+
+    /// Standard deviation of the noise that the next step adds to the sum.
+    fn noise_std(&self) -> f64 {
+        let stage = self.stages.at(self.noise.step());
+        self.clip_rule().noise_std(stage.noise_multiplier)
+    }
+
+    /// Adds the noise of the next step to a sum that was clipped by
+    /// [`clip_rule`](Self::clip_rule), and divides it by the expected batch size.
     ///
     /// # Errors
-    /// `Setting` if the noise is not a finite number; as [`GaussianNoise::add_to_selected`] if the
-    /// sum was not made with the same selection.
+    /// `Setting` if the noise is not a finite number; as [`GaussianNoise::add_to_each`] if the sum
+    /// was not made with the same selection.
     pub fn privatise(
         &mut self,
         mut sum: Gradients,
         selected: Option<&Weights>,
     ) -> Result<Gradients> {
-        let std = self.privacy.clip.noise_std(self.privacy.noise_multiplier);
-        let stds = vec![std; sum.entries.len()];
+        let stds = vec![self.noise_std(); sum.entries.len()];
         self.noise.add_to_each(&mut sum, &stds, selected)?;
         sum.scale(1.0 / self.expected_batch_size);
         Ok(sum)
@@ -66,17 +85,18 @@ impl Mechanism for GaussianSum {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
-        let clip = &self.privacy.clip;
-        let clipped = self.executor.weighted_sum(network, batch, clip, selected)?;
+        let clipped = self.executor.weighted_sum(network, batch, &self.clip_rule(), selected)?;
+        let std = self.noise_std() / self.expected_batch_size;
         let gradient = self.privatise(clipped.sum, selected)?;
-        Ok(Release { gradient, losses: clipped.losses })
+        let noise_std = vec![std; gradient.entries.len()];
+        Ok(Release { gradient, losses: clipped.losses, noise_std })
     }
 }
 
 /// The mechanism of a private plan.
 pub(crate) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
-    let privacy = private_part(plan)?;
-    let sum = GaussianSum::new(privacy, plan.expected_batch_size(), noise_seed);
+    let (clip, stages) = private_part(plan)?;
+    let sum = GaussianSum::new(clip.clone(), stages, plan.expected_batch_size(), noise_seed);
     Ok(Box::new(sum.precision(plan.precision())))
 }
 
@@ -86,20 +106,21 @@ pub(crate) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>
 /// As [`GaussianSum`], on Poisson samples of the plan's sampling rate.
 pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
     match private_part(plan) {
-        Ok(privacy) => Event::PoissonGaussian {
-            sampling_rate: plan.sampling_rate(),
-            noise_multiplier: privacy.noise_multiplier,
-            steps,
-        },
+        Ok((_, stages)) => stages.event(SamplingRate(plan.sampling_rate()), steps),
         Err(error) => Event::Unaccountable { why: error.to_string() },
     }
 }
 
-/// The private part, which a plan lacks only if its file was edited.
-fn private_part(plan: &Plan) -> Result<&Privacy> {
-    plan.privacy().ok_or_else(|| {
+/// Clip rule and stages, which a plan lacks only if its file was edited.
+fn private_part(plan: &Plan) -> Result<(&ClipRule, Stages)> {
+    let (Some(privacy), Some(stages)) = (plan.privacy(), plan.stages()?) else {
         let what = format!("a plan of {} without clip rule and noise", plan.method());
-        Error::new(ErrorKind::CorruptData, what, "its steps would release raw gradients")
-            .fix("make the plan anew")
-    })
+        return Err(Error::new(
+            ErrorKind::CorruptData,
+            what,
+            "its steps would release raw gradients",
+        )
+        .fix("make the plan anew"));
+    };
+    Ok((&privacy.clip, stages))
 }

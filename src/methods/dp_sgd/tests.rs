@@ -1,9 +1,9 @@
 use super::*;
 use crate::data::{self, Dataset};
 use crate::engine::{Batch, ClipRule, Executor, Gradients, TapExecutor};
-use crate::methods::{Batches, Mechanism, Optimizer, Privacy};
+use crate::methods::{Batches, Mechanism, Optimizer};
 use crate::nn::{Model, models};
-use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline};
+use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, NoiseMultiplier, Stages};
 use crate::{ErrorKind, Result};
 
 const SEED: [u8; 32] = [7; 32];
@@ -19,8 +19,10 @@ fn network(data: &Dataset) -> Model {
     models::mlp(data, &[64, 64]).seed(1).build().unwrap()
 }
 
-fn privacy(clip: f64, noise_multiplier: f64) -> Privacy {
-    Privacy { clip: ClipRule::flat(clip), noise_multiplier, delta: Delta(1e-5), target: None }
+/// The mechanism of 100 steps with an expected batch size.
+fn mechanism(clip: f64, noise_multiplier: f64, batch: usize) -> GaussianSum {
+    let stages = Stages::constant(NoiseMultiplier(noise_multiplier), 100).unwrap();
+    GaussianSum::new(ClipRule::flat(clip), stages, batch, SEED)
 }
 
 fn all(data: &Dataset) -> Batch {
@@ -42,7 +44,7 @@ fn score(values: &[f64], std: f64) -> f64 {
 fn noise_is_the_multiplier_times_the_clip_over_the_expected_batch_and_nothing_else() {
     let model = network(&small());
     let (clip, multiplier, batch) = (0.5, 2.0, 16);
-    let mut mechanism = GaussianSum::new(&privacy(clip, multiplier), batch, SEED);
+    let mut mechanism = mechanism(clip, multiplier, batch);
     let released =
         flat(&mechanism.privatise(Gradients::zeros_like(model.network()), None).unwrap());
     let right = multiplier * clip / batch as f64;
@@ -65,7 +67,7 @@ fn noise_is_new_in_every_step() {
     let data = small();
     let model = network(&data);
     let zeros = || Gradients::zeros_like(model.network());
-    let mut mechanism = GaussianSum::new(&privacy(1.0, 1.0), 8, SEED);
+    let mut mechanism = mechanism(1.0, 1.0, 8);
     let (first, second) =
         (mechanism.privatise(zeros(), None).unwrap(), mechanism.privatise(zeros(), None).unwrap());
     assert_ne!(flat(&first), flat(&second));
@@ -80,7 +82,7 @@ fn the_sum_is_divided_by_the_expected_batch_size_not_by_the_drawn_one() {
     let rule = ClipRule::flat(1.0);
     let batch = all(&data);
     let sum = TapExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
-    let mut mechanism = GaussianSum::new(&privacy(1.0, 1e-9), 10, SEED);
+    let mut mechanism = mechanism(1.0, 1e-9, 10);
     let released = mechanism.release(model.network(), &batch, None).unwrap().gradient;
     let close =
         |by: f64| flat(&sum).iter().zip(flat(&released)).all(|(s, r)| (s / by - r).abs() < 1e-6);
@@ -92,7 +94,7 @@ fn the_sum_is_divided_by_the_expected_batch_size_not_by_the_drawn_one() {
 fn an_empty_batch_releases_noise_alone() {
     let data = small();
     let model = network(&data);
-    let mut mechanism = GaussianSum::new(&privacy(1.0, 1.0), 8, SEED);
+    let mut mechanism = mechanism(1.0, 1.0, 8);
     let empty = Batch::of(data.train(), &[]).unwrap();
     let release = mechanism.release(model.network(), &empty, None).unwrap();
     assert!(release.losses.is_empty());

@@ -8,9 +8,9 @@ use crate::mask::{
     Synflow, assumptions,
 };
 use crate::methods::dp_sgd::GaussianSum;
-use crate::methods::{DpSgd, Mechanism, Privacy};
+use crate::methods::{DpSgd, Mechanism};
 use crate::nn::{Model, models};
-use crate::privacy::{Delta, Epsilon, Event};
+use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier, Stages};
 use crate::{ErrorKind, Result};
 
 const SEED: [u8; 32] = [7; 32];
@@ -48,9 +48,8 @@ fn select(model: &Model, mask: Option<&Mask>, dropping: Dropping) -> Weights {
 
 /// The mechanism of steps with an expected batch size of 16.
 fn mechanism(clip: f64, noise_multiplier: f64) -> GaussianSum {
-    let clip = ClipRule::flat(clip);
-    let privacy = Privacy { clip, noise_multiplier, delta: Delta(1e-5), target: None };
-    GaussianSum::new(&privacy, 16, SEED)
+    let stages = Stages::constant(NoiseMultiplier(noise_multiplier), 100).unwrap();
+    GaussianSum::new(ClipRule::flat(clip), stages, 16, SEED)
 }
 
 fn settings() -> DpSsgd {

@@ -1,5 +1,6 @@
 use std::cell::Cell;
 
+use super::noise::TOLERANCE;
 use super::*;
 use crate::ErrorKind;
 use crate::privacy::{Conversion, Rdp};

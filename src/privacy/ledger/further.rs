@@ -54,13 +54,36 @@ impl Account {
     }
 }
 
-/// Sampling rate and steps of the training in a run's event.
+/// Sampling rate and steps of the training in a run's event: of its last Poisson-sampled steps, with
+/// all stages of a noise schedule.
 fn poisson(event: &Event) -> Option<(f64, u64)> {
     match event {
         Event::PoissonGaussian { sampling_rate, steps, .. } if *steps > 0 => {
             Some((*sampling_rate, *steps))
         }
-        Event::Composed { events } => events.iter().rev().find_map(poisson),
+        Event::Composed { events } => {
+            let parts = events.iter().rev().map(poisson).skip_while(Option::is_none);
+            let mut parts = parts.map_while(|part| part);
+            let (rate, last) = parts.next()?;
+            let stages = parts.take_while(|part| part.0 == rate).map(|part| part.1);
+            Some((rate, stages.fold(last, u64::saturating_add)))
+        }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stages_of_a_schedule_are_one_training() {
+        let stage = |sigma: f64| Event::poisson(0.01, sigma, 10);
+        let stages = Event::Composed { events: vec![stage(2.0), stage(1.5), stage(1.0)] };
+        assert_eq!(poisson(&stages), Some((0.01, 30)));
+        assert_eq!(poisson(&Event::gaussian(8.0).then(&stages)), Some((0.01, 30)));
+        assert_eq!(poisson(&Event::poisson(0.5, 1.0, 7).then(&stage(1.0))), Some((0.01, 10)));
+        assert_eq!(poisson(&stages.then(&Event::gaussian(8.0))), Some((0.01, 30)));
+        assert_eq!(poisson(&Event::gaussian(8.0)), None);
     }
 }

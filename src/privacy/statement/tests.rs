@@ -14,7 +14,7 @@ fn facts() -> GuaranteeFacts {
         unit: "one training example".into(),
         events: vec![poisson(1.72, 879)],
         coordinates: None,
-        clip: 0.1,
+        bound: "clipped to L2 norm 0.1".into(),
         examples: 60_000,
         public_test: true,
         study_mode: false,
@@ -55,7 +55,12 @@ fn no_more_noise_is_claimed_than_there_was() {
 
 /// The sentence on how it was done, up to the accountant.
 fn how_said(neighbouring: Neighbouring, events: Vec<Event>) -> String {
-    let said = statement(&GuaranteeFacts { neighbouring, events, clip: 2.0, ..facts() });
+    let said = statement(&GuaranteeFacts {
+        neighbouring,
+        events,
+        bound: "clipped to L2 norm 2".into(),
+        ..facts()
+    });
     said.lines().nth(1).unwrap().split(" Accountant:").next().unwrap().to_string()
 }
 
