@@ -12,6 +12,8 @@ mod private;
 mod registry;
 mod settings;
 #[cfg(test)]
+pub(crate) mod soft_clip;
+#[cfg(test)]
 mod tests;
 
 pub mod dp_sgd;

@@ -6,6 +6,7 @@ use super::private::PrivateSettings;
 use super::{Mechanism, Plan, Settings};
 use crate::Result;
 use crate::data::Dataset;
+use crate::engine::Bound;
 use crate::privacy::Event;
 
 /// Calls a macro with the settings types of all methods. A new method is one more line here.
@@ -15,16 +16,20 @@ macro_rules! for_each_method {
             $crate::methods::DpSgd,
             $crate::methods::DpSsgd,
             $crate::methods::NonPrivate,
+            #[cfg(test)]
+            $crate::methods::soft_clip::SoftClipSgd,
         }
     };
 }
 pub(crate) use for_each_method;
 
 macro_rules! all {
-    ($($method:ty),* $(,)?) => {
+    ($($(#[$attribute:meta])* $method:path),* $(,)?) => {
         /// All methods with their default settings.
         pub fn methods() -> Vec<Box<dyn Method>> {
-            vec![$(Box::<$method>::default()),*]
+            let mut methods: Vec<Box<dyn Method>> = Vec::new();
+            $($(#[$attribute])* methods.push(Box::<$method>::default());)*
+            methods
         }
     };
 }
@@ -52,6 +57,9 @@ pub struct Recipe {
     pub is_sparse: bool,
     /// Makes the mechanism of a plan.
     pub mechanism: MakeMechanism,
+    /// What bounds one example's influence on the sum of a step, counted from 0; `None` without
+    /// privacy.
+    pub bound: fn(&Plan, step: u64) -> Result<Option<Box<dyn Bound>>>,
     /// What the first steps of a plan release.
     ///
     /// # Guarantee

@@ -1,7 +1,7 @@
 //! The release of a DP-SGD step: clipped sum plus noise, divided by the expected batch size.
 
 use crate::engine::{
-    AutoExecutor, Batch, ClipRule, Executor, GaussianNoise, Gradients, Weights,
+    AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradients, Weights,
     typical_max_batch_size,
 };
 use crate::methods::{Mechanism, Plan, Release};
@@ -100,6 +100,12 @@ pub(crate) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>
     Ok(Box::new(sum.precision(plan.precision())))
 }
 
+/// The clip rule of a step of a private plan.
+pub(crate) fn bound(plan: &Plan, step: u64) -> Result<Option<Box<dyn Bound>>> {
+    let (clip, stages) = private_part(plan)?;
+    Ok(Some(Box::new(clip.clone().scaled(stages.at(step).clip_scale))))
+}
+
 /// The event of the first steps of a private plan.
 ///
 /// # Guarantee
@@ -112,7 +118,7 @@ pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
 }
 
 /// Clip rule and stages, which a plan lacks only if its file was edited.
-fn private_part(plan: &Plan) -> Result<(&ClipRule, Stages)> {
+pub(crate) fn private_part(plan: &Plan) -> Result<(&ClipRule, Stages)> {
     let (Some(privacy), Some(stages)) = (plan.privacy(), plan.stages()?) else {
         let what = format!("a plan of {} without clip rule and noise", plan.method());
         return Err(Error::new(

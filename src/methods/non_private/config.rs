@@ -33,6 +33,7 @@ static RECIPE: Recipe = Recipe {
     is_private: false,
     is_sparse: true,
     mechanism: super::mechanism::of,
+    bound: |_, _| Ok(None),
     event: super::mechanism::event,
     not_covered: |_| None,
 };
