@@ -100,13 +100,13 @@ impl PrivateSettings {
     ) -> Result<Privacy> {
         let examples = data.train().len();
         let clip = self.clip_rule();
-        clip.check()?;
         let sensitivity = clip.sensitivity(Neighbouring::AddOrRemoveOne);
-        if !sensitivity.is_finite() {
+        if !(sensitivity.is_finite() && sensitivity > 0.0) {
             let why = "the clip norm bounds one example's influence";
             return Err(Error::setting("clip", sensitivity, why)
                 .fix("choose a positive number, usually between 0.1 and 10"));
         }
+        clip.check()?;
         let steps = steps_of(settings, examples)?;
         let rate = SamplingRate(settings.expected_batch_size as f64 / examples as f64);
         let delta = self.delta()?;
