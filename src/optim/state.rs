@@ -186,10 +186,11 @@ impl OptimizerState {
         step: &Step<'_>,
     ) -> Vec<Tensor<1>> {
         let old: Vec<Host> = parameters.into_iter().map(Host::of).collect();
-        let mut new: Vec<_> = old.iter().map(|values| vec![0.0; values.slice().len()]).collect();
+        let mut new: Vec<Vec<f32>> =
+            old.iter().map(|values| Vec::with_capacity(values.slice().len())).collect();
         let tensors = self.tensors.iter_mut().zip(&old).zip(&mut new).zip(&gradient.entries);
         let work = tensors.enumerate().map(|(index, (((state, old), new), entry))| {
-            let (formula, len) = (rule(entry), new.len());
+            let (formula, len) = (rule(entry), old.slice().len());
             for ((_, values), slot) in state.arrays.iter_mut().zip(R::STATE) {
                 if step.touched.is_some() || !slot.shared {
                     values.each(len);
@@ -208,18 +209,23 @@ impl OptimizerState {
             };
             Work {
                 formula,
-                targets: arrays(Target::Moved { old: old.slice(), new }, state),
+                targets: arrays(
+                    Target::Moved { old: old.slice(), new: &mut new.spare_capacity_mut()[..len] },
+                    state,
+                ),
                 inputs: [Input::Each(&entry.values), variance],
                 touched: step.touched.map(|touched| &touched.entries()[index].values[..]),
                 len,
             }
         });
         elementwise::on_host(work.collect());
-        let tensor = |values: Vec<f32>| {
-            let len = values.len();
+        let tensor = |(mut values, len): (Vec<f32>, usize)| {
+            // SAFETY: the capacity is at least `len`, and the formula has written as many values.
+            unsafe { values.set_len(len) };
             Tensor::from_data(TensorData::new(values, [len]), &Device::flex())
         };
-        new.into_iter().map(tensor).collect()
+        let sizes = old.iter().map(|values| values.slice().len());
+        new.into_iter().zip(sizes).map(tensor).collect()
     }
 
     fn step_on_device<R: Rule<S>, const S: usize>(

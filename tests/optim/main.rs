@@ -3,6 +3,7 @@
 mod adam_bc;
 mod goldens;
 mod state;
+mod timing;
 
 use epsilab::burn::prelude::Device;
 use epsilab::device::DeviceArray;
