@@ -1,14 +1,15 @@
 //! [`OptimizerState`]: the steps of an optimizer, with their state.
 
+mod device;
+
 use burn::prelude::*;
 
 use super::elementwise::{self, Input, Target, Work};
-use super::number::Lanes;
 use super::rules::{Adam, Descent, INPUTS, Momentum, Rule, Slot};
 use super::step::check_not_negative;
 use super::{Moments, Optimizer, StateValues, Step};
 use crate::device::host::Host;
-use crate::engine::{Gradient, Gradients, Weights};
+use crate::engine::{Gradient, Gradients};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
@@ -226,36 +227,6 @@ impl OptimizerState {
         };
         let sizes = old.iter().map(|values| values.slice().len());
         new.into_iter().zip(sizes).map(tensor).collect()
-    }
-
-    fn step_on_device<R: Rule<S>, const S: usize>(
-        &mut self,
-        rule: impl Fn(&Gradient) -> R,
-        parameters: Vec<Tensor<1>>,
-        gradient: &Gradients,
-        step: &Step<'_>,
-    ) -> Vec<Tensor<1>> {
-        let tensors = self.tensors.iter_mut().zip(parameters).zip(&gradient.entries).enumerate();
-        let stepped = tensors.map(|(index, ((state, parameter), entry))| {
-            let (len, device) = (parameter.dims()[0], parameter.device());
-            let nonzero = |weights: &Weights| {
-                weights.entries()[index].values.tensor(&device).not_equal_elem(0.0)
-            };
-            let variance = match step.selected {
-                None => Lanes::Same(step.variance(index)),
-                Some(selected) => Lanes::Each(nonzero(selected).float() * step.variance(index)),
-            };
-            let lanes = state.arrays.iter_mut().map(|(_, values)| values.take_lanes(&device));
-            let old = arrays(Lanes::Each(parameter), lanes);
-            let inputs = [Lanes::Each(entry.values.tensor(&device)), variance];
-            let touched = step.touched.map(nonzero);
-            let new = elementwise::on_device(&rule(entry), old, inputs, touched.as_ref());
-            for ((_, values), new) in state.arrays.iter_mut().zip(&new[1..]) {
-                *values = new.clone().into();
-            }
-            new[0].tensor(len, &device)
-        });
-        stepped.collect()
     }
 }
 

@@ -2,8 +2,9 @@
 
 mod adam_bc;
 mod goldens;
+mod run;
 mod state;
-mod timing;
+mod text;
 
 use epsilab::burn::prelude::Device;
 use epsilab::device::DeviceArray;
