@@ -12,6 +12,7 @@ mod private;
 mod registry;
 mod settings;
 #[cfg(test)]
+#[allow(dead_code)]
 pub(crate) mod soft_clip;
 #[cfg(test)]
 mod tests;

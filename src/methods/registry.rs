@@ -17,6 +17,7 @@ macro_rules! for_each_method {
             $crate::methods::DpSsgd,
             $crate::methods::NonPrivate,
             #[cfg(test)]
+            #[allow(dead_code)]
             $crate::methods::soft_clip::SoftClipSgd,
         }
     };

@@ -22,8 +22,6 @@ const CLIP: f64 = 0.1;
 const EPOCHS: f64 = 8.0;
 const EPSILON: f64 = 3.0;
 const SEEDS: u64 = 3;
-/// Default learning rate of Adam, whose steps don't depend on the clip norm.
-const ADAM_RATE: f64 = 0.01;
 
 /// All settings of a plan. Lists are separated by commas on the command line. Counts are signed, so
 /// that a negative one is refused with its name.
@@ -260,7 +258,7 @@ impl Plan {
         settings.expected_batch_size = count("--batch", self.batch)?.unwrap_or(BATCH);
         settings.epochs = self.epochs.unwrap_or(EPOCHS);
         settings.steps = count("--steps", self.steps)?;
-        settings.learning_rate = self.lr.or((optimizer == Optimizer::adam()).then_some(ADAM_RATE));
+        settings.learning_rate = self.lr;
         settings.optimizer = optimizer;
         settings.precision =
             choose("--precision", self.precision.as_deref().unwrap_or("f32"), &precisions)?;

@@ -118,7 +118,7 @@ pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
 }
 
 /// Clip rule and stages, which a plan lacks only if its file was edited.
-pub(crate) fn private_part(plan: &Plan) -> Result<(&ClipRule, Stages)> {
+fn private_part(plan: &Plan) -> Result<(&ClipRule, Stages)> {
     let (Some(privacy), Some(stages)) = (plan.privacy(), plan.stages()?) else {
         let what = format!("a plan of {} without clip rule and noise", plan.method());
         return Err(Error::new(

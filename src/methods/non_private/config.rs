@@ -52,7 +52,7 @@ impl NonPrivate {
     /// # Errors
     /// `Setting` for values out of range or an augmentation that does not apply to the data.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
-        let learning_rate = self.settings.learning_rate.unwrap_or(DEFAULT_LEARNING_RATE);
+        let learning_rate = self.settings.learning_rate_or(DEFAULT_LEARNING_RATE);
         let mut settings = self.settings.clone();
         settings.sparsity = settings.sparsity.map(|s| s.calibrated(None)).transpose()?;
         Plan::new(&RECIPE, &settings, data, learning_rate, None)

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use burn::prelude::*;
 
-use crate::Result;
 use crate::engine::{
     AutoExecutor, Batch, Bound, Executor, GaussianNoise, Groups, Rescale, Weights,
 };
 use crate::methods::{Mechanism, Plan, Release, dp_sgd};
 use crate::nn::Network;
 use crate::privacy::{Event, Stages};
+use crate::{Error, ErrorKind, Result};
 
 /// The factor C/√(C² + n²) for a gradient of norm n, which gives a norm below C.
 #[derive(Clone, Copy, Debug)]
@@ -67,16 +67,18 @@ impl Mechanism for SoftClippedSum {
     }
 }
 
-/// C, which the settings keep as a flat clip norm.
-fn soft_clip(plan: &Plan) -> Result<SoftClip> {
-    let (clip, _) = dp_sgd::private_part(plan)?;
-    Ok(SoftClip(clip.noise_std(1.0)))
+/// C and the stages. The settings keep C as a flat clip norm.
+fn settings(plan: &Plan) -> Result<(SoftClip, Stages)> {
+    match (plan.privacy(), plan.stages()?) {
+        (Some(privacy), Some(stages)) => Ok((SoftClip(privacy.clip.noise_std(1.0)), stages)),
+        _ => Err(Error::new(ErrorKind::CorruptData, "a plan without noise", "it was edited")),
+    }
 }
 
 pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
-    let (_, stages) = dp_sgd::private_part(plan)?;
+    let (clip, stages) = settings(plan)?;
     Ok(Box::new(SoftClippedSum {
-        clip: soft_clip(plan)?,
+        clip,
         stages,
         expected_batch_size: plan.expected_batch_size() as f64,
         noise: GaussianNoise::new(noise_seed),
@@ -85,7 +87,7 @@ pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>
 }
 
 pub(super) fn bound(plan: &Plan, _step: u64) -> Result<Option<Box<dyn Bound>>> {
-    Ok(Some(Box::new(soft_clip(plan)?)))
+    Ok(Some(Box::new(settings(plan)?.0)))
 }
 
 /// Steps, sampler and noise are those of DP-SGD's stages.
