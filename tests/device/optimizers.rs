@@ -86,12 +86,14 @@ pub fn optimizers_and_averages_equal_those_of_the_host(device: &Device) {
                 let unread = |array: &DeviceArray| format!("{array:?}").ends_with("on a device");
                 assert!(on_device.entries.iter().all(|entry| unread(&entry.values)));
             }
+            // What is left of a second moment without its noise has fewer digits.
+            let tolerance = if optimizer == Optimizer::dp_adam_bc() { 1e-4 } else { 1e-5 };
             let far = max_difference(&networks[0], &networks[1]);
-            assert!(far < 1e-5, "{optimizer}, dropping {drop}: {far}");
+            assert!(far < tolerance, "{optimizer}, dropping {drop}: {far}");
             assert!(max_difference(&networks[0], &network()) > 0.05);
             for (here, there) in means[0].iter().zip(&means[1]) {
                 let (here, there) = (here.network(), there.network());
-                assert!(max_difference(&here, &there) < 1e-5, "{optimizer}");
+                assert!(max_difference(&here, &there) < tolerance, "{optimizer}");
                 assert!(max_difference(&here, &networks[0]) > 1e-3, "an average is not the last");
             }
         }
