@@ -41,9 +41,14 @@ fn runs_of_an_earlier_version_are_shown_and_counted() -> Result<()> {
     let data = data::glyphs()?.limit(60, 10);
     let build = |seed| models::linear(&data).seed(seed).build();
     let adam = Optimizer::adam();
-    let dense = DpSgd::new().clip(0.1).batch_size(16).steps(2);
+    let dense = DpSgd::new().clip(0.1).batch_size(16).epochs(8).steps(2);
     let dense = dense.optimizer(adam).learning_rate(0.01);
-    let plain = NonPrivate::new().batch_size(16).steps(2).optimizer(adam).learning_rate(0.01);
+    let plain = NonPrivate::new().batch_size(16).epochs(8).steps(2).optimizer(adam).learning_rate(0.01);
+    // Equal settings give equal plans, and so equal names of runs.
+    let stored = fs::read_to_string(home.join("runs/2bd6b4dbdacc6cfd/settings.json")).unwrap();
+    let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    let plan = dense.clone().target(Epsilon(3.0), Delta(1e-5)).seed(0).plan(&data)?;
+    assert_eq!(serde_json::to_value(&plan).unwrap(), stored["plan"]);
     let grid = Grid::new(dense.clone())
         .beside(DpSsgd::from(dense))
         .masks(MaskKind::DpSnip)

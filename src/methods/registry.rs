@@ -28,9 +28,9 @@ macro_rules! all {
     ($($(#[$attribute:meta])* $method:path),* $(,)?) => {
         /// All methods with their default settings.
         pub fn methods() -> Vec<Box<dyn Method>> {
-            let mut methods: Vec<Box<dyn Method>> = Vec::new();
-            $($(#[$attribute])* methods.push(Box::<$method>::default());)*
-            methods
+            let all: &[fn() -> Box<dyn Method>] =
+                &[$($(#[$attribute])* || Box::<$method>::default()),*];
+            all.iter().map(|method| method()).collect()
         }
     };
 }
@@ -43,6 +43,9 @@ pub(super) fn recipe(title: &str) -> Option<&'static Recipe> {
 
 /// Makes the mechanism of a plan, given the seed of its noise.
 pub type MakeMechanism = fn(&Plan, [u8; 32]) -> Result<Box<dyn Mechanism>>;
+
+/// Makes the bound of one step of a plan, counted from 0.
+pub type MakeBound = fn(&Plan, u64) -> Result<Option<Box<dyn Bound>>>;
 
 /// What a method is, and what it does with a plan.
 pub struct Recipe {
@@ -58,9 +61,8 @@ pub struct Recipe {
     pub is_sparse: bool,
     /// Makes the mechanism of a plan.
     pub mechanism: MakeMechanism,
-    /// What bounds one example's influence on the sum of a step, counted from 0; `None` without
-    /// privacy.
-    pub bound: fn(&Plan, step: u64) -> Result<Option<Box<dyn Bound>>>,
+    /// What bounds one example's influence on the sum of a step; `None` without privacy.
+    pub bound: MakeBound,
     /// What the first steps of a plan release.
     ///
     /// # Guarantee
