@@ -43,7 +43,8 @@ fn runs_of_an_earlier_version_are_shown_and_counted() -> Result<()> {
     let adam = Optimizer::adam();
     let dense = DpSgd::new().clip(0.1).batch_size(16).epochs(8).steps(2);
     let dense = dense.optimizer(adam).learning_rate(0.01);
-    let plain = NonPrivate::new().batch_size(16).epochs(8).steps(2).optimizer(adam).learning_rate(0.01);
+    let plain =
+        NonPrivate::new().batch_size(16).epochs(8).steps(2).optimizer(adam).learning_rate(0.01);
     // Equal settings give equal plans, and so equal names of runs.
     let stored = fs::read_to_string(home.join("runs/2bd6b4dbdacc6cfd/settings.json")).unwrap();
     let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();

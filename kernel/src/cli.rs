@@ -11,6 +11,7 @@ use crate::doctor::{self, DoctorArgs};
 use crate::grid::{self, GridArgs};
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
+use crate::train::{self, TrainArgs};
 
 /// How users call the program: in a clone by the alias of cargo, elsewhere by its name.
 const CALLED: &str = if cfg!(feature = "notebook") { "cargo lab" } else { "epsilab" };
@@ -101,6 +102,32 @@ Exit codes: 0; 1 for a plan that can't be run (nothing is trained) or if no run 
 wrong usage (an unknown option, a value that is no number); 130 after Ctrl-C (finished runs are
 kept, --json prints nothing).";
 
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  cargo lab train --data glyphs --epsilon 3 --epochs 1 --json
+  cargo lab train --data mnist --epsilon 3 --noise-schedule linear:0.99 --optimizer adam \\
+                  --lr-schedule cosine --warm-up 0.1 --average ema --preview
+  cargo lab train --data photos/ --model resnet18 --train-only head --split 0.8 --out result
+  cargo lab train --method dp-ssgd --mask synflow --pre-prune 0.7 --drop 0.3 --save-plan plan.json
+  cargo lab train --plan plan.json --json
+
+The run is stored in the project's run store and charged to its ledger. Both are in .epsilab/ of the
+project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same command
+trains nothing the second time; --fresh trains and spends again.
+
+A plan file holds all settings but data, model and device; give these as options. The file may be
+edited: epsilon and everything else is computed from what it says.
+
+With --json stdout is one line: method, badge (proved, assumption, none), epsilon, delta,
+noise_multiplier (the initial one), steps, accuracy, trained_parameters, seconds, run. epsilon is
+null if no epsilon covers the run; delta and noise_multiplier are null without privacy, accuracy
+without a test part. trained_parameters counts the coordinates that mask and freezing leave.
+Progress and errors go to stderr.
+
+Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for wrong usage (an unknown
+option, a value that is no number); 130 after Ctrl-C (nothing is printed; the steps taken are
+charged).";
+
 /// Private, sparse learning in a notebook.
 #[cfg_attr(feature = "notebook", doc = "")]
 #[cfg_attr(
@@ -135,6 +162,8 @@ enum Command {
     Bench(BenchArgs),
     #[command(after_help = GRID_EXAMPLES)]
     Grid(Box<GridArgs>),
+    #[command(after_help = TRAIN_EXAMPLES)]
+    Train(Box<TrainArgs>),
 }
 
 /// Runs the command line. An error is printed as `error: …`; the exit code is 1, or 2 for wrong
@@ -164,6 +193,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Sigma(args)) => accounting::sigma(args).map(done),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Grid(args)) => grid::grid(&args),
+        Some(Command::Train(args)) => train::train(&args),
     }
 }
 

@@ -6,7 +6,9 @@ mod bench;
 mod cli;
 mod doctor;
 mod grid;
+mod options;
 mod stdout;
+mod train;
 
 #[cfg(feature = "notebook")]
 mod html;

@@ -48,8 +48,11 @@ impl MaskKind {
         self == Self::Snip
     }
 
-    /// The mask or recipe of a plan with this rate.
-    pub(super) fn recipe(self, rate: f64, model: &Model, data: &Dataset) -> Result<PrePrune> {
+    /// The mask, or the recipe of a mask, that prunes this fraction of the weights.
+    ///
+    /// # Errors
+    /// As making a mask by SNIP, which reads the training examples.
+    pub fn recipe(self, rate: f64, model: &Model, data: &Dataset) -> Result<PrePrune> {
         Ok(match self {
             // Its seed is derived from that of the run.
             Self::Random => RandomMask::prune(rate).into(),

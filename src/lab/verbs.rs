@@ -8,7 +8,7 @@ use crate::nn::Model;
 use crate::runs;
 use crate::show::{self, Bundle, LiveRun};
 use crate::store::{Store, home, run_id};
-use crate::train::Run;
+use crate::train::{Observer, Run};
 use std::sync::{Mutex, PoisonError};
 
 /// Defines `preview` and `train` of methods.
@@ -43,6 +43,32 @@ macro_rules! verbs {
 
 for_each_method!(verbs);
 
+impl Plan {
+    /// The plan before anything is trained, with the ledger of its data. Costs nothing.
+    ///
+    /// # Errors
+    /// As computing its epsilon, and if the data's ledger can't be trusted.
+    pub fn preview(&self, data: &Dataset) -> Result<Preview> {
+        preview(self, data)
+    }
+
+    /// Trains a copy of `model` as the plan says and tells `observer` of its progress; the run is
+    /// charged and stored in this project. A finished run of the same plan is returned instead and
+    /// costs nothing, unless the plan is [`fresh`](Self::fresh).
+    ///
+    /// # Errors
+    /// As `train` of a method.
+    pub fn train(&self, model: &Model, data: &Dataset, observer: &mut dyn Observer) -> Result<Run> {
+        let store = Store::at(home());
+        let id = run_id(self, model, data)?;
+        let known = if self.is_fresh() { None } else { store.known_run(&id, model, data)? };
+        match known {
+            Some(run) => Ok(run),
+            None => runs::train(&store, &id, self, model, data, observer),
+        }
+    }
+}
+
 /// The preview of a plan, with the ledger of its data.
 fn preview(plan: &Plan, data: &Dataset) -> Result<Preview> {
     Preview::of(plan, &Store::at(home()), data)
@@ -74,16 +100,12 @@ fn remember(outcome: Result<Run>) -> Result<Run> {
 }
 
 fn train_or_show(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
-    let store = Store::at(home());
-    let id = run_id(plan, model, data)?;
-    if !plan.is_fresh()
-        && let Some(run) = store.known_run(&id, model, data)?
-    {
+    let run = plan.train(model, data, &mut LiveRun::new())?;
+    if run.is_restored() {
         show::replay(&run);
         run.warnings().iter().for_each(|warning| show::display(&Bundle::prose(warning)));
-        return Ok(run);
     }
-    runs::train(&store, &id, plan, model, data, &mut LiveRun::new())
+    Ok(run)
 }
 
 #[cfg(test)]

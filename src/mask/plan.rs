@@ -169,10 +169,14 @@ pub struct Sparsity {
 }
 
 impl Sparsity {
-    /// Checks that all rates are in [0, 1).
+    /// Checks that all rates are in [0, 1), and clip and noise of a mask by DP-SNIP.
     pub(crate) fn check(&self) -> Result<()> {
-        if let Some(mask) = &self.pre_prune {
-            check_pruning(mask.rate())?;
+        match &self.pre_prune {
+            Some(PrePrune::DpSnip(method)) => method.check()?,
+            Some(mask) => {
+                check_pruning(mask.rate())?;
+            }
+            None => {}
         }
         self.dropping.map_or(Ok(()), |dropping| dropping.rate.check())
     }

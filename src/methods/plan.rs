@@ -4,6 +4,7 @@ use crate::data::{Augment, Dataset};
 use crate::device::DeviceSpec;
 use crate::engine::{Bound, ClipRule};
 use crate::mask::{Freezing, Sparsity};
+use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
 use crate::methods::{Mechanism, Optimizer, Settings};
@@ -15,6 +16,8 @@ use crate::privacy::{
 };
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+
+mod file;
 
 /// The private part of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +44,17 @@ impl Privacy {
     pub fn new(clip: ClipRule, noise_multiplier: f64, delta: Delta) -> Self {
         let (noise_schedule, clip_schedule) = Default::default();
         Self { clip, noise_multiplier, delta, target: None, noise_schedule, clip_schedule }
+    }
+
+    /// Checks clip rule, noise multiplier, delta and target.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_clip(&self.clip)?;
+        NoiseMultiplier(self.noise_multiplier).check()?;
+        self.delta.check()?;
+        self.target.map_or(Ok(()), |target| target.check().map(|_| ()))
     }
 
     /// The stages of a run of `steps` steps.
@@ -92,34 +106,9 @@ impl Plan {
         settings.device.as_deref().map_or(Ok(()), |name| name.parse::<DeviceSpec>().map(|_| ()))?;
         let examples = data.train().len();
         let steps = steps_of(settings, examples)?;
-        if !(learning_rate.is_finite() && learning_rate > 0.0) {
-            return Err(Error::setting(
-                "learning_rate",
-                learning_rate,
-                "it must be a positive number",
-            )
-            .fix("leave it out for the default, or try values around 0.1 to 4"));
-        }
-        settings.optimizer.check()?;
-        settings.check()?;
-        let rate = 1.0 / (settings.expected_batch_size as f64 / examples as f64);
-        Rates::new(&settings.learning_rate_schedule, settings.warm_up, learning_rate, steps, rate)?;
-        if let Some(looks_at) = settings.looks_at_loss()
-            && privacy.is_some()
-            && !settings.accept_no_guarantee
-        {
-            let what = "a learning-rate schedule that follows a loss, in a private plan";
-            return Err(Error::new(ErrorKind::Setting, what, looks_at)
-                .fix("use a public schedule such as cosine, or .accept_no_guarantee()"));
-        }
-        let mut before = Vec::new();
-        if let Some(sparsity) = &settings.sparsity {
-            sparsity.check()?;
-            sparsity.released_within()?;
-            let released = sparsity.released_before(data);
-            before = released.into_iter().map(|(_, event)| event).collect();
-        }
-        Ok(Self {
+        let released = settings.sparsity.as_ref().map(|sparsity| sparsity.released_before(data));
+        let before = released.into_iter().flatten().map(|(_, event)| event).collect();
+        let plan = Self {
             method: recipe.title.to_owned(),
             examples,
             steps,
@@ -128,7 +117,37 @@ impl Plan {
             privacy,
             before,
             data_not_covered: data.not_covered().map(str::to_owned),
-        })
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Checks the values that need no data: learning rate, optimizer, schedules, masks.
+    fn check(&self) -> Result<()> {
+        let Self { settings, learning_rate, .. } = self;
+        if !(learning_rate.is_finite() && *learning_rate > 0.0) {
+            return Err(Error::setting(
+                "learning_rate",
+                learning_rate,
+                "it must be a positive number",
+            )
+            .fix("leave it out for the default, or try values around 0.1 to 4"));
+        }
+        settings.check()?;
+        self.rates()?;
+        if let Some(looks_at) = settings.looks_at_loss()
+            && self.privacy.is_some()
+            && !settings.accept_no_guarantee
+        {
+            let what = "a learning-rate schedule that follows a loss, in a private plan";
+            return Err(Error::new(ErrorKind::Setting, what, looks_at)
+                .fix("use a public schedule such as cosine, or .accept_no_guarantee()"));
+        }
+        if let Some(sparsity) = &settings.sparsity {
+            sparsity.check()?;
+            sparsity.released_within()?;
+        }
+        Ok(())
     }
 
     /// Name of the method.

@@ -67,6 +67,11 @@ impl PrivateSettings {
         self.noise_multiplier = Some(NoiseMultiplier(noise_multiplier));
     }
 
+    /// Sets the delta that epsilon is reported at.
+    pub fn set_delta(&mut self, delta: Delta) {
+        self.delta = Some(delta);
+    }
+
     /// Sets the guarantee to reach.
     pub fn target(&mut self, epsilon: Epsilon, delta: Delta) {
         self.target = Some(epsilon);
@@ -98,13 +103,7 @@ impl PrivateSettings {
     ) -> Result<Privacy> {
         let examples = data.train().len();
         let clip = self.clip_rule();
-        let sensitivity = clip.sensitivity(Neighbouring::AddOrRemoveOne);
-        if !(sensitivity.is_finite() && sensitivity > 0.0) {
-            let why = "the clip norm bounds one example's influence";
-            return Err(Error::setting("clip", sensitivity, why)
-                .fix("choose a positive number, usually between 0.1 and 10"));
-        }
-        clip.check()?;
+        check_clip(&clip)?;
         let steps = steps_of(settings, examples)?;
         let rate = SamplingRate(settings.expected_batch_size as f64 / examples as f64);
         let delta = self.delta()?;
@@ -169,6 +168,20 @@ impl PrivateSettings {
     fn clip_rule(&self) -> ClipRule {
         self.clip_rule.clone().unwrap_or(ClipRule::flat(self.clip))
     }
+}
+
+/// Checks that a clip rule bounds one example's influence.
+///
+/// # Errors
+/// As [`ClipRule::check`], and for an infinite bound.
+pub(super) fn check_clip(clip: &ClipRule) -> Result<()> {
+    let sensitivity = clip.sensitivity(Neighbouring::AddOrRemoveOne);
+    if sensitivity.is_finite() && sensitivity > 0.0 {
+        return clip.check();
+    }
+    let why = "the clip norm bounds one example's influence";
+    Err(Error::setting("clip", sensitivity, why)
+        .fix("choose a positive number, usually between 0.1 and 10"))
 }
 
 /// Writes the builder methods of a private method, which keeps [`PrivateSettings`] in `private`.

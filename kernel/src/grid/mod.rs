@@ -3,9 +3,8 @@
 //! The library trains the runs and stores them in the project's run store, so the same command
 //! trains nothing the second time.
 
-mod names;
 mod out;
-mod plan;
+pub mod plan;
 mod progress;
 
 use std::path::PathBuf;
@@ -15,7 +14,8 @@ use epsilab::data::Dataset;
 use epsilab::grid::{Grid, GridResult, Row};
 use epsilab::{Error, ErrorKind, Result};
 
-use crate::stdout;
+use crate::{options, stdout};
+pub use out::can_write;
 use plan::Plan;
 use progress::ToStderr;
 
@@ -48,8 +48,8 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     let grid = plan.grid()?;
     grid.check()?;
     let activation = plan.activation()?;
-    let models = names::choose_all("--model", &plan.models(), &names::MODELS)?;
-    let data = names::choose_all("--data", &plan.data(), &names::DATA)?;
+    let models = options::choose_all("--model", &plan.models(), &options::MODELS)?;
+    let data = options::choose_all("--data", &plan.data(), &options::DATA)?;
     if let Some(out) = &args.out {
         out::can_write(out)?;
     }
@@ -60,12 +60,12 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     for data in &data {
         models
             .iter()
-            .try_for_each(|&named| names::model(named, data, (activation, 0)).map(drop))?;
+            .try_for_each(|&named| options::model(named, data, (activation, Some(0))).map(drop))?;
     }
     let mut results = Vec::new();
     'all: for data in &data {
         for &named in &models {
-            let build = |seed| names::model(named, data, (activation, seed));
+            let build = |seed| options::model(named, data, (activation, Some(seed)));
             let result = one(&grid, named.0, data, &build)?;
             let interrupted = result.is_interrupted();
             results.push(result);

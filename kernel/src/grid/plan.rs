@@ -7,20 +7,20 @@ use epsilab::data::Dataset;
 use epsilab::device::DeviceSpec;
 use epsilab::grid::{Grid, MaskKind};
 use epsilab::mask::DroppingRule;
-use epsilab::methods::{Method, Optimizer, methods};
-use epsilab::nn::{Activation, Precision};
+use epsilab::methods::{Method, Optimizer};
+use epsilab::nn::Activation;
 use epsilab::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::names::choose;
+use crate::options::{self, choose, count};
 
 /// Defaults that train papernot_cnn well on the built-in glyphs. With clip 0.1 the learning rate of
 /// SGD is 4.
-const BATCH: usize = 1024;
-const CLIP: f64 = 0.1;
-const EPOCHS: f64 = 8.0;
-const EPSILON: f64 = 3.0;
+pub const BATCH: usize = 1024;
+pub const CLIP: f64 = 0.1;
+pub const EPOCHS: f64 = 8.0;
+pub const EPSILON: f64 = 3.0;
 const SEEDS: u64 = 3;
 
 /// All settings of a plan. Lists are separated by commas on the command line. Counts are signed, so
@@ -182,17 +182,12 @@ impl Plan {
 
     /// The activation, if one is given.
     pub fn activation(&self) -> Result<Option<Activation>> {
-        let Some(name) = self.activation.as_deref() else { return Ok(None) };
-        let known =
-            [("tanh", Activation::Tanh), ("relu", Activation::Relu), ("selu", Activation::Selu)];
-        choose("--activation", name, &known).map(Some)
+        options::activation(self.activation.as_deref())
     }
 
     /// The part of the data to use.
     pub fn cut(&self, data: &Dataset) -> Result<Dataset> {
-        let train = count("--train", self.train)?.unwrap_or(data.train().len());
-        let test = count("--test", self.test)?.unwrap_or(data.test().len());
-        Ok(data.limit(train, test))
+        options::cut(data, self.train, self.test)
     }
 
     /// The grid: all settings but data and models.
@@ -202,12 +197,7 @@ impl Plan {
             Some(name) => name.parse::<DeviceSpec>()?.check()?,
             None => DeviceSpec::auto().map(|_| ())?,
         }
-        for (name, examples) in [("--train", self.train), ("--test", self.test)] {
-            if count::<usize>(name, examples)? == Some(0) {
-                return Err(Error::setting(name, 0, "an accuracy needs examples of both parts")
-                    .fix("use one or more"));
-            }
-        }
+        options::check_parts(self.train, self.test)?;
         if let (Some(epochs), Some(_)) = (self.epochs, self.steps) {
             return Err(Error::setting("epochs", epochs, "the plan says steps as well")
                 .fix("leave out one of the two"));
@@ -246,39 +236,20 @@ impl Plan {
         let optimizers = [("sgd", Optimizer::Sgd { momentum: 0.9 }), ("adam", Optimizer::adam())];
         let optimizer =
             choose("--optimizer", self.optimizer.as_deref().unwrap_or("sgd"), &optimizers)?;
-        let precisions = [("f32", Precision::default()), ("bf16", Precision::Bf16)];
-        let mut all = methods();
-        let names: Vec<&str> = all.iter().map(|method| method.recipe().name).collect();
-        let Some(at) = names.iter().position(|known| *known == name) else {
-            return Err(Error::setting("--method", name, "there is no method of this name")
-                .fix(format!("choose from {}", names.join(", "))));
-        };
-        let mut method = all.swap_remove(at);
+        let mut method = options::method(name)?;
         let settings = method.settings_mut();
         settings.expected_batch_size = count("--batch", self.batch)?.unwrap_or(BATCH);
         settings.epochs = self.epochs.unwrap_or(EPOCHS);
         settings.steps = count("--steps", self.steps)?;
         settings.learning_rate = self.lr;
         settings.optimizer = optimizer;
-        settings.precision =
-            choose("--precision", self.precision.as_deref().unwrap_or("f32"), &precisions)?;
+        settings.precision = options::precision(self.precision.as_deref())?;
         settings.device = self.device.clone();
         if let Some(private) = method.private_mut() {
             private.set_clip(self.clip.unwrap_or(CLIP));
         }
         Ok(method)
     }
-}
-
-/// Converts a count.
-fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>> {
-    let whole = |value| {
-        N::try_from(value).map_err(|_| {
-            Error::setting(option, value, "a count is never negative")
-                .fix("use a whole number, 1 or more")
-        })
-    };
-    value.map(whole).transpose()
 }
 
 /// Deserializes a single value or a list.

@@ -132,20 +132,36 @@ impl DpSnip {
     /// `Setting` if a value is out of range, a budget fraction has no total, an epsilon has no
     /// delta, or the release alone costs at least the total.
     pub(crate) fn calibrated(self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
+        self.check_clip()?;
+        let sigma = self.requested.multiplier(total)?;
+        let calibrated = Self { calibrated: Some(sigma), ..self };
+        calibrated.check()?;
+        Ok(calibrated)
+    }
+
+    /// Checks rate, clip and noise multiplier.
+    ///
+    /// # Errors
+    /// `Setting` if a value is out of range or the noise is not calibrated.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_clip()?;
+        let sigma = self.sigma()?;
+        if ((sigma * self.clip) as f32).is_finite() {
+            return Ok(());
+        }
+        let why = format!("times the noise multiplier {sigma} it is beyond the range of f32");
+        Err(Error::setting("DP-SNIP clip", self.clip, why)
+            .fix("choose a smaller clip or noise multiplier"))
+    }
+
+    fn check_clip(&self) -> Result<()> {
         check_pruning(self.rate)?;
         if !(self.clip > 0.0 && self.clip.is_finite()) {
             let why = "it bounds one example's influence on the mask";
             return Err(Error::setting("DP-SNIP clip", self.clip, why)
                 .fix("choose a positive number, such as 0.2"));
         }
-        ClipRule::flat(self.clip).check()?;
-        let sigma = self.requested.multiplier(total)?;
-        if !((sigma * self.clip) as f32).is_finite() {
-            let why = format!("times the noise multiplier {sigma} it is beyond the range of f32");
-            return Err(Error::setting("DP-SNIP clip", self.clip, why)
-                .fix("choose a smaller clip or noise multiplier"));
-        }
-        Ok(Self { calibrated: Some(sigma), ..self })
+        ClipRule::flat(self.clip).check()
     }
 
     /// The privacy event of the release.

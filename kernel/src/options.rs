@@ -1,11 +1,12 @@
-//! Data sets and models by name.
+//! Values of options that `grid` and `train` share: data sets, models and methods by name; counts.
 
 use epsilab::data::{self, Dataset, TextOptions};
-use epsilab::nn::{Activation, Family, Model, ModelBuilder, models};
+use epsilab::methods::{Method, methods};
+use epsilab::nn::{Activation, Family, Model, ModelBuilder, Precision, models};
 use epsilab::{Error, ErrorKind, Result};
 
-/// Activation, if one is given, and seed of a model.
-type With = (Option<Activation>, u64);
+/// Activation and seed of a model, where they are given.
+pub type With = (Option<Activation>, Option<u64>);
 /// Reads a data set.
 pub type Read = fn() -> Result<Dataset>;
 /// Builds a model for the data, with initial parameters.
@@ -82,6 +83,99 @@ fn found<T: Copy>(
     })
 }
 
+/// The model with this name.
+///
+/// # Errors
+/// As [`choose`].
+pub fn model_named(name: &str) -> Result<(&'static str, Make)> {
+    found("--model", name, &MODELS)
+}
+
+/// The model that suits the data if none is named: for images, tables and texts.
+///
+/// # Errors
+/// None; the names are in the list.
+pub fn usual_model(data: &Dataset) -> Result<(&'static str, Make)> {
+    model_named(match (data.vocabulary(), data.shape().len()) {
+        (Some(_), _) => OF_TEXTS,
+        (None, 1) => "mlp",
+        _ => "papernot_cnn",
+    })
+}
+
+/// The method with this name and its default settings.
+///
+/// # Errors
+/// Kind `Setting` for an unknown name; the text lists the known ones.
+pub fn method(name: &str) -> Result<Box<dyn Method>> {
+    let mut all = methods();
+    let names: Vec<&str> = all.iter().map(|method| method.recipe().name).collect();
+    let Some(at) = names.iter().position(|known| *known == name) else {
+        return Err(Error::setting("--method", name, "there is no method of this name")
+            .fix(format!("choose from {}", names.join(", "))));
+    };
+    Ok(all.swap_remove(at))
+}
+
+/// The activation of this name, if one is given.
+///
+/// # Errors
+/// As [`choose`].
+pub fn activation(name: Option<&str>) -> Result<Option<Activation>> {
+    let known =
+        [("tanh", Activation::Tanh), ("relu", Activation::Relu), ("selu", Activation::Selu)];
+    name.map(|name| choose("--activation", name, &known)).transpose()
+}
+
+/// The precision of this name, f32 by default.
+///
+/// # Errors
+/// As [`choose`].
+pub fn precision(name: Option<&str>) -> Result<Precision> {
+    let known = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
+    choose("--precision", name.unwrap_or("f32"), &known)
+}
+
+/// A count, which the command line reads as a signed number so that a negative one is refused with
+/// its name.
+///
+/// # Errors
+/// Kind `Setting` for a negative number.
+pub fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>> {
+    let whole = |value| {
+        N::try_from(value).map_err(|_| {
+            Error::setting(option, value, "a count is never negative")
+                .fix("use a whole number, 1 or more")
+        })
+    };
+    value.map(whole).transpose()
+}
+
+/// The part of the data to use.
+///
+/// # Errors
+/// Kind `Setting` if a part would be empty.
+pub fn cut(data: &Dataset, train: Option<i64>, test: Option<i64>) -> Result<Dataset> {
+    check_parts(train, test)?;
+    let train = count("--train", train)?.unwrap_or(data.train().len());
+    let test = count("--test", test)?.unwrap_or(data.test().len());
+    Ok(data.limit(train, test))
+}
+
+/// Checks the numbers of examples.
+///
+/// # Errors
+/// Kind `Setting` if a part would be empty.
+pub fn check_parts(train: Option<i64>, test: Option<i64>) -> Result<()> {
+    for (name, examples) in [("--train", train), ("--test", test)] {
+        if count::<usize>(name, examples)? == Some(0) {
+            return Err(Error::setting(name, 0, "an accuracy needs examples of both parts")
+                .fix("use one or more"));
+        }
+    }
+    Ok(())
+}
+
 /// Builds the model for these data with initial parameters of this seed.
 ///
 /// # Errors
@@ -104,7 +198,10 @@ fn built<F: Family>(builder: ModelBuilder<F>, (activation, seed): With) -> Resul
         Some(activation) => builder.activation(activation),
         None => builder,
     };
-    builder.seed(seed).build()
+    match seed {
+        Some(seed) => builder.seed(seed).build(),
+        None => builder.build(),
+    }
 }
 
 #[cfg(test)]
@@ -120,14 +217,14 @@ mod tests {
                 OF_TEXTS => (&texts, &images),
                 _ => (&images, &texts),
             };
-            assert!(model(entry, suits, (None, 1)).is_ok(), "{}", entry.0);
-            let refused = model(entry, other, (None, 1)).unwrap_err();
+            assert!(model(entry, suits, (None, Some(1))).is_ok(), "{}", entry.0);
+            let refused = model(entry, other, (None, Some(1))).unwrap_err();
             assert!(refused.kind() == ErrorKind::Model && !refused.advice().is_empty());
         }
         let flat = data::from_vecs(vec![0.0; 6], &[6], vec![0], 2).unwrap();
         let named = |name| found("--model", name, &MODELS).unwrap();
-        assert!(model(named("papernot_cnn"), &flat, (None, 1)).is_err());
-        assert!(model(named("mlp"), &flat, (Some(Activation::Relu), 1)).is_ok());
+        assert!(model(named("papernot_cnn"), &flat, (None, Some(1))).is_err());
+        assert!(model(named("mlp"), &flat, (Some(Activation::Relu), Some(1))).is_ok());
     }
 
     #[test]

@@ -1,0 +1,118 @@
+//! The command `train`: one run of any method, from options or from the file of a plan.
+//!
+//! The run is that of `.train(…)` in a notebook: charged to the project's ledger and stored, so the
+//! same command trains nothing the second time.
+
+mod data;
+mod out;
+mod plan;
+mod progress;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use epsilab::methods::Plan;
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::{grid, options, stdout};
+use data::DataArgs;
+use plan::PlanArgs;
+use progress::ToStderr;
+
+/// Train one model, privately or not, and report its guarantee and accuracy.
+#[derive(clap::Args, Clone, Debug)]
+pub struct TrainArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// papernot_cnn, stevens_mnist_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18,
+    /// resnet50, bilstm, mlp (one hidden layer of 64), linear [default: papernot_cnn, for texts
+    /// bilstm, for tables mlp]
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Activation of the model: tanh, relu, selu [default: the model's own]
+    #[arg(long, value_name = "NAME")]
+    activation: Option<String>,
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Read the plan from a JSON file, as --save-plan and plan.save(path) write it
+    #[arg(long = "plan", value_name = "FILE", id = "plan_file")]
+    file: Option<PathBuf>,
+    /// Write the plan to a JSON file
+    #[arg(long, value_name = "FILE")]
+    save_plan: Option<PathBuf>,
+    /// Device for training: cpu, cuda, cuda:1, wgpu [default: EPSILAB_DEVICE, else a CUDA GPU if
+    /// one works, else cpu]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Train and spend again even if a finished run with these settings is stored
+    #[arg(long)]
+    fresh: bool,
+    /// Print the plan, its cost and warnings; train nothing
+    #[arg(long, conflicts_with = "json")]
+    preview: bool,
+    /// Copy model, figures and record of the run to this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object on one line of stdout and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `train`. Exit codes: 0 for a finished run or a preview, 130 after Ctrl-C.
+///
+/// # Errors
+/// Kind `Setting` for options that are out of range or contradict each other, before anything is
+/// charged; errors of reading data, of training and of writing results.
+pub fn train(args: &TrainArgs) -> Result<ExitCode> {
+    let loaded = args.file.as_ref().map(|file| args.plan.load(file)).transpose()?;
+    if loaded.is_none() {
+        args.plan.check()?;
+    }
+    let activation = options::activation(args.activation.as_deref())?;
+    let named = args.model.as_deref().map(options::model_named).transpose()?;
+    if let Some(out) = args.out.as_ref().filter(|_| !args.preview) {
+        grid::can_write(out)?;
+    }
+    let data = args.data.read()?;
+    let seed = loaded.as_ref().map_or(args.plan.seed, Plan::seed);
+    let named = named.map_or_else(|| options::usual_model(&data), Ok)?;
+    let model = options::model(named, &data, (activation, seed))?;
+    let mut plan = match loaded {
+        Some(plan) => plan,
+        None => args.plan.plan(&model, &data)?,
+    };
+    if let Some(path) = &args.save_plan {
+        plan.save(path)?;
+        eprintln!("wrote the plan {}", path.display());
+    }
+    if let Some(device) = &args.device {
+        plan = plan.on_device(device);
+    }
+    if args.fresh {
+        plan = plan.fresh();
+    }
+    if args.preview {
+        stdout::print(&plan.preview(&data)?.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let heading = format!("{}: {} on {}", plan.method(), model.name(), data.name());
+    let run = plan.train(&model, &data, &mut ToStderr::new(heading))?;
+    run.warnings().iter().for_each(|warning| eprintln!("{warning}"));
+    if run.interrupted() {
+        eprintln!("interrupted: {run}; the same command trains the whole plan again");
+        return Ok(ExitCode::from(130));
+    }
+    if !run.is_finished() {
+        return Err(Error::new(ErrorKind::CorruptData, run.to_string(), "the run did not finish")
+            .fix("train again"));
+    }
+    if let Some(out) = &args.out {
+        out::write(out, &run)?;
+    }
+    stdout::print(&match args.json {
+        true => report::json(&run)?,
+        false => report::words(&run)?,
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

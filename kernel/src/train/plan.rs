@@ -1,0 +1,307 @@
+//! The plan of a run: options of the command and defaults, which are those of `grid`.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use epsilab::data::{Augment, Dataset};
+use epsilab::engine::ClipRule;
+use epsilab::grid::MaskKind;
+use epsilab::mask::{Dropping, Freezing};
+use epsilab::methods::{self, Method, Plan, PrivateSettings, Settings};
+use epsilab::nn::Model;
+use epsilab::privacy::{Delta, Epsilon, NoiseSchedule};
+use epsilab::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::grid::plan::{BATCH, CLIP, EPOCHS, EPSILON};
+use crate::options::{self, choose, count};
+
+/// Makes a clip rule from its bound.
+type Rule = fn(f64) -> ClipRule;
+
+/// The clip rules by name.
+const RULES: [(&str, Rule); 4] = [
+    ("flat", ClipRule::flat),
+    ("auto-s", ClipRule::auto_s),
+    ("normalised", ClipRule::normalised),
+    ("per-layer", ClipRule::per_layer),
+];
+
+/// The options that a plan file replaces. Serialised to find those that are given. Counts are
+/// signed, so that a negative one is refused with its name.
+#[derive(clap::Args, Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PlanArgs {
+    /// dp-sgd, dp-ssgd, non-private [default: dp-sgd]
+    #[arg(long, value_name = "NAME")]
+    method: Option<String>,
+    /// Epsilon of the whole run, which decides the noise [default: 3]
+    #[arg(long, value_name = "E", allow_hyphen_values = true)]
+    epsilon: Option<f64>,
+    /// Delta of epsilon [default: 1e-5]
+    #[arg(long, value_name = "D", allow_hyphen_values = true)]
+    delta: Option<f64>,
+    /// Standard deviation of the noise over the clip norm, instead of epsilon
+    #[arg(long, value_name = "SIGMA", allow_hyphen_values = true)]
+    noise_multiplier: Option<f64>,
+    /// Schedule of the noise multiplier: linear:0.99, time:0.01, step:0.99:10, exp:0.1, decay:0.5,
+    /// piecewise:10x1,5x0.8 [default: constant]
+    #[arg(long, value_name = "SCHEDULE")]
+    noise_schedule: Option<String>,
+    /// Expected number of examples in a batch [default: 1024]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    batch_size: Option<i64>,
+    /// Passes over the data [default: 8]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    epochs: Option<f64>,
+    /// Steps, instead of epochs
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    steps: Option<i64>,
+    /// Clip norm: the bound on one example's contribution [default: 0.1]
+    #[arg(long, value_name = "C", allow_hyphen_values = true)]
+    clip: Option<f64>,
+    /// How each example is bounded: flat, auto-s, normalised, per-layer [default: flat]
+    #[arg(long, value_name = "RULE")]
+    clip_rule: Option<String>,
+    /// Schedule of the clip norm, as those of --noise-schedule [default: constant]
+    #[arg(long, value_name = "SCHEDULE")]
+    clip_schedule: Option<String>,
+    /// sgd (momentum 0.9), sgd:0, nesterov, adam, adamw, dp-adam-bc [default: sgd]
+    #[arg(long, value_name = "NAME")]
+    optimizer: Option<String>,
+    /// Learning rate, the largest of its schedule [default: with sgd 0.4 / clip, without privacy
+    /// 0.1; with the Adam family 0.01]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    learning_rate: Option<f64>,
+    /// Schedule of the learning rate: linear, exponential:0.95, polynomial:2, step:30:0.1,
+    /// multi-step:30,60:0.1, cosine, cosine-restarts:10:2, cyclic:0.1:50, one-cycle, plateau:0.1:10
+    /// [default: constant]
+    #[arg(long, value_name = "SCHEDULE")]
+    lr_schedule: Option<String>,
+    /// Linear warm-up of the learning rate: a fraction of the run (0.1) or steps (500)
+    #[arg(long, value_name = "WARM-UP")]
+    warm_up: Option<String>,
+    /// Decoupled weight decay [default: 0; with adamw 0.01]
+    #[arg(long, value_name = "W", allow_hyphen_values = true)]
+    weight_decay: Option<f64>,
+    /// Average of the parameters that is tested and kept: none, ema, ema:0.999, uniform, last:100
+    /// [default: none]
+    #[arg(long, value_name = "AVERAGE")]
+    average: Option<String>,
+    /// Freeze the parameters of this path, layer or group, such as "stem", "group1.*", "*.bias";
+    /// may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    freeze: Vec<String>,
+    /// Freeze all parameters but those of this path, layer or group; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    train_only: Vec<String>,
+    /// How the mask is made: random, synflow, dp-snip, snip (not private), magnitude
+    /// [default: synflow]
+    #[arg(long, value_name = "KIND")]
+    mask: Option<String>,
+    /// Fraction of the weights that the mask leaves out of the whole run [default: 0]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    pre_prune: Option<f64>,
+    /// Fraction of each tensor that a step leaves out [default: 0]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    drop: Option<f64>,
+    /// Which coordinates a step leaves out: random, magnitude (the smallest) [default: random]
+    #[arg(long, value_name = "RULE")]
+    drop_rule: Option<String>,
+    /// Average each example's gradient over 16 random copies of the image, flipped and cropped
+    #[arg(long)]
+    augment: bool,
+    /// Accept settings that void the guarantee, such as a learning rate that follows a loss
+    #[arg(long)]
+    accept_no_guarantee: bool,
+    /// Seed of parameters, batches and noise (study mode): whoever knows it knows the noise
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Precision of large matrix products on a GPU: f32, bf16 [default: f32]
+    #[arg(long, value_name = "NAME")]
+    precision: Option<String>,
+}
+
+impl PlanArgs {
+    /// Reads the plan of a file, which replaces these options.
+    ///
+    /// # Errors
+    /// As [`Plan::load`]; kind `Setting` if one of these options is given.
+    pub fn load(&self, file: &Path) -> Result<Plan> {
+        if let Some(option) = self.given().first() {
+            let why = format!("the plan {} says it already", file.display());
+            return Err(Error::setting(option, "given", why).fix(format!(
+                "leave out {option}, or leave out --plan; to change the plan, edit its file or \
+                 write another by --save-plan"
+            )));
+        }
+        Plan::load(file)
+    }
+
+    /// Checks everything that needs no data.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    pub fn check(&self) -> Result<()> {
+        self.method().map(|_| ())?;
+        self.mask()?;
+        self.dropping().map(|_| ())
+    }
+
+    /// The plan for these data.
+    ///
+    /// # Errors
+    /// Kind `Setting` for values out of range and options that contradict each other or that the
+    /// method does not have; kind `Accounting` if no noise multiplier reaches epsilon.
+    pub fn plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
+        let mut method = self.method()?;
+        let mask = match self.mask()? {
+            Some((kind, rate)) => Some(kind.recipe(rate, model, data)?),
+            None => None,
+        };
+        let dropping = self.dropping()?;
+        if mask.is_some() || dropping.is_some() {
+            let sparsity = method.settings_mut().sparsity.get_or_insert_default();
+            (sparsity.pre_prune, sparsity.dropping) = (mask, dropping);
+        }
+        method.plan(data)
+    }
+
+    /// The options that are given, by name.
+    fn given(&self) -> Vec<String> {
+        let Ok(Value::Object(all)) = serde_json::to_value(self) else { return Vec::new() };
+        let is_given = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::Array(values) => !values.is_empty(),
+            _ => true,
+        };
+        all.iter().filter(|(_, value)| is_given(value)).map(|(key, _)| format!("--{key}")).collect()
+    }
+
+    /// The method with its settings, but mask and dropping.
+    fn method(&self) -> Result<Box<dyn Method>> {
+        let mut method = options::method(self.method.as_deref().unwrap_or("dp-sgd"))?;
+        let recipe = method.recipe();
+        let given = self.given();
+        let refuse = |options: &[&str], why: &str, fix: &str| match options
+            .iter()
+            .find(|option| given.iter().any(|given| given == *option))
+        {
+            None => Ok(()),
+            Some(option) => {
+                let why = format!("the method {} {why}", recipe.name);
+                Err(Error::setting(option, "given", why)
+                    .fix(format!("leave out {option}, or {fix}")))
+            }
+        };
+        if !recipe.is_sparse {
+            let others = methods::methods();
+            let sparse = others.iter().map(|method| method.recipe()).filter(|r| r.is_sparse);
+            let names: Vec<&str> = sparse.map(|recipe| recipe.name).collect();
+            let fix = format!("choose a --method from {}", names.join(", "));
+            let options = ["--mask", "--pre-prune", "--drop", "--drop-rule"];
+            refuse(&options, "takes no mask and drops nothing", &fix)?;
+        }
+        match method.private_mut() {
+            Some(private) => self.private(private)?,
+            None => {
+                let options = [
+                    "--epsilon",
+                    "--delta",
+                    "--noise-multiplier",
+                    "--noise-schedule",
+                    "--clip",
+                    "--clip-rule",
+                    "--clip-schedule",
+                ];
+                refuse(&options, "neither clips nor adds noise", "choose a private --method")?;
+            }
+        }
+        self.shared(method.settings_mut())?;
+        Ok(method)
+    }
+
+    /// The settings that all methods share.
+    fn shared(&self, settings: &mut Settings) -> Result<()> {
+        exclusive(("--epochs", self.epochs.is_some()), ("--steps", self.steps.is_some()))?;
+        settings.expected_batch_size = count("--batch-size", self.batch_size)?.unwrap_or(BATCH);
+        settings.epochs = self.epochs.unwrap_or(EPOCHS);
+        settings.steps = count("--steps", self.steps)?;
+        settings.optimizer = parsed(&self.optimizer)?.unwrap_or(settings.optimizer);
+        settings.learning_rate = self.learning_rate;
+        settings.learning_rate_schedule = parsed(&self.lr_schedule)?.unwrap_or_default();
+        settings.warm_up = parsed(&self.warm_up)?;
+        settings.weight_decay = self.weight_decay;
+        settings.average = parsed(&self.average.clone().filter(|average| average != "none"))?;
+        settings.accept_no_guarantee = self.accept_no_guarantee;
+        settings.augment = self.augment.then(Augment::default);
+        let (freeze, train_only) = (self.freeze.clone(), self.train_only.clone());
+        settings.freezing = Freezing { freeze, train_only };
+        settings.precision = options::precision(self.precision.as_deref())?;
+        settings.seed = self.seed;
+        Ok(())
+    }
+
+    /// The settings of private methods.
+    fn private(&self, private: &mut PrivateSettings) -> Result<()> {
+        exclusive(
+            ("--epsilon", self.epsilon.is_some()),
+            ("--noise-multiplier", self.noise_multiplier.is_some()),
+        )?;
+        let delta = Delta(self.delta.unwrap_or(1e-5));
+        match self.noise_multiplier {
+            Some(noise_multiplier) => {
+                private.set_noise_multiplier(noise_multiplier);
+                private.set_delta(delta);
+            }
+            None => private.target(Epsilon(self.epsilon.unwrap_or(EPSILON)), delta),
+        }
+        let rule = choose("--clip-rule", self.clip_rule.as_deref().unwrap_or("flat"), &RULES)?;
+        private.set_clip_rule(rule(self.clip.unwrap_or(CLIP)));
+        let noise: Option<NoiseSchedule> = parsed(&self.noise_schedule)?;
+        private.set_noise_schedule(noise.unwrap_or_default());
+        private.set_clip_schedule(parsed(&self.clip_schedule)?.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Kind and rate of the mask.
+    fn mask(&self) -> Result<Option<(MaskKind, f64)>> {
+        needs(("--mask", self.mask.is_some()), "--pre-prune", self.pre_prune)?;
+        let kind = self.mask.as_deref().unwrap_or("synflow").parse()?;
+        Ok(self.pre_prune.filter(|&rate| rate != 0.0).map(|rate| (kind, rate)))
+    }
+
+    /// The gradient dropping.
+    fn dropping(&self) -> Result<Option<Dropping>> {
+        needs(("--drop-rule", self.drop_rule.is_some()), "--drop", self.drop)?;
+        let rules: [(&str, fn(f64) -> Dropping); 2] =
+            [("random", Dropping::random), ("magnitude", Dropping::magnitude)];
+        let rule = choose("--drop-rule", self.drop_rule.as_deref().unwrap_or("random"), &rules)?;
+        Ok(self.drop.filter(|&rate| rate != 0.0).map(rule))
+    }
+}
+
+/// The value of a text, if it is given.
+fn parsed<T: FromStr<Err = Error>>(text: &Option<String>) -> Result<Option<T>> {
+    text.as_deref().map(str::parse).transpose()
+}
+
+/// Refuses two options that say the same.
+fn exclusive(one: (&str, bool), other: (&str, bool)) -> Result<()> {
+    if one.1 && other.1 {
+        let what = format!("{} and {}", one.0, other.0);
+        return Err(Error::new(ErrorKind::Setting, what, "each of them decides the other")
+            .fix("leave out one of the two"));
+    }
+    Ok(())
+}
+
+/// Refuses an option without the one that it belongs to.
+fn needs((option, given): (&str, bool), with: &str, rate: Option<f64>) -> Result<()> {
+    if given && rate.is_none() {
+        let why = format!("it has no effect without {with}");
+        return Err(Error::setting(option, "given", why).fix(format!("add {with} 0.5")));
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Progress of a run on stderr: a live line on a terminal, otherwise a line now and then.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use epsilab::Error;
+use epsilab::train::{Observer, Progress, Run};
+
+/// Time between updates of the live line.
+const PACE: Duration = Duration::from_millis(500);
+/// Time between lines where stderr is a file.
+const LINES: Duration = Duration::from_secs(30);
+
+/// Prints progress to stderr.
+pub struct ToStderr {
+    heading: String,
+    is_terminal: bool,
+    shown: Option<Instant>,
+    warned: bool,
+}
+
+impl ToStderr {
+    /// Progress with this heading.
+    pub fn new(heading: String) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        Self { heading, is_terminal, shown: None, warned: false }
+    }
+
+    /// Prints a permanent line.
+    fn say(&self, line: &str) {
+        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
+        eprintln!("{clear}{line}");
+    }
+}
+
+impl Observer for ToStderr {
+    fn noted(&mut self, words: &str) {
+        self.say(words);
+    }
+
+    fn started(&mut self, progress: &Progress<'_>) {
+        self.say(&format!("{}, {} steps", self.heading, progress.plan.steps()));
+        self.shown = Some(Instant::now());
+    }
+
+    fn progressed(&mut self, progress: &Progress<'_>) {
+        let pace = if self.is_terminal { PACE } else { LINES };
+        if self.shown.is_some_and(|shown| shown.elapsed() < pace) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        if let Some(divergence) = progress.curve.divergence().filter(|_| !self.warned) {
+            self.say(&divergence.to_string());
+            self.warned = true;
+        }
+        let (step, steps) = (progress.step, progress.plan.steps());
+        let left = progress.seconds * (steps - step) as f64 / step.max(1) as f64;
+        let line = format!("step {step} of {steps}; {left:.0} s left");
+        match self.is_terminal {
+            true => {
+                let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+            }
+            false => self.say(&line),
+        }
+    }
+
+    fn trouble(&mut self, error: &Error) {
+        self.say(&format!("the run is kept, but: {error}"));
+    }
+
+    fn finished(&mut self, run: &Run) {
+        self.say(&format!("{:.1} s; stored in runs/{}", run.record().seconds, run.record().id));
+    }
+}

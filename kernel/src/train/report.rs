@@ -1,0 +1,79 @@
+//! The report of a run: a line of JSON, or words.
+
+use epsilab::privacy::Badge;
+use epsilab::train::Run;
+use epsilab::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+/// The line of JSON, in the order of its keys.
+#[derive(Serialize)]
+struct Report<'a> {
+    method: &'a str,
+    badge: &'static str,
+    epsilon: Option<f64>,
+    delta: Option<f64>,
+    noise_multiplier: Option<f64>,
+    steps: u64,
+    accuracy: Option<f64>,
+    trained_parameters: usize,
+    seconds: f64,
+    run: &'a str,
+}
+
+/// The run as one line of JSON.
+///
+/// # Errors
+/// As [`trained_parameters`].
+pub fn json(run: &Run) -> Result<String> {
+    let (record, plan) = (run.record(), run.plan());
+    let (badge, epsilon) = match run.badge() {
+        Badge::Proved => ("proved", record.epsilon),
+        Badge::Assumption(_) => ("assumption", record.epsilon),
+        Badge::None(_) => ("none", None),
+    };
+    let report = Report {
+        method: plan.recipe()?.name,
+        badge,
+        epsilon,
+        delta: plan.privacy().map(|privacy| privacy.delta.0),
+        noise_multiplier: plan.privacy().map(|privacy| privacy.noise_multiplier),
+        steps: record.steps,
+        accuracy: record.test_accuracy,
+        trained_parameters: trained_parameters(run)?,
+        seconds: record.seconds,
+        run: &record.id,
+    };
+    serde_json::to_string(&report)
+        .map_err(|e| Error::new(ErrorKind::Io, "the run as JSON", e.to_string()))
+}
+
+/// The run in words.
+///
+/// # Errors
+/// As [`trained_parameters`].
+pub fn words(run: &Run) -> Result<String> {
+    let again = if run.is_restored() { " (trained before and shown again)" } else { "" };
+    let (trained, all) = (trained_parameters(run)?, run.model().parameters());
+    let badge = run.badge();
+    Ok(format!("{run}{again}\nguarantee: {badge}\ntrained parameters: {trained} of {all}"))
+}
+
+/// The number of coordinates that mask and freezing leave. Dropping leaves out others in every
+/// step, so it does not count.
+///
+/// # Errors
+/// Kind `Setting` if the frozen parameters are not those of the model.
+fn trained_parameters(run: &Run) -> Result<usize> {
+    let (model, mask) = (run.model(), run.mask());
+    let frozen = match run.plan().freezing() {
+        freezing if freezing.is_none() => vec![false; model.network().paths().len()],
+        freezing => freezing.of(model.network())?,
+    };
+    let parameters = model.network().parameters();
+    let trained = parameters.iter().zip(frozen).filter(|(_, frozen)| !frozen);
+    let count = trained.map(|(parameter, _)| {
+        let kept = mask.as_ref().and_then(|mask| mask.get(&parameter.path));
+        kept.map_or(parameter.len(), |tensor| tensor.count())
+    });
+    Ok(count.sum())
+}
