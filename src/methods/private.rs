@@ -16,7 +16,7 @@ const DEFAULT_DELTA: Delta = Delta(1e-5);
 /// decides the length of a step.
 const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
 
-/// The settings that only private methods have, as given: [`settle`](Self::settle) checks them.
+/// The settings that only private methods have, as given; making a plan checks them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrivateSettings {
     pub(crate) clip: f64,

@@ -275,7 +275,8 @@ impl PlanArgs {
     /// The gradient dropping.
     fn dropping(&self) -> Result<Option<Dropping>> {
         needs(("--drop-rule", self.drop_rule.is_some()), "--drop", self.drop)?;
-        let rules: [(&str, fn(f64) -> Dropping); 2] =
+        type Rule = fn(f64) -> Dropping;
+        let rules: [(&str, Rule); 2] =
             [("random", Dropping::random), ("magnitude", Dropping::magnitude)];
         let rule = choose("--drop-rule", self.drop_rule.as_deref().unwrap_or("random"), &rules)?;
         Ok(self.drop.filter(|&rate| rate != 0.0).map(rule))
