@@ -6,8 +6,8 @@ use std::path::Path;
 use epsilab::train::Run;
 use epsilab::{Error, Result, lab};
 
-/// Copies model, mask, figures and record of a stored run to `folder`. A model is written also where
-/// the run could not be stored.
+/// Copies model, mask, figures and record of a stored run to `folder`. A model is written also
+/// where the run could not be stored.
 ///
 /// # Errors
 /// Kind `Io` for the first file that can't be written.

@@ -38,9 +38,9 @@ pub fn papernot_cnn(data: &Dataset) -> ModelBuilder {
 /// learning with differential privacy", Figure 3.
 ///
 /// The layers of [`papernot_cnn`] without padding and biases: a convolution of 16 filters of 8 x 8
-/// and one of 32 filters of 4 x 4 pixels, both with stride 2 and followed by 2 x 2 max pooling, then
-/// two linear layers with 32 outputs and one output per class. It has 18,752 parameters on 28 x 28
-/// grey-scale images of ten classes. The default activation is ReLU, as in the paper.
+/// and one of 32 filters of 4 x 4 pixels, both with stride 2 and followed by 2 x 2 max pooling,
+/// then two linear layers with 32 outputs and one output per class. It has 18,752 parameters on 28
+/// x 28 grey-scale images of ten classes. The default activation is ReLU, as in the paper.
 ///
 /// Figure 3 gives no stride for the pooling. It is 1, as in [`papernot_cnn`]: with stride 2 the
 /// second pooling would get a single pixel. Images `[channels, height, width]` must have at least

@@ -167,8 +167,8 @@ impl Image {
     }
 }
 
-/// The largest difference of the model's logits from `formula` of an image and the weights in order,
-/// relative to the largest logit. (Deep networks without biases have small logits.)
+/// The largest difference of the model's logits from `formula` of an image and the weights in
+/// order, relative to the largest logit. (Deep networks without biases have small logits.)
 fn difference<F: Family>(
     builder: ModelBuilder<F>,
     data: &Dataset,
