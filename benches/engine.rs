@@ -1,4 +1,4 @@
-//! Benchmarks of the parts of a private step: forward passes, clipped sums and noise.
+//! Benchmarks of the parts of a private step: forward passes, clipped sums, noise and updates.
 //!
 //! Run all with `cargo bench-engine`, or some with `cargo bench-engine noise`. RAYON_NUM_THREADS
 //! sets the number of threads of layers and sums. `cargo lab bench` measures whole steps.
@@ -7,9 +7,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use epsilab::burn::optim::{AdamConfig, SgdConfig, momentum::MomentumConfig};
 use epsilab::burn::prelude::Device;
-use epsilab::engine::{Batch, ClipRule, Executor, GaussianNoise, Gradients, TapExecutor};
+use epsilab::engine::{self, Batch, ClipRule, Executor, GaussianNoise, Gradients, TapExecutor};
 use epsilab::nn::{Conv2dSpec, LayerSpec, LinearSpec, MaxPool2dSpec, Network, NoTape, Value};
+use epsilab::optim::{Optimizer, Step};
 
 const EXAMPLES: usize = 32;
 const CLASSES: usize = 10;
@@ -120,5 +122,32 @@ fn noise(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, forward, clipped_sum, noise);
+/// One update of all parameters, by our optimizers and by Burn's.
+fn update(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("update_of_2.7M");
+    group.sample_size(20).warm_up_time(Duration::from_millis(500));
+    group.measurement_time(Duration::from_secs(2));
+    let start = network(&[VALUES / 100], &[linear(VALUES / 100, 100)]);
+    let mut gradient = Gradients::zeros_like(&start);
+    gradient.entries[0].values = values(gradient.entries[0].values.len()).into();
+    let momentum = MomentumConfig::new().with_dampening(0.0);
+    let cases = [
+        ("momentum", Optimizer::default(), SgdConfig::new().with_momentum(Some(momentum)).init()),
+        ("adam", Optimizer::adam(), AdamConfig::new().with_epsilon(1e-8).init()),
+    ];
+    for (name, optimizer, mut burns) in cases {
+        let (mut ours, mut network) = (optimizer.init(), start.clone());
+        let step = Step::new(1e-6);
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| network = ours.step(&network, &gradient, &step).expect("a step"));
+        });
+        let mut network = start.clone();
+        group.bench_function(format!("{name}_of_burn"), |bencher| {
+            bencher.iter(|| network = engine::step(&mut burns, 1e-6, &network, &gradient));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, forward, clipped_sum, noise, update);
 criterion_main!(benches);

@@ -17,6 +17,8 @@
 //! - [`device`]: CPU and GPU devices
 #![warn(missing_docs)]
 
+#[cfg(test)]
+mod conformance;
 pub mod data;
 pub mod device;
 pub mod engine;

@@ -12,6 +12,8 @@ mod data;
 mod executor;
 #[path = "../../tests/device/files.rs"]
 mod files;
+#[path = "../../tests/device/optimizers.rs"]
+mod optimizers;
 #[path = "../../tests/device/steps.rs"]
 mod steps;
 

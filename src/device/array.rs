@@ -94,7 +94,8 @@ impl Deref for DeviceArray {
 /// The values as a mutable slice on the host. The copy on the device is dropped.
 impl DerefMut for DeviceArray {
     fn deref_mut(&mut self) -> &mut [f32] {
-        let _ = self.deref();
+        // Not `self.deref()`, which would dereference the reference.
+        let _ = Self::deref(self);
         self.device = None;
         self.host.get_mut().map_or(&mut [], |values| values)
     }
@@ -148,5 +149,25 @@ impl fmt::Debug for DeviceArray {
             Some(values) => fmt::Debug::fmt(values, f),
             None => write!(f, "{} values on a device", self.len),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_on_a_device_can_be_changed_on_the_host() {
+        let on_device = || {
+            let array = DeviceArray::from(vec![1.0, 2.0, 3.0]);
+            DeviceArray::from_tensor(array.tensor(&Device::flex()))
+        };
+        let mut array = on_device();
+        array[1] = 5.0;
+        assert_eq!(array, [1.0, 5.0, 3.0]);
+        assert!(array.device().is_none(), "the copy on the device is out of date");
+        let mut array = on_device();
+        array.iter_mut().for_each(|value| *value += 1.0);
+        assert_eq!(array, [2.0, 3.0, 4.0]);
     }
 }

@@ -12,7 +12,8 @@
 //! a given model and data set.
 //!
 //! A private step is `clipped_sum` → `GaussianNoise::add_to` →
-//! `Gradients::scale(1 / expected batch size)` → [`step`] of any Burn optimizer.
+//! `Gradients::scale(1 / expected batch size)` → a step of the lab's
+//! [optimizers](crate::optim), or [`step`] of any Burn optimizer.
 //!
 //! Throughout this module, "examples" are indices into a batch, and "rows" are the augmented copies
 //! of the examples: a batch of `n` examples with `k` copies each has `n * k` rows, the `k` rows of

@@ -113,7 +113,7 @@ mod tests {
     fn factors_of_single_norms() {
         let [clip, auto_s, normalise] = rules(0.1);
         assert_eq!([0.0, 0.05, 0.2].map(|norm| clip.factor(norm)), [1.0, 1.0, 0.5]);
-        assert_eq!([0.0, 0.09].map(|norm| auto_s.factor(norm)), [10.0, 1.0]);
+        assert_eq!([0.0, 0.03].map(|norm| auto_s.factor(norm)), [10.0, 2.5]);
         assert_eq!([0.0, 0.01, 0.2].map(|norm| normalise.factor(norm)), [10.0, 10.0, 0.5]);
     }
 

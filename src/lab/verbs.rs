@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Defines `preview` and `train` of methods.
 macro_rules! verbs {
-    ($($method:ty),* $(,)?) => {
-        $(impl $method {
+    ($($(#[$attribute:meta])* $method:path),* $(,)?) => {
+        $($(#[$attribute])* impl $method {
             /// The plan before anything is trained: noise, steps, epsilon, the ledger that is
             /// charged, what is spent of the budget, warnings. Costs nothing.
             ///

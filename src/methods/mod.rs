@@ -12,6 +12,9 @@ mod private;
 mod registry;
 mod settings;
 #[cfg(test)]
+#[allow(dead_code)]
+pub(crate) mod soft_clip;
+#[cfg(test)]
 mod tests;
 
 pub mod dp_sgd;

@@ -2,7 +2,7 @@
 
 use crate::data::{Augment, Dataset};
 use crate::device::DeviceSpec;
-use crate::engine::ClipRule;
+use crate::engine::{Bound, ClipRule};
 use crate::mask::{Freezing, Sparsity};
 use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
@@ -239,6 +239,14 @@ impl Plan {
     /// Whether a stored run with these settings is ignored.
     pub fn is_fresh(&self) -> bool {
         self.settings.fresh
+    }
+    /// What bounds one example's influence on the sum of a step, counted from 0; `None` without
+    /// privacy.
+    ///
+    /// # Errors
+    /// As [`recipe`](Self::recipe).
+    pub fn bound(&self, step: u64) -> Result<Option<Box<dyn Bound>>> {
+        (self.recipe()?.bound)(self, step)
     }
     /// The stages of the run, which noise and ledger read; `None` for a method without privacy.
     ///

@@ -15,8 +15,6 @@ const DEFAULT_DELTA: Delta = Delta(1e-5);
 /// Default of the learning rate times the clip norm. Where most examples are clipped, this product
 /// decides the length of a step.
 const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
-/// Default learning rate of the Adam family, whose steps do not depend on the clip norm.
-const ADAPTIVE_LEARNING_RATE: f64 = 0.01;
 
 /// The settings that only private methods have, as given: [`settle`](Self::settle) checks them.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,13 +160,8 @@ impl PrivateSettings {
     /// The given learning rate, or the default of the optimizer: where most examples are clipped,
     /// SGD's steps are as long as the clip norm times the rate.
     pub(super) fn learning_rate(&self, settings: &Settings) -> f64 {
-        settings.learning_rate.unwrap_or_else(|| match settings.optimizer.is_adaptive() {
-            true => ADAPTIVE_LEARNING_RATE,
-            false => {
-                let clip = self.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
-                LEARNING_RATE_TIMES_CLIP / clip
-            }
-        })
+        let clip = self.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
+        settings.learning_rate_or(LEARNING_RATE_TIMES_CLIP / clip)
     }
 
     /// The given rule, or flat clipping at the given norm.
@@ -182,10 +175,9 @@ impl PrivateSettings {
 /// # Errors
 /// As [`ClipRule::check`], and for an infinite bound.
 pub(super) fn check_clip(clip: &ClipRule) -> Result<()> {
-    clip.check()?;
     let sensitivity = clip.sensitivity(Neighbouring::AddOrRemoveOne);
-    if sensitivity.is_finite() {
-        return Ok(());
+    if sensitivity.is_finite() && sensitivity > 0.0 {
+        return clip.check();
     }
     let why = "the clip norm bounds one example's influence";
     Err(Error::setting("clip", sensitivity, why)

@@ -6,6 +6,7 @@ use super::private::PrivateSettings;
 use super::{Mechanism, Plan, Settings};
 use crate::Result;
 use crate::data::Dataset;
+use crate::engine::Bound;
 use crate::privacy::Event;
 
 /// Calls a macro with the settings types of all methods. A new method is one more line here.
@@ -15,16 +16,21 @@ macro_rules! for_each_method {
             $crate::methods::DpSgd,
             $crate::methods::DpSsgd,
             $crate::methods::NonPrivate,
+            #[cfg(test)]
+            #[allow(dead_code)]
+            $crate::methods::soft_clip::SoftClipSgd,
         }
     };
 }
 pub(crate) use for_each_method;
 
 macro_rules! all {
-    ($($method:ty),* $(,)?) => {
+    ($($(#[$attribute:meta])* $method:path),* $(,)?) => {
         /// All methods with their default settings.
         pub fn methods() -> Vec<Box<dyn Method>> {
-            vec![$(Box::<$method>::default()),*]
+            let all: &[fn() -> Box<dyn Method>] =
+                &[$($(#[$attribute])* || Box::<$method>::default()),*];
+            all.iter().map(|method| method()).collect()
         }
     };
 }
@@ -37,6 +43,9 @@ pub(super) fn recipe(title: &str) -> Option<&'static Recipe> {
 
 /// Makes the mechanism of a plan, given the seed of its noise.
 pub type MakeMechanism = fn(&Plan, [u8; 32]) -> Result<Box<dyn Mechanism>>;
+
+/// Makes the bound of one step of a plan, counted from 0.
+pub type MakeBound = fn(&Plan, u64) -> Result<Option<Box<dyn Bound>>>;
 
 /// What a method is, and what it does with a plan.
 pub struct Recipe {
@@ -52,6 +61,8 @@ pub struct Recipe {
     pub is_sparse: bool,
     /// Makes the mechanism of a plan.
     pub mechanism: MakeMechanism,
+    /// What bounds one example's influence on the sum of a step; `None` without privacy.
+    pub bound: MakeBound,
     /// What the first steps of a plan release.
     ///
     /// # Guarantee

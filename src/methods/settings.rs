@@ -63,6 +63,9 @@ pub struct Settings {
     pub fresh: bool,
 }
 
+/// Default learning rate of the Adam family.
+const ADAPTIVE_LEARNING_RATE: f64 = 0.01;
+
 impl Settings {
     /// Checks optimizer, weight decay and average.
     ///
@@ -78,6 +81,13 @@ impl Settings {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The given learning rate, or the default: `sgd` for SGD, otherwise that of the Adam family,
+    /// whose steps do not depend on the length of the gradient.
+    pub(crate) fn learning_rate_or(&self, sgd: f64) -> f64 {
+        let default = if self.optimizer.is_adaptive() { ADAPTIVE_LEARNING_RATE } else { sgd };
+        self.learning_rate.unwrap_or(default)
     }
 
     /// What the learning rate depends on that is not released, as a phrase.

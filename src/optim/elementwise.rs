@@ -1,5 +1,7 @@
 //! Formulas for the coordinates of tensors, and their loops on the host and on a device.
 
+use std::mem::MaybeUninit;
+
 use burn::prelude::*;
 use rayon::prelude::*;
 
@@ -25,8 +27,8 @@ pub(super) enum Target<'a> {
     Same(f64),
     /// Old values that are replaced by new ones.
     InPlace(&'a mut [f32]),
-    /// Old values, and where the new ones go.
-    Moved { old: &'a [f32], new: &'a mut [f32] },
+    /// Old values, and where the new ones go. Every new value is written.
+    Moved { old: &'a [f32], new: &'a mut [MaybeUninit<f32>] },
 }
 
 /// An array that a formula reads on the host.
@@ -151,19 +153,21 @@ impl<'a> Target<'a> {
     fn store(self, block: &[f64; BLOCK], touched: Option<&[f32]>) {
         match (self, touched) {
             (Self::Same(_), _) => {}
-            (Self::InPlace(new) | Self::Moved { new, .. }, None) => {
-                new.iter_mut().zip(block).for_each(|(new, value)| *new = *value as f32);
+            (Self::InPlace(values), None) => {
+                values.iter_mut().zip(block).for_each(|(new, value)| *new = *value as f32);
             }
             (Self::InPlace(values), Some(touched)) => {
                 for ((new, value), touched) in values.iter_mut().zip(block).zip(touched) {
                     *new = if *touched == 0.0 { *new } else { *value as f32 };
                 }
             }
+            (Self::Moved { new, .. }, None) => {
+                new.iter_mut().zip(block).for_each(|(new, value)| _ = new.write(*value as f32));
+            }
             (Self::Moved { old, new }, Some(touched)) => {
-                for (((new, old), value), touched) in
-                    new.iter_mut().zip(old).zip(block).zip(touched)
-                {
-                    *new = if *touched == 0.0 { *old } else { *value as f32 };
+                let values = old.iter().zip(block).zip(touched);
+                for (new, ((old, value), touched)) in new.iter_mut().zip(values) {
+                    new.write(if *touched == 0.0 { *old } else { *value as f32 });
                 }
             }
         }
@@ -206,7 +210,7 @@ fn first<'a>(values: &mut &'a [f32], len: usize) -> &'a [f32] {
     first
 }
 
-fn first_mut<'a>(values: &mut &'a mut [f32], len: usize) -> &'a mut [f32] {
+fn first_mut<'a, T>(values: &mut &'a mut [T], len: usize) -> &'a mut [T] {
     let (first, rest) = std::mem::take(values).split_at_mut(len);
     *values = rest;
     first

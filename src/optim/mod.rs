@@ -7,15 +7,16 @@
 //! listed and restored.
 //!
 //! ```
-//! use epsilab::engine::{ClipRule, Batch, Executor, FusedExecutor};
-//! use epsilab::optim::{Optimizer, OptimizerState, Step};
+//! use epsilab::engine::{Batch, ClipRule, Executor, FusedExecutor};
+//! use epsilab::optim::{Optimizer, Step};
 //! # use epsilab::prelude::*;
 //! # fn main() -> Result<()> {
 //! # let data = data::glyphs_with(20, 0, 1)?;
 //! # let mut network = models::mlp(&data, &[4]).build()?.network().clone();
-//! let mut optimizer = OptimizerState::new(Optimizer::adamw());
+//! let (executor, rule) = (FusedExecutor::default(), ClipRule::flat(1.0));
+//! let mut optimizer = Optimizer::adamw().init();
 //! let batch = Batch::of(data.train(), &[0, 1, 2])?;
-//! let gradient = FusedExecutor::default().clipped_sum(&network, &batch, &ClipRule::flat(1.0))?.sum;
+//! let gradient = executor.clipped_sum(&network, &batch, &rule)?.sum;
 //! network = optimizer.step(&network, &gradient, &Step::new(0.01))?;
 //! # Ok(())
 //! # }

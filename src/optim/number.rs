@@ -34,6 +34,8 @@ impl Number for f64 {
 
 /// One number per coordinate of a tensor on a device, in f32, or the same number for all of them.
 #[derive(Clone)]
+// There are a few per tensor, all of them short-lived.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Lanes {
     Same(f64),
     Each(Tensor<1>),

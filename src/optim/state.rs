@@ -1,14 +1,15 @@
 //! [`OptimizerState`]: the steps of an optimizer, with their state.
 
+mod device;
+
 use burn::prelude::*;
 
 use super::elementwise::{self, Input, Target, Work};
-use super::number::Lanes;
 use super::rules::{Adam, Descent, INPUTS, Momentum, Rule, Slot};
 use super::step::check_not_negative;
 use super::{Moments, Optimizer, StateValues, Step};
 use crate::device::host::Host;
-use crate::engine::{Gradient, Gradients, Weights};
+use crate::engine::{Gradient, Gradients};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
@@ -186,10 +187,11 @@ impl OptimizerState {
         step: &Step<'_>,
     ) -> Vec<Tensor<1>> {
         let old: Vec<Host> = parameters.into_iter().map(Host::of).collect();
-        let mut new: Vec<_> = old.iter().map(|values| vec![0.0; values.slice().len()]).collect();
+        let mut new: Vec<Vec<f32>> =
+            old.iter().map(|values| Vec::with_capacity(values.slice().len())).collect();
         let tensors = self.tensors.iter_mut().zip(&old).zip(&mut new).zip(&gradient.entries);
         let work = tensors.enumerate().map(|(index, (((state, old), new), entry))| {
-            let (formula, len) = (rule(entry), new.len());
+            let (formula, len) = (rule(entry), old.slice().len());
             for ((_, values), slot) in state.arrays.iter_mut().zip(R::STATE) {
                 if step.touched.is_some() || !slot.shared {
                     values.each(len);
@@ -208,48 +210,23 @@ impl OptimizerState {
             };
             Work {
                 formula,
-                targets: arrays(Target::Moved { old: old.slice(), new }, state),
+                targets: arrays(
+                    Target::Moved { old: old.slice(), new: &mut new.spare_capacity_mut()[..len] },
+                    state,
+                ),
                 inputs: [Input::Each(&entry.values), variance],
                 touched: step.touched.map(|touched| &touched.entries()[index].values[..]),
                 len,
             }
         });
         elementwise::on_host(work.collect());
-        let tensor = |values: Vec<f32>| {
-            let len = values.len();
+        let tensor = |(mut values, len): (Vec<f32>, usize)| {
+            // SAFETY: the capacity is at least `len`, and the formula has written as many values.
+            unsafe { values.set_len(len) };
             Tensor::from_data(TensorData::new(values, [len]), &Device::flex())
         };
-        new.into_iter().map(tensor).collect()
-    }
-
-    fn step_on_device<R: Rule<S>, const S: usize>(
-        &mut self,
-        rule: impl Fn(&Gradient) -> R,
-        parameters: Vec<Tensor<1>>,
-        gradient: &Gradients,
-        step: &Step<'_>,
-    ) -> Vec<Tensor<1>> {
-        let tensors = self.tensors.iter_mut().zip(parameters).zip(&gradient.entries).enumerate();
-        let stepped = tensors.map(|(index, ((state, parameter), entry))| {
-            let (len, device) = (parameter.dims()[0], parameter.device());
-            let nonzero = |weights: &Weights| {
-                weights.entries()[index].values.tensor(&device).not_equal_elem(0.0)
-            };
-            let variance = match step.selected {
-                None => Lanes::Same(step.variance(index)),
-                Some(selected) => Lanes::Each(nonzero(selected).float() * step.variance(index)),
-            };
-            let lanes = state.arrays.iter_mut().map(|(_, values)| values.take_lanes(&device));
-            let old = arrays(Lanes::Each(parameter), lanes);
-            let inputs = [Lanes::Each(entry.values.tensor(&device)), variance];
-            let touched = step.touched.map(nonzero);
-            let new = elementwise::on_device(&rule(entry), old, inputs, touched.as_ref());
-            for ((_, values), new) in state.arrays.iter_mut().zip(&new[1..]) {
-                *values = new.clone().into();
-            }
-            new[0].tensor(len, &device)
-        });
-        stepped.collect()
+        let sizes = old.iter().map(|values| values.slice().len());
+        new.into_iter().zip(sizes).map(tensor).collect()
     }
 }
 

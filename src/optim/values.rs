@@ -8,6 +8,8 @@ use crate::device::DeviceArray;
 
 /// One array of the state of an optimizer or average, for the coordinates of one tensor.
 #[derive(Clone, Debug, PartialEq)]
+// There are a few per tensor.
+#[allow(clippy::large_enum_variant)]
 pub enum StateValues {
     /// The same value for all coordinates, in f64.
     Same(f64),

@@ -10,7 +10,7 @@ use crate::data::{self, Dataset};
 use crate::mask::{Dropping, RandomMask};
 use crate::methods::{DpSgd, DpSsgd, Plan};
 use crate::nn::{Model, models};
-use crate::privacy::{Delta, Epsilon, Rdp};
+use crate::privacy::{Delta, Epsilon, Rdp, Released};
 use crate::train::{Run, Silent};
 use crate::{ErrorKind, Result};
 
@@ -156,9 +156,9 @@ fn a_run_that_cannot_be_stored_leaves_nothing_half_written() -> Result<()> {
 
 /// Halves the steps that a record says were released.
 fn fewer_steps(json: &mut Value) {
-    let text = json["events"].to_string().replace("\"steps\":2", "\"steps\":1");
-    assert_ne!(text, json["events"].to_string());
-    json["events"] = serde_json::from_str(&text).unwrap();
+    let text = json["released"].to_string().replace("\"steps\":2", "\"steps\":1");
+    assert_ne!(text, json["released"].to_string());
+    json["released"] = serde_json::from_str(&text).unwrap();
 }
 
 #[test]
@@ -167,9 +167,8 @@ fn releases_and_epsilon_edited_together_are_found_by_the_ledger() -> Result<()> 
     let honest = project.shown()?.expect("it is stored");
     edit(&project.file("result.json"), |json| {
         fewer_steps(json);
-        let events: Vec<crate::privacy::Event> =
-            serde_json::from_value(json["events"].clone()).unwrap();
-        let cheaper = crate::privacy::epsilon(&events, Delta(1e-4)).unwrap().epsilon;
+        let released: Released = serde_json::from_value(json["released"].clone()).unwrap();
+        let cheaper = crate::privacy::epsilon(&released.events(), Delta(1e-4)).unwrap().epsilon;
         assert!(cheaper < honest.epsilon());
         json["epsilon"] = cheaper.into();
         json["planned_epsilon"] = cheaper.into();
@@ -212,7 +211,7 @@ fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<
     assert!(fewer.epsilon() >= true_epsilon && fewer.warnings().len() == 1, "{fewer}");
     // What no accountant covers has no epsilon, whatever its file says.
     let open = with(&|json| {
-        json["events"] = serde_json::json!([{"kind": "unaccountable", "why": "raw"}]);
+        json["released"] = serde_json::json!([{"kind": "unaccountable", "why": "raw"}]);
     })?;
     assert_eq!((epsilon(&open), open.epsilon()), (None, f64::INFINITY));
     assert!(open.warnings()[0].contains("is not claimed"), "{:?}", open.warnings());

@@ -18,6 +18,9 @@ pub(super) fn belong_together(
     ledger: &Ledger,
 ) -> Result<()> {
     model.validate()?;
+    if let Some(bound) = plan.bound(0)? {
+        bound.groups(model.network())?;
+    }
     if !plan.freezing().is_none() {
         plan.freezing().of(model.network())?;
     }

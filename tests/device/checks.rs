@@ -23,6 +23,8 @@ macro_rules! all_checks {
                 steps::a_mechanism_step_equals_that_of_the_host,
             magnitude_selection_equals_that_of_the_host:
                 steps::magnitude_selection_equals_that_of_the_host,
+            optimizers_and_averages_equal_those_of_the_host:
+                optimizers::optimizers_and_averages_equal_those_of_the_host,
             sums_and_norms_agree_with_pytorch: executor::goldens::sums_and_norms_agree_with_pytorch,
             copies_are_averaged_before_clipping:
                 executor::goldens::copies_are_averaged_before_clipping,

@@ -9,6 +9,7 @@ mod data;
 #[allow(dead_code)]
 mod executor;
 mod files;
+mod optimizers;
 mod steps;
 
 use epsilab::burn::prelude::Device;

@@ -182,13 +182,13 @@ def averages():
     """Averages of the parameters that `gradients` gives, after 1, 2, 10 and 40 steps."""
     network = lambda tensors: torch.nn.ParameterList(torch.nn.Parameter(t) for t in tensors)
     warm = lambda average, value, n: (
-        (mu := min(0.9, n / (9 + n))) * average + (1 - mu) * value
+        (mu := min(0.6, n / (9 + n))) * average + (1 - mu) * value
     )  # n counts the initial parameters, so that t = n - 1
     cases = {
         "uniform": swa_utils.AveragedModel(network(gradients(0))),
-        "ema:0.9": swa_utils.AveragedModel(network(start()), avg_fn=warm),
+        "ema:0.6": swa_utils.AveragedModel(network(start()), avg_fn=warm),
     }
-    cases["ema:0.9"].update_parameters(network(start()))
+    cases["ema:0.6"].update_parameters(network(start()))
     shown = {name: [] for name in cases}
     for step in range(STEPS):
         for name, average in cases.items():

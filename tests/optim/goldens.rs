@@ -130,6 +130,26 @@ fn every_schedule_gives_pytorchs_rates_and_momenta() {
 }
 
 #[test]
+fn short_runs_have_rates_between_zero_and_the_peak() {
+    let names = goldens()["schedules"].as_object().unwrap().keys();
+    let schedules = names.map(|name| name.split(", ").next().unwrap());
+    for schedule in schedules.chain(["one-cycle:0", "one-cycle:1", "cosine-restarts:0.3:3"]) {
+        for steps in 1..6 {
+            for warm_up in 0..steps {
+                let schedule = schedule.parse().unwrap();
+                let warm_up = Some(WarmUp::Steps(warm_up));
+                let rates = Rates::new(&schedule, warm_up, 2.0, steps, 0.7).unwrap();
+                for step in 0..steps + 2 {
+                    let rate = rates.at(step).learning_rate;
+                    assert!((0.0..=2.0).contains(&rate), "{schedule} {steps} {step}: {rate}");
+                }
+                assert_eq!(rates.at(steps - 1), rates.at(steps + 7));
+            }
+        }
+    }
+}
+
+#[test]
 fn a_plateau_schedule_reduces_the_rate_when_pytorch_does() {
     let case = &goldens()["plateau"];
     let schedule: LearningRate = case["schedule"].as_str().unwrap().parse().unwrap();
@@ -169,7 +189,7 @@ fn averages_follow_pytorch() {
             far.fold(0.0, f64::max)
         };
         assert!(far(follow(average)) < 1e-6, "{name}: {}", far(follow(average)));
-        for wrong in ["ema:0.85", "last:39", "ema:0.9", "uniform"] {
+        for wrong in ["ema:0.65", "last:39", "ema:0.6", "uniform"] {
             if wrong != name {
                 assert!(far(follow(wrong.parse().unwrap())) > 1e-3, "{wrong} passes for {name}");
             }

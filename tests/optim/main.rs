@@ -2,7 +2,9 @@
 
 mod adam_bc;
 mod goldens;
+mod run;
 mod state;
+mod text;
 
 use epsilab::burn::prelude::Device;
 use epsilab::device::DeviceArray;

@@ -22,8 +22,6 @@ pub const CLIP: f64 = 0.1;
 pub const EPOCHS: f64 = 8.0;
 pub const EPSILON: f64 = 3.0;
 const SEEDS: u64 = 3;
-/// Default learning rate of Adam, whose steps don't depend on the clip norm.
-pub const ADAM_RATE: f64 = 0.01;
 
 /// All settings of a plan. Lists are separated by commas on the command line. Counts are signed, so
 /// that a negative one is refused with its name.
@@ -243,7 +241,7 @@ impl Plan {
         settings.expected_batch_size = count("--batch", self.batch)?.unwrap_or(BATCH);
         settings.epochs = self.epochs.unwrap_or(EPOCHS);
         settings.steps = count("--steps", self.steps)?;
-        settings.learning_rate = self.lr.or((optimizer == Optimizer::adam()).then_some(ADAM_RATE));
+        settings.learning_rate = self.lr;
         settings.optimizer = optimizer;
         settings.precision = options::precision(self.precision.as_deref())?;
         settings.device = self.device.clone();

@@ -14,7 +14,7 @@ use epsilab::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::grid::plan::{ADAM_RATE, BATCH, CLIP, EPOCHS, EPSILON};
+use crate::grid::plan::{BATCH, CLIP, EPOCHS, EPSILON};
 use crate::options::{self, choose, count};
 
 /// Makes a clip rule from its bound.
@@ -229,8 +229,7 @@ impl PlanArgs {
         settings.epochs = self.epochs.unwrap_or(EPOCHS);
         settings.steps = count("--steps", self.steps)?;
         settings.optimizer = parsed(&self.optimizer)?.unwrap_or(settings.optimizer);
-        let usual = settings.optimizer.is_adaptive().then_some(ADAM_RATE);
-        settings.learning_rate = self.learning_rate.or(usual);
+        settings.learning_rate = self.learning_rate;
         settings.learning_rate_schedule = parsed(&self.lr_schedule)?.unwrap_or_default();
         settings.warm_up = parsed(&self.warm_up)?;
         settings.weight_decay = self.weight_decay;

@@ -43,6 +43,7 @@ static RECIPE: Recipe = Recipe {
     is_private: true,
     is_sparse: false,
     mechanism: super::mechanism::of,
+    bound: super::mechanism::bound,
     event: super::mechanism::event,
     not_covered: |_| None,
 };

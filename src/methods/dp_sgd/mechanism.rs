@@ -1,7 +1,7 @@
 //! The release of a DP-SGD step: clipped sum plus noise, divided by the expected batch size.
 
 use crate::engine::{
-    AutoExecutor, Batch, ClipRule, Executor, GaussianNoise, Gradients, Weights,
+    AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradients, Weights,
     typical_max_batch_size,
 };
 use crate::methods::{Mechanism, Plan, Release};
@@ -98,6 +98,12 @@ pub(crate) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>
     let (clip, stages) = private_part(plan)?;
     let sum = GaussianSum::new(clip.clone(), stages, plan.expected_batch_size(), noise_seed);
     Ok(Box::new(sum.precision(plan.precision())))
+}
+
+/// The clip rule of a step of a private plan.
+pub(crate) fn bound(plan: &Plan, step: u64) -> Result<Option<Box<dyn Bound>>> {
+    let (clip, stages) = private_part(plan)?;
+    Ok(Some(Box::new(clip.clone().scaled(stages.at(step).clip_scale))))
 }
 
 /// The event of the first steps of a private plan.

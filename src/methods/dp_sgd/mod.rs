@@ -7,4 +7,4 @@ mod tests;
 
 pub use config::DpSgd;
 pub use mechanism::GaussianSum;
-pub(crate) use mechanism::{event, of};
+pub(crate) use mechanism::{bound, event, of};

@@ -55,6 +55,7 @@ static RECIPE: Recipe = Recipe {
     is_private: true,
     is_sparse: true,
     mechanism: dp_sgd::of,
+    bound: dp_sgd::bound,
     event: dp_sgd::event,
     not_covered: |_| None,
 };

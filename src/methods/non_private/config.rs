@@ -33,6 +33,7 @@ static RECIPE: Recipe = Recipe {
     is_private: false,
     is_sparse: true,
     mechanism: super::mechanism::of,
+    bound: |_, _| Ok(None),
     event: super::mechanism::event,
     not_covered: |_| None,
 };
@@ -51,7 +52,7 @@ impl NonPrivate {
     /// # Errors
     /// `Setting` for values out of range or an augmentation that does not apply to the data.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
-        let learning_rate = self.settings.learning_rate.unwrap_or(DEFAULT_LEARNING_RATE);
+        let learning_rate = self.settings.learning_rate_or(DEFAULT_LEARNING_RATE);
         let mut settings = self.settings.clone();
         settings.sparsity = settings.sparsity.map(|s| s.calibrated(None)).transpose()?;
         Plan::new(&RECIPE, &settings, data, learning_rate, None)

@@ -1,0 +1,96 @@
+//! The bound and the release of the example.
+
+use std::sync::Arc;
+
+use burn::prelude::*;
+
+use crate::engine::{
+    AutoExecutor, Batch, Bound, Executor, GaussianNoise, Groups, Rescale, Weights,
+};
+use crate::methods::{Mechanism, Plan, Release, dp_sgd};
+use crate::nn::Network;
+use crate::privacy::{Event, Stages};
+use crate::{Error, ErrorKind, Result};
+
+/// The factor C/√(C² + n²) for a gradient of norm n, which gives a norm below C.
+#[derive(Clone, Copy, Debug)]
+struct SoftClip(f64);
+
+impl Rescale for SoftClip {
+    fn factor(&self, norm: f32) -> f32 {
+        (self.0 / self.0.hypot(f64::from(norm))) as f32
+    }
+
+    fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
+        let c = self.0 as f32;
+        norms.full_like(c) / (norms.clone() * norms + c * c).sqrt()
+    }
+
+    fn sensitivity(&self) -> f64 {
+        self.0
+    }
+}
+
+impl Bound for SoftClip {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn groups(&self, network: &Network) -> Result<Groups> {
+        Ok(Groups::joint(network, Arc::new(*self)))
+    }
+}
+
+struct SoftClippedSum {
+    clip: SoftClip,
+    stages: Stages,
+    expected_batch_size: f64,
+    noise: GaussianNoise,
+    executor: AutoExecutor,
+}
+
+impl Mechanism for SoftClippedSum {
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
+        let clipped = self.executor.weighted_sum(network, batch, &self.clip, selected)?;
+        let multiplier = self.stages.at(self.noise.step()).noise_multiplier;
+        let stds = self.clip.groups(network)?.noise_stds(multiplier);
+        let mut gradient = clipped.sum;
+        self.noise.add_to_each(&mut gradient, &stds, selected)?;
+        gradient.scale(1.0 / self.expected_batch_size);
+        let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
+        Ok(Release { gradient, losses: clipped.losses, noise_std })
+    }
+}
+
+/// C and the stages. The settings keep C as a flat clip norm.
+fn settings(plan: &Plan) -> Result<(SoftClip, Stages)> {
+    match (plan.privacy(), plan.stages()?) {
+        (Some(privacy), Some(stages)) => Ok((SoftClip(privacy.clip.noise_std(1.0)), stages)),
+        _ => Err(Error::new(ErrorKind::CorruptData, "a plan without noise", "it was edited")),
+    }
+}
+
+pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+    let (clip, stages) = settings(plan)?;
+    Ok(Box::new(SoftClippedSum {
+        clip,
+        stages,
+        expected_batch_size: plan.expected_batch_size() as f64,
+        noise: GaussianNoise::new(noise_seed),
+        executor: AutoExecutor::default(),
+    }))
+}
+
+pub(super) fn bound(plan: &Plan, _step: u64) -> Result<Option<Box<dyn Bound>>> {
+    Ok(Some(Box::new(settings(plan)?.0)))
+}
+
+/// Steps, sampler and noise are those of DP-SGD's stages.
+pub(super) fn event(plan: &Plan, steps: u64) -> Event {
+    dp_sgd::event(plan, steps)
+}
