@@ -33,8 +33,8 @@ const RULES: [(&str, Rule); 4] = [
 #[derive(clap::Args, Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PlanArgs {
-    /// dp-sgd, dp-ssgd, non-private [default: dp-sgd]
-    #[arg(long, value_name = "NAME")]
+    // The registry lists them.
+    #[arg(long, value_name = "NAME", help = format!("{} [default: dp-sgd]", options::methods()))]
     method: Option<String>,
     /// Epsilon of the whole run, which decides the noise [default: 3]
     #[arg(long, value_name = "E", allow_hyphen_values = true)]
