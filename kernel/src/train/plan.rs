@@ -28,6 +28,13 @@ const RULES: [(&str, Rule); 4] = [
     ("per-layer", ClipRule::per_layer),
 ];
 
+/// Makes gradient dropping from its rate.
+type DroppingRule = fn(f64) -> Dropping;
+
+/// The dropping rules by name.
+const DROPPING_RULES: [(&str, DroppingRule); 2] =
+    [("random", Dropping::random), ("magnitude", Dropping::magnitude)];
+
 /// The options that a plan file replaces. Serialised to find those that are given. Counts are
 /// signed, so that a negative one is refused with its name.
 #[derive(clap::Args, Clone, Debug, Default, Serialize)]
@@ -275,9 +282,8 @@ impl PlanArgs {
     /// The gradient dropping.
     fn dropping(&self) -> Result<Option<Dropping>> {
         needs(("--drop-rule", self.drop_rule.is_some()), "--drop", self.drop)?;
-        let rules: [(&str, fn(f64) -> Dropping); 2] =
-            [("random", Dropping::random), ("magnitude", Dropping::magnitude)];
-        let rule = choose("--drop-rule", self.drop_rule.as_deref().unwrap_or("random"), &rules)?;
+        let rule = self.drop_rule.as_deref().unwrap_or("random");
+        let rule = choose("--drop-rule", rule, &DROPPING_RULES)?;
         Ok(self.drop.filter(|&rate| rate != 0.0).map(rule))
     }
 }
