@@ -1,7 +1,7 @@
-//! Values of options that `grid` and `train` share: data sets, models and methods by name; counts.
+//! Values of options that `grid` and `train` share: names of data sets, models and methods; counts.
 
 use epsilab::data::{self, Dataset, TextOptions};
-use epsilab::methods::{Method, methods};
+use epsilab::methods::{self, Method};
 use epsilab::nn::{Activation, Family, Model, ModelBuilder, Precision, models};
 use epsilab::{Error, ErrorKind, Result};
 
@@ -91,10 +91,10 @@ pub fn model_named(name: &str) -> Result<(&'static str, Make)> {
     found("--model", name, &MODELS)
 }
 
-/// The model that suits the data if none is named: for images, tables and texts.
+/// The model for images, tables or texts if none is named.
 ///
 /// # Errors
-/// None; the names are in the list.
+/// As [`choose`].
 pub fn usual_model(data: &Dataset) -> Result<(&'static str, Make)> {
     model_named(match (data.vocabulary(), data.shape().len()) {
         (Some(_), _) => OF_TEXTS,
@@ -108,13 +108,16 @@ pub fn usual_model(data: &Dataset) -> Result<(&'static str, Make)> {
 /// # Errors
 /// Kind `Setting` for an unknown name; the text lists the known ones.
 pub fn method(name: &str) -> Result<Box<dyn Method>> {
-    let mut all = methods();
-    let names: Vec<&str> = all.iter().map(|method| method.recipe().name).collect();
-    let Some(at) = names.iter().position(|known| *known == name) else {
-        return Err(Error::setting("--method", name, "there is no method of this name")
-            .fix(format!("choose from {}", names.join(", "))));
-    };
-    Ok(all.swap_remove(at))
+    methods::methods().into_iter().find(|method| method.recipe().name == name).ok_or_else(|| {
+        Error::setting("--method", name, "there is no method of this name")
+            .fix(format!("choose from {}", methods()))
+    })
+}
+
+/// The names of all methods.
+pub fn methods() -> String {
+    let names = methods::methods().into_iter().map(|method| method.recipe().name);
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// The activation of this name, if one is given.

@@ -1,7 +1,6 @@
 //! Checks that plan, model, data and ledger belong together.
 
 use crate::data::Dataset;
-use crate::engine::Bound;
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::{count, counted};
@@ -23,9 +22,6 @@ pub(super) fn belong_together(
     }
     if !plan.freezing().is_none() {
         plan.freezing().of(model.network())?;
-    }
-    if let Some(privacy) = plan.privacy() {
-        privacy.clip.groups(model.network())?;
     }
     if plan.examples() != data.train().len() {
         return Err(Error::new(

@@ -28,13 +28,20 @@ const RULES: [(&str, Rule); 4] = [
     ("per-layer", ClipRule::per_layer),
 ];
 
+/// Makes gradient dropping from its rate.
+type DroppingRule = fn(f64) -> Dropping;
+
+/// The dropping rules by name.
+const DROPPING_RULES: [(&str, DroppingRule); 2] =
+    [("random", Dropping::random), ("magnitude", Dropping::magnitude)];
+
 /// The options that a plan file replaces. Serialised to find those that are given. Counts are
 /// signed, so that a negative one is refused with its name.
 #[derive(clap::Args, Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PlanArgs {
-    /// dp-sgd, dp-ssgd, non-private [default: dp-sgd]
-    #[arg(long, value_name = "NAME")]
+    // The registry lists them.
+    #[arg(long, value_name = "NAME", help = format!("{} [default: dp-sgd]", options::methods()))]
     method: Option<String>,
     /// Epsilon of the whole run, which decides the noise [default: 3]
     #[arg(long, value_name = "E", allow_hyphen_values = true)]
@@ -275,10 +282,8 @@ impl PlanArgs {
     /// The gradient dropping.
     fn dropping(&self) -> Result<Option<Dropping>> {
         needs(("--drop-rule", self.drop_rule.is_some()), "--drop", self.drop)?;
-        type Rule = fn(f64) -> Dropping;
-        let rules: [(&str, Rule); 2] =
-            [("random", Dropping::random), ("magnitude", Dropping::magnitude)];
-        let rule = choose("--drop-rule", self.drop_rule.as_deref().unwrap_or("random"), &rules)?;
+        let rule = self.drop_rule.as_deref().unwrap_or("random");
+        let rule = choose("--drop-rule", rule, &DROPPING_RULES)?;
         Ok(self.drop.filter(|&rate| rate != 0.0).map(rule))
     }
 }

@@ -250,7 +250,7 @@ mod tests {
         for (old, new, words) in [
             (r#""noise_multiplier":1.5"#, r#""noise_multiplier":0.0"#, "noise"),
             (r#""noise_multiplier":1.5"#, r#""noise_multiplier":-1.5"#, "noise"),
-            (r#""max_grad_norm":1.0"#, r#""max_grad_norm":0.0"#, "max_grad_norm = 0"),
+            (r#""max_grad_norm":1.0"#, r#""max_grad_norm":0.0"#, "clip = 0"),
             (r#""delta":0.00001"#, r#""delta":1.5"#, "delta"),
             (r#""delta":0.00001"#, r#""delt":0.00001"#, "delta"),
             (r#""rate":0.9"#, r#""rate":-0.9"#, "rate"),

@@ -1,0 +1,231 @@
+//! Tests of the command `train`: its JSON, its plan files, what it refuses and what it charges.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A run of a second: a linear model on a part of the glyphs.
+const SMALL: [&str; 8] =
+    ["--data", "glyphs", "--train", "400", "--test", "100", "--model", "linear"];
+/// Its plan.
+const PLAN: [&str; 4] = ["--batch-size", "100", "--steps", "3"];
+
+fn run(home: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_epsilab"));
+    command.args(args).env("EPSILAB_HOME", home).env("EPSILAB_DEVICE", "cpu").stdin(Stdio::null());
+    command.output().expect("the program starts")
+}
+
+/// `train` with the small data and plan.
+fn train(home: &Path, args: &[&str]) -> Output {
+    run(home, &[&["train"], &SMALL[..], &PLAN, args].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Parses stdout of a command that succeeded: one line of JSON.
+#[track_caller]
+fn one_line(output: &Output) -> Value {
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(out.lines().count(), 1, "{out}");
+    serde_json::from_str(&out).expect("JSON")
+}
+
+/// Asserts exit code 1, an error on stderr that contains all of `words`, and nothing on stdout.
+#[track_caller]
+fn refused(output: &Output, words: &[&str]) {
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.starts_with("error: ") && output.stdout.is_empty(), "{err}");
+    for words in words {
+        assert!(err.contains(words), "{words}: {err}");
+    }
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// All entries of all ledgers.
+fn charges(home: &Path) -> String {
+    let Ok(files) = std::fs::read_dir(home.join("ledger")) else { return String::new() };
+    let paths = files.map(|file| file.expect("a file").path());
+    let ledgers = paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    ledgers.map(|path| std::fs::read_to_string(path).expect("a ledger")).collect()
+}
+
+#[test]
+fn a_private_run_is_one_line_whose_epsilon_is_that_of_the_accountant() {
+    let home = folder();
+    let args = ["--noise-multiplier", "1.1", "--delta", "1e-4", "--json"];
+    let first = train(home.path(), &args);
+    let json = one_line(&first);
+    let keys: Vec<&str> = json.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(
+        {
+            let mut keys = keys;
+            keys.sort_unstable();
+            keys
+        },
+        [
+            "accuracy",
+            "badge",
+            "delta",
+            "epsilon",
+            "method",
+            "noise_multiplier",
+            "run",
+            "seconds",
+            "steps",
+            "trained_parameters"
+        ]
+    );
+    assert!(text(&first.stdout).starts_with(r#"{"method":"dp-sgd","badge":"proved","epsilon":"#));
+    assert_eq!((&json["delta"], &json["noise_multiplier"]), (&1e-4.into(), &1.1.into()));
+    assert_eq!((&json["steps"], &json["trained_parameters"]), (&3.into(), &7850.into()));
+    assert!((0.0..=1.0).contains(&json["accuracy"].as_f64().expect("a number")), "{json}");
+    assert!(text(&first.stderr).contains("linear on"), "{}", text(&first.stderr));
+
+    // The number of training examples is about 400.
+    let preview = text(&train(home.path(), &[&args[..4], &["--preview"]].concat()).stdout);
+    let examples = preview.lines().find(|line| line.contains("training examples"));
+    let examples = examples.and_then(|line| line.split_whitespace().last()).expect("a number");
+    let rate = (100.0 / examples.parse::<f64>().expect("a number")).to_string();
+    let asked = [
+        ["epsilon", "--sampling-rate", &rate],
+        ["--noise-multiplier", "1.1", "--steps"],
+        ["3", "--delta", "1e-4"],
+    ];
+    let asked = one_line(&run(home.path(), &[&asked.concat()[..], &["--json"]].concat()));
+    let (spent, asked) = (json["epsilon"].as_f64().unwrap(), asked["epsilon"].as_f64().unwrap());
+    assert!((spent - asked).abs() < 1e-9, "{spent} {asked}");
+
+    assert_eq!(charges(home.path()).lines().count(), 2, "planned and spent");
+
+    // The second time the stored run is shown, unless it shall be fresh.
+    let again = train(home.path(), &args);
+    assert_eq!(one_line(&again)["run"], json["run"]);
+    assert_eq!(one_line(&again)["seconds"], json["seconds"]);
+    let words = text(&train(home.path(), &args[..4]).stdout);
+    assert!(words.contains("shown again") && words.contains("guarantee: proved"), "{words}");
+    let fresh = one_line(&train(home.path(), &[&args[..], &["--fresh"]].concat()));
+    assert_ne!(fresh["seconds"], json["seconds"]);
+}
+
+#[test]
+fn a_plan_file_trains_the_same_run() {
+    let (home, out) = (folder(), folder());
+    let file = out.path().join("plan.json").display().to_string();
+    let result = out.path().join("result").display().to_string();
+    // A calibrated noise multiplier has all digits of a double.
+    let args = [
+        ["--epsilon", "2"],
+        ["--noise-schedule", "linear:0.9"],
+        ["--lr-schedule", "cosine"],
+        ["--clip-rule", "per-layer"],
+        ["--average", "ema"],
+        ["--seed", "5"],
+    ];
+    let args = args.concat();
+    let preview = train(home.path(), &[&args[..], &["--preview", "--save-plan", &file]].concat());
+    assert!(text(&preview.stdout).contains("noise multiplier"), "{}", text(&preview.stderr));
+    assert_eq!((preview.status.code(), charges(home.path()).as_str()), (Some(0), ""));
+
+    let said = one_line(&train(home.path(), &[&args[..], &["--json"]].concat()));
+    assert_eq!(said["badge"], "assumption", "a seed is an assumption");
+    assert!(said["epsilon"].as_f64().is_some_and(|epsilon| epsilon <= 2.0), "{said}");
+    let plan = |more: &[&str]| {
+        let args = [&["train"], &SMALL[..], &["--plan", &file], more].concat();
+        run(home.path(), &args)
+    };
+    let read = one_line(&plan(&["--json", "--out", &result]));
+    assert_eq!(read, said, "the stored run is found");
+    for name in ["model.safetensors", "result.json", "run.svg"] {
+        assert!(Path::new(&result).join(name).is_file(), "{name}");
+    }
+
+    refused(&plan(&["--epsilon", "3"]), &["--epsilon", "leave out --epsilon"]);
+    refused(&plan(&["--freeze", "head"]), &["--freeze"]);
+    let other = [&["train"], &SMALL[..2], &["--train", "200", "--model", "linear"], &["--plan"]];
+    refused(&run(home.path(), &[&other.concat()[..], &[&file]].concat()), &["training examples"]);
+
+    let edit = |old: &str, new: &str| {
+        let text = std::fs::read_to_string(&file).expect("a plan");
+        assert!(text.contains(old), "{old}: {text}");
+        std::fs::write(&file, text.replacen(old, new, 1)).expect("written");
+    };
+    let sigma = format!("\"noise_multiplier\": {}", said["noise_multiplier"]);
+    edit(&sigma, "\"noise_multiplier\": 0.9");
+    let edited = one_line(&plan(&["--json"]));
+    assert!(edited["epsilon"].as_f64() > said["epsilon"].as_f64(), "{edited}");
+    assert_ne!(edited["run"], said["run"]);
+    edit("\"noise_multiplier\": 0.9", "\"noise_multiplier\": -0.9");
+    refused(&plan(&["--json"]), &["noise"]);
+}
+
+#[test]
+fn wrong_options_are_refused_by_name_and_nothing_is_charged() {
+    let home = folder();
+    let cases: [(&[&str], &[&str]); 16] = [
+        (&["--epsilon", "2", "--noise-multiplier", "1"], &["--epsilon and --noise-multiplier"]),
+        (&["--epochs", "1"], &["--epochs and --steps", "leave out"]),
+        (&["--epsilon", "-1"], &["epsilon", "-1"]),
+        (&["--noise-multiplier", "0"], &["noise"]),
+        (&["--method", "sgd"], &["--method", "dp-sgd, dp-ssgd, non-private"]),
+        (&["--method", "non-private", "--clip", "1"], &["--clip", "neither clips"]),
+        (&["--mask", "random", "--pre-prune", "0.5"], &["--mask", "dp-ssgd"]),
+        (&["--method", "dp-ssgd", "--mask", "random"], &["--mask", "--pre-prune"]),
+        (&["--method", "dp-ssgd", "--pre-prune", "1"], &["prune = 1"]),
+        (&["--clip-rule", "round"], &["--clip-rule", "auto-s"]),
+        (&["--noise-schedule", "linear:x"], &["linear:x", "decay:0.5"]),
+        (&["--lr-schedule", "plateau:0.1:10"], &["follows a loss", "accept_no_guarantee"]),
+        (&["--freeze", "nothing"], &["freeze = nothing"]),
+        (&["--optimizer", "lion"], &["lion", "dp-adam-bc"]),
+        (&["--label", "y"], &["--label", "FILE.csv"]),
+        (&["--device", "gpu"], &["gpu"]),
+    ];
+    for (args, words) in cases {
+        refused(&train(home.path(), &[args, &["--json"]].concat()), words);
+    }
+    refused(&run(home.path(), &["train", "--data", "nothing"]), &["glyphs, patterns", ".csv"]);
+    assert_eq!(charges(home.path()), "", "nothing is charged");
+    let usage = train(home.path(), &["--nothing"]);
+    assert_eq!(usage.status.code(), Some(2), "{}", text(&usage.stderr));
+}
+
+#[test]
+fn runs_without_a_guarantee_say_so_and_frozen_or_masked_coordinates_are_not_counted() {
+    let home = folder();
+    let json = |args: &[&str]| one_line(&train(home.path(), &[args, &["--json"]].concat()));
+    let plain = json(&["--method", "non-private"]);
+    assert_eq!((&plain["badge"], &plain["epsilon"]), (&"none".into(), &Value::Null));
+    assert_eq!((&plain["delta"], &plain["noise_multiplier"]), (&Value::Null, &Value::Null));
+    let plateau = ["--lr-schedule", "plateau:0.1:10", "--accept-no-guarantee"];
+    let plateau = json(&plateau);
+    assert_eq!((&plateau["badge"], &plateau["epsilon"]), (&"none".into(), &Value::Null));
+    let frozen = json(&["--freeze", "*.bias"]);
+    assert_eq!((&frozen["badge"], &frozen["trained_parameters"]), (&"proved".into(), &7840.into()));
+    let masked = ["--method", "dp-ssgd", "--mask", "random", "--pre-prune", "0.5", "--drop", "0.5"];
+    assert_eq!(json(&masked)["trained_parameters"], 3930);
+    assert_eq!(json(&[&masked[..], &["--freeze", "*.bias"]].concat())["trained_parameters"], 3920);
+}
+
+#[test]
+fn a_table_of_numbers_is_read_and_split() {
+    let home = folder();
+    let path = home.path().join("table.csv");
+    let rows = (0..200).map(|i| format!("{},{},c{}\n", i % 7, i, i % 2));
+    std::fs::write(&path, format!("a,b,label\n{}", rows.collect::<String>())).expect("written");
+    let table = path.display().to_string();
+    let args = ["train", "--data", &table, "--batch-size", "20", "--steps", "2", "--json"];
+    let whole = one_line(&run(home.path(), &args));
+    assert_eq!(whole["accuracy"], Value::Null, "there is no test part");
+    let split = one_line(&run(home.path(), &[&args[..], &["--split", "0.7"]].concat()));
+    assert!(split["accuracy"].is_number(), "{split}");
+    let label = run(home.path(), &[&args[..], &["--label", "c"]].concat());
+    refused(&label, &["label"]);
+}
