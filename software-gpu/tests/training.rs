@@ -22,7 +22,7 @@ fn trained(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
 fn assert_same(gpu: &Run, cpu: &Run, what: &str) {
     assert!(gpu.record().device.starts_with(GPU), "{what}: {}", gpu.record().device);
     assert!(cpu.record().device.starts_with("cpu"), "{what}");
-    assert_eq!(gpu.record().events, cpu.record().events, "{what}: different charges");
+    assert_eq!(gpu.record().released, cpu.record().released, "{what}: different charges");
     assert_eq!(gpu.record().epsilon, cpu.record().epsilon, "{what}");
     // The runs share their noise but not their sums, so only one of them may be published.
     let sole_release =
