@@ -30,6 +30,7 @@ pub mod headline;
 pub mod ledger;
 pub mod meaning;
 pub mod neighbouring;
+pub(crate) mod nodes;
 pub mod pld;
 pub mod profile;
 pub mod rdp;

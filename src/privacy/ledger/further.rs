@@ -54,8 +54,8 @@ impl Account {
     }
 }
 
-/// Sampling rate and steps of the training in a run's event: of its last Poisson-sampled steps, with
-/// all stages of a noise schedule.
+/// Sampling rate and steps of the training in a run's event: of its last Poisson-sampled steps,
+/// with all stages of a noise schedule.
 fn poisson(event: &Event) -> Option<(f64, u64)> {
     match event {
         Event::PoissonGaussian { sampling_rate, steps, .. } if *steps > 0 => {
