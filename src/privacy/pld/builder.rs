@@ -176,7 +176,7 @@ impl<'a> BoundsBuilder<'a> {
         let aim = match self.case.nodes.len() as f64 {
             nodes if nodes > 256.0 => (nodes / 20.0).min(60.0),
             _ if self.case.merged => 2.0,
-            _ => 1.0,
+            nodes => (nodes / 64.0).max(1.0),
         };
         (12.0 * TARGET_ERROR * aim * epsilon / (self.releases * (theta + 1.0))).sqrt()
     }

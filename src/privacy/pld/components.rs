@@ -9,7 +9,7 @@ use crate::privacy::{Event, Neighbouring};
 use std::sync::Arc;
 
 /// With more noise multipliers than this, steps are replaced by mixtures of few.
-const FEW: usize = 96;
+const FEW: usize = 128;
 
 /// Smallest supported noise multiplier: the losses of smaller ones do not fit on a grid.
 const MIN_NOISE: f64 = 0.02;

@@ -97,6 +97,13 @@ impl Transform {
     }
 }
 
+impl Spectrum {
+    /// How fast the spectrum decays: -ln of its value at the lowest frequency.
+    pub fn decay(&self) -> f64 {
+        -ln(self.values[1]).re
+    }
+}
+
 /// A composition in progress.
 pub(super) struct Composition<'a> {
     transform: &'a Transform,
@@ -185,6 +192,12 @@ impl<'a> Composition<'a> {
         let remaining = totals.zip(pairs).filter(|((total, _), _)| is_relevant(total));
         for ((total, error), (&one, &other)) in remaining {
             let (mean, half) = (0.5 * (one + other), 0.5 * (one - other));
+            // No mixture has a larger value.
+            let ln_most = (mean.norm() + half.norm()).ln();
+            if total.re + count * ln_most <= LN_NEGLIGIBLE {
+                total.re = f64::NEG_INFINITY;
+                continue;
+            }
             let x = half / mean;
             if x.norm_sqr() <= RADIUS_SQUARED {
                 let terms = coefficients.iter().rev();

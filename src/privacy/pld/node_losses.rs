@@ -6,6 +6,7 @@ use super::components::{Case, Mixture};
 use super::compose::{Composition, Spectrum, Transform, Window};
 use super::loss_distribution::{self, LossDistribution};
 use super::tilted_sum::TiltedSum;
+use crate::privacy::nodes::Component;
 use rayon::prelude::*;
 
 /// With fewer nodes than this one core is faster.
@@ -59,7 +60,13 @@ impl NodeLosses {
     pub fn upper(&self, case: &Case) -> Option<TiltedSum> {
         let mut sum = Composition::new(&self.transform);
         let spectrum = |node: usize| self.spectra[node].as_ref().map(|(upper, _)| upper);
-        for component in &case.components {
+        // The largest first: after them most frequencies are negligible.
+        let size = |component: &&Component| {
+            component.releases() * spectrum(component.node).map_or(0.0, Spectrum::decay)
+        };
+        let mut components: Vec<&Component> = case.components.iter().collect();
+        components.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        for component in components {
             let below = spectrum(component.node)?;
             sum.add(below, component.exact);
             if !component.between.is_empty() {

@@ -28,8 +28,8 @@ fn few_multipliers_are_kept_and_many_are_bounded_on_both_sides() {
         (0..length).map(|i| step(1.0 + f64::from(i) / f64::from(length))).collect()
     };
     for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ReplaceOne] {
-        let few = only(&schedule(96), relation);
-        assert!(!few.merged && few.components.len() == 96);
+        let few = only(&schedule(128), relation);
+        assert!(!few.merged && few.components.len() == 128);
         assert!(few.components.iter().all(|part| part.exact == 1.0));
         let many = only(&schedule(20_000), relation);
         assert!(many.merged && many.releases() == 20_000.0);
