@@ -5,7 +5,8 @@
 
 use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
 use epsilab::privacy::{
-    Accountant, Delta, Epsilon, Event, Gdp, Headline, Pld, Rdp, SamplingRate, noise_multiplier_for,
+    Accountant, ClipSchedule, Delta, Epsilon, Event, Gdp, Headline, NoiseMultiplier, NoiseSchedule,
+    Pld, Rdp, SamplingRate, Stages, noise_multiplier_for, noise_multiplier_for_stages,
 };
 use std::hint::black_box;
 use std::time::Duration;
@@ -33,6 +34,17 @@ fn linear_schedule() -> Vec<Event> {
 /// A different noise multiplier in every step.
 fn ever_changing() -> Vec<Event> {
     (0..20_000).map(|step| training(1.5 - f64::from(step) * 2.5e-5, 1)).collect()
+}
+
+/// Noise that falls to one half, in as many stages as steps.
+fn stages(initial: f64, steps: u64) -> Stages {
+    let (noise, clip) = (NoiseSchedule::decay(0.5), ClipSchedule::constant());
+    let (initial, rate) = (NoiseMultiplier(initial), SamplingRate(0.01));
+    Stages::scheduled(&noise, &clip, initial, rate, steps).expect("stages")
+}
+
+fn stages_event(initial: f64, steps: u64) -> Vec<Event> {
+    vec![stages(initial, steps).event(SamplingRate(0.01), steps)]
 }
 
 fn near(value: f64, expected: f64, within: f64) {
@@ -81,6 +93,39 @@ fn changing_noise(criterion: &mut Criterion) {
     epsilon(criterion, "rdp/20000_multipliers", &rdp, ever_changing, between);
 }
 
+fn schedules(criterion: &mut Criterion) {
+    let headline = Headline::default();
+    let (thousand, ten_thousand) = (|| stages_event(1.2, 1000), || stages_event(1.6, 10_000));
+    epsilon(criterion, "headline/1000_stages", &headline, thousand, |e| near(e, 4.2236, 4e-3));
+    epsilon(criterion, "headline/10000_stages", &headline, ten_thousand, |e| near(e, 5.72, 6e-3));
+    let mut group = criterion.benchmark_group("headline");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat);
+    for steps in [1000, 10_000] {
+        let (relative, rate) = (stages(1.0, steps), SamplingRate(0.01));
+        group.bench_function(format!("sigma_of_{steps}_stages"), |bencher| {
+            let find =
+                || noise_multiplier_for_stages(&[], &relative, TARGET, DELTA, rate, &headline);
+            let found = find().expect("a noise multiplier");
+            assert!(found.epsilon <= TARGET.0 && found.epsilon > 0.999 * TARGET.0, "{found}");
+            bencher.iter(|| find().is_ok());
+        });
+    }
+    let constant = Stages::constant(NoiseMultiplier(1.1), STEPS).expect("stages");
+    for (name, stages, rate) in
+        [("along_a_run", constant, RATE), ("along_1000_stages", stages(1.2, 1000), 0.01)]
+    {
+        let at: Vec<u64> = (1..=60).map(|i| i * stages.steps() / 60).collect();
+        group.bench_function(format!("60_epsilons_{name}"), |bencher| {
+            let find =
+                || headline.epsilons_after(&[], black_box(&stages), SamplingRate(rate), &at, DELTA);
+            let found = find().expect("a curve");
+            assert!(found.windows(2).all(|pair| pair[0].epsilon <= pair[1].epsilon));
+            bencher.iter(find);
+        });
+    }
+    group.finish();
+}
+
 fn calibration(criterion: &mut Criterion) {
     let accountants: [&dyn Accountant; 2] = [&Headline::default(), &Rdp::default()];
     for accountant in accountants {
@@ -114,5 +159,5 @@ fn curve(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, one_run, changing_noise, calibration, curve);
+criterion_group!(benches, one_run, changing_noise, schedules, calibration, curve);
 criterion_main!(benches);

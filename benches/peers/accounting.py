@@ -51,6 +51,12 @@ OURS = {
     "rdp/100_epochs": "epsilon, 100 epochs of falling noise, RDP",
     "pld/20000_multipliers": "epsilon, 20,000 different multipliers, PLD",
     "rdp/20000_multipliers": "epsilon, 20,000 different multipliers, RDP",
+    "headline/1000_stages": "epsilon, 1,000 stages of falling noise, headline",
+    "headline/10000_stages": "epsilon, 10,000 stages of falling noise, headline",
+    "headline/sigma_of_1000_stages": "first noise multiplier of 1,000 stages, headline",
+    "headline/sigma_of_10000_stages": "first noise multiplier of 10,000 stages, headline",
+    "headline/60_epsilons_along_a_run": "60 epsilons along 14,062 steps, headline",
+    "headline/60_epsilons_along_1000_stages": "60 epsilons along 1,000 stages, headline",
     "pld/curve_of_33": "33 points of epsilon over delta, PLD",
 }
 

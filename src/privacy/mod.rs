@@ -28,8 +28,10 @@ pub mod event;
 pub mod gdp;
 pub mod headline;
 pub mod ledger;
+pub mod length;
 pub mod meaning;
 pub mod neighbouring;
+pub(crate) mod nodes;
 pub mod pld;
 pub mod profile;
 pub mod rdp;
@@ -43,15 +45,16 @@ pub mod zcdp;
 
 pub use accountant::{Accountant, Spent};
 pub use calibrate::{
-    Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Length, batch_size_for,
-    delta_for, epsilon_for, noise_multiplier_for, noise_multiplier_for_stages,
-    noise_multiplier_given_prior, steps_for,
+    Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, batch_size_for, delta_for,
+    epsilon_for, noise_multiplier_for, noise_multiplier_for_stages, noise_multiplier_given_prior,
+    steps_for,
 };
 pub use event::Event;
 pub(crate) use event::STOPPING;
 pub use gdp::{Gdp, GdpClt};
 pub use headline::{Answer, Headline, compare, epsilon};
 pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};
+pub use length::Length;
 pub(crate) use meaning::percent_rounded_up;
 pub use meaning::{Meaning, TradeOff, meaning};
 pub use neighbouring::Neighbouring;

@@ -15,6 +15,7 @@
 //! target. The result holds that epsilon. Each function documents how close the result is to the
 //! optimum.
 
+pub use super::Length;
 use super::{Accountant, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate, Spent};
 use crate::{Error, Result};
 
@@ -32,7 +33,7 @@ pub use noise::{
     Calibrated, noise_multiplier_for, noise_multiplier_for_stages, noise_multiplier_given_prior,
 };
 use search::infeasible;
-pub use steps::{CalibratedSteps, Length, steps_for};
+pub use steps::{CalibratedSteps, steps_for};
 
 /// The epsilon of `steps` steps of the Poisson-subsampled Gaussian mechanism at `delta`.
 ///

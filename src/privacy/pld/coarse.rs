@@ -2,13 +2,13 @@
 //!
 //! Correctness does not depend on it: a poor approximation only makes the bounds wide.
 
-use super::components::Component;
+use super::components::{Case, Mixture};
 use super::dominating_pair::DominatingPair;
 
 /// Spacing of the points, in units of the noise.
 const COARSE_STEP: f64 = 0.2;
 
-/// The losses of all components in one direction: (count, points), each point (mass, loss).
+/// The losses of all nodes in one direction: (count, points), each point (mass, loss).
 pub(super) struct CoarseLosses {
     components: Vec<(f64, Vec<(f64, f64)>)>,
 }
@@ -21,18 +21,28 @@ pub(super) enum Direction {
 }
 
 impl CoarseLosses {
-    pub fn new(components: &[Component], direction: Direction, mass: f64) -> Self {
-        let of_component = |component: &Component| {
+    /// The losses of a case, with a mixture of nodes as so many releases of each.
+    pub fn new(case: &Case, direction: Direction, mass: f64) -> Self {
+        let mut counts = vec![0.0; case.nodes.len()];
+        for component in &case.components {
+            let (between, share) = component.mean_share();
+            counts[component.node] += component.exact + between * share;
+            if between > 0.0 {
+                counts[component.node + 1] += between * (1.0 - share);
+            }
+        }
+        let used = case.nodes.iter().zip(counts).filter(|(_, count)| *count > 0.0);
+        let points = |(mixture, count): (&Mixture, f64)| {
             let mut points = Vec::new();
-            for (weight, pair) in &component.mixture {
+            for (weight, pair) in mixture {
                 match pair {
                     Some(pair) => push_points(pair, direction, mass, *weight, &mut points),
                     None => points.push((*weight, 0.0)),
                 }
             }
-            (component.count, points)
+            (count, points)
         };
-        Self { components: components.iter().map(of_component).collect() }
+        Self { components: used.map(points).collect() }
     }
 
     /// ln E[e^(theta loss)] of the sum.

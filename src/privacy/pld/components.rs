@@ -3,15 +3,13 @@
 use super::dominating_pair::{DominatingPair, Kind};
 use crate::Result;
 use crate::privacy::event::{Single, singles};
+use crate::privacy::nodes::{Component, Nodes};
 use crate::privacy::rdp::truncated::binomial_tail_upper;
 use crate::privacy::{Event, Neighbouring};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// With more noise multipliers than this, they are rounded to a common grid.
-pub(super) const MAX_MULTIPLIERS: usize = 256;
-
-/// Step of that grid in ln(noise multiplier): 0.1 %.
-const LOG_STEP: f64 = 1e-3;
+/// With more noise multipliers than this, steps are replaced by mixtures of few.
+const FEW: usize = 128;
 
 /// Smallest supported noise multiplier: the losses of smaller ones do not fit on a grid.
 const MIN_NOISE: f64 = 0.02;
@@ -21,22 +19,65 @@ const MAX_NOISE: f64 = 1e6;
 const MIN_RATE: f64 = 1e-9;
 const MAX_COUNT: f64 = 1e12;
 
-/// One kind of release in a composition, with its counts.
-#[derive(Clone, Debug)]
-pub(super) struct Component {
-    /// (probability, pair): data-independent mixture of pairs. `None` releases nothing.
-    pub mixture: Vec<(f64, Option<DominatingPair>)>,
-    /// Number of releases, for the upper bound.
-    pub count: f64,
-    /// Number of releases, for the lower bound.
-    pub count_lower: f64,
+/// The dominating pairs of one release: a mixture that is chosen independently of the data, as
+/// (probability, pair). `None` releases nothing.
+pub(super) type Mixture = Vec<(f64, Option<DominatingPair>)>;
+
+/// What is composed: releases in terms of nodes, for one case of neighbouring data sets.
+#[derive(Clone)]
+pub(super) struct Case {
+    pub nodes: Arc<[Mixture]>,
+    pub components: Vec<Component>,
+    /// Whether steps are replaced by mixtures of nodes. A finer grid then tightens nothing.
+    pub merged: bool,
 }
 
-impl Component {
-    /// The pairs, without their probabilities.
-    pub fn pairs(&self) -> impl Iterator<Item = &DominatingPair> {
-        self.mixture.iter().filter_map(|(_, pair)| pair.as_ref())
+impl Case {
+    /// Number of releases.
+    pub fn releases(&self) -> f64 {
+        self.components.iter().map(Component::releases).sum()
     }
+
+    /// For every node whether a component needs it.
+    pub fn used(&self) -> Vec<bool> {
+        let mut used = vec![false; self.nodes.len()];
+        for component in &self.components {
+            used[component.node] = true;
+            if !component.between.is_empty() {
+                used[component.node + 1] = true;
+            }
+        }
+        used
+    }
+
+    /// (node, number of releases) for a lower bound: mixtures count as their node with more noise.
+    pub fn lower_counts(&self) -> Vec<(usize, f64)> {
+        let mut counts = vec![0.0; self.nodes.len()];
+        for component in &self.components {
+            counts[component.node] += component.exact;
+            if !component.between.is_empty() {
+                counts[component.node + 1] += component.mean_share().0;
+            }
+        }
+        counts.into_iter().enumerate().filter(|(_, count)| *count > 0.0).collect()
+    }
+
+    /// Whether both directions are equal.
+    pub fn is_symmetric(&self) -> bool {
+        self.pairs().all(DominatingPair::is_symmetric)
+    }
+
+    /// The pairs of the nodes that are needed.
+    pub fn pairs(&self) -> impl Iterator<Item = &DominatingPair> {
+        let used = self.used();
+        let nodes = self.nodes.iter().zip(used).filter(|(_, used)| *used);
+        nodes.flat_map(|(mixture, _)| pairs(mixture))
+    }
+}
+
+/// The pairs of a mixture, without their probabilities.
+pub(super) fn pairs(mixture: &Mixture) -> impl Iterator<Item = &DominatingPair> {
+    mixture.iter().filter_map(|(_, pair)| pair.as_ref())
 }
 
 /// Number of examples that both neighbours contain.
@@ -48,56 +89,88 @@ enum OtherExamples {
     All,
 }
 
-/// The components of all events together, one list per case of neighbouring data sets. The epsilon
-/// of the events is at most the largest epsilon of these lists.
+/// The cases of neighbouring data sets for all events together. The epsilon of the events is at
+/// most the largest epsilon of the cases.
+pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<Case>> {
+    let lists = cases_of_lists(&[events], neighbouring)?;
+    Ok(lists.into_iter().flatten().collect())
+}
+
+/// For every case of neighbouring data sets the compositions of growing lists of events: the last
+/// list contains the releases of all others. They share their nodes.
 ///
 /// Only a maximum batch size makes the number of other examples matter. Under add-or-remove-one it
 /// is N or N - 1, and either can be the worse: with more other examples a batch reaches the cap
 /// more often, with fewer the example is kept more often in a full batch. The pair of neighbours is
 /// the same for all events, so the cases are not mixed.
-pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<Vec<Component>>> {
-    let singles = singles("pld", events)?;
-    let truncated = singles.iter().any(|(single, _)| matches!(single, Single::Truncated { .. }));
-    let all: &[OtherExamples] = match truncated && neighbouring == Neighbouring::AddOrRemoveOne {
+pub(super) fn cases_of_lists(
+    lists: &[&[Event]],
+    neighbouring: Neighbouring,
+) -> Result<Vec<Vec<Case>>> {
+    let lists: Vec<Releases> =
+        lists.iter().map(|events| Releases::new(events, neighbouring)).collect::<Result<_>>()?;
+    let Some(all) = lists.last() else { return Ok(Vec::new()) };
+    let nodes = Nodes::new(&all.sampled, neighbouring, FEW);
+    let truncated = |single: &Single| matches!(single, Single::Truncated { .. });
+    let truncated = all.sampled.iter().any(|(single, _)| truncated(single));
+    let others: &[OtherExamples] = match truncated && neighbouring == Neighbouring::AddOrRemoveOne {
         true => &[OtherExamples::AllButOne, OtherExamples::All],
         false => &[OtherExamples::AllButOne],
     };
-    all.iter().map(|&others| components(&singles, neighbouring, others)).collect()
+    let case = |&others: &OtherExamples| {
+        let mixture = |node: &Single| mixture(node, neighbouring, others);
+        let mut mixtures: Vec<Mixture> = nodes.list.iter().map(mixture).collect::<Result<_>>()?;
+        mixtures.extend(all.unsampled_mixture());
+        let mixtures: Arc<[Mixture]> = mixtures.into();
+        let of_list = |list: &Releases| {
+            let mut components = nodes.components(&list.sampled);
+            // A list with fewer unsampled releases is bounded by all of them.
+            if list.squared_mu > 0.0 {
+                components.push(Component {
+                    node: mixtures.len() - 1,
+                    exact: 1.0,
+                    ..Component::default()
+                });
+            }
+            Case { nodes: mixtures.clone(), components, merged: nodes.merge }
+        };
+        let cases: Vec<Case> = lists.iter().map(of_list).collect();
+        cases.last().map_or(Ok(()), check_size)?;
+        Ok(cases)
+    };
+    others.iter().map(case).collect()
 }
 
-/// The components of all releases together.
-///
-/// Gaussian mechanisms without sampling are merged into one, because their composition is exactly
-/// Gaussian. With more than 256 kinds of subsampled releases, noise multipliers are rounded to a
-/// geometric grid of 0.1 %: down for the upper bound, up for the lower bound.
-fn components(
-    singles: &[(Single, u64)],
-    neighbouring: Neighbouring,
-    others: OtherExamples,
-) -> Result<Vec<Component>> {
-    let mut squared_mu = 0.0;
-    let mut sampled = Vec::new();
-    for &(single, count) in singles {
-        match single.unsampled_noise_multiplier(neighbouring) {
-            Some(sigma) => squared_mu += count as f64 / sigma / sigma,
-            None => sampled.push((single, count as f64)),
+/// The releases of a list of events. Gaussian mechanisms without sampling are merged into one,
+/// because their composition is exactly Gaussian.
+struct Releases {
+    sampled: Vec<(Single, u64)>,
+    /// Sum of 1 / sigma² over the releases without sampling.
+    squared_mu: f64,
+}
+
+impl Releases {
+    fn new(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
+        let mut releases = Self { sampled: Vec::new(), squared_mu: 0.0 };
+        for (single, count) in singles("pld", events)? {
+            match single.unsampled_noise_multiplier(neighbouring) {
+                Some(sigma) => releases.squared_mu += count as f64 / sigma / sigma,
+                None => releases.sampled.push((single, count)),
+            }
         }
+        Ok(releases)
     }
-    let mut components = Vec::new();
-    for (single, count, count_lower) in round_multipliers(sampled) {
-        let mixture = mixture(&single, neighbouring, others)?;
-        components.push(Component { mixture, count, count_lower });
+
+    fn unsampled_mixture(&self) -> Option<Mixture> {
+        let sigma = 1.0 / self.squared_mu.sqrt();
+        let pair = DominatingPair { kind: Kind::OneSided, q: 1.0, sigma };
+        (self.squared_mu > 0.0).then(|| vec![(1.0, Some(pair))])
     }
-    if squared_mu > 0.0 {
-        let pair = DominatingPair { kind: Kind::OneSided, q: 1.0, sigma: 1.0 / squared_mu.sqrt() };
-        components.push(Component {
-            mixture: vec![(1.0, Some(pair))],
-            count: 1.0,
-            count_lower: 1.0,
-        });
-    }
-    let noises = components.iter().flat_map(Component::pairs).map(|pair| pair.sigma);
-    let sigma = noises.fold(f64::INFINITY, f64::min);
+}
+
+/// Checks that the losses fit on a grid.
+fn check_size(case: &Case) -> Result<()> {
+    let sigma = case.pairs().map(|pair| pair.sigma).fold(f64::INFINITY, f64::min);
     if sigma < MIN_NOISE {
         return Err(crate::Error::new(
             crate::ErrorKind::Accounting,
@@ -106,11 +179,9 @@ fn components(
         )
         .fix("use the RDP accountant, or a larger noise multiplier"));
     }
-    let too_large = |component: &Component| {
-        let pair = |pair: &DominatingPair| pair.sigma > MAX_NOISE || pair.q < MIN_RATE;
-        component.count > MAX_COUNT || component.pairs().any(pair)
-    };
-    if components.iter().any(too_large) {
+    let pair_is_too_large = |pair: &DominatingPair| pair.sigma > MAX_NOISE || pair.q < MIN_RATE;
+    let count_is_too_large = |component: &Component| component.releases() > MAX_COUNT;
+    if case.pairs().any(pair_is_too_large) || case.components.iter().any(count_is_too_large) {
         return Err(crate::Error::new(
             crate::ErrorKind::Accounting,
             "pld does not support so many releases, so small a rate or so much noise",
@@ -119,27 +190,7 @@ fn components(
         )
         .fix("use the RDP accountant"));
     }
-    Ok(components)
-}
-
-/// (release, count for the upper bound, count for the lower bound), with multipliers rounded to a
-/// common grid if there are many.
-fn round_multipliers(sampled: Vec<(Single, f64)>) -> Vec<(Single, f64, f64)> {
-    if sampled.len() <= MAX_MULTIPLIERS {
-        return sampled.into_iter().map(|(single, count)| (single, count, count)).collect();
-    }
-    let mut grid: BTreeMap<_, (Single, f64, f64)> = BTreeMap::new();
-    for (single, count) in sampled {
-        let below = (single.noise_multiplier().ln() / LOG_STEP).floor();
-        let kind = single.with_noise_multiplier(1.0).key();
-        for (index, above, from_below) in [(below, count, 0.0), (below + 1.0, 0.0, count)] {
-            let on_grid = single.with_noise_multiplier((index * LOG_STEP).exp());
-            let entry = grid.entry((kind, index as i64)).or_insert((on_grid, 0.0, 0.0));
-            entry.1 += above;
-            entry.2 += from_below;
-        }
-    }
-    grid.into_values().collect()
+    Ok(())
 }
 
 /// The dominating pairs of one release.
@@ -153,11 +204,7 @@ fn round_multipliers(sampled: Vec<(Single, f64)>) -> Vec<(Single, f64, f64)> {
 /// Under zero-out and replace-one the example keeps its place, but the batches without it differ
 /// from those with it by more than its own contribution and may not hide it. The bound therefore
 /// also reveals whether it is kept.
-fn mixture(
-    single: &Single,
-    neighbouring: Neighbouring,
-    others: OtherExamples,
-) -> Result<Vec<(f64, Option<DominatingPair>)>> {
+fn mixture(single: &Single, neighbouring: Neighbouring, others: OtherExamples) -> Result<Mixture> {
     let pair = |q: f64, sigma: f64| {
         let kind = match neighbouring {
             Neighbouring::ReplaceOne => Kind::TwoSided,
@@ -217,88 +264,4 @@ fn p_kept_at_cap(others: u64, q: f64, cap: u64, p_cap: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The components of events without a maximum batch size: there is one case.
-    fn only(events: &[Event]) -> Result<Vec<Component>> {
-        let mut cases = cases(events, Neighbouring::AddOrRemoveOne)?;
-        assert_eq!(cases.len(), 1);
-        Ok(cases.remove(0))
-    }
-
-    fn step(noise_multiplier: f64) -> Event {
-        Event::PoissonGaussian { sampling_rate: 0.1, noise_multiplier, steps: 1 }
-    }
-
-    #[test]
-    fn gaussian_mechanisms_are_merged() {
-        let events = [
-            Event::Gaussian { noise_multiplier: 2.0, count: 3 },
-            Event::Gaussian { noise_multiplier: 4.0, count: 4 },
-        ];
-        let components = only(&events).unwrap();
-        assert_eq!(components.len(), 1);
-        assert!((components[0].pairs().next().unwrap().sigma - 1.0).abs() < 1e-12);
-    }
-
-    #[test]
-    fn few_multipliers_are_kept_and_many_are_rounded_both_ways() {
-        let few: Vec<_> = (0..256).map(|i| step(1.0 + 1e-5 * f64::from(i))).collect();
-        assert_eq!(only(&few).unwrap().len(), 256);
-        let many: Vec<_> = (0..20_000).map(|i| step(1.0 + 1e-5 * f64::from(i))).collect();
-        let components = only(&many).unwrap();
-        assert!(components.len() < 200, "{}", components.len());
-        let (above, below): (f64, f64) =
-            components.iter().fold((0.0, 0.0), |s, p| (s.0 + p.count, s.1 + p.count_lower));
-        assert_eq!((above, below), (20_000.0, 20_000.0));
-        // For the upper bound the noise is never increased, for the lower bound never decreased.
-        let precision = |count: fn(&Component) -> f64| -> f64 {
-            components.iter().map(|p| count(p) / p.pairs().next().unwrap().sigma).sum()
-        };
-        let truth: f64 = (0..20_000).map(|i| 1.0 / (1.0 + 1e-5 * f64::from(i))).sum();
-        let (most, least) = (precision(|p| p.count), precision(|p| p.count_lower));
-        assert!(most > truth && most < truth * 1.001 && least < truth && least > truth * 0.999);
-    }
-
-    /// With N examples, one of which changes, the neighbours have N - 1 examples in common.
-    #[test]
-    fn the_probability_of_use_depends_on_the_number_of_other_examples() {
-        let (q, cap) = (0.5, 3);
-        // Binomial(4, 1/2): at least three of the four others are drawn.
-        let used = 4.0 / 16.0 * q * 3.0 / 4.0 + 1.0 / 16.0 * q * 3.0 / 5.0;
-        let event = Event::TruncatedPoissonGaussian {
-            examples: 5,
-            sampling_rate: q,
-            batch_cap: cap,
-            noise_multiplier: 1.0,
-            steps: 1,
-        };
-        for relation in [Neighbouring::ZeroOutOne, Neighbouring::ReplaceOne] {
-            let cases = cases(std::slice::from_ref(&event), relation).unwrap();
-            let [components] = &cases[..] else { panic!("{cases:?}") };
-            let revealed = components[0].mixture[1].0;
-            assert!((revealed / used - 1.0).abs() < 1e-5, "{relation}: {revealed} {used}");
-        }
-    }
-
-    #[test]
-    fn releases_without_a_dominating_pair_are_rejected() {
-        let fixed = Event::FixedSizeGaussian {
-            examples: 100,
-            batch_size: 10,
-            noise_multiplier: 1.0,
-            steps: 1,
-        };
-        let epoch = Event::ShuffledEpochs { noise_multiplier: 1.0, epochs: 1 };
-        let all = Neighbouring::AddOrRemoveOne;
-        assert!(cases(std::slice::from_ref(&fixed), all).is_err());
-        assert!(cases(&[fixed], Neighbouring::ReplaceOne).is_err());
-        assert!(cases(std::slice::from_ref(&epoch), all).is_err());
-        assert!(cases(&[epoch], Neighbouring::ZeroOutOne).is_ok());
-        assert!(cases(&[step(0.01)], all).is_err(), "too little noise for a grid");
-        assert!(cases(&[step(1e300)], all).is_err(), "too much noise for a grid");
-        let too_large = Event::Repeated { event: Box::new(step(1.0)), count: u64::MAX };
-        assert!(cases(&[too_large], all).is_err(), "too many steps for a grid");
-    }
-}
+mod tests;

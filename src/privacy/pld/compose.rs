@@ -7,9 +7,19 @@
 //! as delta = 0.1. Mass outside of the window wraps around; a Chernoff bound limits it.
 
 use super::loss_distribution::LossDistribution;
+use super::tilted_sum::TiltedSum;
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::sync::Arc;
+
+/// Frequencies with less than e^(this) of the largest value are left out.
+const LN_NEGLIGIBLE: f64 = -100.0;
+
+/// Number of terms of the logarithmic series.
+const TERMS: usize = 16;
+
+/// Squared radius up to which that number of terms suffices: 0.1^17 / 17 is below rounding.
+const RADIUS_SQUARED: f64 = 0.01;
 
 /// Window of losses in which a composition is computed, the same for all components. Selected from
 /// [`CoarseLosses`](super::coarse::CoarseLosses).
@@ -28,13 +38,77 @@ pub(super) struct Window {
     pub theta_down: f64,
 }
 
-/// A composition in progress.
+/// The transforms between losses and spectra of a window.
 #[derive(Clone)]
-pub(super) struct Composition {
+pub(super) struct Transform {
     window: Window,
     forward: Arc<dyn RealToComplex<f64>>,
     inverse: Arc<dyn ComplexToReal<f64>>,
-    spectrum: Vec<Complex<f64>>,
+}
+
+/// The losses of one release: the Fourier transform of their tilted distribution.
+pub(super) struct Spectrum {
+    values: Vec<Complex<f64>>,
+    /// ln of the moments at theta, theta_up and theta_down.
+    ln_moments: [f64; 3],
+    infinity: f64,
+    /// Loss at grid index 0.
+    offset: f64,
+}
+
+impl Transform {
+    pub fn new(window: Window) -> Self {
+        let mut planner = RealFftPlanner::new();
+        let forward = planner.plan_fft_forward(window.len);
+        Self { window, forward, inverse: planner.plan_fft_inverse(window.len) }
+    }
+
+    /// The spectrum of the losses of one release.
+    pub fn spectrum(&self, losses: &LossDistribution) -> Spectrum {
+        let Window { step, theta, len, theta_up, theta_down, .. } = self.window;
+        let ln_moment = losses.ln_moment(theta);
+        let mut tilted = self.forward.make_input_vec();
+        // e^(theta loss) as a running product, recomputed every 64 steps to limit its error.
+        let ratio = (theta * step).exp();
+        let mut at = losses.first.rem_euclid(len as i64) as usize;
+        for (block, masses) in losses.mass.chunks(64).enumerate() {
+            let index = losses.first + 64 * block as i64;
+            let mut factor = (theta * (losses.offset + index as f64 * step) - ln_moment).exp();
+            for &mass in masses {
+                tilted[at] += mass * factor;
+                factor *= ratio;
+                at = if at + 1 == len { 0 } else { at + 1 };
+            }
+        }
+        let mut values = self.forward.make_output_vec();
+        // The lengths come from the planner, so this cannot fail.
+        let _ = self.forward.process(&mut tilted, &mut values);
+        Spectrum {
+            values,
+            ln_moments: [theta, theta_up, theta_down].map(|tilt| losses.ln_moment(tilt)),
+            infinity: losses.infinity,
+            offset: losses.offset,
+        }
+    }
+
+    /// Bound on the error of a value of a spectrum, whose largest value is 1.
+    fn rounding(&self) -> f64 {
+        f64::EPSILON * 4.0 * (self.window.len as f64).log2()
+    }
+}
+
+impl Spectrum {
+    /// How fast the spectrum decays: -ln of its value at the lowest frequency.
+    pub fn decay(&self) -> f64 {
+        -ln(self.values[1]).re
+    }
+}
+
+/// A composition in progress.
+pub(super) struct Composition<'a> {
+    transform: &'a Transform,
+    /// ln of the spectrum so far. Values that became negligible are not continued.
+    ln_spectrum: Vec<Complex<f64>>,
     /// Bound on the relative error of each value of the spectrum.
     error: Vec<f64>,
     /// ln of the moments at theta, theta_up and theta_down so far.
@@ -45,14 +119,12 @@ pub(super) struct Composition {
     releases: f64,
 }
 
-impl Composition {
-    pub fn new(window: Window, planner: &mut RealFftPlanner<f64>) -> Self {
-        let bins = window.len / 2 + 1;
+impl<'a> Composition<'a> {
+    pub fn new(transform: &'a Transform) -> Self {
+        let bins = transform.window.len / 2 + 1;
         Self {
-            window,
-            forward: planner.plan_fft_forward(window.len),
-            inverse: planner.plan_fft_inverse(window.len),
-            spectrum: vec![Complex::new(1.0, 0.0); bins],
+            transform,
+            ln_spectrum: vec![Complex::ZERO; bins],
             error: vec![0.0; bins],
             ln_moments: [0.0; 3],
             infinity: 0.0,
@@ -62,80 +134,103 @@ impl Composition {
     }
 
     /// Adds `count` independent losses.
-    pub fn add(&mut self, losses: &LossDistribution, count: f64) {
-        let Window { step, theta, len, theta_up, theta_down, .. } = self.window;
-        let ln_moment = losses.ln_moment(theta);
-        for (total, tilt) in self.ln_moments.iter_mut().zip([theta, theta_up, theta_down]) {
-            *total += count * losses.ln_moment(tilt);
+    pub fn add(&mut self, losses: &Spectrum, count: f64) {
+        if count == 0.0 {
+            return;
+        }
+        for (total, ln_moment) in self.ln_moments.iter_mut().zip(losses.ln_moments) {
+            *total += count * ln_moment;
         }
         self.infinity += count * losses.infinity;
         self.offset += count * losses.offset;
         self.releases += count;
-
-        let mut tilted = self.forward.make_input_vec();
-        let start = losses.first.rem_euclid(len as i64) as usize;
-        // e^(theta loss) as a running product, recomputed every 64 steps to limit its error.
-        let ratio = (theta * step).exp();
-        let mut at = start;
-        for (block, masses) in losses.mass.chunks(64).enumerate() {
-            let index = losses.first + 64 * block as i64;
-            let mut factor = (theta * (losses.offset + index as f64 * step) - ln_moment).exp();
-            for &mass in masses {
-                tilted[at] += mass * factor;
-                factor *= ratio;
-                at = if at + 1 == len { 0 } else { at + 1 };
-            }
-        }
-        let mut single = self.forward.make_output_vec();
-        // The lengths come from the planner, so this cannot fail.
-        let _ = self.forward.process(&mut tilted, &mut single);
-
-        let rounding = f64::EPSILON * 4.0 * (len as f64).log2();
-        // Most frequencies vanish below rounding and are skipped.
-        let negligible = (-200.0 / count).exp();
-        for ((total, error), value) in self.spectrum.iter_mut().zip(&mut self.error).zip(single) {
-            let size = value.norm_sqr();
-            if size <= negligible || size.is_nan() || *total == Complex::ZERO {
-                *total = Complex::ZERO;
-                continue;
-            }
-            let size = size.sqrt();
-            *total *= Complex::from_polar((count * size.ln()).exp(), count * value.arg());
-            *error += count * rounding / size.max(rounding);
+        let rounding = self.transform.rounding();
+        let totals = self.ln_spectrum.iter_mut().zip(&mut self.error);
+        let remaining = totals.zip(&losses.values).filter(|((total, _), _)| is_relevant(total));
+        for ((total, error), value) in remaining {
+            let ln = ln(*value);
+            *total += ln * count;
+            *error += count * rounding / ln.re.exp().max(rounding);
         }
     }
 
-    /// Adds all losses of another composition with the same window.
-    pub fn merge(&mut self, other: &Self) {
-        for (total, value) in self.spectrum.iter_mut().zip(&other.spectrum) {
-            *total *= value;
+    /// Adds mixtures of two losses with offset 0, given as (probability of the first, count).
+    ///
+    /// With m the mean and h half the difference of the spectra, the spectrum of a mixture is
+    /// m (1 + u h / m), u from -1 to 1. Its logarithm is a power series in h / m, so that a sum over
+    /// many mixtures needs only the sums of the powers of u.
+    pub fn add_mixtures(&mut self, first: &Spectrum, second: &Spectrum, parts: &[(f64, f64)]) {
+        // After tilting, the probability is that of the first loss times its moment.
+        let mut tilted = Vec::with_capacity(parts.len());
+        for &(share, count) in parts {
+            let ln_moments: [f64; 3] = std::array::from_fn(|i| {
+                let (one, other) = (first.ln_moments[i], second.ln_moments[i]);
+                let most = one.max(other);
+                most + (share * (one - most).exp() + (1.0 - share) * (other - most).exp()).ln()
+            });
+            for (total, ln_moment) in self.ln_moments.iter_mut().zip(ln_moments) {
+                *total += count * ln_moment;
+            }
+            let tilted_share = share * (first.ln_moments[0] - ln_moments[0]).exp();
+            tilted.push((2.0 * tilted_share - 1.0, count));
+            self.infinity += count * (share * first.infinity + (1.0 - share) * second.infinity);
         }
-        for (total, value) in self.error.iter_mut().zip(&other.error) {
-            *total += value;
+        let count: f64 = parts.iter().map(|(_, count)| count).sum();
+        self.releases += count;
+        // ln(1 + x) = x - x²/2 + x³/3 - …
+        let mut coefficients = [0.0; TERMS];
+        for &(u, count) in &tilted {
+            let mut power = -count;
+            for (k, coefficient) in coefficients.iter_mut().enumerate() {
+                power *= -u;
+                *coefficient += power / (k + 1) as f64;
+            }
         }
-        for (total, value) in self.ln_moments.iter_mut().zip(other.ln_moments) {
-            *total += value;
+        let rounding = self.transform.rounding();
+        let pairs = first.values.iter().zip(&second.values);
+        let totals = self.ln_spectrum.iter_mut().zip(&mut self.error);
+        let remaining = totals.zip(pairs).filter(|((total, _), _)| is_relevant(total));
+        for ((total, error), (&one, &other)) in remaining {
+            let (mean, half) = (0.5 * (one + other), 0.5 * (one - other));
+            // No mixture has a larger value.
+            let ln_most = (mean.norm() + half.norm()).ln();
+            if total.re + count * ln_most <= LN_NEGLIGIBLE {
+                total.re = f64::NEG_INFINITY;
+                continue;
+            }
+            let x = half / mean;
+            if x.norm_sqr() <= RADIUS_SQUARED {
+                let terms = coefficients.iter().rev();
+                let ln_mean = ln(mean);
+                *total += ln_mean * count + terms.fold(Complex::ZERO, |sum, c| (sum + c) * x);
+                *error += count * rounding / (0.9 * ln_mean.re.exp()).max(rounding);
+            } else {
+                for &(u, count) in &tilted {
+                    let ln = ln(mean + half * u);
+                    *total += ln * count;
+                    *error += count * rounding / ln.re.exp().max(rounding);
+                }
+            }
         }
-        self.infinity += other.infinity;
-        self.offset += other.offset;
-        self.releases += other.releases;
     }
 
     /// The distribution of the sum, with its error bounds.
-    pub fn finish(mut self) -> TiltedSum {
-        let Window { step, theta, low, len, theta_up, theta_down } = self.window;
+    pub fn finish(self) -> TiltedSum {
+        let Window { step, theta, low, len, theta_up, theta_down } = self.transform.window;
         let first = ((low - self.offset) / step).floor();
         let low = self.offset + first * step;
-        let error = self.spectrum.iter().zip(&self.error).map(|(f, e)| f.norm() * e);
-        let rounding = f64::EPSILON * 4.0 * (len as f64).log2();
-        let size: f64 = self.spectrum.iter().map(|f| f.norm()).sum();
+        let value = |ln: &Complex<f64>| if is_relevant(ln) { ln.exp() } else { Complex::ZERO };
+        let mut spectrum: Vec<Complex<f64>> = self.ln_spectrum.iter().map(value).collect();
+        let error = spectrum.iter().zip(&self.error).map(|(f, e)| f.norm() * e);
+        let size: f64 = spectrum.iter().map(|f| f.norm()).sum();
+        let rounding = self.transform.rounding();
         let error = (error.sum::<f64>() + rounding * size + 1e-30) * 2.0 / len as f64;
         // The spectrum of a real signal is real at both ends.
-        let last = self.spectrum.len() - 1;
-        self.spectrum[0].im = 0.0;
-        self.spectrum[last].im = 0.0;
-        let mut wrapped = self.inverse.make_output_vec();
-        let _ = self.inverse.process(&mut self.spectrum, &mut wrapped);
+        let last = spectrum.len() - 1;
+        spectrum[0].im = 0.0;
+        spectrum[last].im = 0.0;
+        let mut wrapped = self.transform.inverse.make_output_vec();
+        let _ = self.transform.inverse.process(&mut spectrum, &mut wrapped);
         let start = first.rem_euclid(len as f64) as usize % len;
         wrapped.rotate_left(start);
         for mass in &mut wrapped {
@@ -160,119 +255,15 @@ impl Composition {
     }
 }
 
-/// The tilted distribution of a sum of losses. The mass at `loss` is e^(ln_scale - theta loss)
-/// times the stored one.
-pub(super) struct TiltedSum {
-    step: f64,
-    theta: f64,
-    /// The loss of the first mass.
-    low: f64,
-    mass: Vec<f64>,
-    ln_scale: f64,
-    /// Bound on the rounding error of each stored mass.
-    error: f64,
-    /// Bound on the tilted mass outside of the window, which wrapped around into it.
-    outside: f64,
-    infinity: f64,
-    /// Factor for the relative error of the computed moments.
-    slack: f64,
+/// Whether a value of a spectrum, given by its logarithm, is not negligible.
+fn is_relevant(ln: &Complex<f64>) -> bool {
+    ln.re > LN_NEGLIGIBLE
 }
 
-/// The bound to compute: errors are added for `Upper` and subtracted for `Lower`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Bound {
-    Upper,
-    Lower,
+/// ln of the absolute value, and the argument.
+fn ln(value: Complex<f64>) -> Complex<f64> {
+    Complex::new(0.5 * value.norm_sqr().ln(), value.arg())
 }
 
-impl TiltedSum {
-    /// Number of grid points.
-    pub fn points(&self) -> usize {
-        self.mass.len()
-    }
-
-    /// delta at every grid point of the window, from its upper end downwards, as (loss, delta,
-    /// slope). Up to the next grid point delta is `delta - slope (e^(eps - loss) - 1)`.
-    pub fn deltas(&self, bound: Bound) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
-        let decay = (-self.theta * self.step).exp();
-        let decay_discounted = (-(self.theta + 1.0) * self.step).exp();
-        let error = self.total_error();
-        let (mut total_mass, mut discounted) = (0.0, 0.0);
-        (0..self.mass.len()).rev().map(move |i| {
-            // Sums over the losses above: of the masses, and of the masses times e^-(loss - this).
-            let loss = self.low + i as f64 * self.step;
-            total_mass = total_mass * decay + self.mass[i];
-            discounted = discounted * decay_discounted + self.mass[i];
-            let scale = (self.ln_scale - self.theta * loss).exp();
-            let delta = match bound {
-                Bound::Upper => {
-                    (scale * (total_mass - discounted + error)) * self.slack + self.infinity
-                }
-                Bound::Lower => scale * (total_mass - discounted - error) / self.slack,
-            };
-            (loss, delta, scale * (discounted - self.mass[i]))
-        })
-    }
-
-    /// Upper bounds on delta at increasing epsilons; 1 outside of the window.
-    pub fn deltas_at(&self, epsilons: &[f64]) -> Vec<f64> {
-        let mut deltas = vec![1.0; epsilons.len()];
-        let mut next = epsilons.len();
-        let mut end = f64::INFINITY;
-        for (loss, here, slope) in self.deltas(Bound::Upper) {
-            while let Some(i) = next.checked_sub(1).filter(|&i| epsilons[i] >= loss) {
-                if epsilons[i] <= end {
-                    deltas[i] = (here - slope * (epsilons[i] - loss).exp_m1()).clamp(0.0, 1.0);
-                }
-                next = i;
-            }
-            end = loss;
-        }
-        deltas
-    }
-
-    /// Error bounds at `epsilon` as fractions of `delta`: from the mass outside of the window, and
-    /// from rounding in the transform.
-    pub fn error_fractions(&self, epsilon: f64, delta: f64) -> (f64, f64) {
-        let scale = (self.ln_scale - self.theta * epsilon).exp() / delta;
-        (self.outside * scale, (self.total_error() - self.outside) * scale)
-    }
-
-    /// Bound on the error of a delta: `error` in each stored mass, weighted as in delta, and all
-    /// mass from outside of the window at the worst place.
-    fn total_error(&self) -> f64 {
-        let decay = (-self.theta * self.step).exp();
-        self.error * (self.mass.len() as f64).min(1.0 / (1.0 - decay).max(1e-300)) + self.outside
-    }
-
-    /// The smallest epsilon >= 0 at which delta is at most `delta`, if it is in the window.
-    pub fn epsilon(&self, delta: f64, bound: Bound) -> Crossing {
-        let mut above: Option<f64> = None;
-        for (loss, here, slope) in self.deltas(bound) {
-            if here > delta || here.is_nan() {
-                // here - slope (e^(eps - loss) - 1) = delta
-                let epsilon = loss + ((here - delta) / slope).ln_1p();
-                return match above {
-                    None => Crossing::AboveWindow,
-                    Some(end) if epsilon <= end => Crossing::At(epsilon.max(0.0)),
-                    Some(end) => Crossing::At(end.max(0.0)),
-                };
-            }
-            if loss <= 0.0 {
-                return Crossing::At(0.0);
-            }
-            above = Some(loss);
-        }
-        Crossing::BelowWindow
-    }
-}
-
-/// Position of an epsilon relative to a window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Crossing {
-    At(f64),
-    /// Below the window.
-    BelowWindow,
-    /// Above the window, or the values in the window are not precise enough to tell.
-    AboveWindow,
-}
+#[cfg(test)]
+mod tests;

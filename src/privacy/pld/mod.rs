@@ -10,31 +10,39 @@
 //! - `coarse`: a coarse approximation that selects tilt, window and grid;
 //! - `chernoff`: Chernoff bounds, for the direction with the smaller epsilon;
 //! - `compose`: sums of losses by FFT, with exponential tilting;
+//! - `tilted_sum`: epsilons and deltas of a sum;
+//! - `node_losses`: the losses of all kinds of releases in one window;
+//! - `builder`: the choice of window and grid;
 //! - `bounds`: upper and lower bounds in both directions;
+//! - `growth`: upper bounds along a run, for many lengths at once;
 //! - `threshold`: a second lower bound, for cases where the grid gives none.
 
 use super::{Accountant, Delta, Event, Neighbouring, Profile, Spent, gdp};
 use crate::{Error, ErrorKind, Result};
 use bounds::CompositionBounds;
-use components::{Component, cases};
+use components::{Case, cases, cases_of_lists};
 
 mod bounds;
+mod builder;
 mod cells;
 mod chernoff;
 mod coarse;
 mod components;
 mod compose;
 mod dominating_pair;
+mod growth;
 mod loss_distribution;
+mod node_losses;
 #[cfg(test)]
 mod tests;
 mod threshold;
+mod tilted_sum;
 
 /// Bounds whose relative difference exceeds this value are computed again on a finer grid.
 const RELATIVE_TOLERANCE: f64 = 2e-3;
 
-/// With more components than this, the bounds are computed on one grid only.
-const MANY_COMPONENTS: usize = 32;
+/// With more nodes than this, the bounds are computed on one grid only.
+const MANY_NODES: usize = 32;
 
 /// Absolute difference of the bounds that is always accepted.
 const ABSOLUTE_TOLERANCE: f64 = 1e-6;
@@ -57,8 +65,11 @@ const ABSOLUTE_TOLERANCE: f64 = 1e-6;
 ///   from a threshold test. With a maximum batch size the dominating pair is itself an upper bound,
 ///   and `lower` refers to that pair.
 ///
-/// With more than 256 different noise multipliers each is rounded by at most 0.1 % to the
-/// safe side.
+/// With more than 128 different noise multipliers of Poisson-sampled steps, a step is replaced by a
+/// mixture of steps with 96 noise multipliers that is proved to dominate it. Measured, this adds
+/// less than 0.1 % to epsilon. `lower` rounds to the next of these noise multipliers and is about 1 %
+/// lower. Noise multipliers of other releases, and all of them under replace-one, are rounded by at
+/// most 0.1 % to the safe side.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pld {
     neighbouring: Neighbouring,
@@ -82,9 +93,30 @@ impl Pld {
     pub fn curve(&self, events: &[Event], deltas: &[Delta]) -> Result<Vec<Spent>> {
         let curves: Vec<_> = cases(events, self.neighbouring)?
             .iter()
-            .map(|components| curve(components, deltas, events))
+            .map(|case| curve(case, deltas, events))
             .collect::<Result<_>>()?;
         Ok((0..deltas.len()).map(|i| worst_case(curves.iter().map(|curve| curve[i]))).collect())
+    }
+
+    /// Upper bounds on the epsilons of growing lists of events at `delta`: each list contains the
+    /// releases of the previous one. `None` for a list whose losses fit on no grid. Cheaper than
+    /// one call per list.
+    ///
+    /// # Errors
+    /// As [`Accountant::epsilon`].
+    pub(crate) fn upper_bounds(
+        &self,
+        lists: &[&[Event]],
+        delta: Delta,
+    ) -> Result<Vec<Option<f64>>> {
+        let delta = delta.check()?.0;
+        let mut worst = vec![Some(0.0); lists.len()];
+        for cases in cases_of_lists(lists, self.neighbouring)? {
+            for (worst, found) in worst.iter_mut().zip(growth::upper_bounds(&cases, delta)) {
+                *worst = worst.zip(found).map(|(a, b): (f64, f64)| a.max(b));
+            }
+        }
+        Ok(worst)
     }
 
     /// The privacy profile: an upper bound on delta for every epsilon.
@@ -94,10 +126,10 @@ impl Pld {
     pub fn profile(&self, events: &[Event]) -> Result<Profile> {
         const POINTS: usize = 400;
         let cases = cases(events, self.neighbouring)?;
-        if cases.iter().all(Vec::is_empty) {
+        if cases.iter().all(|case| case.components.is_empty()) {
             return Ok(Profile::from_points(vec![(0.0, 0.0)]));
         }
-        let windows: Vec<_> = cases.iter().map(|components| windows(components)).collect();
+        let windows: Vec<_> = cases.iter().map(windows).collect();
         let largest = |windows: &Windows| windows.iter().find_map(|(delta, w)| w.epsilon(*delta));
         let Some(ends) = windows.iter().map(largest).collect::<Option<Vec<_>>>() else {
             return Err(grid_too_large(events));
@@ -137,40 +169,39 @@ impl Accountant for Pld {
         let delta = delta.check()?.0;
         let found: Vec<_> = cases(events, self.neighbouring)?
             .iter()
-            .map(|components| bounds(components, delta, events))
+            .map(|case| bounds(case, delta).ok_or_else(|| grid_too_large(events)))
             .collect::<Result<_>>()?;
         Ok(worst_case(found.into_iter()))
     }
 }
 
 /// Lower and upper bound on the epsilon of one case at each delta.
-fn curve(components: &[Component], deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f64)>> {
-    // With rounded multipliers a finer grid does not tighten the bounds.
-    let is_tight = |lower, upper| is_close(lower, upper) || components.len() > MANY_COMPONENTS;
+fn curve(case: &Case, deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f64)>> {
+    // Where steps are replaced by others a finer grid does not tighten the bounds.
+    let is_tight = |lower, upper| is_close(lower, upper) || has_one_grid(case);
     let mut computed: Windows = Vec::new();
     let mut curve = Vec::with_capacity(deltas.len());
     for delta in deltas {
         let delta = delta.check()?.0;
-        if components.is_empty() {
+        if case.components.is_empty() {
             curve.push((0.0, 0.0));
             continue;
         }
         // A window serves deltas within two orders of magnitude; it reports where it does not.
         let near = computed.iter().find_map(|(at, window)| {
-            let (lower, upper) = epsilon_in(window, components, delta)?;
+            let (lower, upper) = epsilon_in(window, case, delta)?;
             let close = (delta / at).log10().abs() <= 2.0 && is_tight(lower, upper);
             close.then_some((lower, upper))
         });
         curve.push(match near {
             Some(found) => found,
             None => {
-                let window = CompositionBounds::near_delta(delta, components, 1.0);
-                let found =
-                    window.as_ref().and_then(|window| epsilon_in(window, components, delta));
+                let window = CompositionBounds::near_delta(delta, case, 1.0);
+                let found = window.as_ref().and_then(|window| epsilon_in(window, case, delta));
                 computed.extend(window.map(|window| (delta, window)));
                 match found.filter(|&(lower, upper)| is_tight(lower, upper)) {
                     Some(found) => found,
-                    None => bounds(components, delta, events)?,
+                    None => bounds(case, delta).ok_or_else(|| grid_too_large(events))?,
                 }
             }
         });
@@ -182,10 +213,10 @@ fn curve(components: &[Component], deltas: &[Delta], events: &[Event]) -> Result
 type Windows = Vec<(f64, CompositionBounds)>;
 
 /// Windows that cover the range of useful deltas.
-fn windows(components: &[Component]) -> Windows {
+fn windows(case: &Case) -> Windows {
     [1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.9]
         .into_iter()
-        .filter_map(|delta| Some((delta, CompositionBounds::near_delta(delta, components, 1.0)?)))
+        .filter_map(|delta| Some((delta, CompositionBounds::near_delta(delta, case, 1.0)?)))
         .collect()
 }
 
@@ -202,43 +233,57 @@ fn is_close(lower: f64, upper: f64) -> bool {
 }
 
 /// Lower and upper bound on epsilon from one window; `None` if `delta` is outside of it.
-fn epsilon_in(
-    window: &CompositionBounds,
-    components: &[Component],
-    delta: f64,
-) -> Option<(f64, f64)> {
+fn epsilon_in(window: &CompositionBounds, case: &Case, delta: f64) -> Option<(f64, f64)> {
     let (lower, upper) = window.epsilon(delta)?;
-    Some((lower.max(threshold::epsilon(components, delta, upper)).min(upper), upper))
+    Some((lower.max(threshold::epsilon(case, delta, upper)).min(upper), upper))
 }
 
-/// Lower and upper bound on epsilon, on increasingly fine grids until they are close.
-fn bounds(components: &[Component], delta: f64, events: &[Event]) -> Result<(f64, f64)> {
-    if components.is_empty() {
-        return Ok((0.0, 0.0));
+/// Lower and upper bound on epsilon, on increasingly fine grids until they are close; `None` if the
+/// losses fit on no grid.
+fn bounds(case: &Case, delta: f64) -> Option<(f64, f64)> {
+    if case.components.is_empty() {
+        return Some((0.0, 0.0));
     }
-    // A single Gaussian mechanism has a closed form: no grid is needed.
-    if let [component] = components
-        && let [(_, Some(pair))] = &component.mixture[..]
-        && pair.q >= 1.0
-    {
-        let exact = gdp::epsilon_of(1.0 / pair.sigma, delta);
-        return Ok((exact * (1.0 - 1e-8), exact));
+    if let Some(exact) = exact_epsilon(case, delta) {
+        return Some((exact * (1.0 - 1e-8), exact));
     }
-    let mut best: Option<(f64, f64)> = None;
-    for refinement in [1.0, 3.0, 10.0] {
-        let Some(enclosure) = CompositionBounds::near_delta(delta, components, refinement) else {
+    tightened(case, delta, None, &[1.0, 3.0, 10.0])
+}
+
+/// The best of the bounds that are known and those on finer and finer grids, until they are close.
+fn tightened(
+    case: &Case,
+    delta: f64,
+    known: Option<(f64, f64)>,
+    refinements: &[f64],
+) -> Option<(f64, f64)> {
+    let mut best = known;
+    for &refinement in refinements {
+        let Some(enclosure) = CompositionBounds::near_delta(delta, case, refinement) else {
             continue;
         };
-        if let Some((lower, upper)) = epsilon_in(&enclosure, components, delta) {
+        if let Some((lower, upper)) = epsilon_in(&enclosure, case, delta) {
             // The bounds of every grid are valid.
             best = Some(best.map_or((lower, upper), |(l, u)| (l.max(lower), u.min(upper))));
         }
         let close = best.is_some_and(|(lower, upper)| is_close(lower, upper));
-        if close || !enclosure.can_be_refined || components.len() > MANY_COMPONENTS {
+        if close || !enclosure.can_be_refined || has_one_grid(case) {
             break;
         }
     }
-    best.ok_or_else(|| grid_too_large(events))
+    best
+}
+
+/// Whether a second, finer grid would be slow or gain nothing.
+fn has_one_grid(case: &Case) -> bool {
+    case.merged || case.components.len() > MANY_NODES
+}
+
+/// The epsilon of a single Gaussian mechanism: it has a closed form and needs no grid.
+fn exact_epsilon(case: &Case, delta: f64) -> Option<f64> {
+    let [component] = &case.components[..] else { return None };
+    let [(_, Some(pair))] = &case.nodes[component.node][..] else { return None };
+    (pair.q >= 1.0).then(|| gdp::epsilon_of(1.0 / pair.sigma, delta))
 }
 
 fn grid_too_large(events: &[Event]) -> Error {

@@ -3,6 +3,7 @@ use crate::privacy::Rdp;
 use crate::privacy::rdp::sampled_gaussian::renyi_divergence;
 
 mod convolution;
+mod many;
 mod rare;
 mod truncated;
 

@@ -4,10 +4,10 @@
 //! single large loss. On a grid the many small losses are merged with the few large ones to reach
 //! balance, and the lower bound becomes trivial.
 
-use super::components::Component;
+use super::components::Case;
 
-/// With more components than this the bound is skipped, because it would be slow.
-const MAX_COMPONENTS: usize = 256;
+/// With more nodes than this the bound is skipped, because it would be slow.
+const MAX_NODES: usize = 256;
 
 /// Bound on the relative error of a computed probability.
 const SLACK: f64 = 1e-9;
@@ -20,8 +20,9 @@ const THRESHOLDS: usize = 48;
 ///
 /// The attack tests only whether any release has a loss above a threshold: `delta >= P[any] -
 /// e^epsilon Q[any]` holds for every threshold.
-pub(super) fn epsilon(components: &[Component], delta: f64, upper: f64) -> f64 {
-    if components.len() > MAX_COMPONENTS || !(upper > 0.0 && upper.is_finite()) {
+pub(super) fn epsilon(case: &Case, delta: f64, upper: f64) -> f64 {
+    let counts = case.lower_counts();
+    if counts.len() > MAX_NODES || !(upper > 0.0 && upper.is_finite()) {
         return 0.0;
     }
     // The best threshold is near epsilon: one coarse pass, then one between its neighbours.
@@ -32,7 +33,7 @@ pub(super) fn epsilon(components: &[Component], delta: f64, upper: f64) -> f64 {
         let at = |i: usize| low + i as f64 * width;
         let mut found = (0.0, 0);
         for i in 0..=THRESHOLDS {
-            let here = epsilon_at_threshold(components, delta, at(i).exp());
+            let here = epsilon_at_threshold(case, &counts, delta, at(i).exp());
             if here > found.0 {
                 found = (here, i);
             }
@@ -45,19 +46,19 @@ pub(super) fn epsilon(components: &[Component], delta: f64, upper: f64) -> f64 {
 }
 
 /// The bound of one threshold: ln((P\[any\] - delta) / Q\[any\]).
-fn epsilon_at_threshold(components: &[Component], delta: f64, threshold: f64) -> f64 {
+fn epsilon_at_threshold(case: &Case, counts: &[(usize, f64)], delta: f64, threshold: f64) -> f64 {
     let (mut ln_none_p, mut ln_none_q) = (0.0, 0.0);
-    for component in components {
+    for &(node, count) in counts {
         let (mut above_p, mut above_q) = (0.0, 0.0);
-        for (weight, pair) in &component.mixture {
+        for (weight, pair) in &case.nodes[node] {
             // No release, no loss.
             let Some(pair) = pair else { continue };
             let (p, q) = pair.above(pair.inverse_loss(threshold));
             above_p += weight * p;
             above_q += weight * q;
         }
-        ln_none_p += component.count_lower * (-above_p).ln_1p();
-        ln_none_q += component.count_lower * (-above_q).ln_1p();
+        ln_none_p += count * (-above_p).ln_1p();
+        ln_none_q += count * (-above_q).ln_1p();
     }
     let p = -f64::exp_m1(ln_none_p) * (1.0 - SLACK);
     let q = -f64::exp_m1(ln_none_q) * (1.0 + SLACK);

@@ -30,7 +30,9 @@ use release::Releases;
 /// For every order the Rényi divergences of all events add up, also under adaptive composition
 /// (Mironov 2017, Proposition 1). Each order gives a valid epsilon, and the smallest is reported.
 /// The value is an upper bound for every choice of orders. The relative accuracy of a divergence is
-/// about 1e-11.
+/// about 1e-11. With more than 256 different noise multipliers of Poisson-sampled steps, a step is
+/// replaced by a mixture of steps with 96 noise multipliers that is proved to dominate it.
+/// Measured, this adds less than 0.1 % to epsilon.
 ///
 /// Supported releases, with the sampling rate q and the noise multiplier sigma of the event:
 ///
@@ -89,7 +91,7 @@ impl Rdp {
     /// not support.
     pub fn rdp(&self, event: &Event) -> Result<Vec<f64>> {
         let releases = self.releases(std::slice::from_ref(event))?;
-        Ok(self.orders.as_slice().iter().map(|&order| releases.divergence(order)).collect())
+        Ok(self.orders.as_slice().iter().map(|&order| releases.divergence(0, order)).collect())
     }
 
     /// The Rényi divergence of an event at one order above 1, in nats.
@@ -98,7 +100,7 @@ impl Rdp {
     /// As [`Rdp::rdp`], and kind `Setting` for an order that is not a finite number above 1.
     pub fn rdp_at(&self, event: &Event, order: f64) -> Result<f64> {
         OrderList::custom(&[order])?;
-        Ok(self.releases(std::slice::from_ref(event))?.divergence(order))
+        Ok(self.releases(std::slice::from_ref(event))?.divergence(0, order))
     }
 
     /// The epsilon of all events together at `delta`: the minimum over the orders, at least 0.
@@ -106,33 +108,48 @@ impl Rdp {
     /// # Errors
     /// As [`Accountant::epsilon`].
     pub fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
-        let delta = delta.check()?.0;
-        let releases = self.releases(events)?;
-        if releases.is_empty() {
-            return Ok(Spent::new(0.0, "rdp"));
-        }
-        let orders = self.orders.as_slice();
-        let epsilon_at = |i: usize| {
-            releases.divergence(orders[i]) + self.conversion.epsilon_offset(orders[i], delta)
-        };
-        // The best order if the divergence were linear in the order, with its value at order 2. It
-        // only starts the search.
-        let slope = releases.divergence(2.0) / 2.0;
-        let guess = orders.partition_point(|order| (order - 1.0).powi(2) * slope < -delta.ln());
-        let (best, epsilon) = search::argmin(orders.len(), guess, epsilon_at);
-        if !epsilon.is_finite() {
-            return Err(Error::new(
+        let spent = self.epsilons(&[events], delta)?.into_iter().flatten().next();
+        spent.ok_or_else(|| {
+            Error::new(
                 ErrorKind::Accounting,
                 format!("epsilon of {}", Event::Composed { events: events.to_vec() }),
                 "the privacy loss overflows: so little noise gives no privacy",
             )
-            .fix("use a larger noise multiplier or fewer steps"));
+            .fix("use a larger noise multiplier or fewer steps")
+        })
+    }
+
+    /// The epsilons of growing lists of events at `delta`: each list contains the releases of the
+    /// previous one, and they share the divergences of their releases. `None` for a list whose
+    /// privacy loss overflows.
+    ///
+    /// # Errors
+    /// As [`Accountant::epsilon`].
+    pub(crate) fn epsilons(&self, lists: &[&[Event]], delta: Delta) -> Result<Vec<Option<Spent>>> {
+        let delta = delta.check()?.0;
+        let releases = Releases::from_lists(lists, self.neighbouring)?;
+        let spent = |list| self.smallest_epsilon(&releases, list, delta);
+        Ok((0..lists.len()).map(spent).collect())
+    }
+
+    /// The minimum over the orders; `None` if the privacy loss overflows.
+    fn smallest_epsilon(&self, releases: &Releases, list: usize, delta: f64) -> Option<Spent> {
+        if releases.is_empty(list) {
+            return Some(Spent::new(0.0, "rdp"));
         }
-        let epsilon = epsilon.max(0.0);
-        Ok(Spent {
+        let orders = self.orders.as_slice();
+        let epsilon_at = |i: usize| {
+            releases.divergence(list, orders[i]) + self.conversion.epsilon_offset(orders[i], delta)
+        };
+        // The best order if the divergence were linear in the order, with its value at order 2. It
+        // only starts the search.
+        let slope = releases.divergence(list, 2.0) / 2.0;
+        let guess = orders.partition_point(|order| (order - 1.0).powi(2) * slope < -delta.ln());
+        let (best, epsilon) = search::argmin(orders.len(), guess, epsilon_at);
+        epsilon.is_finite().then(|| Spent {
             order: orders[best],
             at_end_of_orders: epsilon > 0.0 && (best == 0 || best == orders.len() - 1),
-            ..Spent::new(epsilon, "rdp")
+            ..Spent::new(epsilon.max(0.0), "rdp")
         })
     }
 
@@ -148,7 +165,7 @@ impl Rdp {
     }
 
     fn releases(&self, events: &[Event]) -> Result<Releases> {
-        Releases::from_events(events, self.neighbouring)
+        Releases::from_lists(&[events], self.neighbouring)
     }
 }
 

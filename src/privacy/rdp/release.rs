@@ -1,16 +1,27 @@
 //! Rényi divergences of releases under a neighbouring relation.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use super::fixed_size::FixedSizeStep;
 use super::sampled_gaussian::renyi_divergence;
 use super::truncated::{binomial_tail_upper, renyi_divergence_truncated};
 use crate::privacy::event::{Single, singles};
+use crate::privacy::nodes::{Component, Nodes};
 use crate::privacy::{Event, Neighbouring};
 use crate::{Error, Result};
 
-/// Releases with a known Rényi divergence, and how often each happens.
-#[derive(Default)]
+/// With more noise multipliers than this, steps are replaced by mixtures of few.
+const FEW: usize = 256;
+
+/// Releases with a known Rényi divergence, as nodes and mixtures of them.
 pub(super) struct Releases {
-    list: Vec<(Release, f64)>,
+    nodes: Vec<Release>,
+    /// The components of each list of releases.
+    lists: Vec<Vec<Component>>,
+    /// The divergences of all nodes at the orders that were needed so far.
+    known: RefCell<HashMap<u64, Rc<[f64]>>>,
 }
 
 /// A release with a known Rényi divergence.
@@ -25,63 +36,107 @@ enum Release {
 }
 
 impl Releases {
-    /// Flattens events into releases.
+    /// Flattens lists of events into releases. The last list contains the releases of all others.
     ///
     /// # Errors
     /// Kind `Setting` for a number outside its range. Kind `Accounting` for a release without a
     /// known divergence under this neighbouring relation.
-    pub(super) fn from_events(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
-        let mut releases = Self::default();
+    pub(super) fn from_lists(lists: &[&[Event]], neighbouring: Neighbouring) -> Result<Self> {
+        let lists: Vec<_> =
+            lists.iter().map(|events| singles("rdp", events)).collect::<Result<_>>()?;
+        let all = lists.last().map_or(&[][..], Vec::as_slice);
+        let nodes = Nodes::new(all, neighbouring, FEW);
         // The steps of a noise schedule have the same sampler, so its tail probability is reused.
         let mut last_tail = None;
-        for (single, count) in singles("rdp", events)? {
-            let release = match single {
-                Single::Poisson { sampling_rate, noise_multiplier }
-                    if neighbouring != Neighbouring::ReplaceOne =>
-                {
-                    Release::Sampled { sampling_rate, noise_multiplier }
-                }
-                Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier }
-                    if neighbouring != Neighbouring::ReplaceOne =>
-                {
-                    let sampler = (examples, sampling_rate, batch_cap);
-                    let p_cap = match last_tail {
-                        Some((known, p_cap)) if known == sampler => p_cap,
-                        _ => binomial_tail_upper(examples, sampling_rate, batch_cap),
-                    };
-                    last_tail = Some((sampler, p_cap));
-                    Release::Truncated { neighbouring, p_cap, sampling_rate, noise_multiplier }
-                }
-                Single::FixedSize { examples, batch_size, noise_multiplier }
-                    if neighbouring == Neighbouring::ReplaceOne =>
-                {
-                    // Replacing one example removes one contribution and adds another.
-                    let sigma = noise_multiplier / 2.0;
-                    Release::FixedSize(FixedSizeStep::new(examples, batch_size, sigma))
-                }
-                other => match other.unsampled_noise_multiplier(neighbouring) {
-                    Some(noise_multiplier) => {
-                        Release::Sampled { sampling_rate: 1.0, noise_multiplier }
-                    }
-                    None => return Err(unsupported(&other, neighbouring)),
-                },
-            };
-            releases.list.push((release, count as f64));
-        }
-        Ok(releases)
+        let release = |single: &Single| Release::new(single, neighbouring, &mut last_tail);
+        Ok(Self {
+            lists: lists.iter().map(|list| nodes.components(list)).collect(),
+            nodes: nodes.list.iter().map(release).collect::<Result<_>>()?,
+            known: RefCell::default(),
+        })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+    /// Whether a list has no releases.
+    pub(super) fn is_empty(&self, list: usize) -> bool {
+        self.lists[list].is_empty()
     }
 
-    /// The Rényi divergence of order `order` of all releases together, in nats.
-    pub(super) fn divergence(&self, order: f64) -> f64 {
-        self.list.iter().map(|(release, count)| count * release.divergence(order)).sum()
+    /// The Rényi divergence of order `order` of all releases of a list together, in nats; an upper
+    /// bound where steps are replaced by mixtures.
+    pub(super) fn divergence(&self, list: usize, order: f64) -> f64 {
+        let known = self.known.borrow().get(&order.to_bits()).cloned();
+        let nodes = known.unwrap_or_else(|| {
+            let nodes: Rc<[f64]> = self.nodes.iter().map(|node| node.divergence(order)).collect();
+            self.known.borrow_mut().insert(order.to_bits(), nodes.clone());
+            nodes
+        });
+        let divergence = |component: &Component| {
+            let (between, share) = component.mean_share();
+            let mut total = component.exact * nodes[component.node];
+            if between > 0.0 {
+                total += between
+                    * mixture_divergence(
+                        share,
+                        nodes[component.node],
+                        nodes[component.node + 1],
+                        order,
+                    );
+            }
+            total
+        };
+        self.lists[list].iter().map(divergence).sum()
     }
 }
 
+/// The Rényi divergence of a mixture of two nodes: ln(share e^(m below) + (1 - share) e^(m above))
+/// divided by m, with m = order - 1.
+///
+/// It is concave in `share`, so many mixtures together have at most the divergence of as many with
+/// their mean share.
+fn mixture_divergence(share: f64, below: f64, above: f64, order: f64) -> f64 {
+    let m = order - 1.0;
+    // The node below has less noise and so the larger divergence.
+    let rest = (1.0 - share) * (m * (above - below)).exp_m1();
+    if below.is_finite() { below + rest.ln_1p() / m } else { below }
+}
+
 impl Release {
+    fn new(
+        single: &Single,
+        neighbouring: Neighbouring,
+        last_tail: &mut Option<((u64, f64, u64), f64)>,
+    ) -> Result<Self> {
+        Ok(match *single {
+            Single::Poisson { sampling_rate, noise_multiplier }
+                if neighbouring != Neighbouring::ReplaceOne =>
+            {
+                Release::Sampled { sampling_rate, noise_multiplier }
+            }
+            Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier }
+                if neighbouring != Neighbouring::ReplaceOne =>
+            {
+                let sampler = (examples, sampling_rate, batch_cap);
+                let p_cap = match *last_tail {
+                    Some((known, p_cap)) if known == sampler => p_cap,
+                    _ => binomial_tail_upper(examples, sampling_rate, batch_cap),
+                };
+                *last_tail = Some((sampler, p_cap));
+                Release::Truncated { neighbouring, p_cap, sampling_rate, noise_multiplier }
+            }
+            Single::FixedSize { examples, batch_size, noise_multiplier }
+                if neighbouring == Neighbouring::ReplaceOne =>
+            {
+                // Replacing one example removes one contribution and adds another.
+                let sigma = noise_multiplier / 2.0;
+                Release::FixedSize(FixedSizeStep::new(examples, batch_size, sigma))
+            }
+            other => match other.unsampled_noise_multiplier(neighbouring) {
+                Some(noise_multiplier) => Release::Sampled { sampling_rate: 1.0, noise_multiplier },
+                None => return Err(unsupported(&other, neighbouring)),
+            },
+        })
+    }
+
     fn divergence(&self, order: f64) -> f64 {
         match *self {
             Release::Sampled { sampling_rate, noise_multiplier } => {

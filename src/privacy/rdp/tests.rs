@@ -99,3 +99,30 @@ fn a_short_list_has_a_floor_and_the_production_list_almost_none() {
     assert_eq!(floor("production", 1e-5), 0.0);
     assert!(floor("production", 1e-10) < 2e-4);
 }
+
+/// 1,000 multipliers are bounded by mixtures; 200 of them are not, also in a list of their own.
+#[test]
+fn mixtures_of_nodes_are_an_upper_bound_that_costs_under_one_in_a_thousand() {
+    for (q, from, to) in [(0.01, 1.2, 0.6), (0.004, 2.0, 0.5), (0.3, 30.0, 10.0)] {
+        let step = |i: u32| training(q, from * f64::powf(to / from, f64::from(i) / 1e3), 1);
+        let some: Vec<Event> = (0..1000).step_by(5).map(step).collect();
+        let all: Vec<Event> = (0..1000).map(step).collect();
+        let rdp = Rdp::default();
+        let exact = rdp.epsilon(&some, Delta(1e-5)).unwrap();
+        let merged = rdp.epsilons(&[&some, &all], Delta(1e-5)).unwrap();
+        let bound = merged[0].as_ref().unwrap();
+        let ratio = bound.epsilon / exact.epsilon;
+        assert!((1.0..1.001).contains(&ratio), "{exact} {bound} {ratio}");
+        assert_eq!(merged[1], Some(rdp.epsilon(&all, Delta(1e-5)).unwrap()));
+        // At every order, not only at the best.
+        for (order, bound) in [(1.5, 1e-3), (8.0, 0.03)] {
+            let one = |lists: &[&[Event]]| {
+                Releases::from_lists(lists, Neighbouring::AddOrRemoveOne)
+                    .unwrap()
+                    .divergence(0, order)
+            };
+            let ratio = one(&[&some, &all]) / one(&[&some]);
+            assert!(ratio >= 1.0 && ratio < 1.0 + bound, "{order}: {ratio}");
+        }
+    }
+}

@@ -31,10 +31,10 @@ fn at_tiny_rates_the_bounds_are_close_and_enclose_the_reference() {
 fn the_threshold_test_never_exceeds_the_exact_epsilon() {
     for (q, sigma) in [(1e-6, 0.5), (1e-4, 1.0), (0.1, 2.0), (0.9, 0.7)] {
         for delta in [1e-12, 1e-8, 1e-4] {
-            let components =
+            let cases =
                 &components::cases(&[step(q, sigma, 1)], Neighbouring::AddOrRemoveOne).unwrap();
             for upper in [1e-3, 0.1, 1.0, 10.0] {
-                let found = threshold::epsilon(&components[0], delta, upper);
+                let found = threshold::epsilon(&cases[0], delta, upper);
                 let exact = sampled_delta(q, sigma, found, true);
                 assert!(found == 0.0 || exact >= delta * (1.0 - 1e-6), "{q} {delta:e} {found}");
                 // The bound is tight if the threshold is near epsilon.

@@ -1,0 +1,63 @@
+//! The length of a run in steps or epochs.
+
+use serde::{Deserialize, Serialize};
+
+use super::SamplingRate;
+use crate::{Error, Result};
+
+/// Largest number of steps that a float represents exactly.
+pub(crate) const MAX_STEPS: f64 = (1u64 << 53) as f64;
+
+/// The length of a training run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Length {
+    /// A number of steps.
+    Steps(u64),
+    /// A number of epochs e at sampling rate q: ceil(e / q) steps. Every example is drawn e times
+    /// in expectation.
+    Epochs(f64),
+}
+
+impl Length {
+    /// The number of steps at a sampling rate, at least 1.
+    ///
+    /// # Errors
+    /// Kind `Setting` for a sampling rate or a length out of range.
+    pub fn steps(self, sampling_rate: SamplingRate) -> Result<u64> {
+        let rate = sampling_rate.check()?.0;
+        let steps = match self {
+            Length::Steps(0) => {
+                return Err(Error::setting("steps", 0, "with 0 steps nothing is released")
+                    .fix("train for at least 1 step"));
+            }
+            Length::Steps(steps) => return Ok(steps),
+            Length::Epochs(epochs) if epochs > 0.0 && epochs.is_finite() => {
+                // An exact quotient may be rounded up.
+                (epochs / rate - 1e-9).ceil().max(1.0)
+            }
+            Length::Epochs(epochs) => {
+                return Err(Error::setting(
+                    "epochs",
+                    epochs,
+                    "the number of epochs must be finite and above 0",
+                )
+                .fix("use for example 10"));
+            }
+        };
+        if steps > MAX_STEPS {
+            let why = format!("at sampling rate {sampling_rate} that is {steps:e} steps: too many");
+            return Err(
+                Error::setting("epochs", epochs_of(self), why).fix("train for fewer epochs")
+            );
+        }
+        Ok(steps as u64)
+    }
+}
+
+fn epochs_of(length: Length) -> f64 {
+    match length {
+        Length::Epochs(epochs) => epochs,
+        Length::Steps(steps) => steps as f64,
+    }
+}
