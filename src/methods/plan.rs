@@ -381,4 +381,19 @@ impl Plan {
     pub fn epsilon_after(&self, steps: u64) -> Result<Option<f64>> {
         Ok(self.spent_after(steps)?.map(|spent| spent.epsilon))
     }
+
+    /// The epsilons of [`epsilon_after`](Plan::epsilon_after) for several numbers of steps, which
+    /// must not decrease; `None` without a guarantee. Many points cost little more than a few: see
+    /// [`Headline::epsilons_after`].
+    ///
+    /// # Errors
+    /// As [`spent_after`](Plan::spent_after).
+    pub(crate) fn epsilons_after(&self, at: &[u64]) -> Result<Option<Vec<f64>>> {
+        let costs = |privacy: &Privacy| {
+            let lists: Vec<_> = at.iter().map(|&steps| self.releases_after(steps)).collect();
+            let spent = Headline::default().epsilons(&lists, privacy.delta)?;
+            Ok(spent.into_iter().map(|spent| spent.epsilon).collect())
+        };
+        self.privacy.as_ref().filter(|_| self.is_private()).map(costs).transpose()
+    }
 }

@@ -1,6 +1,6 @@
 //! The epsilon that is reported: the smallest proved upper bound.
 
-use super::event::singles;
+use super::event::{Single, singles};
 use super::{
     Accountant, Delta, Event, Gdp, Neighbouring, Pld, Rdp, SamplingRate, Spent, Stages, Zcdp,
 };
@@ -57,12 +57,20 @@ impl Headline {
             return Err(Error::setting("at", pair[1], why).fix("sort the numbers of steps"));
         }
         let list = |&steps: &u64| [prior, &[stages.event(rate, steps)]].concat();
-        let lists: Vec<Vec<Event>> = at.iter().map(list).collect();
+        self.epsilons(&at.iter().map(list).collect::<Vec<_>>(), delta)
+    }
+
+    /// The epsilons of growing lists of events: each list contains the releases of the one before
+    /// it. As [`epsilons_after`](Self::epsilons_after).
+    ///
+    /// # Errors
+    /// As [`Accountant::epsilon`].
+    pub(crate) fn epsilons(&self, lists: &[Vec<Event>], delta: Delta) -> Result<Vec<Spent>> {
         let Some((whole, shorter)) = lists.split_last() else { return Ok(Vec::new()) };
-        // Without sampling every value has a closed form, and before the first step it may.
-        let alone = shorter.iter().zip(at).take_while(|(_, steps)| rate.0 >= 1.0 || **steps == 0);
+        // Without sampling the value has a closed form, as it may have before the first step.
+        let alone = shorter.iter().take_while(|events| !is_sampled(events));
         let mut spent: Vec<Spent> =
-            alone.map(|(events, _)| self.epsilon(events, delta)).collect::<Result<_>>()?;
+            alone.map(|events| self.epsilon(events, delta)).collect::<Result<_>>()?;
         spent.extend(self.shared_epsilons(&shorter[spent.len()..], delta)?);
         spent.push(self.epsilon(whole, delta)?);
         for i in (1..spent.len()).rev() {
@@ -91,6 +99,12 @@ impl Headline {
         };
         lists.iter().enumerate().map(smallest).collect()
     }
+}
+
+/// Whether any release is on a sample of the examples.
+fn is_sampled(events: &[Event]) -> bool {
+    let exact = |single: &Single| matches!(single, Single::Gaussian { .. });
+    singles("gdp", events).is_ok_and(|found| !found.iter().all(|(single, _)| exact(single)))
 }
 
 /// `None` for a refusal of an accountant, which is no error while another one has a bound.

@@ -90,7 +90,11 @@ pub fn fit(
         trained.map_err(|error| still_charged(error, on_record, plan))?;
     let charged = if closed.is_ok() && !course.unreadable { steps } else { plan.steps() };
     let mut released = plan.released_after(charged);
-    let mut epsilon = plan.epsilon_after(charged)?;
+    let planned_epsilon = plan.epsilon_after(plan.steps())?;
+    let mut epsilon = match charged == plan.steps() {
+        true => planned_epsilon,
+        false => plan.epsilon_after(charged)?,
+    };
     if course.unreadable {
         released.ending = Some(Event::Unaccountable { why: UNREADABLE.into() });
         epsilon = None;
@@ -125,7 +129,7 @@ pub fn fit(
         steps,
         released,
         epsilon,
-        planned_epsilon: plan.epsilon_after(plan.steps())?,
+        planned_epsilon,
         // The accuracy of the final model only: `None` where it could not be measured.
         test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
         seconds: course.seconds(),

@@ -32,11 +32,22 @@ pub(super) struct Meter<'a> {
     test: Option<OnDevice>,
     /// L2 norm of the initial parameters, once it was needed.
     initial_norm: Option<f64>,
+    /// The number of steps and the epsilon of each point, once one was needed; empty without a
+    /// guarantee.
+    epsilons: Option<Vec<(u64, f64)>>,
 }
 
 impl<'a> Meter<'a> {
     pub(super) fn new(plan: &'a Plan, model: &'a Model, data: &'a Dataset) -> Self {
-        Self { plan, model, data, losses: Vec::new(), test: None, initial_norm: None }
+        Self {
+            plan,
+            model,
+            data,
+            losses: Vec::new(),
+            test: None,
+            initial_norm: None,
+            epsilons: None,
+        }
     }
 
     /// Counts a step that gave `network`, and makes a point of the curve where one is due.
@@ -50,11 +61,10 @@ impl<'a> Meter<'a> {
     ) -> Result<Option<Point>> {
         course.steps += 1;
         self.losses.push(losses);
-        let evaluate = is_evaluated(course.steps, self.plan.steps());
-        if !evaluate && !is_every(POINTS, course.steps, self.plan.steps()) {
+        if !is_point(course.steps, self.plan.steps()) {
             return Ok(None);
         }
-        let evaluated = evaluate.then(evaluated);
+        let evaluated = is_evaluated(course.steps, self.plan.steps()).then(evaluated);
         self.measure(course, network, evaluated.as_ref()).map(Some)
     }
 
@@ -93,11 +103,28 @@ impl<'a> Meter<'a> {
             step: course.steps,
             loss: (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64),
             test_accuracy,
-            epsilon: self.plan.epsilon_after(course.steps)?,
+            epsilon: self.epsilon(course.steps)?,
             norm_ratio,
         };
         course.curve.points.push(point);
         Ok(point)
+    }
+
+    /// The epsilon of the first `step` steps. Those of all points are computed together.
+    fn epsilon(&mut self, step: u64) -> Result<Option<f64>> {
+        if self.epsilons.is_none() {
+            let steps = self.plan.steps();
+            let at: Vec<u64> =
+                (1..=steps).filter(|&step| step == steps || is_point(step, steps)).collect();
+            let found = self.plan.epsilons_after(&at)?.unwrap_or_default();
+            self.epsilons = Some(at.into_iter().zip(found).collect());
+        }
+        let found = self.epsilons.iter().flatten().find(|(at, _)| *at == step);
+        match found {
+            Some((_, epsilon)) => Ok(Some(*epsilon)),
+            // A run that was stopped ends between two points.
+            None => self.plan.epsilon_after(step),
+        }
     }
 
     /// L2 norm of the parameters over that of the initial ones.
@@ -141,6 +168,11 @@ impl<'a> Meter<'a> {
 /// Whether `step` is one of about `count` evenly spaced steps of a run.
 fn is_every(count: u64, step: u64, steps: u64) -> bool {
     step.is_multiple_of(steps.div_ceil(count).max(1))
+}
+
+/// Whether a point of the curve is made after this step.
+fn is_point(step: u64, steps: u64) -> bool {
+    is_evaluated(step, steps) || is_every(POINTS, step, steps)
 }
 
 /// Whether the test accuracy is evaluated after this step: after the first, after a sixtieth and a

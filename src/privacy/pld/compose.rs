@@ -12,8 +12,11 @@ use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::sync::Arc;
 
-/// Frequencies with less than e^(this) of the largest value are left out.
+/// Frequencies with less than e^(this) of the largest value, which is 1, are left out.
 const LN_NEGLIGIBLE: f64 = -100.0;
+
+/// The square of that value.
+const NEGLIGIBLE_SQUARED: f64 = 1.383e-87;
 
 /// Number of terms of the logarithmic series.
 const TERMS: usize = 16;
@@ -107,8 +110,8 @@ impl Spectrum {
 /// A composition in progress.
 pub(super) struct Composition<'a> {
     transform: &'a Transform,
-    /// ln of the spectrum so far. Values that became negligible are not continued.
-    ln_spectrum: Vec<Complex<f64>>,
+    /// Values that became negligible are 0.
+    spectrum: Vec<Complex<f64>>,
     /// Bound on the relative error of each value of the spectrum.
     error: Vec<f64>,
     /// ln of the moments at theta, theta_up and theta_down so far.
@@ -124,7 +127,7 @@ impl<'a> Composition<'a> {
         let bins = transform.window.len / 2 + 1;
         Self {
             transform,
-            ln_spectrum: vec![Complex::ZERO; bins],
+            spectrum: vec![Complex::ONE; bins],
             error: vec![0.0; bins],
             ln_moments: [0.0; 3],
             infinity: 0.0,
@@ -145,12 +148,14 @@ impl<'a> Composition<'a> {
         self.offset += count * losses.offset;
         self.releases += count;
         let rounding = self.transform.rounding();
-        let totals = self.ln_spectrum.iter_mut().zip(&mut self.error);
-        let remaining = totals.zip(&losses.values).filter(|((total, _), _)| is_relevant(total));
-        for ((total, error), value) in remaining {
-            let ln = ln(*value);
-            *total += ln * count;
-            *error += count * rounding / ln.re.exp().max(rounding);
+        let totals = self.spectrum.iter_mut().zip(&mut self.error);
+        for ((total, error), value) in totals.zip(&losses.values) {
+            if skip_negligible(total) {
+                continue;
+            }
+            let size = value.norm_sqr().sqrt();
+            *total *= power(*value, count);
+            *error += count * rounding / size.max(rounding);
         }
     }
 
@@ -188,27 +193,27 @@ impl<'a> Composition<'a> {
         }
         let rounding = self.transform.rounding();
         let pairs = first.values.iter().zip(&second.values);
-        let totals = self.ln_spectrum.iter_mut().zip(&mut self.error);
-        let remaining = totals.zip(pairs).filter(|((total, _), _)| is_relevant(total));
-        for ((total, error), (&one, &other)) in remaining {
+        let totals = self.spectrum.iter_mut().zip(&mut self.error);
+        for ((total, error), (&one, &other)) in totals.zip(pairs) {
             let (mean, half) = (0.5 * (one + other), 0.5 * (one - other));
             // No mixture has a larger value.
             let ln_most = (mean.norm() + half.norm()).ln();
-            if total.re + count * ln_most <= LN_NEGLIGIBLE {
-                total.re = f64::NEG_INFINITY;
+            if skip_negligible(total) || count * ln_most <= LN_NEGLIGIBLE {
+                *total = Complex::ZERO;
                 continue;
             }
             let x = half / mean;
             if x.norm_sqr() <= RADIUS_SQUARED {
                 let terms = coefficients.iter().rev();
                 let ln_mean = ln(mean);
-                *total += ln_mean * count + terms.fold(Complex::ZERO, |sum, c| (sum + c) * x);
+                *total *=
+                    (ln_mean * count + terms.fold(Complex::ZERO, |sum, c| (sum + c) * x)).exp();
                 *error += count * rounding / (0.9 * ln_mean.re.exp()).max(rounding);
             } else {
                 for &(u, count) in &tilted {
-                    let ln = ln(mean + half * u);
-                    *total += ln * count;
-                    *error += count * rounding / ln.re.exp().max(rounding);
+                    let value = mean + half * u;
+                    *total *= power(value, count);
+                    *error += count * rounding / value.norm().max(rounding);
                 }
             }
         }
@@ -219,8 +224,7 @@ impl<'a> Composition<'a> {
         let Window { step, theta, low, len, theta_up, theta_down } = self.transform.window;
         let first = ((low - self.offset) / step).floor();
         let low = self.offset + first * step;
-        let value = |ln: &Complex<f64>| if is_relevant(ln) { ln.exp() } else { Complex::ZERO };
-        let mut spectrum: Vec<Complex<f64>> = self.ln_spectrum.iter().map(value).collect();
+        let mut spectrum = self.spectrum;
         let error = spectrum.iter().zip(&self.error).map(|(f, e)| f.norm() * e);
         let size: f64 = spectrum.iter().map(|f| f.norm()).sum();
         let rounding = self.transform.rounding();
@@ -255,14 +259,24 @@ impl<'a> Composition<'a> {
     }
 }
 
-/// Whether a value of a spectrum, given by its logarithm, is not negligible.
-fn is_relevant(ln: &Complex<f64>) -> bool {
-    ln.re > LN_NEGLIGIBLE
+/// Whether a value of a spectrum is negligible, and is then set to 0.
+fn skip_negligible(value: &mut Complex<f64>) -> bool {
+    let negligible = value.norm_sqr() <= NEGLIGIBLE_SQUARED;
+    if negligible {
+        *value = Complex::ZERO;
+    }
+    negligible
+}
+
+/// The value to the power `count`; 0 where it is negligible.
+fn power(value: Complex<f64>, count: f64) -> Complex<f64> {
+    let ln = ln(value) * count;
+    if ln.re > LN_NEGLIGIBLE { ln.exp() } else { Complex::ZERO }
 }
 
 /// ln of the absolute value, and the argument.
 fn ln(value: Complex<f64>) -> Complex<f64> {
-    Complex::new(0.5 * value.norm_sqr().ln(), value.arg())
+    Complex::new(value.norm_sqr().sqrt().ln(), value.arg())
 }
 
 #[cfg(test)]
