@@ -1,6 +1,7 @@
 //! Values of options that `grid` and `train` share: names of data sets, models and methods; counts.
 
 use epsilab::data::{self, Dataset, TextOptions};
+use epsilab::engine::ClipRule;
 use epsilab::methods::{self, Method};
 use epsilab::nn::{Activation, Family, Model, ModelBuilder, Precision, models};
 use epsilab::{Error, ErrorKind, Result};
@@ -43,6 +44,25 @@ pub const MODELS: [(&str, Make); 10] = [
     ("mlp", |data, with| built(models::mlp(data, &[64]), with)),
     ("linear", |data, with| built(models::linear(data), with)),
 ];
+
+/// Makes a clip rule from its bound.
+type Rule = fn(f64) -> ClipRule;
+
+/// The clip rules by name.
+const CLIP_RULES: [(&str, Rule); 4] = [
+    ("flat", ClipRule::flat),
+    ("auto-s", ClipRule::auto_s),
+    ("normalised", ClipRule::normalised),
+    ("per-layer", ClipRule::per_layer),
+];
+
+/// The clip rule with this name and bound.
+///
+/// # Errors
+/// As [`choose`].
+pub fn clip_rule(name: &str, bound: f64) -> Result<ClipRule> {
+    choose("--clip-rule", name, &CLIP_RULES).map(|rule| rule(bound))
+}
 
 /// The value with this name.
 ///

@@ -61,6 +61,23 @@ fn masked_steps_are_listed_with_full_ones() {
 }
 
 #[test]
+fn clip_rules_and_frozen_parameters_are_variants_of_the_private_step() {
+    let variants = ["--clip-rule", "auto-s,per-layer", "--train-only", "9", "--json"];
+    let output = bench(&[&SMALL[..], &["--threads", "1"], &variants].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    for what in ["auto_s", "per_layer", "train_only"] {
+        let number = |name: &str| all[0][name].as_f64().unwrap_or_else(|| panic!("{name}: {all}"));
+        let ratio = number(&format!("{what}_s")) / number("full_s");
+        assert!(ratio > 0.0 && (number(&format!("{what}_ratio")) - ratio).abs() < 1e-9, "{all}");
+    }
+    assert!(all[0]["masked_rate"].is_null() && all[0].get("masked_s").is_none(), "{all}");
+    let unknown = bench(&[&SMALL[..], &["--train-only", "nothing"]].concat());
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("no parameter has such a path"), "{unknown:?}");
+}
+
+#[test]
 fn the_default_output_is_a_table() {
     let output = bench(&[&SMALL[..], &["--executor", "tap", "--masked", "0.25"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -86,6 +103,7 @@ fn invalid_settings_are_refused_at_once() {
         (&["--steps", "0"], "--steps = 0"),
         (&["--masked", "1"], "--masked = 1"),
         (&["--masked", "nan"], "--masked = NaN"),
+        (&["--clip-rule", "auto-s,none"], "--clip-rule = none"),
         (&["--device", "gpu"], "no device has this name"),
     ] {
         let output = bench(args);

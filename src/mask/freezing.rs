@@ -40,9 +40,10 @@ impl Freezing {
     /// `Setting` if a pattern matches no parameter, or if all parameters are frozen.
     pub fn of(&self, network: &Network) -> Result<Vec<bool>> {
         let paths = network.paths();
-        for pattern in self.freeze.iter().chain(&self.train_only) {
+        let freeze = self.freeze.iter().map(|pattern| ("freeze", pattern));
+        for (setting, pattern) in freeze.chain(self.train_only.iter().map(|p| ("train_only", p))) {
             if !paths.iter().any(|path| matches(pattern, path)) {
-                return Err(Error::setting("freeze", pattern, "no parameter has such a path")
+                return Err(Error::setting(setting, pattern, "no parameter has such a path")
                     .fix(format!("the layers and groups are {}", layers(&paths))));
             }
         }
@@ -57,6 +58,14 @@ impl Freezing {
                 .fix(format!("train at least one of {}", layers(&paths))));
         }
         Ok(frozen)
+    }
+
+    /// The coordinates that are not frozen.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn selection(&self, network: &Network) -> Result<Weights> {
+        Self::apply(network, &self.of(network)?, None)
     }
 
     /// The coordinates of a selection that are not frozen; `None` selects all.

@@ -45,7 +45,7 @@ struct Checked {
 ///
 /// # Errors
 /// Errors of steps on the device.
-pub fn run(cases: &[Case], json: bool) -> Result<ExitCode> {
+pub fn run(cases: &[Case<'_>], json: bool) -> Result<ExitCode> {
     let mut all = Vec::new();
     for case in cases {
         case.place.check()?;
@@ -70,7 +70,7 @@ pub fn run(cases: &[Case], json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn compare(case: &Case) -> Result<Vec<Checked>> {
+fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
     let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
     let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
     let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
@@ -167,7 +167,8 @@ impl Side<'_> {
 
     /// The released gradient of the first step of a method.
     fn released(&self, private: bool, mask: Option<&Weights>) -> Result<Gradients> {
-        let mut mechanism = self.executor.mechanism(private, self.batch.len())?;
+        let rule = private.then(|| ClipRule::flat(CLIP));
+        let mut mechanism = self.executor.mechanism(rule, self.batch.len())?;
         Ok(mechanism.release(&self.network, self.batch, mask)?.gradient)
     }
 }
@@ -231,13 +232,18 @@ fn median(norms: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::variants::VariantArgs;
     use super::super::zoo;
     use super::*;
 
-    fn case() -> Case {
+    static NO_VARIANTS: VariantArgs =
+        VariantArgs { masked: None, clip_rule: Vec::new(), train_only: None };
+
+    fn case() -> Case<'static> {
+        let variants = &NO_VARIANTS;
         let entry = zoo::find("papernot_cnn").unwrap();
         let (place, executor) = (DeviceSpec::Cpu, ExecutorChoice::Auto);
-        Case { entry, place, batch: 8, threads: 1, steps: 1, warmup: 0, executor, masked: None }
+        Case { entry, place, batch: 8, threads: 1, steps: 1, warmup: 0, executor, variants }
     }
 
     #[test]

@@ -6,14 +6,14 @@ use std::time::Instant;
 use epsilab::burn::prelude::{Device, Module};
 use epsilab::data::from_vecs;
 use epsilab::device::{DeviceGuard, DeviceSpec, marked, on_a_stand_in};
-use epsilab::engine::{Batch, Gradients};
+use epsilab::engine::{Batch, ClipRule, Gradients};
 use epsilab::nn::Model;
 use epsilab::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::step::{Mode, Training};
-use super::{Case, data, masked, memory};
+use super::step::{CLIP, Mode, Training};
+use super::{Case, data, memory, variants};
 use crate::stdout;
 
 /// Measurements of the process.
@@ -34,24 +34,21 @@ pub struct Measured {
 }
 
 /// Measures and prints one line. Called in the child process.
-pub fn serve(case: &Case, mode: Mode) -> Result<()> {
+pub fn serve(case: &Case<'_>, mode: Mode) -> Result<()> {
     die_with_parent();
     case.place.check()?;
     // A failure of the device ends the measurement with its cause.
     let guard = DeviceGuard::new(case.place);
-    let line = match (mode, case.masked) {
-        (Mode::Private, _) => serde_json::to_string(&guard.run(|| measure(case, true))?),
-        (Mode::NonPrivate, _) => serde_json::to_string(&guard.run(|| measure(case, false))?),
-        (Mode::Masked, rate) => {
-            let rate = rate.unwrap_or_default();
-            serde_json::to_string(&guard.run(|| masked::measure(case, rate))?)
-        }
+    let line = match mode {
+        Mode::Private => serde_json::to_string(&guard.run(|| measure(case, true))?),
+        Mode::NonPrivate => serde_json::to_string(&guard.run(|| measure(case, false))?),
+        Mode::Variants => serde_json::to_string(&guard.run(|| variants::measure(case))?),
     };
     let line = line.map_err(|e| Error::new(ErrorKind::Io, "the figures as JSON", e.to_string()))?;
     stdout::print(&line)
 }
 
-fn measure(case: &Case, private: bool) -> Result<Measured> {
+fn measure(case: &Case<'_>, private: bool) -> Result<Measured> {
     let (model, device) = (case.entry.model()?, case.place.device());
     let pool = data::pool(case.entry, case.batch)?;
     // As in training, the data are on the device before the first step.
@@ -60,7 +57,8 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
     let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
     let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
     let network = model.network().clone().to_device(&device);
-    let mut training = Training::new(&network, case.executor, private, case.batch)?;
+    let rule = private.then(|| ClipRule::flat(CLIP));
+    let mut training = Training::new(&network, case.executor.mechanism(rule, case.batch)?);
     if let Some(expected) = expected {
         let loss = training.step(&pool[0])?.mean_loss().unwrap_or(f64::NAN);
         same_loss(case, loss, expected)?;
@@ -107,7 +105,7 @@ fn measure(case: &Case, private: bool) -> Result<Measured> {
 }
 
 /// The mean loss of the initial model on a batch, on the CPU.
-fn loss_on_cpu(case: &Case, model: &Model, batch: &Batch) -> Result<f64> {
+fn loss_on_cpu(case: &Case<'_>, model: &Model, batch: &Batch) -> Result<f64> {
     let features = (0..batch.len()).flat_map(|i| batch.features(i).to_vec()).collect();
     let labels = batch.labels().to_vec();
     let classes = case.entry.classes as usize;
@@ -116,7 +114,7 @@ fn loss_on_cpu(case: &Case, model: &Model, batch: &Batch) -> Result<f64> {
 
 /// Checks that the first step on the device had the loss of the CPU: times of a device that
 /// computes something else mean nothing.
-fn same_loss(case: &Case, loss: f64, expected: f64) -> Result<()> {
+fn same_loss(case: &Case<'_>, loss: f64, expected: f64) -> Result<()> {
     // Devices may round the factors of products to ten bits.
     const ROUNDING: f64 = 0.01;
     if on_a_stand_in() || (loss - expected).abs() <= ROUNDING * expected.abs() {
@@ -146,7 +144,7 @@ pub(super) fn wait(device: &Device) -> Result<()> {
 ///
 /// # Errors
 /// The error of the child, or its exit status.
-pub fn ask<T: DeserializeOwned>(case: &Case, mode: Mode) -> Result<T> {
+pub fn ask<T: DeserializeOwned>(case: &Case<'_>, mode: Mode) -> Result<T> {
     let program = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
     let setting =
         |name: &str, value: &dyn std::fmt::Display| [format!("--{name}"), value.to_string()];
@@ -160,11 +158,10 @@ pub fn ask<T: DeserializeOwned>(case: &Case, mode: Mode) -> Result<T> {
         setting("executor", &case.executor.name()),
         setting("measure", &mode.name()),
     ];
-    let rate = case.masked.map(|rate| setting("masked", &rate));
     let output = Command::new(program)
         .arg("bench")
         .args(settings.as_flattened())
-        .args(rate.iter().flatten())
+        .args(case.variants.to_args())
         .env("RAYON_NUM_THREADS", case.threads.to_string())
         .stdin(Stdio::null())
         .output()

@@ -1,10 +1,11 @@
 //! Measurements as JSON and as a table.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::Case;
 use super::child::Measured;
-use super::masked::{Spent, Steps};
+use super::variants::Spent;
 
 /// Measurements of one model. Times are in seconds per step, memory in MiB.
 #[derive(Clone, Debug, Serialize)]
@@ -38,52 +39,47 @@ pub struct Figures {
     loss: f64,
     nonprivate_loss: f64,
     #[serde(flatten)]
-    masked: Option<Masked>,
+    variants: Option<Variants>,
 }
 
-/// Medians of steps on a part of the coordinates. Ratios are to the private step on all coordinates
-/// in the same process (`full_s`), in wall-clock time and in CPU time of all threads.
+/// Medians of the variants of the private step. Ratios are to the private step in the same process
+/// (`full_s`), in wall-clock time and in CPU time of all threads.
 #[derive(Clone, Debug, Serialize)]
-struct Masked {
-    masked_rate: f64,
+struct Variants {
+    masked_rate: Option<f64>,
     full_s: f64,
-    masked_s: f64,
-    masked_ratio: f64,
-    masked_cpu_ratio: Option<f64>,
-    drop_random_s: f64,
-    drop_random_ratio: f64,
-    drop_random_cpu_ratio: Option<f64>,
-    drop_smallest_s: f64,
-    drop_smallest_ratio: f64,
-    drop_smallest_cpu_ratio: Option<f64>,
+    /// `NAME_s`, `NAME_ratio` and `NAME_cpu_ratio` of each variant.
+    #[serde(flatten)]
+    each: Map<String, Value>,
+    #[serde(skip)]
+    ratios: Vec<(String, f64)>,
 }
 
-impl Masked {
-    fn new(rate: f64, steps: &Steps) -> Self {
-        let cpu = |spent: &Spent| {
-            let (full, all) = (&steps.full.cpu_seconds, &spent.cpu_seconds);
-            (!full.is_empty() && !all.is_empty()).then(|| median(all) / median(full))
-        };
-        let seconds = |spent: &Spent| median(&spent.seconds);
-        let Steps { full, masked, random, smallest } = steps;
-        Self {
-            masked_rate: rate,
-            full_s: seconds(full),
-            masked_s: seconds(masked),
-            masked_ratio: seconds(masked) / seconds(full),
-            masked_cpu_ratio: cpu(masked),
-            drop_random_s: seconds(random),
-            drop_random_ratio: seconds(random) / seconds(full),
-            drop_random_cpu_ratio: cpu(random),
-            drop_smallest_s: seconds(smallest),
-            drop_smallest_ratio: seconds(smallest) / seconds(full),
-            drop_smallest_cpu_ratio: cpu(smallest),
+impl Variants {
+    fn new(masked_rate: Option<f64>, full: &Spent, variants: &[Spent]) -> Self {
+        let full_s = median(&full.seconds);
+        let (mut each, mut ratios) = (Map::new(), Vec::new());
+        for variant in variants {
+            let name = &variant.name;
+            let seconds = median(&variant.seconds);
+            let cpu = (!full.cpu_seconds.is_empty() && !variant.cpu_seconds.is_empty())
+                .then(|| median(&variant.cpu_seconds) / median(&full.cpu_seconds));
+            each.insert(format!("{name}_s"), seconds.into());
+            each.insert(format!("{name}_ratio"), (seconds / full_s).into());
+            each.insert(format!("{name}_cpu_ratio"), cpu.into());
+            ratios.push((column(name), seconds / full_s));
         }
+        Self { masked_rate, full_s, each, ratios }
     }
 }
 
+/// Heading of the column of a variant.
+fn column(name: &str) -> String {
+    name.trim_start_matches("drop_").replace('_', "-")
+}
+
 impl Figures {
-    pub fn new(case: &Case, without: &Measured, with: &Measured, masked: Option<&Steps>) -> Self {
+    pub fn new(case: &Case<'_>, without: &Measured, with: &Measured, variants: &[Spent]) -> Self {
         let (plain, private) = (Spread::of(&without.seconds), Spread::of(&with.seconds));
         let cpu = |m: &Measured| (!m.cpu_seconds.is_empty()).then(|| median(&m.cpu_seconds));
         Self {
@@ -110,12 +106,14 @@ impl Figures {
             held_mb: with.held_mb,
             loss: with.loss,
             nonprivate_loss: without.loss,
-            masked: case.masked.zip(masked).map(|(rate, steps)| Masked::new(rate, steps)),
+            variants: variants
+                .split_first()
+                .map(|(full, variants)| Variants::new(case.variants.masked, full, variants)),
         }
     }
 
     /// Row of the table.
-    pub fn row(&self, cases: &[Case]) -> String {
+    pub fn row(&self, cases: &[Case<'_>]) -> String {
         let memory = self.peak_mb.map_or("unknown".into(), |mb| format!("{mb:.0}"));
         let row = format!(
             "{:<width$}  {:>6}  {:>7}  {:>14}  {:>10}  {:>5.2}  {:>10.0}  {:>7}",
@@ -129,19 +127,19 @@ impl Figures {
             memory,
             width = width(cases),
         );
-        let Some(masked) = &self.masked else { return row };
-        format!(
-            "{row}  {:>9}  {:>6.2}  {:>6.2}  {:>8.2}",
-            milliseconds(masked.masked_s),
-            masked.masked_ratio,
-            masked.drop_random_ratio,
-            masked.drop_smallest_ratio,
-        )
+        let ratios = self.variants.iter().flat_map(|variants| &variants.ratios);
+        ratios
+            .fold(row, |row, (name, ratio)| format!("{row}  {ratio:>width$.2}", width = wide(name)))
     }
 }
 
+/// Width of the column of a variant.
+fn wide(name: &str) -> usize {
+    name.len().max(6)
+}
+
 /// Heading of the table.
-pub fn heading(cases: &[Case]) -> String {
+pub fn heading(cases: &[Case<'_>]) -> String {
     let heading = format!(
         "{:<width$}  {:>6}  {:>7}  {:>14}  {:>10}  {:>5}  {:>10}  {:>7}",
         "model",
@@ -154,30 +152,29 @@ pub fn heading(cases: &[Case]) -> String {
         "MiB",
         width = width(cases),
     );
-    match cases[0].masked {
-        None => heading,
-        Some(_) => {
-            format!(
-                "{heading}  {:>9}  {:>6}  {:>6}  {:>8}",
-                "masked ms", "ratio", "random", "smallest"
-            )
-        }
-    }
+    let names = cases[0].variants.names();
+    names
+        .iter()
+        .map(|name| column(name))
+        .fold(heading, |heading, name| format!("{heading}  {name:>width$}", width = wide(&name)))
 }
 
 /// Explanation of the columns.
-pub fn legend(cases: &[Case]) -> String {
+pub fn legend(cases: &[Case<'_>]) -> String {
     let case = &cases[0];
-    let masked = case.masked.map_or(String::new(), |rate| {
+    let masked = case.variants.masked.map_or(String::new(), |rate| {
         format!(
-            "Masked: {:.0} % of each weight tensor left out, by a mask (ms and ratio), anew in every step \
-             at random,\nor those of the smallest parameters. Ratios to the private step on all \
-             coordinates, measured in turn\nwith them in one process.\n",
+            "masked, random, smallest: {:.0} % of each weight tensor left out, by a mask, at random in every \
+             step,\nor the smallest parameters. ",
             100.0 * rate
         )
     });
+    let variants = match case.variants.is_empty() {
+        true => "",
+        false => "Variants: ratios to the private step, measured in turn in one process.\n",
+    };
     format!(
-        "{masked}Medians of {} steps after {} to warm up; examples/s and MiB are those of private steps, \
+        "{masked}{variants}Medians of {} steps after {} to warm up; examples/s and MiB are those of private steps, \
          MiB the peak over\ndata and parameters. Data are made up. How it is measured: \
          docs/performance.md",
         case.steps, case.warmup
@@ -189,7 +186,7 @@ pub fn json(all: &[Figures]) -> String {
     serde_json::json!(all).to_string()
 }
 
-fn width(cases: &[Case]) -> usize {
+fn width(cases: &[Case<'_>]) -> usize {
     cases.iter().map(|case| case.entry.name.len()).max().unwrap_or(0)
 }
 
@@ -227,6 +224,7 @@ mod tests {
     use epsilab::device::DeviceSpec;
 
     use super::super::step::ExecutorChoice;
+    use super::super::variants::VariantArgs;
     use super::super::zoo::ZOO;
     use super::*;
 
@@ -247,7 +245,7 @@ mod tests {
             steps: 3,
             warmup: 0,
             executor: ExecutorChoice::Auto,
-            masked: None,
+            variants: &VariantArgs::default(),
         };
         let measured = |seconds: [f64; 3], mb| Measured {
             seconds: seconds.to_vec(),
@@ -260,7 +258,7 @@ mod tests {
         };
         let plain = measured([0.020, 0.010, 0.090], Some(9.0));
         let private = measured([0.030, 0.025, 0.9], None);
-        let figures = Figures::new(&case, &plain, &private, None);
+        let figures = Figures::new(&case, &plain, &private, &[]);
         assert!((figures.ratio - 1.5).abs() < 1e-12);
         assert_eq!((figures.nonprivate_min_s, figures.nonprivate_max_s), (0.010, 0.090));
         assert!((figures.examples_per_s - 256.0 / 0.030).abs() < 1e-6);

@@ -7,9 +7,9 @@ mod check;
 mod child;
 mod data;
 mod figures;
-mod masked;
 mod memory;
 mod step;
+mod variants;
 mod zoo;
 
 use std::process::ExitCode;
@@ -20,6 +20,7 @@ use epsilab::{Error, Result};
 use crate::stdout;
 use figures::Figures;
 use step::{ExecutorChoice, Mode};
+use variants::VariantArgs;
 use zoo::{Entry, ZOO};
 
 /// Upper limits for the number of threads and the batch size.
@@ -47,11 +48,10 @@ pub struct BenchArgs {
     /// Number of steps before the measurement
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub warmup: usize,
-    /// Also measure private steps that leave out this fraction of each weight tensor
-    #[arg(long, value_name = "RATE")]
-    pub masked: Option<f64>,
+    #[command(flatten)]
+    pub variants: VariantArgs,
     /// Instead of measuring, compare the device with the CPU (exit code 1 if they differ)
-    #[arg(long, conflicts_with_all = ["masked", "measure"])]
+    #[arg(long, conflicts_with_all = ["masked", "clip_rule", "train_only", "measure"])]
     pub check: bool,
     /// Print a JSON list on stdout and nothing else
     #[arg(long)]
@@ -66,7 +66,7 @@ pub struct BenchArgs {
 
 /// One model with its settings.
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct Case<'a> {
     entry: &'static Entry,
     place: DeviceSpec,
     batch: usize,
@@ -74,7 +74,7 @@ struct Case {
     steps: usize,
     warmup: usize,
     executor: ExecutorChoice,
-    masked: Option<f64>,
+    variants: &'a VariantArgs,
 }
 
 /// Runs `bench`. The exit code is 1 if a check found a difference.
@@ -94,7 +94,7 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
     measured.map(|()| ExitCode::SUCCESS)
 }
 
-fn measure(args: &BenchArgs, cases: &[Case]) -> Result<()> {
+fn measure(args: &BenchArgs, cases: &[Case<'_>]) -> Result<()> {
     let mut all = Vec::new();
     if !args.json {
         if rehearsal() {
@@ -105,8 +105,11 @@ fn measure(args: &BenchArgs, cases: &[Case]) -> Result<()> {
     for case in cases {
         let (without, with) =
             (child::ask(case, Mode::NonPrivate)?, child::ask(case, Mode::Private)?);
-        let masked = case.masked.map(|_| child::ask(case, Mode::Masked)).transpose()?;
-        let figures = Figures::new(case, &without, &with, masked.as_ref());
+        let variants = match case.variants.is_empty() {
+            true => Vec::new(),
+            false => child::ask(case, Mode::Variants)?,
+        };
+        let figures = Figures::new(case, &without, &with, &variants);
         if !args.json {
             // Printed at once, so that an interrupt loses nothing.
             stdout::print(&figures.row(cases))?;
@@ -120,7 +123,7 @@ fn measure(args: &BenchArgs, cases: &[Case]) -> Result<()> {
 }
 
 /// The checked options.
-fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
+fn cases(args: &BenchArgs) -> Result<Vec<Case<'_>>> {
     let whole = |name: &str, value: usize, least: usize, most: usize| {
         let why = format!("it must be a whole number from {least} to {most}");
         if (least..=most).contains(&value) { Ok(()) } else { Err(Error::setting(name, value, why)) }
@@ -131,12 +134,7 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
     if let Some(batch) = args.batch {
         whole("--batch", batch, 1, LARGEST_BATCH)?;
     }
-    if let Some(rate) = args.masked
-        && !(0.0..1.0).contains(&rate)
-    {
-        let why = "it is the share of coordinates that is left out: from 0 to below 1";
-        return Err(Error::setting("--masked", rate, why));
-    }
+    args.variants.check()?;
     // Each measuring process tests the device itself.
     let place = args.device.parse::<DeviceSpec>()?;
     place.check_installed()?;
@@ -152,7 +150,7 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case>> {
         steps: args.steps,
         warmup: args.warmup,
         executor: args.executor,
-        masked: args.masked,
+        variants: &args.variants,
     };
     Ok(entries.into_iter().map(case).collect())
 }

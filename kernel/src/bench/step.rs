@@ -1,5 +1,7 @@
 //! One training step, made of the same calls as in training.
 
+use std::sync::Arc;
+
 use epsilab::Result;
 use epsilab::engine::{AutoExecutor, Batch, ClipRule, ClippedSum, Executor, TapExecutor, Weights};
 use epsilab::methods::dp_sgd::GaussianSum;
@@ -20,8 +22,8 @@ pub enum Mode {
     Private,
     /// The plain gradient.
     NonPrivate,
-    /// Private steps on all and on some coordinates, in turn.
-    Masked,
+    /// The private step and variants of it, in turn.
+    Variants,
 }
 
 impl Mode {
@@ -30,7 +32,7 @@ impl Mode {
         match self {
             Self::Private => "private",
             Self::NonPrivate => "non-private",
-            Self::Masked => "masked",
+            Self::Variants => "variants",
         }
     }
 }
@@ -62,17 +64,15 @@ impl ExecutorChoice {
         }
     }
 
-    /// A complete method with this expected batch size.
-    pub fn mechanism(self, private: bool, batch: usize) -> Result<Box<dyn Mechanism>> {
+    /// The mechanism of a method with this clip rule and expected batch size; `None` is the method
+    /// without privacy.
+    pub fn mechanism(self, rule: Option<ClipRule>, batch: usize) -> Result<Box<dyn Mechanism>> {
         let stages = Stages::constant(NoiseMultiplier(NOISE_MULTIPLIER), 1)?;
-        let sum = GaussianSum::new(ClipRule::flat(CLIP), stages, batch, [7; 32]);
-        Ok(match (self, private) {
-            (Self::Auto, true) => Box::new(sum),
-            (Self::Auto, false) => Box::new(MeanGradient::new(batch)),
-            (Self::Tap, _) => {
-                let sum = private.then_some(sum);
-                Box::new(By { executor: TapExecutor::default(), sum, batch })
-            }
+        let sum = rule.map(|rule| GaussianSum::new(rule, stages, batch, [7; 32]));
+        Ok(match (self, sum) {
+            (Self::Auto, Some(sum)) => Box::new(sum),
+            (Self::Auto, None) => Box::new(MeanGradient::new(batch)),
+            (Self::Tap, sum) => Box::new(By { executor: TapExecutor::default(), sum, batch }),
         })
     }
 }
@@ -92,7 +92,7 @@ impl<E: Executor> Mechanism for By<E> {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
-        let rule = if self.sum.is_some() { ClipRule::flat(CLIP) } else { ClipRule::unclipped() };
+        let rule = self.sum.as_ref().map_or_else(ClipRule::unclipped, GaussianSum::clip_rule);
         let clipped: ClippedSum = self.executor.weighted_sum(network, batch, &rule, selected)?;
         let mut gradient = clipped.sum;
         match &mut self.sum {
@@ -104,30 +104,36 @@ impl<E: Executor> Mechanism for By<E> {
     }
 }
 
+/// Selects the coordinates of a step; `None` for all.
+pub type Selection = Box<dyn FnMut(&Network) -> Result<Option<Arc<Weights>>>>;
+
 /// A training run.
 pub struct Training {
     network: Network,
     mechanism: Box<dyn Mechanism>,
+    selection: Selection,
     optimizer: OptimizerState,
 }
 
 impl Training {
-    pub fn new(
-        network: &Network,
-        executor: ExecutorChoice,
-        private: bool,
-        batch: usize,
-    ) -> Result<Self> {
-        let mechanism = executor.mechanism(private, batch)?;
+    pub fn new(network: &Network, mechanism: Box<dyn Mechanism>) -> Self {
         let optimizer = Optimizer::Sgd { momentum: 0.0 }.init();
-        Ok(Self { network: network.clone(), mechanism, optimizer })
+        let selection: Selection = Box::new(|_| Ok(None));
+        Self { network: network.clone(), mechanism, selection, optimizer }
     }
 
-    /// Runs one step (norms, clipping, sum, noise, update) and returns what it released. Does not
-    /// wait for a GPU.
+    /// The same with a selection of coordinates in every step.
+    pub fn selecting(self, selection: Selection) -> Self {
+        Self { selection, ..self }
+    }
+
+    /// Runs one step (selection, norms, clipping, sum, noise, update) and returns what it released.
+    /// Does not wait for a GPU.
     pub fn step(&mut self, batch: &Batch) -> Result<Release> {
-        let release = self.mechanism.release(&self.network, batch, None)?;
-        let step = Step::new(LEARNING_RATE);
+        let selected = (self.selection)(&self.network)?;
+        let selected = selected.as_deref();
+        let release = self.mechanism.release(&self.network, batch, selected)?;
+        let step = Step { selected, touched: selected, ..Step::new(LEARNING_RATE) };
         self.network = self.optimizer.step(&self.network, &release.gradient, &step)?;
         Ok(release)
     }
@@ -142,8 +148,10 @@ mod tests {
     fn a_private_step_differs_from_a_plain_one_and_both_executors_agree_on_it() {
         let entry = zoo::find("papernot_cnn").unwrap();
         let (model, pool) = (entry.model().unwrap(), data::pool(entry, 16).unwrap());
-        let after = |executor, private| {
-            let mut training = Training::new(model.network(), executor, private, 16).unwrap();
+        let after = |executor, private: bool| {
+            let rule = private.then(|| ClipRule::flat(CLIP));
+            let mechanism = ExecutorChoice::mechanism(executor, rule, 16).unwrap();
+            let mut training = Training::new(model.network(), mechanism);
             let loss = training.step(&pool[0]).unwrap().mean_loss().unwrap();
             assert!((1.5..3.5).contains(&loss), "{loss}");
             let values = training.network.values();

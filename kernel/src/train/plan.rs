@@ -4,7 +4,6 @@ use std::path::Path;
 use std::str::FromStr;
 
 use epsilab::data::{Augment, Dataset};
-use epsilab::engine::ClipRule;
 use epsilab::grid::MaskKind;
 use epsilab::mask::{Dropping, Freezing};
 use epsilab::methods::{self, Method, Plan, PrivateSettings, Settings};
@@ -16,17 +15,6 @@ use serde_json::Value;
 
 use crate::grid::plan::{BATCH, CLIP, EPOCHS, EPSILON};
 use crate::options::{self, choose, count};
-
-/// Makes a clip rule from its bound.
-type Rule = fn(f64) -> ClipRule;
-
-/// The clip rules by name.
-const RULES: [(&str, Rule); 4] = [
-    ("flat", ClipRule::flat),
-    ("auto-s", ClipRule::auto_s),
-    ("normalised", ClipRule::normalised),
-    ("per-layer", ClipRule::per_layer),
-];
 
 /// Makes gradient dropping from its rate.
 type DroppingRule = fn(f64) -> Dropping;
@@ -264,8 +252,8 @@ impl PlanArgs {
             }
             None => private.target(Epsilon(self.epsilon.unwrap_or(EPSILON)), delta),
         }
-        let rule = choose("--clip-rule", self.clip_rule.as_deref().unwrap_or("flat"), &RULES)?;
-        private.set_clip_rule(rule(self.clip.unwrap_or(CLIP)));
+        let rule = self.clip_rule.as_deref().unwrap_or("flat");
+        private.set_clip_rule(options::clip_rule(rule, self.clip.unwrap_or(CLIP))?);
         let noise: Option<NoiseSchedule> = parsed(&self.noise_schedule)?;
         private.set_noise_schedule(noise.unwrap_or_default());
         private.set_clip_schedule(parsed(&self.clip_schedule)?.unwrap_or_default());
