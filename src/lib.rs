@@ -46,5 +46,10 @@ struct Readme;
 #[doc = include_str!("../datasets/README.md")]
 struct DataReadme;
 
+/// Compiles what the page on the settings of a run shows.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/training.md")]
+struct TrainingPage;
+
 pub use burn;
 pub use error::{Error, ErrorKind, Result};
