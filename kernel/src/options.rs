@@ -140,6 +140,18 @@ pub fn methods() -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
+/// The settings that only one method has, in words.
+pub fn own_settings() -> String {
+    let of = |method: Box<dyn Method>| {
+        let recipe = method.recipe();
+        let each = recipe.own_settings.iter().map(|(name, meaning)| format!("{name}: {meaning}"));
+        let each = each.collect::<Vec<_>>().join("; ");
+        (!each.is_empty()).then(|| format!("{}: {each}", recipe.name))
+    };
+    let all: Vec<String> = methods::methods().into_iter().filter_map(of).collect();
+    format!("A setting of the method; may be given several times. Of {}", all.join(". Of "))
+}
+
 /// The activation of this name, if one is given.
 ///
 /// # Errors

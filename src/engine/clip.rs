@@ -53,6 +53,11 @@ pub enum ClipRule {
         /// C, the largest L2 norm of one example's contribution over all layers.
         max_grad_norm: f64,
     },
+    /// Every gradient times the same factor: no bound, so no guarantee. DP-SGD refuses it.
+    Unbounded {
+        /// The factor.
+        scale: f64,
+    },
     /// Per-layer clipping with given bounds.
     PerLayerGiven {
         /// Cₗ, the largest L2 norm of one example's contribution to each layer with parameters.
@@ -88,7 +93,7 @@ impl ClipRule {
 
     /// No clipping, for training without privacy. The sensitivity is infinite.
     pub fn unclipped() -> Self {
-        Self::flat(f64::INFINITY)
+        Self::Unbounded { scale: 1.0 }
     }
 
     /// The same rule with all bounds multiplied by `scale`.
@@ -98,6 +103,7 @@ impl ClipRule {
             | Self::AutoS { max_grad_norm, .. }
             | Self::Normalised { max_grad_norm, .. }
             | Self::PerLayer { max_grad_norm } => *max_grad_norm *= scale,
+            Self::Unbounded { scale: factor } => *factor *= scale,
             Self::PerLayerGiven { max_grad_norms } => {
                 max_grad_norms.iter_mut().for_each(|bound| *bound *= scale);
             }
@@ -109,7 +115,8 @@ impl ClipRule {
     /// normal number, rounding would make contributions longer than the bound.
     ///
     /// # Errors
-    /// If a bound is below 1e-30, negative or NaN, or if γ is not between 1e-12 and 1e12.
+    /// If a bound is below 1e-30, negative or NaN, if γ is not between 1e-12 and 1e12, or if a
+    /// factor is not a positive number.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::PerLayerGiven { max_grad_norms } if max_grad_norms.is_empty() => {
@@ -123,6 +130,11 @@ impl ClipRule {
             | Self::PerLayer { max_grad_norm }
             | Self::AutoS { max_grad_norm, .. }
             | Self::Normalised { max_grad_norm, .. } => check_bound(*max_grad_norm)?,
+            Self::Unbounded { scale } if !(GAMMAS.contains(scale)) => {
+                let why = "gradients are multiplied by it";
+                return Err(Error::setting("scale", scale, why).fix("try 1.0"));
+            }
+            Self::Unbounded { .. } => {}
         }
         match *self {
             Self::AutoS { max_grad_norm, gamma } | Self::Normalised { max_grad_norm, gamma }
@@ -150,6 +162,7 @@ impl ClipRule {
             | Self::Normalised { max_grad_norm, .. }
             | Self::PerLayer { max_grad_norm } => *max_grad_norm,
             Self::PerLayerGiven { max_grad_norms } => l2_norm(max_grad_norms),
+            Self::Unbounded { .. } => f64::INFINITY,
         };
         sensitivity(bound, neighbouring)
     }
@@ -187,6 +200,9 @@ impl Bound for ClipRule {
             |max_grad_norm| -> Arc<dyn Rescale> { Arc::new(Rescaling::Clip { max_grad_norm }) };
         Ok(match *self {
             Self::Flat { max_grad_norm } => Groups::joint(network, clip(max_grad_norm)),
+            Self::Unbounded { scale } => {
+                Groups::joint(network, Arc::new(Rescaling::Scale { factor: scale }))
+            }
             Self::AutoS { max_grad_norm, gamma } => {
                 Groups::joint(network, Arc::new(Rescaling::AutoS { max_grad_norm, gamma }))
             }
@@ -211,6 +227,9 @@ impl fmt::Display for ClipRule {
         match self {
             Self::Flat { max_grad_norm } => {
                 write!(f, "each example's gradient to L2 norm {max_grad_norm}")
+            }
+            Self::Unbounded { scale } => {
+                write!(f, "each example's gradient times {scale}, without a bound")
             }
             Self::AutoS { max_grad_norm, gamma } => write!(
                 f,

@@ -4,7 +4,7 @@ use burn::prelude::*;
 
 use super::bound::Rescale;
 
-/// A rule that rescales a gradient of norm n to a norm of at most C.
+/// A rule that rescales a gradient of norm n; all but [`Scale`](Self::Scale) to a norm of at most C.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rescaling {
     /// Clipping: the factor min(1, C/n) (Abadi et al., 2016, algorithm 1).
@@ -26,11 +26,17 @@ pub enum Rescaling {
         /// γ, a small positive number; shorter gradients are multiplied by C/γ.
         gamma: f64,
     },
+    /// The same factor for every gradient. It bounds nothing: the sensitivity is infinite.
+    Scale {
+        /// The factor.
+        factor: f64,
+    },
 }
 
 impl Rescaling {
     fn max_grad_norm(&self) -> f64 {
         match *self {
+            Self::Scale { .. } => f64::INFINITY,
             Self::Clip { max_grad_norm }
             | Self::AutoS { max_grad_norm, .. }
             | Self::Normalise { max_grad_norm, .. } => max_grad_norm,
@@ -46,6 +52,7 @@ impl Rescale for Rescaling {
             Self::Clip { .. } => 1.0,
             Self::AutoS { max_grad_norm, gamma } => max_grad_norm / (norm + gamma),
             Self::Normalise { max_grad_norm, gamma } => max_grad_norm / norm.max(gamma),
+            Self::Scale { factor } => factor,
         } as f32;
         // Rounding a subnormal factor could double it.
         if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
@@ -60,6 +67,7 @@ impl Rescale for Rescaling {
             return norms.zeros_like();
         }
         let factors = match *self {
+            Self::Scale { factor } => return norms.full_like(factor as f32),
             Self::Clip { .. } if bound == f32::INFINITY => return norms.ones_like(),
             Self::Clip { .. } => {
                 let longer = norms.clone().greater_elem(bound);

@@ -61,19 +61,23 @@ impl Preview {
             let delta = privacy.delta.0;
             let noise = privacy.clip.noise_std(privacy.noise_multiplier);
             rows.push(("clip".into(), format!("{}", privacy.clip)));
+            if let Some(quantile) = &privacy.quantile {
+                rows.push(("clip norm".into(), quantile.to_string()));
+            }
             rows.push((
                 "noise multiplier".into(),
                 // As events and statements write it: never more noise than there is.
                 RoundedDown(privacy.noise_multiplier).to_string(),
             ));
-            rows.push((
-                "noise per coordinate".into(),
-                format!(
+            let in_words = match noise.is_finite() {
+                true => format!(
                     "{:.3} on the sum, {:.2e} on the mean",
                     noise,
                     noise / plan.expected_batch_size() as f64
                 ),
-            ));
+                false => "in proportion to the batch's mean threshold".to_owned(),
+            };
+            rows.push(("noise per coordinate".into(), in_words));
             if let Some(stages) = plan.stages()?.filter(|stages| !stages.is_constant()) {
                 let (noise, clip) = (&privacy.noise_schedule, &privacy.clip_schedule);
                 rows.push(("schedules".into(), format!("noise {noise}, clip bound {clip}")));

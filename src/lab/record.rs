@@ -46,6 +46,9 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
         .row(["test accuracy", &record.test_accuracy.map_or("-".into(), format::percent)])
         .row(["training time", &format::seconds(record.seconds)])
         .row(["device", &record.device]);
+    if let Some(claim) = record.claim() {
+        table = table.row(["claimed by the paper".to_owned(), format!("{claim}: not valid")]);
+    }
     for event in record.events() {
         table = table.row(["released".to_owned(), event.to_string()]);
     }
@@ -58,14 +61,18 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
 /// The measurements of a run, one row for each point.
 pub(super) fn curve_bundle(curve: &Curve) -> Bundle {
     let optional = |value: Option<f64>, text: fn(f64) -> String| value.map_or("-".into(), text);
-    let head = ["step", "training loss (not covered)", "test accuracy", "epsilon"];
+    let mut head = vec!["step", "training loss (not covered)", "test accuracy", "epsilon"];
+    let adapted = curve.points.iter().any(|point| point.threshold.is_some());
+    head.extend(adapted.then_some("clip threshold"));
     let table = curve.points.iter().fold(Table::new(head), |table, point| {
-        table.row([
+        let mut row = vec![
             format::count(point.step),
             optional(point.loss, |loss| format::significant(loss, 3)),
             optional(point.test_accuracy, format::percent),
             optional(point.epsilon, format::eps),
-        ])
+        ];
+        row.extend(adapted.then(|| optional(point.threshold, |t| format::significant(t, 3))));
+        table.row(row)
     });
     table.bundle()
 }

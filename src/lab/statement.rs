@@ -32,7 +32,7 @@ impl Run {
         let released = &record.released;
         let of_mask: Vec<Event> = released.before.iter().chain(&released.mask).cloned().collect();
         let last = released.ending.as_ref().unwrap_or(&released.training);
-        Statement(statement(&GuaranteeFacts {
+        let said = statement(&GuaranteeFacts {
             epsilon: self.epsilon(),
             lower: spent.lower,
             delta: privacy.delta,
@@ -47,7 +47,14 @@ impl Run {
             study_mode: plan.seed().is_some(),
             badge: self.badge(),
             not_covered: GuaranteeFacts::usual_gaps(),
-        }))
+        });
+        let claim = record.claim().map(|claim| {
+            format!(
+                "\n\nThe paper claims ~~{claim}~~. The formula is not valid: no proof supports it \
+                 for this method (see docs/published_claims.md)."
+            )
+        });
+        Statement(said + &claim.unwrap_or_default())
     }
 
     /// The sentence on which coordinates were trained, and on the release that chose them.
@@ -102,6 +109,10 @@ impl Run {
 fn bound_in_words(privacy: &Privacy) -> String {
     let norm = Readable(privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne));
     let bound = match &privacy.clip {
+        _ if privacy.quantile.is_some() => format!(
+            "clipped to an L2 norm that starts at {norm} and follows noisy counts of clipped \
+             gradients, which are part of every release"
+        ),
         ClipRule::AutoS { gamma, .. } => format!(
             "rescaled to an L2 norm below {norm} (AUTO-S: its own norm n becomes \
              {norm} n / (n + {}))",
@@ -119,6 +130,9 @@ fn bound_in_words(privacy: &Privacy) -> String {
             "clipped layer by layer, to L2 norms {}, and {norm} in all",
             max_grad_norms.iter().map(|n| Readable(*n).to_string()).collect::<Vec<_>>().join(", ")
         ),
+        ClipRule::Unbounded { scale } => {
+            format!("multiplied by {scale}, which bounds nothing")
+        }
         _ => format!("clipped to L2 norm {norm}"),
     };
     match privacy.clip_schedule.is_constant() {

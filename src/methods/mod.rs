@@ -17,19 +17,27 @@ pub(crate) mod soft_clip;
 #[cfg(test)]
 mod tests;
 
+pub mod adaptive_dp_sgd;
+pub mod auto_dp_sgd;
 pub mod dp_sgd;
 pub mod dp_ssgd;
+pub mod dynamic_dp_sgd;
 pub mod non_private;
+pub mod quantile_dp_sgd;
 
 pub use crate::optim::Optimizer;
+pub use adaptive_dp_sgd::AdaptiveDpSgd;
+pub use auto_dp_sgd::AutoDpSgd;
 pub use batches::Batches;
 pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;
+pub use dynamic_dp_sgd::DynamicDpSgd;
 pub use non_private::NonPrivate;
 pub use plan::{Plan, Privacy};
 pub use private::PrivateSettings;
+pub use quantile_dp_sgd::{Quantile, QuantileDpSgd};
 pub(crate) use registry::for_each_method;
-pub use registry::{Method, Recipe, methods};
+pub use registry::{Claim, Method, Recipe, methods};
 pub use settings::Settings;
 
 use crate::Result;
@@ -47,11 +55,28 @@ pub struct Release {
     /// out. No epsilon covers them, and figures that show their mean say so.
     pub losses: DeviceArray,
     /// Standard deviation of the noise in each selected coordinate of the gradient, one value per
-    /// parameter tensor; zeros without noise. Public.
+    /// parameter tensor; zeros without noise. Public if the method has a guarantee.
     pub noise_std: Vec<f64>,
+    /// The clip threshold of this step, if the method adapts it.
+    pub threshold: Option<Threshold>,
+}
+
+/// The clip threshold of one step of a method that adapts it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threshold {
+    /// The threshold.
+    pub value: f64,
+    /// Noise multiplier of the release by which the step adapts the threshold; `None` if it is
+    /// computed from the examples without noise, and no epsilon covers it.
+    pub noise_multiplier: Option<f64>,
 }
 
 impl Release {
+    /// A release of a method whose clip threshold, if it has one, is part of its plan.
+    pub fn new(gradient: Gradients, losses: DeviceArray, noise_std: Vec<f64>) -> Self {
+        Self { gradient, losses, noise_std, threshold: None }
+    }
+
     /// Mean loss of the examples that were not masked out, if there are any. Synchronizes with the
     /// device.
     pub fn mean_loss(&self) -> Option<f64> {

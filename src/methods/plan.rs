@@ -7,7 +7,7 @@ use crate::mask::{Freezing, Sparsity};
 use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
-use crate::methods::{Mechanism, Optimizer, Settings};
+use crate::methods::{Mechanism, Optimizer, Quantile, Settings};
 use crate::nn::Precision;
 use crate::optim::{Average, Rates};
 use crate::privacy::{
@@ -37,21 +37,36 @@ pub struct Privacy {
     /// Schedule of the clip bound, relative to that of `clip`.
     #[serde(default, skip_serializing_if = "ClipSchedule::is_constant")]
     pub clip_schedule: ClipSchedule,
+    /// Adaptation of the clip norm to a quantile of the gradient norms, by noisy counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantile: Option<Quantile>,
 }
 
 impl Privacy {
     /// A clip rule and a noise multiplier that never change.
     pub fn new(clip: ClipRule, noise_multiplier: f64, delta: Delta) -> Self {
         let (noise_schedule, clip_schedule) = Default::default();
-        Self { clip, noise_multiplier, delta, target: None, noise_schedule, clip_schedule }
+        Self {
+            clip,
+            noise_multiplier,
+            delta,
+            target: None,
+            noise_schedule,
+            clip_schedule,
+            quantile: None,
+        }
     }
 
-    /// Checks clip rule, noise multiplier, delta and target.
+    /// Checks clip rule, noise multiplier, delta and target. Only a method without a guarantee may
+    /// be without a bound.
     ///
     /// # Errors
     /// `Setting` for values out of range.
-    pub(crate) fn check(&self) -> Result<()> {
-        check_clip(&self.clip)?;
+    pub(crate) fn check(&self, may_be_unbounded: bool) -> Result<()> {
+        match may_be_unbounded && matches!(self.clip, ClipRule::Unbounded { .. }) {
+            true => self.clip.check()?,
+            false => check_clip(&self.clip)?,
+        }
         NoiseMultiplier(self.noise_multiplier).check()?;
         self.delta.check()?;
         self.target.map_or(Ok(()), |target| target.check().map(|_| ()))

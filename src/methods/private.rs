@@ -12,6 +12,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// The delta of the reported epsilon where only a noise multiplier is given.
 const DEFAULT_DELTA: Delta = Delta(1e-5);
+/// The clip norm where none is given.
+const DEFAULT_CLIP: f64 = 1.0;
 /// Default of the learning rate times the clip norm. Where most examples are clipped, this product
 /// decides the length of a step.
 const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
@@ -19,7 +21,7 @@ const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
 /// The settings that only private methods have, as given; making a plan checks them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrivateSettings {
-    pub(crate) clip: f64,
+    pub(crate) clip: Option<f64>,
     pub(crate) clip_rule: Option<ClipRule>,
     pub(crate) noise_schedule: NoiseSchedule,
     pub(crate) clip_schedule: ClipSchedule,
@@ -32,7 +34,7 @@ impl PrivateSettings {
     /// Flat clipping at norm 1, without noise multiplier and target.
     pub(super) fn new() -> Self {
         Self {
-            clip: 1.0,
+            clip: None,
             clip_rule: None,
             noise_schedule: NoiseSchedule::default(),
             clip_schedule: ClipSchedule::default(),
@@ -44,7 +46,7 @@ impl PrivateSettings {
 
     /// Sets the clip norm.
     pub fn set_clip(&mut self, max_grad_norm: f64) {
-        (self.clip, self.clip_rule) = (max_grad_norm, None);
+        (self.clip, self.clip_rule) = (Some(max_grad_norm), None);
     }
 
     /// Sets the clip rule.
@@ -165,8 +167,8 @@ impl PrivateSettings {
     }
 
     /// The given rule, or flat clipping at the given norm.
-    fn clip_rule(&self) -> ClipRule {
-        self.clip_rule.clone().unwrap_or(ClipRule::flat(self.clip))
+    pub(super) fn clip_rule(&self) -> ClipRule {
+        self.clip_rule.clone().unwrap_or(ClipRule::flat(self.clip.unwrap_or(DEFAULT_CLIP)))
     }
 }
 

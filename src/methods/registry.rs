@@ -4,10 +4,11 @@ use std::fmt;
 
 use super::private::PrivateSettings;
 use super::{Mechanism, Plan, Settings};
-use crate::Result;
 use crate::data::Dataset;
 use crate::engine::Bound;
-use crate::privacy::Event;
+use crate::privacy::digits::Rounded;
+use crate::privacy::{Delta, Event};
+use crate::{Error, Result};
 
 /// Calls a macro with the settings types of all methods. A new method is one more line here.
 macro_rules! for_each_method {
@@ -15,6 +16,10 @@ macro_rules! for_each_method {
         $callback! {
             $crate::methods::DpSgd,
             $crate::methods::DpSsgd,
+            $crate::methods::AdaptiveDpSgd,
+            $crate::methods::DynamicDpSgd,
+            $crate::methods::QuantileDpSgd,
+            $crate::methods::AutoDpSgd,
             $crate::methods::NonPrivate,
             #[cfg(test)]
             #[allow(dead_code)]
@@ -71,6 +76,53 @@ pub struct Recipe {
     pub event: fn(&Plan, steps: u64) -> Event,
     /// Why the method has no guarantee with this plan although it adds noise, as a phrase.
     pub not_covered: fn(&Plan) -> Option<String>,
+    /// Whether clip norm, clip rule and clip schedule can be set.
+    pub takes_clip: bool,
+    /// Name and meaning of the settings that only this method has ([`Method::set`]).
+    pub own_settings: &'static [(&'static str, &'static str)],
+    /// The epsilon that the method's paper claims for a number of steps with this mean clip
+    /// threshold, where no proof supports it.
+    pub claim: fn(&Plan, steps: u64, mean_threshold: Option<f64>) -> Option<Claim>,
+}
+
+/// An epsilon that a paper claims without a valid proof.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// The claimed epsilon.
+    pub epsilon: f64,
+    /// The delta of the claim.
+    pub delta: Delta,
+    /// Where the formula is published.
+    pub source: &'static str,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (epsilon, delta) = (Rounded(self.epsilon), self.delta);
+        write!(f, "epsilon {epsilon} at delta {delta} ({})", self.source)
+    }
+}
+
+impl Recipe {
+    /// The error for a setting that the method does not have.
+    pub(super) fn unknown_setting(&self, name: &str, value: &str) -> Error {
+        let known: Vec<&str> = self.own_settings.iter().map(|(name, _)| *name).collect();
+        let why = format!("{} has no setting of this name", self.title);
+        Error::setting(name, value, why).fix(match known.is_empty() {
+            true => "leave it out: the method has no settings of its own".to_owned(),
+            false => format!("choose from {}", known.join(", ")),
+        })
+    }
+}
+
+/// The number of a setting.
+///
+/// # Errors
+/// `Setting` for text that is no number.
+pub(super) fn number(name: &str, value: &str) -> Result<f64> {
+    value.trim().parse().map_err(|_| {
+        Error::setting(name, value, "it is not a number").fix("write it like 0.5 or 1e-3")
+    })
 }
 
 impl fmt::Debug for Recipe {
@@ -98,6 +150,14 @@ pub trait Method: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Setting` for values out of range; `Accounting` if a target can't be reached.
     fn plan(&self, data: &Dataset) -> Result<Plan>;
+
+    /// Sets one of the method's [own settings](Recipe::own_settings) from text.
+    ///
+    /// # Errors
+    /// `Setting` for an unknown name or a value that can't be read.
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        Err(self.recipe().unknown_setting(name, value))
+    }
 
     /// The same method without mask and gradient dropping.
     fn dense(&self) -> Box<dyn Method> {

@@ -13,6 +13,8 @@ pub(super) struct Course<'a> {
     pub(super) steps: u64,
     /// The measurements so far.
     pub(super) curve: Curve,
+    /// The clip threshold of every step, of a method that adapts it.
+    pub(super) thresholds: Vec<f64>,
     /// The error of a read that left a gap in the curve or ended the run.
     pub(super) trouble: Option<Error>,
     /// Whether that error ended the run.
@@ -23,7 +25,8 @@ pub(super) struct Course<'a> {
 impl<'a> Course<'a> {
     pub(super) fn start(plan: &'a Plan) -> Self {
         let (curve, start) = (Curve::default(), Instant::now());
-        Self { plan, steps: 0, curve, trouble: None, unreadable: false, start }
+        let thresholds = Vec::new();
+        Self { plan, steps: 0, curve, thresholds, trouble: None, unreadable: false, start }
     }
 
     pub(super) fn seconds(&self) -> f64 {

@@ -17,6 +17,10 @@ pub struct Point {
     /// recorded have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm_ratio: Option<f64>,
+    /// Mean clip threshold of the steps since the last point, for methods that adapt it. Covered by
+    /// the run's epsilon, if it has one; otherwise computed from the examples without noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
 }
 
 /// The points of a run, in order of steps.

@@ -10,7 +10,7 @@ use crate::privacy::ledger::utc_now;
 use crate::privacy::{Entry, Event, Ledger, STOPPING};
 use crate::train::course::Course;
 use crate::train::interrupt::Listening;
-use crate::train::meter::Meter;
+use crate::train::meter::{Meter, mean};
 use crate::train::run::UNREADABLE;
 use crate::train::steps::{Begin, Trained};
 use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check};
@@ -133,6 +133,7 @@ pub fn fit(
         // The accuracy of the final model only: `None` where it could not be measured.
         test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
         seconds: course.seconds(),
+        mean_threshold: mean(&course.thresholds),
         trained_at: Some(utc_now()),
         curve: course.curve,
     };

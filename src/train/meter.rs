@@ -4,7 +4,7 @@ use burn::prelude::Device;
 
 use crate::data::{Dataset, OnDevice};
 use crate::device::{DeviceArray, on_a_stand_in};
-use crate::engine::mean;
+use crate::engine;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::train::course::Course;
@@ -19,6 +19,17 @@ const EARLY: [u64; 2] = [60, 20];
 /// Evenly spaced points along a run at which loss, epsilon and norm are recorded.
 const POINTS: u64 = 60;
 
+/// What a step's release has beside its gradient.
+pub(super) struct Measured {
+    pub(super) losses: DeviceArray,
+    pub(super) threshold: Option<f64>,
+}
+
+/// The mean; `None` of no values.
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// Takes the measurements of a run.
 pub(super) struct Meter<'a> {
     plan: &'a Plan,
@@ -28,6 +39,8 @@ pub(super) struct Meter<'a> {
     /// Losses of the steps since the last point. They are copied to the host when the point is
     /// made, so that no step synchronizes with the device.
     losses: Vec<DeviceArray>,
+    /// Clip thresholds of the steps since the last point, of a method that adapts them.
+    thresholds: Vec<f64>,
     /// The test part on the network's device, uploaded once per run; unused on the CPU.
     test: Option<OnDevice>,
     /// L2 norm of the initial parameters, once it was needed.
@@ -44,6 +57,7 @@ impl<'a> Meter<'a> {
             model,
             data,
             losses: Vec::new(),
+            thresholds: Vec::new(),
             test: None,
             initial_norm: None,
             epsilons: None,
@@ -55,12 +69,14 @@ impl<'a> Meter<'a> {
     pub(super) fn after_step(
         &mut self,
         course: &mut Course<'_>,
-        losses: DeviceArray,
+        released: Measured,
         network: &Network,
         evaluated: &dyn Fn() -> Network,
     ) -> Result<Option<Point>> {
         course.steps += 1;
-        self.losses.push(losses);
+        self.losses.push(released.losses);
+        self.thresholds.extend(released.threshold);
+        course.thresholds.extend(released.threshold);
         if !is_point(course.steps, self.plan.steps()) {
             return Ok(None);
         }
@@ -90,7 +106,7 @@ impl<'a> Meter<'a> {
         evaluated: Option<&Network>,
     ) -> Result<Point> {
         let steps = DeviceArray::to_vecs(&std::mem::take(&mut self.losses));
-        let means: Vec<f64> = steps.iter().filter_map(|losses| mean(losses)).collect();
+        let means: Vec<f64> = steps.iter().filter_map(|losses| engine::mean(losses)).collect();
         let test_accuracy = match evaluated {
             Some(evaluated) => {
                 check_finite(course.steps, network)?;
@@ -101,10 +117,11 @@ impl<'a> Meter<'a> {
         let norm_ratio = Some(self.norm_ratio(network)?);
         let point = Point {
             step: course.steps,
-            loss: (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64),
+            loss: mean(&means),
             test_accuracy,
             epsilon: self.epsilon(course.steps)?,
             norm_ratio,
+            threshold: mean(&std::mem::take(&mut self.thresholds)),
         };
         course.curve.points.push(point);
         Ok(point)

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::mask::{self, Mask, SelectionLog};
-use crate::methods::Plan;
+use crate::methods::{Claim, Plan};
 use crate::nn::Model;
 use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, Released, STOPPING};
@@ -95,11 +95,22 @@ pub struct RunRecord {
     /// When training ended: UTC, ISO 8601. Runs stored before this was recorded have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trained_at: Option<String>,
+    /// Mean clip threshold of the steps, of a method that adapts it ([`Point::threshold`] says what
+    /// covers it).
+    ///
+    /// [`Point::threshold`]: crate::train::Point::threshold
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_threshold: Option<f64>,
     /// The measurements along the way.
     pub curve: Curve,
 }
 
 impl RunRecord {
+    /// The epsilon that the paper of the method claims for the steps taken, without a valid proof.
+    pub fn claim(&self) -> Option<Claim> {
+        (self.plan.recipe().ok()?.claim)(&self.plan, self.steps, self.mean_threshold)
+    }
+
     /// All releases of the run, in chronological order.
     pub fn events(&self) -> Vec<Event> {
         self.released.events()
@@ -279,7 +290,12 @@ impl fmt::Display for Run {
             (Some(epsilon), Some(privacy)) => {
                 write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
             }
-            (None, Some(_)) => write!(f, ", no guarantee")?,
+            (None, Some(_)) => {
+                f.write_str(", no guarantee")?;
+                if let Some(claim) = record.claim() {
+                    write!(f, " (the paper claims {claim})")?;
+                }
+            }
             _ => write!(f, ", no privacy")?,
         }
         let marks = [

@@ -4,7 +4,7 @@ use super::Observer;
 use super::Seeds;
 use super::course::Course;
 use super::interrupt::Listening;
-use super::meter::Meter;
+use super::meter::{Measured, Meter};
 use crate::Result;
 use crate::data::Dataset;
 use crate::device::{device_error, watched};
@@ -100,7 +100,9 @@ impl Begin<'_> {
                 average.observe(&network)?;
             }
             let evaluated = || average.as_ref().map_or_else(|| network.clone(), |a| a.network());
-            let point = meter.after_step(course, release.losses, &network, &evaluated)?;
+            let threshold = release.threshold.map(|threshold| threshold.value);
+            let measured = Measured { losses: release.losses, threshold };
+            let point = meter.after_step(course, measured, &network, &evaluated)?;
             if let Some(loss) = point.and_then(|point| point.loss) {
                 rates.observe(loss);
             }

@@ -100,7 +100,7 @@ impl<E: Executor> Mechanism for By<E> {
             None => gradient.scale(1.0 / self.batch as f64),
         }
         let noise_std = vec![0.0; gradient.entries.len()];
-        Ok(Release { gradient, losses: clipped.losses, noise_std })
+        Ok(Release::new(gradient, clipped.losses, noise_std))
     }
 }
 

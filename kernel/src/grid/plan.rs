@@ -245,7 +245,9 @@ impl Plan {
         settings.optimizer = optimizer;
         settings.precision = options::precision(self.precision.as_deref())?;
         settings.device = self.device.clone();
-        if let Some(private) = method.private_mut() {
+        if let Some(private) =
+            Some(method.recipe().takes_clip).filter(|takes| *takes).and(method.private_mut())
+        {
             private.set_clip(self.clip.unwrap_or(CLIP));
         }
         Ok(method)

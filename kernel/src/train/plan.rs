@@ -8,7 +8,7 @@ use epsilab::grid::MaskKind;
 use epsilab::mask::{Dropping, Freezing};
 use epsilab::methods::{self, Method, Plan, PrivateSettings, Settings};
 use epsilab::nn::Model;
-use epsilab::privacy::{Delta, Epsilon, NoiseSchedule};
+use epsilab::privacy::{Delta, Epsilon};
 use epsilab::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::Value;
@@ -31,6 +31,9 @@ pub struct PlanArgs {
     // The registry lists them.
     #[arg(long, value_name = "NAME", help = format!("{} [default: dp-sgd]", options::methods()))]
     method: Option<String>,
+    // The registry lists them.
+    #[arg(long, value_name = "NAME=VALUE", help = options::own_settings())]
+    set: Vec<String>,
     /// Epsilon of the whole run, which decides the noise [default: 3]
     #[arg(long, value_name = "E", allow_hyphen_values = true)]
     epsilon: Option<f64>,
@@ -198,8 +201,12 @@ impl PlanArgs {
             let options = ["--mask", "--pre-prune", "--drop", "--drop-rule"];
             refuse(&options, "takes no mask and drops nothing", &fix)?;
         }
+        if !recipe.takes_clip && recipe.is_private {
+            let options = ["--clip", "--clip-rule", "--clip-schedule"];
+            refuse(&options, "has no clip bound that can be set", "choose another --method")?;
+        }
         match method.private_mut() {
-            Some(private) => self.private(private)?,
+            Some(private) => self.private(private, recipe.takes_clip)?,
             None => {
                 let options = [
                     "--epsilon",
@@ -214,6 +221,13 @@ impl PlanArgs {
             }
         }
         self.shared(method.settings_mut())?;
+        for setting in &self.set {
+            let Some((name, value)) = setting.split_once('=') else {
+                return Err(Error::setting("--set", setting, "it has no `=`")
+                    .fix("write --set NAME=VALUE, such as --set scale=0.5"));
+            };
+            method.set(name, value)?;
+        }
         Ok(method)
     }
 
@@ -225,7 +239,9 @@ impl PlanArgs {
         settings.steps = count("--steps", self.steps)?;
         settings.optimizer = parsed(&self.optimizer)?.unwrap_or(settings.optimizer);
         settings.learning_rate = self.learning_rate;
-        settings.learning_rate_schedule = parsed(&self.lr_schedule)?.unwrap_or_default();
+        if let Some(schedule) = parsed(&self.lr_schedule)? {
+            settings.learning_rate_schedule = schedule;
+        }
         settings.warm_up = parsed(&self.warm_up)?;
         settings.weight_decay = self.weight_decay;
         settings.average = parsed(&self.average.clone().filter(|average| average != "none"))?;
@@ -239,7 +255,7 @@ impl PlanArgs {
     }
 
     /// The settings of private methods.
-    fn private(&self, private: &mut PrivateSettings) -> Result<()> {
+    fn private(&self, private: &mut PrivateSettings, takes_clip: bool) -> Result<()> {
         exclusive(
             ("--epsilon", self.epsilon.is_some()),
             ("--noise-multiplier", self.noise_multiplier.is_some()),
@@ -252,11 +268,17 @@ impl PlanArgs {
             }
             None => private.target(Epsilon(self.epsilon.unwrap_or(EPSILON)), delta),
         }
-        let rule = self.clip_rule.as_deref().unwrap_or("flat");
-        private.set_clip_rule(options::clip_rule(rule, self.clip.unwrap_or(CLIP))?);
-        let noise: Option<NoiseSchedule> = parsed(&self.noise_schedule)?;
-        private.set_noise_schedule(noise.unwrap_or_default());
-        private.set_clip_schedule(parsed(&self.clip_schedule)?.unwrap_or_default());
+        if takes_clip {
+            let rule = self.clip_rule.as_deref().unwrap_or("flat");
+            private.set_clip_rule(options::clip_rule(rule, self.clip.unwrap_or(CLIP))?);
+        }
+        // Where they are not given, the method's own schedules stay.
+        if let Some(noise) = parsed(&self.noise_schedule)? {
+            private.set_noise_schedule(noise);
+        }
+        if let Some(clip) = parsed(&self.clip_schedule)? {
+            private.set_clip_schedule(clip);
+        }
         Ok(())
     }
 

@@ -18,6 +18,12 @@ struct Report<'a> {
     trained_parameters: usize,
     seconds: f64,
     run: &'a str,
+    /// The epsilon that the paper of the method claims without a valid proof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claimed_epsilon: Option<f64>,
+    /// Mean clip threshold of a method that adapts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_threshold: Option<f64>,
 }
 
 /// The run as one line of JSON.
@@ -42,6 +48,8 @@ pub fn json(run: &Run) -> Result<String> {
         trained_parameters: trained_parameters(run)?,
         seconds: record.seconds,
         run: &record.id,
+        claimed_epsilon: record.claim().map(|claim| claim.epsilon),
+        mean_threshold: record.mean_threshold,
     };
     serde_json::to_string(&report)
         .map_err(|e| Error::new(ErrorKind::Io, "the run as JSON", e.to_string()))

@@ -46,6 +46,9 @@ static RECIPE: Recipe = Recipe {
     bound: super::mechanism::bound,
     event: super::mechanism::event,
     not_covered: |_| None,
+    takes_clip: true,
+    own_settings: &[],
+    claim: |_, _, _| None,
 };
 method!(DpSgd, &RECIPE, |method| Some(&mut method.private));
 shared_settings!(DpSgd);

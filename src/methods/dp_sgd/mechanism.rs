@@ -89,7 +89,7 @@ impl Mechanism for GaussianSum {
         let std = self.noise_std() / self.expected_batch_size;
         let gradient = self.privatise(clipped.sum, selected)?;
         let noise_std = vec![std; gradient.entries.len()];
-        Ok(Release { gradient, losses: clipped.losses, noise_std })
+        Ok(Release::new(gradient, clipped.losses, noise_std))
     }
 }
 
@@ -119,7 +119,8 @@ pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
 
 /// Clip rule and stages, which a plan lacks only if its file was edited.
 fn private_part(plan: &Plan) -> Result<(&ClipRule, Stages)> {
-    let (Some(privacy), Some(stages)) = (plan.privacy(), plan.stages()?) else {
+    let own = plan.privacy().filter(|privacy| privacy.quantile.is_none());
+    let (Some(privacy), Some(stages)) = (own, plan.stages()?) else {
         let what = format!("a plan of {} without clip rule and noise", plan.method());
         return Err(Error::new(
             ErrorKind::CorruptData,

@@ -58,6 +58,9 @@ static RECIPE: Recipe = Recipe {
     bound: dp_sgd::bound,
     event: dp_sgd::event,
     not_covered: |_| None,
+    takes_clip: true,
+    own_settings: &[],
+    claim: |_, _, _| None,
 };
 method!(
     DpSsgd,

@@ -36,6 +36,9 @@ static RECIPE: Recipe = Recipe {
     bound: |_, _| Ok(None),
     event: super::mechanism::event,
     not_covered: |_| None,
+    takes_clip: false,
+    own_settings: &[],
+    claim: |_, _, _| None,
 };
 method!(NonPrivate, &RECIPE, |_| None);
 shared_settings!(NonPrivate);

@@ -43,7 +43,7 @@ impl Mechanism for MeanGradient {
         }
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = vec![0.0; gradient.entries.len()];
-        Ok(Release { gradient, losses: all.losses, noise_std })
+        Ok(Release::new(gradient, all.losses, noise_std))
     }
 }
 

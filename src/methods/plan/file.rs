@@ -95,8 +95,10 @@ impl Plan {
                 .fix("give both the same value"));
         }
         if let Some(privacy) = &self.privacy {
-            privacy.check()?;
+            privacy.check((recipe.not_covered)(self).is_some())?;
             self.stages()?;
+            // A method refuses the settings of another one.
+            self.mechanism([0; 32])?;
         }
         self.check()
     }

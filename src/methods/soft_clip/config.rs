@@ -7,7 +7,7 @@ use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::method;
 use crate::methods::settings::shared_settings;
 use crate::methods::{Plan, Recipe, Settings};
-use crate::privacy::NoiseSchedule;
+use crate::privacy::{Neighbouring, NoiseSchedule};
 
 /// SGD with soft clipping: each gradient g becomes g · C/√(C² + ‖g‖²). The noise of the first half
 /// of the run is twice that of the second half.
@@ -32,6 +32,9 @@ static RECIPE: Recipe = Recipe {
     bound: super::mechanism::bound,
     event: super::mechanism::event,
     not_covered: |_| None,
+    takes_clip: true,
+    own_settings: &[],
+    claim: |_, _, _| None,
 };
 method!(SoftClipSgd, &RECIPE, |method| Some(&mut method.private));
 shared_settings!(SoftClipSgd);
@@ -50,7 +53,8 @@ impl SoftClipSgd {
     /// As [`DpSgd::plan`](crate::methods::DpSgd::plan).
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         let mut private = self.private.clone();
-        private.set_clip_rule(ClipRule::flat(private.clip));
+        let clip = private.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
+        private.set_clip_rule(ClipRule::flat(clip));
         let epochs = (self.settings.epochs / 2.0).ceil().max(1.0) as u64;
         private.set_noise_schedule(NoiseSchedule::piecewise([(epochs, 2.0), (1, 1.0)]));
         let privacy = private.settle("SoftClipSgd", &self.settings, data, &[])?;

@@ -1,0 +1,178 @@
+//! Settings of Auto DP-SGD, checked into a plan.
+
+use super::{claim, mechanism};
+use crate::data::Dataset;
+use crate::engine::ClipRule;
+use crate::methods::private::PrivateSettings;
+use crate::methods::registry::{method, number};
+use crate::methods::settings::shared_settings;
+use crate::methods::{DpSgd, Plan, Privacy, Recipe, Settings};
+use crate::optim::{LearningRate, Optimizer};
+use crate::privacy::{Delta, Event, NoiseMultiplier, NoiseSchedule};
+use crate::{Error, ErrorKind, Result};
+
+/// Auto DP-SGD ("Auto DP-SGD: Dual Improvements of Privacy and Accuracy via Automatic Clipping
+/// Threshold and Noise Multiplier Estimation"), as published: algorithm AC, the noise decays of
+/// Table 1, AdamW and a one-cycle learning rate.
+///
+/// Each example's clip threshold is `scale` times the norm of its own gradient g, so "clipping"
+/// multiplies every gradient by `scale`. The noise is that of the decayed multiplier times the mean
+/// threshold of the batch:
+///
+/// ```text
+/// threshold_i = scale |g_i|,    release = (sum_i scale g_i + N(0, (sigma_e mean(threshold))^2)) / B
+/// ```
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let as_published = methods::AutoDpSgd::new().noise_multiplier(0.9584);
+/// let sound = as_published.clone().sound(); // DP-SGD with AUTO-S on the same schedules
+/// ```
+///
+/// # Guarantee
+/// None. Nothing bounds one example's contribution, and the scale of the noise is computed from the
+/// same private batch. Where all other gradients are zero, the release is noise with the example and
+/// exactly zero without it, which is infinite epsilon. The epsilon that the paper claims
+/// ([`Recipe::claim`]) is not valid; accountants refuse the method, and a budget refuses its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AutoDpSgd {
+    settings: Settings,
+    private: PrivateSettings,
+    scale: f64,
+}
+
+/// Why the method has no guarantee.
+pub(super) const NOT_COVERED: &str = "Auto DP-SGD bounds no example's contribution, because each \
+    clip threshold follows the example's own gradient, and its noise is scaled by the private batch";
+
+/// Used when no learning rate is given; the paper's rate is not in its text.
+const DEFAULT_LEARNING_RATE: f64 = 1e-3;
+
+/// Auto DP-SGD in the registry.
+static RECIPE: Recipe = Recipe {
+    name: "auto-dp-sgd",
+    title: "Auto DP-SGD",
+    summary: "gradients scaled by their own norm, noise by the batch's mean norm: no guarantee",
+    is_private: true,
+    is_sparse: false,
+    mechanism: mechanism::of,
+    bound: |_, _| Ok(None),
+    event,
+    not_covered: |_| Some(NOT_COVERED.to_owned()),
+    takes_clip: false,
+    own_settings: &[("scale", "factor of algorithm AC on every gradient [default: 1]")],
+    claim: claim::of,
+};
+method!(
+    AutoDpSgd,
+    &RECIPE,
+    |method| Some(&mut method.private),
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "scale" => self.scale = number(name, value)?,
+            _ => return Err(RECIPE.unknown_setting(name, value)),
+        }
+        Ok(())
+    }
+);
+shared_settings!(AutoDpSgd);
+
+impl Default for AutoDpSgd {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AutoDpSgd {
+    /// Scale 1, batches of 64, 100 epochs, step decay of the noise (0.99 every 10 epochs), AdamW
+    /// with weight decay 0.01 and a one-cycle learning rate up to 0.001. The paper's learning rate
+    /// and weight decay are not in its text; these are PyTorch's defaults. Needs a
+    /// [`noise_multiplier`](Self::noise_multiplier).
+    pub fn new() -> Self {
+        let settings = Settings {
+            expected_batch_size: 64,
+            epochs: 100.0,
+            optimizer: Optimizer::adamw(),
+            learning_rate_schedule: LearningRate::one_cycle(),
+            ..Settings::default()
+        };
+        let mut private = PrivateSettings::new();
+        private.set_noise_schedule(NoiseSchedule::step(0.99, 10));
+        Self { settings, private, scale: 1.0 }
+    }
+
+    /// The paper's scale factor s. It multiplies signal and noise alike, so it changes nothing but
+    /// the unit of the release.
+    pub fn scale(mut self, scale: f64) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    /// The noise multiplier of the first epoch.
+    pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
+        self.private.noise_multiplier = Some(NoiseMultiplier(noise_multiplier));
+        self
+    }
+
+    /// The decay of the noise multiplier (Table 1): `NoiseSchedule::step(0.99, 10)`.
+    pub fn noise_schedule(mut self, schedule: NoiseSchedule) -> Self {
+        self.private.set_noise_schedule(schedule);
+        self
+    }
+
+    /// The delta of the claimed epsilon; 1e-5 by default, as in the paper.
+    pub fn delta(mut self, delta: Delta) -> Self {
+        self.private.set_delta(delta);
+        self
+    }
+
+    /// DP-SGD with the same settings and noise schedule, but a real bound: AUTO-S at clip norm 1.
+    /// Give it a target, or keep the noise multiplier.
+    ///
+    /// # Guarantee
+    /// That of [`DpSgd`].
+    pub fn sound(self) -> DpSgd {
+        let mut private = self.private;
+        private.set_clip_rule(ClipRule::auto_s(1.0));
+        DpSgd { settings: self.settings, private }
+    }
+
+    /// Checks the settings against the data and makes the plan.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range, without a noise multiplier, with a target or with a clip
+    /// rule.
+    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+        if let Some(target) = self.private.target {
+            let what = format!("Auto DP-SGD with a target, epsilon {target}");
+            let why = "it has no guarantee, and the paper computes its claim after training, from \
+                       the mean threshold";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix(
+                "give a noise multiplier (the paper's is 0.9584 for its epsilon 2), or use \
+                      the sound variant, DP-SGD with the rule auto-s",
+            ));
+        }
+        if self.private.clip.is_some()
+            || self.private.clip_rule.is_some()
+            || !self.private.clip_schedule.is_constant()
+        {
+            let why = "its clip thresholds follow the gradients";
+            return Err(Error::new(ErrorKind::Setting, "Auto DP-SGD with a clip bound", why)
+                .fix("leave the bound out and set `scale`, or use DP-SGD"));
+        }
+        let clip = ClipRule::Unbounded { scale: self.scale };
+        clip.check()?;
+        let privacy = self.private.settle("AutoDpSgd", &self.settings, data, &[])?;
+        let privacy = Privacy { clip, ..privacy };
+        let learning_rate = self.settings.learning_rate_or(DEFAULT_LEARNING_RATE);
+        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+    }
+}
+
+/// The event of the first steps, which no accountant accepts.
+fn event(_: &Plan, steps: u64) -> Event {
+    match steps {
+        0 => Event::Composed { events: Vec::new() },
+        _ => Event::Unaccountable { why: NOT_COVERED.to_owned() },
+    }
+}

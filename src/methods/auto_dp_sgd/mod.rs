@@ -1,0 +1,10 @@
+//! Auto DP-SGD as published. It has no guarantee.
+
+mod claim;
+mod config;
+mod mechanism;
+#[cfg(test)]
+mod tests;
+
+pub use config::AutoDpSgd;
+pub use mechanism::ScaledSum;

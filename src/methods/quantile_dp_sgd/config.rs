@@ -1,0 +1,197 @@
+//! Settings of quantile clipping, checked into a plan.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::mechanism;
+use crate::data::Dataset;
+use crate::engine::ClipRule;
+use crate::methods::private::{PrivateSettings, private_settings};
+use crate::methods::registry::{method, number};
+use crate::methods::settings::shared_settings;
+use crate::methods::{Plan, Privacy, Recipe, Settings};
+use crate::privacy::digits::Readable;
+use crate::{Error, ErrorKind, Result};
+
+/// DP-SGD whose clip norm follows a quantile of the gradient norms (Andrew, Thakkar, McMahan,
+/// Ramaswamy: Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1).
+///
+/// Each step also releases a noisy count of the gradients that are not longer than the clip norm C,
+/// and moves C towards the quantile: C <- C exp(-rate (noisy fraction - quantile)). The clip norm of
+/// the settings is the first one.
+///
+/// # Guarantee
+/// (epsilon, delta)-differential privacy of all releases of a run: the model and the clip norm after
+/// every step. Neighbours: one training example added or removed. Per step the sum has sensitivity C
+/// and the centred count sensitivity 1/2. Both are noised; together they have exactly the noise
+/// multiplier of the plan: 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2. The clip norm of a step
+/// is a function of earlier releases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuantileDpSgd {
+    settings: Settings,
+    private: PrivateSettings,
+    quantile: f64,
+    rate: f64,
+    count_noise: Option<f64>,
+}
+
+/// How the clip norm is adapted, in a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// The fraction of gradients that shall not be clipped, in (0, 1).
+    pub quantile: f64,
+    /// The rate of the adaptation, above 0.
+    pub rate: f64,
+    /// Standard deviation of the noise on the count of gradients.
+    pub count_noise: f64,
+}
+
+impl Quantile {
+    /// The noise multiplier of the sum, such that sum and count together have this one:
+    /// (sigma^-2 - (2 sigma_count)^-2)^(-1/2).
+    ///
+    /// # Errors
+    /// `Setting` if the count alone costs as much.
+    pub fn noise_multiplier_of_sum(&self, noise_multiplier: f64) -> Result<f64> {
+        let rest = noise_multiplier.powi(-2) - (2.0 * self.count_noise).powi(-2);
+        if rest > 0.0 && self.count_noise > 0.0 {
+            return Ok(rest.powf(-0.5));
+        }
+        let why = format!(
+            "the count alone costs as much as a step with noise multiplier {noise_multiplier}"
+        );
+        Err(Error::setting("count-noise", self.count_noise, why)
+            .fix(format!("use more than {}, or leave it out", 0.5 * noise_multiplier)))
+    }
+
+    /// # Errors
+    /// `Setting` for values out of range.
+    pub(super) fn check(&self) -> Result<()> {
+        if !(self.quantile > 0.0 && self.quantile < 1.0) {
+            let why = "it is the fraction of gradients that shall not be clipped";
+            return Err(Error::setting("quantile", self.quantile, why)
+                .fix("choose a number between 0 and 1, such as 0.5"));
+        }
+        if !(self.rate > 0.0 && self.rate <= 10.0) {
+            let why = "the clip norm is multiplied by exp(-rate (fraction - quantile))";
+            return Err(Error::setting("rate", self.rate, why).fix("try 0.2"));
+        }
+        Ok(())
+    }
+}
+
+/// One line: `adapted so that 50 % of the gradients are not clipped (rate 0.2, noise 51 on counts)`.
+impl fmt::Display for Quantile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { quantile, rate, count_noise } = *self;
+        let percent = Readable(100.0 * quantile);
+        write!(f, "adapted so that {percent} % of the gradients are not clipped (rate {rate}, ")?;
+        write!(f, "noise {} on counts)", Readable(count_noise))
+    }
+}
+
+/// Quantile clipping in the registry.
+static RECIPE: Recipe = Recipe {
+    name: "quantile",
+    title: "quantile DP-SGD",
+    summary: "DP-SGD whose clip norm follows a private quantile (Andrew et al., 2021)",
+    is_private: true,
+    is_sparse: false,
+    mechanism: mechanism::of,
+    bound: mechanism::bound,
+    event: mechanism::event,
+    not_covered: |_| None,
+    takes_clip: true,
+    own_settings: &[
+        ("quantile", "fraction of gradients that shall not be clipped [default: 0.5]"),
+        ("rate", "rate at which the clip norm is adapted [default: 0.2]"),
+        (
+            "count-noise",
+            "standard deviation of the noise on the count of clipped gradients \
+             [default: batch size / 20, at least twice the noise multiplier]",
+        ),
+    ],
+    claim: |_, _, _| None,
+};
+method!(
+    QuantileDpSgd,
+    &RECIPE,
+    |method| Some(&mut method.private),
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "quantile" => self.quantile = number(name, value)?,
+            "rate" => self.rate = number(name, value)?,
+            "count-noise" => self.count_noise = Some(number(name, value)?),
+            _ => return Err(RECIPE.unknown_setting(name, value)),
+        }
+        Ok(())
+    }
+);
+shared_settings!(QuantileDpSgd);
+private_settings!(QuantileDpSgd);
+
+impl Default for QuantileDpSgd {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl QuantileDpSgd {
+    /// The median, rate 0.2, clip norm 1 at first, batches of 256 and 5 epochs. Needs a
+    /// [`target`](Self::target) or a [`noise_multiplier`](Self::noise_multiplier).
+    pub fn new() -> Self {
+        let private = PrivateSettings::new();
+        Self { settings: Settings::default(), private, quantile: 0.5, rate: 0.2, count_noise: None }
+    }
+
+    /// The fraction of gradients that shall not be clipped.
+    pub fn quantile(mut self, quantile: f64) -> Self {
+        self.quantile = quantile;
+        self
+    }
+
+    /// The rate at which the clip norm is adapted.
+    pub fn rate(mut self, rate: f64) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    /// Standard deviation of the noise on the count. By default a twentieth of the batch size, but
+    /// at least twice the noise multiplier, so that the sum loses little.
+    pub fn count_noise(mut self, std: f64) -> Self {
+        self.count_noise = Some(std);
+        self
+    }
+
+    /// Checks the settings against the data and makes the plan, including its noise multiplier.
+    ///
+    /// # Errors
+    /// As [`DpSgd::plan`](crate::methods::DpSgd::plan); `Setting` for a clip rule that is not flat
+    /// and for a clip schedule, because the clip norm is adapted.
+    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+        let privacy = self.private.settle("QuantileDpSgd", &self.settings, data, &[])?;
+        let flat = matches!(privacy.clip, ClipRule::Flat { .. });
+        if !flat || !privacy.clip_schedule.is_constant() {
+            let what = "quantile clipping with another clip rule or a clip schedule";
+            let why = "the clip norm follows the gradients from its first value on";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("give the first clip norm by .clip(1.0), and no rule or schedule"));
+        }
+        let learning_rate = self.private.learning_rate(&self.settings);
+        let plan = Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy.clone()))?;
+        let largest = plan.stages()?.map_or(0.0, |stages| {
+            stages.as_slice().iter().map(|stage| stage.noise_multiplier).fold(0.0, f64::max)
+        });
+        let usual = (self.settings.expected_batch_size as f64 / 20.0).max(2.0 * largest);
+        let quantile = Quantile {
+            quantile: self.quantile,
+            rate: self.rate,
+            count_noise: self.count_noise.unwrap_or(usual),
+        };
+        quantile.check()?;
+        quantile.noise_multiplier_of_sum(largest)?;
+        let privacy = Privacy { quantile: Some(quantile), ..privacy };
+        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+    }
+}

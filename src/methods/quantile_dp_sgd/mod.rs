@@ -1,0 +1,9 @@
+//! DP-SGD whose clip norm follows a quantile of the gradient norms, by noisy counts.
+
+mod config;
+mod mechanism;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Quantile, QuantileDpSgd};
+pub use mechanism::QuantileSum;
