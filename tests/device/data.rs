@@ -40,7 +40,8 @@ pub fn host_and_device(settings: &DpSgd, data: &Dataset, device: &Device) -> Res
 pub fn same_batches(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<Vec<usize>> {
     let [mut host, mut device] = host_and_device(settings, data, device)?;
     let sizes = (0..STEPS + 3).map(|step| {
-        let (expected, actual) = (host.draw()?, device.draw()?);
+        // The features of each are made where its batches make them.
+        let (expected, actual) = (host.draw()?.in_memory()?, device.draw()?.in_memory()?);
         // Compares features, shapes, labels, indices, copies and seeds.
         assert!(expected == actual, "batch {step}: {:?}, {:?}", expected.labels(), actual.labels());
         Ok(actual.len())
@@ -131,7 +132,7 @@ pub fn ties_and_empty_data(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Drawing batches makes no host sync, an evaluation makes one.
+/// Drawing batches and making their features makes no host sync, an evaluation makes one.
 ///
 /// The counter is global, so no other test may run at the same time. On the CPU nothing is counted.
 pub fn host_syncs_of_batches_and_evaluation(device: &Device) -> Result<()> {
@@ -140,10 +141,9 @@ pub fn host_syncs_of_batches_and_evaluation(device: &Device) -> Result<()> {
     let settings = settings(20).augment(Augment::new().copies(2).flip().crop(1));
     let [_, mut batches] = host_and_device(&settings, &data, device)?;
     let before = host_syncs();
-    for _ in 0..STEPS {
-        batches.draw()?;
-    }
+    let kept = (0..STEPS).map(|_| batches.draw()?.in_memory()).collect::<Result<Vec<_>>>()?;
     assert_eq!(host_syncs() - before, 0, "drawing batches waits for the device");
+    drop(kept);
     let (model, network) = model(&data, device)?;
     let on_device = model.with_network(network);
     let examples = OnDevice::new(data.test(), device)?;

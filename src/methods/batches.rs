@@ -1,34 +1,36 @@
 //! Batches drawn by the sampler of a plan.
 
-mod prefetch;
+use std::sync::Arc;
 
 use burn::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use crate::Result;
+use crate::data::reader::Reader;
+use crate::data::source::{Augmented, Source, SourceReader};
 use crate::data::{Augment, Examples, OnDevice, sampler::PoissonSampler};
 use crate::engine::Batch;
 use crate::methods::Plan;
 use crate::nn::Network;
-use prefetch::Prefetcher;
 
 /// Draws the batches of a plan with the sampler that its accountant assumes.
 pub struct Batches {
     examples: Examples,
     augment: Option<Augment>,
     draws: Draws,
-    assembly: Assembly,
+    /// The device that makes the features, if it is not the host.
+    placed: Option<OnDevice>,
+    /// Gathers features ahead; `None` where they need not be gathered.
+    reader: Option<SourceReader>,
+    /// The batch after the one that was drawn last, if it is drawn already.
+    ahead: Option<Drawn>,
 }
 
-/// Where the features of a batch are gathered.
-enum Assembly {
-    /// On the host, when the batch is drawn.
-    Host,
-    /// On the device, from features that are stored there.
-    Device(OnDevice),
-    /// On the host by a thread, while the device works on earlier batches; then uploaded.
-    Prefetched(OnDevice, Prefetcher<Draw, (Draw, Result<Vec<f32>>)>),
+/// The examples of a batch, and the seed of its dropout masks.
+struct Drawn {
+    source: Arc<Source>,
+    seed: u64,
 }
 
 impl Batches {
@@ -53,7 +55,9 @@ impl Batches {
         let augment_seed = masks.next_u64();
         let draws = Draws { sampler, masks, augment_seed, drawn: 0, steps: plan.steps() };
         let (examples, augment) = (examples.clone(), plan.augment());
-        Ok(Self { examples, augment, draws, assembly: Assembly::Host })
+        let in_place = examples.is_in_memory() && augment.is_none();
+        let reader = if in_place { None } else { Some(Arc::new(Reader::start()?)) };
+        Ok(Self { examples, augment, draws, placed: None, reader, ahead: None })
     }
 
     /// The same batches, assembled on the network's device; on the CPU, nothing changes.
@@ -87,79 +91,42 @@ impl Batches {
         }
         self.augment.map_or(Ok(()), |augment| augment.check(examples.shape()))?;
         let placed = OnDevice::new(&examples, &network.device())?;
-        let assembly = if placed.is_whole() {
-            Assembly::Device(placed)
-        } else {
-            let read = move |draw: Draw| {
-                let mut features = Vec::new();
-                let read = examples.gather(&draw.ids, &mut features).map(|()| features);
-                (draw, read)
-            };
-            Assembly::Prefetched(placed, Prefetcher::start(read)?)
+        let reader = match (placed.is_whole(), self.reader) {
+            (true, _) => None,
+            (false, Some(reader)) => Some(reader),
+            (false, None) => Some(Arc::new(Reader::start()?)),
         };
-        Ok(Self { assembly, ..self })
+        Ok(Self { placed: Some(placed), reader, ..self })
     }
 
-    /// The next batch; it may be empty.
+    /// The next batch; it may be empty. Only its examples are drawn here: their features are
+    /// gathered when an executor needs them.
     ///
     /// # Errors
-    /// If the file of an example can no longer be read.
+    /// If the plan's augmentation does not apply to the examples.
     pub fn draw(&mut self) -> Result<Batch> {
-        let (draw, features) = match &mut self.assembly {
-            Assembly::Host => {
-                let draw = self.draws.next();
-                return self.on_host(&draw);
-            }
-            Assembly::Device(placed) => {
-                let draw = self.draws.next();
-                let features =
-                    if draw.ids.is_empty() { None } else { Some(placed.rows(&draw.ids)?) };
-                (draw, features)
-            }
-            Assembly::Prefetched(placed, prefetcher) => {
-                while prefetcher.in_flight() == 0
-                    || prefetcher.in_flight() <= PREFETCHED && self.draws.are_left()
-                {
-                    prefetcher.submit(self.draws.next());
-                }
-                let (draw, features) = prefetcher.receive()?;
-                let features = features?;
-                let features = (!draw.ids.is_empty()).then(|| placed.bring(features));
-                (draw, features)
-            }
+        let Drawn { source, seed } = match self.ahead.take() {
+            Some(drawn) => drawn,
+            None => self.source()?,
         };
-        self.on_device(&draw, features)
+        // None is read beyond the last step.
+        if self.reader.is_some() && self.draws.are_left() {
+            self.ahead = Some(self.source()?);
+        }
+        let next = self.ahead.as_ref().map(|next| next.source.clone());
+        Ok(Batch::drawn(source, self.reader.clone(), next).seed(seed))
     }
 
-    fn on_host(&self, draw: &Draw) -> Result<Batch> {
-        let (examples, ids) = (&self.examples, &draw.ids);
-        let batch = match &self.augment {
-            None => Batch::of(examples, ids)?,
-            Some(augment) => {
-                let (features, labels) =
-                    augment.batch(examples, ids, draw.augment_seed, draw.step)?;
-                let (shape, copies) = (examples.shape(), augment.multiplicity());
-                Batch::with_copies(features, shape, labels, copies)?.numbered(ids)?
-            }
+    /// Draws the examples of one more batch.
+    fn source(&mut self) -> Result<Drawn> {
+        let Draw { ids, seed, augmentation } = self.draws.next();
+        let augmented = self.augment.map(|augment| Augmented { augment, seed: augmentation });
+        let source = Source::new(&self.examples, ids, augmented)?;
+        let source = match &self.placed {
+            Some(placed) => source.on(placed.clone()),
+            None => source,
         };
-        Ok(batch.seed(draw.seed))
-    }
-
-    /// The batch of these features on a device, `[examples, features]`; `None` for an empty draw.
-    fn on_device(&self, draw: &Draw, features: Option<Tensor<2>>) -> Result<Batch> {
-        let (shape, ids) = (self.examples.shape(), &draw.ids);
-        let copies = self.augment.map_or(1, |augment| augment.multiplicity());
-        let Some(features) = features else {
-            return Ok(Batch::with_copies(Vec::new(), shape, Vec::new(), copies)?.seed(draw.seed));
-        };
-        let features = match self.augment {
-            None => features,
-            Some(augment) => {
-                augment.copies_of(features, shape, ids, [draw.augment_seed, draw.step])?
-            }
-        };
-        let labels = ids.iter().map(|&id| self.examples.labels()[id as usize]).collect();
-        Ok(Batch::on_device(features, shape, labels, copies)?.numbered(ids)?.seed(draw.seed))
+        Ok(Drawn { source: Arc::new(source), seed })
     }
 }
 
@@ -182,16 +149,15 @@ struct Draw {
     ids: Vec<u32>,
     /// Seed of the dropout masks.
     seed: u64,
-    /// Seed of the augmentation.
-    augment_seed: u64,
-    step: u64,
+    /// Seed of the augmentation, and number of the step.
+    augmentation: [u64; 2],
 }
 
 impl Draws {
     fn next(&mut self) -> Draw {
         let (ids, seed) = (self.sampler.next_batch(), self.masks.next_u64());
         self.drawn += 1;
-        Draw { ids, seed, augment_seed: self.augment_seed, step: self.drawn - 1 }
+        Draw { ids, seed, augmentation: [self.augment_seed, self.drawn - 1] }
     }
 
     /// Whether the plan has further batches: none is read beyond its last step.
@@ -199,10 +165,6 @@ impl Draws {
         self.drawn < self.steps
     }
 }
-
-/// Number of batches prefetched while one is in use: one complete and one being read, so that the
-/// time of slow and fast files averages out.
-const PREFETCHED: usize = 2;
 
 /// ChaCha stream of the masks. A seed that is used for another purpose by mistake still gives a
 /// different key stream.
