@@ -34,15 +34,21 @@ struct Drawn {
 }
 
 impl Batches {
-    /// Batches of `plan` over `examples`, assembled on the host. `sampling` seeds the sampler,
-    /// `masks` the dropout masks and the augmentation; both must be secret.
+    /// Batches of `plan` over `examples`, whose features are made on the host. `sampling` seeds the
+    /// sampler, `masks` the dropout masks and the augmentation; both must be secret.
+    ///
+    /// Features in memory are read in place. Image files and augmented copies are made in chunks by
+    /// a thread, which is at most one chunk ahead, within a batch and from one batch to the next.
     ///
     /// # Guarantee
     /// Each example is in a batch with the plan's sampling rate, independently of all other
     /// examples and steps (Poisson sampling), as [`Plan::event`] states. Dropout masks and
     /// augmented copies are drawn anew in every step, as functions of an example's own index and of
-    /// a secret seed;
-    /// [`Batch::seed`] and [`Augment`] say why the sensitivity remains that of the clip rule.
+    /// a secret seed, whatever is gathered together; [`Batch::seed`] and [`Augment`] say why the
+    /// sensitivity remains that of the clip rule.
+    ///
+    /// # Errors
+    /// If the sampling rate is out of range, or the operating system can't start a thread.
     pub fn new(
         plan: &Plan,
         examples: &Examples,
@@ -60,21 +66,22 @@ impl Batches {
         Ok(Self { examples, augment, draws, placed: None, reader, ahead: None })
     }
 
-    /// The same batches, assembled on the network's device; on the CPU, nothing changes.
+    /// The same batches, with features that are made on the network's device; on the CPU, nothing
+    /// changes.
     ///
-    /// Features in memory are uploaded once if they fit, and gathered and augmented on the device.
-    /// All others (image files, or data that exceeds the memory budget) are read by a thread, up to
-    /// two batches in advance, and augmented on the device. No batch copies data from the device to
-    /// the host.
+    /// Features in memory are uploaded once if they fit, and selected and augmented on the device,
+    /// chunk by chunk. All others (image files, or data that exceeds the memory budget) are
+    /// gathered in chunks by a thread, at most one chunk ahead, and augmented on the device. No
+    /// batch copies data from the device to the host.
     ///
     /// # Guarantee
     /// That of [`new`](Self::new): equal seeds draw equal batches, masks and copies on every
-    /// device. A read error is returned with the batch it belongs to, and that batch is not drawn
-    /// again.
+    /// device. An example that can't be read is an error of the sum over its batch, and of no other.
     ///
     /// # Errors
     /// If the examples hold token ids outside the network's vocabulary (the device does not check
-    /// them), or if the plan's augmentation does not apply to them; as [`OnDevice::new`].
+    /// them), or if the plan's augmentation does not apply to them; as [`OnDevice::new`] and
+    /// [`new`](Self::new).
     pub fn on(self, network: &Network) -> Result<Self> {
         if network.device() == Device::flex() { Ok(self) } else { self.on_device_path(network) }
     }
@@ -169,3 +176,6 @@ impl Draws {
 /// ChaCha stream of the masks. A seed that is used for another purpose by mistake still gives a
 /// different key stream.
 const STREAM: u64 = u64::from_le_bytes(*b"masks\0\0\0");
+
+#[cfg(test)]
+mod tests;

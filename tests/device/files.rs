@@ -29,8 +29,7 @@ pub fn a_broken_file_affects_only_its_batches(device: &Device) -> Result<()> {
     let root = folder();
     let data = open(root.path())?;
     let [mut host, mut device] = host_and_device(&settings(20), &data, device)?;
-    let expected =
-        (0..STEPS).map(|_| host.draw()?.in_memory()).collect::<Result<Vec<Batch>>>()?;
+    let expected = (0..STEPS).map(|_| host.draw()?.in_memory()).collect::<Result<Vec<Batch>>>()?;
     // The darkest image: its features tell which batches contain it.
     fs::write(root.path().join("train/dark/10.png"), image(99)).expect("another image");
     let broken = data.in_memory().expect_err("a changed file");

@@ -87,14 +87,17 @@ fn a_training_image_that_breaks_ends_the_run_keeps_it_and_voids_its_guarantee() 
     let mut observer = Breaks { part: &part, troubles: Vec::new() };
     let error = fit("breaks", &plan, &model, &data, &ledger, &mut observer).expect_err("it ended");
     let said = error.to_string();
-    for part in ["3 of 20 steps", "train/dark", "privacy of the whole plan", "lab::last_run()"] {
-        assert!(said.contains(part), "{part} is not in: {said}");
-    }
     let run = Run::from_error(&error).expect("the error carries the run");
     assert!(!run.interrupted() && !run.is_finished());
-    assert_eq!(run.record().steps, 3);
+    // The batch of the fourth step may have been gathered before.
+    let steps = run.record().steps;
+    assert!((3..=4).contains(&steps), "{steps}");
+    let ended = format!("{steps} of 20 steps");
+    for part in [&ended, "train/dark", "privacy of the whole plan", "lab::last_run()"] {
+        assert!(said.contains(part), "{part} is not in: {said}");
+    }
     assert!(run.accuracy().is_finite());
-    assert_ne!(weights(&run), bits(&model), "the three steps are kept");
+    assert_ne!(weights(&run), bits(&model), "the steps are kept");
     // One example decided when to stop: no epsilon covers that, and nothing is taken off the
     // charge.
     assert_eq!(run.epsilon(), f64::INFINITY);

@@ -85,8 +85,8 @@ pub(crate) struct Gathered<S> {
 }
 
 impl<S> Gathered<S> {
-    /// The features, which no longer count as a chunk.
-    pub(crate) fn take(mut self) -> Vec<f32> {
+    /// The features. They count as a chunk until this is dropped.
+    pub(crate) fn take(&mut self) -> Vec<f32> {
         std::mem::take(&mut self.features)
     }
 }

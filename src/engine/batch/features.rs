@@ -266,8 +266,10 @@ impl Batch {
         let request = chunks.request();
         for (number, positions) in request.chunks.iter().enumerate() {
             let Some(gathered) = chunks.next() else { break };
-            let plain = source.noted(gathered)?.take();
-            each(number, source.features_on(device, positions, Some(plain))?)?;
+            let mut gathered = source.noted(gathered)?;
+            let features = source.features_on(device, positions, Some(gathered.take()))?;
+            drop(gathered);
+            each(number, features)?;
         }
         Ok(())
     }
@@ -288,3 +290,6 @@ impl Batch {
         part.reshape([rows, size / self.copies])
     }
 }
+
+#[cfg(test)]
+mod tests;
