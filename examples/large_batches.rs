@@ -45,7 +45,7 @@ fn main() -> Result<()> {
     let seconds = clock.elapsed().as_secs_f64() / STEPS as f64;
     println!("{batch_size} images in {copies} copies: {seconds:.2} s per step");
     if let (Some(before), Some(peak)) = (before, status("VmHWM:")) {
-        println!("peak {peak:.0} MiB, of which the steps took {:.0} MiB", peak - before);
+        println!("peak {peak:.1} MiB, of which the steps took {:.1} MiB", peak - before);
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use epsilab::burn::module::Module;
 use epsilab::burn::prelude::Device;
 use epsilab::data::{self, Augment, Dataset, OnDevice};
 use epsilab::device::host_syncs;
+use epsilab::engine::{Batch, ClipRule, Executor, TapExecutor};
 use epsilab::methods::{Batches, DpSgd};
 use epsilab::nn::{Model, Network, models};
 
@@ -38,13 +39,23 @@ pub fn host_and_device(settings: &DpSgd, data: &Dataset, device: &Device) -> Res
 
 /// Asserts that all batches of the plan and some beyond its end are equal; returns their sizes.
 pub fn same_batches(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<Vec<usize>> {
+    let (_, network) = model(data, device)?;
+    let executor = TapExecutor::default().with_device_path().with_chunk(7);
     let [mut host, mut device] = host_and_device(settings, data, device)?;
     let sizes = (0..STEPS + 3).map(|step| {
         // The features of each are made where its batches make them.
-        let (expected, actual) = (host.draw()?.in_memory()?, device.draw()?.in_memory()?);
+        let (expected, drawn) = (host.draw()?.in_memory()?, device.draw()?);
+        let actual = drawn.in_memory()?;
         // Compares features, shapes, labels, indices, copies and seeds.
         assert!(expected == actual, "batch {step}: {:?}, {:?}", expected.labels(), actual.labels());
-        Ok(actual.len())
+        // An executor takes them in chunks.
+        let sum = |batch: &Batch| executor.clipped_sum(&network, batch, &ClipRule::flat(0.1));
+        let (expected, actual) = (sum(&actual)?, sum(&drawn)?);
+        for (expected, actual) in expected.sum.entries.iter().zip(&actual.sum.entries) {
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5;
+            assert!(expected.values.iter().zip(&actual.values).all(close), "batch {step}");
+        }
+        Ok(drawn.len())
     });
     sizes.collect()
 }

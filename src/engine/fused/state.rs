@@ -178,7 +178,12 @@ impl State {
         let windows_of =
             |n: usize| windows(n, [segment_of(n), chunk], batch.chunk_len(), workers::count());
         let nodes = &self.graph.nodes;
-        let mut total = Sums { dense: vec![0.0; plan.len], ..Sums::default() };
+        let mut total = Sums {
+            dense: vec![0.0; plan.len],
+            norms: Vec::with_capacity(examples.len()),
+            losses: Vec::with_capacity(examples.len()),
+            ..Sums::default()
+        };
         let mut tables: Vec<Vec<f32>> = nodes
             .iter()
             .map(|node| vec![0.0; if node.op.is_sparse() { node.op.large_len() } else { 0 }])
