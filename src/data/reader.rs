@@ -3,6 +3,7 @@
 mod chunks;
 mod state;
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -28,17 +29,34 @@ pub(crate) trait Gather: Send + Sync + 'static {
     fn gather(&self, positions: &[usize], copies: Copies, into: &mut Vec<f32>) -> Result<()>;
 }
 
-/// The chunks of a batch: the positions of the examples of each, in the order of their use.
+/// The examples of one chunk: ranges of a list of examples.
+pub(crate) type Pieces = Vec<Range<usize>>;
+
+/// The chunks of a batch, in the order of their use.
 pub(crate) struct Request<S> {
     pub(crate) source: Arc<S>,
     pub(crate) copies: Copies,
-    pub(crate) chunks: Vec<Vec<usize>>,
+    /// The positions that the chunks list; `None` for all, in order.
+    pub(crate) examples: Option<Vec<usize>>,
+    pub(crate) chunks: Vec<Pieces>,
+}
+
+impl<S> Request<S> {
+    /// The positions of the examples of one chunk.
+    pub(crate) fn positions(&self, chunk: usize) -> Vec<usize> {
+        let all = self.chunks[chunk].iter().cloned().flatten();
+        match &self.examples {
+            None => all.collect(),
+            Some(examples) => all.map(|i| examples[i]).collect(),
+        }
+    }
 }
 
 impl<S> PartialEq for Request<S> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.source, &other.source)
             && self.copies == other.copies
+            && self.examples == other.examples
             && self.chunks == other.chunks
     }
 }
@@ -137,7 +155,7 @@ impl<S: Gather> Shared<S> {
             let gathered = gather(&request, index, buffer);
             state = self.lock();
             #[cfg(test)]
-            state.seen.count(request.chunks[index].len());
+            state.seen.count(request.positions(index).len());
             let gathered = gathered.map_err(|(error, buffer)| {
                 state.release(buffer);
                 error
@@ -160,7 +178,8 @@ fn gather<S: Gather>(
     mut buffer: Vec<f32>,
 ) -> std::result::Result<Vec<f32>, (Error, Vec<f32>)> {
     buffer.clear();
-    let gather = || request.source.gather(&request.chunks[index], request.copies, &mut buffer);
+    let positions = request.positions(index);
+    let gather = || request.source.gather(&positions, request.copies, &mut buffer);
     match catch_unwind(AssertUnwindSafe(gather)) {
         Ok(Ok(())) => Ok(buffer),
         Ok(Err(error)) => Err((error, buffer)),

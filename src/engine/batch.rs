@@ -12,7 +12,7 @@ use crate::data::source::{Source, SourceReader};
 use crate::device::kernels::{self, DropoutMasks};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
-pub(super) use features::Chunk;
+pub(super) use features::{Chunk, pieces};
 use features::{Drawn, Features};
 
 /// The examples of one step, each in one or more augmented copies.
@@ -80,7 +80,13 @@ impl Batch {
             .fix("pass labels x copies x features values, row-major"));
         }
         let indices = (0..labels.len() as u32).collect();
-        Ok(Self::from_parts(Features::Held(features.into()), shape, labels, indices, copies))
+        Ok(Self::from_parts(
+            Features::Held(Box::new(features.into())),
+            shape,
+            labels,
+            indices,
+            copies,
+        ))
     }
 
     /// Creates a batch of the examples with the given indices, in this order, without augmentation.
@@ -146,7 +152,7 @@ impl Batch {
     /// # Errors
     /// If the file of an example can't be read, or has changed since its folder was opened.
     pub fn in_memory(&self) -> Result<Self> {
-        Ok(Self { features: Features::Held(self.gather_all()?), ..self.clone() })
+        Ok(Self { features: Features::Held(Box::new(self.gather_all()?)), ..self.clone() })
     }
 
     /// Copies held features to `device`. Does nothing on the CPU. Features that are not held are
@@ -154,7 +160,8 @@ impl Batch {
     pub fn to_device(self, device: &Device) -> Self {
         match self.features {
             Features::Held(features) if *device != Device::flex() => {
-                Self { features: Features::Held(features.to_device(device)), ..self }
+                let features = Box::new(features.to_device(device));
+                Self { features: Features::Held(features), ..self }
             }
             _ => self,
         }

@@ -121,10 +121,7 @@ impl Executor for ReferenceExecutor {
             }
         };
         let examples = batch.finite()?;
-        let split = |n: usize| {
-            let all: Vec<usize> = (0..n).collect();
-            all.chunks(batch.chunk_len()).map(<[usize]>::to_vec).collect()
-        };
+        let split = |n: usize| super::batch::pieces(n, batch.chunk_len());
         batch.for_each_chunk(&examples, &split, |_, chunk| {
             chunk.parts(1).for_each(&mut add);
             Ok(())

@@ -36,8 +36,15 @@ fn reader() -> Arc<Reader<Counted>> {
 }
 
 fn request(source: &Arc<Counted>, chunks: &[&[usize]]) -> Request<Counted> {
-    let chunks = chunks.iter().map(|chunk| chunk.to_vec()).collect();
-    Request { source: source.clone(), copies: Copies::Plain, chunks }
+    let examples = Some(chunks.concat());
+    let mut end = 0;
+    let mut piece = |chunk: &&[usize]| {
+        let piece = end..end + chunk.len();
+        end = piece.end;
+        vec![piece]
+    };
+    let chunks = chunks.iter().map(&mut piece).collect();
+    Request { source: source.clone(), copies: Copies::Plain, examples, chunks }
 }
 
 fn all(chunks: Chunks<Counted>) -> Vec<Result<Vec<f32>>> {

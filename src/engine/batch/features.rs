@@ -1,12 +1,13 @@
 //! The features of a batch: held, or gathered in chunks ahead of their use.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use burn::prelude::*;
 
 use super::Batch;
-use crate::data::reader::{Chunks, Copies, Gather, Reader, Request};
+use crate::data::reader::{Chunks, Copies, Gather, Pieces, Reader, Request};
 use crate::data::source::{Source, SourceReader};
 use crate::device::DeviceArray;
 use crate::{Error, Result};
@@ -18,7 +19,7 @@ const CHUNK_BYTES: usize = 1 << 24;
 #[derive(Clone)]
 pub(super) enum Features {
     /// Those of all examples, `[examples, copies, shape…]`.
-    Held(DeviceArray),
+    Held(Box<DeviceArray>),
     /// In a data set, from which they are gathered.
     Drawn(Drawn),
 }
@@ -96,25 +97,25 @@ impl Drawn {
         &self.source
     }
 
-    /// Gathers chunks ahead on a thread. `split` gives the chunks of the examples of a batch; those
-    /// of this batch are taken from `examples`.
+    /// Gathers chunks of these examples, which are in order, ahead on a thread.
     fn chunks(
         &self,
         copies: Copies,
         examples: &[usize],
-        split: &dyn Fn(usize) -> Vec<Vec<usize>>,
+        split: &dyn Fn(usize) -> Vec<Pieces>,
     ) -> Result<Chunks<Source>> {
         let reader = match &self.reader {
             None => Arc::new(Reader::start()?),
             Some(reader) => reader.clone(),
         };
-        let mut chunks = split(examples.len());
-        chunks.iter_mut().flatten().for_each(|i| *i = examples[*i]);
-        let request = Request { source: self.source.clone(), copies, chunks };
-        let next = self.next.as_ref().map(|next| {
-            let chunks = split(next.len());
-            Request { source: next.clone(), copies, chunks }
-        });
+        let request = |source: &Arc<Source>, examples: Option<Vec<usize>>| {
+            let chunks = split(examples.as_ref().map_or(source.len(), Vec::len));
+            Request { source: source.clone(), copies, examples, chunks }
+        };
+        // The next batch is expected to have no example that is left out.
+        let next = self.next.as_ref().map(|next| request(next, None));
+        let some = examples.len() < self.source.len();
+        let request = request(&self.source, some.then(|| examples.to_vec()));
         Ok(reader.read(request, next))
     }
 
@@ -130,6 +131,22 @@ impl Drawn {
                 Ok(is_finite(&features))
             }
         }
+    }
+}
+
+/// Chunks of at most `size` of `n` examples, in order.
+pub(in crate::engine) fn pieces(n: usize, size: usize) -> Vec<Pieces> {
+    let piece = |start: usize| start..n.min(start.saturating_add(size));
+    (0..n).step_by(size).map(|start| vec![piece(start)]).collect()
+}
+
+/// The examples of some pieces of a list; without a copy if these follow each other.
+fn list<'a>(examples: &'a [usize], pieces: &Pieces) -> Cow<'a, [usize]> {
+    match (pieces.first(), pieces.last()) {
+        (Some(first), Some(last)) if pieces.windows(2).all(|two| two[0].end == two[1].start) => {
+            Cow::Borrowed(&examples[first.start..last.end])
+        }
+        _ => pieces.iter().cloned().flatten().map(|i| examples[i]).collect(),
     }
 }
 
@@ -166,7 +183,7 @@ impl Batch {
     /// All features, `[examples, copies, shape…]`, on the device that makes them if there is one.
     pub(super) fn gather_all(&self) -> Result<DeviceArray> {
         let drawn = match &self.features {
-            Features::Held(features) => return Ok(features.clone()),
+            Features::Held(features) => return Ok(DeviceArray::clone(features)),
             Features::Drawn(drawn) => drawn,
         };
         let all: Vec<usize> = (0..self.len()).collect();
@@ -208,66 +225,64 @@ impl Batch {
     pub(in crate::engine) fn for_each_chunk(
         &self,
         examples: &[usize],
-        split: &dyn Fn(usize) -> Vec<Vec<usize>>,
+        split: &dyn Fn(usize) -> Vec<Pieces>,
         mut each: impl FnMut(usize, Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
         let drawn = match &self.features {
             Features::Drawn(drawn) if !self.is_in_place() => drawn,
             _ => {
-                for (number, mut chunk) in split(examples.len()).into_iter().enumerate() {
-                    chunk.iter_mut().for_each(|i| *i = examples[*i]);
-                    each(number, Chunk { batch: self, examples: &chunk, gathered: None })?;
+                for (number, pieces) in split(examples.len()).into_iter().enumerate() {
+                    let examples = list(examples, &pieces);
+                    each(number, Chunk { batch: self, examples: &examples, gathered: None })?;
                 }
                 return Ok(());
             }
         };
-        let mut chunks = drawn.chunks(Copies::Augmented, examples, split)?;
+        let chunks = drawn.chunks(Copies::Augmented, examples, split)?;
         let request = chunks.request();
-        for (number, positions) in request.chunks.iter().enumerate() {
-            let Some(gathered) = chunks.next() else { break };
+        for (number, gathered) in chunks.enumerate() {
             let gathered = drawn.source.noted(gathered)?;
-            let chunk = Chunk { batch: self, examples: positions, gathered: Some(&gathered) };
-            each(number, chunk)?;
+            let examples = &request.positions(number);
+            each(number, Chunk { batch: self, examples, gathered: Some(&gathered) })?;
         }
         Ok(())
     }
 
     /// Passes the features of all examples to `each` in chunks on `device`, with their number:
-    /// `[examples x copies, features]`. `split(n)` divides the examples `0..n`, as in
-    /// [`for_each_chunk`](Self::for_each_chunk). Features that the device holds are selected there.
+    /// `[examples x copies, features]`. `split(n)` divides the examples `0..n` into chunks of one piece
+    /// each, as in [`for_each_chunk`](Self::for_each_chunk). Features that the device holds are selected there.
     ///
     /// # Errors
     /// As [`for_each_chunk`](Self::for_each_chunk).
     pub(in crate::engine) fn for_each_chunk_on<E: From<Error>>(
         &self,
         device: &Device,
-        split: &dyn Fn(usize) -> Vec<Range<usize>>,
+        split: &dyn Fn(usize) -> Vec<Pieces>,
         mut each: impl FnMut(usize, Tensor<2>) -> Result<(), E>,
     ) -> Result<(), E> {
         let drawn = match &self.features {
             Features::Drawn(drawn) => drawn,
             Features::Held(features) => {
-                for (number, range) in split(self.len()).into_iter().enumerate() {
-                    each(number, self.held_on(features, device, range))?;
+                for (number, piece) in split(self.len()).into_iter().flatten().enumerate() {
+                    each(number, self.held_on(features, device, piece))?;
                 }
                 return Ok(());
             }
         };
         let source = &drawn.source;
-        let listed = |n| split(n).into_iter().map(Iterator::collect).collect::<Vec<Vec<usize>>>();
         if source.is_whole_on(device) {
-            for (number, positions) in listed(self.len()).into_iter().enumerate() {
-                each(number, source.features_on(device, &positions, None)?)?;
+            for (number, piece) in split(self.len()).into_iter().flatten().enumerate() {
+                each(number, source.features_on(device, &piece.collect::<Vec<_>>(), None)?)?;
             }
             return Ok(());
         }
         let all: Vec<usize> = (0..self.len()).collect();
-        let mut chunks = drawn.chunks(Copies::Plain, &all, &listed)?;
+        let chunks = drawn.chunks(Copies::Plain, &all, split)?;
         let request = chunks.request();
-        for (number, positions) in request.chunks.iter().enumerate() {
-            let Some(gathered) = chunks.next() else { break };
+        for (number, gathered) in chunks.enumerate() {
             let mut gathered = source.noted(gathered)?;
-            let features = source.features_on(device, positions, Some(gathered.take()))?;
+            let positions = request.positions(number);
+            let features = source.features_on(device, &positions, Some(gathered.take()))?;
             drop(gathered);
             each(number, features)?;
         }

@@ -8,7 +8,7 @@ use super::graph::{Graph, Node};
 use super::op::{NormMethod, Sparse};
 use super::pass::{Sums, Workspace};
 use super::plan::{LayerWeights, PackedWeights, Plan, Request};
-use super::windows::{Window, windows};
+use super::windows::windows;
 use crate::Result;
 use crate::device::DeviceArray;
 use crate::device::host::Host;
@@ -202,7 +202,7 @@ impl State {
             return_spare(&self.sums, sums);
         };
         let windows = windows_of(examples.len());
-        let split = |n: usize| windows_of(n).iter().map(Window::examples).collect();
+        let split = |n: usize| windows_of(n).into_iter().map(|window| window.pieces).collect();
         // The sums of segments of which some windows are still to come.
         let mut unfinished: Vec<Mutex<Option<Sums>>> = Vec::new();
         batch.for_each_chunk(examples, &split, |number, gathered| {

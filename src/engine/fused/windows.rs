@@ -2,21 +2,18 @@
 
 use std::ops::Range;
 
+use crate::data::reader::Pieces;
+
 /// A piece of each of several segments, which are gathered together and summed in parallel.
 pub(super) struct Window {
     /// The examples of each segment, in the order of the segments.
-    pub(super) pieces: Vec<Range<usize>>,
+    pub(super) pieces: Pieces,
     /// Whether these are the last pieces of their segments.
     pub(super) is_last: bool,
 }
 
 impl Window {
-    /// The examples of all pieces, one piece after the other.
-    pub(super) fn examples(&self) -> Vec<usize> {
-        self.pieces.iter().cloned().flatten().collect()
-    }
-
-    /// Where each piece is in [`examples`](Self::examples).
+    /// Where each piece is in the chunk that holds all of them, one after the other.
     pub(super) fn places(&self) -> Vec<Range<usize>> {
         let mut end = 0;
         let place = |piece: &Range<usize>| {
@@ -79,7 +76,7 @@ mod tests {
         let windows = windows(n, [segment, chunk], capacity, workers);
         let mut segments = vec![Vec::new(); n.div_ceil(segment)];
         for window in &windows {
-            let examples = window.examples();
+            let examples: Vec<usize> = window.pieces.iter().cloned().flatten().collect();
             assert!(examples.len() <= capacity.max(workers * chunk), "{}", examples.len());
             let pieces = window.pieces.iter().zip(window.places());
             for (piece, place) in pieces.filter(|(piece, _)| !piece.is_empty()) {

@@ -13,7 +13,7 @@ mod site_gradient;
 use burn::prelude::*;
 use burn::tensor::FloatDType;
 
-use super::batch::Chunk;
+use super::batch::{Chunk, pieces};
 use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Groups, Weights};
 use crate::device::DeviceArray;
 use crate::device::host::values;
@@ -152,10 +152,7 @@ fn sum_chunks(job: &Job, examples: &[usize], chunk: usize) -> Result<ChunkSum> {
     let mut total = ChunkSum::empty(job.groups.count());
     // One chunk for each worker, or more.
     let together = (job.batch.chunk_len() / chunk).max(workers::count()).saturating_mul(chunk);
-    let split = |n: usize| {
-        let all: Vec<usize> = (0..n).collect();
-        all.chunks(together).map(<[usize]>::to_vec).collect()
-    };
+    let split = |n: usize| pieces(n, together);
     job.batch.for_each_chunk(examples, &split, |_, gathered| {
         let chunks: Vec<Chunk> = gathered.parts(chunk).collect();
         let mut first_error = None;

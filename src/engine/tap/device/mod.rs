@@ -91,8 +91,8 @@ fn sum_once(
     let mut group_norms: Vec<Vec<Tensor<1>>> = Vec::new();
     if !batch.is_empty() {
         let chunks = chunking.chunks(batch.len(), size);
-        let split =
-            |n: usize| chunking.chunks(n, size).into_iter().map(|(examples, _)| examples).collect();
+        let piece = |(examples, _)| vec![examples];
+        let split = |n: usize| chunking.chunks(n, size).into_iter().map(piece).collect();
         batch.for_each_chunk_on(device, &split, |number, features| {
             let (examples, padded) = chunks[number].clone();
             let chunk = pass.run(PaddedChunk::new(features, batch, examples, padded))?;
