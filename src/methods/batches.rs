@@ -76,7 +76,8 @@ impl Batches {
     ///
     /// # Guarantee
     /// That of [`new`](Self::new): equal seeds draw equal batches, masks and copies on every
-    /// device. An example that can't be read is an error of the sum over its batch, and of no other.
+    /// device. An example that can't be read is an error of the sum over its batch, and of no
+    /// other.
     ///
     /// # Errors
     /// If the examples hold token ids outside the network's vocabulary (the device does not check

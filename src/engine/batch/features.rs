@@ -249,8 +249,9 @@ impl Batch {
     }
 
     /// Passes the features of all examples to `each` in chunks on `device`, with their number:
-    /// `[examples x copies, features]`. `split(n)` divides the examples `0..n` into chunks of one piece
-    /// each, as in [`for_each_chunk`](Self::for_each_chunk). Features that the device holds are selected there.
+    /// `[examples x copies, features]`. `split(n)` divides the examples `0..n` into chunks of one
+    /// piece each, as in [`for_each_chunk`](Self::for_each_chunk). Features that the device holds
+    /// are selected there.
     ///
     /// # Errors
     /// As [`for_each_chunk`](Self::for_each_chunk).
