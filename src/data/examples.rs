@@ -100,6 +100,22 @@ impl Examples {
         }
     }
 
+    /// The features of one example, from memory, or decoded into `buffer`. The index must be in
+    /// range.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub(super) fn one<'a>(&'a self, id: u32, buffer: &'a mut Vec<f32>) -> Result<&'a [f32]> {
+        match &self.store {
+            Store::Memory(_) => Ok(self.features(id as usize)),
+            Store::Files(files) => {
+                buffer.resize(self.size(), 0.0);
+                files.read(id, buffer)?;
+                Ok(buffer)
+            }
+        }
+    }
+
     /// Checks that these indices are in range.
     pub(super) fn check(&self, ids: &[u32]) -> Result<()> {
         match ids.iter().find(|&&id| id as usize >= self.len) {

@@ -1,25 +1,38 @@
 //! The examples of one step.
 
+mod features;
+
 use std::fmt;
+use std::sync::Arc;
 
 use burn::prelude::*;
 
 use crate::data::Examples;
-use crate::device::DeviceArray;
+use crate::data::source::{Source, SourceReader};
 use crate::device::kernels::{self, DropoutMasks};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
+pub(super) use features::{Chunk, pieces};
+use features::{Drawn, Features};
 
-/// Features and labels of the examples of one step, each example in one or more augmented copies.
-#[derive(Clone, PartialEq)]
+/// The examples of one step, each in one or more augmented copies.
+///
+/// A batch either holds its features or names examples of a data set. Those stay where they are:
+/// features in memory are read in place, all others (image files, augmented copies, data on a
+/// device) are made in chunks while an executor works, by a thread that is at most one chunk ahead.
+/// So a batch may be larger than memory. Sums do not depend on the chunks that are gathered.
+#[derive(Clone)]
 pub struct Batch {
-    features: DeviceArray,
+    features: Features,
     shape: Vec<usize>,
     labels: Vec<u32>,
     /// Index of each example in its data set.
     indices: Vec<u32>,
     copies: usize,
     seed: u64,
+    /// How many examples to gather at a time.
+    #[cfg(test)]
+    chunk_len: Option<usize>,
 }
 
 impl Batch {
@@ -67,62 +80,100 @@ impl Batch {
             .fix("pass labels x copies x features values, row-major"));
         }
         let indices = (0..labels.len() as u32).collect();
-        Ok(Self {
-            features: features.into(),
-            shape: shape.to_vec(),
+        Ok(Self::from_parts(
+            Features::Held(Box::new(features.into())),
+            shape,
+            labels,
+            indices,
+            copies,
+        ))
+    }
+
+    /// Creates a batch of the examples with the given indices, in this order, without augmentation.
+    /// Nothing is copied; examples in files are read when an executor needs them.
+    ///
+    /// # Errors
+    /// If an index is not below `examples.len()`.
+    pub fn of(examples: &Examples, indices: &[u32]) -> Result<Self> {
+        let source = Arc::new(Source::new(examples, indices.to_vec(), None)?);
+        Ok(Self::drawn(source, None, None))
+    }
+
+    /// Creates a batch of the examples of a source. `reader` gathers them, and begins with `next`,
+    /// the batch that follows in the run, when it has finished. Token ids of examples on a device
+    /// must have been checked when they were placed there.
+    pub(crate) fn drawn(
+        source: Arc<Source>,
+        reader: Option<SourceReader>,
+        next: Option<Arc<Source>>,
+    ) -> Self {
+        let examples = source.examples();
+        let labels = source.ids().iter().map(|&id| examples.labels()[id as usize]).collect();
+        let (shape, indices) = (examples.shape().to_vec(), source.ids().to_vec());
+        let copies = source.copies();
+        Self::from_parts(
+            Features::Drawn(Drawn::new(source, reader, next)),
+            &shape,
+            labels,
+            indices,
+            copies,
+        )
+    }
+
+    fn from_parts(
+        features: Features,
+        shape: &[usize],
+        labels: Vec<u32>,
+        indices: Vec<u32>,
+        copies: usize,
+    ) -> Self {
+        let shape = shape.to_vec();
+        Self {
+            features,
+            shape,
             labels,
             indices,
             copies,
             seed: 0,
-        })
-    }
-
-    /// Creates a batch of the examples with the given indices, in this order, without augmentation.
-    ///
-    /// # Errors
-    /// If an index is not below `examples.len()`, or an example in a file can't be read.
-    pub fn of(examples: &Examples, indices: &[u32]) -> Result<Self> {
-        let mut features = Vec::new();
-        examples.gather(indices, &mut features)?;
-        let labels = indices.iter().map(|&i| examples.labels()[i as usize]).collect();
-        Self::new(features, examples.shape(), labels)?.numbered(indices)
-    }
-
-    /// As [`with_copies`](Self::with_copies), from features on a device,
-    /// `[examples x copies, features]`. The features are not read back: token ids must have been
-    /// checked when the data were copied to the device.
-    ///
-    /// # Errors
-    /// As [`with_copies`](Self::with_copies).
-    pub(crate) fn on_device(
-        features: Tensor<2>,
-        shape: &[usize],
-        labels: Vec<u32>,
-        copies: usize,
-    ) -> Result<Self> {
-        let (expected_rows, found) = (labels.len() * copies, features.dims());
-        if found != [expected_rows, shape.iter().product()] {
-            let what = format!("features of shape {found:?} on a device");
-            let why = format!("expected {expected_rows} rows of shape {shape:?}, one per copy");
-            return Err(Error::new(ErrorKind::Model, what, why));
+            #[cfg(test)]
+            chunk_len: None,
         }
-        let indices = (0..labels.len() as u32).collect();
-        let features = DeviceArray::from_tensor(features.flatten(0, 1));
-        Ok(Self { features, shape: shape.to_vec(), labels, indices, copies, seed: 0 })
     }
 
-    /// Copies the features to `device`. Does nothing on the CPU.
+    /// The same batch, but gathered in chunks of this many examples.
+    #[cfg(test)]
+    pub(crate) fn gathered_in(self, examples: usize) -> Self {
+        Self { chunk_len: Some(examples), ..self }
+    }
+
+    /// The same batch with all features in memory, on the device that makes them if there is one.
+    /// [`features`](Self::features) reads them.
+    ///
+    /// # Errors
+    /// If the file of an example can't be read, or has changed since its folder was opened.
+    pub fn in_memory(&self) -> Result<Self> {
+        Ok(Self { features: Features::Held(Box::new(self.gather_all()?)), ..self.clone() })
+    }
+
+    /// Copies held features to `device`. Does nothing on the CPU. Features that are not held are
+    /// uploaded in chunks as they are used, with or without this call.
     pub fn to_device(self, device: &Device) -> Self {
-        if *device == Device::flex() {
-            return self;
+        match self.features {
+            Features::Held(features) if *device != Device::flex() => {
+                let features = Box::new(features.to_device(device));
+                Self { features: Features::Held(features), ..self }
+            }
+            _ => self,
         }
-        Self { features: self.features.to_device(device), ..self }
     }
 
-    /// All features on `device`, `[examples x copies, features]`; without a copy if they are there.
-    pub(super) fn features_on(&self, device: &Device) -> Tensor<2> {
-        let size = self.shape.iter().product::<usize>();
-        self.features.tensor(device).reshape([self.len() * self.copies, size])
+    /// Whether examples of the batch could not be read when an executor needed them. The sum was
+    /// not computed then.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        match &self.features {
+            Features::Held(_) => false,
+            Features::Drawn(drawn) => drawn.source().is_unreadable(),
+        }
     }
 
     /// Sets the index of each example in its data set, from which its dropout masks are derived.
@@ -185,9 +236,20 @@ impl Batch {
     }
 
     /// Row-major features of example `i`: its copies, one after the other.
+    ///
+    /// # Panics
+    /// As a slice does, if `i` is not below [`len`](Self::len). If the features are made when they
+    /// are used (image files, augmented copies): call [`in_memory`](Self::in_memory) first.
     pub fn features(&self, i: usize) -> &[f32] {
-        let size = self.example_len();
-        &self.features[i * size..(i + 1) * size]
+        match &self.features {
+            Features::Held(features) => {
+                let size = self.example_len();
+                &features[i * size..(i + 1) * size]
+            }
+            Features::Drawn(drawn) => drawn.source().held(i).unwrap_or_else(|| {
+                panic!("these features are not in memory: let batch = batch.in_memory()?")
+            }),
+        }
     }
 
     /// Label of example `i`.
@@ -228,28 +290,9 @@ impl Batch {
         self.copies * self.shape.iter().product::<usize>()
     }
 
-    /// Features and labels of the given examples, one label per row.
-    pub(super) fn gather(&self, examples: &[usize]) -> (Vec<f32>, Vec<u32>) {
-        let mut features = Vec::with_capacity(examples.len() * self.example_len());
-        for &i in examples {
-            features.extend_from_slice(self.features(i));
-        }
-        let labels =
-            examples.iter().flat_map(|&i| std::iter::repeat_n(self.labels[i], self.copies));
-        (features, labels.collect())
-    }
-
     /// The rows of the given examples.
     pub(super) fn rows(&self, examples: &[usize]) -> Vec<usize> {
         examples.iter().flat_map(|&i| i * self.copies..(i + 1) * self.copies).collect()
-    }
-
-    /// The examples whose features are finite in all copies.
-    pub(super) fn finite(&self) -> Vec<usize> {
-        // No early exit within a block: the compiler vectorises the check.
-        let finite =
-            |x: &[f32]| x.chunks(64).all(|b| b.iter().fold(true, |ok, v| ok & v.is_finite()));
-        (0..self.len()).filter(|&i| finite(self.features(i))).collect()
     }
 
     pub(super) fn check(&self, network: &Network) -> Result<()> {
@@ -266,11 +309,31 @@ impl Batch {
             return Err(Error::setting("label", label, why)
                 .fix("number the classes from 0, or build the network for more classes"));
         }
-        // Tokens of data on a device were checked when the data were copied there.
-        if !self.features.is_on_host() {
-            return Ok(());
+        match &self.features {
+            // Tokens of data on a device were checked when the data were copied there.
+            Features::Held(features) if features.is_on_host() => network.check_tokens(features),
+            Features::Drawn(drawn) if drawn.source().device().is_none() => {
+                let mut tokens = (0..self.len()).filter_map(|i| drawn.source().plain(i));
+                tokens.try_for_each(|tokens| network.check_tokens(tokens))
+            }
+            _ => Ok(()),
         }
-        network.check_tokens(&self.features)
+    }
+}
+
+/// Whether both batches have equal features, labels, indices and seeds. Features that are not in
+/// memory are read; batches that can't be read are not equal to any.
+impl PartialEq for Batch {
+    fn eq(&self, other: &Self) -> bool {
+        let features = || match (self.gather_all(), other.gather_all()) {
+            (Ok(own), Ok(others)) => own == others,
+            _ => false,
+        };
+        self.shape == other.shape
+            && self.labels == other.labels
+            && self.indices == other.indices
+            && (self.copies, self.seed) == (other.copies, other.seed)
+            && features()
     }
 }
 
@@ -283,35 +346,4 @@ impl fmt::Debug for Batch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mask(batch: &Batch, row: usize) -> Vec<f32> {
-        let mut mask = vec![0.0; 64];
-        batch.dropout_mask(row, 0, 0.5, &mut mask);
-        mask
-    }
-
-    #[test]
-    fn dropout_masks_depend_on_the_example_index_and_not_on_the_position() {
-        let batch = |indices: &[u32]| {
-            let n = indices.len();
-            let batch = Batch::with_copies(vec![0.0; 2 * n], &[1], vec![0; n], 2).unwrap();
-            batch.numbered(indices).unwrap().seed(9)
-        };
-        let (without, with) = (batch(&[3, 8]), batch(&[3, 5, 8]));
-        for (position, moved) in [(0, 0), (1, 2)] {
-            for copy in 0..2 {
-                assert_eq!(mask(&without, 2 * position + copy), mask(&with, 2 * moved + copy));
-            }
-        }
-        // Without indices the mask follows the position, and an added example shifts the masks.
-        let unnumbered = |n: usize| Batch::new(vec![0.0; n], &[1], vec![0; n]).unwrap().seed(9);
-        assert_ne!(mask(&unnumbered(2), 1), mask(&unnumbered(3), 2));
-        let rows: Vec<_> = (0..6).map(|row| mask(&with, row)).collect();
-        for (i, row) in rows.iter().enumerate() {
-            assert!(!rows[..i].contains(row), "each copy of each example has its own mask");
-        }
-        assert!(unnumbered(2).numbered(&[1]).is_err());
-    }
-}
+mod tests;

@@ -82,6 +82,7 @@ pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Resul
     if batch.is_empty() {
         return refuse("the batch is empty");
     }
+    let batch = &batch.in_memory()?;
     let unclipped = ReferenceExecutor.clipped_sum(network, batch, &ClipRule::unclipped())?;
     let Some(median) = median(&unclipped.norms) else {
         return refuse("no example has a finite gradient").map_err(|e| {
@@ -94,8 +95,8 @@ pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Resul
     let got = executor.clipped_sum(network, batch, &rule)?;
     let mut differences = relative(&got.sum, &want.sum);
     for i in 0..batch.len() {
-        let (features, labels) = batch.gather(&[i]);
-        let one = Batch::with_copies(features, batch.shape(), vec![labels[0]], batch.copies())?;
+        let (features, label) = (batch.features(i).to_vec(), batch.label(i));
+        let one = Batch::with_copies(features, batch.shape(), vec![label], batch.copies())?;
         let rule = ClipRule::unclipped();
         let want = ReferenceExecutor.clipped_sum(network, &one, &rule)?;
         let got = executor.clipped_sum(network, &one, &rule)?;

@@ -4,6 +4,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
 use burn::tensor::Gradients as BurnGradients;
 
+use super::batch::Chunk;
 use super::{Batch, Bound, ClippedSum, Executor, Gradients, Weights};
 use crate::Result;
 use crate::device::DeviceArray;
@@ -57,11 +58,11 @@ impl ModuleVisitor for GradientCollector<'_> {
     }
 }
 
-/// Loss and gradient of example `i`, averaged over its copies.
-fn example_gradient(tracked: &Network, batch: &Batch, i: usize) -> (f32, Vec<Vec<f32>>) {
-    let (features, labels) = batch.gather(&[i]);
+/// Loss and gradient of a chunk of one example, averaged over its copies.
+fn example_gradient(tracked: &Network, one: Chunk) -> (f32, Vec<Vec<f32>>) {
+    let (batch, (features, labels)) = (one.batch, one.rows());
     let x = Value::new(features, batch.copies(), batch.shape(), &tracked.device());
-    let mut tape = ReferenceTape { batch, example: i, dropouts: 0 };
+    let mut tape = ReferenceTape { batch, example: one.examples[0], dropouts: 0 };
     let loss = cross_entropy(tracked.forward(x, &mut tape), &labels).mean();
     let grads = loss.backward();
     let mut collector = GradientCollector { grads: &grads, gradients: Vec::new() };
@@ -88,8 +89,9 @@ impl Executor for ReferenceExecutor {
         let mut norms = vec![f32::NAN; batch.len()];
         let mut group_norms = vec![norms.clone(); groups.count()];
         let mut losses = vec![f32::NAN; batch.len()];
-        for i in batch.finite() {
-            let (loss, gradient) = example_gradient(&tracked, batch, i);
+        let mut add = |one: Chunk| {
+            let i = one.examples[0];
+            let (loss, gradient) = example_gradient(&tracked, one);
             let square = |(entry, values): (usize, &Vec<f32>)| {
                 let squares = values
                     .iter()
@@ -103,7 +105,7 @@ impl Executor for ReferenceExecutor {
             }
             let norm = squares.iter().sum::<f64>().sqrt() as f32;
             if !norm.is_finite() || !loss.is_finite() {
-                continue;
+                return;
             }
             (norms[i], losses[i]) = (norm, loss);
             let each: Vec<f32> = squares.iter().map(|square| square.sqrt() as f32).collect();
@@ -117,7 +119,13 @@ impl Executor for ReferenceExecutor {
                     *t += factor * f64::from(g);
                 }
             }
-        }
+        };
+        let examples = batch.finite()?;
+        let split = |n: usize| super::batch::pieces(n, batch.chunk_len());
+        batch.for_each_chunk(&examples, &split, |_, chunk| {
+            chunk.parts(1).for_each(&mut add);
+            Ok(())
+        })?;
         for (entry, total) in sum.entries.iter_mut().zip(total) {
             entry.values = total.into_iter().map(|v| v as f32).collect();
         }

@@ -138,7 +138,7 @@ impl Coordinates {
     }
 
     /// The coordinates of the next step, given the network before it; `None` for all. Masks are
-    /// uploaded to the network's device once.
+    /// uploaded to the network's device once. [`taken`](Self::taken) records them.
     ///
     /// # Errors
     /// As [`Selector::next`].
@@ -156,11 +156,15 @@ impl Coordinates {
                 None => self.trained.clone(),
             };
         }
-        if let (Some(touched), Some(selected)) = (&mut self.touched, &selected) {
+        Ok(selected)
+    }
+
+    /// Records the selection of a step that was taken.
+    pub fn taken(&mut self, selected: Option<&Weights>) {
+        if let (Some(touched), Some(selected)) = (&mut self.touched, selected) {
             touched.record(self.step, selected);
         }
         self.step += 1;
-        Ok(selected)
     }
 
     /// The coordinates that mask and freezing leave; `None` for all.

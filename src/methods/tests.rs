@@ -97,7 +97,8 @@ fn versions_are_new_in_every_step_and_go_by_the_secret_seed() {
     let settings = settings().augment(Augment::new().copies(2).flip().crop(2));
     let steps = |masks| -> Vec<_> {
         let mut batches = batches(&settings, &data, masks);
-        (0..2).map(|_| batches.draw().unwrap()).map(|b| (b.copies(), features(&b))).collect()
+        let drawn = || batches.draw().unwrap().in_memory().unwrap();
+        std::iter::repeat_with(drawn).take(2).map(|b| (b.copies(), features(&b))).collect()
     };
     let first = steps(MASKS);
     assert_eq!((first[0].0, first[0].1.len()), (2, 12 * 2 * 20));
@@ -110,9 +111,9 @@ fn versions_are_new_in_every_step_and_go_by_the_secret_seed() {
 fn batches_keep_the_numbers_of_their_examples() -> Result<()> {
     let data = images();
     for settings in [settings(), settings().augment(Augment::new())] {
-        let whole = batches(&settings, &data, MASKS).draw()?;
+        let whole = batches(&settings, &data, MASKS).draw()?.in_memory()?;
         let mut some = batches(&settings.batch_size(4), &data, MASKS);
-        let some = some.draw()?;
+        let some = some.draw()?.in_memory()?;
         assert!((1..12).contains(&some.len()));
         for i in 0..some.len() {
             let id = (0..12).find(|&id| whole.features(id) == some.features(i)).unwrap();

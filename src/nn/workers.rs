@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 fn pools() -> Result<&'static [ThreadPool]> {
     static POOLS: OnceLock<std::result::Result<Vec<ThreadPool>, String>> = OnceLock::new();
     let pools = POOLS.get_or_init(|| {
-        (0..rayon::current_num_threads())
+        (0..count())
             .map(|i| {
                 ThreadPoolBuilder::new()
                     .num_threads(1)
@@ -30,6 +30,11 @@ fn pools() -> Result<&'static [ThreadPool]> {
         Error::new(ErrorKind::Io, "the worker threads could not be started", e.clone())
             .fix("close other programs, or set RAYON_NUM_THREADS=1")
     })
+}
+
+/// Number of jobs that run at the same time.
+pub(crate) fn count() -> usize {
+    rayon::current_num_threads()
 }
 
 /// Runs `job(0)`, ..., `job(jobs - 1)` on the worker threads and passes the results to `consume`

@@ -70,23 +70,22 @@ impl Begin<'_> {
         let mut average =
             plan.average().map(|average| AverageState::new(average, &network)).transpose()?;
         while course.steps < plan.steps() && !listening.stop() {
-            let batch = match batches.draw() {
-                Ok(batch) => batch,
+            let batch = batches.draw()?;
+            let first = course.steps == 0;
+            let selected = heard(first, &network, || coordinates.next(&network))?;
+            let selected = selected.as_deref();
+            let release = match mechanism.release(&network, &batch, selected) {
                 // This step has released nothing: the earlier steps are kept.
-                Err(error) if course.steps > 0 => {
+                Err(error) if course.steps > 0 && batch.is_unreadable() => {
                     (course.trouble, course.unreadable) = (Some(error), true);
                     break;
                 }
-                Err(error) => return Err(error),
+                release => release?,
             };
-            let selected = match course.steps {
-                // The counts behind a selection do not show that a kernel failed.
-                0 => watched(&network.device(), || coordinates.next(&network))
-                    .unwrap_or_else(|message| Err(device_error(&"the device", &message)))?,
-                _ => coordinates.next(&network)?,
-            };
-            let selected = selected.as_deref();
-            let release = mechanism.release(&network, &batch, selected)?;
+            heard(first, &network, || {
+                coordinates.taken(selected);
+                Ok(())
+            })?;
             let rate = rates.at(course.steps);
             let step = Step {
                 momentum: rate.momentum,
@@ -111,5 +110,15 @@ impl Begin<'_> {
         let network = average.map_or(network, |average| average.network());
         let (mask, touched) = coordinates.into_record();
         Ok(Trained { network, mask, touched })
+    }
+}
+
+/// Does some work; in the first step, hears of every kernel that fails. The counts behind a
+/// selection do not show it.
+fn heard<T>(first: bool, network: &Network, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    match first {
+        true => watched(&network.device(), work)
+            .unwrap_or_else(|message| Err(device_error(&"the device", &message))),
+        false => work(),
     }
 }

@@ -5,6 +5,7 @@ use epsilab::burn::module::Module;
 use epsilab::burn::prelude::Device;
 use epsilab::data::{self, Augment, Dataset, OnDevice};
 use epsilab::device::host_syncs;
+use epsilab::engine::{Batch, ClipRule, Executor, TapExecutor};
 use epsilab::methods::{Batches, DpSgd};
 use epsilab::nn::{Model, Network, models};
 
@@ -38,12 +39,23 @@ pub fn host_and_device(settings: &DpSgd, data: &Dataset, device: &Device) -> Res
 
 /// Asserts that all batches of the plan and some beyond its end are equal; returns their sizes.
 pub fn same_batches(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<Vec<usize>> {
+    let (_, network) = model(data, device)?;
+    let executor = TapExecutor::default().with_device_path().with_chunk(7);
     let [mut host, mut device] = host_and_device(settings, data, device)?;
     let sizes = (0..STEPS + 3).map(|step| {
-        let (expected, actual) = (host.draw()?, device.draw()?);
+        // The features of each are made where its batches make them.
+        let (expected, drawn) = (host.draw()?.in_memory()?, device.draw()?);
+        let actual = drawn.in_memory()?;
         // Compares features, shapes, labels, indices, copies and seeds.
         assert!(expected == actual, "batch {step}: {:?}, {:?}", expected.labels(), actual.labels());
-        Ok(actual.len())
+        // An executor takes them in chunks.
+        let sum = |batch: &Batch| executor.clipped_sum(&network, batch, &ClipRule::flat(0.1));
+        let (expected, actual) = (sum(&actual)?, sum(&drawn)?);
+        for (expected, actual) in expected.sum.entries.iter().zip(&actual.sum.entries) {
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5;
+            assert!(expected.values.iter().zip(&actual.values).all(close), "batch {step}");
+        }
+        Ok(drawn.len())
     });
     sizes.collect()
 }
@@ -131,7 +143,7 @@ pub fn ties_and_empty_data(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Drawing batches makes no host sync, an evaluation makes one.
+/// Drawing batches and making their features makes no host sync, an evaluation makes one.
 ///
 /// The counter is global, so no other test may run at the same time. On the CPU nothing is counted.
 pub fn host_syncs_of_batches_and_evaluation(device: &Device) -> Result<()> {
@@ -140,10 +152,9 @@ pub fn host_syncs_of_batches_and_evaluation(device: &Device) -> Result<()> {
     let settings = settings(20).augment(Augment::new().copies(2).flip().crop(1));
     let [_, mut batches] = host_and_device(&settings, &data, device)?;
     let before = host_syncs();
-    for _ in 0..STEPS {
-        batches.draw()?;
-    }
+    let kept = (0..STEPS).map(|_| batches.draw()?.in_memory()).collect::<Result<Vec<_>>>()?;
     assert_eq!(host_syncs() - before, 0, "drawing batches waits for the device");
+    drop(kept);
     let (model, network) = model(&data, device)?;
     let on_device = model.with_network(network);
     let examples = OnDevice::new(data.test(), device)?;

@@ -1,4 +1,4 @@
-//! Batches and predictions of images in files, which a separate thread reads.
+//! Batches and predictions of images in files.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use epsilab::engine::Batch;
 
 use super::data::{STEPS, augments, host_and_device, same_batches, same_predictions, settings};
 
-/// Batches are prefetched from files and equal those of the host.
+/// Batches from files equal those of the host.
 pub fn batches_from_files_equal_those_of_the_host(device: &Device) -> Result<()> {
     let root = folder();
     let data = open(root.path())?;
@@ -29,7 +29,7 @@ pub fn a_broken_file_affects_only_its_batches(device: &Device) -> Result<()> {
     let root = folder();
     let data = open(root.path())?;
     let [mut host, mut device] = host_and_device(&settings(20), &data, device)?;
-    let expected = (0..STEPS).map(|_| host.draw()).collect::<Result<Vec<Batch>>>()?;
+    let expected = (0..STEPS).map(|_| host.draw()?.in_memory()).collect::<Result<Vec<Batch>>>()?;
     // The darkest image: its features tell which batches contain it.
     fs::write(root.path().join("train/dark/10.png"), image(99)).expect("another image");
     let broken = data.in_memory().expect_err("a changed file");
@@ -43,7 +43,7 @@ pub fn a_broken_file_affects_only_its_batches(device: &Device) -> Result<()> {
     let first = fails.iter().position(|&fails| fails).expect("a batch with the broken file");
     assert!(fails[first..].contains(&false), "a later batch must not contain it: {fails:?}");
     for (expected, fails) in expected.iter().zip(fails) {
-        match device.draw() {
+        match device.draw()?.in_memory() {
             Ok(actual) => assert!(!fails && actual == *expected),
             Err(error) => {
                 assert!(fails, "{error}");

@@ -123,20 +123,42 @@ impl Augment {
         seed: u64,
         step: u64,
     ) -> Result<(Vec<f32>, Vec<u32>)> {
+        let mut features = Vec::new();
         self.check(examples.shape())?;
-        let mut plain = Vec::new();
-        examples.gather(ids, &mut plain)?;
+        self.gather(examples, ids, [seed, step], &mut features)?;
         let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
-        let size: usize = examples.shape().iter().product();
-        let mut features = vec![0.0; plain.len() * self.copies];
-        (features.par_chunks_mut(size * self.copies).zip(plain.par_chunks(size)).zip(ids))
-            .for_each(|((copies, image), &id)| {
-                for (index, copy) in copies.chunks_exact_mut(size).enumerate() {
-                    let transform = self.transform(seed, step, id, index as u32);
-                    transform.apply(examples.shape(), image, copy);
-                }
-            });
         Ok((features, labels))
+    }
+
+    /// Appends what [`batch`](Self::batch) makes of examples of a shape that it applies to.
+    ///
+    /// # Errors
+    /// As [`Examples::gather`]. `into` is unchanged then.
+    pub(super) fn gather(
+        &self,
+        examples: &Examples,
+        ids: &[u32],
+        [seed, step]: [u64; 2],
+        into: &mut Vec<f32>,
+    ) -> Result<()> {
+        examples.check(ids)?;
+        let (start, shape) = (into.len(), examples.shape());
+        let size: usize = shape.iter().product();
+        into.resize(start + ids.len() * size * self.copies, 0.0);
+        let read = (into[start..].par_chunks_mut(size * self.copies).zip(ids)).try_for_each_init(
+            Vec::new,
+            |buffer, (copies, &id)| {
+                let image = examples.one(id, buffer)?;
+                for (index, copy) in copies.chunks_exact_mut(size).enumerate() {
+                    self.transform(seed, step, id, index as u32).apply(shape, image, copy);
+                }
+                Ok(())
+            },
+        );
+        if read.is_err() {
+            into.truncate(start);
+        }
+        read
     }
 
     /// The copies that [`batch`](Self::batch) makes, computed on the device of the images: from

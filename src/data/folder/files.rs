@@ -92,12 +92,24 @@ impl Files {
         Self { files: self.files.clone(), form }
     }
 
+    /// Whether all features are finite numbers: those of black and of white images, with a margin
+    /// for rounding.
+    pub(in crate::data) fn are_finite(&self) -> bool {
+        let Form { mean, std, .. } = self.form;
+        [-1.0f32, 2.0].iter().all(|x| ((x - mean) / std).is_finite())
+    }
+
+    /// Decodes one file: its features have the length of `into`.
+    pub(in crate::data) fn read(&self, id: u32, into: &mut [f32]) -> Result<()> {
+        self.files[id as usize].read(&self.form, into)
+    }
+
     /// Appends the features of these files, decoded on all threads.
     pub(in crate::data) fn decode(&self, ids: &[u32], into: &mut Vec<f32>) -> Result<()> {
         let (start, size) = (into.len(), self.shape().iter().product::<usize>());
         into.resize(start + ids.len() * size, 0.0);
         let read = (into[start..].par_chunks_mut(size).zip(ids))
-            .try_for_each(|(into, &id)| self.files[id as usize].read(&self.form, into));
+            .try_for_each(|(into, &id)| self.read(id, into));
         if read.is_err() {
             into.truncate(start);
         }

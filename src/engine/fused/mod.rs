@@ -27,6 +27,7 @@ mod pool;
 mod standardise;
 mod state;
 mod stateless;
+mod windows;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -4,7 +4,7 @@ use super::graph::Graph;
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse, resize_buffer};
 use super::outer;
 use super::plan::{PackedWeights, Plan, Request};
-use crate::engine::Batch;
+use crate::engine::batch::Chunk;
 use crate::nn::kernels::product::{Store, add_scaled, transpose};
 
 /// A node and an example whose ghost norm is unreliable, so that its instance gradient is formed.
@@ -35,19 +35,18 @@ pub(super) struct Sums {
 }
 
 impl Workspace {
-    /// Adds the clipped gradients of the given examples of the batch to `sums`.
+    /// Adds the clipped gradients of the given examples to `sums`.
     pub(super) fn run(
         &mut self,
         graph: &Graph,
         plan: &Plan,
-        batch: &Batch,
-        examples: &[usize],
+        chunk: Chunk,
         request: &Request,
         sums: &mut Sums,
     ) {
-        let rows = Rows { examples: examples.len(), copies: batch.copies() };
-        self.forward(graph, rows, batch, examples);
-        self.losses(graph, rows, batch, examples, &mut sums.losses);
+        let rows = Rows { examples: chunk.len(), copies: chunk.batch.copies() };
+        self.forward(graph, rows, chunk);
+        self.losses(graph, rows, chunk, &mut sums.losses);
         self.backward(graph, plan, rows);
         let Request::ClippedSum { groups, weights } = request else {
             return self.add_sums(graph, plan, rows, None, sums);
@@ -89,15 +88,15 @@ impl Workspace {
         self.add_sums(graph, plan, rows, Some((&factors, &recomputed)), sums);
     }
 
-    fn forward(&mut self, graph: &Graph, rows: Rows, batch: &Batch, examples: &[usize]) {
+    fn forward(&mut self, graph: &Graph, rows: Rows, chunk: Chunk) {
         let n = graph.nodes.len();
         self.values.resize_with(n + 1, Vec::new);
         self.gradients.resize_with(n + 1, Vec::new);
         self.saved.resize_with(n, Vec::new);
         let first = resize_buffer(&mut self.values[0], rows.total() * graph.input_len);
         let example_len = rows.copies * graph.input_len;
-        for (&example, to) in examples.iter().zip(first.chunks_exact_mut(example_len)) {
-            let images = batch.features(example).chunks_exact(graph.input_len);
+        for (i, to) in first.chunks_exact_mut(example_len).enumerate() {
+            let images = chunk.features(i).chunks_exact(graph.input_len);
             for (from, to) in images.zip(to.chunks_exact_mut(graph.input_len)) {
                 transpose(from, graph.channels, to, |to, from| *to = from);
             }
@@ -110,9 +109,9 @@ impl Workspace {
             if let Some(dropout) = node.op.dropout() {
                 for (row, saved) in saved.chunks_exact_mut(dropout.len()).enumerate() {
                     let (example, copy) = (row / rows.copies, row % rows.copies);
-                    let row = examples[example] * rows.copies + copy;
+                    let row = chunk.examples[example] * rows.copies + copy;
                     let mask = resize_buffer(&mut self.scratch.second, saved.len());
-                    batch.dropout_mask(row, layer, dropout.rate, mask);
+                    chunk.batch.dropout_mask(row, layer, dropout.rate, mask);
                     transpose(mask, dropout.channels, saved, |to, from| *to = from);
                 }
                 layer += 1;
@@ -128,22 +127,15 @@ impl Workspace {
 
     /// Cross-entropy of each example, and the gradient with respect to the logits of its sum over
     /// examples and mean over copies.
-    fn losses(
-        &mut self,
-        graph: &Graph,
-        rows: Rows,
-        batch: &Batch,
-        examples: &[usize],
-        losses: &mut Vec<f32>,
-    ) {
+    fn losses(&mut self, graph: &Graph, rows: Rows, chunk: Chunk, losses: &mut Vec<f32>) {
         let last = graph.nodes.len();
         let classes = graph.width(last);
         let logits = &self.values[last][..rows.total() * classes];
         let gradient = resize_buffer(&mut self.gradients[last], logits.len());
         let each = logits.chunks_exact(rows.copies * classes);
-        let each = each.zip(gradient.chunks_exact_mut(rows.copies * classes)).zip(examples);
+        let each = each.zip(gradient.chunks_exact_mut(rows.copies * classes)).zip(chunk.examples);
         for ((logits, gradient), &example) in each {
-            let label = batch.label(example) as usize;
+            let label = chunk.batch.label(example) as usize;
             let mut loss = 0.0;
             for (z, g) in logits.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes)) {
                 let largest = z

@@ -1,6 +1,6 @@
 //! State kept between calls: the graph with its weights, and the buffers of the workers.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
@@ -8,6 +8,7 @@ use super::graph::{Graph, Node};
 use super::op::{NormMethod, Sparse};
 use super::pass::{Sums, Workspace};
 use super::plan::{LayerWeights, PackedWeights, Plan, Request};
+use super::windows::windows;
 use crate::Result;
 use crate::device::DeviceArray;
 use crate::device::host::Host;
@@ -136,7 +137,7 @@ impl State {
         let plan = Plan::of(&self.graph, batch.copies(), request);
         let chunk = chunk
             .unwrap_or_else(|| (CHUNK_ELEMENTS / (plan.row_len * batch.copies())).clamp(2, 64));
-        let mut examples = batch.finite();
+        let mut examples = batch.finite()?;
         // An example with finite features can still have a gradient that overflows. It is removed
         // and all chunks are computed again, so that the others are in the same chunks, with the
         // same rounding, as in a batch without it.
@@ -162,7 +163,8 @@ impl State {
         Ok(ClippedSum { sum, norms, group_norms, losses })
     }
 
-    /// Adds the sums of the segments in order; sparse sums become full tables.
+    /// Adds the sums of the segments in order; sparse sums become full tables. Segments and their
+    /// chunks depend on batch and network only, not on what is gathered together.
     fn sum_segments(
         &self,
         plan: &Plan,
@@ -172,40 +174,62 @@ impl State {
         chunk: usize,
     ) -> Result<(Sums, Vec<Vec<f32>>)> {
         // At least eight examples per segment, so that passes over all parameters stay rare.
-        let segment = examples.len().div_ceil(SEGMENTS).max(8).next_multiple_of(chunk.min(8));
-        let segments: Vec<&[usize]> = examples.chunks(segment).collect();
+        let segment_of = |n: usize| n.div_ceil(SEGMENTS).max(8).next_multiple_of(chunk.min(8));
+        let windows_of =
+            |n: usize| windows(n, [segment_of(n), chunk], batch.chunk_len(), workers::count());
         let nodes = &self.graph.nodes;
-        let mut total = Sums { dense: vec![0.0; plan.len], ..Sums::default() };
+        let mut total = Sums {
+            dense: vec![0.0; plan.len],
+            norms: Vec::with_capacity(examples.len()),
+            losses: Vec::with_capacity(examples.len()),
+            ..Sums::default()
+        };
         let mut tables: Vec<Vec<f32>> = nodes
             .iter()
             .map(|node| vec![0.0; if node.op.is_sparse() { node.op.large_len() } else { 0 }])
             .collect();
-        workers::in_order(
-            segments.len(),
-            |i| {
-                let mut workspace = take_spare(&self.workspaces);
-                let mut sums: Sums = take_spare(&self.sums);
-                sums.clear(plan.len, nodes.len());
-                for examples in segments[i].chunks(chunk) {
-                    workspace.run(&self.graph, plan, batch, examples, request, &mut sums);
-                }
-                return_spare(&self.workspaces, workspace);
-                sums
-            },
-            |_, mut sums| {
-                add_scaled(&mut total.dense, 1.0, &sums.dense);
-                total.norms.append(&mut sums.norms);
-                total.group_norms.resize_with(sums.group_norms.len(), Vec::new);
-                for (total, norms) in total.group_norms.iter_mut().zip(&mut sums.group_norms) {
-                    total.append(norms);
-                }
-                total.losses.append(&mut sums.losses);
-                for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
-                    sparse.add_to(table);
-                }
-                return_spare(&self.sums, sums);
-            },
-        )?;
+        let mut add = |mut sums: Sums| {
+            add_scaled(&mut total.dense, 1.0, &sums.dense);
+            total.norms.append(&mut sums.norms);
+            total.group_norms.resize_with(sums.group_norms.len(), Vec::new);
+            for (total, norms) in total.group_norms.iter_mut().zip(&mut sums.group_norms) {
+                total.append(norms);
+            }
+            total.losses.append(&mut sums.losses);
+            for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
+                sparse.add_to(table);
+            }
+            return_spare(&self.sums, sums);
+        };
+        let windows = windows_of(examples.len());
+        let split = |n: usize| windows_of(n).into_iter().map(|window| window.pieces).collect();
+        // The sums of segments of which some windows are still to come.
+        let mut unfinished: Vec<Mutex<Option<Sums>>> = Vec::new();
+        batch.for_each_chunk(examples, &split, |number, gathered| {
+            let (window, places) = (&windows[number], windows[number].places());
+            unfinished.resize_with(places.len(), Mutex::default);
+            let sums_of = |i: usize| lock(&unfinished[i]).take();
+            workers::in_order(
+                places.len(),
+                |i| {
+                    let mut workspace = take_spare(&self.workspaces);
+                    let mut sums = sums_of(i).unwrap_or_else(|| {
+                        let mut sums: Sums = take_spare(&self.sums);
+                        sums.clear(plan.len, nodes.len());
+                        sums
+                    });
+                    for chunk in gathered.part(places[i].clone()).parts(chunk) {
+                        workspace.run(&self.graph, plan, chunk, request, &mut sums);
+                    }
+                    return_spare(&self.workspaces, workspace);
+                    sums
+                },
+                |i, sums| match window.is_last {
+                    true => add(sums),
+                    false => *lock(&unfinished[i]) = Some(sums),
+                },
+            )
+        })?;
         Ok((total, tables))
     }
 
@@ -291,6 +315,11 @@ fn for_each_node<T: Send>(items: Vec<T>, parameter_count: usize, handle: impl Fn
         true => items.into_par_iter().for_each(handle),
         false => items.into_iter().for_each(handle),
     }
+}
+
+/// A job that panicked leaves nothing behind, so a poisoned lock is harmless.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes an unused buffer, or creates one.

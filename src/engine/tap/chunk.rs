@@ -10,6 +10,7 @@ use super::site::{RequestedGrads, site_gradients};
 use super::site_gradient::SiteGradient;
 use crate::Result;
 use crate::device::host::values;
+use crate::engine::batch::Chunk;
 use crate::engine::{Batch, Groups, joint_norm};
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Value};
@@ -65,12 +66,12 @@ impl Job<'_> {
     ///
     /// # Errors
     /// If a layer's input or output does not have one row per copy of an example.
-    pub(super) fn run(&self, examples: &[usize]) -> Result<ChunkSum> {
-        let (n, copies, device) = (examples.len(), self.batch.copies(), &self.device);
-        let (features, labels) = self.batch.gather(examples);
+    pub(super) fn run(&self, chunk: Chunk) -> Result<ChunkSum> {
+        let (n, copies, device) = (chunk.len(), self.batch.copies(), &self.device);
+        let (features, labels) = chunk.rows();
         let x = Value::new(features, n * copies, self.batch.shape(), device);
         let (site_gradients, losses) =
-            self.forward_backward(x, &labels, Recorder::new(self.batch, examples))?;
+            self.forward_backward(x, &labels, Recorder::new(self.batch, chunk.examples))?;
         let (group_norms, losses) = self.norms(&site_gradients, losses);
         let factors = group_norms.iter().enumerate().map(|(group, norms)| {
             let rule = self.groups.rule(group);

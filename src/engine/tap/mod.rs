@@ -13,6 +13,7 @@ mod site_gradient;
 use burn::prelude::*;
 use burn::tensor::FloatDType;
 
+use super::batch::{Chunk, pieces};
 use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Groups, Weights};
 use crate::device::DeviceArray;
 use crate::device::host::values;
@@ -149,19 +150,25 @@ fn chunk_key(network: &Network, batch: &Batch) -> (ChunkKey, Device) {
 /// Sums the given examples in chunks; norms and losses are in the order of the examples.
 fn sum_chunks(job: &Job, examples: &[usize], chunk: usize) -> Result<ChunkSum> {
     let mut total = ChunkSum::empty(job.groups.count());
-    let chunks: Vec<&[usize]> = examples.chunks(chunk).collect();
-    let mut first_error = None;
-    let mut collect = |chunk: Result<ChunkSum>| match chunk {
-        Ok(chunk) => total.add(chunk),
-        Err(error) => first_error = first_error.take().or(Some(error)),
-    };
-    if job.device == Device::flex() {
-        workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| collect(chunk))?;
-    } else {
-        // Other devices parallelise within a chunk.
-        chunks.into_iter().for_each(|examples| collect(job.run(examples)));
-    }
-    first_error.map_or(Ok(total), Err)
+    // One chunk for each worker, or more.
+    let together = (job.batch.chunk_len() / chunk).max(workers::count()).saturating_mul(chunk);
+    let split = |n: usize| pieces(n, together);
+    job.batch.for_each_chunk(examples, &split, |_, gathered| {
+        let chunks: Vec<Chunk> = gathered.parts(chunk).collect();
+        let mut first_error = None;
+        let mut collect = |chunk: Result<ChunkSum>| match chunk {
+            Ok(chunk) => total.add(chunk),
+            Err(error) => first_error = first_error.take().or(Some(error)),
+        };
+        if job.device == Device::flex() {
+            workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| collect(chunk))?;
+        } else {
+            // Other devices parallelise within a chunk.
+            chunks.into_iter().for_each(|chunk| collect(job.run(chunk)));
+        }
+        first_error.map_or(Ok(()), Err)
+    })?;
+    Ok(total)
 }
 
 impl Executor for TapExecutor {
@@ -182,7 +189,7 @@ impl Executor for TapExecutor {
             norm_weights[entry].is_zero()
         });
         let job = Job { network, device, batch, groups, norm_weights, requested };
-        let mut examples = batch.finite();
+        let mut examples = batch.finite()?;
         let chunk = match self.chunk {
             Some(chunk) => chunk,
             None if examples.is_empty() => 1,

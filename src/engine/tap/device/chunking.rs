@@ -23,17 +23,17 @@ pub(in crate::engine::tap) struct PaddedChunk {
 }
 
 impl PaddedChunk {
-    /// Cuts the given examples out of the features of the whole batch,
-    /// `[examples x copies, features]`, and pads them to `size` examples.
+    /// Pads the given examples, whose features are `[examples x copies, features]`, to `size`
+    /// examples.
     pub(super) fn new(
-        features: &Tensor<2>,
+        features: Tensor<2>,
         batch: &Batch,
         examples: Range<usize>,
         size: usize,
     ) -> Self {
         let ([_, each], copies, n) = (features.dims(), batch.copies(), examples.len());
-        let rows = features.clone().narrow(0, examples.start * copies, n * copies);
-        let rows = rows.reshape([n, copies * each]);
+        let device = features.device();
+        let rows = features.reshape([n, copies * each]);
         let finite = kernels::finite_rows(rows.clone());
         let rows = kernels::scale_rows(rows, &finite);
         let labels = batch.labels()[examples.clone()].iter().copied();
@@ -42,7 +42,7 @@ impl PaddedChunk {
         let (rows, finite) = match size - n {
             0 => (rows, finite),
             padding => {
-                let zeros = |count: usize| Tensor::zeros([count], &features.device());
+                let zeros = |count: usize| Tensor::zeros([count], &device);
                 let rows =
                     kernels::concat(vec![rows.flatten(0, 1), zeros(padding * copies * each)]);
                 (rows.reshape([size, copies * each]), kernels::concat(vec![finite, zeros(padding)]))

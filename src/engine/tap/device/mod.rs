@@ -90,9 +90,12 @@ fn sum_once(
     let (mut norms, mut losses) = (Vec::new(), Vec::new());
     let mut group_norms: Vec<Vec<Tensor<1>>> = Vec::new();
     if !batch.is_empty() {
-        let features = batch.features_on(device);
-        for (examples, padded) in chunking.chunks(batch.len(), size) {
-            let chunk = pass.run(PaddedChunk::new(&features, batch, examples, padded))?;
+        let chunks = chunking.chunks(batch.len(), size);
+        let piece = |(examples, _)| vec![examples];
+        let split = |n: usize| chunking.chunks(n, size).into_iter().map(piece).collect();
+        batch.for_each_chunk_on(device, &split, |number, features| {
+            let (examples, padded) = chunks[number].clone();
+            let chunk = pass.run(PaddedChunk::new(features, batch, examples, padded))?;
             for (entry, values) in chunk.sum {
                 let values = match sum.remove(&entry) {
                     Some(sum) => sum + values,
@@ -106,7 +109,8 @@ fn sum_once(
                 all.push(norms);
             }
             losses.push(chunk.losses);
-        }
+            Ok::<_, ChunkError>(())
+        })?;
     }
     if verify && !batch.is_empty() {
         let first = |values: &Tensor<1>| values.clone().narrow(0, 0, 1);

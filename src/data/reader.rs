@@ -1,0 +1,196 @@
+//! A thread that gathers the chunks of batches ahead of their use.
+
+mod chunks;
+mod state;
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use crate::{Error, ErrorKind, Result};
+pub(crate) use chunks::Chunks;
+#[cfg(test)]
+pub(crate) use state::Seen;
+use state::State;
+
+/// Whether augmented copies are made on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// All copies of each example.
+    Augmented,
+    /// Each example once: the copies are made on a device.
+    Plain,
+}
+
+/// What can be gathered in chunks.
+pub(crate) trait Gather: Send + Sync + 'static {
+    /// Appends the features of the examples at these positions.
+    fn gather(&self, positions: &[usize], copies: Copies, into: &mut Vec<f32>) -> Result<()>;
+}
+
+/// The examples of one chunk: ranges of a list of examples.
+pub(crate) type Pieces = Vec<Range<usize>>;
+
+/// The chunks of a batch, in the order of their use.
+pub(crate) struct Request<S> {
+    pub(crate) source: Arc<S>,
+    pub(crate) copies: Copies,
+    /// The positions that the chunks list; `None` for all, in order.
+    pub(crate) examples: Option<Vec<usize>>,
+    pub(crate) chunks: Vec<Pieces>,
+}
+
+impl<S> Request<S> {
+    /// The positions of the examples of one chunk.
+    pub(crate) fn positions(&self, chunk: usize) -> Vec<usize> {
+        let all = self.chunks[chunk].iter().cloned().flatten();
+        match &self.examples {
+            None => all.collect(),
+            Some(examples) => all.map(|i| examples[i]).collect(),
+        }
+    }
+}
+
+impl<S> PartialEq for Request<S> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.source, &other.source)
+            && self.copies == other.copies
+            && self.examples == other.examples
+            && self.chunks == other.chunks
+    }
+}
+
+/// A thread that gathers chunks in the order of the requests, at most two ahead of their release.
+/// Dropping it ends the thread after the chunk that is being gathered.
+pub(crate) struct Reader<S> {
+    shared: Arc<Shared<S>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared<S> {
+    state: Mutex<State<S>>,
+    changed: Condvar,
+}
+
+impl<S: Gather> Reader<S> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the operating system can't start a thread.
+    pub(crate) fn start() -> Result<Self> {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        let own = shared.clone();
+        let thread = Builder::new()
+            .name("epsilab-reader".to_owned())
+            .spawn(move || own.run())
+            .map_err(|e| Error::io("the thread that reads examples could not be started", &e))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// The chunks of `request`. Those of `next` are gathered after them, so that a later call with
+    /// an equal request finds them ready. All other earlier requests are cancelled.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        request: Request<S>,
+        next: Option<Request<S>>,
+    ) -> Chunks<S> {
+        let mut state = self.shared.lock();
+        let ready = state.queue.iter().position(|queued| *queued.request == request);
+        let ready = ready.and_then(|i| state.queue.remove(i));
+        while let Some(other) = state.queue.pop_front() {
+            state.discard(other);
+        }
+        let queued = ready.unwrap_or_else(|| state.number(request));
+        let (number, request) = (queued.number, queued.request.clone());
+        state.queue.push_back(queued);
+        if let Some(next) = next {
+            let next = state.number(next);
+            state.queue.push_back(next);
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+        Chunks::new(self.clone(), number, request)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn seen(&self) -> Seen {
+        self.shared.lock().seen
+    }
+}
+
+impl<S> Drop for Reader<S> {
+    fn drop(&mut self) {
+        self.shared.lock().ended = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
+        }
+    }
+}
+
+impl<S> Shared<S> {
+    /// Every change of the state is complete before anything can panic, so a poisoned lock is
+    /// harmless.
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State<S>>) -> MutexGuard<'a, State<S>> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Gather> Shared<S> {
+    /// Gathers chunks until the reader is dropped.
+    fn run(&self) {
+        let mut state = self.lock();
+        while !state.ended {
+            let Some((number, request, index)) = state.begin() else {
+                state = self.wait(state);
+                continue;
+            };
+            let buffer = state.buffer();
+            drop(state);
+            let gathered = gather(&request, index, buffer);
+            state = self.lock();
+            #[cfg(test)]
+            state.seen.count(request.positions(index).len());
+            let gathered = gathered.map_err(|(error, buffer)| {
+                state.release(buffer);
+                error
+            });
+            match (state.queue.iter_mut().find(|queued| queued.number == number), gathered) {
+                (Some(queued), gathered) => queued.done.push_back(gathered),
+                // The request was cancelled.
+                (None, Ok(buffer)) => state.release(buffer),
+                (None, Err(_)) => {}
+            }
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// Gathers one chunk into the buffer; returns the buffer with the error, too.
+fn gather<S: Gather>(
+    request: &Request<S>,
+    index: usize,
+    mut buffer: Vec<f32>,
+) -> std::result::Result<Vec<f32>, (Error, Vec<f32>)> {
+    buffer.clear();
+    let positions = request.positions(index);
+    let gather = || request.source.gather(&positions, request.copies, &mut buffer);
+    match catch_unwind(AssertUnwindSafe(gather)) {
+        Ok(Ok(())) => Ok(buffer),
+        Ok(Err(error)) => Err((error, buffer)),
+        Err(_) => {
+            let what = "the thread that gathers examples panicked";
+            let error = Error::new(ErrorKind::Io, what, "the batch is not complete")
+                .fix("please report what was printed before: reading must never panic");
+            Err((error, buffer))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! The chunks of one request, as they are used.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::{Gather, Reader, Request, Shared, gather};
+use crate::Result;
+
+/// The chunks of one request, in order. Dropping it cancels the others.
+pub(crate) struct Chunks<S: Gather> {
+    reader: Arc<Reader<S>>,
+    number: u64,
+    request: Arc<Request<S>>,
+    taken: usize,
+}
+
+impl<S: Gather> Chunks<S> {
+    pub(super) fn new(reader: Arc<Reader<S>>, number: u64, request: Arc<Request<S>>) -> Self {
+        Self { reader, number, request, taken: 0 }
+    }
+
+    /// The request of these chunks.
+    pub(crate) fn request(&self) -> Arc<Request<S>> {
+        self.request.clone()
+    }
+}
+
+impl<S: Gather> Iterator for Chunks<S> {
+    type Item = Result<Gathered<S>>;
+
+    /// Waits for the next chunk. Release the chunk before it first: only then is there memory for
+    /// a chunk ahead.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.taken == self.request.chunks.len() {
+            return None;
+        }
+        self.taken += 1;
+        let shared = &self.reader.shared;
+        let mut state = shared.lock();
+        let gathered = loop {
+            match state.queue.iter_mut().find(|queued| queued.number == self.number) {
+                Some(queued) => {
+                    if let Some(gathered) = queued.done.pop_front() {
+                        break gathered;
+                    }
+                }
+                // A later request has cancelled this one.
+                None => {
+                    let buffer = state.buffer();
+                    drop(state);
+                    let gathered = gather(&self.request, self.taken - 1, buffer);
+                    state = shared.lock();
+                    break gathered.map_err(|(error, buffer)| {
+                        state.release(buffer);
+                        error
+                    });
+                }
+            }
+            state.waiting += 1;
+            shared.changed.notify_all();
+            state = shared.wait(state);
+            state.waiting -= 1;
+        };
+        drop(state);
+        Some(gathered.map(|features| Gathered { features, shared: shared.clone() }))
+    }
+}
+
+impl<S: Gather> Drop for Chunks<S> {
+    fn drop(&mut self) {
+        let mut state = self.reader.shared.lock();
+        let own = state.queue.iter().position(|queued| queued.number == self.number);
+        if let Some(own) = own.and_then(|i| state.queue.remove(i)) {
+            state.discard(own);
+        }
+        drop(state);
+        self.reader.shared.changed.notify_all();
+    }
+}
+
+/// The features of one chunk. Dropping them makes room for the next but one.
+pub(crate) struct Gathered<S> {
+    features: Vec<f32>,
+    shared: Arc<Shared<S>>,
+}
+
+impl<S> Gathered<S> {
+    /// The features. They count as a chunk until this is dropped.
+    pub(crate) fn take(&mut self) -> Vec<f32> {
+        std::mem::take(&mut self.features)
+    }
+}
+
+impl<S> Deref for Gathered<S> {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.features
+    }
+}
+
+impl<S> Drop for Gathered<S> {
+    fn drop(&mut self) {
+        self.shared.lock().release(std::mem::take(&mut self.features));
+        self.shared.changed.notify_all();
+    }
+}

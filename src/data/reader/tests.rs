@@ -1,0 +1,159 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::*;
+
+/// Features are the positions. Position 13 can't be read, 99 panics, 77 waits until it may go on.
+struct Counted {
+    begun: AtomicUsize,
+    go: Mutex<mpsc::Receiver<()>>,
+}
+
+fn counted() -> (Arc<Counted>, mpsc::Sender<()>) {
+    let (sender, receiver) = mpsc::channel();
+    let counted = Counted { begun: AtomicUsize::new(0), go: Mutex::new(receiver) };
+    (Arc::new(counted), sender)
+}
+
+impl Gather for Counted {
+    fn gather(&self, positions: &[usize], _: Copies, into: &mut Vec<f32>) -> Result<()> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        for &position in positions {
+            match position {
+                13 => return Err(Error::setting("position", 13, "it can't be read")),
+                99 => panic!("position 99"),
+                77 => _ = self.go.lock().unwrap().recv(),
+                _ => into.push(position as f32),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn reader() -> Arc<Reader<Counted>> {
+    Arc::new(Reader::start().unwrap())
+}
+
+fn request(source: &Arc<Counted>, chunks: &[&[usize]]) -> Request<Counted> {
+    let examples = Some(chunks.concat());
+    let mut end = 0;
+    let mut piece = |chunk: &&[usize]| {
+        let piece = end..end + chunk.len();
+        end = piece.end;
+        vec![piece]
+    };
+    let chunks = chunks.iter().map(&mut piece).collect();
+    Request { source: source.clone(), copies: Copies::Plain, examples, chunks }
+}
+
+fn all(chunks: Chunks<Counted>) -> Vec<Result<Vec<f32>>> {
+    chunks.map(|chunk| chunk.map(|chunk| chunk.to_vec())).collect()
+}
+
+/// Waits until a number of chunks is begun, and a little longer for one too many.
+fn settled(source: &Counted, begun: usize) -> usize {
+    for _ in 0..1000 {
+        if source.begun.load(Ordering::SeqCst) >= begun {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(40));
+    source.begun.load(Ordering::SeqCst)
+}
+
+#[test]
+fn chunks_come_in_order_with_errors_and_panics_in_their_places() {
+    let (reader, (source, _go)) = (reader(), counted());
+    for _ in 0..2 {
+        let chunks = [&[1, 2][..], &[3], &[4, 13], &[99], &[], &[5, 6]];
+        let got = all(reader.read(request(&source, &chunks), None));
+        assert_eq!((&got[0], &got[1]), (&Ok(vec![1.0, 2.0]), &Ok(vec![3.0])));
+        assert!(got[2].as_ref().unwrap_err().to_string().starts_with("position = 13"));
+        assert!(got[3].as_ref().unwrap_err().to_string().contains("panicked"));
+        assert_eq!(got[4..], [Ok(vec![]), Ok(vec![5.0, 6.0])]);
+    }
+}
+
+#[test]
+fn two_chunks_exist_at_a_time_and_the_second_is_made_before_it_is_asked_for() {
+    let (reader, (source, _go)) = (reader(), counted());
+    let mut chunks = reader.read(request(&source, &[&[1], &[2], &[3], &[4], &[5]]), None);
+    assert_eq!(settled(&source, 2), 2);
+    let first = chunks.next().unwrap().unwrap();
+    assert_eq!(settled(&source, 2), 2, "one in use, one ahead");
+    drop(first);
+    assert_eq!(settled(&source, 3), 3);
+    let mut second = chunks.next().unwrap().unwrap();
+    assert_eq!((second.take(), settled(&source, 3)), (vec![2.0], 3), "being uploaded");
+    drop(second);
+    assert_eq!(settled(&source, 4), 4);
+    assert_eq!(all(chunks).len(), 3);
+    let seen = reader.seen();
+    assert_eq!((seen.chunks, seen.examples, seen.largest, seen.alive), (5, 5, 1, 2));
+}
+
+#[test]
+fn the_next_request_is_begun_and_found_again() {
+    let (reader, (source, _go), (later, _go_on)) = (reader(), counted(), counted());
+    let next = || request(&later, &[&[4], &[5], &[6]]);
+    let chunks = reader.read(request(&source, &[&[1], &[2]]), Some(next()));
+    assert_eq!(all(chunks), [Ok(vec![1.0]), Ok(vec![2.0])]);
+    assert_eq!(settled(&later, 2), 2, "as far as there is memory");
+    assert_eq!(all(reader.read(next(), None)).len(), 3);
+    assert_eq!(settled(&later, 3), 3, "each chunk once");
+
+    // A request that was not expected takes its place.
+    let _ = all(reader.read(request(&source, &[&[1]]), Some(next())));
+    assert_eq!(settled(&later, 5), 5);
+    let got = all(reader.read(request(&later, &[&[4, 5], &[6]]), None));
+    assert_eq!(got, [Ok(vec![4.0, 5.0]), Ok(vec![6.0])]);
+    assert_eq!(reader.seen().alive, 2);
+}
+
+#[test]
+fn requests_at_the_same_time_do_not_block_each_other() {
+    let (reader, (source, _go)) = (reader(), counted());
+    let mut requests: Vec<Chunks<Counted>> = Vec::new();
+    let mut kept = Vec::new();
+    for i in 0..4 {
+        let mut chunks = reader.read(request(&source, &[&[i], &[i + 1], &[i + 2]]), None);
+        kept.push(chunks.next().unwrap().unwrap());
+        requests.push(chunks);
+    }
+    for (i, chunks) in requests.into_iter().enumerate() {
+        let rest = all(chunks);
+        assert_eq!(rest, [Ok(vec![(i + 1) as f32]), Ok(vec![(i + 2) as f32])]);
+    }
+    drop(kept);
+    assert_eq!(reader.shared.lock().alive, 0);
+}
+
+#[test]
+fn dropping_chunks_cancels_them_and_dropping_the_reader_ends_the_thread() {
+    let (reader, (source, go)) = (reader(), counted());
+    let mut chunks = reader.read(request(&source, &[&[1], &[77], &[3], &[4]]), None);
+    let first = chunks.next().unwrap().unwrap();
+    assert_eq!(settled(&source, 2), 2);
+    drop(chunks);
+    drop(first);
+    // The chunk that is being read is released after the drop has begun; none is begun after it.
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        drop(go);
+    });
+    drop(reader);
+    late.join().unwrap();
+    assert_eq!(source.begun.load(Ordering::SeqCst), 2);
+    assert_eq!(Arc::strong_count(&source), 1, "the thread has ended");
+}
+
+#[test]
+fn a_chunk_may_outlive_the_reader() {
+    let (reader, (source, _go)) = (reader(), counted());
+    let mut chunks = reader.read(request(&source, &[&[1], &[2], &[3]]), None);
+    let first = chunks.next().unwrap().unwrap();
+    drop((chunks, reader));
+    assert_eq!(*first, [1.0]);
+}

@@ -1,0 +1,311 @@
+//! The features of a batch: held, or gathered in chunks ahead of their use.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use burn::prelude::*;
+
+use super::Batch;
+use crate::data::reader::{Chunks, Copies, Gather, Pieces, Reader, Request};
+use crate::data::source::{Source, SourceReader};
+use crate::device::DeviceArray;
+use crate::{Error, Result};
+
+/// Bytes of features that are gathered at a time on the host. Two such chunks exist at most.
+const CHUNK_BYTES: usize = 1 << 24;
+
+/// Where the features of a batch are.
+#[derive(Clone)]
+pub(super) enum Features {
+    /// Those of all examples, `[examples, copies, shape…]`.
+    Held(Box<DeviceArray>),
+    /// In a data set, from which they are gathered.
+    Drawn(Drawn),
+}
+
+/// Examples of a data set.
+#[derive(Clone)]
+pub(super) struct Drawn {
+    source: Arc<Source>,
+    /// The thread that gathers the batches of a run; `None` for a thread of its own.
+    reader: Option<SourceReader>,
+    /// The batch that comes next, which the reader begins with when it has finished this one.
+    next: Option<Arc<Source>>,
+}
+
+/// Some examples of a batch with their features on the host.
+#[derive(Clone, Copy)]
+pub(in crate::engine) struct Chunk<'a> {
+    pub(in crate::engine) batch: &'a Batch,
+    /// Positions in the batch.
+    pub(in crate::engine) examples: &'a [usize],
+    /// Their features, unless the batch holds them.
+    gathered: Option<&'a [f32]>,
+}
+
+impl<'a> Chunk<'a> {
+    /// Number of examples.
+    pub(in crate::engine) fn len(self) -> usize {
+        self.examples.len()
+    }
+
+    /// Features of the `i`-th example of the chunk: its copies, one after the other.
+    pub(in crate::engine) fn features(self, i: usize) -> &'a [f32] {
+        match self.gathered {
+            Some(gathered) => {
+                let size = self.batch.example_len();
+                &gathered[i * size..(i + 1) * size]
+            }
+            None => self.batch.features(self.examples[i]),
+        }
+    }
+
+    /// The examples of this range of the chunk.
+    pub(in crate::engine) fn part(self, range: Range<usize>) -> Self {
+        let size = self.batch.example_len();
+        let gathered = self.gathered.map(|all| &all[range.start * size..range.end * size]);
+        Self { examples: &self.examples[range], gathered, ..self }
+    }
+
+    /// Parts of at most `size` examples, in order.
+    pub(in crate::engine) fn parts(self, size: usize) -> impl Iterator<Item = Self> {
+        let n = self.len();
+        (0..n).step_by(size).map(move |start| self.part(start..n.min(start + size)))
+    }
+
+    /// A copy of all features, `[examples, copies, shape…]`, and one label per row.
+    pub(in crate::engine) fn rows(self) -> (Vec<f32>, Vec<u32>) {
+        let mut features = Vec::with_capacity(self.len() * self.batch.example_len());
+        (0..self.len()).for_each(|i| features.extend_from_slice(self.features(i)));
+        let copies = self.batch.copies();
+        let labels = self.examples.iter().map(|&i| self.batch.label(i));
+        (features, labels.flat_map(|label| std::iter::repeat_n(label, copies)).collect())
+    }
+}
+
+impl Drawn {
+    pub(super) fn new(
+        source: Arc<Source>,
+        reader: Option<SourceReader>,
+        next: Option<Arc<Source>>,
+    ) -> Self {
+        Self { source, reader, next }
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Gathers chunks of these examples, which are in order, ahead on a thread.
+    fn chunks(
+        &self,
+        copies: Copies,
+        examples: &[usize],
+        split: &dyn Fn(usize) -> Vec<Pieces>,
+    ) -> Result<Chunks<Source>> {
+        let reader = match &self.reader {
+            None => Arc::new(Reader::start()?),
+            Some(reader) => reader.clone(),
+        };
+        let request = |source: &Arc<Source>, examples: Option<Vec<usize>>| {
+            let chunks = split(examples.as_ref().map_or(source.len(), Vec::len));
+            Request { source: source.clone(), copies, examples, chunks }
+        };
+        // The next batch is expected to have no example that is left out.
+        let next = self.next.as_ref().map(|next| request(next, None));
+        let some = examples.len() < self.source.len();
+        let request = request(&self.source, some.then(|| examples.to_vec()));
+        Ok(reader.read(request, next))
+    }
+
+    /// Whether the features of example `i` are finite in all copies.
+    fn is_finite(&self, i: usize) -> Result<bool> {
+        match self.source.plain(i) {
+            // Copies have no other values than the example.
+            Some(plain) if is_finite(plain) => Ok(true),
+            Some(_) if self.source.held(i).is_some() => Ok(false),
+            _ => {
+                let mut features = Vec::new();
+                self.source.noted(self.source.gather(&[i], Copies::Augmented, &mut features))?;
+                Ok(is_finite(&features))
+            }
+        }
+    }
+}
+
+/// Chunks of at most `size` of `n` examples, in order.
+pub(in crate::engine) fn pieces(n: usize, size: usize) -> Vec<Pieces> {
+    let piece = |start: usize| start..n.min(start.saturating_add(size));
+    (0..n).step_by(size).map(|start| vec![piece(start)]).collect()
+}
+
+/// The examples of some pieces of a list; without a copy if these follow each other.
+fn list<'a>(examples: &'a [usize], pieces: &Pieces) -> Cow<'a, [usize]> {
+    match (pieces.first(), pieces.last()) {
+        (Some(first), Some(last)) if pieces.windows(2).all(|two| two[0].end == two[1].start) => {
+            Cow::Borrowed(&examples[first.start..last.end])
+        }
+        _ => pieces.iter().cloned().flatten().map(|i| examples[i]).collect(),
+    }
+}
+
+// No early exit within a block: the compiler vectorises the check.
+fn is_finite(features: &[f32]) -> bool {
+    features.chunks(64).all(|block| block.iter().fold(true, |ok, v| ok & v.is_finite()))
+}
+
+impl Batch {
+    /// The examples whose features are finite in all copies.
+    ///
+    /// # Errors
+    /// If an example can't be read.
+    pub(in crate::engine) fn finite(&self) -> Result<Vec<usize>> {
+        let mut finite = Vec::with_capacity(self.len());
+        for i in 0..self.len() {
+            let is_finite = match &self.features {
+                Features::Held(_) => is_finite(self.features(i)),
+                Features::Drawn(drawn) => drawn.source.is_always_finite() || drawn.is_finite(i)?,
+            };
+            finite.extend(is_finite.then_some(i));
+        }
+        Ok(finite)
+    }
+
+    /// Whether the features can be read in place on the host.
+    fn is_in_place(&self) -> bool {
+        match &self.features {
+            Features::Held(_) => true,
+            Features::Drawn(drawn) => self.is_empty() || drawn.source.held(0).is_some(),
+        }
+    }
+
+    /// All features, `[examples, copies, shape…]`, on the device that makes them if there is one.
+    pub(super) fn gather_all(&self) -> Result<DeviceArray> {
+        let drawn = match &self.features {
+            Features::Held(features) => return Ok(DeviceArray::clone(features)),
+            Features::Drawn(drawn) => drawn,
+        };
+        let all: Vec<usize> = (0..self.len()).collect();
+        let mut features = Vec::new();
+        match drawn.source.device().filter(|_| !self.is_empty()) {
+            None => drawn.source.gather(&all, Copies::Augmented, &mut features)?,
+            Some(device) => {
+                let whole = drawn.source.is_whole_on(device);
+                if !whole {
+                    drawn.source.gather(&all, Copies::Plain, &mut features)?;
+                }
+                let plain = (!whole).then_some(features);
+                let features = drawn.source.features_on(device, &all, plain)?;
+                return Ok(DeviceArray::from_tensor(features.flatten(0, 1)));
+            }
+        }
+        Ok(features.into())
+    }
+
+    /// How many examples to gather at a time on the host. Unlimited if the batch holds its
+    /// features, or can read them in place.
+    pub(in crate::engine) fn chunk_len(&self) -> usize {
+        #[cfg(test)]
+        if let Some(len) = self.chunk_len {
+            return len;
+        }
+        match self.is_in_place() {
+            true => usize::MAX,
+            false => (CHUNK_BYTES / (self.example_len() * size_of::<f32>()).max(1)).max(1),
+        }
+    }
+
+    /// Passes the given examples to `each` in chunks, with their number, while a thread gathers the
+    /// next chunk. `split(n)` divides `0..n`, the positions in a list of examples, into chunks. The
+    /// batch that follows in a run is expected to be divided by it, too.
+    ///
+    /// # Errors
+    /// The first error of `each`, or of reading the examples. No chunk follows it.
+    pub(in crate::engine) fn for_each_chunk(
+        &self,
+        examples: &[usize],
+        split: &dyn Fn(usize) -> Vec<Pieces>,
+        mut each: impl FnMut(usize, Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let drawn = match &self.features {
+            Features::Drawn(drawn) if !self.is_in_place() => drawn,
+            _ => {
+                for (number, pieces) in split(examples.len()).into_iter().enumerate() {
+                    let examples = list(examples, &pieces);
+                    each(number, Chunk { batch: self, examples: &examples, gathered: None })?;
+                }
+                return Ok(());
+            }
+        };
+        let chunks = drawn.chunks(Copies::Augmented, examples, split)?;
+        let request = chunks.request();
+        for (number, gathered) in chunks.enumerate() {
+            let gathered = drawn.source.noted(gathered)?;
+            let examples = &request.positions(number);
+            each(number, Chunk { batch: self, examples, gathered: Some(&gathered) })?;
+        }
+        Ok(())
+    }
+
+    /// Passes the features of all examples to `each` in chunks on `device`, with their number:
+    /// `[examples x copies, features]`. `split(n)` divides the examples `0..n` into chunks of one
+    /// piece each, as in [`for_each_chunk`](Self::for_each_chunk). Features that the device holds
+    /// are selected there.
+    ///
+    /// # Errors
+    /// As [`for_each_chunk`](Self::for_each_chunk).
+    pub(in crate::engine) fn for_each_chunk_on<E: From<Error>>(
+        &self,
+        device: &Device,
+        split: &dyn Fn(usize) -> Vec<Pieces>,
+        mut each: impl FnMut(usize, Tensor<2>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let drawn = match &self.features {
+            Features::Drawn(drawn) => drawn,
+            Features::Held(features) => {
+                for (number, piece) in split(self.len()).into_iter().flatten().enumerate() {
+                    each(number, self.held_on(features, device, piece))?;
+                }
+                return Ok(());
+            }
+        };
+        let source = &drawn.source;
+        if source.is_whole_on(device) {
+            for (number, piece) in split(self.len()).into_iter().flatten().enumerate() {
+                each(number, source.features_on(device, &piece.collect::<Vec<_>>(), None)?)?;
+            }
+            return Ok(());
+        }
+        let all: Vec<usize> = (0..self.len()).collect();
+        let chunks = drawn.chunks(Copies::Plain, &all, split)?;
+        let request = chunks.request();
+        for (number, gathered) in chunks.enumerate() {
+            let mut gathered = source.noted(gathered)?;
+            let positions = request.positions(number);
+            let features = source.features_on(device, &positions, Some(gathered.take()))?;
+            drop(gathered);
+            each(number, features)?;
+        }
+        Ok(())
+    }
+
+    /// Held features of some examples on a device; without a copy if they are there.
+    fn held_on(&self, features: &DeviceArray, device: &Device, range: Range<usize>) -> Tensor<2> {
+        let (rows, size) = (range.len() * self.copies, self.example_len());
+        let part = range.start * size..range.end * size;
+        let part = match features.device() {
+            Some(there) if there == *device => {
+                features.tensor(device).narrow(0, part.start, part.len())
+            }
+            _ => Tensor::from_data(
+                TensorData::new(features[part.clone()].to_vec(), [part.len()]),
+                device,
+            ),
+        };
+        part.reshape([rows, size / self.copies])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Sums over gathered chunks.
+
+use std::path::Path;
+
+use super::*;
+use crate::data::source::Augmented;
+use crate::data::{self, Augment, Examples, ImageOptions};
+use crate::engine::{
+    ClipRule, ClippedSum, Executor, FusedExecutor, GaussianNoise, Gradients, ReferenceExecutor,
+    TapExecutor,
+};
+use crate::layers;
+use crate::nn::{DropoutSpec, Flatten, LinearSpec, Model, Tanh, models};
+
+const COPIES: usize = 2;
+const N: usize = 45;
+
+/// Images 1x4x5 whose norms differ, in 3 classes.
+fn images() -> data::Dataset {
+    let x = (0..N * 20).map(|i| ((i * 37 % 41) as f32 / 10.0 - 2.0) * (1 + i / 20 % 5) as f32);
+    data::from_vecs(x.collect(), &[1, 4, 5], (0..N as u32).map(|i| i % 3).collect(), 3).unwrap()
+}
+
+fn model(data: &data::Dataset) -> Model {
+    let size = data.shape().iter().product();
+    let dropout = DropoutSpec { rate: 0.5 };
+    let layers = layers![Flatten, LinearSpec::new(size, 16), Tanh, dropout, LinearSpec::new(16, 3)];
+    models::sequential(data, layers).seed(1).build().unwrap()
+}
+
+/// Augmented copies of these examples.
+fn source(examples: &Examples, ids: impl IntoIterator<Item = u32>) -> Arc<Source> {
+    let augment = Augment::new().copies(COPIES).flip().crop(1);
+    let augmented = Some(Augmented { augment, seed: [3, 4] });
+    Arc::new(Source::new(examples, ids.into_iter().collect(), augmented).unwrap())
+}
+
+fn batch(examples: &Examples, ids: impl IntoIterator<Item = u32>) -> Batch {
+    Batch::drawn(source(examples, ids), None, None).seed(5)
+}
+
+/// Executors on the host, and one on the path of devices, in chunks of this many examples.
+fn executors(chunk: usize) -> [(&'static str, bool, Box<dyn Executor>); 4] {
+    let tap = || TapExecutor::default().with_chunk(chunk);
+    [
+        ("fused", true, Box::new(FusedExecutor::default().with_chunk(chunk))),
+        ("tap", true, Box::new(tap())),
+        ("device", false, Box::new(tap().with_device_path())),
+        ("reference", true, Box::new(ReferenceExecutor)),
+    ]
+}
+
+/// About the median norm, so that some examples are clipped and some are not.
+const CLIP: f64 = 3.8;
+
+fn both_sums(executor: &dyn Executor, model: &Model, batch: &Batch) -> Result<[ClippedSum; 2]> {
+    let clipped = executor.clipped_sum(model.network(), batch, &ClipRule::flat(CLIP))?;
+    Ok([clipped, executor.plain_sum(model.network(), batch)?])
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+fn flat(sum: &Gradients) -> Vec<f32> {
+    sum.entries.iter().flat_map(|entry| entry.values.to_vec()).collect()
+}
+
+/// Relative L2 distance.
+fn distance(a: &Gradients, b: &Gradients) -> f64 {
+    let (a, b) = (flat(a), flat(b));
+    let square = |x: f32| f64::from(x).powi(2);
+    let off: f64 = a.iter().zip(&b).map(|(a, b)| square(a - b)).sum();
+    (off / b.iter().map(|&b| square(b)).sum::<f64>()).sqrt()
+}
+
+#[test]
+fn any_chunking_gives_the_same_sum() {
+    let data = images();
+    let (model, all) = (model(&data), batch(data.train(), 0..N as u32));
+    let held = all.in_memory().unwrap();
+    for chunk in [1, 3, 8, 64] {
+        for (name, on_host, executor) in executors(chunk) {
+            let expected = both_sums(&*executor, &model, &held).unwrap();
+            // How many examples are gathered at a time does not change a bit.
+            for gathered in [1, 7, 20, 1000] {
+                let batch = all.clone().gathered_in(gathered);
+                let sums = both_sums(&*executor, &model, &batch).unwrap();
+                for (sum, expected) in sums.iter().zip(&expected) {
+                    assert_eq!(flat(&sum.sum), flat(&expected.sum), "{name} {chunk} {gathered}");
+                    assert_eq!(bits(&sum.norms), bits(&expected.norms), "{name}");
+                    assert_eq!(bits(&sum.losses), bits(&expected.losses), "{name}");
+                }
+            }
+            // How many are summed at a time changes rounding only.
+            let reference = both_sums(&ReferenceExecutor, &model, &held).unwrap();
+            for (sum, reference) in expected.iter().zip(&reference) {
+                assert!(distance(&sum.sum, &reference.sum) < 1e-5, "{name} {chunk} {on_host}");
+            }
+            let clipped =
+                |sum: &ClippedSum| sum.norms.iter().filter(|&&n| f64::from(n) > CLIP).count();
+            assert_eq!(clipped(&expected[0]), clipped(&reference[0]), "{name}");
+            assert!((9..N - 9).contains(&clipped(&expected[0])), "{:?}", expected[0].norms);
+            // One example less is another sum.
+            let fewer = batch(data.train(), 0..N as u32 - 1).gathered_in(7);
+            let fewer = both_sums(&*executor, &model, &fewer).unwrap();
+            assert!(distance(&fewer[0].sum, &expected[0].sum) > 1e-3, "{name}");
+        }
+    }
+}
+
+#[test]
+fn two_small_chunks_are_gathered_at_a_time_and_each_example_once() {
+    let data = images();
+    let (model, workers) = (model(&data), crate::nn::workers::count());
+    for (name, _, executor) in executors(1) {
+        let reader = Arc::new(Reader::start().unwrap());
+        let source = source(data.train(), 0..N as u32);
+        let batch = Batch::drawn(source, Some(reader.clone()), None).gathered_in(4);
+        executor.clipped_sum(model.network(), &batch, &ClipRule::flat(CLIP)).unwrap();
+        let seen = reader.seen();
+        assert_eq!(seen.examples, N, "{name}");
+        assert!(seen.largest <= workers.max(4) && seen.largest < N, "{name}: {seen:?}");
+        assert!(seen.alive <= 2, "{name}: {seen:?}");
+    }
+    // The test finds a batch that is gathered whole.
+    let reader = Arc::new(Reader::start().unwrap());
+    let batch = Batch::drawn(source(data.train(), 0..N as u32), Some(reader.clone()), None);
+    ReferenceExecutor.plain_sum(model.network(), &batch).unwrap();
+    assert_eq!(reader.seen().largest, N);
+}
+
+#[test]
+fn examples_in_memory_are_read_in_place() {
+    let data = images();
+    let batch = Batch::of(data.train(), &[7, 2]).unwrap();
+    assert_eq!(batch.features(0).as_ptr(), data.train().features(7).as_ptr());
+    assert_eq!(batch.chunk_len(), usize::MAX);
+    assert!(Batch::of(data.train(), &[N as u32]).is_err());
+}
+
+#[test]
+fn a_chunk_is_smaller_than_a_batch_of_large_images() {
+    let x = vec![0.0; 2 * 3 * 1024 * 1024];
+    let data = data::from_vecs(x, &[3, 1024, 1024], vec![0, 1], 2).unwrap();
+    // 12 MiB each, in two copies.
+    assert_eq!(batch(data.train(), [0, 1]).chunk_len(), 1);
+    // 80 bytes each, in two copies.
+    assert_eq!(batch(images().train(), [0]).chunk_len(), CHUNK_BYTES / 160);
+}
+
+#[test]
+fn examples_that_are_not_finite_are_left_out_of_every_chunk() {
+    let data = images();
+    let mut x = data.train().features_flat().to_vec();
+    // Too large to be scaled: a whole image, and a pixel that the crop of a copy may lose.
+    x[20 * 11..20 * 12].fill(f32::MAX);
+    x[20 * 30] = f32::MAX;
+    let broken = data::from_vecs(x, &[1, 4, 5], data.train().labels().to_vec(), 3).unwrap();
+    let broken = broken.normalized(0.0, 0.5).unwrap();
+    let model = model(&data);
+    let with = batch(broken.train(), 0..N as u32).gathered_in(7);
+    let kept = with.finite().unwrap();
+    assert_eq!(kept, with.in_memory().unwrap().finite().unwrap());
+    assert!(!kept.contains(&11) && kept.len() >= N - 2);
+    let without = batch(broken.train(), kept.iter().map(|&i| i as u32)).gathered_in(7);
+    for (name, on_host, executor) in executors(3) {
+        let [with, _] = both_sums(&*executor, &model, &with).unwrap();
+        let [without, _] = both_sums(&*executor, &model, &without).unwrap();
+        assert_eq!(with.non_finite(), N - kept.len(), "{name}");
+        if on_host {
+            assert_eq!(flat(&with.sum), flat(&without.sum), "{name}");
+        } else {
+            assert!(distance(&with.sum, &without.sum) < 1e-6, "{name}");
+        }
+    }
+}
+
+/// A folder of 24 grey images 4x4.
+fn folder() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (class, value) in [("a", 10), ("b", 100), ("c", 180)] {
+        let folder = root.path().join("train").join(class);
+        std::fs::create_dir_all(&folder).unwrap();
+        (0..8).for_each(|i| write(&folder.join(format!("{i}.png")), value + i));
+    }
+    root
+}
+
+fn write(path: &Path, value: u8) {
+    let mut encoder = png::Encoder::new(std::fs::File::create(path).unwrap(), 4, 4);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Eight);
+    let pixels: Vec<u8> = (0..16).map(|i| value + i).collect();
+    encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+}
+
+#[test]
+fn a_file_that_breaks_in_the_last_chunk_is_an_error_of_the_whole_sum() {
+    let root = folder();
+    let data = data::image_folder(root.path(), &ImageOptions::size(4).grey()).unwrap();
+    let model = model(&data);
+    let last = root.path().join("train/c/7.png");
+    for (name, _, executor) in executors(1) {
+        let all = || Batch::of(data.train(), &(0..24).collect::<Vec<_>>()).unwrap().gathered_in(2);
+        let good = all();
+        let [expected, _] = both_sums(&*executor, &model, &good).unwrap();
+        assert!(!good.is_unreadable());
+        std::fs::remove_file(&last).unwrap();
+        let bad = all();
+        let error = both_sums(&*executor, &model, &bad).unwrap_err();
+        assert!(error.to_string().contains("7.png"), "{name}: {error}");
+        assert!(bad.is_unreadable() && bad != good, "{name}");
+        // Nothing is kept of the failed sum: the next one is right.
+        write(&last, 187);
+        let [again, _] = both_sums(&*executor, &model, &all()).unwrap();
+        assert_eq!(flat(&again.sum), flat(&expected.sum), "{name}");
+    }
+}
+
+#[test]
+fn an_empty_batch_reads_nothing() {
+    let data = images();
+    let model = model(&data);
+    for (name, _, executor) in executors(2) {
+        let reader = Arc::new(Reader::start().unwrap());
+        let batch = Batch::drawn(source(data.train(), []), Some(reader.clone()), None);
+        for sum in both_sums(&*executor, &model, &batch).unwrap() {
+            assert!(sum.losses.is_empty() && flat(&sum.sum).iter().all(|&v| v == 0.0), "{name}");
+            let mut noisy = sum.sum;
+            GaussianNoise::new([1; 32]).add_to(&mut noisy, 1.0).unwrap();
+            assert!(flat(&noisy).iter().all(|&v| v != 0.0));
+        }
+        assert_eq!(reader.seen().chunks, 0);
+        assert!(batch.in_memory().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! Batches drawn by the sampler of a plan.
+
+use std::sync::Arc;
+
+use burn::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+
+use crate::Result;
+use crate::data::reader::Reader;
+use crate::data::source::{Augmented, Source, SourceReader};
+use crate::data::{Augment, Examples, OnDevice, sampler::PoissonSampler};
+use crate::engine::Batch;
+use crate::methods::Plan;
+use crate::nn::Network;
+
+/// Draws the batches of a plan with the sampler that its accountant assumes.
+pub struct Batches {
+    examples: Examples,
+    augment: Option<Augment>,
+    draws: Draws,
+    /// The device that makes the features, if it is not the host.
+    placed: Option<OnDevice>,
+    /// Gathers features ahead; `None` where they need not be gathered.
+    reader: Option<SourceReader>,
+    /// The batch after the one that was drawn last, if it is drawn already.
+    ahead: Option<Drawn>,
+}
+
+/// The examples of a batch, and the seed of its dropout masks.
+struct Drawn {
+    source: Arc<Source>,
+    seed: u64,
+}
+
+impl Batches {
+    /// Batches of `plan` over `examples`, whose features are made on the host. `sampling` seeds the
+    /// sampler, `masks` the dropout masks and the augmentation; both must be secret.
+    ///
+    /// Features in memory are read in place. Image files and augmented copies are made in chunks by
+    /// a thread, which is at most one chunk ahead, within a batch and from one batch to the next.
+    ///
+    /// # Guarantee
+    /// Each example is in a batch with the plan's sampling rate, independently of all other
+    /// examples and steps (Poisson sampling), as [`Plan::event`] states. Dropout masks and
+    /// augmented copies are drawn anew in every step, as functions of an example's own index and of
+    /// a secret seed, whatever is gathered together; [`Batch::seed`] and [`Augment`] say why the
+    /// sensitivity remains that of the clip rule.
+    ///
+    /// # Errors
+    /// If the sampling rate is out of range, or the operating system can't start a thread.
+    pub fn new(
+        plan: &Plan,
+        examples: &Examples,
+        sampling: [u8; 32],
+        masks: [u8; 32],
+    ) -> Result<Self> {
+        let sampler = PoissonSampler::new(examples.len(), plan.sampling_rate(), sampling)?;
+        let mut masks = ChaCha20Rng::from_seed(masks);
+        masks.set_stream(STREAM);
+        let augment_seed = masks.next_u64();
+        let draws = Draws { sampler, masks, augment_seed, drawn: 0, steps: plan.steps() };
+        let (examples, augment) = (examples.clone(), plan.augment());
+        let in_place = examples.is_in_memory() && augment.is_none();
+        let reader = if in_place { None } else { Some(Arc::new(Reader::start()?)) };
+        Ok(Self { examples, augment, draws, placed: None, reader, ahead: None })
+    }
+
+    /// The same batches, with features that are made on the network's device; on the CPU, nothing
+    /// changes.
+    ///
+    /// Features in memory are uploaded once if they fit, and selected and augmented on the device,
+    /// chunk by chunk. All others (image files, or data that exceeds the memory budget) are
+    /// gathered in chunks by a thread, at most one chunk ahead, and augmented on the device. No
+    /// batch copies data from the device to the host.
+    ///
+    /// # Guarantee
+    /// That of [`new`](Self::new): equal seeds draw equal batches, masks and copies on every
+    /// device. An example that can't be read is an error of the sum over its batch, and of no
+    /// other.
+    ///
+    /// # Errors
+    /// If the examples hold token ids outside the network's vocabulary (the device does not check
+    /// them), or if the plan's augmentation does not apply to them; as [`OnDevice::new`] and
+    /// [`new`](Self::new).
+    pub fn on(self, network: &Network) -> Result<Self> {
+        if network.device() == Device::flex() { Ok(self) } else { self.on_device_path(network) }
+    }
+
+    /// As [`on`](Self::on), but uses the code path of a GPU on the CPU too, for tests.
+    ///
+    /// # Errors
+    /// As [`on`](Self::on).
+    pub fn on_device_path(self, network: &Network) -> Result<Self> {
+        let examples = self.examples.clone();
+        if examples.is_in_memory() {
+            // Data in files are images, which hold no token ids.
+            network.check_tokens(examples.features_flat())?;
+        }
+        self.augment.map_or(Ok(()), |augment| augment.check(examples.shape()))?;
+        let placed = OnDevice::new(&examples, &network.device())?;
+        let reader = match (placed.is_whole(), self.reader) {
+            (true, _) => None,
+            (false, Some(reader)) => Some(reader),
+            (false, None) => Some(Arc::new(Reader::start()?)),
+        };
+        Ok(Self { placed: Some(placed), reader, ..self })
+    }
+
+    /// The next batch; it may be empty. Only its examples are drawn here: their features are
+    /// gathered when an executor needs them.
+    ///
+    /// # Errors
+    /// If the plan's augmentation does not apply to the examples.
+    pub fn draw(&mut self) -> Result<Batch> {
+        let Drawn { source, seed } = match self.ahead.take() {
+            Some(drawn) => drawn,
+            None => self.source()?,
+        };
+        // None is read beyond the last step.
+        if self.reader.is_some() && self.draws.are_left() {
+            self.ahead = Some(self.source()?);
+        }
+        let next = self.ahead.as_ref().map(|next| next.source.clone());
+        Ok(Batch::drawn(source, self.reader.clone(), next).seed(seed))
+    }
+
+    /// Draws the examples of one more batch.
+    fn source(&mut self) -> Result<Drawn> {
+        let Draw { ids, seed, augmentation } = self.draws.next();
+        let augmented = self.augment.map(|augment| Augmented { augment, seed: augmentation });
+        let source = Source::new(&self.examples, ids, augmented)?;
+        let source = match &self.placed {
+            Some(placed) => source.on(placed.clone()),
+            None => source,
+        };
+        Ok(Drawn { source: Arc::new(source), seed })
+    }
+}
+
+/// The random draws of a plan's batches. They are made on the host: the number of examples decides
+/// the tensor shapes of a step, so drawing on the device would need a synchronization per step. It
+/// also makes a seed draw the same batches on every device.
+struct Draws {
+    sampler: PoissonSampler,
+    /// Generates the dropout seed of each step.
+    masks: ChaCha20Rng,
+    /// Seed of the augmentation; the step number is its second argument.
+    augment_seed: u64,
+    drawn: u64,
+    /// Number of steps of the plan.
+    steps: u64,
+}
+
+/// The random draws of one batch.
+struct Draw {
+    ids: Vec<u32>,
+    /// Seed of the dropout masks.
+    seed: u64,
+    /// Seed of the augmentation, and number of the step.
+    augmentation: [u64; 2],
+}
+
+impl Draws {
+    fn next(&mut self) -> Draw {
+        let (ids, seed) = (self.sampler.next_batch(), self.masks.next_u64());
+        self.drawn += 1;
+        Draw { ids, seed, augmentation: [self.augment_seed, self.drawn - 1] }
+    }
+
+    /// Whether the plan has further batches: none is read beyond its last step.
+    fn are_left(&self) -> bool {
+        self.drawn < self.steps
+    }
+}
+
+/// ChaCha stream of the masks. A seed that is used for another purpose by mistake still gives a
+/// different key stream.
+const STREAM: u64 = u64::from_le_bytes(*b"masks\0\0\0");
+
+#[cfg(test)]
+mod tests;
