@@ -4,7 +4,8 @@ use burn::prelude::*;
 
 use super::bound::Rescale;
 
-/// A rule that rescales a gradient of norm n; all but [`Scale`](Self::Scale) to a norm of at most C.
+/// A rule that rescales a gradient of norm n; all but [`Scale`](Self::Scale) to a norm of at most
+/// C.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rescaling {
     /// Clipping: the factor min(1, C/n) (Abadi et al., 2016, algorithm 1).

@@ -50,8 +50,8 @@ macro_rules! schedule {
             }
 
             #[doc = concat!("The ", $value, " is `ratio`^(t / T) times its initial value in step")]
-            /// t of T (Du, Li, Chen, Chen, Hong: Dynamic Differential-Privacy Preserving SGD, 2021).
-            /// Text form `decay:RATIO`.
+            /// t of T (Du, Li, Chen, Chen, Hong: Dynamic Differential-Privacy Preserving SGD,
+            /// 2021). Text form `decay:RATIO`.
             pub fn decay(ratio: f64) -> Self {
                 Self(Shape::Decay { ratio })
             }

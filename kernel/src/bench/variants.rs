@@ -1,5 +1,5 @@
-//! Measures variants of the private step and the private step itself, in turn in one process, so that
-//! other load on the machine affects all of them.
+//! Measures variants of the private step and the private step itself, in turn in one process, so
+//! that other load on the machine affects all of them.
 
 use std::time::Instant;
 

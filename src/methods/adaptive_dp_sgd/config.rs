@@ -12,8 +12,8 @@ use crate::privacy::NoiseSchedule;
 /// the variance of the one before (Zhang et al., 2021). A baseline of Auto DP-SGD.
 ///
 /// # Guarantee
-/// That of [`DpSgd`](crate::methods::DpSgd) with a noise schedule: every step is accounted with its own
-/// noise multiplier. The published epsilons count epochs in place of steps and are too small.
+/// That of [`DpSgd`](crate::methods::DpSgd) with a noise schedule: every step is accounted with its
+/// own noise multiplier. The published epsilons count epochs in place of steps and are too small.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdaptiveDpSgd {
     settings: Settings,

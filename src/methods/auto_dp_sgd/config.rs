@@ -20,7 +20,8 @@ use crate::{Error, ErrorKind, Result};
 /// threshold of the batch:
 ///
 /// ```text
-/// threshold_i = scale |g_i|,    release = (sum_i scale g_i + N(0, (sigma_e mean(threshold))^2)) / B
+/// threshold_i = scale |g_i|
+/// release     = (sum_i scale g_i + N(0, (sigma_e mean(threshold))^2)) / B
 /// ```
 ///
 /// ```
@@ -31,8 +32,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Guarantee
 /// None. Nothing bounds one example's contribution, and the scale of the noise is computed from the
-/// same private batch. Where all other gradients are zero, the release is noise with the example and
-/// exactly zero without it, which is infinite epsilon. The epsilon that the paper claims
+/// same private batch. Where all other gradients are zero, the release is noise with the example
+/// and exactly zero without it, which is infinite epsilon. The epsilon that the paper claims
 /// ([`Recipe::claim`]) is not valid; accountants refuse the method, and a budget refuses its runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoDpSgd {

@@ -8,14 +8,14 @@ use crate::methods::settings::shared_settings;
 use crate::methods::{Plan, Recipe, Settings, dp_sgd};
 use crate::privacy::{ClipSchedule, NoiseSchedule};
 
-/// DP-SGD whose clip norm and noise multiplier decay exponentially in every step (Du, Li, Chen, Chen,
-/// Hong: Dynamic Differential-Privacy Preserving SGD, 2021). A baseline of Auto DP-SGD, whose text does
-/// not state the two ratios.
+/// DP-SGD whose clip norm and noise multiplier decay exponentially in every step (Du, Li, Chen,
+/// Chen, Hong: Dynamic Differential-Privacy Preserving SGD, 2021). A baseline of Auto DP-SGD, whose
+/// text does not state the two ratios.
 ///
 /// # Guarantee
-/// That of [`DpSgd`](crate::methods::DpSgd) with public schedules of noise and clip norm: every step is
-/// accounted with its own noise multiplier. The published epsilons are those of a central limit
-/// theorem, which are too small.
+/// That of [`DpSgd`](crate::methods::DpSgd) with public schedules of noise and clip norm: every
+/// step is accounted with its own noise multiplier. The published epsilons are those of a central
+/// limit theorem, which are too small.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DynamicDpSgd {
     settings: Settings,

@@ -1,4 +1,5 @@
-//! DP-SGD whose clip norm and noise multiplier decay exponentially in every step (Du, Li, Chen, Chen,
+//! DP-SGD whose clip norm and noise multiplier decay exponentially in every step (Du, Li, Chen,
+//! Chen,
 
 mod config;
 

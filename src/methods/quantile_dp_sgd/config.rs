@@ -18,15 +18,15 @@ use crate::{Error, ErrorKind, Result};
 /// Ramaswamy: Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1).
 ///
 /// Each step also releases a noisy count of the gradients that are not longer than the clip norm C,
-/// and moves C towards the quantile: C <- C exp(-rate (noisy fraction - quantile)). The clip norm of
-/// the settings is the first one.
+/// and moves C towards the quantile: C <- C exp(-rate (noisy fraction - quantile)). The clip norm
+/// of the settings is the first one.
 ///
 /// # Guarantee
-/// (epsilon, delta)-differential privacy of all releases of a run: the model and the clip norm after
-/// every step. Neighbours: one training example added or removed. Per step the sum has sensitivity C
-/// and the centred count sensitivity 1/2. Both are noised; together they have exactly the noise
-/// multiplier of the plan: 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2. The clip norm of a step
-/// is a function of earlier releases.
+/// (epsilon, delta)-differential privacy of all releases of a run: the model and the clip norm
+/// after every step. Neighbours: one training example added or removed. Per step the sum has
+/// sensitivity C and the centred count sensitivity 1/2. Both are noised; together they have exactly
+/// the noise multiplier of the plan: 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2. The clip norm
+/// of a step is a function of earlier releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantileDpSgd {
     settings: Settings,
@@ -81,7 +81,8 @@ impl Quantile {
     }
 }
 
-/// One line: `adapted so that 50 % of the gradients are not clipped (rate 0.2, noise 51 on counts)`.
+/// One line: `adapted so that 50 % of the gradients are not clipped (rate 0.2, noise 51 on
+/// counts)`.
 impl fmt::Display for Quantile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { quantile, rate, count_noise } = *self;

@@ -25,8 +25,8 @@ const STREAM: u64 = u64::from_le_bytes(*b"counts\0\0");
 /// # Guarantee
 /// Neighbours: one example added or removed. The sum changes by at most C, the clip norm of the
 /// step, and the count of +1/2 for every gradient of norm at most C and -1/2 for every other by at
-/// most 1/2. With noise of standard deviation sigma_sum C on the sum and sigma_count on the count, a
-/// step is one Gaussian mechanism with 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2. C is a
+/// most 1/2. With noise of standard deviation sigma_sum C on the sum and sigma_count on the count,
+/// a step is one Gaussian mechanism with 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2. C is a
 /// function of the counts released before. A gradient that is not finite enters neither.
 pub struct QuantileSum {
     quantile: Quantile,

@@ -162,8 +162,8 @@ impl<'a> Composition<'a> {
     /// Adds mixtures of two losses with offset 0, given as (probability of the first, count).
     ///
     /// With m the mean and h half the difference of the spectra, the spectrum of a mixture is
-    /// m (1 + u h / m), u from -1 to 1. Its logarithm is a power series in h / m, so that a sum over
-    /// many mixtures needs only the sums of the powers of u.
+    /// m (1 + u h / m), u from -1 to 1. Its logarithm is a power series in h / m, so that a sum
+    /// over many mixtures needs only the sums of the powers of u.
     pub fn add_mixtures(&mut self, first: &Spectrum, second: &Spectrum, parts: &[(f64, f64)]) {
         // After tilting, the probability is that of the first loss times its moment.
         let mut tilted = Vec::with_capacity(parts.len());

@@ -67,9 +67,9 @@ const ABSOLUTE_TOLERANCE: f64 = 1e-6;
 ///
 /// With more than 128 different noise multipliers of Poisson-sampled steps, a step is replaced by a
 /// mixture of steps with 96 noise multipliers that is proved to dominate it. Measured, this adds
-/// less than 0.1 % to epsilon. `lower` rounds to the next of these noise multipliers and is about 1 %
-/// lower. Noise multipliers of other releases, and all of them under replace-one, are rounded by at
-/// most 0.1 % to the safe side.
+/// less than 0.1 % to epsilon. `lower` rounds to the next of these noise multipliers and is about 1
+/// % lower. Noise multipliers of other releases, and all of them under replace-one, are rounded by
+/// at most 0.1 % to the safe side.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pld {
     neighbouring: Neighbouring,
