@@ -9,7 +9,10 @@ pub use crate::mask::{
     self, DpSnip, Dropping, DroppingRule, MagnitudeMask, Mask, RandomMask, Rate, Saliency, Snip,
     StateOfDropped, Synflow,
 };
-pub use crate::methods::{DpSgd, DpSsgd, NonPrivate, Optimizer, Plan};
+pub use crate::methods::{
+    AdaptiveDpSgd, AutoDpSgd, DpSgd, DpSsgd, DynamicDpSgd, NonPrivate, Optimizer, Plan,
+    QuantileDpSgd,
+};
 pub use crate::nn::{self, Activation, Model, Precision, models};
 pub use crate::optim::{Average, LearningRate, WarmUp};
 pub use crate::privacy::{

@@ -26,7 +26,7 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// ```
 /// use epsilab::prelude::*;
-/// let as_published = methods::AutoDpSgd::new().noise_multiplier(0.9584);
+/// let as_published = AutoDpSgd::new().noise_multiplier(0.9584);
 /// let sound = as_published.clone().sound(); // DP-SGD with AUTO-S on the same schedules
 /// ```
 ///
