@@ -13,7 +13,7 @@ struct Exercise {
     hint: &'static str,
 }
 
-const EXERCISES: [Exercise; 8] = [
+const EXERCISES: [Exercise; 9] = [
     Exercise {
         name: "02.1",
         answer: || Ok(privacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-10))?.epsilon),
@@ -63,6 +63,11 @@ const EXERCISES: [Exercise; 8] = [
         answer: || Ok(0.1f64.sqrt()),
         hint: "the norm grows with the square root of the number of coordinates",
     },
+    Exercise {
+        name: "05.1",
+        answer: || Ok(10.0 / (0.5 * (63.0 + 10.0) / 64.0)),
+        hint: "the noise is sigma times the mean norm, (63 + 10) / 64",
+    },
 ];
 
 const DELTA: Delta = Delta(1e-5);
@@ -104,6 +109,7 @@ mod tests {
             ("03.1", 0.333),
             ("03.2", 644.0),
             ("04.1", 0.316),
+            ("05.1", 17.53),
         ];
         assert_eq!(answers.map(|(name, _)| name), EXERCISES.map(|exercise| exercise.name));
         for (name, answer) in answers {

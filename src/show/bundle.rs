@@ -31,10 +31,9 @@ impl Bundle {
     pub fn prose(text: impl Into<String>) -> Self {
         let text = text.into();
         let style = "margin:0 0 6px 0;max-width:50em;text-align:left";
-        let paragraphs = text
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .map(|line| format!("<p style=\"{style}\">{}</p>\n", html_escape(line.trim())));
+        let paragraphs = text.lines().filter(|line| !line.trim().is_empty()).map(|line| {
+            format!("<p style=\"{style}\">{}</p>\n", struck(&html_escape(line.trim())))
+        });
         let html: String = paragraphs.collect();
         Self { html: Some(html), ..Self::text(text) }
     }
@@ -119,6 +118,20 @@ impl fmt::Debug for Bundle {
     }
 }
 
+/// HTML in which `~~text~~` is struck through.
+fn struck(html: &str) -> String {
+    let parts: Vec<&str> = html.split("~~").collect();
+    let (last, mut struck) = (parts.len() - 1, String::new());
+    for (i, part) in parts.into_iter().enumerate() {
+        match i % 2 == 1 {
+            true if i < last => struck += &format!("<s>{part}</s>"),
+            true => struck += &format!("~~{part}"),
+            false => struck += part,
+        }
+    }
+    struck
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +157,12 @@ mod tests {
         assert_eq!((html.matches("<p ").count(), html.matches("</p>").count()), (2, 2));
         assert!(html.contains(">first &lt;line&gt;</p>") && !html.contains("<pre"));
         assert_eq!(bundle.text, "first <line>\n\nsecond");
+    }
+
+    #[test]
+    fn tildes_strike_text_through() {
+        let html = Bundle::prose("claims ~~epsilon 0.5~~, then ~~1~~ and ~~open").html.unwrap();
+        assert!(html.contains("claims <s>epsilon 0.5</s>, then <s>1</s> and ~~open"), "{html}");
     }
 
     #[test]

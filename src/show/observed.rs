@@ -104,7 +104,7 @@ fn live_curve(progress: &Progress<'_>) -> RunCurve {
     RunCurve {
         steps_taken: progress.step as f64,
         seconds: Some(progress.seconds),
-        warning,
+        warning: warnings(progress.plan, warning),
         ..run_curve(progress.plan, curve)
     }
 }
@@ -121,9 +121,20 @@ fn finished_curve(run: &Run) -> RunCurve {
         seconds: Some(record.seconds),
         ended: true,
         shown_again: run.is_restored().then(day),
-        warning: warning.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
+        warning: warnings(
+            plan,
+            warning.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
+        ),
         ..run_curve(plan, run.curve())
     }
+}
+
+/// A warning, after the one that a method with noise has no guarantee.
+fn warnings(plan: &Plan, other: Option<String>) -> Option<String> {
+    let why = plan.privacy().and_then(|_| plan.not_covered());
+    let none = why.map(|why| format!("no guarantee: {why}"));
+    let all: Vec<String> = none.into_iter().chain(other).collect();
+    (!all.is_empty()).then(|| all.join(". "))
 }
 
 fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {
@@ -131,6 +142,8 @@ fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {
         loss: curve.series(|p| p.loss),
         test_accuracy: curve.series(|p| p.test_accuracy),
         epsilon: curve.series(|p| p.epsilon),
+        threshold: curve.series(|p| p.threshold),
+        threshold_is_private: plan.is_private(),
         target_epsilon: plan.privacy().and_then(|privacy| privacy.target).map(|e| e.0),
         total_steps: plan.steps() as f64,
         private: plan.is_private(),

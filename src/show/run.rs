@@ -12,6 +12,10 @@ pub struct RunCurve {
     pub test_accuracy: Vec<(f64, f64)>,
     /// Epsilon spent so far.
     pub epsilon: Vec<(f64, f64)>,
+    /// Clip threshold, of a method that adapts it.
+    pub threshold: Vec<(f64, f64)>,
+    /// Whether the clip threshold was released with noise.
+    pub threshold_is_private: bool,
     /// The epsilon that the noise was calibrated to.
     pub target_epsilon: Option<f64>,
     /// Steps of the whole run.
@@ -47,6 +51,7 @@ impl RunCurve {
             loss: before(&self.loss),
             test_accuracy: before(&self.test_accuracy),
             epsilon: before(&self.epsilon),
+            threshold: before(&self.threshold),
             steps_taken: step,
             ..self.clone()
         }
@@ -96,7 +101,8 @@ impl RunCurve {
     }
 }
 
-/// The figure of a run: training loss, test accuracy and, if it is private, epsilon spent.
+/// The figure of a run: training loss, test accuracy, epsilon spent if it is private, and the clip
+/// threshold if the method adapts it.
 ///
 /// Loss and epsilon begin at 0 and accuracy goes from 0 % to 100 %, so that figures of several
 /// runs can be compared by eye.
@@ -129,6 +135,14 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
             epsilon = epsilon.reference(target, format!("target {}", format::eps(target)));
         }
         chart = chart.panel(epsilon);
+    }
+    if !curve.threshold.is_empty() {
+        let series = Series::line("threshold", curve.threshold.clone()).colour(3);
+        let threshold = Panel::new("clip threshold").from_zero().series(series);
+        chart = chart.panel(match curve.threshold_is_private {
+            true => threshold,
+            false => threshold.note(NOT_COVERED),
+        });
     }
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
 }

@@ -21,6 +21,7 @@
 mod compare;
 mod grids;
 mod masks;
+mod schedules;
 mod settings;
 mod steps;
 mod sweep;
@@ -32,6 +33,7 @@ pub use masks::{
     Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency,
     saliency_histograms, selection_log, signal_and_noise, tiles,
 };
+pub use schedules::schedules;
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise, scaling_law};
 pub use steps::epsilon_over_steps;
 pub use trade_off::{trade_off, trade_off_curve};
