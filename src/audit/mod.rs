@@ -1,0 +1,31 @@
+//! Auditing: attacks that test whether releases are as private as the ledger says.
+//!
+//! - [`Audit`] plays the real mechanism of a plan many times, with and without an example whose
+//!   gradient the attacker chooses (a canary), and compares the attacker's error rates with the
+//!   trade-off curve of the ledger. [`method_named`] audits a method, or a control that is wrong on
+//!   purpose, by its name.
+//!
+//! A verdict is [`Refuted`](Verdict::Refuted), [`Consistent`](Verdict::Consistent) or
+//! [`Inconclusive`](Verdict::Inconclusive), never "private". Audits train nothing that is kept and
+//! are not recorded in a ledger: audit on data that are public, generated, or that you may see.
+//!
+//! Sources: Nasr, Hayes, Steinke, Balle, Tramèr, Jagielski, Carlini, Terzis, "Tight Auditing of
+//! Differentially Private Machine Learning", 2023 (gradient canaries); Dong, Roth, Su, "Gaussian
+//! Differential Privacy", 2022 (trade-off functions); Clopper and Pearson, 1934 (intervals).
+
+mod builder;
+mod canary;
+mod claim;
+mod controls;
+mod game;
+mod masks;
+mod report;
+mod statistics;
+mod subjects;
+#[cfg(test)]
+mod tests;
+
+pub use builder::{Audit, OnTrial};
+pub use report::{AuditReport, Statistic, Verdict};
+pub use statistics::{proportion_lower, proportion_upper};
+pub use subjects::{Options, Subject, method_named, subjects};
