@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use rayon::prelude::*;
-
 use super::canary::Setup;
 use super::claim::Claim;
 use super::game::{Game, MakeMechanism, Steps};
@@ -14,6 +12,7 @@ use super::report::{AuditReport, Statistic};
 use super::statistics::{Attack, Rates, Worlds};
 use crate::mask::DpSnip;
 use crate::methods::{Mechanism, Plan};
+use crate::nn::workers;
 use crate::privacy::gdp;
 use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate, Stages};
 use crate::train::Seeds;
@@ -23,6 +22,9 @@ use crate::{Error, ErrorKind, Result};
 const CONFIDENCE: f64 = 0.95;
 /// Fewest trials per world: with fewer, no claim can be refuted.
 const MIN_TRIALS: usize = 100;
+
+/// Trials that one worker plays without a pause.
+const CHUNK: usize = 25;
 
 /// Hears of finished trials: how many, and of how many.
 pub type OnTrial = dyn Fn(usize, usize) + Send + Sync;
@@ -268,8 +270,17 @@ impl Audit {
             }
             Ok(values)
         };
-        let all: Vec<Vec<f64>> =
-            (0..2 * self.trials).into_par_iter().map(trial).collect::<Result<_>>()?;
+        let total = 2 * self.trials;
+        let chunk = |i: usize| -> Result<Vec<_>> {
+            (i * CHUNK..total.min((i + 1) * CHUNK)).map(trial).collect()
+        };
+        let mut all = Vec::with_capacity(total);
+        let mut outcome = Ok(());
+        workers::in_order(total.div_ceil(CHUNK), chunk, |_, values| match values {
+            Ok(values) => all.extend(values),
+            Err(error) => outcome = Err(error),
+        })?;
+        outcome?;
         let world = |trials: &[Vec<f64>]| -> Vec<Vec<f64>> {
             let statistics = 0..game.statistics().len();
             statistics.map(|s| trials.iter().map(|values| values[s]).collect()).collect()

@@ -19,6 +19,7 @@ mod claim;
 mod controls;
 mod game;
 mod masks;
+mod one_run;
 mod report;
 mod statistics;
 mod subjects;
@@ -26,6 +27,7 @@ mod subjects;
 mod tests;
 
 pub use builder::{Audit, OnTrial};
+pub use one_run::Guesses;
 pub use report::{AuditReport, Statistic, Verdict};
 pub use statistics::{proportion_lower, proportion_upper};
 pub use subjects::{Options, Subject, method_named, subjects};
