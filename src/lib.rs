@@ -48,6 +48,11 @@ struct Readme;
 #[doc = include_str!("../datasets/README.md")]
 struct DataReadme;
 
+/// Compiles what the page on audits shows.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/auditing.md")]
+struct AuditingPage;
+
 /// Compiles what the page on the settings of a run shows.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/training.md")]

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use super::canary::Setup;
 use super::claim::Claim;
+use super::evaluation::{CONFIDENCE, Evaluation};
 use super::game::{Game, MakeMechanism, Steps};
 use super::masks::SnipMask;
-use super::report::{AuditReport, Statistic};
-use super::statistics::{Attack, Rates, Worlds};
+use super::report::AuditReport;
 use crate::mask::DpSnip;
 use crate::methods::{Mechanism, Plan};
 use crate::nn::workers;
@@ -18,8 +18,6 @@ use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate, Stages};
 use crate::train::Seeds;
 use crate::{Error, ErrorKind, Result};
 
-/// Confidence of all bounds of an audit together.
-const CONFIDENCE: f64 = 0.95;
 /// Fewest trials per world: with fewer, no claim can be refuted.
 const MIN_TRIALS: usize = 100;
 
@@ -177,26 +175,9 @@ impl Audit {
         let setup = Setup::new(&self.plan, self.dimension, self.canary_norm)?;
         let (game, claim, (noise_multiplier, rate, steps)) = self.game(setup, stages)?;
         let (without, with) = self.play(&*game)?;
-        let evaluated = evaluate(&*game, &claim, &without, &with);
-        let measured: Vec<Rates> = evaluated.iter().map(|found| found.rates).collect();
-        let verdict = claim.verdict(&measured);
+        let Evaluation { verdict, lower_bound, mu, refuted_by, best } =
+            Evaluation::of(game.statistics(), &claim, &without, &with);
         let delta = claim.delta.0;
-        let (excess, epsilon) = (
-            |found: &Found| found.rates.excess(&claim.trade_off),
-            |found: &Found| found.rates.epsilon(delta),
-        );
-        let lower_bound = evaluated.iter().map(epsilon).fold(0.0, f64::max);
-        let mu = measured.iter().map(Rates::mu).fold(0.0, f64::max);
-        let mut refuted_by: Vec<Statistic> =
-            evaluated.iter().filter(|found| excess(found) > 0.0).map(|f| f.statistic).collect();
-        refuted_by.dedup();
-        // The attack that refutes, or else the one with the largest lower bound.
-        let key = |found: &Found| match refuted_by.is_empty() {
-            true => epsilon(found),
-            false => excess(found),
-        };
-        let best = evaluated.iter().max_by(|a, b| key(a).total_cmp(&key(b)));
-        let best = best.expect("every game has a statistic");
         Ok(AuditReport {
             method: self.name.clone(),
             verdict,
@@ -223,7 +204,7 @@ impl Audit {
             dimension: self.dimension,
             seed: self.seed,
             seconds: began.elapsed().as_secs_f64(),
-            curve: best.curve.clone(),
+            curve: best.curve,
         })
     }
 
@@ -288,29 +269,4 @@ impl Audit {
         let (without, with) = all.split_at(self.trials);
         Ok((world(without), world(with)))
     }
-}
-
-/// An attack that was chosen on the first half of the trials, with its rates on the second half.
-struct Found {
-    statistic: Statistic,
-    rates: Rates,
-    curve: Vec<(f64, f64)>,
-}
-
-/// Two attacks per statistic. The error of all bounds together is that of the confidence.
-fn evaluate(game: &dyn Game, claim: &Claim, without: &[Vec<f64>], with: &[Vec<f64>]) -> Vec<Found> {
-    let statistics = game.statistics();
-    // Two attacks per statistic, each with two bounded rates.
-    let alpha = (1.0 - CONFIDENCE) / (statistics.len() * 2 * 2) as f64;
-    let mut found = Vec::new();
-    for ((&statistic, without), with) in statistics.iter().zip(without).zip(with) {
-        let (choosing, measuring) = Worlds { without, with }.halves();
-        let attacks: [Attack; 2] = choosing.best(&claim.trade_off, claim.delta.0, alpha);
-        found.extend(attacks.map(|attack| Found {
-            statistic,
-            rates: attack.measure(&measuring, alpha),
-            curve: attack.curve(&measuring),
-        }));
-    }
-    found
 }

@@ -22,6 +22,7 @@ mod builder;
 mod canary;
 mod claim;
 mod controls;
+mod evaluation;
 mod game;
 mod masks;
 mod membership;

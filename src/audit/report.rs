@@ -69,7 +69,6 @@ pub struct AuditReport {
     /// The epsilon of the ledger at `delta`; `None` if no accountant has one.
     pub claimed_epsilon: Option<f64>,
     /// Why no accountant has an epsilon.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The epsilon that the verdict is about: the claimed one, or that of clipped steps with the
     /// same noise multipliers and sampling.

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use epsilab::audit::{self, AuditReport, Options, Verdict};
 use epsilab::{Error, ErrorKind, Result};
-use serde_json::json;
 
 use crate::{options, stdout};
 use progress::Bar;
@@ -96,10 +95,7 @@ fn print(report: &AuditReport, json: bool) -> Result<()> {
     let failed = |error: serde_json::Error| {
         Error::new(ErrorKind::Io, "the report can't be written as JSON", error.to_string())
     };
-    let mut object = serde_json::to_value(report).map_err(failed)?;
-    // The keys are always the same.
-    object["why"] = json!(report.why);
-    stdout::print(&object.to_string())
+    stdout::print(&serde_json::to_string(report).map_err(failed)?)
 }
 
 /// The help of METHOD.

@@ -216,7 +216,9 @@ fn advantage(members: &[f64], non_members: &[f64]) -> (f64, (f64, f64)) {
     };
     let rate = |values: &[f64], threshold| above(values, threshold) as f64 / values.len() as f64;
     let gap = |threshold: f64| rate(&choosing.0, threshold) - rate(&choosing.1, threshold);
-    let thresholds = choosing.0.iter().chain(&choosing.1).copied();
+    let all: Vec<f64> = choosing.0.iter().chain(&choosing.1).copied().collect();
+    let between = sorted(&all);
+    let thresholds = between.windows(2).map(|pair| 0.5 * (pair[0] + pair[1]));
     let best = thresholds.max_by(|&a, &b| gap(a).total_cmp(&gap(b))).unwrap_or(0.0);
     let (members, others) = &measuring;
     let alpha = (1.0 - CONFIDENCE) / 4.0;

@@ -39,8 +39,10 @@ impl Guesses {
     /// (1) Training Run", 2023, theorem 5.2):
     ///
     /// ```text
-    /// P[Bin(r, p) >= v] + 2 m delta max_i P[v - i <= Bin(r, p) < v] / i,  p = e^epsilon / (1 + e^epsilon)
+    /// P[Bin(r, p) >= v] + 2 m delta max_i P[v - i <= Bin(r, p) < v] / i
     /// ```
+    ///
+    /// with p = e^epsilon / (1 + e^epsilon), m canaries, r guesses and v correct ones.
     ///
     /// # Guarantee
     /// Neighbours: one example added or removed. The number of guesses must not depend on whether

@@ -23,6 +23,7 @@ fn one_run_bounds_the_epsilon_of_a_right_run_from_below_and_refutes_a_wrong_one(
     let (data, model) = small();
     let right = plan(&data, 8.0, 100);
     let report = right.audit(&model, &data).unwrap();
+    println!("{report}");
     assert_eq!((report.canaries, report.guesses), (200, 50));
     assert_eq!(report.verdict, Verdict::Consistent, "{report}");
     assert!(report.lower_bound > 1.0 && report.lower_bound < 8.0, "{report}");
@@ -30,6 +31,7 @@ fn one_run_bounds_the_epsilon_of_a_right_run_from_below_and_refutes_a_wrong_one(
     let claim = OneRun::of(&plan(&data, 1.0, 100));
     let report = claim.with_mechanism(move |seed| right.mechanism(seed)).run(&model, &data);
     let report = report.unwrap();
+    println!("{report}");
     assert_eq!(report.verdict, Verdict::Refuted, "{report}");
     assert!((report.compared_epsilon - 1.0).abs() < 0.01 && report.why.is_none());
 }
