@@ -6,6 +6,7 @@
 //! - [`lab`]: notebook functions on plans, runs, budgets and the project's ledger
 //! - [`grid`]: accuracy grids of many runs
 //! - [`show`]: figures, tables and live charts
+//! - [`audit`]: attacks that test the guarantees
 //! - [`train`]: the training loop
 //! - [`methods`]: training methods: DP-SGD, DP-SSGD and non-private SGD
 //! - [`optim`]: optimizers, learning-rate schedules and averages of parameters
@@ -17,6 +18,7 @@
 //! - [`device`]: CPU and GPU devices
 #![warn(missing_docs)]
 
+pub mod audit;
 #[cfg(test)]
 mod conformance;
 pub mod data;
@@ -45,6 +47,11 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../datasets/README.md")]
 struct DataReadme;
+
+/// Compiles what the page on audits shows.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/auditing.md")]
+struct AuditingPage;
 
 /// Compiles what the page on the settings of a run shows.
 #[cfg(doctest)]

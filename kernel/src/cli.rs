@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use epsilab::Result;
 
 use crate::accounting::{self, EpsilonArgs, SigmaArgs};
+use crate::audit::{self, AuditArgs};
 use crate::bench::{self, BenchArgs};
 use crate::doctor::{self, DoctorArgs};
 use crate::grid::{self, GridArgs};
@@ -128,6 +129,26 @@ Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for wrong us
 option, a value that is no number); 130 after Ctrl-C (nothing is printed; the steps taken are
 charged).";
 
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  cargo lab audit dp-sgd
+  cargo lab audit half-noise --json
+  cargo lab audit dp-sgd --sampling-rate 0.05 --steps 200 --trials 4000 --json
+
+The mechanism that trains is played many times, with and without an example whose gradient the
+attacker chooses (a canary). If the attacker tells the two apart more often than the trade-off curve
+of the ledger allows, the claim is refuted. No data are read and nothing is charged to a ledger.
+
+With --json stdout is one line: method, verdict (refuted, consistent, inconclusive), claimed_epsilon
+(null if no accountant has one; why says so), compared_epsilon (the claimed one, or that of clipped
+steps with the same noise), delta, lower_bound, mu_lower_bound and its epsilon (if the releases are
+Gaussian), confidence, trials, statistic, false_positive_rate, true_positive_rate, bounds of both,
+true_positive_rate_allowed, refuted_by, sampling_rate, noise_multiplier, steps, canary_norm,
+dimension, seed, seconds.
+
+Exit codes: 0 consistent; 1 refuted; 2 inconclusive (the attack was too weak to tell); 64 for wrong
+usage; 70 if the audit failed. No exit code means \"private\": an attack can't show that.";
+
 /// Private, sparse learning in a notebook.
 #[cfg_attr(feature = "notebook", doc = "")]
 #[cfg_attr(
@@ -158,6 +179,8 @@ enum Command {
     Epsilon(EpsilonArgs),
     #[command(after_help = SIGMA_EXAMPLES)]
     Sigma(SigmaArgs),
+    #[command(after_help = AUDIT_EXAMPLES)]
+    Audit(AuditArgs),
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
     #[command(after_help = GRID_EXAMPLES)]
@@ -167,14 +190,28 @@ enum Command {
 }
 
 /// Runs the command line. An error is printed as `error: …`; the exit code is 1, or 2 for wrong
-/// usage.
+/// usage. The verdicts of `audit` take the lower exit codes, so its wrong usage is 64.
 pub fn main() -> ExitCode {
-    match dispatch(Cli::parse()) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error, std::env::args().nth(1).as_deref()),
+    };
+    match dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints a usage error, or a help text, of the command with this name.
+fn refused(error: &clap::Error, command: Option<&str>) -> ExitCode {
+    let _ = error.print();
+    match (error.use_stderr(), command) {
+        (false, _) => ExitCode::SUCCESS,
+        (true, Some("audit")) => ExitCode::from(audit::MISUSE),
+        (true, _) => ExitCode::from(2),
     }
 }
 
@@ -191,6 +228,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Epsilon(args)) => accounting::epsilon(args).map(done),
         Some(Command::Sigma(args)) => accounting::sigma(args).map(done),
+        Some(Command::Audit(args)) => Ok(audit::audit(&args)),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Grid(args)) => grid::grid(&args),
         Some(Command::Train(args)) => train::train(&args),

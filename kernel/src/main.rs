@@ -2,6 +2,7 @@
 //! feature `notebook` it only measures, accounts and trains.
 
 mod accounting;
+mod audit;
 mod bench;
 mod cli;
 mod doctor;

@@ -1,5 +1,6 @@
 //! Parallel jobs whose results are consumed in order.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -7,6 +8,11 @@ use std::sync::mpsc;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, ErrorKind, Result};
+
+thread_local! {
+    /// Whether this thread belongs to one of the pools.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
 
 /// One single-threaded Rayon pool per core.
 ///
@@ -21,6 +27,7 @@ fn pools() -> Result<&'static [ThreadPool]> {
                 ThreadPoolBuilder::new()
                     .num_threads(1)
                     .thread_name(move |_| format!("epsilab-{i}"))
+                    .start_handler(|_| IS_WORKER.set(true))
                     .build()
                     .map_err(|e| e.to_string())
             })
@@ -40,7 +47,8 @@ pub(crate) fn count() -> usize {
 /// Runs `job(0)`, ..., `job(jobs - 1)` on the worker threads and passes the results to `consume`
 /// on the calling thread, in this order for any number of threads.
 ///
-/// Results that arrive early are kept until it is their turn.
+/// Results that arrive early are kept until it is their turn. A job that calls this function runs
+/// its own jobs itself, one after the other.
 ///
 /// # Errors
 /// If the worker threads can't be started.
@@ -49,6 +57,10 @@ pub(crate) fn in_order<T: Send>(
     job: impl Fn(usize) -> T + Sync,
     mut consume: impl FnMut(usize, T),
 ) -> Result<()> {
+    if IS_WORKER.get() {
+        (0..jobs).for_each(|index| consume(index, job(index)));
+        return Ok(());
+    }
     let pools = pools()?;
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -89,6 +101,18 @@ mod tests {
         let mut seen = Vec::new();
         in_order(100, |i| i * i, |i, square| seen.push((i, square))).unwrap();
         assert_eq!(seen, (0..100).map(|i| (i, i * i)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn jobs_within_jobs_are_done_by_their_own_worker() {
+        let mut seen = Vec::new();
+        let inner = |i: usize| {
+            let mut sum = 0;
+            in_order(10, |j| i * j, |_, product| sum += product).unwrap();
+            sum
+        };
+        in_order(20, inner, |_, sum| seen.push(sum)).unwrap();
+        assert_eq!(seen, (0..20).map(|i| 45 * i).collect::<Vec<_>>());
     }
 
     #[test]

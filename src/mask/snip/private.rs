@@ -204,10 +204,25 @@ impl DpSnip {
         seeds: ([u8; 32], u64),
         run: &str,
     ) -> Result<Mask> {
+        let (sum, prunable) = self.noisy_sum(model, data.train(), seeds)?;
+        self.mask_of(&sum, &prunable, model, data, run)
+    }
+
+    /// The mask that follows from [`noisy_sum`](Self::noisy_sum): post-processing.
+    ///
+    /// # Errors
+    /// If the noise is not calibrated, or the rate is out of range.
+    pub(crate) fn mask_of(
+        &self,
+        sum: &Gradients,
+        prunable: &Weights,
+        model: &Model,
+        data: &Dataset,
+        run: &str,
+    ) -> Result<Mask> {
         let rate = check_pruning(self.rate)?;
         let event = self.event()?;
-        let (sum, prunable) = self.noisy_sum(model, data.train(), seeds)?;
-        let scores = Sensitivities::scores(&sum, &prunable, data.train().len());
+        let scores = Sensitivities::scores(sum, prunable, data.train().len());
         let method = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
         let covered = match data.not_covered() {
             Some(why) => PrivacyStatus::NotPrivate(why.to_owned()),
@@ -239,7 +254,7 @@ impl DpSnip {
     /// Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) plus noise, and the prunable weights as 0/1 [`Weights`].
     ///
     /// Every prunable weight gets noise, also one that is zero and so has a score of zero.
-    pub(super) fn noisy_sum(
+    pub(crate) fn noisy_sum(
         &self,
         model: &Model,
         examples: &Examples,

@@ -80,17 +80,32 @@ impl Model {
         if let Some(examples) = self.copy_to_device(examples)? {
             return self.loss_on(&examples);
         }
-        self.check_examples(examples)?;
         let mut total = 0.0;
-        self.map_chunks_on_cpu(
-            examples,
-            |features, labels| {
-                let logits = self.network().logits(features, labels.len());
-                host::values(cross_entropy(logits, labels))
-            },
-            |losses| total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>(),
-        )?;
+        self.losses_on_cpu(examples, |losses| {
+            total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>();
+        })?;
         Ok(total / examples.len() as f64)
+    }
+
+    /// The softmax cross-entropy of each of these examples, in nats, computed on the CPU. Not
+    /// private for examples of the training part: no epsilon covers it.
+    ///
+    /// # Errors
+    /// As for [`predict_examples`](Self::predict_examples).
+    pub fn losses(&self, examples: &Examples) -> Result<Vec<f32>> {
+        let mut all = Vec::with_capacity(examples.len());
+        self.on(&Device::flex()).losses_on_cpu(examples, |losses| all.extend(losses))?;
+        Ok(all)
+    }
+
+    /// Passes the losses of each chunk to `consume`, in order.
+    fn losses_on_cpu(&self, examples: &Examples, consume: impl FnMut(Vec<f32>)) -> Result<()> {
+        self.check_examples(examples)?;
+        let losses = |features, labels: &[u32]| {
+            let logits = self.network().logits(features, labels.len());
+            host::values(cross_entropy(logits, labels))
+        };
+        self.map_chunks_on_cpu(examples, losses, consume)
     }
 
     /// The examples copied to the device of the network; `None` if that is the CPU.

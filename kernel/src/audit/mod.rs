@@ -1,0 +1,108 @@
+//! The command `audit`: attacks that test whether a method is as private as its ledger says.
+
+mod progress;
+
+use std::process::ExitCode;
+
+use epsilab::audit::{self, AuditReport, Options, Verdict};
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::{options, stdout};
+use progress::Bar;
+
+/// Exit code of wrong usage, as in BSD's `sysexits.h`: the codes below it are verdicts.
+pub const MISUSE: u8 = 64;
+/// Exit code of an audit that failed.
+const FAILED: u8 = 70;
+
+/// Attack the releases of a method and compare with its ledger: refuted, consistent, inconclusive.
+#[derive(clap::Args, Clone, Debug)]
+pub struct AuditArgs {
+    // The table lists them.
+    #[arg(value_name = "METHOD", help = names())]
+    method: String,
+    /// Probability of each example to be in a step [default: 1]
+    #[arg(long, value_name = "Q", allow_hyphen_values = true)]
+    sampling_rate: Option<f64>,
+    /// Standard deviation of the noise over the clip bound [default: 1]
+    #[arg(long, value_name = "SIGMA", allow_hyphen_values = true)]
+    noise_multiplier: Option<f64>,
+    /// Steps of one trial [default: 1; decaying-clip 4]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    steps: Option<i64>,
+    /// Trials with the canary, and as many without it [default: 20000]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    trials: Option<i64>,
+    /// Norm of the canary's gradient, as a multiple of the clip bound [default: 10]
+    #[arg(long, value_name = "NORM", allow_hyphen_values = true)]
+    canary_norm: Option<f64>,
+    /// Coordinates of a gradient, an even number [default: 256]
+    #[arg(long, value_name = "D", allow_hyphen_values = true)]
+    dimension: Option<i64>,
+    /// Delta of all epsilons [default: 1e-5]
+    #[arg(long, value_name = "D", allow_hyphen_values = true)]
+    delta: Option<f64>,
+    /// Seed of the trials [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print one JSON object on one line of stdout and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `audit`. Exit codes: 0 consistent, 1 refuted, 2 inconclusive, 64 for wrong usage, 70 for an
+/// audit that failed.
+pub fn audit(args: &AuditArgs) -> ExitCode {
+    match report(args).and_then(|report| print(&report, args.json).map(|()| report)) {
+        Ok(report) => ExitCode::from(match report.verdict {
+            Verdict::Consistent => 0,
+            Verdict::Refuted => 1,
+            Verdict::Inconclusive => 2,
+        }),
+        Err(error) => {
+            eprintln!("error: {error}");
+            let misuse = error.kind() == ErrorKind::Setting;
+            ExitCode::from(if misuse { MISUSE } else { FAILED })
+        }
+    }
+}
+
+fn report(args: &AuditArgs) -> Result<AuditReport> {
+    let default = Options::default();
+    let options = Options {
+        sampling_rate: args.sampling_rate.unwrap_or(default.sampling_rate),
+        noise_multiplier: args.noise_multiplier.unwrap_or(default.noise_multiplier),
+        steps: options::count("--steps", args.steps)?,
+        trials: options::count("--trials", args.trials)?.unwrap_or(default.trials),
+        canary_norm: args.canary_norm.unwrap_or(default.canary_norm),
+        dimension: options::count("--dimension", args.dimension)?.unwrap_or(default.dimension),
+        delta: args.delta.unwrap_or(default.delta),
+        seed: args.seed.unwrap_or(default.seed),
+    };
+    let bar = Bar::new(&args.method);
+    let shown = bar.clone();
+    let audit = audit::method_named(&args.method, &options)?;
+    let report = audit.on_trial(move |done, of| shown.show(done, of)).run();
+    bar.clear();
+    report
+}
+
+/// Prints the report in words, or as JSON.
+fn print(report: &AuditReport, json: bool) -> Result<()> {
+    if !json {
+        return stdout::print(&report.to_string());
+    }
+    let failed = |error: serde_json::Error| {
+        Error::new(ErrorKind::Io, "the report can't be written as JSON", error.to_string())
+    };
+    stdout::print(&serde_json::to_string(report).map_err(failed)?)
+}
+
+/// The help of METHOD.
+fn names() -> String {
+    let names = |is_control: bool| {
+        let all = audit::subjects().iter().filter(move |subject| subject.is_control == is_control);
+        all.map(|subject| subject.name).collect::<Vec<_>>().join(", ")
+    };
+    format!("{}; wrong on purpose: {}", names(false), names(true))
+}

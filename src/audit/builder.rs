@@ -1,0 +1,272 @@
+//! [`Audit`]: settings of an audit, the trials and their evaluation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::canary::Setup;
+use super::claim::Claim;
+use super::evaluation::{CONFIDENCE, Evaluation};
+use super::game::{Game, MakeMechanism, Steps};
+use super::masks::SnipMask;
+use super::report::AuditReport;
+use crate::mask::DpSnip;
+use crate::methods::{Mechanism, Plan};
+use crate::nn::workers;
+use crate::privacy::gdp;
+use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate, Stages};
+use crate::train::Seeds;
+use crate::{Error, ErrorKind, Result};
+
+/// Fewest trials per world: with fewer, no claim can be refuted.
+const MIN_TRIALS: usize = 100;
+
+/// Trials that one worker plays without a pause.
+const CHUNK: usize = 25;
+
+/// Hears of finished trials: how many, and of how many.
+pub type OnTrial = dyn Fn(usize, usize) + Send + Sync;
+
+/// What is played.
+#[derive(Clone)]
+enum Played {
+    /// All steps of the plan.
+    Steps,
+    /// One release of a mask, with the clip norm and the noise multiplier.
+    Mask(DpSnip, f64, NoiseMultiplier),
+}
+
+/// A white-box audit of the steps of a plan: an attacker who chooses one example's gradient (the
+/// canary) and sees every release decides whether that example was in the data.
+///
+/// ```
+/// use epsilab::{audit::{Audit, Verdict}, prelude::*};
+/// let data = data::from_vecs(vec![0.0; 32], &[1], vec![0; 32], 2)?;
+/// let plan = DpSgd::new().noise_multiplier(1.0).batch_size(32).steps(1).plan(&data)?;
+/// let report = Audit::of(&plan).trials(2000).run()?;
+/// assert_ne!(report.verdict, Verdict::Refuted);
+/// # Ok::<(), epsilab::Error>(())
+/// ```
+///
+/// The mechanism is the very one that trains ([`Plan::mechanism`]), with its own executor, bound
+/// and noise. The network is a linear one on two classes, on which features state gradients, and it
+/// does not change between steps. Only number, sampling rate, bound and noise of the plan matter,
+/// not its model and data.
+///
+/// # Guarantee
+/// The verdict "refuted" means that the releases are distinguishable beyond the trade-off curve of
+/// the ledger, with 95 % confidence; a correct claim is refuted in at most 5 % of audits. "Not
+/// refuted" is no guarantee: it is about this one canary, this network and these attacks.
+/// Neighbours: one example added or removed.
+#[derive(Clone)]
+pub struct Audit {
+    name: String,
+    plan: Plan,
+    played: Played,
+    mechanism: MakeMechanism,
+    selections: bool,
+    trials: usize,
+    canary_norm: f64,
+    dimension: usize,
+    delta: Option<Delta>,
+    seed: u64,
+    on_trial: Option<Arc<OnTrial>>,
+}
+
+impl Audit {
+    /// The audit of all steps of this plan: 20,000 trials per world, 256 coordinates, and a canary
+    /// of ten times the clip bound.
+    ///
+    /// Masks by recipes that need a model or data are replaced by random masks of the same rate;
+    /// the release of a mask by DP-SNIP is audited by [`method`](super::method).
+    pub fn of(plan: &Plan) -> Self {
+        let own = plan.clone();
+        Self {
+            name: plan.method().to_owned(),
+            plan: plan.clone(),
+            played: Played::Steps,
+            mechanism: Arc::new(move |seed| own.mechanism(seed)),
+            selections: plan.sparsity().is_some(),
+            trials: 20_000,
+            canary_norm: 10.0,
+            dimension: 256,
+            delta: None,
+            seed: 0,
+            on_trial: None,
+        }
+    }
+
+    /// The audit of one release of a mask. `plan` gives the number of examples; its steps are not
+    /// played.
+    pub(super) fn of_mask(
+        plan: &Plan,
+        snip: DpSnip,
+        clip: f64,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Self {
+        Self { played: Played::Mask(snip, clip, noise_multiplier), ..Self::of(plan) }
+    }
+
+    /// Plays another mechanism, such as one of your own, against the claim of the plan. The
+    /// function makes the mechanism of one trial, given the seed of its noise.
+    pub fn with_mechanism(
+        self,
+        make: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { mechanism: Arc::new(make), selections: true, ..self }
+    }
+
+    /// The name in the report; by default that of the method.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// Trials with the canary, and as many without it. 20,000 by default; fewer than 100 are
+    /// refused.
+    pub fn trials(self, trials: usize) -> Self {
+        Self { trials, ..self }
+    }
+
+    /// Norm of the canary's gradient, as a multiple of the clip bound. Ten by default.
+    pub fn canary_norm(self, multiple: f64) -> Self {
+        Self { canary_norm: multiple, ..self }
+    }
+
+    /// Number of coordinates of a gradient, an even number. 256 by default.
+    pub fn dimension(self, coordinates: usize) -> Self {
+        Self { dimension: coordinates, ..self }
+    }
+
+    /// The delta of all epsilons; by default that of the plan.
+    pub fn delta(self, delta: Delta) -> Self {
+        Self { delta: Some(delta), ..self }
+    }
+
+    /// Seed of all trials, 0 by default. An audit with the same seed gives the same result.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Calls `hear` with the number of finished trials and of all trials of both worlds, from any
+    /// thread.
+    pub fn on_trial(self, hear: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
+        Self { on_trial: Some(Arc::new(hear)), ..self }
+    }
+
+    /// Plays all trials and evaluates them.
+    ///
+    /// # Errors
+    /// `Setting` for numbers out of range, and for a plan without noise; errors of the mechanism.
+    pub fn run(&self) -> Result<AuditReport> {
+        let began = Instant::now();
+        if self.trials < MIN_TRIALS {
+            let why = format!("fewer than {MIN_TRIALS} refute nothing");
+            return Err(Error::setting("trials", self.trials, why).fix("use for example 20000"));
+        }
+        let Some(stages) = self.plan.stages()? else {
+            let what = format!("an audit of {}", self.plan.method());
+            return Err(Error::new(
+                ErrorKind::Setting,
+                what,
+                "it adds no noise: its epsilon is infinite",
+            )
+            .fix("audit a private method"));
+        };
+        let setup = Setup::new(&self.plan, self.dimension, self.canary_norm)?;
+        let (game, claim, (noise_multiplier, rate, steps)) = self.game(setup, stages)?;
+        let (without, with) = self.play(&*game)?;
+        let Evaluation { verdict, lower_bound, mu, refuted_by, best } =
+            Evaluation::of(game.statistics(), &claim, &without, &with);
+        let delta = claim.delta.0;
+        Ok(AuditReport {
+            method: self.name.clone(),
+            verdict,
+            claimed_epsilon: claim.epsilon,
+            why: claim.why,
+            compared_epsilon: claim.compared,
+            delta,
+            lower_bound,
+            mu_lower_bound: mu,
+            mu_lower_bound_epsilon: if mu > 0.0 { gdp::epsilon_of(mu, delta) } else { 0.0 },
+            confidence: CONFIDENCE,
+            trials: self.trials,
+            statistic: best.statistic,
+            false_positive_rate: best.rates.false_positive,
+            true_positive_rate: best.rates.true_positive,
+            false_positive_rate_upper: best.rates.false_positive_upper,
+            true_positive_rate_lower: best.rates.true_positive_lower,
+            true_positive_rate_allowed: claim.trade_off.max_tpr(best.rates.false_positive_upper),
+            refuted_by,
+            sampling_rate: rate,
+            noise_multiplier,
+            steps,
+            canary_norm: self.canary_norm,
+            dimension: self.dimension,
+            seed: self.seed,
+            seconds: began.elapsed().as_secs_f64(),
+            curve: best.curve,
+        })
+    }
+
+    /// The game, the claim, and noise multiplier, sampling rate and number of the releases.
+    fn game(
+        &self,
+        setup: Setup,
+        stages: Stages,
+    ) -> Result<(Box<dyn Game>, Claim, (f64, f64, u64))> {
+        let plan = &self.plan;
+        let privacy = plan.privacy().map(|privacy| privacy.delta);
+        let delta = self.delta.or(privacy).unwrap_or(Delta(1e-5));
+        match &self.played {
+            Played::Steps => {
+                let rate = SamplingRate(plan.sampling_rate());
+                let event = plan.released_after(plan.steps()).training;
+                let refused = (plan.recipe()?.not_covered)(plan);
+                let claim = Claim::new(&event, refused, &stages, rate, delta)?;
+                let facts = (stages.at(0).noise_multiplier, rate.0, plan.steps());
+                let mechanism = self.mechanism.clone();
+                let game = Steps::new(plan, stages, mechanism, setup, self.selections)?;
+                Ok((Box::new(game), claim, facts))
+            }
+            Played::Mask(snip, clip, sigma) => {
+                let stages = Stages::constant(*sigma, 1)?;
+                let event: Event = snip.event()?;
+                let claim = Claim::new(&event, None, &stages, SamplingRate(1.0), delta)?;
+                let game = SnipMask::new(*snip, (*clip, *sigma), &setup, plan.examples() - 1)?;
+                Ok((Box::new(game), claim, (sigma.0, 1.0, 1)))
+            }
+        }
+    }
+
+    /// The values of all trials without and with the canary: `[statistics][trials]` each.
+    fn play(&self, game: &dyn Game) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>)> {
+        let done = AtomicUsize::new(0);
+        let trial = |i: usize| {
+            let with_canary = i >= self.trials;
+            let seeds = Seeds::new(Some(self.seed), &format!("audit {} {i}", self.name))?;
+            let values = game.play(with_canary, &seeds)?;
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if let Some(hear) = &self.on_trial {
+                hear(done, 2 * self.trials);
+            }
+            Ok(values)
+        };
+        let total = 2 * self.trials;
+        let chunk = |i: usize| -> Result<Vec<_>> {
+            (i * CHUNK..total.min((i + 1) * CHUNK)).map(trial).collect()
+        };
+        let mut all = Vec::with_capacity(total);
+        let mut outcome = Ok(());
+        workers::in_order(total.div_ceil(CHUNK), chunk, |_, values| match values {
+            Ok(values) => all.extend(values),
+            Err(error) => outcome = Err(error),
+        })?;
+        outcome?;
+        let world = |trials: &[Vec<f64>]| -> Vec<Vec<f64>> {
+            let statistics = 0..game.statistics().len();
+            statistics.map(|s| trials.iter().map(|values| values[s]).collect()).collect()
+        };
+        let (without, with) = all.split_at(self.trials);
+        Ok((world(without), world(with)))
+    }
+}

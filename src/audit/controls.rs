@@ -1,0 +1,45 @@
+//! Negative controls: mechanisms that are wrong on purpose.
+
+use crate::Result;
+use crate::engine::{AutoExecutor, Batch, Executor, Gradients, Weights};
+use crate::methods::{Mechanism, Release};
+use crate::nn::Network;
+
+/// A mechanism whose coordinates are chosen by the gradients of the batch, which the ledger does
+/// not know: the half that is largest in the sum without noise.
+pub(super) struct MaskFromGradients {
+    mechanism: Box<dyn Mechanism>,
+    executor: AutoExecutor,
+}
+
+impl MaskFromGradients {
+    pub(super) fn new(mechanism: Box<dyn Mechanism>) -> Self {
+        Self { mechanism, executor: AutoExecutor::default() }
+    }
+}
+
+impl Mechanism for MaskFromGradients {
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        _selected: Option<&Weights>,
+    ) -> Result<Release> {
+        let sum = self.executor.plain_sum(network, batch)?.sum;
+        let selected = Weights::new(network, largest_half(sum))?;
+        self.mechanism.release(network, batch, Some(&selected))
+    }
+}
+
+/// 1 for the half of each tensor's values that is largest, the last of equal ones; 0 for the rest.
+fn largest_half(mut values: Gradients) -> Gradients {
+    for entry in &mut values.entries {
+        let mut order: Vec<usize> = (0..entry.values.len()).collect();
+        order.sort_by(|&a, &b| entry.values[a].abs().total_cmp(&entry.values[b].abs()));
+        let dropped = order.len() / 2;
+        for (rank, index) in order.into_iter().enumerate() {
+            entry.values[index] = f32::from(u8::from(rank >= dropped));
+        }
+    }
+    values
+}

@@ -1,0 +1,41 @@
+//! Auditing: attacks that test whether releases are as private as the ledger says.
+//!
+//! - [`Audit`] plays the real mechanism of a plan many times, with and without an example whose
+//!   gradient the attacker chooses (a canary), and compares the attacker's error rates with the
+//!   trade-off curve of the ledger. [`method_named`] audits a method, or a control that is wrong on
+//!   purpose, by its name.
+//! - [`Plan::audit`](crate::methods::Plan::audit) and [`OneRun`] audit a whole training run with
+//!   many canaries at once.
+//! - [`membership`] and [`lira`] attack a finished model by its losses alone: weak evidence.
+//!
+//! A verdict is [`Refuted`](Verdict::Refuted), [`Consistent`](Verdict::Consistent) or
+//! [`Inconclusive`](Verdict::Inconclusive), never "private". Audits train nothing that is kept and
+//! are not recorded in a ledger: audit on data that are public, generated, or that you may see.
+//!
+//! Sources: Nasr, Hayes, Steinke, Balle, Tramèr, Jagielski, Carlini, Terzis, "Tight Auditing of
+//! Differentially Private Machine Learning", 2023 (gradient canaries); Dong, Roth, Su, "Gaussian
+//! Differential Privacy", 2022 (trade-off functions); Clopper and Pearson, 1934 (intervals);
+//! Steinke, Nasr, Jagielski, "Privacy Auditing with One (1) Training Run", 2023; Carlini, Chien,
+//! Nasr, Song, Terzis, Tramèr, "Membership Inference Attacks From First Principles", 2022 (LiRA).
+
+mod builder;
+mod canary;
+mod claim;
+mod controls;
+mod evaluation;
+mod game;
+mod masks;
+mod membership;
+mod one_run;
+mod report;
+mod statistics;
+mod subjects;
+#[cfg(test)]
+mod tests;
+
+pub use builder::{Audit, OnTrial};
+pub use membership::{Finished, Membership, Shadow, lira, membership};
+pub use one_run::{Guesses, OneRun, OneRunReport};
+pub use report::{AuditReport, Statistic, Verdict};
+pub use statistics::{proportion_lower, proportion_upper};
+pub use subjects::{Options, Subject, method_named, subjects};

@@ -1,0 +1,71 @@
+//! The result of an audit in one run.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::audit::Verdict;
+use crate::privacy::digits::{Rounded, RoundedDown, Short, count};
+
+/// The result of a [`OneRun`](super::OneRun).
+///
+/// # Guarantee
+/// `lower_bound` is at most the true epsilon at `delta` with probability `confidence`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OneRunReport {
+    /// The method of the plan.
+    pub method: String,
+    /// The conclusion: refuted if the lower bound is above the compared epsilon.
+    pub verdict: Verdict,
+    /// The epsilon of the ledger at `delta`; `None` if no accountant has one.
+    pub claimed_epsilon: Option<f64>,
+    /// Why no accountant has an epsilon.
+    pub why: Option<String>,
+    /// The claimed epsilon, or that of clipped steps with the same noise and sampling.
+    pub compared_epsilon: f64,
+    /// The delta of all epsilons.
+    pub delta: f64,
+    /// Lower bound on epsilon.
+    pub lower_bound: f64,
+    /// Confidence of the lower bound.
+    pub confidence: f64,
+    /// Number of canaries, each in with probability 1/2.
+    pub canaries: usize,
+    /// Number of guesses.
+    pub guesses: usize,
+    /// Number of correct guesses.
+    pub correct: usize,
+    /// Steps of the run.
+    pub steps: u64,
+    /// Seed of the audit.
+    pub seed: u64,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+}
+
+impl fmt::Display for OneRunReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let delta = Short(self.delta);
+        writeln!(f, "{} in one run of {} steps: {}", self.method, count(self.steps), self.verdict)?;
+        let compared = Rounded(self.compared_epsilon);
+        match &self.why {
+            Some(why) => writeln!(
+                f,
+                "Claim: none. {why}. The audit compares with clipped steps of the same noise, \
+                 epsilon {compared} at delta {delta}."
+            )?,
+            None => writeln!(f, "Claim: epsilon {compared} at delta {delta}.")?,
+        }
+        write!(
+            f,
+            "Of {} canaries, {} were guessed, {} of them correctly: epsilon is at least {} with \
+             {:.0} % confidence. A lower bound below the claim does not prove that the method is \
+             private.",
+            count(self.canaries),
+            count(self.guesses),
+            count(self.correct),
+            RoundedDown(self.lower_bound),
+            100.0 * self.confidence,
+        )
+    }
+}

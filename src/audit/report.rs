@@ -1,0 +1,187 @@
+//! The result of an audit.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::privacy::digits::{Rounded, RoundedDown, Short, count};
+
+/// What an audit concludes. There is no verdict "private": no experiment can show that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// An attack succeeded more often than the claim allows.
+    Refuted,
+    /// The attack came near to what the claim allows, and not beyond.
+    Consistent,
+    /// The attack was too weak to tell.
+    Inconclusive,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refuted => "refuted",
+            Self::Consistent => "consistent",
+            Self::Inconclusive => "inconclusive",
+        })
+    }
+}
+
+/// A number computed from the releases of one trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Statistic {
+    /// The releases along the direction of the canary's gradient; over several steps, the sum of
+    /// log-likelihood ratios.
+    #[serde(rename = "projection")]
+    Projection,
+    /// The squared norm of the releases beside the directions of the canary and of the others: the
+    /// scale of the noise.
+    #[serde(rename = "residual norm")]
+    ResidualNorm,
+    /// Whether the canary's coordinate was released, or kept by the mask.
+    #[serde(rename = "selected coordinate")]
+    SelectedCoordinate,
+}
+
+impl fmt::Display for Statistic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Projection => "projection",
+            Self::ResidualNorm => "residual norm",
+            Self::SelectedCoordinate => "selected coordinate",
+        })
+    }
+}
+
+/// The result of an [`Audit`](super::Audit).
+///
+/// # Guarantee
+/// `lower_bound` is at most the true epsilon at `delta` with probability `confidence`, whatever the
+/// mechanism is. A correct claim is refuted with probability 1 - `confidence` at most. The trials
+/// use pseudorandom numbers. Nothing follows about attacks that were not tried.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AuditReport {
+    /// What was audited.
+    pub method: String,
+    /// The conclusion.
+    pub verdict: Verdict,
+    /// The epsilon of the ledger at `delta`; `None` if no accountant has one.
+    pub claimed_epsilon: Option<f64>,
+    /// Why no accountant has an epsilon.
+    pub why: Option<String>,
+    /// The epsilon that the verdict is about: the claimed one, or that of clipped steps with the
+    /// same noise multipliers and sampling.
+    pub compared_epsilon: f64,
+    /// The delta of all epsilons.
+    pub delta: f64,
+    /// Lower bound on epsilon from the rates of the best attack.
+    pub lower_bound: f64,
+    /// Lower bound on μ, which assumes that the releases are nearly Gaussian.
+    pub mu_lower_bound: f64,
+    /// The epsilon of `mu_lower_bound`, under the same assumption.
+    pub mu_lower_bound_epsilon: f64,
+    /// Confidence of all bounds together.
+    pub confidence: f64,
+    /// Trials with the canary, and as many without it. One half chooses the attack, the other half
+    /// measures it.
+    pub trials: usize,
+    /// The statistic of the attack.
+    pub statistic: Statistic,
+    /// Rate of "in" without the canary.
+    pub false_positive_rate: f64,
+    /// Rate of "in" with the canary.
+    pub true_positive_rate: f64,
+    /// Upper confidence bound of the false positive rate.
+    pub false_positive_rate_upper: f64,
+    /// Lower confidence bound of the true positive rate.
+    pub true_positive_rate_lower: f64,
+    /// The largest true positive rate that the claim allows at `false_positive_rate_upper`.
+    pub true_positive_rate_allowed: f64,
+    /// The statistics that refute the claim.
+    pub refuted_by: Vec<Statistic>,
+    /// Probability of each example to be in a step.
+    pub sampling_rate: f64,
+    /// Noise multiplier of the first step.
+    pub noise_multiplier: f64,
+    /// Releases of one trial.
+    pub steps: u64,
+    /// Norm of the canary's gradient, as a multiple of the clip bound.
+    pub canary_norm: f64,
+    /// Number of coordinates of a gradient.
+    pub dimension: usize,
+    /// Seed of the trials.
+    pub seed: u64,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// (FPR, TPR) of the best attack at all thresholds, measured on the second half.
+    #[serde(skip)]
+    pub curve: Vec<(f64, f64)>,
+}
+
+impl fmt::Display for AuditReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let delta = Short(self.delta);
+        writeln!(f, "{}: {}", self.method, self.verdict)?;
+        writeln!(
+            f,
+            "Tested: {} trials with a canary whose gradient has {} times the norm of the clip \
+             bound, and as many without it. Each trial has {} of the real mechanism (noise \
+             multiplier {}, sampling rate {}) on {} coordinates.",
+            count(self.trials),
+            Short(self.canary_norm),
+            match self.steps {
+                1 => "one release".to_owned(),
+                steps => format!("{} releases", count(steps as usize)),
+            },
+            Short(self.noise_multiplier),
+            Short(self.sampling_rate),
+            count(self.dimension),
+        )?;
+        match (&self.why, self.claimed_epsilon) {
+            (Some(why), _) => writeln!(
+                f,
+                "Claim: none. {why}. The audit compares with clipped steps of the same noise, \
+                 epsilon {} at delta {delta}.",
+                Rounded(self.compared_epsilon)
+            )?,
+            _ => writeln!(
+                f,
+                "Claim: epsilon {} at delta {delta}, and the trade-off curve of the ledger.",
+                Rounded(self.compared_epsilon)
+            )?,
+        }
+        writeln!(
+            f,
+            "Attack ({}): false positive rate {:.4} (at most {:.4}), true positive rate {:.4} (at \
+             least {:.4}; the claim allows {:.4}).",
+            self.statistic,
+            self.false_positive_rate,
+            self.false_positive_rate_upper,
+            self.true_positive_rate,
+            self.true_positive_rate_lower,
+            self.true_positive_rate_allowed,
+        )?;
+        writeln!(
+            f,
+            "Epsilon is at least {} with {:.0} % confidence; if the releases are Gaussian, at \
+             least {}.",
+            RoundedDown(self.lower_bound),
+            100.0 * self.confidence,
+            RoundedDown(self.mu_lower_bound_epsilon),
+        )?;
+        f.write_str(match self.verdict {
+            Verdict::Refuted => {
+                "Refuted: the attack succeeds more often than any mechanism with this claim allows."
+            }
+            Verdict::Consistent => {
+                "Consistent: the attack comes near to the claim and stays within it. This does not \
+                 prove that the method is private."
+            }
+            Verdict::Inconclusive => {
+                "Inconclusive: the attack is too weak to test the claim. Use more trials, a higher \
+                 sampling rate, or less noise. This says nothing for the method."
+            }
+        })
+    }
+}
