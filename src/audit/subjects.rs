@@ -5,7 +5,7 @@ use super::controls::MaskFromGradients;
 use crate::data;
 use crate::engine::ClipRule;
 use crate::mask::{DpSnip, Dropping, RandomMask};
-use crate::methods::{DpSgd, DpSsgd, Method, Plan};
+use crate::methods::{AutoDpSgd, DpSgd, DpSsgd, Method, Plan, QuantileDpSgd};
 use crate::privacy::{ClipSchedule, Delta, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
@@ -67,7 +67,7 @@ struct Settings {
 }
 
 /// All methods and controls. A new one is one more entry.
-static SUBJECTS: [Subject; 11] = [
+static SUBJECTS: [Subject; 13] = [
     method("dp-sgd", "DP-SGD with flat clipping", |s| s.audit(DpSgd::new())),
     method("dp-ssgd", "DP-SGD on the half of the coordinates that each step selects", |s| {
         let half = Dropping::random(0.5);
@@ -92,6 +92,12 @@ static SUBJECTS: [Subject; 11] = [
     },
     method("per-layer", "DP-SGD with clipping per layer", |s| {
         s.audit(DpSgd::new().clip_rule(ClipRule::per_layer(1.0)))
+    }),
+    method("quantile", "DP-SGD whose clip norm follows a private quantile", |s| {
+        s.audit(QuantileDpSgd::new())
+    }),
+    method("auto-dp-sgd", "Auto DP-SGD as published, which has no guarantee", |s| {
+        s.audit(AutoDpSgd::new())
     }),
     control("half-noise", "DP-SGD with half the noise that the ledger charges", |s| {
         s.played_by(s.options.noise_multiplier / 2.0, 1.0)

@@ -18,14 +18,32 @@ fn audited(name: &str, change: impl FnOnce(&mut Options)) -> AuditReport {
 fn methods_are_consistent_and_controls_refuted() {
     for subject in subjects() {
         let report = audited(subject.name, |_| ());
-        let expected = if subject.is_control { Verdict::Refuted } else { Verdict::Consistent };
+        let sound = !subject.is_control && subject.name != "auto-dp-sgd";
+        let expected = if sound { Verdict::Consistent } else { Verdict::Refuted };
         assert_eq!(report.verdict, expected, "{report}");
-        let claimed = report.claimed_epsilon.unwrap();
-        assert_eq!(report.refuted_by.is_empty(), !subject.is_control, "{report}");
+        assert_eq!(report.refuted_by.is_empty(), sound, "{report}");
         assert!(report.lower_bound > 0.5, "{report}");
-        if !subject.is_control {
+        if sound {
+            let claimed = report.claimed_epsilon.unwrap();
             assert!(report.lower_bound < claimed && report.mu_lower_bound_epsilon < claimed);
         }
+    }
+}
+
+#[test]
+fn auto_dp_sgd_is_refuted_by_its_direction_and_by_the_scale_of_its_noise() {
+    for canary_norm in [2.0, 10.0] {
+        let report = audited("auto-dp-sgd", |options| {
+            (options.canary_norm, options.trials) = (canary_norm, 20_000);
+            options.dimension = if canary_norm > 2.0 { 1024 } else { 64 };
+        });
+        assert_eq!(report.verdict, Verdict::Refuted, "{report}");
+        assert!(report.refuted_by.contains(&Statistic::Projection), "{report}");
+        // The noise alone tells: a long canary makes all of it longer.
+        let by_scale = report.refuted_by.contains(&Statistic::ResidualNorm);
+        assert!(by_scale || canary_norm < 10.0, "{report}");
+        assert!(report.claimed_epsilon.is_none() && report.why.is_some(), "{report}");
+        assert!((report.compared_epsilon - 4.3772).abs() < 1e-3, "{report}");
     }
 }
 
