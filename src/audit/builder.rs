@@ -182,7 +182,7 @@ impl Audit {
             method: self.name.clone(),
             verdict,
             claimed_epsilon: claim.epsilon,
-            why: claim.why,
+            why: claim.why.clone(),
             compared_epsilon: claim.compared,
             delta,
             lower_bound,
@@ -205,6 +205,7 @@ impl Audit {
             seed: self.seed,
             seconds: began.elapsed().as_secs_f64(),
             curve: best.curve,
+            allowed: claim.allowed(),
         })
     }
 

@@ -57,6 +57,12 @@ impl Claim {
         Ok(Self { epsilon, why, compared, trade_off, delta })
     }
 
+    /// The largest true positive rate at false positive rates from 0.01 % to 1.
+    pub(super) fn allowed(&self) -> Vec<(f64, f64)> {
+        let rates = (0..=80).map(|i| 10f64.powf(f64::from(i) / 20.0 - 4.0));
+        rates.map(|rate| (rate, self.trade_off.max_tpr(rate))).collect()
+    }
+
     /// The verdict on the measured rates of all attacks.
     ///
     /// # Guarantee

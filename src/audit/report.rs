@@ -117,6 +117,9 @@ pub struct AuditReport {
     /// (FPR, TPR) of the best attack at all thresholds, measured on the second half.
     #[serde(skip)]
     pub curve: Vec<(f64, f64)>,
+    /// (FPR, largest TPR) that the claim allows, from a false positive rate of 0.01 % to 1.
+    #[serde(skip)]
+    pub allowed: Vec<(f64, f64)>,
 }
 
 impl fmt::Display for AuditReport {

@@ -18,6 +18,7 @@
 //! # Ok::<(), epsilab::Error>(())
 //! ```
 
+mod attack;
 mod compare;
 mod grids;
 mod masks;
@@ -27,6 +28,7 @@ mod steps;
 mod sweep;
 mod trade_off;
 
+pub use attack::attack_curves;
 pub use compare::{Releases, epsilon_vs_delta, why_they_differ};
 pub use grids::{GridCell, GridFigure, accuracy_heat_map, accuracy_lines};
 pub use masks::{

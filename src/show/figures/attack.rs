@@ -1,0 +1,65 @@
+//! The attack of an audit beside what the ledger allows.
+
+use super::colour;
+use crate::audit::{AuditReport, Verdict};
+use crate::show::{Chart, Panel, Series};
+use crate::{Error, Result};
+
+/// The true positive rate of each audit's attack over its false positive rate, beside the largest
+/// one that the claim of the first audit allows. An attack above that curve refutes the claim.
+///
+/// The curves are measured, without confidence bounds; the verdicts of the reports have them.
+///
+/// # Errors
+/// Kind `Setting` for an empty list.
+pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
+    let Some(first) = reports.first() else {
+        return Err(Error::setting("reports", "an empty list", "there is nothing to draw")
+            .fix("pass for example &[&Audit::of(&plan).run()?]"));
+    };
+    let percent = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+        let shown = points.iter().filter(|(alarms, _)| *alarms >= 1e-4);
+        shown.map(|(alarms, caught)| (100.0 * alarms, *caught)).collect()
+    };
+    let mut panel = Panel::new("members caught (true positive rate, %; both axes logarithmic)")
+        .percent_bound()
+        .log()
+        .y_range(1e-4, 1.0)
+        .series(Series::line("allowed by the ledger", percent(&first.allowed)).colour(colour::PLD));
+    // The first colour is that of the claim.
+    for (slot, report) in reports.iter().enumerate() {
+        let name = format!("{} ({})", report.method, report.verdict);
+        panel = panel.series(Series::line(name, percent(&report.curve)).colour(slot + 1));
+    }
+    let refuted = reports.iter().filter(|report| report.verdict == Verdict::Refuted).count();
+    let title = match (refuted, reports.len()) {
+        (0, _) => "The attacks stay within the claim",
+        (some, all) if some == all => "The attacks refute the claim",
+        _ => "Some of the attacks refute the claim",
+    };
+    Ok(Chart::new(title).panel(panel).x_label("false alarms (false positive rate, %)").x_log())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{Options, method_named};
+
+    #[test]
+    fn attacks_are_drawn_beside_what_the_claim_allows() {
+        let options = Options { trials: 400, dimension: 8, ..Options::default() };
+        let report = |name: &str| method_named(name, &options).unwrap().run().unwrap();
+        let (right, wrong) = (report("dp-sgd"), report("no-clip"));
+        let chart = attack_curves(&[&right, &wrong]).unwrap();
+        let lines = chart.panels()[0].lines();
+        assert_eq!(lines.len(), 3);
+        let at = |line: &Series, alarms: f64| {
+            let after = line.points().iter().find(|point| point.0 >= alarms).unwrap();
+            after.1
+        };
+        assert!(at(&lines[1], 10.0) < at(&lines[0], 10.0) + 0.1);
+        assert!(at(&lines[2], 1.0) > at(&lines[0], 1.0) + 0.1);
+        assert!(chart.text().contains("Some of the attacks refute the claim"));
+        assert!(attack_curves(&[]).is_err());
+    }
+}
