@@ -27,6 +27,16 @@ const CHUNK: usize = 25;
 /// Hears of finished trials: how many, and of how many.
 pub type OnTrial = dyn Fn(usize, usize) + Send + Sync;
 
+/// Values of all trials of one world: `[statistics][trials]`.
+type Values = Vec<Vec<f64>>;
+
+/// The releases of one trial.
+struct Releases {
+    noise_multiplier: f64,
+    sampling_rate: f64,
+    steps: u64,
+}
+
 /// What is played.
 #[derive(Clone)]
 enum Played {
@@ -173,7 +183,7 @@ impl Audit {
             .fix("audit a private method"));
         };
         let setup = Setup::new(&self.plan, self.dimension, self.canary_norm)?;
-        let (game, claim, (noise_multiplier, rate, steps)) = self.game(setup, stages)?;
+        let (game, claim, releases) = self.game(setup, stages)?;
         let (without, with) = self.play(&*game)?;
         let Evaluation { verdict, lower_bound, mu, refuted_by, best } =
             Evaluation::of(game.statistics(), &claim, &without, &with);
@@ -197,9 +207,9 @@ impl Audit {
             true_positive_rate_lower: best.rates.true_positive_lower,
             true_positive_rate_allowed: claim.trade_off.max_tpr(best.rates.false_positive_upper),
             refuted_by,
-            sampling_rate: rate,
-            noise_multiplier,
-            steps,
+            sampling_rate: releases.sampling_rate,
+            noise_multiplier: releases.noise_multiplier,
+            steps: releases.steps,
             canary_norm: self.canary_norm,
             dimension: self.dimension,
             seed: self.seed,
@@ -209,12 +219,8 @@ impl Audit {
         })
     }
 
-    /// The game, the claim, and noise multiplier, sampling rate and number of the releases.
-    fn game(
-        &self,
-        setup: Setup,
-        stages: Stages,
-    ) -> Result<(Box<dyn Game>, Claim, (f64, f64, u64))> {
+    /// The game, the claim, and the releases of one trial.
+    fn game(&self, setup: Setup, stages: Stages) -> Result<(Box<dyn Game>, Claim, Releases)> {
         let plan = &self.plan;
         let privacy = plan.privacy().map(|privacy| privacy.delta);
         let delta = self.delta.or(privacy).unwrap_or(Delta(1e-5));
@@ -224,23 +230,27 @@ impl Audit {
                 let event = plan.released_after(plan.steps()).training;
                 let refused = (plan.recipe()?.not_covered)(plan);
                 let claim = Claim::new(&event, refused, &stages, rate, delta)?;
-                let facts = (stages.at(0).noise_multiplier, rate.0, plan.steps());
+                let noise_multiplier = stages.at(0).noise_multiplier;
+                let releases =
+                    Releases { noise_multiplier, sampling_rate: rate.0, steps: plan.steps() };
                 let mechanism = self.mechanism.clone();
                 let game = Steps::new(plan, stages, mechanism, setup, self.selections)?;
-                Ok((Box::new(game), claim, facts))
+                Ok((Box::new(game), claim, releases))
             }
             Played::Mask(snip, clip, sigma) => {
                 let stages = Stages::constant(*sigma, 1)?;
                 let event: Event = snip.event()?;
                 let claim = Claim::new(&event, None, &stages, SamplingRate(1.0), delta)?;
                 let game = SnipMask::new(*snip, (*clip, *sigma), &setup, plan.examples() - 1)?;
-                Ok((Box::new(game), claim, (sigma.0, 1.0, 1)))
+                let noise_multiplier = sigma.0;
+                let releases = Releases { noise_multiplier, sampling_rate: 1.0, steps: 1 };
+                Ok((Box::new(game), claim, releases))
             }
         }
     }
 
-    /// The values of all trials without and with the canary: `[statistics][trials]` each.
-    fn play(&self, game: &dyn Game) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>)> {
+    /// The values of all trials without and with the canary.
+    fn play(&self, game: &dyn Game) -> Result<(Values, Values)> {
         let done = AtomicUsize::new(0);
         let trial = |i: usize| {
             let with_canary = i >= self.trials;
@@ -263,7 +273,7 @@ impl Audit {
             Err(error) => outcome = Err(error),
         })?;
         outcome?;
-        let world = |trials: &[Vec<f64>]| -> Vec<Vec<f64>> {
+        let world = |trials: &[Vec<f64>]| -> Values {
             let statistics = 0..game.statistics().len();
             statistics.map(|s| trials.iter().map(|values| values[s]).collect()).collect()
         };
