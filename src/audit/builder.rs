@@ -88,7 +88,8 @@ impl Audit {
     /// of ten times the clip bound.
     ///
     /// Masks by recipes that need a model or data are replaced by random masks of the same rate;
-    /// the release of a mask by DP-SNIP is audited by [`method`](super::method).
+    /// the release of a mask by DP-SNIP is audited by
+    /// [`method_named`](super::method_named) as `dp-snip`.
     pub fn of(plan: &Plan) -> Self {
         let own = plan.clone();
         Self {

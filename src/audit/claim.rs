@@ -79,3 +79,45 @@ impl Claim {
         if strong { Verdict::Consistent } else { Verdict::Inconclusive }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::privacy::NoiseMultiplier;
+
+    fn claim(event: &Event, reason: Option<&str>) -> Claim {
+        let stages = Stages::constant(NoiseMultiplier(1.0), 1).unwrap();
+        let reason = reason.map(str::to_owned);
+        Claim::new(event, reason, &stages, SamplingRate(1.0), Delta(1e-5)).unwrap()
+    }
+
+    fn rates(false_positive_upper: f64, true_positive_lower: f64) -> Rates {
+        let (false_positive, true_positive) = (false_positive_upper, true_positive_lower);
+        Rates { false_positive, true_positive, false_positive_upper, true_positive_lower }
+    }
+
+    #[test]
+    fn without_a_guarantee_the_claim_is_that_of_clipped_steps() {
+        let covered = claim(&Event::poisson(1.0, 1.0, 1), None);
+        assert!((covered.epsilon.unwrap() - 4.3772).abs() < 1e-3 && covered.why.is_none());
+        let refused = claim(&Event::Unaccountable { why: "the threshold is private".into() }, None);
+        let voided = claim(&Event::poisson(1.0, 1.0, 1), Some("the threshold is private"));
+        for claim in [refused, voided] {
+            assert!(claim.epsilon.is_none() && claim.compared == covered.compared);
+            assert!(claim.why.unwrap().contains("the threshold is private"));
+            assert_eq!(claim.trade_off, covered.trade_off);
+        }
+    }
+
+    #[test]
+    fn the_verdict_follows_the_curve_and_the_strength_of_the_attack() {
+        let claim = claim(&Event::poisson(1.0, 1.0, 1), None);
+        // At a false positive rate of 0.1 the curve of μ = 1 allows 0.3891.
+        assert_eq!(claim.verdict(&[rates(0.1, 0.38)]), Verdict::Consistent);
+        assert_eq!(claim.verdict(&[rates(0.1, 0.38), rates(0.1, 0.4)]), Verdict::Refuted);
+        // Less than half of the allowed advantage.
+        assert_eq!(claim.verdict(&[rates(0.1, 0.2)]), Verdict::Inconclusive);
+        // Just above half of the allowed 0.3724, but a bound on epsilon of ln(0.588 / 0.4) only.
+        assert_eq!(claim.verdict(&[rates(0.4, 0.588)]), Verdict::Inconclusive);
+    }
+}

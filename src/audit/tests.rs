@@ -1,9 +1,15 @@
 //! Verdicts on all methods and controls, with fixed seeds.
 
+use std::sync::Arc;
+
+use burn::prelude::*;
+
 use super::*;
 use crate::Result;
 use crate::data;
-use crate::engine::{Batch, Weights};
+use crate::engine::{
+    AutoExecutor, Batch, Bound, Executor, GaussianNoise, Groups, Rescale, Weights,
+};
 use crate::methods::{DpSgd, Mechanism, NonPrivate, Plan, Release};
 use crate::nn::Network;
 
@@ -95,6 +101,66 @@ fn rare_sampling_is_inconclusive_and_frequent_sampling_is_not() {
         (options.sampling_rate, options.steps) = (0.5, Some(20));
         options.dimension = 8;
     });
+    assert_eq!(wrong.verdict, Verdict::Refuted, "{wrong}");
+}
+
+/// A bound of the user's own: all gradients have the norm `reach`, which should be 1.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    reach: f64,
+}
+
+impl Rescale for Own {
+    fn factor(&self, norm: f32) -> f32 {
+        (self.reach / f64::from(norm.max(1e-6))) as f32
+    }
+    fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
+        norms.clamp_min(1e-6).recip() * self.reach as f32
+    }
+    fn sensitivity(&self) -> f64 {
+        1.0
+    }
+}
+
+impl Bound for Own {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+    fn groups(&self, network: &Network) -> Result<Groups> {
+        Ok(Groups::joint(network, Arc::new(*self)))
+    }
+}
+
+/// The Gaussian mechanism with noise multiplier 1 on that bound.
+struct OwnMechanism(Own, GaussianNoise);
+
+impl Mechanism for OwnMechanism {
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
+        let executor = AutoExecutor::default();
+        let clipped = executor.weighted_sum(network, batch, &self.0, selected)?;
+        let stds = self.0.groups(network)?.noise_stds(1.0);
+        let mut gradient = clipped.sum;
+        self.1.add_to_each(&mut gradient, &stds, selected)?;
+        gradient.scale(1.0 / 33.0);
+        Ok(Release { gradient, losses: clipped.losses, noise_std: stds })
+    }
+}
+
+#[test]
+fn a_bound_of_ones_own_is_held_to_its_sensitivity() {
+    let audit = |reach: f64| {
+        let make = move |seed| -> Result<Box<dyn Mechanism>> {
+            Ok(Box::new(OwnMechanism(Own { reach }, GaussianNoise::new(seed))))
+        };
+        Audit::of(&one_step()).with_mechanism(make).trials(4000).dimension(16).run().unwrap()
+    };
+    let (right, wrong) = (audit(1.0), audit(1.6));
+    assert_eq!(right.verdict, Verdict::Consistent, "{right}");
     assert_eq!(wrong.verdict, Verdict::Refuted, "{wrong}");
 }
 
