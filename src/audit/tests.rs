@@ -147,7 +147,7 @@ impl Mechanism for OwnMechanism {
         let mut gradient = clipped.sum;
         self.1.add_to_each(&mut gradient, &stds, selected)?;
         gradient.scale(1.0 / 33.0);
-        Ok(Release { gradient, losses: clipped.losses, noise_std: stds })
+        Ok(Release::new(gradient, clipped.losses, stds))
     }
 }
 
