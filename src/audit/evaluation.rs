@@ -63,7 +63,8 @@ impl Evaluation {
         let lower_bound = found.iter().map(epsilon).fold(0.0, f64::max);
         let verdict = claim.verdict(&measured);
         let mu = measured.iter().map(Rates::mu).fold(0.0, f64::max);
-        let best = found.into_iter().max_by(|a, b| key(a).total_cmp(&key(b)));
+        // `max_by` takes the last of equal ones: reversed, that is the first statistic.
+        let best = found.into_iter().rev().max_by(|a, b| key(a).total_cmp(&key(b)));
         let best = best.expect("every game has a statistic");
         Self { verdict, lower_bound, mu, refuted_by, best }
     }

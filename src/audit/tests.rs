@@ -202,7 +202,7 @@ fn one_step() -> Plan {
 }
 
 #[test]
-fn a_method_without_a_guarantee_is_compared_with_clipped_steps() -> Result<()> {
+fn a_rate_after_the_release_does_not_matter_and_a_plan_without_noise_is_refused() -> Result<()> {
     let data = data::from_vecs(vec![0.0; 32], &[1], vec![0; 32], 2)?;
     let method = DpSgd::new().noise_multiplier(1.0).batch_size(32).steps(2);
     let method = method.learning_rate_schedule("plateau".parse()?).accept_no_guarantee();

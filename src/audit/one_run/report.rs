@@ -59,13 +59,18 @@ impl fmt::Display for OneRunReport {
         write!(
             f,
             "Of {} canaries, {} were guessed, {} of them correctly: epsilon is at least {} with \
-             {:.0} % confidence. A lower bound below the claim does not prove that the method is \
-             private.",
+             {:.0} % confidence. {}",
             count(self.canaries),
             count(self.guesses),
             count(self.correct),
             RoundedDown(self.lower_bound),
             100.0 * self.confidence,
+            match self.verdict {
+                Verdict::Refuted => "No mechanism with this claim allows so many.",
+                Verdict::Consistent =>
+                    "The claim stands; this does not prove that the method is private.",
+                Verdict::Inconclusive => "That is too weak to test the claim.",
+            },
         )
     }
 }
