@@ -175,7 +175,7 @@ fn wrong_options_are_refused_by_name_and_nothing_is_charged() {
         (&["--epochs", "1"], &["--epochs and --steps", "leave out"]),
         (&["--epsilon", "-1"], &["epsilon", "-1"]),
         (&["--noise-multiplier", "0"], &["noise"]),
-        (&["--method", "sgd"], &["--method", "dp-sgd, dp-ssgd, non-private"]),
+        (&["--method", "sgd"], &["--method", "choose from dp-sgd, dp-ssgd"]),
         (&["--method", "non-private", "--clip", "1"], &["--clip", "neither clips"]),
         (&["--mask", "random", "--pre-prune", "0.5"], &["--mask", "dp-ssgd"]),
         (&["--method", "dp-ssgd", "--mask", "random"], &["--mask", "--pre-prune"]),
