@@ -86,8 +86,8 @@ impl Default for AutoDpSgd {
 
 impl AutoDpSgd {
     /// Scale 1, batches of 64, 100 epochs, step decay of the noise (0.99 every 10 epochs), AdamW
-    /// with weight decay 0.01 and a one-cycle learning rate up to 0.001. The paper's learning rate
-    /// and weight decay are not in its text; these are PyTorch's defaults. Needs a
+    /// with weight decay 0.01 and a one-cycle learning rate up to 0.01. The paper's learning rate
+    /// and weight decay are not in its text; these are the usual ones here. Needs a
     /// [`noise_multiplier`](Self::noise_multiplier).
     pub fn new() -> Self {
         let settings = Settings {
