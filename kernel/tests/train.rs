@@ -215,6 +215,34 @@ fn runs_without_a_guarantee_say_so_and_frozen_or_masked_coordinates_are_not_coun
 }
 
 #[test]
+fn methods_with_settings_of_their_own_take_them_by_name() {
+    let home = folder();
+    let json = |args: &[&str]| one_line(&train(home.path(), &[args, &["--json"]].concat()));
+    let auto = ["--method", "auto-dp-sgd", "--noise-multiplier", "1"];
+    let published = json(&auto);
+    assert_eq!((&published["badge"], &published["epsilon"]), (&"none".into(), &Value::Null));
+    let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or_else(|| panic!("{key}"));
+    assert!(number(&published, "claimed_epsilon") > 0.0 && number(&published, "steps") == 3.0);
+    // The claim falls with the unit of the gradients.
+    let half = json(&[&auto[..], &["--set", "scale=0.5"]].concat());
+    let ratio = number(&half, "claimed_epsilon") / number(&published, "claimed_epsilon");
+    assert!((0.3..0.7).contains(&ratio), "{published} {half}");
+    let words = text(&train(home.path(), &auto).stdout);
+    assert!(words.contains("no guarantee (the paper claims epsilon"), "{words}");
+    let quantile = json(&["--method", "quantile", "--set", "quantile=0.7", "--set", "rate=0.5"]);
+    assert_eq!(quantile["badge"], "proved");
+    assert!(number(&quantile, "epsilon") <= 3.0 && number(&quantile, "mean_threshold") > 0.0);
+    assert!(quantile.get("claimed_epsilon").is_none(), "{quantile}");
+    let wrong = |args: &[&str], words: &[&str]| refused(&train(home.path(), args), words);
+    wrong(&["--method", "quantile", "--set", "scale=1"], &["scale = 1", "choose from quantile"]);
+    wrong(&["--set", "scale=1"], &["no settings of its own"]);
+    wrong(&["--method", "quantile", "--set", "rate"], &["--set = rate", "NAME=VALUE"]);
+    wrong(&["--method", "auto-dp-sgd", "--epsilon", "1"], &["target", "noise multiplier"]);
+    let clipped = [&auto[..], &["--clip-rule", "flat"]].concat();
+    wrong(&clipped, &["--clip-rule", "no clip bound"]);
+}
+
+#[test]
 fn a_table_of_numbers_is_read_and_split() {
     let home = folder();
     let path = home.path().join("table.csv");

@@ -4,7 +4,7 @@ use burn::prelude::*;
 
 use super::recorder::Recorder;
 use crate::Result;
-use crate::device::memory_budget;
+use crate::device::{device_error, memory_budget, watched};
 use crate::engine::Batch;
 use crate::nn::{Network, Site, Value};
 
@@ -59,6 +59,18 @@ impl Probe {
         let token_pairs =
             shapes.iter().map(|(site, input, _)| token_pairs(site, input)).max().unwrap_or(0);
         Self { norm_methods, activations, instances, patches, token_pairs }
+    }
+
+    /// As [`of`](Self::of), but hears of kernels that fail on the network's device. Nothing reads
+    /// the values of a probe, so a failure would not show. It runs once before, so that nothing is
+    /// left to tune.
+    ///
+    /// # Errors
+    /// `Device` if a kernel fails.
+    pub(super) fn heard(network: &Network) -> Result<Self> {
+        drop(Self::of(network));
+        watched(&network.device(), || Self::of(network))
+            .map_err(|message| device_error(&"the device", &message))
     }
 
     /// Number of examples per chunk, for clipped sums.
