@@ -130,7 +130,7 @@ impl TapExecutor {
         let job = Job { network, device, batch, groups, norm_weights, requested };
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
-            None => Probe::heard(network)?.chunk(batch.copies(), &job.device),
+            None => Probe::of(network).chunk(batch.copies(), &job.device),
         };
         let chunking = self.chunking;
         self.clipped_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
@@ -236,7 +236,7 @@ impl Executor for TapExecutor {
         let (key, device) = chunk_key(network, batch);
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
-            None => Probe::heard(network)?.plain_chunk(batch.copies(), &device),
+            None => Probe::of(network).plain_chunk(batch.copies(), &device),
         };
         let precision = self.checked_precision(&device)?;
         let pass = PlainSum { network: network.tracked(), batch, precision };

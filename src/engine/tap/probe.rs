@@ -4,7 +4,7 @@ use burn::prelude::*;
 
 use super::recorder::Recorder;
 use crate::Result;
-use crate::device::{device_error, memory_budget, watched};
+use crate::device::memory_budget;
 use crate::engine::Batch;
 use crate::nn::{Network, Site, Value};
 
@@ -25,8 +25,10 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Runs one example of zeros through the network.
+    /// Runs one example of zeros through the network, on the CPU: only shapes are of interest, and
+    /// nothing would read a result that shows that a kernel of a GPU failed.
     pub(super) fn of(network: &Network) -> Self {
+        let network = &network.on(&Device::flex());
         let shape = network.input_shape();
         let size = shape.iter().product();
         let batch = Batch::new(vec![0.0; size], shape, vec![0]);
@@ -59,18 +61,6 @@ impl Probe {
         let token_pairs =
             shapes.iter().map(|(site, input, _)| token_pairs(site, input)).max().unwrap_or(0);
         Self { norm_methods, activations, instances, patches, token_pairs }
-    }
-
-    /// As [`of`](Self::of), but hears of kernels that fail on the network's device. Nothing reads
-    /// the values of a probe, so a failure would not show. It runs once before, so that nothing is
-    /// left to tune.
-    ///
-    /// # Errors
-    /// `Device` if a kernel fails.
-    pub(super) fn heard(network: &Network) -> Result<Self> {
-        drop(Self::of(network));
-        watched(&network.device(), || Self::of(network))
-            .map_err(|message| device_error(&"the device", &message))
     }
 
     /// Number of examples per chunk, for clipped sums.
