@@ -89,8 +89,9 @@ fn score(values: &[f64], std: f64) -> f64 {
 #[test]
 fn the_noise_of_every_step_is_that_of_the_ledger() {
     let data = small();
-    let (model, empty) = (model(&data), batch(&data, []));
+    let empty = batch(&data, []);
     for plan in plans(&data, true) {
+        let model = plan.prepared(&model(&data)).unwrap();
         let mut mechanism = plan.mechanism(SEED).unwrap();
         let multipliers = multipliers(&plan.event());
         assert_eq!(multipliers.len() as u64, plan.steps(), "{}", plan.method());
@@ -132,8 +133,8 @@ fn the_noise_of_every_step_is_that_of_the_ledger() {
 #[test]
 fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batch_size() {
     let data = small();
-    let model = model(&data);
     for plan in plans(&data, true) {
+        let model = plan.prepared(&model(&data)).unwrap();
         // Mechanisms of one seed add the same noise in the same step, so it cancels.
         let released = |ids: &[u32]| {
             let mut mechanism = plan.mechanism(SEED).unwrap();
@@ -155,6 +156,7 @@ fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batc
         assert!(largest > 0.5 * bound, "{}: the bound is far from {largest}", plan.method());
     }
     // The same test finds a method without a bound.
+    let model = model(&data);
     let plan = &plans(&data, false)[0];
     let released = |ids: Vec<u32>| {
         let release =
@@ -169,7 +171,6 @@ fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batc
 #[test]
 fn an_example_that_is_not_finite_contributes_nothing() {
     let data = small();
-    let model = model(&data);
     let everybody = batch(&data, 0..40);
     let mut features: Vec<f32> = (0..40).flat_map(|i| everybody.features(i).to_vec()).collect();
     features[7 * 6 + 2] = f32::NAN;
@@ -177,6 +178,7 @@ fn an_example_that_is_not_finite_contributes_nothing() {
     let poisoned = Batch::new(features, &[6], labels).unwrap();
     let rest = batch(&data, (0..40).filter(|&i| i != 7));
     for plan in plans(&data, true).into_iter().chain(plans(&data, false)) {
+        let model = plan.prepared(&model(&data)).unwrap();
         let released = |batch: &Batch| {
             plan.mechanism(SEED).unwrap().release(model.network(), batch, None).unwrap()
         };
@@ -198,6 +200,7 @@ fn only_selected_coordinates_are_released() {
     }
     let selected = Weights::new(model.network(), values.clone()).unwrap();
     for plan in plans(&data, true).into_iter().chain(plans(&data, false)) {
+        let model = plan.prepared(&model).unwrap();
         let mut mechanism = plan.mechanism(SEED).unwrap();
         let release = mechanism.release(model.network(), &batch(&data, 0..40), Some(&selected));
         let released = all(&release.unwrap().gradient);

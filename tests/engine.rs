@@ -141,7 +141,7 @@ fn the_plain_sum_is_the_sum_of_unclipped_gradients() {
         &FusedExecutor::default(),
         &AutoExecutor::default(),
     ] {
-        let plain = executor.plain_sum(model.network(), &batch).unwrap();
+        let plain = executor.plain_sum(model.network(), &batch, None).unwrap();
         for (a, b) in plain.sum.entries.iter().zip(&reference.sum.entries) {
             assert!(distance(&a.values, &b.values) < 1e-5, "{}", a.path);
         }

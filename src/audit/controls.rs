@@ -25,7 +25,7 @@ impl Mechanism for MaskFromGradients {
         batch: &Batch,
         _selected: Option<&Weights>,
     ) -> Result<Release> {
-        let sum = self.executor.plain_sum(network, batch)?.sum;
+        let sum = self.executor.plain_sum(network, batch, None)?.sum;
         let selected = Weights::new(network, largest_half(sum))?;
         self.mechanism.release(network, batch, Some(&selected))
     }

@@ -42,8 +42,13 @@ impl Executor for AutoExecutor {
         self.choose(network).weighted_sum(network, batch, bound, weights)
     }
 
-    fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
-        self.choose(network).plain_sum(network, batch)
+    fn plain_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        self.choose(network).plain_sum(network, batch, weights)
     }
 
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {

@@ -122,6 +122,27 @@ impl Groups {
         vec![std; self.of.len()]
     }
 
+    /// Standard deviation of the noise on the sum of each parameter tensor, such that the noise
+    /// multiplier of the whole step is `noise_multiplier` and every group has the same part in it:
+    /// σ √L Δₗ for L groups. Groups without a tensor that is `trained` count as none and get no
+    /// noise: the sum must not contain them.
+    ///
+    /// # Guarantee
+    /// As [`noise_stds`](Self::noise_stds).
+    pub fn equal_split_noise_stds(&self, noise_multiplier: f64, trained: &[bool]) -> Vec<f64> {
+        let mut is_trained = vec![false; self.count()];
+        for (&group, &trained) in self.of.iter().zip(trained) {
+            is_trained[group] |= trained;
+        }
+        let groups = is_trained.iter().filter(|&&trained| trained).count() as f64;
+        let sensitivities = self.sensitivities(Neighbouring::AddOrRemoveOne);
+        let std = |&group: &usize| match is_trained[group] {
+            true => noise_multiplier * groups.sqrt() * sensitivities[group],
+            false => 0.0,
+        };
+        self.of.iter().map(std).collect()
+    }
+
     /// The noise multiplier of one step that adds noise of standard deviation `stds[p]` to the sum
     /// of parameter tensor p: (Σₗ (Δₗ/τₗ)²)^(-1/2), with the sensitivity Δₗ of group l and the
     /// smallest noise τₗ on one of its tensors. All groups see the same sample of examples, so a

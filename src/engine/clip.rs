@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::backprop;
 use super::bound::{Bound, Groups, Rescale, l2_norm, sensitivity};
 use super::rescaling::Rescaling;
-use crate::nn::Network;
+use crate::nn::{LayerClips, Network};
 use crate::privacy::Neighbouring;
 use crate::{Error, Result};
 
@@ -58,6 +59,10 @@ pub enum ClipRule {
         /// The factor.
         scale: f64,
     },
+    /// Backpropagation clipping: the input and the upstream gradient of each layer are clipped
+    /// instead of its gradient (Stevens et al., 2022). Only for networks whose layers have these
+    /// clips: [`Network::with_backprop_clips`].
+    Backprop(LayerClips),
     /// Per-layer clipping with given bounds.
     PerLayerGiven {
         /// Cₗ, the largest L2 norm of one example's contribution to each layer with parameters.
@@ -104,6 +109,7 @@ impl ClipRule {
             | Self::Normalised { max_grad_norm, .. }
             | Self::PerLayer { max_grad_norm } => *max_grad_norm *= scale,
             Self::Unbounded { scale: factor } => *factor *= scale,
+            Self::Backprop(clip) => clip.max_upstream_norm *= scale,
             Self::PerLayerGiven { max_grad_norms } => {
                 max_grad_norms.iter_mut().for_each(|bound| *bound *= scale);
             }
@@ -135,6 +141,7 @@ impl ClipRule {
                 return Err(Error::setting("scale", scale, why).fix("try 1.0"));
             }
             Self::Unbounded { .. } => {}
+            Self::Backprop(clip) => clip.check()?,
         }
         match *self {
             Self::AutoS { max_grad_norm, gamma } | Self::Normalised { max_grad_norm, gamma }
@@ -154,7 +161,8 @@ impl ClipRule {
     /// The largest L2 distance between the sums of two neighbouring data sets: C if neighbours
     /// differ by one example added, removed or zeroed out, 2C if one example is replaced, where C
     /// is the bound on one example's contribution over all layers. Holds before any division by a
-    /// batch size.
+    /// batch size. Infinite for backpropagation clipping, which bounds a network layer by layer:
+    /// [`groups`](Bound::groups) gives the sensitivities.
     pub fn sensitivity(&self, neighbouring: Neighbouring) -> f64 {
         let bound = match self {
             Self::Flat { max_grad_norm }
@@ -162,7 +170,7 @@ impl ClipRule {
             | Self::Normalised { max_grad_norm, .. }
             | Self::PerLayer { max_grad_norm } => *max_grad_norm,
             Self::PerLayerGiven { max_grad_norms } => l2_norm(max_grad_norms),
-            Self::Unbounded { .. } => f64::INFINITY,
+            Self::Unbounded { .. } | Self::Backprop(_) => f64::INFINITY,
         };
         sensitivity(bound, neighbouring)
     }
@@ -214,6 +222,7 @@ impl Bound for ClipRule {
                 let each = max_grad_norm / (layers as f64).sqrt();
                 Groups::per_layer(network, vec![clip(each); layers])?
             }
+            Self::Backprop(clip) => backprop::groups(network, &clip)?,
             Self::PerLayerGiven { ref max_grad_norms } => {
                 let rules = max_grad_norms.iter().map(|&bound| clip(bound)).collect();
                 Groups::per_layer(network, rules)?
@@ -235,6 +244,7 @@ impl fmt::Display for ClipRule {
                 f,
                 "AUTO-S: each example's gradient g to {max_grad_norm} g / (|g| + {gamma})"
             ),
+            Self::Backprop(clip) => write!(f, "{clip}"),
             Self::Normalised { max_grad_norm, gamma } => write!(
                 f,
                 "normalised: each example's gradient g to {max_grad_norm} g / max(|g|, {gamma})"

@@ -1,22 +1,31 @@
-//! A backward hook: records the gradient of the loss with respect to an intermediate tensor.
+//! Backward hooks: one records the gradient of the loss with respect to an intermediate tensor, one
+//! clips it.
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, Dispatch, Flex, backend_extension};
+use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::prelude::*;
 use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
-/// The hook as a backend operation of Burn; called by [`tap`].
+use crate::device::kernels::DeviceOps;
+use crate::nn::{UpstreamClip, Value};
+
+/// The hooks as backend operations of Burn; called by [`tap`] and [`clip_gradient`].
 #[cfg_attr(feature = "gpu", backend_extension(Flex, Cube, Autodiff))]
 #[cfg_attr(not(feature = "gpu"), backend_extension(Flex, Autodiff))]
 pub trait TapOps: Backend {
     /// Returns `y` unchanged.
     fn tap(y: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// Returns `y` unchanged.
+    fn clip_gradient(y: FloatTensor<Self>, clip: RowClip) -> FloatTensor<Self>;
 }
 
 impl TapOps for Flex {
     fn tap(y: FloatTensor<Self>, _anchor: FloatTensor<Self>) -> FloatTensor<Self> {
+        y
+    }
+    fn clip_gradient(y: FloatTensor<Self>, _: RowClip) -> FloatTensor<Self> {
         y
     }
 }
@@ -26,9 +35,12 @@ impl TapOps for burn_cubecl::CubeBackend {
     fn tap(y: FloatTensor<Self>, _anchor: FloatTensor<Self>) -> FloatTensor<Self> {
         y
     }
+    fn clip_gradient(y: FloatTensor<Self>, _: RowClip) -> FloatTensor<Self> {
+        y
+    }
 }
 
-impl<B: Backend + TapOps, C: CheckpointStrategy> TapOps for Autodiff<B, C> {
+impl<B: Backend + TapOps + DeviceOps, C: CheckpointStrategy> TapOps for Autodiff<B, C> {
     fn tap(y: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self> {
         #[derive(Debug)]
         struct Tap;
@@ -53,6 +65,109 @@ impl<B: Backend + TapOps, C: CheckpointStrategy> TapOps for Autodiff<B, C> {
             OpsKind::UnTracked(step) => step.finish(y),
         }
     }
+
+    fn clip_gradient(y: FloatTensor<Self>, clip: RowClip) -> FloatTensor<Self> {
+        #[derive(Debug)]
+        struct Clip;
+        impl<B: Backend + DeviceOps> Backward<B, 1> for Clip {
+            type State = RowClip;
+            fn backward(self, ops: Ops<RowClip, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+                let gradient = grads.consume::<B>(&ops.node);
+                if let [Some(y)] = ops.parents {
+                    grads.register::<B>(y.id, ops.state.apply::<B>(gradient));
+                }
+            }
+        }
+        let (y, node) = y.into_parts();
+        match Clip.prepare::<C>([node]).compute_bound().stateful() {
+            OpsKind::Tracked(step) => step.finish(clip, y),
+            OpsKind::UnTracked(step) => step.finish(y),
+        }
+    }
+}
+
+/// An [`UpstreamClip`] for examples of several rows each.
+#[derive(Clone, Copy, Debug)]
+pub struct RowClip {
+    clip: UpstreamClip,
+    copies: usize,
+}
+
+impl RowClip {
+    /// Clips each row of a gradient, `[rows, channels, height, width]`, `[rows, time, features]` or
+    /// `[rows, features]`.
+    fn apply<B: Backend + DeviceOps>(self, gradient: FloatTensor<B>) -> FloatTensor<B> {
+        let shape = gradient.shape();
+        let (n, len) = (shape[0], shape.num_elements() / shape[0].max(1));
+        if n * len == 0 {
+            return gradient;
+        }
+        let rows = B::float_reshape(gradient.clone(), [n, len].into());
+        let max_norm = self.clip.max_norm() / self.copies as f64;
+        let factors = |norms: FloatTensor<B>| {
+            let norms = B::float_reshape(norms, [n].into());
+            let inverse = B::float_recip(B::float_clamp_min(norms, max_norm.into()));
+            B::float_mul_scalar(inverse, max_norm.into())
+        };
+        let factors = match self.clip {
+            UpstreamClip::Map { l15, sqrt_m, .. } => {
+                let by_l2 = sqrt_m.map(|factor| {
+                    let norms = B::row_norms(rows.clone());
+                    factors(B::float_mul_scalar(norms, factor.into()))
+                });
+                let by_l15 = l15.then(|| factors(B::row_norms(channel_sums::<B>(gradient))));
+                match (by_l15, by_l2) {
+                    (Some(a), Some(b)) => larger::<B>(a, b),
+                    (Some(one), None) | (None, Some(one)) => one,
+                    (None, None) => factors(B::row_norms(rows.clone())),
+                }
+            }
+            UpstreamClip::Lookup { .. } => {
+                let time = if shape.num_dims() == 3 { shape[1] } else { 1 };
+                let steps = B::float_reshape(rows.clone(), [n * time, len / time].into());
+                let norms = B::float_reshape(B::row_norms(steps), [n, time].into());
+                factors(B::float_sum_dim(norms, 1))
+            }
+        };
+        // Exactly 0 for rows that are not finite.
+        let column = B::float_reshape(factors, [n, 1].into());
+        let factors = B::scale_rows(column, B::finite_rows(rows.clone()));
+        let clipped = B::scale_rows(rows, B::float_reshape(factors, [n].into()));
+        B::float_reshape(clipped, shape)
+    }
+}
+
+/// Sum over positions of the absolute values, `[rows, channels]`.
+fn channel_sums<B: Backend>(gradient: FloatTensor<B>) -> FloatTensor<B> {
+    let shape = gradient.shape();
+    let values = B::float_abs(gradient);
+    let n = shape[0];
+    match shape.num_dims() {
+        4 => {
+            let images = [n, shape[1], shape[2] * shape[3]];
+            let sums = B::float_sum_dim(B::float_reshape(values, images.into()), 2);
+            B::float_reshape(sums, [n, shape[1]].into())
+        }
+        3 => B::float_reshape(B::float_sum_dim(values, 1), [n, shape[2]].into()),
+        _ => values,
+    }
+}
+
+/// The larger of two factors between 0 and 1.
+fn larger<B: Backend>(a: FloatTensor<B>, b: FloatTensor<B>) -> FloatTensor<B> {
+    let apart = B::float_abs(B::float_sub(a.clone(), b.clone()));
+    B::float_mul_scalar(B::float_add(B::float_add(a, b), apart), 0.5.into())
+}
+
+/// Returns `y` unchanged. In a later backward pass, the gradient of the loss with respect to `y` is
+/// clipped row by row, as `clip` says for examples of `copies` rows each. An operation that `y`
+/// comes from, a [`tap`] among them, receives the clipped gradient.
+pub(super) fn clip_gradient(y: Value, clip: UpstreamClip, copies: usize) -> Value {
+    fn hooked<const D: usize>(y: Tensor<D>, clip: RowClip) -> Tensor<D> {
+        Tensor::from_dispatch(Dispatch::clip_gradient(y.into_dispatch(), clip))
+    }
+    let clip = RowClip { clip, copies };
+    y.map(|y| hooked(y, clip), |y| hooked(y, clip), |y| hooked(y, clip))
 }
 
 /// Returns `y` unchanged, and registers a backward hook: a later backward pass stores the gradient

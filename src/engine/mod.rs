@@ -20,6 +20,7 @@
 //! an example next to each other.
 
 mod auto;
+mod backprop;
 mod batch;
 mod bound;
 mod clip;
@@ -149,13 +150,19 @@ pub trait Executor {
         self.weighted_sum(network, batch, bound, None)
     }
 
-    /// Sum of the gradients without clipping, for training without privacy. Norms are NaN where the
-    /// executor does not compute them.
+    /// Sum of the gradients without clipping: for training without privacy, and for networks whose
+    /// layers have clips. Norms are NaN where the executor does not compute them. Coordinates of
+    /// weight 0 are exactly zero in the sum; gradients of tensors of weight 0 are not computed.
     ///
     /// # Errors
     /// As [`weighted_sum`](Self::weighted_sum).
-    fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
-        self.clipped_sum(network, batch, &ClipRule::unclipped())
+    fn plain_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        self.weighted_sum(network, batch, &ClipRule::unclipped(), weights)
     }
 
     /// Norm method of each parameter, in the network's order: `"ghost"` if norms follow from layer

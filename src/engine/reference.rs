@@ -5,12 +5,13 @@ use burn::prelude::*;
 use burn::tensor::Gradients as BurnGradients;
 
 use super::batch::Chunk;
+use super::gradient_hook::clip_gradient;
 use super::{Batch, Bound, ClippedSum, Executor, Gradients, Weights};
 use crate::Result;
 use crate::device::DeviceArray;
 use crate::device::host::values;
 use crate::nn::loss::cross_entropy;
-use crate::nn::{Network, Tape, Value};
+use crate::nn::{Network, Tape, UpstreamClip, Value};
 
 /// Computes each example's gradient by one backward pass of Burn over the network's own parameters,
 /// without backward hooks, ghost norms or the lab's kernels. Norms and sums are computed in f64.
@@ -28,6 +29,10 @@ struct ReferenceTape<'a> {
 impl Tape for ReferenceTape<'_> {
     fn use_cpu_kernels(&self) -> bool {
         false
+    }
+
+    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value {
+        clip_gradient(y, *clip, self.batch.copies())
     }
 
     fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {

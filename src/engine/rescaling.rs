@@ -4,8 +4,8 @@ use burn::prelude::*;
 
 use super::bound::Rescale;
 
-/// A rule that rescales a gradient of norm n; all but [`Scale`](Self::Scale) to a norm of at most
-/// C.
+/// A rule that rescales a gradient of norm n; all but [`Scale`](Self::Scale) and
+/// [`Bounded`](Self::Bounded) to a norm of at most C.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rescaling {
     /// Clipping: the factor min(1, C/n) (Abadi et al., 2016, algorithm 1).
@@ -32,6 +32,12 @@ pub enum Rescaling {
         /// The factor.
         factor: f64,
     },
+    /// No change: the gradient is bounded where it is computed, by
+    /// [backpropagation clipping](crate::nn::LayerClips).
+    Bounded {
+        /// C, the largest norm.
+        max_grad_norm: f64,
+    },
 }
 
 impl Rescaling {
@@ -40,7 +46,8 @@ impl Rescaling {
             Self::Scale { .. } => f64::INFINITY,
             Self::Clip { max_grad_norm }
             | Self::AutoS { max_grad_norm, .. }
-            | Self::Normalise { max_grad_norm, .. } => max_grad_norm,
+            | Self::Normalise { max_grad_norm, .. }
+            | Self::Bounded { max_grad_norm } => max_grad_norm,
         }
     }
 }
@@ -54,6 +61,7 @@ impl Rescale for Rescaling {
             Self::AutoS { max_grad_norm, gamma } => max_grad_norm / (norm + gamma),
             Self::Normalise { max_grad_norm, gamma } => max_grad_norm / norm.max(gamma),
             Self::Scale { factor } => factor,
+            Self::Bounded { .. } => 1.0,
         } as f32;
         // Rounding a subnormal factor could double it.
         if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
@@ -69,6 +77,7 @@ impl Rescale for Rescaling {
         }
         let factors = match *self {
             Self::Scale { factor } => return norms.full_like(factor as f32),
+            Self::Bounded { .. } => return norms.ones_like(),
             Self::Clip { .. } if bound == f32::INFINITY => return norms.ones_like(),
             Self::Clip { .. } => {
                 let longer = norms.clone().greater_elem(bound);

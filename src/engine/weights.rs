@@ -100,6 +100,11 @@ impl Weights {
         self.zero[entry]
     }
 
+    /// Whether each tensor has a weight other than zero.
+    pub(crate) fn is_nonzero(&self) -> Vec<bool> {
+        self.zero.iter().map(|zero| !zero).collect()
+    }
+
     /// The first weight strictly between 0 and 1, known without reading weights on a device. With
     /// such a weight, the sum may change by more than the bound on the weighted norm.
     pub(super) fn fractional(&self) -> Option<f32> {

@@ -130,6 +130,10 @@ fn bound_in_words(privacy: &Privacy) -> String {
             "clipped layer by layer, to L2 norms {}, and {norm} in all",
             max_grad_norms.iter().map(|n| Readable(*n).to_string()).collect::<Vec<_>>().join(", ")
         ),
+        ClipRule::Backprop(clip) => format!(
+            "bounded layer by layer in the backward pass: {clip}; training and prediction clip the \
+             inputs of the layers"
+        ),
         ClipRule::Unbounded { scale } => {
             format!("multiplied by {scale}, which bounds nothing")
         }

@@ -19,6 +19,7 @@ mod tests;
 
 pub mod adaptive_dp_sgd;
 pub mod auto_dp_sgd;
+pub mod backprop_clip;
 pub mod dp_sgd;
 pub mod dp_ssgd;
 pub mod dynamic_dp_sgd;
@@ -28,6 +29,7 @@ pub mod quantile_dp_sgd;
 pub use crate::optim::Optimizer;
 pub use adaptive_dp_sgd::AdaptiveDpSgd;
 pub use auto_dp_sgd::AutoDpSgd;
+pub use backprop_clip::BackpropClip;
 pub use batches::Batches;
 pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;

@@ -8,7 +8,7 @@ use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
 use crate::methods::{Mechanism, Optimizer, Quantile, Settings};
-use crate::nn::Precision;
+use crate::nn::{Model, Precision};
 use crate::optim::{Average, Rates};
 use crate::privacy::{
     Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, NoiseMultiplier, NoiseSchedule,
@@ -58,14 +58,15 @@ impl Privacy {
     }
 
     /// Checks clip rule, noise multiplier, delta and target. Only a method without a guarantee may
-    /// be without a bound.
+    /// be without a bound. Mechanisms refuse the clip rules of other methods.
     ///
     /// # Errors
     /// `Setting` for values out of range.
     pub(crate) fn check(&self, may_be_unbounded: bool) -> Result<()> {
-        match may_be_unbounded && matches!(self.clip, ClipRule::Unbounded { .. }) {
-            true => self.clip.check()?,
-            false => check_clip(&self.clip)?,
+        match self.clip {
+            ClipRule::Unbounded { .. } if may_be_unbounded => self.clip.check()?,
+            ClipRule::Backprop(_) => self.clip.check()?,
+            _ => check_clip(&self.clip)?,
         }
         NoiseMultiplier(self.noise_multiplier).check()?;
         self.delta.check()?;
@@ -255,8 +256,17 @@ impl Plan {
     pub fn is_fresh(&self) -> bool {
         self.settings.fresh
     }
-    /// What bounds one example's influence on the sum of a step, counted from 0; `None` without
-    /// privacy.
+    /// The model that the plan trains: `model`, or one with other layers around its parameters, such
+    /// as the clips of backpropagation clipping.
+    ///
+    /// # Errors
+    /// As [`recipe`](Self::recipe); `Setting` or `Model` if the method can't train the model.
+    pub fn prepared(&self, model: &Model) -> Result<Model> {
+        let network = (self.recipe()?.network)(self, model.network())?;
+        Ok(network.map_or_else(|| model.clone(), |network| model.with_layers(network)))
+    }
+    /// What bounds one example's influence on the sum of a step, counted from 0, on the network of
+    /// [`prepared`](Self::prepared); `None` without privacy.
     ///
     /// # Errors
     /// As [`recipe`](Self::recipe).

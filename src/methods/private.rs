@@ -166,6 +166,11 @@ impl PrivateSettings {
         settings.learning_rate_or(LEARNING_RATE_TIMES_CLIP / clip)
     }
 
+    /// Whether a clip norm, a clip rule or a schedule of either was given.
+    pub(super) fn has_clip(&self) -> bool {
+        self.clip.is_some() || self.clip_rule.is_some() || !self.clip_schedule.is_constant()
+    }
+
     /// The given rule, or flat clipping at the given norm.
     pub(super) fn clip_rule(&self) -> ClipRule {
         self.clip_rule.clone().unwrap_or(ClipRule::flat(self.clip.unwrap_or(DEFAULT_CLIP)))
@@ -177,6 +182,15 @@ impl PrivateSettings {
 /// # Errors
 /// As [`ClipRule::check`], and for an infinite bound.
 pub(super) fn check_clip(clip: &ClipRule) -> Result<()> {
+    if let ClipRule::Backprop(_) = clip {
+        let why = "it bounds the layers of a network with clips, and this method makes none";
+        return Err(Error::new(
+            ErrorKind::Setting,
+            "the clip rule of backpropagation clipping",
+            why,
+        )
+        .fix("use the method BackpropClip"));
+    }
     let sensitivity = clip.sensitivity(Neighbouring::AddOrRemoveOne);
     if sensitivity.is_finite() && sensitivity > 0.0 {
         return clip.check();
@@ -189,33 +203,9 @@ pub(super) fn check_clip(clip: &ClipRule) -> Result<()> {
 /// Writes the builder methods of a private method, which keeps [`PrivateSettings`] in `private`.
 macro_rules! private_settings {
     ($method:ty) => {
+        $crate::methods::private::noise_settings!($method);
+
         impl $method {
-            /// The guarantee to reach: the noise multiplier is the smallest that the accountant
-            /// proves. Giving a noise multiplier too is an error.
-            pub fn target(
-                mut self,
-                epsilon: $crate::privacy::Epsilon,
-                delta: $crate::privacy::Delta,
-            ) -> Self {
-                self.private.target(epsilon, delta);
-                self
-            }
-
-            /// Standard deviation of the noise on the sum, as a multiple of the clip norm; instead
-            /// of a target. Epsilon is then reported at delta = 1e-5 unless
-            /// [`delta`](Self::delta) says otherwise.
-            pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
-                let multiplier = $crate::privacy::NoiseMultiplier(noise_multiplier);
-                self.private.noise_multiplier = Some(multiplier);
-                self
-            }
-
-            /// The delta that epsilon is reported at.
-            pub fn delta(mut self, delta: $crate::privacy::Delta) -> Self {
-                self.private.delta = Some(delta);
-                self
-            }
-
             /// Clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`), by flat
             /// clipping.
             pub fn clip(mut self, max_grad_norm: f64) -> Self {
@@ -230,13 +220,6 @@ macro_rules! private_settings {
                 self
             }
 
-            /// A public schedule of the noise multiplier, `NoiseSchedule::linear(0.99)`. A target
-            /// decides its initial value, and a given noise multiplier is its initial value.
-            pub fn noise_schedule(mut self, schedule: $crate::privacy::NoiseSchedule) -> Self {
-                self.private.set_noise_schedule(schedule);
-                self
-            }
-
             /// A public schedule of the clip bound, `ClipSchedule::decay(0.5)`. The noise is scaled
             /// with the bound, so epsilon does not change.
             pub fn clip_schedule(mut self, schedule: $crate::privacy::ClipSchedule) -> Self {
@@ -247,3 +230,44 @@ macro_rules! private_settings {
     };
 }
 pub(crate) use private_settings;
+
+/// Writes the builder methods for the noise of a private method.
+macro_rules! noise_settings {
+    ($method:ty) => {
+        impl $method {
+            /// The guarantee to reach: the noise multiplier is the smallest that the accountant
+            /// proves. Giving a noise multiplier too is an error.
+            pub fn target(
+                mut self,
+                epsilon: $crate::privacy::Epsilon,
+                delta: $crate::privacy::Delta,
+            ) -> Self {
+                self.private.target(epsilon, delta);
+                self
+            }
+
+            /// Standard deviation of the noise on the sum, as a multiple of its sensitivity;
+            /// instead of a target. Epsilon is then reported at delta = 1e-5 unless
+            /// [`delta`](Self::delta) says otherwise.
+            pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
+                let multiplier = $crate::privacy::NoiseMultiplier(noise_multiplier);
+                self.private.noise_multiplier = Some(multiplier);
+                self
+            }
+
+            /// The delta that epsilon is reported at.
+            pub fn delta(mut self, delta: $crate::privacy::Delta) -> Self {
+                self.private.delta = Some(delta);
+                self
+            }
+
+            /// A public schedule of the noise multiplier, `NoiseSchedule::linear(0.99)`. A target
+            /// decides its initial value, and a given noise multiplier is its initial value.
+            pub fn noise_schedule(mut self, schedule: $crate::privacy::NoiseSchedule) -> Self {
+                self.private.set_noise_schedule(schedule);
+                self
+            }
+        }
+    };
+}
+pub(crate) use noise_settings;

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use super::dp_sgd;
 use super::private::PrivateSettings;
 use super::{Mechanism, Plan, Settings};
 use crate::data::Dataset;
 use crate::engine::Bound;
+use crate::nn::Network;
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Delta, Event};
 use crate::{Error, Result};
@@ -20,6 +22,7 @@ macro_rules! for_each_method {
             $crate::methods::DynamicDpSgd,
             $crate::methods::QuantileDpSgd,
             $crate::methods::AutoDpSgd,
+            $crate::methods::BackpropClip,
             $crate::methods::NonPrivate,
             #[cfg(test)]
             #[allow(dead_code)]
@@ -74,6 +77,9 @@ pub struct Recipe {
     /// The event describes the releases of the mechanism: every step of it, with the noise that the
     /// mechanism adds.
     pub event: fn(&Plan, steps: u64) -> Event,
+    /// The network that the method trains, where it is not that of the model: one with other layers
+    /// around the same parameters.
+    pub network: fn(&Plan, &Network) -> Result<Option<Network>>,
     /// Why the method has no guarantee with this plan although it adds noise, as a phrase.
     pub not_covered: fn(&Plan) -> Option<String>,
     /// Whether clip norm, clip rule and clip schedule can be set.
@@ -104,6 +110,23 @@ impl fmt::Display for Claim {
 }
 
 impl Recipe {
+    /// That of DP-SGD. The recipe of a method states where it differs.
+    pub(super) const DP_SGD: Self = Self {
+        name: "dp-sgd",
+        title: "DP-SGD",
+        summary: "per-example clipping and Gaussian noise (Abadi et al., 2016)",
+        is_private: true,
+        is_sparse: false,
+        mechanism: dp_sgd::of,
+        bound: dp_sgd::bound,
+        event: dp_sgd::event,
+        network: |_, _| Ok(None),
+        not_covered: |_| None,
+        takes_clip: true,
+        own_settings: &[],
+        claim: |_, _, _| None,
+    };
+
     /// The error for a setting that the method does not have.
     pub(super) fn unknown_setting(&self, name: &str, value: &str) -> Error {
         let known: Vec<&str> = self.own_settings.iter().map(|(name, _)| *name).collect();

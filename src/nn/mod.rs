@@ -32,18 +32,19 @@ pub use init::Initialisation;
 pub(crate) use init::fresh_seed;
 pub use kernels::Window;
 pub use layers::{
-    AvgPool2d, AvgPool2dSpec, BiLstmGates, Conv2d, Conv2dSpec, Dropout, DropoutSpec, Embedding,
-    EmbeddingSpec, Flatten, GlobalAvgPool, Group, GroupNorm, GroupNormSpec, GroupSpec, Guard,
-    Layer, LayerNorm, LayerNormSpec, LayerSpec, Linear, LinearSpec, Lstm, LstmDirections,
-    LstmGates, LstmSpec, MaxPool2d, MaxPool2dSpec, MeanOverTime, Relu, Residual, ResidualSpec,
-    Selu, Standardisation, Tanh,
+    AvgPool2d, AvgPool2dSpec, BackpropClipped, BackpropClippedSpec, BiLstmGates, Conv2d,
+    Conv2dSpec, Dropout, DropoutSpec, Embedding, EmbeddingSpec, Flatten, GlobalAvgPool, Group,
+    GroupNorm, GroupNormSpec, GroupSpec, Guard, Layer, LayerClips, LayerNorm, LayerNormSpec,
+    LayerSpec, Linear, LinearSpec, Lstm, LstmDirections, LstmGates, LstmSpec, MaxPool2d,
+    MaxPool2dSpec, MeanOverTime, Relu, Residual, ResidualSpec, Selu, Standardisation, Tanh,
+    UpstreamNorm,
 };
 pub use model::Model;
 pub use network::Network;
 pub use parameters::Parameter;
 pub use precision::Precision;
 pub use summary::{LayerInfo, Summary};
-pub use tape::{NoTape, Site, Standardised, Tape};
+pub use tape::{NoTape, Site, Standardised, Tape, UpstreamClip};
 pub use user_module::Forward;
 pub use value::Value;
 

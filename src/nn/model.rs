@@ -147,6 +147,11 @@ impl Model {
         Self { metadata: Arc::clone(&self.metadata), network, origin: ParameterOrigin::Other }
     }
 
+    /// A copy of this model with other layers around the same parameters.
+    pub(crate) fn with_layers(&self, network: Network) -> Self {
+        Self { network, ..self.clone() }
+    }
+
     /// A copy of this model with its parameters on `device`.
     pub(crate) fn on(&self, device: &Device) -> Self {
         Self { network: self.network.on(device), ..self.clone() }

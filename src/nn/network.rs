@@ -9,7 +9,9 @@ use burn::prelude::*;
 use super::layers::{Init, ParameterSource, ParameterSpec, forward_all, parameter_specs};
 use super::parameters::{self, Parameter};
 use super::user_module::UserModule;
-use super::{Layer, LayerSpec, NoTape, Tape, Value};
+use super::{
+    BackpropClippedSpec, GroupSpec, Layer, LayerClips, LayerSpec, NoTape, ResidualSpec, Tape, Value,
+};
 use crate::device::host::Host;
 use crate::{Error, ErrorKind, Result};
 
@@ -178,9 +180,9 @@ impl Network {
     /// user-defined module are its modules that hold tensors.
     pub fn layer_of_parameters(&self) -> Vec<usize> {
         if self.user_module.is_none() {
-            let counts = leaf_parameter_counts(&self.specs);
-            let layers = counts.into_iter().enumerate();
-            return layers.flat_map(|(layer, count)| std::iter::repeat_n(layer, count)).collect();
+            let layers = self.leaf_specs().into_iter().enumerate();
+            let each = layers.map(|(i, layer)| std::iter::repeat_n(i, layer.parameters().len()));
+            return each.flatten().collect();
         }
         let module = |path: &str| path.rsplit_once('.').map_or("", |(module, _)| module).to_owned();
         let mut modules: Vec<String> = Vec::new();
@@ -192,6 +194,57 @@ impl Network {
             })
         };
         self.paths().into_iter().map(&mut layer_of).collect()
+    }
+
+    /// The specifications of the layers with parameters, in the order of
+    /// [`layer_of_parameters`](Self::layer_of_parameters); empty for a user-defined module.
+    pub(crate) fn leaf_specs(&self) -> Vec<&LayerSpec> {
+        leaf_specs(&self.specs)
+    }
+
+    /// This network with the clips of backpropagation clipping around every layer with parameters,
+    /// in place of other clips. `frozen` says which tensors are not trained; a layer without
+    /// trained ones stays as it is. Empty means that all are trained.
+    ///
+    /// # Errors
+    /// `Setting` for clips out of range; `Model` for a user-defined module, and for a trained layer
+    /// that the clips do not bound.
+    pub fn with_backprop_clips(&self, clip: &LayerClips, frozen: &[bool]) -> Result<Self> {
+        clip.check()?;
+        if self.user_module.is_some() {
+            let why = "the clips stand around the layers of the lab, and its layers are unknown";
+            let what = "backpropagation clipping of a user-defined module";
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix("build the model of layers, or use DP-SGD"));
+        }
+        self.check_backprop_clips(frozen)?;
+        let mut frozen = frozen.iter().copied().chain(std::iter::repeat(false));
+        let specs = with_clips(&self.specs, clip, &mut frozen)?;
+        let mut values = self.values().into_iter();
+        Self::build_from_specs(&self.input_shape, &specs, &mut |_| {
+            values.next().map(|(_, values)| values).unwrap_or_default()
+        })
+    }
+
+    /// Refuses trained layers that clips do not bound, with every reason.
+    fn check_backprop_clips(&self, frozen: &[bool]) -> Result<()> {
+        let paths = self.paths();
+        let mut tensors = 0..paths.len();
+        let mut reasons = Vec::new();
+        for layer in self.leaf_specs() {
+            let own = (&mut tensors).take(layer.parameters().len());
+            let trained = own.filter(|&i| frozen.get(i) != Some(&true)).last();
+            if let (Some(tensor), Some(why)) = (trained, layer.no_backprop_clips()) {
+                let path = paths[tensor].rsplit_once('.').map_or("", |(layer, _)| layer);
+                reasons.push((path, layer.kind(), why));
+            }
+        }
+        let Some((first, ..)) = reasons.first() else { return Ok(()) };
+        let of_layer = |(path, kind, why): &(&str, &str, &str)| format!("{path} ({kind}): {why}");
+        let why = reasons.iter().map(of_layer).collect::<Vec<_>>().join("; ");
+        let what = "backpropagation clipping of a model with layers that the clips do not bound";
+        let fix = format!("freeze these layers, .freeze(\"{first}\"), or use DP-SGD");
+        Err(Error::new(ErrorKind::Model, what, why).fix(fix))
     }
 
     /// All trainable tensors with a copy of their values, row-major.
@@ -240,7 +293,12 @@ impl Network {
 
     /// A copy of this network with every parameter tracked by autodiff.
     pub(crate) fn tracked(&self) -> Self {
-        parameters::tracked(self.clone())
+        parameters::tracked(self.clone(), |_| true)
+    }
+
+    /// As [`tracked`](Self::tracked), for those parameters that `is_tracked` names by their index.
+    pub(crate) fn tracked_where(&self, is_tracked: impl Fn(usize) -> bool) -> Self {
+        parameters::tracked(self.clone(), is_tracked)
     }
 
     /// A copy of this network in the form that Burn's optimizers expect.
@@ -259,21 +317,55 @@ fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
     match specs.first()? {
         LayerSpec::Embedding(spec) => Some(spec.vocabulary),
         LayerSpec::Group(group) => vocabulary(&group.layers),
+        LayerSpec::BackpropClipped(clipped) => vocabulary(std::slice::from_ref(&*clipped.layer)),
         _ => None,
     }
 }
 
-/// Number of parameter tensors of every layer that has some, groups and residual blocks unfolded.
-fn leaf_parameter_counts(specs: &[LayerSpec]) -> Vec<usize> {
-    let counts = specs.iter().flat_map(|spec| match spec {
-        LayerSpec::Group(group) => leaf_parameter_counts(&group.layers),
+/// The layers that have parameters, groups and residual blocks unfolded.
+fn leaf_specs(specs: &[LayerSpec]) -> Vec<&LayerSpec> {
+    let leaves = specs.iter().flat_map(|spec| match spec {
+        LayerSpec::Group(group) => leaf_specs(&group.layers),
         LayerSpec::Residual(block) => {
-            let body = leaf_parameter_counts(&block.body);
-            body.into_iter().chain(leaf_parameter_counts(&block.shortcut)).collect()
+            let body = leaf_specs(&block.body).into_iter();
+            body.chain(leaf_specs(&block.shortcut)).collect()
         }
-        layer => vec![layer.parameter_specs().len()],
+        layer if layer.parameter_specs().is_empty() => Vec::new(),
+        layer => vec![layer],
     });
-    counts.filter(|&count| count > 0).collect()
+    leaves.collect()
+}
+
+/// The layers with clips around those that have a trained parameter. `frozen` has an item for each
+/// parameter.
+fn with_clips(
+    specs: &[LayerSpec],
+    clip: &LayerClips,
+    frozen: &mut dyn Iterator<Item = bool>,
+) -> Result<Vec<LayerSpec>> {
+    let mut each = |spec: &LayerSpec| {
+        let layer = match spec {
+            LayerSpec::Group(group) => {
+                let layers = with_clips(&group.layers, clip, frozen)?;
+                return Ok(LayerSpec::Group(GroupSpec { layers, name: group.name.clone() }));
+            }
+            LayerSpec::Residual(block) => {
+                let body = with_clips(&block.body, clip, frozen)?;
+                let shortcut = with_clips(&block.shortcut, clip, frozen)?;
+                return Ok(LayerSpec::Residual(ResidualSpec { body, shortcut }));
+            }
+            LayerSpec::BackpropClipped(clipped) => &*clipped.layer,
+            layer => layer,
+        };
+        let parameters = layer.parameters().len();
+        // `all` would leave items of this layer.
+        if (&mut *frozen).take(parameters).filter(|&frozen| frozen).count() == parameters {
+            return Ok(layer.clone());
+        }
+        let layer = Box::new(layer.clone());
+        Ok(LayerSpec::BackpropClipped(BackpropClippedSpec { layer, clip: *clip }))
+    };
+    specs.iter().map(&mut each).collect()
 }
 
 /// The shape of one example after each layer.

@@ -109,16 +109,21 @@ pub(crate) fn with_flattened<M: Module>(module: M, tensors: HashMap<ParamId, Ten
     module.map(&mut Replace(tensors))
 }
 
-/// The module with every parameter a tracked leaf of autodiff. Ids stay the same.
-pub(crate) fn tracked<M: Module>(module: M) -> M {
-    struct Track;
-    impl ModuleMapper for Track {
+/// The module with each parameter that `is_tracked` names, by its index in the module's order, a
+/// tracked leaf of autodiff. Ids stay the same.
+pub(crate) fn tracked<M: Module>(module: M, is_tracked: impl Fn(usize) -> bool) -> M {
+    struct Track<F>(F, usize);
+    impl<F: Fn(usize) -> bool> ModuleMapper for Track<F> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
             let (id, tensor, _) = param.consume();
-            Param::initialized(id, tensor.inner().autodiff().require_grad())
+            self.1 += 1;
+            match (self.0)(self.1 - 1) {
+                true => Param::initialized(id, tensor.inner().autodiff().require_grad()),
+                false => Param::initialized(id, tensor.inner()),
+            }
         }
     }
-    module.map(&mut Track)
+    module.map(&mut Track(is_tracked, 0))
 }
 
 /// The module in the form that Burn's optimizers expect: parameters on the autodiff device, but not

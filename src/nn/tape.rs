@@ -35,6 +35,13 @@ pub trait Tape {
         let _ = (call, site, input);
     }
 
+    /// Clips the gradient of the loss with respect to `y` in the backward pass, one example at a
+    /// time, and returns `y`. Tapes that compute gradients must implement it.
+    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value {
+        let _ = clip;
+        y
+    }
+
     /// Whether layers may use the CPU kernels of this crate instead of Burn's operations. The
     /// reference executor returns `false`, so that it shares as little code as possible with the
     /// executors that are tested against it.
@@ -59,6 +66,37 @@ pub trait Tape {
 pub struct NoTape;
 
 impl Tape for NoTape {}
+
+/// How backpropagation clipping bounds the gradient g of an example's loss with respect to the
+/// output of a layer. A gradient that is not finite becomes zero. An example of k augmented copies
+/// has g / k in each, which is scaled down to `max_norm / k`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum UpstreamClip {
+    /// For linear maps and convolutions: g is scaled down to `max_norm` in the smaller of the norms
+    /// that are used.
+    Map {
+        /// The bound.
+        max_norm: f64,
+        /// Whether √(Σ over channels (Σ over positions |g|)²) is used.
+        l15: bool,
+        /// The factor on the L2 norm, if it is used.
+        sqrt_m: Option<f64>,
+    },
+    /// For embeddings: the sum over time of ‖gₜ‖₂ is scaled down to `max_norm`.
+    Lookup {
+        /// The bound.
+        max_norm: f64,
+    },
+}
+
+impl UpstreamClip {
+    /// The bound on the norm.
+    pub fn max_norm(&self) -> f64 {
+        match *self {
+            Self::Map { max_norm, .. } | Self::Lookup { max_norm } => max_norm,
+        }
+    }
+}
 
 /// A use of parameters in the forward pass. It determines how the per-example gradients of the
 /// parameters follow from the recorded input and the output gradient.

@@ -49,6 +49,7 @@ pub fn fit(
     ledger: &Ledger,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
+    let model = &plan.prepared(model)?;
     check::belong_together(plan, model, data, ledger)?;
     let place = plan.place()?;
     let seeds = Seeds::new(plan.seed(), &stream(id, model))?;

@@ -1,6 +1,7 @@
 //! Per-example gradients: all executors against reference values from PyTorch, and against the
 //! reference executor on random networks.
 
+mod backprop_clip;
 mod bounds;
 mod compare;
 mod golden_networks;

@@ -78,7 +78,7 @@ impl Attacker<'_> {
                 let moved = values.iter().zip(&along.values);
                 Some(moved.map(|(&v, &a)| (f64::from(v) + by * f64::from(a)) as f32).collect())
             });
-            self.executor.plain_sum(&network, self.canaries)
+            self.executor.plain_sum(&network, self.canaries, None)
         };
         let norms = self.executor.clipped_sum(network, self.canaries, &ClipRule::flat(1.0))?.norms;
         let (ahead, behind) = (moved(step)?.losses, moved(-step)?.losses);

@@ -3,6 +3,7 @@
 mod norms;
 
 use super::activation::Activation;
+use super::clip::GradientClip;
 use super::im2col::Im2col;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
@@ -22,6 +23,7 @@ pub(super) struct Conv {
     /// gradient. Only for stride 1 without groups.
     input_gradient: Option<Im2col>,
     activation: Activation,
+    clip: Option<GradientClip>,
     slots: Vec<ParameterSlot>,
     bias: Option<Vec<f32>>,
     /// Weights that the convolution multiplies with, per group `[patch] x [outputs]`.
@@ -101,6 +103,7 @@ impl Conv {
             out: spec.out,
             input_gradient,
             activation: spec.activation,
+            clip: None,
             slots,
             bias: spec.bias.then(|| vec![0.0; spec.out]),
             weight: vec![0.0; len],
@@ -175,6 +178,11 @@ impl Conv {
     fn group_len(&self) -> usize {
         self.weight.len() / self.im2col.len()
     }
+
+    /// Clips the gradient of the output, if there is a clip.
+    pub(super) fn with_clip(self, clip: Option<GradientClip>) -> Self {
+        Self { clip, ..self }
+    }
 }
 
 impl Op for Conv {
@@ -247,6 +255,9 @@ impl Op for Conv {
         scratch: &mut Scratch,
     ) {
         self.activation.backward(ctx.y, ctx.g);
+        if let Some(clip) = &self.clip {
+            clip.apply(ctx.rows.copies, ctx.g);
+        }
         let g = &*ctx.g;
         if self.bias.is_some() {
             let each = small.chunks_exact_mut(self.out);

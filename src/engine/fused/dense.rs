@@ -1,6 +1,7 @@
 //! Linear layers, on plain features or at every time step of a sequence.
 
 use super::activation::Activation;
+use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
 use super::outer;
@@ -12,6 +13,7 @@ pub(super) struct Dense {
     /// Number of time steps; 1 for plain features.
     steps: usize,
     activation: Activation,
+    clip: Option<GradientClip>,
     slots: Vec<ParameterSlot>,
     weight: Vec<f32>,
     bias: Option<Vec<f32>>,
@@ -34,10 +36,16 @@ impl Dense {
             outputs,
             steps,
             activation,
+            clip: None,
             slots,
             weight: vec![0.0; inputs * outputs],
             bias,
         }
+    }
+
+    /// Clips the gradient of the output, if there is a clip.
+    pub(super) fn with_clip(self, clip: Option<GradientClip>) -> Self {
+        Self { clip, ..self }
     }
 }
 
@@ -72,6 +80,9 @@ impl Op for Dense {
         _: &mut Scratch,
     ) {
         self.activation.backward(ctx.y, ctx.g);
+        if let Some(clip) = &self.clip {
+            clip.apply(ctx.rows.copies, ctx.g);
+        }
         if self.bias.is_some() {
             let each = small.chunks_exact_mut(self.outputs);
             let rows = ctx.g.chunks_exact(ctx.rows.copies * self.len());

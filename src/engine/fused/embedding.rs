@@ -1,5 +1,6 @@
 //! Embedding layers.
 
+use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse};
 use super::outer;
@@ -11,19 +12,25 @@ pub(super) struct Embedding {
     steps: usize,
     slots: [ParameterSlot; 1],
     table: Vec<f32>,
+    clip: Option<GradientClip>,
 }
 
 impl Embedding {
     pub(super) fn new(vocabulary: usize, features: usize, steps: usize) -> Self {
         let len = vocabulary * features;
         let slots = [ParameterSlot::large(0, Layout::Plain { len })];
-        Self { vocabulary, features, steps, slots, table: vec![0.0; len] }
+        Self { vocabulary, features, steps, slots, table: vec![0.0; len], clip: None }
     }
 
     /// The table row of a token. Tokens of finite examples are checked beforehand; a token that is
     /// not finite reads row 0, and its example is excluded.
     fn row(&self, token: f32) -> usize {
         (token as usize).min(self.vocabulary - 1)
+    }
+
+    /// Clips the gradient of the output, if there is a clip.
+    pub(super) fn with_clip(self, clip: Option<GradientClip>) -> Self {
+        Self { clip, ..self }
     }
 }
 
@@ -50,11 +57,14 @@ impl Op for Embedding {
     /// Tokens have no gradient.
     fn backward(
         &self,
-        _: ContextMut,
+        ctx: ContextMut,
         gx: Option<(&mut [f32], Store)>,
         _: &mut [f32],
         _: &mut Scratch,
     ) {
+        if let Some(clip) = &self.clip {
+            clip.apply(ctx.rows.copies, ctx.g);
+        }
         if let Some((gx, Store::Replace)) = gx {
             gx.fill(0.0);
         }

@@ -1,6 +1,7 @@
 //! Translation of a list of layers into a graph of CPU operations.
 
 use super::activation::Activation;
+use super::clip::{ClipInput, GradientClip};
 use super::conv::{Conv, ConvSpec};
 use super::dense::Dense;
 use super::embedding::Embedding;
@@ -10,7 +11,7 @@ use super::op::Op;
 use super::pool::Pool;
 use super::standardise::Standardise;
 use super::stateless::{ActivationLayer, Dropout, Flatten, Mean, Sum};
-use crate::nn::{Conv2dSpec, LayerSpec};
+use crate::nn::{BackpropClippedSpec, Conv2dSpec, LayerSpec};
 
 /// Burn's LSTM gates in the order input, forget, cell, output.
 const GATES: [usize; 4] = [0, 1, 2, 3];
@@ -75,13 +76,8 @@ impl Graph {
         while let Some(spec) = specs.next() {
             // An activation directly after a layer with weights is fused into it.
             let mut activation = Activation::None;
-            if matches!(
-                spec,
-                LayerSpec::Conv2d(_)
-                    | LayerSpec::Linear(_)
-                    | LayerSpec::GroupNorm(_)
-                    | LayerSpec::LayerNorm(_)
-            ) && let Some(next) = specs.peek().and_then(|next| activation_of(next))
+            if takes_activation(spec)
+                && let Some(next) = specs.peek().and_then(|next| activation_of(next))
             {
                 activation = next;
                 specs.next();
@@ -107,7 +103,23 @@ impl Graph {
             [steps, features] => (steps, features),
             _ => (1, len),
         };
+        let mut clip = None;
+        let (spec, value) = match spec {
+            LayerSpec::BackpropClipped(clipped) => {
+                clip = Some(gradient_clip(clipped, &out));
+                let max_norm = clipped.clip.max_input_norm;
+                let value = match &*clipped.layer {
+                    // Token ids.
+                    LayerSpec::Embedding(_) => value,
+                    _ => self.push(ClipInput { max_norm, len }, value, None),
+                };
+                (&*clipped.layer, value)
+            }
+            spec => (spec, value),
+        };
         let value = match spec {
+            // A clipped layer is none of these; `Network::build` has checked it.
+            LayerSpec::BackpropClipped(_) => value,
             LayerSpec::Group(group) => return self.sequence(&group.layers, value, shape),
             LayerSpec::Residual(spec) => {
                 let (body, out) = self.sequence(&spec.body, value, shape.clone());
@@ -117,9 +129,13 @@ impl Graph {
             }
             LayerSpec::Linear(spec) => {
                 let size = [spec.inputs, spec.outputs];
-                self.push(Dense::new(size, positions, spec.bias, activation), value, None)
+                let dense = Dense::new(size, positions, spec.bias, activation);
+                self.push(dense.with_clip(clip), value, None)
             }
-            LayerSpec::Conv2d(spec) => self.push(conv(spec, activation, &shape, &out), value, None),
+            LayerSpec::Conv2d(spec) => {
+                let conv = conv(spec, activation, &shape, &out);
+                self.push(conv.with_clip(clip), value, None)
+            }
             LayerSpec::MaxPool2d(spec) => {
                 self.pool(true, spec.kernel, spec.stride, value, &shape, &out)
             }
@@ -138,7 +154,8 @@ impl Graph {
                 self.push(Norm::new(sizes, spec.epsilon, activation), value, None)
             }
             LayerSpec::Embedding(spec) => {
-                self.push(Embedding::new(spec.vocabulary, spec.features, len), value, None)
+                let embedding = Embedding::new(spec.vocabulary, spec.features, len);
+                self.push(embedding.with_clip(clip), value, None)
             }
             LayerSpec::Lstm(spec) => {
                 let sizes = [spec.inputs, spec.hidden, positions];
@@ -196,6 +213,26 @@ fn conv(spec: &Conv2dSpec, activation: Activation, shape: &[usize], out: &[usize
         activation,
     };
     Conv::new(&spec, standardise)
+}
+
+/// Whether the operation of a layer applies the activation after it.
+fn takes_activation(spec: &LayerSpec) -> bool {
+    match spec {
+        LayerSpec::BackpropClipped(clipped) => takes_activation(&clipped.layer),
+        LayerSpec::Conv2d(_) | LayerSpec::Linear(_) => true,
+        LayerSpec::GroupNorm(_) | LayerSpec::LayerNorm(_) => true,
+        _ => false,
+    }
+}
+
+/// The clip of the output gradient of a layer whose examples have outputs of shape `out`.
+fn gradient_clip(spec: &BackpropClippedSpec, out: &[usize]) -> GradientClip {
+    let of_batch: Vec<usize> = std::iter::once(1).chain(out.iter().copied()).collect();
+    let channels = match *out {
+        [channels, _, _] | [_, channels] => channels,
+        _ => out.iter().product(),
+    };
+    GradientClip { clip: spec.upstream(&of_batch), channels, len: out.iter().product() }
 }
 
 fn activation_of(spec: &LayerSpec) -> Option<Activation> {

@@ -10,6 +10,7 @@
 //! at most one sum per segment; never batch x parameters.
 
 mod activation;
+mod clip;
 mod conv;
 mod dense;
 mod embedding;
@@ -95,7 +96,7 @@ impl FusedExecutor {
         state.load(network);
         let packed = weights.map(|weights| state.pack_weights(weights));
         let request = match bound {
-            None => Request::PlainSum,
+            None => Request::PlainSum { weights: packed.as_ref() },
             Some(_) => Request::ClippedSum { groups: &groups, weights: packed.as_ref() },
         };
         let mut result = state.sum(network, batch, &request, self.chunk)?;
@@ -117,15 +118,20 @@ impl Executor for FusedExecutor {
         self.run(network, batch, Some(bound), weights)
     }
 
-    fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
-        let plain = self.run(network, batch, None, None)?;
+    fn plain_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
+        let plain = self.run(network, batch, None, weights)?;
         let finite = plain.losses.iter().any(|loss| loss.is_finite())
             && plain.sum.entries.iter().flat_map(|entry| &entry.values).all(|v| v.is_finite());
         // A gradient overflowed, and only norms tell which example to exclude.
         if finite || batch.is_empty() {
             Ok(plain)
         } else {
-            self.clipped_sum(network, batch, &ClipRule::unclipped())
+            self.weighted_sum(network, batch, &ClipRule::unclipped(), weights)
         }
     }
 

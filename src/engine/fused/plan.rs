@@ -8,8 +8,8 @@ use crate::engine::Groups;
 
 /// What a call computes.
 pub(super) enum Request<'a> {
-    /// The sum of gradients, without norms.
-    PlainSum,
+    /// The sum of gradients, without norms. Weights only say which tensors are left out.
+    PlainSum { weights: Option<&'a PackedWeights> },
     /// Σ factor(norm) · gradient, per group of parameters.
     ClippedSum { groups: &'a Groups, weights: Option<&'a PackedWeights> },
 }
@@ -68,7 +68,7 @@ impl Plan {
     pub(super) fn of(graph: &Graph, copies: usize, request: &Request) -> Self {
         let nodes = &graph.nodes;
         let (plain, groups, weights) = match request {
-            Request::PlainSum => (true, None, None),
+            Request::PlainSum { weights } => (true, None, *weights),
             Request::ClippedSum { groups, weights } => (false, Some(*groups), *weights),
         };
         let group = groups_of_nodes(graph, groups);

@@ -115,7 +115,7 @@ impl State {
 
     /// Norm method of each parameter, in the network's order.
     pub(super) fn norm_methods(&self) -> Vec<&'static str> {
-        let plan = Plan::of(&self.graph, 1, &Request::PlainSum);
+        let plan = Plan::of(&self.graph, 1, &Request::PlainSum { weights: None });
         let each =
             self.graph.nodes.iter().zip(plan.norm_methods).flat_map(|(node, norm_method)| {
                 node.op.layout().iter().map(move |slot| match norm_method {

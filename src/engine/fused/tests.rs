@@ -364,6 +364,6 @@ fn selu_at_zero_has_the_derivative_of_the_oracle() {
     let batch = Batch::new(vec![0.0; 8], &[4], vec![0, 0]).unwrap();
     let off = max_relative_error(&network, &batch, None, 0.1);
     assert!(off < 1e-6, "{off:e}");
-    let sum = FusedExecutor::default().plain_sum(&network, &batch).unwrap().sum;
+    let sum = FusedExecutor::default().plain_sum(&network, &batch, None).unwrap().sum;
     assert!(sum.get("0.bias").unwrap().values.iter().any(|&v| v != 0.0));
 }

@@ -1,10 +1,11 @@
-//! A tape that supplies dropout masks and the precision of products.
+//! A tape that supplies dropout masks, clips of upstream gradients and the precision of products.
 
 use burn::prelude::*;
 
 use crate::device::DeviceArray;
 use crate::engine::Batch;
-use crate::nn::{Precision, Tape};
+use crate::engine::gradient_hook::clip_gradient;
+use crate::nn::{Precision, Tape, UpstreamClip, Value};
 
 /// Draws the batch's dropout masks for some examples, layer by layer, and ignores the sites.
 pub(super) struct DropoutTape<'a> {
@@ -47,6 +48,10 @@ impl Tape for DropoutTape<'_> {
 
     fn use_cpu_kernels(&self) -> bool {
         false
+    }
+
+    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value {
+        clip_gradient(y, *clip, self.batch.copies())
     }
 
     fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {

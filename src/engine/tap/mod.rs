@@ -228,22 +228,34 @@ impl Executor for TapExecutor {
         Ok(ClippedSum { sum, norms, group_norms, losses })
     }
 
-    fn plain_sum(&self, network: &Network, batch: &Batch) -> Result<ClippedSum> {
+    fn plain_sum(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        weights: Option<&Weights>,
+    ) -> Result<ClippedSum> {
         if !self.uses_device_path(network) {
-            return self.clipped_sum(network, batch, &ClipRule::unclipped());
+            return self.weighted_sum(network, batch, &ClipRule::unclipped(), weights);
         }
-        super::check(network, batch, &ClipRule::unclipped(), None)?;
+        super::check(network, batch, &ClipRule::unclipped(), weights)?;
         let (key, device) = chunk_key(network, batch);
         let estimate = || match self.chunk {
             Some(chunk) => Ok(chunk),
             None => Probe::of(network).plain_chunk(batch.copies(), &device),
         };
         let precision = self.checked_precision(&device)?;
-        let pass = PlainSum { network: network.tracked(), batch, precision };
+        let left_out = |entry| weights.is_some_and(|weights| weights.is_zero(entry));
+        let tracked = network.tracked_where(|entry| !left_out(entry));
+        let pass = PlainSum { network: tracked, batch, precision };
         let chunking = self.chunking;
-        self.plain_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
+        let sizes = (chunking, batch.len());
+        let mut plain = self.plain_sizer.run(key, sizes, estimate, |size, verify| {
             device::sum(&pass, network.parameters(), batch, &device, (chunking, size), verify)
-        })
+        })?;
+        if let Some(weights) = weights {
+            weights.select(&mut plain.sum);
+        }
+        Ok(plain)
     }
 
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {

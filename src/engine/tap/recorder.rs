@@ -6,7 +6,7 @@ use burn::tensor::Gradients;
 use super::dropout_tape::DropoutTape;
 use crate::device::DeviceArray;
 use crate::engine::{Batch, tap};
-use crate::nn::{Precision, Site, Tape, Value};
+use crate::nn::{Precision, Site, Tape, UpstreamClip, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// Attaches a backward hook to the output of every layer with parameters, keeps its input, and
@@ -126,6 +126,10 @@ impl Tape for Recorder<'_> {
         );
         self.calls.push(Call { site, input: input.detached(), anchor, output_shape });
         output
+    }
+
+    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value {
+        self.dropouts.clip_upstream(y, clip)
     }
 
     fn layer_calls(&self) -> usize {

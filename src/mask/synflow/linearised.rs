@@ -178,6 +178,9 @@ impl Reader {
             LayerSpec::Group(group) => {
                 ops.extend(self.read_all(&group.layers, &mut input.to_vec())?);
             }
+            LayerSpec::BackpropClipped(clipped) => {
+                self.read(&clipped.layer, input, output, ops)?;
+            }
             LayerSpec::Tanh
             | LayerSpec::Relu
             | LayerSpec::Selu

@@ -5,7 +5,7 @@ use crate::data::Dataset;
 use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::{method, number};
 use crate::methods::settings::shared_settings;
-use crate::methods::{Plan, Recipe, Settings, dp_sgd};
+use crate::methods::{Plan, Recipe, Settings};
 use crate::privacy::NoiseSchedule;
 
 /// DP-SGD with a noise variance that decays every epoch: each epoch has R times
@@ -28,15 +28,8 @@ static RECIPE: Recipe = Recipe {
     name: "adaptive-dp-sgd",
     title: "adaptive DP-SGD",
     summary: "DP-SGD whose noise variance decays every epoch (Zhang et al., 2021)",
-    is_private: true,
-    is_sparse: false,
-    mechanism: dp_sgd::of,
-    bound: dp_sgd::bound,
-    event: dp_sgd::event,
-    not_covered: |_| None,
-    takes_clip: true,
     own_settings: &[("decay", "factor on the noise variance per epoch [default: 0.99]")],
-    claim: |_, _, _| None,
+    ..Recipe::DP_SGD
 };
 method!(
     AdaptiveDpSgd,

@@ -54,8 +54,6 @@ static RECIPE: Recipe = Recipe {
     name: "auto-dp-sgd",
     title: "Auto DP-SGD",
     summary: "gradients scaled by their own norm, noise by the batch's mean norm: no guarantee",
-    is_private: true,
-    is_sparse: false,
     mechanism: mechanism::of,
     bound: |_, _| Ok(None),
     event,
@@ -63,6 +61,7 @@ static RECIPE: Recipe = Recipe {
     takes_clip: false,
     own_settings: &[("scale", "factor of algorithm AC on every gradient [default: 1]")],
     claim: claim::of,
+    ..Recipe::DP_SGD
 };
 method!(
     AutoDpSgd,
@@ -153,10 +152,7 @@ impl AutoDpSgd {
                       the sound variant, DP-SGD with the rule auto-s",
             ));
         }
-        if self.private.clip.is_some()
-            || self.private.clip_rule.is_some()
-            || !self.private.clip_schedule.is_constant()
-        {
+        if self.private.has_clip() {
             let why = "its clip thresholds follow the gradients";
             return Err(Error::new(ErrorKind::Setting, "Auto DP-SGD with a clip bound", why)
                 .fix("leave the bound out and set `scale`, or use DP-SGD"));

@@ -36,20 +36,7 @@ impl Default for DpSgd {
 }
 
 /// DP-SGD in the registry.
-static RECIPE: Recipe = Recipe {
-    name: "dp-sgd",
-    title: "DP-SGD",
-    summary: "per-example clipping and Gaussian noise (Abadi et al., 2016)",
-    is_private: true,
-    is_sparse: false,
-    mechanism: super::mechanism::of,
-    bound: super::mechanism::bound,
-    event: super::mechanism::event,
-    not_covered: |_| None,
-    takes_clip: true,
-    own_settings: &[],
-    claim: |_, _, _| None,
-};
+static RECIPE: Recipe = Recipe::DP_SGD;
 method!(DpSgd, &RECIPE, |method| Some(&mut method.private));
 shared_settings!(DpSgd);
 private_settings!(DpSgd);

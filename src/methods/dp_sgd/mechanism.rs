@@ -4,7 +4,7 @@ use crate::engine::{
     AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradients, Weights,
     typical_max_batch_size,
 };
-use crate::methods::{Mechanism, Plan, Release};
+use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::{Network, Precision};
 use crate::privacy::{Event, SamplingRate, Stages};
 use crate::{Error, ErrorKind, Result};
@@ -119,7 +119,10 @@ pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
 
 /// Clip rule and stages, which a plan lacks only if its file was edited.
 fn private_part(plan: &Plan) -> Result<(&ClipRule, Stages)> {
-    let own = plan.privacy().filter(|privacy| privacy.quantile.is_none());
+    let is_own = |privacy: &&Privacy| {
+        privacy.quantile.is_none() && !matches!(privacy.clip, ClipRule::Backprop(_))
+    };
+    let own = plan.privacy().filter(is_own);
     let (Some(privacy), Some(stages)) = (own, plan.stages()?) else {
         let what = format!("a plan of {} without clip rule and noise", plan.method());
         return Err(Error::new(

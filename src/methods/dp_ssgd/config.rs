@@ -5,7 +5,7 @@ use crate::data::Dataset;
 use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::method;
 use crate::methods::settings::{shared_settings, sparse_settings};
-use crate::methods::{DpSgd, Method, Plan, Recipe, Settings, dp_sgd};
+use crate::methods::{DpSgd, Method, Plan, Recipe, Settings};
 
 /// Differentially private sparse stochastic gradient descent ("Pre-Pruning and Gradient-Dropping
 /// Improve Differentially Private Image Classification", Algorithm 1 with the per-example clipping
@@ -52,15 +52,8 @@ static RECIPE: Recipe = Recipe {
     name: "dp-ssgd",
     title: "DP-SSGD",
     summary: "DP-SGD with a pruning mask and gradient dropping",
-    is_private: true,
     is_sparse: true,
-    mechanism: dp_sgd::of,
-    bound: dp_sgd::bound,
-    event: dp_sgd::event,
-    not_covered: |_| None,
-    takes_clip: true,
-    own_settings: &[],
-    claim: |_, _, _| None,
+    ..Recipe::DP_SGD
 };
 method!(
     DpSsgd,

@@ -5,7 +5,7 @@ use crate::data::Dataset;
 use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::{method, number};
 use crate::methods::settings::shared_settings;
-use crate::methods::{Plan, Recipe, Settings, dp_sgd};
+use crate::methods::{Plan, Recipe, Settings};
 use crate::privacy::{ClipSchedule, NoiseSchedule};
 
 /// DP-SGD whose clip norm and noise multiplier decay exponentially in every step (Du, Li, Chen,
@@ -32,18 +32,11 @@ static RECIPE: Recipe = Recipe {
     name: "dynamic-dp-sgd",
     title: "dynamic DP-SGD",
     summary: "DP-SGD whose clip norm and noise multiplier decay in every step (Du et al., 2021)",
-    is_private: true,
-    is_sparse: false,
-    mechanism: dp_sgd::of,
-    bound: dp_sgd::bound,
-    event: dp_sgd::event,
-    not_covered: |_| None,
-    takes_clip: true,
     own_settings: &[
         ("noise-ratio", "last noise multiplier over the first one [default: 0.7]"),
         ("clip-ratio", "last clip norm over the first one [default: 0.5]"),
     ],
-    claim: |_, _, _| None,
+    ..Recipe::DP_SGD
 };
 method!(
     DynamicDpSgd,

@@ -35,10 +35,8 @@ static RECIPE: Recipe = Recipe {
     mechanism: super::mechanism::of,
     bound: |_, _| Ok(None),
     event: super::mechanism::event,
-    not_covered: |_| None,
     takes_clip: false,
-    own_settings: &[],
-    claim: |_, _, _| None,
+    ..Recipe::DP_SGD
 };
 method!(NonPrivate, &RECIPE, |_| None);
 shared_settings!(NonPrivate);

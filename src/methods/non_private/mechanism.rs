@@ -36,11 +36,8 @@ impl Mechanism for MeanGradient {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
-        let all = self.executor.plain_sum(network, batch)?;
+        let all = self.executor.plain_sum(network, batch, selected)?;
         let mut gradient = all.sum;
-        if let Some(selected) = selected {
-            selected.select(&mut gradient);
-        }
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = vec![0.0; gradient.entries.len()];
         Ok(Release::new(gradient, all.losses, noise_std))

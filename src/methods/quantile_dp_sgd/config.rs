@@ -97,13 +97,9 @@ static RECIPE: Recipe = Recipe {
     name: "quantile",
     title: "quantile DP-SGD",
     summary: "DP-SGD whose clip norm follows a private quantile (Andrew et al., 2021)",
-    is_private: true,
-    is_sparse: false,
     mechanism: mechanism::of,
     bound: mechanism::bound,
     event: mechanism::event,
-    not_covered: |_| None,
-    takes_clip: true,
     own_settings: &[
         ("quantile", "fraction of gradients that shall not be clipped [default: 0.5]"),
         ("rate", "rate at which the clip norm is adapted [default: 0.2]"),
@@ -113,7 +109,7 @@ static RECIPE: Recipe = Recipe {
              [default: batch size / 20, at least twice the noise multiplier]",
         ),
     ],
-    claim: |_, _, _| None,
+    ..Recipe::DP_SGD
 };
 method!(
     QuantileDpSgd,

@@ -26,15 +26,10 @@ static RECIPE: Recipe = Recipe {
     name: "soft-clip",
     title: "soft-clip SGD",
     summary: "SGD with soft clipping, an example",
-    is_private: true,
-    is_sparse: false,
     mechanism: super::mechanism::of,
     bound: super::mechanism::bound,
     event: super::mechanism::event,
-    not_covered: |_| None,
-    takes_clip: true,
-    own_settings: &[],
-    claim: |_, _, _| None,
+    ..Recipe::DP_SGD
 };
 method!(SoftClipSgd, &RECIPE, |method| Some(&mut method.private));
 shared_settings!(SoftClipSgd);

@@ -5,6 +5,7 @@
 
 mod activation;
 mod block;
+mod clipped;
 mod constructors;
 mod conv2d;
 mod convert;
@@ -21,6 +22,7 @@ mod time;
 
 pub use activation::{Relu, Selu, Tanh};
 pub use block::{Group, GroupSpec, Residual, ResidualSpec};
+pub use clipped::{BackpropClipped, BackpropClippedSpec, LayerClips, UpstreamNorm};
 pub use conv2d::{Conv2d, Conv2dSpec};
 pub use dropout::{Dropout, DropoutSpec};
 pub use embedding::{Embedding, EmbeddingSpec};
@@ -83,6 +85,8 @@ pub enum LayerSpec {
     Residual(ResidualSpec),
     /// Named group of layers.
     Group(GroupSpec),
+    /// A layer between the clips of backpropagation clipping.
+    BackpropClipped(BackpropClippedSpec),
 }
 
 /// A layer of a [`Network`](super::Network), with its parameters.
@@ -123,6 +127,8 @@ pub enum Layer {
     Residual(Residual),
     /// Named group of layers.
     Group(Group),
+    /// A layer between the clips of backpropagation clipping.
+    BackpropClipped(BackpropClipped),
 }
 
 impl LayerSpec {
@@ -147,6 +153,7 @@ impl LayerSpec {
             Self::MeanOverTime => Ok(vec![source::sequence_shape(self.kind(), input)?[1]]),
             Self::Residual(spec) => spec.output_shape(input),
             Self::Group(spec) => spec.output_shape(input),
+            Self::BackpropClipped(spec) => spec.output_shape(input),
         }
     }
 
@@ -166,6 +173,7 @@ impl LayerSpec {
             Self::Lstm(spec) => spec.parameters(),
             Self::Residual(spec) => spec.parameters(),
             Self::Group(spec) => parameter_specs(&spec.layers),
+            Self::BackpropClipped(spec) => spec.parameters(),
             _ => Vec::new(),
         }
     }
@@ -190,7 +198,15 @@ impl LayerSpec {
             Self::MeanOverTime => "MeanOverTime",
             Self::Residual(_) => "Residual",
             Self::Group(_) => "Group",
+            // The layer between the clips.
+            Self::BackpropClipped(spec) => spec.layer.kind(),
         }
+    }
+
+    /// Why the clips of backpropagation clipping do not bound the layer's gradient; `None` if they
+    /// do.
+    pub(crate) fn no_backprop_clips(&self) -> Option<&'static str> {
+        clipped::unsupported(self)
     }
 
     /// The path segment of layer `index` of a list: its index, or the name of a group.
@@ -221,6 +237,7 @@ impl LayerSpec {
             Self::MeanOverTime => Layer::MeanOverTime(MeanOverTime),
             Self::Residual(spec) => Layer::Residual(spec.build(source)),
             Self::Group(spec) => Layer::Group(spec.build(source)),
+            Self::BackpropClipped(spec) => Layer::BackpropClipped(spec.build(source)),
         }
     }
 }
@@ -246,6 +263,7 @@ impl Layer {
             Self::MeanOverTime(layer) => layer.forward(x),
             Self::Residual(layer) => layer.forward(x, tape),
             Self::Group(layer) => layer.forward(x, tape),
+            Self::BackpropClipped(layer) => layer.forward(x, tape),
         }
     }
 }

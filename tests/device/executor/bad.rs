@@ -118,7 +118,7 @@ pub fn non_finite_examples_contribute_exactly_zero(device: &Device) {
                     for got in [
                         executor.weighted_sum(&gpu, &bad, &rule, None).unwrap(),
                         executor.weighted_sum(&gpu, &bad, &rule, Some(&mask)).unwrap(),
-                        executor.plain_sum(&gpu, &bad).unwrap(),
+                        executor.plain_sum(&gpu, &bad, None).unwrap(),
                     ] {
                         assert_eq!(got.non_finite(), 5, "{name}: {poison}");
                         assert!(got.norms.iter().all(|norm| norm.is_nan()), "{name}: {poison}");
@@ -139,11 +139,11 @@ pub fn an_infinite_loss_excludes_its_example(device: &Device) {
     let network = network.unwrap();
     let good = Batch::new(vec![0.0, 1.0], &[2], vec![1]).unwrap();
     let both = Batch::new(vec![0.0, 1.0, 1.0, 0.0], &[2], vec![1, 1]).unwrap();
-    let want = ReferenceExecutor.plain_sum(&network, &good).unwrap();
+    let want = ReferenceExecutor.plain_sum(&network, &good, None).unwrap();
     let network = to_device(&network, device);
     for (name, executor) in executors() {
         let clipped = executor.clipped_sum(&network, &both, &ClipRule::unclipped()).unwrap();
-        for got in [clipped, executor.plain_sum(&network, &both).unwrap()] {
+        for got in [clipped, executor.plain_sum(&network, &both, None).unwrap()] {
             assert!(got.losses[1].is_nan() && !got.losses[0].is_nan(), "{name}");
             assert!(relative_difference(&got.sum, &want.sum) < tolerance(device), "{name}");
         }
@@ -154,13 +154,14 @@ pub fn plain_sums_exclude_non_finite_examples(device: &Device) {
     let mut draw = Draw::new(4);
     for (network, shape, tokens) in networks(&mut draw) {
         let clean = batch(&mut draw, &shape, tokens, 5, 2);
-        let want =
-            ReferenceExecutor.plain_sum(&network, &subset(&clean, &[0, 1, 3, 4], None)).unwrap();
+        let want = ReferenceExecutor
+            .plain_sum(&network, &subset(&clean, &[0, 1, 3, 4], None), None)
+            .unwrap();
         let network = to_device(&network, device);
         for (name, executor) in executors() {
             for poison in [f32::NAN, f32::INFINITY] {
                 let bad = subset(&clean, &[0, 1, 2, 3, 4], Some(poison));
-                let got = executor.plain_sum(&network, &bad).unwrap();
+                let got = executor.plain_sum(&network, &bad, None).unwrap();
                 assert!(got.losses[2].is_nan() && got.non_finite() == 1, "{name}");
                 assert!(relative_difference(&got.sum, &want.sum) < tolerance(device), "{name}");
             }
@@ -178,10 +179,10 @@ pub fn plain_sums_exclude_non_finite_examples(device: &Device) {
         features.drain(if lost == 1 { 8..12 } else { 8..16 });
         let labels = [0, 1, 1][..4 - lost].to_vec();
         let want = ReferenceExecutor
-            .plain_sum(&network, &Batch::new(features, &[4], labels).unwrap())
+            .plain_sum(&network, &Batch::new(features, &[4], labels).unwrap(), None)
             .unwrap();
         let executor = epsilab::engine::TapExecutor::default().with_device_path().with_chunk(2);
-        let got = executor.plain_sum(&to_device(&network, device), &bad).unwrap();
+        let got = executor.plain_sum(&to_device(&network, device), &bad, None).unwrap();
         assert_eq!(got.non_finite(), lost);
         assert!(relative_difference(&got.sum, &want.sum) < tolerance(device));
     }

@@ -74,7 +74,7 @@ pub fn an_empty_batch_gives_zeros(device: &Device) {
     let batch = Batch::new(Vec::new(), &[4], Vec::new()).unwrap();
     for (name, executor) in executors() {
         let clipped = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap();
-        for got in [clipped, executor.plain_sum(&network, &batch).unwrap()] {
+        for got in [clipped, executor.plain_sum(&network, &batch, None).unwrap()] {
             assert!(got.norms.is_empty() && got.losses.is_empty(), "{name}");
             assert_eq!(got.sum, Gradients::zeros_like(&network), "{name}");
             let entries = &got.sum.entries;
@@ -94,7 +94,7 @@ pub fn wrong_shapes_labels_and_clipping_norms_are_refused(device: &Device) {
         assert!(executor.clipped_sum(&network, &batch(&[4], 2), &rule).is_ok(), "{name}");
         for wrong in [batch(&[5], 0), batch(&[4], 3)] {
             assert!(executor.clipped_sum(&network, &wrong, &rule).is_err(), "{name}");
-            assert!(executor.plain_sum(&network, &wrong).is_err(), "{name}");
+            assert!(executor.plain_sum(&network, &wrong, None).is_err(), "{name}");
         }
         let zero = ClipRule::flat(0.0);
         assert!(executor.clipped_sum(&network, &batch(&[4], 0), &zero).is_err(), "{name}");
@@ -127,8 +127,8 @@ pub fn fixed_size_passes_give_gradients_independent_of_the_batch(device: &Device
             assert_eq!(some.losses[..], all.losses[..n], "{n} of 9, {most} at a time");
             let want = ReferenceExecutor.clipped_sum(model.network(), &first(n), &rule).unwrap();
             assert!(relative_difference(&some.sum, &want.sum) < tolerance(device), "{n} of 9");
-            let plain = executor.plain_sum(&network, &first(n)).unwrap();
-            let want = ReferenceExecutor.plain_sum(model.network(), &first(n)).unwrap();
+            let plain = executor.plain_sum(&network, &first(n), None).unwrap();
+            let want = ReferenceExecutor.plain_sum(model.network(), &first(n), None).unwrap();
             assert!(
                 relative_difference(&plain.sum, &want.sum) < tolerance(device),
                 "plain, {n} of 9"

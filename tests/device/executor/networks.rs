@@ -84,9 +84,9 @@ pub fn plain_sums_agree_with_the_reference_executor(device: &Device) {
         let network = network(&mut draw, &shape, &specs);
         let (n, copies) = (1 + draw.below(7), 1 + draw.below(2) * draw.below(3));
         let batch = batch(&mut draw, &shape, tokens, n, copies);
-        let want = ReferenceExecutor.plain_sum(&network, &batch).unwrap();
+        let want = ReferenceExecutor.plain_sum(&network, &batch, None).unwrap();
         for (how, executor) in executors() {
-            let got = executor.plain_sum(&to_device(&network, device), &batch).unwrap();
+            let got = executor.plain_sum(&to_device(&network, device), &batch, None).unwrap();
             let about = format!("seed {seed}, {how}, {copies} copies, {shape:?}: {specs:?}");
             assert!(got.norms.len() == n && got.norms.iter().all(|norm| norm.is_nan()));
             assert!(distance(&got.losses, &want.losses, 0.0) < tolerance(device), "{about}");
@@ -108,11 +108,11 @@ pub fn dropout_masks_depend_on_the_seed(device: &Device) {
     let (rule, gpu) = (ClipRule::flat(1.0), to_device(&network, device));
     for (name, executor) in executors() {
         let sum = |seed| executor.clipped_sum(&gpu, &batch.clone().seed(seed), &rule).unwrap().sum;
-        let plain = |seed| executor.plain_sum(&gpu, &batch.clone().seed(seed)).unwrap().sum;
+        let plain = |seed| executor.plain_sum(&gpu, &batch.clone().seed(seed), None).unwrap().sum;
         let one = batch.clone().seed(1);
         let want = ReferenceExecutor.clipped_sum(&network, &one, &rule).unwrap().sum;
         assert!(relative_difference(&sum(1), &want) < tolerance(device), "{name}");
-        let want = ReferenceExecutor.plain_sum(&network, &one).unwrap().sum;
+        let want = ReferenceExecutor.plain_sum(&network, &one, None).unwrap().sum;
         assert!(relative_difference(&plain(1), &want) < tolerance(device), "{name}");
         assert!(
             relative_difference(&sum(1), &sum(2)) > 1e-2

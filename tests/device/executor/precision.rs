@@ -20,7 +20,7 @@ fn has_bf16(model: &Model, batch: &Batch, device: &Device) -> bool {
         return true;
     }
     let network = to_device(model.network(), device);
-    let error = executor(Precision::Bf16).plain_sum(&network, batch).unwrap_err();
+    let error = executor(Precision::Bf16).plain_sum(&network, batch, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Device, "{error}");
     false
 }

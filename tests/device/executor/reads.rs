@@ -28,7 +28,7 @@ pub fn later_steps_have_no_host_syncs(device: &Device) {
         let before = host_syncs();
         let sums = [
             executor.weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap(),
-            executor.plain_sum(&network, &batch).unwrap(),
+            executor.plain_sum(&network, &batch, None).unwrap(),
         ];
         let during = host_syncs() - before;
         // Reading the results counts.

@@ -55,7 +55,7 @@ const CLIP: f64 = 3.8;
 
 fn both_sums(executor: &dyn Executor, model: &Model, batch: &Batch) -> Result<[ClippedSum; 2]> {
     let clipped = executor.clipped_sum(model.network(), batch, &ClipRule::flat(CLIP))?;
-    Ok([clipped, executor.plain_sum(model.network(), batch)?])
+    Ok([clipped, executor.plain_sum(model.network(), batch, None)?])
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -126,7 +126,7 @@ fn two_small_chunks_are_gathered_at_a_time_and_each_example_once() {
     // The test finds a batch that is gathered whole.
     let reader = Arc::new(Reader::start().unwrap());
     let batch = Batch::drawn(source(data.train(), 0..N as u32), Some(reader.clone()), None);
-    ReferenceExecutor.plain_sum(model.network(), &batch).unwrap();
+    ReferenceExecutor.plain_sum(model.network(), &batch, None).unwrap();
     assert_eq!(reader.seen().largest, N);
 }
 

@@ -1,0 +1,145 @@
+//! The clips of backpropagation clipping: of a layer's input, and of its output gradient.
+
+use super::op::{ContextMut, Op, Rows, Scratch};
+use super::outer::squared_norm;
+use crate::nn::UpstreamClip;
+use crate::nn::kernels::product::{Store, dot};
+
+/// Scales the rows of its input down to an L2 norm. A row that is not finite becomes zero. The
+/// saved value of a row is its factor.
+pub(super) struct ClipInput {
+    pub(super) max_norm: f64,
+    pub(super) len: usize,
+}
+
+impl Op for ClipInput {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn saved_len(&self) -> usize {
+        1
+    }
+
+    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], saved: &mut [f32], _: &mut Scratch) {
+        let rows = x.chunks_exact(self.len).zip(y.chunks_exact_mut(self.len)).zip(saved);
+        for ((x, y), saved) in rows {
+            *saved = factor(squared_norm(x).sqrt(), self.max_norm);
+            match *saved {
+                1.0 => y.copy_from_slice(x),
+                0.0 => y.fill(0.0),
+                factor => scale(x, factor, y),
+            }
+        }
+    }
+
+    /// The gradient of x C / ‖x‖ is (g - ŷ ⟨ŷ, g⟩) C / ‖x‖ with the direction ŷ of x.
+    fn backward(
+        &self,
+        ctx: ContextMut,
+        gx: Option<(&mut [f32], Store)>,
+        _: &mut [f32],
+        _: &mut Scratch,
+    ) {
+        let Some((gx, store)) = gx else { return };
+        let inputs = ctx.y.chunks_exact(self.len).zip(ctx.saved.iter());
+        let gradients = ctx.g.chunks_exact_mut(self.len).zip(gx.chunks_exact_mut(self.len));
+        for ((y, &factor), (g, gx)) in inputs.zip(gradients) {
+            match factor {
+                1.0 => {}
+                0.0 => g.fill(0.0),
+                factor => {
+                    let along = f64::from(dot(y, g)) / (self.max_norm * self.max_norm);
+                    project(g, factor, along as f32, y);
+                }
+            }
+            match store {
+                Store::Replace => gx.copy_from_slice(g),
+                Store::Add => super::outer::add(gx, g),
+            }
+        }
+    }
+}
+
+/// The clip of a layer's output gradient, on channels-last rows.
+#[derive(Clone, Copy)]
+pub(super) struct GradientClip {
+    pub(super) clip: UpstreamClip,
+    /// Number of channels, or of features of an embedding.
+    pub(super) channels: usize,
+    /// Number of elements of a row.
+    pub(super) len: usize,
+}
+
+impl GradientClip {
+    /// Clips the gradient of each row, for `copies` rows per example.
+    pub(super) fn apply(&self, copies: usize, g: &mut [f32]) {
+        let max_norm = self.clip.max_norm() / copies as f64;
+        let mut sums = vec![0.0; self.channels];
+        for g in g.chunks_exact_mut(self.len) {
+            match factor(self.norm(g, &mut sums), max_norm) {
+                1.0 => {}
+                0.0 => g.fill(0.0),
+                factor => g.iter_mut().for_each(|g| *g *= factor),
+            }
+        }
+    }
+
+    fn norm(&self, g: &[f32], sums: &mut [f32]) -> f64 {
+        let UpstreamClip::Map { l15, sqrt_m, .. } = self.clip else {
+            return g.chunks_exact(self.channels).map(|g| squared_norm(g).sqrt()).sum();
+        };
+        let l2 = sqrt_m.map(|factor| factor * squared_norm(g).sqrt());
+        let l15 = l15.then(|| {
+            sums.fill(0.0);
+            g.chunks_exact(self.channels).for_each(|g| add_absolute(sums, g));
+            squared_norm(sums).sqrt()
+        });
+        match (l15, l2) {
+            // A comparison with NaN is false, so a NaN in either is the result.
+            (Some(a), Some(b)) => {
+                if a < b {
+                    a
+                } else {
+                    b
+                }
+            }
+            (Some(norm), None) | (None, Some(norm)) => norm,
+            (None, None) => squared_norm(g).sqrt(),
+        }
+    }
+}
+
+/// The factor that scales a norm down to `max`: 0 if the norm is not finite.
+fn factor(norm: f64, max: f64) -> f32 {
+    match norm {
+        norm if norm <= max => 1.0,
+        norm if norm.is_finite() => (max / norm) as f32,
+        _ => 0.0,
+    }
+}
+
+crate::nn::kernels::vectorised! {
+    fn scale(x: &[f32], factor: f32, y: &mut [f32]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = x * factor;
+        }
+    }
+}
+
+crate::nn::kernels::vectorised! {
+    /// `g = factor (g - along y)`.
+    fn project(g: &mut [f32], factor: f32, along: f32, y: &[f32]) {
+        for (g, y) in g.iter_mut().zip(y) {
+            *g = factor * (*g - along * y);
+        }
+    }
+}
+
+crate::nn::kernels::vectorised! {
+    fn add_absolute(sums: &mut [f32], g: &[f32]) {
+        for (sum, g) in sums.iter_mut().zip(g) {
+            *sum += g.abs();
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Settings of backpropagation clipping, checked into a plan.
+
+use super::mechanism;
+use crate::data::Dataset;
+use crate::engine::ClipRule;
+use crate::methods::private::{PrivateSettings, noise_settings};
+use crate::methods::registry::{method, number};
+use crate::methods::settings::shared_settings;
+use crate::methods::{Plan, Privacy, Recipe, Settings};
+use crate::nn::{LayerClips, UpstreamNorm};
+use crate::optim::Optimizer;
+use crate::privacy::{Event, SamplingRate};
+use crate::{Error, ErrorKind, Result};
+
+/// Backpropagation clipping (Stevens et al., "Backpropagation Clipping for Deep Learning with
+/// Differential Privacy", 2022, algorithm 2). The input of each layer is clipped in the forward
+/// pass, and the gradient of its output in the backward pass, so that no layer's gradient needs to
+/// be computed or clipped per example.
+///
+/// The clips are part of the model: prediction clips the inputs too. Every layer with trained
+/// parameters must be Linear, Conv2d (with any padding, stride, dilation, groups and bias, but
+/// without weight standardisation) or Embedding. Freeze normalisation layers:
+/// `.freeze("*norm*")`. Masks and gradient dropping are not part of this method.
+///
+/// The noise is σ √L Δ on each of L layers with sensitivity Δ = input clip · gradient clip (times
+/// √(1 + 1/input clip²) with a bias). The paper's published code scales it by a sensitivity that is
+/// smaller by the batch size; the epsilons of the paper do not hold.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs()?;
+/// let plan = BackpropClip::new().target(Epsilon(3.0), Delta(1e-5)).plan(&data)?;
+/// assert!(plan.epsilon_after(plan.steps())?.unwrap() <= 3.0);
+/// # Ok::<(), epsilab::Error>(())
+/// ```
+///
+/// # Guarantee
+/// (epsilon, delta)-differential privacy of all steps of a run. Neighbours: one training example
+/// added or removed. Each step is one Poisson-subsampled Gaussian mechanism with the noise
+/// multiplier of the plan, because all layers see the same sample; see [`BackpropClippedSum`].
+///
+/// [`BackpropClippedSum`]: super::BackpropClippedSum
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackpropClip {
+    settings: Settings,
+    private: PrivateSettings,
+    clips: LayerClips,
+}
+
+/// Default of the learning rate of SGD times a layer's sensitivity.
+const LEARNING_RATE_TIMES_SENSITIVITY: f64 = 0.4;
+
+/// Backpropagation clipping in the registry.
+static RECIPE: Recipe = Recipe {
+    name: "backprop-clipping",
+    title: "backpropagation clipping",
+    summary: "clips the layers' inputs and upstream gradients (Stevens et al., 2022)",
+    mechanism: mechanism::of,
+    bound: mechanism::bound,
+    event,
+    network: mechanism::network,
+    takes_clip: false,
+    own_settings: &[
+        ("input-clip", "largest L2 norm of an example's input to a layer [default: 1]"),
+        ("gradient-clip", "largest norm of the gradient of a layer's output [default: 0.01]"),
+        ("norm", "norm of that gradient: l15, sqrt_m, or the smaller, either [default: either]"),
+    ],
+    ..Recipe::DP_SGD
+};
+method!(
+    BackpropClip,
+    &RECIPE,
+    |method| Some(&mut method.private),
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "input-clip" => self.clips.max_input_norm = number(name, value)?,
+            "gradient-clip" => self.clips.max_upstream_norm = number(name, value)?,
+            "norm" => {
+                self.clips.norm = UpstreamNorm::named(value).ok_or_else(|| {
+                    Error::setting(name, value, "there is no such norm")
+                        .fix("choose from l15, sqrt_m, either")
+                })?;
+            }
+            _ => return Err(RECIPE.unknown_setting(name, value)),
+        }
+        Ok(())
+    }
+);
+shared_settings!(BackpropClip);
+noise_settings!(BackpropClip);
+
+impl Default for BackpropClip {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl BackpropClip {
+    /// Input clip 1, gradient clip 0.01 (the paper's for MNIST), either norm, Adam with learning
+    /// rate 0.01, batches of 256 and 5 epochs. Needs a [`target`](Self::target) or a
+    /// [`noise_multiplier`](Self::noise_multiplier).
+    pub fn new() -> Self {
+        let settings = Settings { optimizer: Optimizer::adam(), ..Settings::default() };
+        let clips = LayerClips::new(1.0, 0.01);
+        Self { settings, private: PrivateSettings::new(), clips }
+    }
+
+    /// The largest L2 norm of an example's input to each layer, C_in.
+    pub fn input_clip(mut self, max_input_norm: f64) -> Self {
+        self.clips.max_input_norm = max_input_norm;
+        self
+    }
+
+    /// The largest norm of the gradient of an example's loss with respect to the output of each
+    /// layer, C_g.
+    pub fn gradient_clip(mut self, max_upstream_norm: f64) -> Self {
+        self.clips.max_upstream_norm = max_upstream_norm;
+        self
+    }
+
+    /// The norm of that gradient for layers on several positions. The paper's is
+    /// [`UpstreamNorm::L15`].
+    pub fn norm(mut self, norm: UpstreamNorm) -> Self {
+        self.clips.norm = norm;
+        self
+    }
+
+    /// Checks the settings against the data and makes the plan, including its noise multiplier.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range, unless exactly one of target and noise multiplier is
+    /// given, and for a clip norm, clip rule or clip schedule, which the layers' clips replace;
+    /// `Accounting` if no noise multiplier reaches the target.
+    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+        if self.private.has_clip() {
+            let why = "it clips inputs and upstream gradients instead of the gradient";
+            let what = "backpropagation clipping with a bound on the clipped gradient";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("leave it out and set the input clip and the gradient clip, or use DP-SGD"));
+        }
+        self.clips.check()?;
+        let clip = ClipRule::Backprop(self.clips);
+        let privacy = self.private.settle("BackpropClip", &self.settings, data, &[])?;
+        let sensitivity = self.clips.max_input_norm * self.clips.max_upstream_norm;
+        let learning_rate =
+            self.settings.learning_rate_or(LEARNING_RATE_TIMES_SENSITIVITY / sensitivity);
+        let privacy = Privacy { clip, ..privacy };
+        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+    }
+}
+
+/// The event of the first steps.
+///
+/// # Guarantee
+/// As [`mechanism::BackpropClippedSum`], on Poisson samples of the plan's sampling rate.
+fn event(plan: &Plan, steps: u64) -> Event {
+    match mechanism::parts(plan) {
+        Ok((_, stages)) => stages.event(SamplingRate(plan.sampling_rate()), steps),
+        Err(error) => Event::Unaccountable { why: error.to_string() },
+    }
+}

@@ -1,0 +1,89 @@
+//! The release of a step of backpropagation clipping: the plain sum of a network with clips, plus
+//! noise layer by layer.
+
+use crate::engine::{
+    AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Weights, typical_max_batch_size,
+};
+use crate::methods::{Mechanism, Plan, Release};
+use crate::nn::{LayerClips, Network};
+use crate::privacy::Stages;
+use crate::{Error, ErrorKind, Result};
+
+/// The Gaussian mechanism on the sum of the gradients of a network whose layers have clips.
+///
+/// # Guarantee
+/// Neighbours: one example added, removed or zeroed out. No gradient is clipped after it has been
+/// computed: the clips of layer l keep one example's part in its sum below the sensitivity Δ of
+/// [`BackpropClippedSpec::sensitivity`](crate::nn::BackpropClippedSpec::sensitivity). Independent
+/// Gaussian noise of standard deviation σ √L Δ is added to every coordinate of the sum of each of
+/// the L trained layers, so the noise multiplier of a step is σ. The sum is then divided by the
+/// expected batch size, a public number. Coordinates that are not selected are zero in sum and
+/// noise, which makes no sensitivity larger. The loss is summed over the examples, so no gradient
+/// depends on the size of the batch.
+pub struct BackpropClippedSum {
+    clips: LayerClips,
+    stages: Stages,
+    expected_batch_size: f64,
+    noise: GaussianNoise,
+    executor: AutoExecutor,
+}
+
+impl Mechanism for BackpropClippedSum {
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
+        let groups = ClipRule::Backprop(self.clips).groups(network)?;
+        let all = self.executor.plain_sum(network, batch, selected)?;
+        let mut gradient = all.sum;
+        let trained: Vec<bool> = match selected {
+            None => vec![true; gradient.entries.len()],
+            Some(selected) => selected.is_nonzero(),
+        };
+        let multiplier = self.stages.at(self.noise.step()).noise_multiplier;
+        let stds = groups.equal_split_noise_stds(multiplier, &trained);
+        self.noise.add_to_each(&mut gradient, &stds, selected)?;
+        gradient.scale(1.0 / self.expected_batch_size);
+        let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
+        Ok(Release::new(gradient, all.losses, noise_std))
+    }
+}
+
+/// The mechanism of a plan.
+pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+    let (clips, stages) = parts(plan)?;
+    let chunk = typical_max_batch_size(plan.expected_batch_size());
+    Ok(Box::new(BackpropClippedSum {
+        clips,
+        stages,
+        expected_batch_size: plan.expected_batch_size() as f64,
+        noise: GaussianNoise::new(noise_seed),
+        executor: AutoExecutor::default().fixed_chunks(chunk).precision(plan.precision()),
+    }))
+}
+
+/// The bound of every step.
+pub(super) fn bound(plan: &Plan, _: u64) -> Result<Option<Box<dyn Bound>>> {
+    Ok(Some(Box::new(ClipRule::Backprop(parts(plan)?.0))))
+}
+
+/// The network with clips around every layer that the plan trains.
+pub(super) fn network(plan: &Plan, network: &Network) -> Result<Option<Network>> {
+    let frozen = plan.freezing().of(network)?;
+    network.with_backprop_clips(&parts(plan)?.0, &frozen).map(Some)
+}
+
+/// Clips and stages, which a plan lacks only if its file was edited.
+pub(super) fn parts(plan: &Plan) -> Result<(LayerClips, Stages)> {
+    let clip = plan.privacy().map(|privacy| (&privacy.clip, privacy.clip_schedule.is_constant()));
+    match (clip, plan.stages()?) {
+        (Some((&ClipRule::Backprop(clips), true)), Some(stages)) => Ok((clips, stages)),
+        _ => {
+            let what = format!("a plan of {} without its clips", plan.method());
+            Err(Error::new(ErrorKind::CorruptData, what, "the file was edited")
+                .fix("make the plan anew"))
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Backpropagation clipping (Stevens et al., 2022), with a sound sensitivity and accounting.
+
+mod config;
+mod mechanism;
+#[cfg(test)]
+mod tests;
+
+pub use config::BackpropClip;
+pub use mechanism::BackpropClippedSum;

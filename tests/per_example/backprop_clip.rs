@@ -1,0 +1,273 @@
+//! Networks with the clips of backpropagation clipping, against reference values from PyTorch and
+//! against the reference executor.
+
+use epsilab::engine::{Batch, Bound, ClipRule, Executor, ReferenceExecutor, TapExecutor};
+use epsilab::nn::{
+    AvgPool2dSpec, Conv2dSpec, EmbeddingSpec, LayerClips, LayerSpec, LinearSpec, MaxPool2dSpec,
+    Network, ResidualSpec, UpstreamNorm,
+};
+use epsilab::privacy::Neighbouring;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+use rand::Rng;
+
+use super::golden_networks::{flat, goldens, labels};
+use super::{all, distance, single_example};
+
+fn conv(inputs: usize, outputs: usize, kernel: usize, bias: bool) -> Conv2dSpec {
+    Conv2dSpec { bias, ..Conv2dSpec::new(inputs, outputs, kernel) }
+}
+
+fn linear(inputs: usize, outputs: usize, bias: bool) -> LayerSpec {
+    LayerSpec::Linear(LinearSpec { inputs, outputs, bias })
+}
+
+#[test]
+fn every_executor_agrees_with_pytorch() {
+    let Some(goldens) = goldens() else { return };
+    let case = &goldens["backprop_clip"];
+    let specs = [
+        LayerSpec::Conv2d(Conv2dSpec { stride: [2, 2], ..conv(1, 3, 3, false) }),
+        LayerSpec::Relu,
+        LayerSpec::MaxPool2d(MaxPool2dSpec { kernel: [2, 2], stride: [1, 1] }),
+        LayerSpec::Conv2d(conv(3, 4, 2, false)),
+        LayerSpec::Relu,
+        LayerSpec::Flatten,
+        linear(16, 5, false),
+        LayerSpec::Relu,
+        linear(5, 3, false),
+    ];
+    let x = flat(&case["x"]);
+    let side = (x.len() as f64 / 4.0).sqrt() as usize;
+    let names = ["w1", "w2", "w3", "w4"];
+    let mut at = 0;
+    let network = Network::build(&[1, side, side], &specs, |_, shape, _| {
+        at += 1;
+        in_our_layout(&flat(&case["params"][names[at - 1]]), shape)
+    })
+    .unwrap();
+    let clips = LayerClips {
+        max_input_norm: case["C_in"].as_f64().unwrap(),
+        max_upstream_norm: case["C_g"].as_f64().unwrap(),
+        norm: UpstreamNorm::L15,
+    };
+    let clipped = network.with_backprop_clips(&clips, &[]).unwrap();
+    let batch = Batch::new(x, &[1, side, side], labels(case)).unwrap();
+    let want = &case["results"]["jacobian"];
+    for (name, executor) in all() {
+        for sum in [
+            executor.plain_sum(&clipped, &batch, None).unwrap(),
+            executor.clipped_sum(&clipped, &batch, &ClipRule::Backprop(clips)).unwrap(),
+        ] {
+            for (entry, their) in sum.sum.entries.iter().zip(names) {
+                let want = in_our_layout(&flat(&want["sum_grads"][their]), &entry.shape);
+                let off = distance(&entry.values, &want, 0.0);
+                assert!(off < 1e-5, "{name}: the sum of {their} is off by {off:.1e}");
+            }
+        }
+        let by_layer = executor.clipped_sum(&clipped, &batch, &ClipRule::Backprop(clips)).unwrap();
+        for (layer, norms) in by_layer.group_norms.iter().enumerate() {
+            let each = want["per_example_layer_norms"].as_array().unwrap();
+            let want: Vec<f32> = each.iter().map(|norms| flat(norms)[layer]).collect();
+            assert!(distance(norms, &want, 0.0) < 1e-5, "{name}: norms of layer {layer}");
+        }
+        // Without the clips, or with the other treatment of the input clip, the sums are others.
+        let plain = executor.plain_sum(&network, &batch, None).unwrap();
+        let theirs = in_our_layout(&flat(&want["sum_grads"]["w1"]), &plain.sum.entries[0].shape);
+        assert!(distance(&plain.sum.entries[0].values, &theirs, 0.0) > 0.1);
+        let detached = flat(&case["results"]["detached"]["sum_grads"]["w1"]);
+        let found = executor.plain_sum(&clipped, &batch, None).unwrap();
+        assert!(distance(&found.sum.entries[0].values, &detached, 0.0) > 1e-2);
+    }
+}
+
+/// PyTorch's linear weights are transposed.
+fn in_our_layout(theirs: &[f32], shape: &[usize]) -> Vec<f32> {
+    match *shape {
+        [inputs, outputs] => {
+            let at = |k: usize| theirs[k % outputs * inputs + k / outputs];
+            (0..inputs * outputs).map(at).collect()
+        }
+        _ => theirs.to_vec(),
+    }
+}
+
+/// Networks with every kind of layer that takes clips, and the shape of their examples.
+fn networks() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
+    use LayerSpec::*;
+    let wide = Conv2dSpec { padding: [1, 2], stride: [2, 1], ..conv(2, 4, 3, true) };
+    let grouped =
+        Conv2dSpec { groups: 2, dilation: [2, 1], padding: [2, 0], ..conv(4, 6, 2, false) };
+    let residual = ResidualSpec {
+        body: vec![Conv2d(Conv2dSpec { padding: [1, 1], ..conv(6, 6, 3, true) }), Tanh],
+        shortcut: Vec::new(),
+    };
+    let pool = AvgPool2dSpec { kernel: [2, 2], stride: [1, 1] };
+    let images = vec![
+        Conv2d(wide),
+        Tanh,
+        Conv2d(grouped),
+        Residual(residual),
+        AvgPool2d(pool),
+        Selu,
+        GlobalAvgPool,
+        linear(6, 3, true),
+    ];
+    let embedding = Embedding(EmbeddingSpec { vocabulary: 7, features: 5 });
+    let text = vec![embedding, linear(5, 4, true), Relu, MeanOverTime, linear(4, 3, false)];
+    let features = vec![linear(6, 9, true), Relu, linear(9, 3, true)];
+    vec![
+        ("images", vec![2, 7, 6], images),
+        ("text", vec![8], text),
+        ("features", vec![6], features),
+    ]
+}
+
+fn random(seed: u8) -> TestRng {
+    TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32])
+}
+
+fn unit(rng: &mut TestRng) -> f32 {
+    (rng.next_u32() >> 8) as f32 / (1 << 23) as f32 - 1.0
+}
+
+fn batch(shape: &[usize], n: usize, copies: usize, tokens: bool, size: f32) -> Batch {
+    let mut rng = random(5);
+    let len = shape.iter().product::<usize>() * n * copies;
+    let value = |rng: &mut TestRng| match tokens {
+        true => (3.5 * (unit(rng) + 1.0)).floor().min(6.0),
+        false => size * unit(rng),
+    };
+    let x = (0..len).map(|_| value(&mut rng)).collect();
+    Batch::with_copies(x, shape, (0..n).map(|i| i as u32 % 3).collect(), copies).unwrap()
+}
+
+#[test]
+fn executors_agree_and_every_layer_stays_below_its_sensitivity() {
+    for (name, shape, specs) in networks() {
+        let mut rng = random(3);
+        let network = Network::build(&shape, &specs, |_, shape, _| {
+            (0..shape.iter().product()).map(|_| unit(&mut rng)).collect()
+        })
+        .unwrap();
+        for norm in [UpstreamNorm::L15, UpstreamNorm::SqrtM, UpstreamNorm::Either] {
+            // Loose clips, clips of some examples, clips of all.
+            for (input, upstream) in [(100.0, 100.0), (3.0, 0.3), (0.5, 1e-3)] {
+                let clips = LayerClips { max_input_norm: input, max_upstream_norm: upstream, norm };
+                let rule = ClipRule::Backprop(clips);
+                let clipped = network.with_backprop_clips(&clips, &[]).unwrap();
+                let bounds = rule.groups(&clipped).unwrap();
+                let bounds = bounds.sensitivities(Neighbouring::AddOrRemoveOne);
+                for (copies, size) in [(1, 1.0), (3, 10.0)] {
+                    let batch = batch(&shape, 4, copies, name == "text", size);
+                    let about = format!("{name} {norm:?} {input} {upstream} {copies}");
+                    let want = ReferenceExecutor.clipped_sum(&clipped, &batch, &rule).unwrap();
+                    let device = TapExecutor::default().with_device_path();
+                    let mut executors = all();
+                    executors.push(("device path", Box::new(device)));
+                    for (executor, found) in executors {
+                        let about = format!("{about}, {executor}");
+                        for sum in [
+                            found.clipped_sum(&clipped, &batch, &rule).unwrap(),
+                            found.plain_sum(&clipped, &batch, None).unwrap(),
+                        ] {
+                            for (a, b) in sum.sum.entries.iter().zip(&want.sum.entries) {
+                                let scale = want.sum.l2_norm() as f32;
+                                let off = distance(&a.values, &b.values, 1e-2 * f64::from(scale));
+                                assert!(off < 1e-5, "{about}: {} is off by {off:.1e}", a.path);
+                            }
+                        }
+                        let sum = found.clipped_sum(&clipped, &batch, &rule).unwrap();
+                        for (norms, bound) in sum.group_norms.iter().zip(&bounds) {
+                            for &norm in norms.iter() {
+                                let ratio = f64::from(norm) / bound;
+                                assert!(ratio < 1.0 + 1e-4, "{about}: {ratio}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn loose_clips_change_nothing_and_tight_ones_reach_the_bound() {
+    let (_, shape, specs) = networks().remove(2);
+    let mut rng = random(4);
+    let network = Network::build(&shape, &specs, |_, shape, _| {
+        (0..shape.iter().product()).map(|_| unit(&mut rng)).collect()
+    })
+    .unwrap();
+    let batch = batch(&shape, 4, 1, false, 1.0);
+    let plain = ReferenceExecutor.plain_sum(&network, &batch, None).unwrap();
+    for (name, executor) in all() {
+        let loose = network.with_backprop_clips(&LayerClips::new(1e6, 1e6), &[]).unwrap();
+        let sum = executor.plain_sum(&loose, &batch, None).unwrap();
+        for (a, b) in sum.sum.entries.iter().zip(&plain.sum.entries) {
+            assert!(distance(&a.values, &b.values, 0.0) < 1e-5, "{name}");
+        }
+        // A dense layer without bias reaches its sensitivity where both clips bind.
+        let tight = LayerClips::new(1e-2, 1e-6);
+        let rule = ClipRule::Backprop(tight);
+        let tight = network.with_backprop_clips(&tight, &[]).unwrap();
+        let bounds = rule.groups(&tight).unwrap().sensitivities(Neighbouring::AddOrRemoveOne);
+        let one = executor.clipped_sum(&tight, &single_example(&batch, 0), &rule).unwrap();
+        let ratio = f64::from(one.group_norms[1][0]) / bounds[1];
+        assert!((ratio - 1.0).abs() < 1e-3, "{name}: {ratio}");
+    }
+}
+
+#[test]
+fn values_that_overflow_inside_the_network_are_bounded_too() {
+    let (_, shape, specs) = networks().remove(0);
+    let mut rng = random(6);
+    // Activations and gradients of about 1e30 and more, up to infinity.
+    let network = Network::build(&shape, &specs, |path, shape, _| {
+        let size = if path.ends_with("weight") { 1e25 } else { 1.0 };
+        (0..shape.iter().product()).map(|_| size * unit(&mut rng)).collect()
+    })
+    .unwrap();
+    let clips = LayerClips::new(1.0, 0.01);
+    let rule = ClipRule::Backprop(clips);
+    let clipped = network.with_backprop_clips(&clips, &[]).unwrap();
+    let bounds = rule.groups(&clipped).unwrap().sensitivities(Neighbouring::AddOrRemoveOne);
+    let mut executors = all();
+    executors.push(("device path", Box::new(TapExecutor::default().with_device_path())));
+    for size in [1.0, 1e15, 3e38] {
+        let batch = batch(&shape, 4, 1, false, size);
+        for (name, executor) in &executors {
+            let layer_of = clipped.layer_of_parameters();
+            let sum = executor.plain_sum(&clipped, &batch, None).unwrap().sum;
+            let mut squares = vec![0.0; bounds.len()];
+            for (entry, &layer) in sum.entries.iter().zip(&layer_of) {
+                squares[layer] += entry.values.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>();
+            }
+            for (square, bound) in squares.iter().zip(&bounds) {
+                assert!(square.sqrt() <= 4.0 * bound * (1.0 + 1e-4), "{name} {size}: {square}");
+            }
+        }
+    }
+}
+
+#[test]
+fn networks_without_these_clips_are_refused() {
+    let (_, shape, specs) = networks().remove(2);
+    let network =
+        Network::build(&shape, &specs, |_, shape, _| vec![0.1; shape.iter().product()]).unwrap();
+    let (clips, others) = (LayerClips::new(1.0, 0.01), LayerClips::new(1.0, 0.02));
+    let rule = ClipRule::Backprop(clips);
+    assert!(rule.groups(&network).unwrap_err().to_string().contains("not between clips"));
+    let wrong = network.with_backprop_clips(&others, &[]).unwrap();
+    assert!(rule.groups(&wrong).unwrap_err().to_string().contains("0.02"));
+    // Other clips replace those of before.
+    let again = wrong.with_backprop_clips(&clips, &[]).unwrap();
+    assert!(rule.groups(&again).is_ok());
+    assert_eq!(again.paths(), network.paths());
+    // A frozen layer gets none, and has no bound.
+    let partly = network.with_backprop_clips(&clips, &[true, true, false, false]).unwrap();
+    let bounds = rule.groups(&partly).unwrap().sensitivities(Neighbouring::AddOrRemoveOne);
+    assert!(bounds[0].is_infinite() && (bounds[1] - 0.01 * 2f64.sqrt()).abs() < 1e-12);
+    for (input, upstream) in [(0.0, 1.0), (1.0, -1.0), (f64::NAN, 1.0), (1.0, 1e30)] {
+        assert!(network.with_backprop_clips(&LayerClips::new(input, upstream), &[]).is_err());
+    }
+}
