@@ -1,3 +1,4 @@
+mod clips;
 mod layers;
 mod sites;
 mod stevens;
