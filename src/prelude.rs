@@ -11,8 +11,8 @@ pub use crate::mask::{
     StateOfDropped, Synflow,
 };
 pub use crate::methods::{
-    AdaptiveDpSgd, AutoDpSgd, DpSgd, DpSsgd, DynamicDpSgd, NonPrivate, Optimizer, Plan,
-    QuantileDpSgd,
+    AdaptiveDpSgd, AutoDpSgd, BackpropClip, DpSgd, DpSsgd, DynamicDpSgd, NonPrivate, Optimizer,
+    Plan, QuantileDpSgd,
 };
 pub use crate::nn::{self, Activation, Model, Precision, models};
 pub use crate::optim::{Average, LearningRate, WarmUp};

@@ -57,7 +57,7 @@ impl Setup {
             Some(bound) => layers_of(plan, &*bound)?,
             None => 1,
         };
-        let network = network(features, layers)?;
+        let network = plan.prepared_network(&network(features, layers)?)?;
         let unit = unit(plan, 0, &network)?;
         Ok(Self { network, features, canary_norm: canary_norm * unit, others_norm: unit })
     }
@@ -183,10 +183,11 @@ pub(super) fn unit(plan: &Plan, step: u64, network: &Network) -> Result<f64> {
 fn layers_of(plan: &Plan, bound: &dyn Bound) -> Result<usize> {
     let per_layer =
         plan.privacy().is_some_and(|privacy| matches!(privacy.clip, ClipRule::PerLayer { .. }));
-    if !per_layer && bound.groups(&network(MIN_DIMENSION / 2, 1)?).is_ok() {
+    let of_layers = |layers| plan.prepared_network(&network(MIN_DIMENSION / 2, layers)?);
+    if !per_layer && bound.groups(&of_layers(1)?).is_ok() {
         return Ok(1);
     }
-    match bound.groups(&network(MIN_DIMENSION / 2, 2)?) {
+    match bound.groups(&of_layers(2)?) {
         Ok(_) => Ok(2),
         Err(error) => {
             let why = format!("the audit has networks of one and two layers ({})", error.what());

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::engine::{AutoExecutor, Batch, Executor, Gradients, Weights};
-use crate::methods::{Mechanism, Release};
+use crate::methods::{Mechanism, Plan, Release};
 use crate::nn::Network;
 
 /// A mechanism whose coordinates are chosen by the gradients of the batch, which the ledger does
@@ -28,6 +28,29 @@ impl Mechanism for MaskFromGradients {
         let sum = self.executor.plain_sum(network, batch, None)?.sum;
         let selected = Weights::new(network, largest_half(sum))?;
         self.mechanism.release(network, batch, Some(&selected))
+    }
+}
+
+/// The mechanism of another plan, on the network that this plan prepares.
+pub(super) struct OfPlan {
+    plan: Plan,
+    mechanism: Box<dyn Mechanism>,
+}
+
+impl OfPlan {
+    pub(super) fn new(plan: &Plan, noise_seed: [u8; 32]) -> Result<Self> {
+        Ok(Self { plan: plan.clone(), mechanism: plan.mechanism(noise_seed)? })
+    }
+}
+
+impl Mechanism for OfPlan {
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
+        self.mechanism.release(&self.plan.prepared_network(network)?, batch, selected)
     }
 }
 

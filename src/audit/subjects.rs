@@ -1,11 +1,11 @@
 //! The table of methods that an auditor knows by name, and of negative controls.
 
 use super::builder::Audit;
-use super::controls::MaskFromGradients;
+use super::controls::{MaskFromGradients, OfPlan};
 use crate::data;
 use crate::engine::ClipRule;
 use crate::mask::{DpSnip, Dropping, RandomMask};
-use crate::methods::{AutoDpSgd, DpSgd, DpSsgd, Method, Plan, QuantileDpSgd};
+use crate::methods::{AutoDpSgd, BackpropClip, DpSgd, DpSsgd, Method, Plan, QuantileDpSgd};
 use crate::privacy::{ClipSchedule, Delta, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
@@ -67,7 +67,7 @@ struct Settings {
 }
 
 /// All methods and controls. A new one is one more entry.
-static SUBJECTS: [Subject; 13] = [
+static SUBJECTS: [Subject; 15] = [
     method("dp-sgd", "DP-SGD with flat clipping", |s| s.audit(DpSgd::new())),
     method("dp-ssgd", "DP-SGD on the half of the coordinates that each step selects", |s| {
         let half = Dropping::random(0.5);
@@ -98,6 +98,14 @@ static SUBJECTS: [Subject; 13] = [
     }),
     method("auto-dp-sgd", "Auto DP-SGD as published, which has no guarantee", |s| {
         s.audit(AutoDpSgd::new())
+    }),
+    method("backprop-clipping", "backpropagation clipping of inputs and upstream gradients", |s| {
+        s.audit(BackpropClip::new())
+    }),
+    control("backprop-clipping-original", "the same with the noise of the published code", |s| {
+        let published = s.plan(BackpropClip::new().as_published())?;
+        let audit = s.audit(BackpropClip::new())?;
+        Ok(audit.with_mechanism(move |seed| Ok(Box::new(OfPlan::new(&published, seed)?))))
     }),
     control("half-noise", "DP-SGD with half the noise that the ledger charges", |s| {
         s.played_by(s.options.noise_multiplier / 2.0, 1.0)

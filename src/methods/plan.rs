@@ -8,7 +8,7 @@ use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
 use crate::methods::{Mechanism, Optimizer, Quantile, Settings};
-use crate::nn::{Model, Precision};
+use crate::nn::{Model, Network, Precision};
 use crate::optim::{Average, Rates};
 use crate::privacy::{
     Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, NoiseMultiplier, NoiseSchedule,
@@ -262,8 +262,15 @@ impl Plan {
     /// # Errors
     /// As [`recipe`](Self::recipe); `Setting` or `Model` if the method can't train the model.
     pub fn prepared(&self, model: &Model) -> Result<Model> {
-        let network = (self.recipe()?.network)(self, model.network())?;
-        Ok(network.map_or_else(|| model.clone(), |network| model.with_layers(network)))
+        self.prepared_network(model.network()).map(|network| model.with_layers(network))
+    }
+    /// The network of [`prepared`](Self::prepared).
+    ///
+    /// # Errors
+    /// As [`prepared`](Self::prepared).
+    pub fn prepared_network(&self, network: &Network) -> Result<Network> {
+        let prepared = (self.recipe()?.network)(self, network)?;
+        Ok(prepared.unwrap_or_else(|| network.clone()))
     }
     /// What bounds one example's influence on the sum of a step, counted from 0, on the network of
     /// [`prepared`](Self::prepared); `None` without privacy.

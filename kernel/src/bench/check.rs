@@ -236,8 +236,7 @@ mod tests {
     use super::super::zoo;
     use super::*;
 
-    static NO_VARIANTS: VariantArgs =
-        VariantArgs { masked: None, clip_rule: Vec::new(), train_only: None };
+    static NO_VARIANTS: VariantArgs = VariantArgs::default();
 
     fn case() -> Case<'static> {
         let variants = &NO_VARIANTS;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Case;
 use super::child::Measured;
-use super::variants::Spent;
+use super::variants::{METHOD_VARIANTS, Spent};
 
 /// Measurements of one model. Times are in seconds per step, memory in MiB.
 #[derive(Clone, Debug, Serialize)]
@@ -69,9 +69,18 @@ impl Variants {
             each.insert(format!("{name}_cpu_ratio"), cpu.into());
             ratios.push((column(name), seconds / full_s));
         }
+        // What a step with clips costs beside one without privacy that trains the same layers.
+        let of = |name: &str| each.get(&format!("{name}_s")).and_then(Value::as_f64);
+        if let [Some(plain), Some(clipped)] = METHOD_VARIANTS.map(of) {
+            each.insert(OVER_NONPRIVATE.into(), (clipped / plain).into());
+            ratios.push((column(OVER_NONPRIVATE), clipped / plain));
+        }
         Self { masked_rate, full_s, each, ratios }
     }
 }
+
+/// The ratio of a step of backpropagation clipping to one without privacy.
+const OVER_NONPRIVATE: &str = "clipping_over_nonprivate";
 
 /// Heading of the column of a variant.
 fn column(name: &str) -> String {
@@ -152,9 +161,12 @@ pub fn heading(cases: &[Case<'_>]) -> String {
         "MiB",
         width = width(cases),
     );
-    let names = cases[0].variants.names();
-    names
+    let variants = &cases[0].variants;
+    let over = variants.method.as_ref().map(|_| OVER_NONPRIVATE.to_owned());
+    variants
+        .names()
         .iter()
+        .chain(&over)
         .map(|name| column(name))
         .fold(heading, |heading, name| format!("{heading}  {name:>width$}", width = wide(&name)))
 }

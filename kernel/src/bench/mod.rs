@@ -51,7 +51,7 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub variants: VariantArgs,
     /// Instead of measuring, compare the device with the CPU (exit code 1 if they differ)
-    #[arg(long, conflicts_with_all = ["masked", "clip_rule", "train_only", "measure"])]
+    #[arg(long, conflicts_with_all = ["masked", "clip_rule", "method", "train_only", "measure"])]
     pub check: bool,
     /// Print a JSON list on stdout and nothing else
     #[arg(long)]

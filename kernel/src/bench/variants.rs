@@ -7,14 +7,23 @@ use epsilab::burn::module::Module;
 use epsilab::device::on_a_stand_in;
 use epsilab::engine::ClipRule;
 use epsilab::mask::{Dropping, Freezing, RandomMask, Selector};
-use epsilab::nn::{Model, Network};
+use epsilab::methods::Mechanism;
+use epsilab::methods::backprop_clip::BackpropClippedSum;
+use epsilab::methods::non_private::MeanGradient;
+use epsilab::nn::{LayerClips, Model, Network};
+use epsilab::privacy::{NoiseMultiplier, Stages};
 use epsilab::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::child::{cpu_time, wait};
-use super::step::{CLIP, Selection, Training};
+use super::step::{CLIP, NOISE_MULTIPLIER, Selection, Training};
 use super::{Case, data};
 use crate::options;
+
+/// The method that has variants of its own.
+const BACKPROP_CLIPPING: &str = "backprop-clipping";
+/// Its step, and the step without privacy that it is compared with.
+pub const METHOD_VARIANTS: [&str; 2] = ["nonprivate", "backprop_clipping"];
 
 /// Which variants of the private step are measured.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -26,6 +35,10 @@ pub struct VariantArgs {
     /// per-layer, flat (the rule of the private step)
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     pub clip_rule: Vec<String>,
+    /// Also measure steps of this method, and steps without privacy that train the same layers:
+    /// backprop-clipping. Normalisation layers, which it can't train, are frozen
+    #[arg(long, value_name = "METHOD")]
+    pub method: Option<String>,
     /// Also measure private steps that train only the parameters of this path, layer or group
     #[arg(long, value_name = "PATTERN")]
     pub train_only: Option<String>,
@@ -34,7 +47,8 @@ pub struct VariantArgs {
 impl VariantArgs {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.masked.is_none() && self.clip_rule.is_empty() && self.train_only.is_none()
+        let Self { masked, clip_rule, method, train_only } = self;
+        masked.is_none() && clip_rule.is_empty() && method.is_none() && train_only.is_none()
     }
 
     /// The options as given on the command line.
@@ -43,7 +57,8 @@ impl VariantArgs {
         let rules = (!self.clip_rule.is_empty())
             .then(|| ["--clip-rule".to_owned(), self.clip_rule.join(",")]);
         let only = self.train_only.clone().map(|pattern| ["--train-only".into(), pattern]);
-        [masked, rules, only].into_iter().flatten().flatten().collect()
+        let method = self.method.clone().map(|method| ["--method".into(), method]);
+        [masked, rules, method, only].into_iter().flatten().flatten().collect()
     }
 
     /// # Errors
@@ -55,6 +70,12 @@ impl VariantArgs {
             let why = "it is the share of coordinates that is left out: from 0 to below 1";
             return Err(Error::setting("--masked", rate, why));
         }
+        if let Some(method) = &self.method
+            && method != BACKPROP_CLIPPING
+        {
+            let why = "there is no variant for it";
+            return Err(Error::setting("--method", method, why).fix("use backprop-clipping"));
+        }
         self.clip_rule.iter().try_for_each(|rule| options::clip_rule(rule, CLIP).map(drop))
     }
 
@@ -62,50 +83,88 @@ impl VariantArgs {
     pub fn names(&self) -> Vec<String> {
         let masked = self.masked.iter().flat_map(|_| ["masked", "drop_random", "drop_smallest"]);
         let rules = self.clip_rule.iter().map(|rule| rule.replace('-', "_"));
+        let method = self.method.iter().flat_map(|_| METHOD_VARIANTS.map(String::from));
         let only = self.train_only.iter().map(|_| "train_only".to_owned());
-        masked.map(String::from).chain(rules).chain(only).collect()
+        masked.map(String::from).chain(rules).chain(method).chain(only).collect()
     }
 
     /// The variants by name, after the private step itself, whose name is `full`.
-    fn variants(&self, model: &Model, steps: u64) -> Result<Vec<Variant>> {
-        let flat = || ClipRule::flat(CLIP);
+    fn variants(&self, case: &Case<'_>, model: &Model, steps: u64) -> Result<Vec<Variant>> {
+        let private = |rule| case.executor.mechanism(Some(rule), case.batch);
+        let network = || model.network().clone();
         let selecting = |name: &str, mask: Option<_>, dropping| {
             let mut selector = Selector::new(mask.as_ref(), dropping, steps, [5; 32]);
-            let select = move |network: &Network| selector.next(network);
-            Variant { name: name.into(), rule: flat(), selection: Box::new(select) }
+            let selection: Selection = Box::new(move |network: &Network| selector.next(network));
+            let mechanism = private(ClipRule::flat(CLIP))?;
+            Ok::<_, Error>(Variant { name: name.into(), network: network(), mechanism, selection })
         };
-        let mut variants = vec![selecting("full", None, None)];
+        let mut variants = vec![selecting("full", None, None)?];
         if let Some(rate) = self.masked {
             let mask = RandomMask::prune(rate).seed(1).mask(model)?;
-            variants.push(selecting("masked", Some(mask), None));
-            variants.push(selecting("drop_random", None, Some(Dropping::random(rate))));
-            variants.push(selecting("drop_smallest", None, Some(Dropping::magnitude(rate))));
+            variants.push(selecting("masked", Some(mask), None)?);
+            variants.push(selecting("drop_random", None, Some(Dropping::random(rate)))?);
+            variants.push(selecting("drop_smallest", None, Some(Dropping::magnitude(rate)))?);
         }
         for name in &self.clip_rule {
-            let rule = options::clip_rule(name, CLIP)?;
-            let name = name.replace('-', "_");
-            variants.push(Variant { name, rule, selection: Box::new(|_| Ok(None)) });
+            let mechanism = private(options::clip_rule(name, CLIP)?)?;
+            let (name, selection) = (name.replace('-', "_"), Box::new(|_: &_| Ok(None)));
+            variants.push(Variant { name, network: network(), mechanism, selection });
+        }
+        if self.method.is_some() {
+            variants.extend(backprop_clipping(model, case.batch)?);
         }
         if let Some(pattern) = &self.train_only {
             let only = Freezing { train_only: vec![pattern.clone()], ..Freezing::default() };
-            let mut weights = None;
-            let select = move |network: &Network| {
-                if weights.is_none() {
-                    weights = Some(only.selection(network)?.into());
-                }
-                Ok(weights.clone())
-            };
-            let (name, rule) = ("train_only".into(), flat());
-            variants.push(Variant { name, rule, selection: Box::new(select) });
+            let (mechanism, selection) = (private(ClipRule::flat(CLIP))?, selection_of(only));
+            let name = "train_only".into();
+            variants.push(Variant { name, network: network(), mechanism, selection });
         }
         Ok(variants)
     }
 }
 
+/// The coordinates that are not frozen, in every step.
+fn selection_of(freezing: Freezing) -> Selection {
+    let mut weights = None;
+    Box::new(move |network: &Network| {
+        if weights.is_none() && !freezing.is_none() {
+            weights = Some(freezing.selection(network)?.into());
+        }
+        Ok(weights.clone())
+    })
+}
+
+/// The step without privacy and the step of backpropagation clipping, with frozen normalisation
+/// layers.
+fn backprop_clipping(model: &Model, batch: usize) -> Result<Vec<Variant>> {
+    let clips = LayerClips::new(1.0, 0.01);
+    let paths = model.network().paths();
+    let norms: Vec<String> = paths.into_iter().filter(|path| path.ends_with("gamma")).collect();
+    let freeze: Vec<String> =
+        norms.iter().flat_map(|gamma| [gamma.clone(), gamma.replace("gamma", "beta")]).collect();
+    let freezing = Freezing { freeze, ..Freezing::default() };
+    let frozen = freezing.of(model.network())?;
+    let stages = Stages::constant(NoiseMultiplier(NOISE_MULTIPLIER), 1)?;
+    let clipped = model.network().with_backprop_clips(&clips, &frozen)?;
+    let plain: Box<dyn Mechanism> = Box::new(MeanGradient::new(batch));
+    let private: Box<dyn Mechanism> =
+        Box::new(BackpropClippedSum::new(clips, stages, batch, [7; 32]));
+    let networks = [(model.network().clone(), plain), (clipped, private)];
+    let variants = METHOD_VARIANTS.into_iter().zip(networks);
+    let variant = |(name, (network, mechanism)): (&str, _)| Variant {
+        name: name.into(),
+        network,
+        mechanism,
+        selection: selection_of(freezing.clone()),
+    };
+    Ok(variants.map(variant).collect())
+}
+
 /// A variant of the private step. The selection is made anew in every step and is part of its time.
 struct Variant {
     name: String,
-    rule: ClipRule,
+    network: Network,
+    mechanism: Box<dyn Mechanism>,
     selection: Selection,
 }
 
@@ -122,13 +181,13 @@ pub struct Spent {
 /// Measures the private step and its variants.
 pub fn measure(case: &Case<'_>) -> Result<Vec<Spent>> {
     let (model, device) = (case.entry.model()?, case.place.device());
-    let network = model.network().clone().to_device(&device);
     let pool: Vec<_> =
         data::pool(case.entry, case.batch)?.into_iter().map(|b| b.to_device(&device)).collect();
     let rounds = case.warmup + case.steps;
     let (mut spent, mut each) = (Vec::new(), Vec::new());
-    for Variant { name, rule, selection } in case.variants.variants(&model, rounds as u64)? {
-        let mechanism = case.executor.mechanism(Some(rule), case.batch)?;
+    for variant in case.variants.variants(case, &model, rounds as u64)? {
+        let Variant { name, network, mechanism, selection } = variant;
+        let network = network.to_device(&device);
         each.push(Training::new(&network, mechanism).selecting(selection));
         spent.push(Spent { name, ..Spent::default() });
     }

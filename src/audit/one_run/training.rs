@@ -180,6 +180,7 @@ impl OneRun {
         seeds: &Seeds,
     ) -> Result<Vec<f64>> {
         let plan = &self.plan;
+        let model = &plan.prepared(model)?;
         let of_coordinates = seeds.of_coordinates();
         let mask = Coordinates::before_release(plan.sparsity(), model, all, of_coordinates.mask)?;
         let of = CoordinatesOf {

@@ -9,7 +9,7 @@ use crate::methods::settings::shared_settings;
 use crate::methods::{Plan, Privacy, Recipe, Settings};
 use crate::nn::{LayerClips, UpstreamNorm};
 use crate::optim::Optimizer;
-use crate::privacy::{Event, SamplingRate};
+use crate::privacy::{Event, NoiseMultiplier, SamplingRate};
 use crate::{Error, ErrorKind, Result};
 
 /// Backpropagation clipping (Stevens et al., "Backpropagation Clipping for Deep Learning with
@@ -45,6 +45,7 @@ pub struct BackpropClip {
     settings: Settings,
     private: PrivateSettings,
     clips: LayerClips,
+    as_published: bool,
 }
 
 /// Default of the learning rate of SGD times a layer's sensitivity.
@@ -102,7 +103,7 @@ impl BackpropClip {
     pub fn new() -> Self {
         let settings = Settings { optimizer: Optimizer::adam(), ..Settings::default() };
         let clips = LayerClips::new(1.0, 0.01);
-        Self { settings, private: PrivateSettings::new(), clips }
+        Self { settings, private: PrivateSettings::new(), clips, as_published: false }
     }
 
     /// The largest L2 norm of an example's input to each layer, C_in.
@@ -125,6 +126,16 @@ impl BackpropClip {
         self
     }
 
+    /// The mechanism of the paper's published code, for study. It averages the loss over the batch
+    /// before the gradients are clipped, and then divides the sensitivity by the batch size B
+    /// again. That is the method on the summed loss with a gradient clip of B C_g and a noise
+    /// multiplier of σ / B, and the plan is made of these: its epsilon is the proved one of the
+    /// noise that the code adds, which is far above the one that the paper claims for σ.
+    pub fn as_published(mut self) -> Self {
+        self.as_published = true;
+        self
+    }
+
     /// Checks the settings against the data and makes the plan, including its noise multiplier.
     ///
     /// # Errors
@@ -138,14 +149,35 @@ impl BackpropClip {
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("leave it out and set the input clip and the gradient clip, or use DP-SGD"));
         }
-        self.clips.check()?;
-        let clip = ClipRule::Backprop(self.clips);
-        let privacy = self.private.settle("BackpropClip", &self.settings, data, &[])?;
-        let sensitivity = self.clips.max_input_norm * self.clips.max_upstream_norm;
+        let (clips, private) = self.effective()?;
+        clips.check()?;
+        let clip = ClipRule::Backprop(clips);
+        let privacy = private.settle("BackpropClip", &self.settings, data, &[])?;
+        let sensitivity = clips.max_input_norm * clips.max_upstream_norm;
         let learning_rate =
             self.settings.learning_rate_or(LEARNING_RATE_TIMES_SENSITIVITY / sensitivity);
         let privacy = Privacy { clip, ..privacy };
         Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+    }
+}
+
+impl BackpropClip {
+    /// The clips and the noise of the method on the summed loss.
+    fn effective(&self) -> Result<(LayerClips, PrivateSettings)> {
+        let (mut clips, mut private) = (self.clips, self.private.clone());
+        if !self.as_published {
+            return Ok((clips, private));
+        }
+        let Some(NoiseMultiplier(multiplier)) = private.noise_multiplier else {
+            let what = "backpropagation clipping as published without a noise multiplier";
+            let why = "its noise is too small by the batch size, so it has no useful target";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("give the noise multiplier that the paper's accounting assumes"));
+        };
+        let batch_size = self.settings.expected_batch_size.max(1) as f64;
+        clips.max_upstream_norm *= batch_size;
+        private.noise_multiplier = Some(NoiseMultiplier(multiplier / batch_size));
+        Ok((clips, private))
     }
 }
 

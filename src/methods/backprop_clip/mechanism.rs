@@ -5,7 +5,7 @@ use crate::engine::{
     AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Weights, typical_max_batch_size,
 };
 use crate::methods::{Mechanism, Plan, Release};
-use crate::nn::{LayerClips, Network};
+use crate::nn::{LayerClips, Network, Precision};
 use crate::privacy::Stages;
 use crate::{Error, ErrorKind, Result};
 
@@ -26,6 +26,30 @@ pub struct BackpropClippedSum {
     expected_batch_size: f64,
     noise: GaussianNoise,
     executor: AutoExecutor,
+}
+
+impl BackpropClippedSum {
+    /// The mechanism of these stages, with a noise stream of its own.
+    pub fn new(
+        clips: LayerClips,
+        stages: Stages,
+        expected_batch_size: usize,
+        noise_seed: [u8; 32],
+    ) -> Self {
+        Self {
+            clips,
+            stages,
+            expected_batch_size: expected_batch_size as f64,
+            noise: GaussianNoise::new(noise_seed),
+            executor: AutoExecutor::default()
+                .fixed_chunks(typical_max_batch_size(expected_batch_size)),
+        }
+    }
+
+    /// The same with this precision of products on a GPU.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { executor: self.executor.precision(precision), ..self }
+    }
 }
 
 impl Mechanism for BackpropClippedSum {
@@ -54,14 +78,8 @@ impl Mechanism for BackpropClippedSum {
 /// The mechanism of a plan.
 pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (clips, stages) = parts(plan)?;
-    let chunk = typical_max_batch_size(plan.expected_batch_size());
-    Ok(Box::new(BackpropClippedSum {
-        clips,
-        stages,
-        expected_batch_size: plan.expected_batch_size() as f64,
-        noise: GaussianNoise::new(noise_seed),
-        executor: AutoExecutor::default().fixed_chunks(chunk).precision(plan.precision()),
-    }))
+    let sum = BackpropClippedSum::new(clips, stages, plan.expected_batch_size(), noise_seed);
+    Ok(Box::new(sum.precision(plan.precision())))
 }
 
 /// The bound of every step.
