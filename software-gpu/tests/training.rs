@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use epsilab::burn::{self, module::Module, prelude::*};
 use epsilab::data::glyphs_with;
+use epsilab::methods::methods;
 use epsilab::nn::{Forward, Linear, LinearSpec, Tape, Value};
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
@@ -76,6 +77,27 @@ fn every_method_trains_the_same_model_on_gpu_and_cpu() -> Result<()> {
     // Chance level is 0.1.
     let accuracy = gpu.record().test_accuracy;
     assert!(accuracy > Some(0.4), "{accuracy:?}");
+    Ok(())
+}
+
+#[test]
+fn every_method_of_the_registry_trains_the_same_model_on_gpu_and_cpu() -> Result<()> {
+    let data = glyphs_with(300, 300, 9)?;
+    let model = models::mlp(&data, &[32]).seed(3).build()?;
+    for mut method in methods() {
+        let title = method.recipe().title;
+        let settings = method.settings_mut();
+        (settings.expected_batch_size, settings.steps) = (60, Some(8));
+        settings.seed = Some(5);
+        if let Some(private) = method.private_mut() {
+            private.set_noise_multiplier(0.7);
+        }
+        let mut run = |device: &str| {
+            method.settings_mut().device = Some(device.to_owned());
+            trained(&method.plan(&data)?, &model, &data)
+        };
+        assert_same(&run(GPU)?, &run("cpu")?, title);
+    }
     Ok(())
 }
 

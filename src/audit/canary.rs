@@ -28,6 +28,8 @@ pub(super) struct Setup {
     canary_norm: f64,
     /// Norm of the others' gradients.
     others_norm: f64,
+    /// Norm of the gradient of features of norm 1: that of the output gradient.
+    gain: f64,
 }
 
 /// A canary: the coordinate of its features, and the direction in which it moves a sum.
@@ -59,7 +61,12 @@ impl Setup {
         };
         let network = plan.prepared_network(&network(features, layers)?)?;
         let unit = unit(plan, 0, &network)?;
-        Ok(Self { network, features, canary_norm: canary_norm * unit, others_norm: unit })
+        let gain = match plan.privacy().map(|privacy| &privacy.clip) {
+            Some(ClipRule::Backprop(clips)) => clips.max_upstream_norm.min(SQRT_2.recip()),
+            _ => SQRT_2.recip(),
+        };
+        let canary_norm = canary_norm * unit;
+        Ok(Self { network, features, canary_norm, others_norm: unit, gain })
     }
 
     /// The shape of one example.
@@ -69,13 +76,13 @@ impl Setup {
 
     /// The features of the canary at this coordinate.
     fn canary_features(&self, feature: usize, row: &mut [f32]) {
-        row[feature] = (self.canary_norm * SQRT_2) as f32;
+        row[feature] = (self.canary_norm / self.gain) as f32;
     }
 
     /// The features of the other examples: in the last two coordinates, with the sum 0.
     fn other_features(&self, row: &mut [f32]) {
-        row[self.features - 1] = self.others_norm as f32;
-        row[self.features - 2] = -self.others_norm as f32;
+        let each = (self.others_norm / self.gain / SQRT_2) as f32;
+        (row[self.features - 1], row[self.features - 2]) = (each, -each);
     }
 
     /// Others with these ids, whose gradients have alternating signs, and the canary if there is

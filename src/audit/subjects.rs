@@ -5,7 +5,10 @@ use super::controls::{MaskFromGradients, OfPlan};
 use crate::data;
 use crate::engine::ClipRule;
 use crate::mask::{DpSnip, Dropping, RandomMask};
-use crate::methods::{AutoDpSgd, BackpropClip, DpSgd, DpSsgd, Method, Plan, QuantileDpSgd};
+use crate::methods::{
+    AdaptiveDpSgd, AutoDpSgd, BackpropClip, DpSgd, DpSsgd, DynamicDpSgd, Method, Plan,
+    QuantileDpSgd,
+};
 use crate::privacy::{ClipSchedule, Delta, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
@@ -67,7 +70,7 @@ struct Settings {
 }
 
 /// All methods and controls. A new one is one more entry.
-static SUBJECTS: [Subject; 15] = [
+static SUBJECTS: [Subject; 17] = [
     method("dp-sgd", "DP-SGD with flat clipping", |s| s.audit(DpSgd::new())),
     method("dp-ssgd", "DP-SGD on the half of the coordinates that each step selects", |s| {
         let half = Dropping::random(0.5);
@@ -88,6 +91,16 @@ static SUBJECTS: [Subject; 15] = [
         steps: 4,
         ..method("decaying-clip", "DP-SGD with a public schedule of the clip bound", |s| {
             s.audit(DpSgd::new().clip_schedule(ClipSchedule::decay(0.5)))
+        })
+    },
+    Subject {
+        steps: 4,
+        ..method("adaptive-dp-sgd", "DP-SGD whose noise decays", |s| s.audit(AdaptiveDpSgd::new()))
+    },
+    Subject {
+        steps: 4,
+        ..method("dynamic-dp-sgd", "DP-SGD whose clip norm and noise decay", |s| {
+            s.audit(DynamicDpSgd::new())
         })
     },
     method("per-layer", "DP-SGD with clipping per layer", |s| {
@@ -236,6 +249,15 @@ mod tests {
         }
         for wrong in [0.0, -1.0, 1.1, 1e-6, f64::NAN] {
             assert!(sizes(wrong).unwrap_err().what().contains("sampling_rate"));
+        }
+    }
+
+    #[test]
+    fn every_method_that_adds_noise_can_be_audited() {
+        for method in crate::methods::methods() {
+            let recipe = method.recipe();
+            let known = subjects().iter().any(|subject| subject.name == recipe.name);
+            assert!(known || !recipe.is_private || recipe.name == "soft-clip", "{}", recipe.name);
         }
     }
 

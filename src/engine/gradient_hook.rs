@@ -17,7 +17,7 @@ use crate::nn::{UpstreamClip, Value};
 pub trait TapOps: Backend {
     /// Returns `y` unchanged.
     fn tap(y: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// Returns `y` unchanged.
+    /// Returns `y` unchanged; autodiff clips its gradient.
     fn clip_gradient(y: FloatTensor<Self>, clip: RowClip) -> FloatTensor<Self>;
 }
 
@@ -106,8 +106,7 @@ impl RowClip {
         let max_norm = self.clip.max_norm() / self.copies as f64;
         let factors = |norms: FloatTensor<B>| {
             let norms = B::float_reshape(norms, [n].into());
-            let inverse = B::float_recip(B::float_clamp_min(norms, max_norm.into()));
-            B::float_mul_scalar(inverse, max_norm.into())
+            factors_of::<B>(norms, max_norm)
         };
         let factors = match self.clip {
             UpstreamClip::Map { l15, sqrt_m, .. } => {
@@ -135,6 +134,16 @@ impl RowClip {
         let clipped = B::scale_rows(rows, B::float_reshape(factors, [n].into()));
         B::float_reshape(clipped, shape)
     }
+}
+
+/// The factors that scale norms down to `max`. A factor near the smallest normal f32 becomes 0:
+/// rounding could double a subnormal one, and a GPU may flush it to zero.
+fn factors_of<B: Backend>(norms: FloatTensor<B>, max: f64) -> FloatTensor<B> {
+    let inverse = B::float_recip(B::float_clamp_min(norms, max.into()));
+    let factors = B::float_mul_scalar(inverse, max.into());
+    // Changes no other factor.
+    let smaller = B::float_sub_scalar(factors, (2.0 * f64::from(f32::MIN_POSITIVE)).into());
+    B::float_clamp_min(smaller, 0.0.into())
 }
 
 /// Sum over positions of the absolute values, `[rows, channels]`.
@@ -199,6 +208,43 @@ mod tests {
         let gradient = Tensor::<2>::from_dispatch(gradient.into_dispatch());
         assert_eq!(gradient.dims(), [2, 3]);
         assert_eq!(values(gradient), [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
+    }
+
+    #[test]
+    fn rows_that_are_not_finite_become_zero_and_no_row_is_longer_than_the_bound() {
+        let device = Device::flex();
+        let rows = [
+            [3.0, 4.0],
+            [f32::NAN, 1.0],
+            [1.0, f32::INFINITY],
+            [0.3, 0.4],
+            [0.0, 0.0],
+            [3.3e38, 3.3e38],
+            [1e-30, 0.0],
+        ];
+        let upstream = Tensor::<2>::from_data(rows, &device).autodiff();
+        for (bound, copies) in [(2.0, 1), (2.0, 4), (1e-6, 1), (1e-12, 1)] {
+            let y = Tensor::<2>::zeros([7, 2], &device).autodiff().require_grad();
+            let map = UpstreamClip::Map { max_norm: bound, l15: true, sqrt_m: Some(1.0) };
+            for clip in [map, UpstreamClip::Lookup { max_norm: bound }] {
+                let clipped = clip_gradient(Value::Flat(y.clone()), clip, copies).flat();
+                let grads = (clipped * upstream.clone()).sum().backward();
+                let found = values(y.grad(&grads).unwrap());
+                let bound = bound / copies as f64;
+                for (row, found) in rows.iter().zip(found.chunks(2)) {
+                    let norm = f64::from(found[0]).hypot(f64::from(found[1]));
+                    assert!(norm <= bound * (1.0 + 1e-6), "{row:?}: {norm} of {bound}");
+                    let long = f64::from(row[0]).hypot(f64::from(row[1]));
+                    match long.is_finite() && bound / long > 1e-37 {
+                        // Not finite, or so long that the factor is no normal number.
+                        false => assert_eq!(found, [0.0, 0.0], "{row:?}"),
+                        true => {
+                            assert!((norm - long.min(bound)).abs() <= 1e-5 * long.min(bound));
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,8 @@ use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Tape, UpstreamClip, Value};
 
 /// Computes each example's gradient by one backward pass of Burn over the network's own parameters,
-/// without backward hooks, ghost norms or the lab's kernels. Norms and sums are computed in f64.
+/// without ghost norms or the lab's kernels, and with no backward hook but that of layers with
+/// clips. Norms and sums are computed in f64.
 /// The tests compare the other executors with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceExecutor;

@@ -9,7 +9,8 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 
 use super::layers::parameter_specs;
-use super::{LayerSpec, Model, Network, network};
+use super::network::leaf_specs;
+use super::{LayerClips, LayerSpec, Model, Network, network};
 use crate::{Error, ErrorKind, Result};
 
 /// Metadata key of the [`Description`], as JSON.
@@ -118,8 +119,27 @@ impl Model {
             Error::new(ErrorKind::Model, what, why)
                 .fix("load a file that was saved from a model with the same parameters")
         })?;
+        // Clips have no parameters, but they change what the layers compute.
+        let clips =
+            |specs: &[LayerSpec]| leaf_specs(specs).into_iter().map(clip_of).collect::<Vec<_>>();
+        if !file.description.custom
+            && clips(&file.description.layers) != clips(self.network().specs())
+        {
+            let what = format!("the file {} holds a model with other clips", path.display());
+            let why = "the clips of backpropagation clipping are a part of the trained model";
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix("read the whole model with models::load(path)"));
+        }
         check_finite(path, &values)?;
         Ok(self.with_network(self.network().with_values(|path| values.get(path).cloned())))
+    }
+}
+
+/// The clips of a layer, if it has some.
+fn clip_of(layer: &LayerSpec) -> Option<LayerClips> {
+    match layer {
+        LayerSpec::BackpropClipped(clipped) => Some(clipped.clip),
+        _ => None,
     }
 }
 

@@ -230,20 +230,26 @@ impl Network {
     fn check_backprop_clips(&self, frozen: &[bool]) -> Result<()> {
         let paths = self.paths();
         let mut tensors = 0..paths.len();
-        let mut reasons = Vec::new();
+        let mut reasons: Vec<(String, &str, &str)> = Vec::new();
         for layer in self.leaf_specs() {
             let own = (&mut tensors).take(layer.parameters().len());
             let trained = own.filter(|&i| frozen.get(i) != Some(&true)).last();
             if let (Some(tensor), Some(why)) = (trained, layer.no_backprop_clips()) {
-                let path = paths[tensor].rsplit_once('.').map_or("", |(layer, _)| layer);
-                reasons.push((path, layer.kind(), why));
+                // The tensors of an LSTM are two levels below it.
+                let levels = if layer.kind() == "Lstm" { 3 } else { 1 };
+                let path = paths[tensor].rsplitn(levels + 1, '.').last().unwrap_or_default();
+                reasons.push((path.to_owned(), layer.kind(), why));
             }
         }
-        let Some((first, ..)) = reasons.first() else { return Ok(()) };
-        let of_layer = |(path, kind, why): &(&str, &str, &str)| format!("{path} ({kind}): {why}");
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        let of_layer = |(path, kind, why): &(String, &str, &str)| format!("{path} ({kind}): {why}");
         let why = reasons.iter().map(of_layer).collect::<Vec<_>>().join("; ");
         let what = "backpropagation clipping of a model with layers that the clips do not bound";
-        let fix = format!("freeze these layers, .freeze(\"{first}\"), or use DP-SGD");
+        let freeze: String =
+            reasons.iter().map(|(path, ..)| format!(".freeze(\"{path}\")")).collect();
+        let fix = format!("freeze these layers, {freeze}, or use DP-SGD");
         Err(Error::new(ErrorKind::Model, what, why).fix(fix))
     }
 
@@ -323,7 +329,7 @@ fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
 }
 
 /// The layers that have parameters, groups and residual blocks unfolded.
-fn leaf_specs(specs: &[LayerSpec]) -> Vec<&LayerSpec> {
+pub(super) fn leaf_specs(specs: &[LayerSpec]) -> Vec<&LayerSpec> {
     let leaves = specs.iter().flat_map(|spec| match spec {
         LayerSpec::Group(group) => leaf_specs(&group.layers),
         LayerSpec::Residual(block) => {
@@ -360,7 +366,7 @@ fn with_clips(
         let parameters = layer.parameters().len();
         // `all` would leave items of this layer.
         if (&mut *frozen).take(parameters).filter(|&frozen| frozen).count() == parameters {
-            return Ok(layer.clone());
+            return Ok(spec.clone());
         }
         let layer = Box::new(layer.clone());
         Ok(LayerSpec::BackpropClipped(BackpropClippedSpec { layer, clip: *clip }))

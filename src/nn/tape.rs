@@ -36,11 +36,9 @@ pub trait Tape {
     }
 
     /// Clips the gradient of the loss with respect to `y` in the backward pass, one example at a
-    /// time, and returns `y`. Tapes that compute gradients must implement it.
-    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value {
-        let _ = clip;
-        y
-    }
+    /// time, and returns `y`. A tape for passes without gradients returns `y` as it is; any other
+    /// must clip, because the bound on the layer's gradient depends on it.
+    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value;
 
     /// Whether layers may use the CPU kernels of this crate instead of Burn's operations. The
     /// reference executor returns `false`, so that it shares as little code as possible with the
@@ -65,7 +63,11 @@ pub trait Tape {
 /// A tape that records nothing: a plain forward pass without dropout.
 pub struct NoTape;
 
-impl Tape for NoTape {}
+impl Tape for NoTape {
+    fn clip_upstream(&mut self, y: Value, _: &UpstreamClip) -> Value {
+        y
+    }
+}
 
 /// How backpropagation clipping bounds the gradient g of an example's loss with respect to the
 /// output of a layer. A gradient that is not finite becomes zero. An example of k augmented copies

@@ -143,6 +143,10 @@ struct Probes {
 }
 
 impl Tape for Probes {
+    fn clip_upstream(&mut self, y: Value, _: &crate::nn::UpstreamClip) -> Value {
+        y
+    }
+
     fn layer(&mut self, _site: Site, input: &Value, output: Value) -> Value {
         fn zeros<const D: usize>(y: &Tensor<D>) -> Tensor<D> {
             Tensor::zeros(y.dims(), &y.device().without_autodiff()).autodiff().require_grad()

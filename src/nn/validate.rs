@@ -73,6 +73,10 @@ struct SiteRecorder {
 }
 
 impl Tape for SiteRecorder {
+    fn clip_upstream(&mut self, y: Value, _: &crate::nn::UpstreamClip) -> Value {
+        y
+    }
+
     fn layer(&mut self, site: Site, _input: &Value, output: Value) -> Value {
         self.sites.push((site, output.dims()[1..].to_vec()));
         self.places += 1;
@@ -92,6 +96,10 @@ impl Tape for SiteRecorder {
 struct Training;
 
 impl Tape for Training {
+    fn clip_upstream(&mut self, y: Value, _: &crate::nn::UpstreamClip) -> Value {
+        y
+    }
+
     fn layer(&mut self, _site: Site, _input: &Value, output: Value) -> Value {
         output.map(Tensor::autodiff, Tensor::autodiff, Tensor::autodiff)
     }

@@ -40,6 +40,8 @@ macro_rules! all_checks {
                 executor::networks::gradients_of_tied_parameters_are_added_before_the_norm,
             plain_sums_agree_with_the_reference_executor:
                 executor::networks::plain_sums_agree_with_the_reference_executor,
+            layers_with_clips_agree_with_the_reference_executor:
+                executor::networks::layers_with_clips_agree_with_the_reference_executor,
             dropout_masks_depend_on_the_seed: executor::networks::dropout_masks_depend_on_the_seed,
             chunks_change_only_rounding: executor::networks::chunks_change_only_rounding,
             non_finite_examples_contribute_exactly_zero:

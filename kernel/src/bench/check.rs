@@ -236,7 +236,8 @@ mod tests {
     use super::super::zoo;
     use super::*;
 
-    static NO_VARIANTS: VariantArgs = VariantArgs::default();
+    static NO_VARIANTS: VariantArgs =
+        VariantArgs { masked: None, clip_rule: Vec::new(), method: None, train_only: None };
 
     fn case() -> Case<'static> {
         let variants = &NO_VARIANTS;

@@ -96,7 +96,6 @@ impl GradientClip {
             squared_norm(sums).sqrt()
         });
         match (l15, l2) {
-            // A comparison with NaN is false, so a NaN in either is the result.
             (Some(a), Some(b)) => {
                 if a < b {
                     a
@@ -110,11 +109,12 @@ impl GradientClip {
     }
 }
 
-/// The factor that scales a norm down to `max`: 0 if the norm is not finite.
+/// The factor that scales a norm down to `max`: 0 if the norm is not finite, and instead of a
+/// subnormal factor, which rounding could double.
 fn factor(norm: f64, max: f64) -> f32 {
-    match norm {
-        norm if norm <= max => 1.0,
-        norm if norm.is_finite() => (max / norm) as f32,
+    match (max / norm) as f32 {
+        _ if norm <= max => 1.0,
+        factor if norm.is_finite() && factor >= f32::MIN_POSITIVE => factor,
         _ => 0.0,
     }
 }

@@ -234,7 +234,9 @@ impl Executor for TapExecutor {
         batch: &Batch,
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
-        if !self.uses_device_path(network) {
+        // Autodiff needs a tracked parameter.
+        let nothing = weights.is_some_and(|weights| !weights.is_nonzero().contains(&true));
+        if nothing || !self.uses_device_path(network) {
             return self.weighted_sum(network, batch, &ClipRule::unclipped(), weights);
         }
         super::check(network, batch, &ClipRule::unclipped(), weights)?;

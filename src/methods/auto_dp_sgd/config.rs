@@ -3,12 +3,12 @@
 use super::{claim, mechanism};
 use crate::data::Dataset;
 use crate::engine::ClipRule;
-use crate::methods::private::PrivateSettings;
+use crate::methods::private::{PrivateSettings, noise_settings};
 use crate::methods::registry::{method, number};
 use crate::methods::settings::shared_settings;
 use crate::methods::{DpSgd, Plan, Privacy, Recipe, Settings};
 use crate::optim::{LearningRate, Optimizer};
-use crate::privacy::{Delta, Event, NoiseMultiplier, NoiseSchedule};
+use crate::privacy::{Event, NoiseSchedule};
 use crate::{Error, ErrorKind, Result};
 
 /// Auto DP-SGD ("Auto DP-SGD: Dual Improvements of Privacy and Accuracy via Automatic Clipping
@@ -76,6 +76,7 @@ method!(
     }
 );
 shared_settings!(AutoDpSgd);
+noise_settings!(AutoDpSgd);
 
 impl Default for AutoDpSgd {
     fn default() -> Self {
@@ -105,24 +106,6 @@ impl AutoDpSgd {
     /// the unit of the release.
     pub fn scale(mut self, scale: f64) -> Self {
         self.scale = scale;
-        self
-    }
-
-    /// The noise multiplier of the first epoch.
-    pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
-        self.private.noise_multiplier = Some(NoiseMultiplier(noise_multiplier));
-        self
-    }
-
-    /// The decay of the noise multiplier (Table 1): `NoiseSchedule::step(0.99, 10)`.
-    pub fn noise_schedule(mut self, schedule: NoiseSchedule) -> Self {
-        self.private.set_noise_schedule(schedule);
-        self
-    }
-
-    /// The delta of the claimed epsilon; 1e-5 by default, as in the paper.
-    pub fn delta(mut self, delta: Delta) -> Self {
-        self.private.set_delta(delta);
         self
     }
 

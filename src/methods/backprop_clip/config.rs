@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind, Result};
 /// The clips are part of the model: prediction clips the inputs too. Every layer with trained
 /// parameters must be Linear, Conv2d (with any padding, stride, dilation, groups and bias, but
 /// without weight standardisation) or Embedding. Freeze normalisation layers:
-/// `.freeze("*norm*")`. Masks and gradient dropping are not part of this method.
+/// `.freeze("*.gamma").freeze("*.beta")`. Masks and gradient dropping are not part of this method.
 ///
 /// The noise is σ √L Δ on each of L layers with sensitivity Δ = input clip · gradient clip (times
 /// √(1 + 1/input clip²) with a bias). The paper's published code scales it by a sensitivity that is
@@ -128,9 +128,10 @@ impl BackpropClip {
 
     /// The mechanism of the paper's published code, for study. It averages the loss over the batch
     /// before the gradients are clipped, and then divides the sensitivity by the batch size B
-    /// again. That is the method on the summed loss with a gradient clip of B C_g and a noise
-    /// multiplier of σ / B, and the plan is made of these: its epsilon is the proved one of the
-    /// noise that the code adds, which is far above the one that the paper claims for σ.
+    /// again. On batches of B examples, that is the method on the summed loss with a gradient clip
+    /// of B C_g and a noise multiplier of σ / B. The plan is made of these, with the expected batch
+    /// size for B, so its epsilon is proved: it is that of the noise that the code adds, far above
+    /// the one that the paper claims for σ.
     pub fn as_published(mut self) -> Self {
         self.as_published = true;
         self

@@ -1,6 +1,8 @@
 //! The release of a step of backpropagation clipping: the plain sum of a network with clips, plus
 //! noise layer by layer.
 
+use burn::prelude::Device;
+
 use crate::engine::{
     AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Weights, typical_max_batch_size,
 };
@@ -59,8 +61,14 @@ impl Mechanism for BackpropClippedSum {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
-        let groups = ClipRule::Backprop(self.clips).groups(network)?;
-        let all = self.executor.plain_sum(network, batch, selected)?;
+        let rule = ClipRule::Backprop(self.clips);
+        let groups = rule.groups(network)?;
+        // Elsewhere, Burn's products may round their factors or the sum itself, and a plain sum is
+        // made of them. Weighted sums add f32 products of the clipped inputs and gradients.
+        let all = match network.device() == Device::flex() {
+            true => self.executor.plain_sum(network, batch, selected)?,
+            false => self.executor.weighted_sum(network, batch, &rule, selected)?,
+        };
         let mut gradient = all.sum;
         let trained: Vec<bool> = match selected {
             None => vec![true; gradient.entries.len()],
@@ -96,6 +104,7 @@ pub(super) fn network(plan: &Plan, network: &Network) -> Result<Option<Network>>
 /// Clips and stages, which a plan lacks only if its file was edited.
 pub(super) fn parts(plan: &Plan) -> Result<(LayerClips, Stages)> {
     let clip = plan.privacy().map(|privacy| (&privacy.clip, privacy.clip_schedule.is_constant()));
+    let clip = clip.filter(|_| plan.privacy().is_some_and(|privacy| privacy.quantile.is_none()));
     match (clip, plan.stages()?) {
         (Some((&ClipRule::Backprop(clips), true)), Some(stages)) => Ok((clips, stages)),
         _ => {

@@ -145,6 +145,33 @@ fn frozen_layers_have_no_clips_no_noise_and_no_part_in_the_budget() -> Result<()
 }
 
 #[test]
+fn a_layer_of_which_one_tensor_is_frozen_has_the_noise_of_its_clips() -> Result<()> {
+    let data = small();
+    for frozen in ["0.weight", "0.bias"] {
+        let plan = method().freeze(frozen).plan(&data)?;
+        let prepared = plan.prepared(&model(&data))?;
+        let selected = plan.freezing().selection(prepared.network())?;
+        let empty = batch(&data, []);
+        let mut mechanism = plan.mechanism([3; 32])?;
+        let release = mechanism.release(prepared.network(), &empty, Some(&selected))?;
+        for (entry, &std) in release.gradient.entries.iter().zip(&release.noise_std) {
+            let wanted = 1.5 * 2f64.sqrt() * 0.1 * 5f64.sqrt() / 10.0;
+            assert!((std - wanted).abs() < 1e-12, "{}", entry.path);
+            let zero = entry.values.iter().all(|&value| value == 0.0);
+            assert_eq!(zero, entry.path == frozen, "{}", entry.path);
+        }
+    }
+    // A frozen layer keeps the clips that it was trained with.
+    let first = method().plan(&data)?.prepared(&model(&data))?;
+    let plan = method().gradient_clip(0.5).freeze("0").plan(&data)?;
+    let second = plan.prepared(&first)?;
+    assert_eq!(second.network().specs()[0], first.network().specs()[0]);
+    assert_ne!(second.network().specs()[2], first.network().specs()[2]);
+    assert!(plan.bound(0)?.unwrap().groups(second.network()).is_ok());
+    Ok(())
+}
+
+#[test]
 fn the_published_code_has_the_noise_of_a_far_smaller_multiplier() -> Result<()> {
     let data = small();
     let (sound, published) = (method().steps(5).plan(&data)?, method().steps(5).as_published());

@@ -186,7 +186,7 @@ pub(super) fn unsupported(layer: &LayerSpec) -> Option<&'static str> {
             "the recurrent weights of an LSTM have inputs of their own at every step, which \
                   the clips do not bound",
         ),
-        _ => Some("it has no parameters of its own"),
+        _ => Some("only single layers with parameters have clips"),
     }
 }
 
@@ -262,5 +262,7 @@ fn clip_rows<const D: usize>(x: Tensor<D>, max: f64) -> Tensor<D> {
     let largest = rows.clone().detach().abs().max_dim(1).clamp_min(f32::MIN_POSITIVE);
     let relative = rows.clone() / largest.clone();
     let norms = (relative.clone() * relative).sum_dim(1).clamp_min(1.0).sqrt() * largest;
-    (rows * (norms.clamp_min(max).recip() * max)).reshape(shape)
+    // A factor near the smallest normal f32 becomes 0: rounding could double a subnormal one.
+    let factors = norms.clamp_min(max).recip() * max - 2.0 * f32::MIN_POSITIVE;
+    (rows * factors.clamp_min(0.0)).reshape(shape)
 }

@@ -4,7 +4,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::nn::{
-    BackpropClippedSpec, Conv2dSpec, LayerClips, LayerSpec, LinearSpec, UpstreamClip, UpstreamNorm,
+    BackpropClippedSpec, Conv2dSpec, LayerClips, LayerSpec, LinearSpec, Network, UpstreamClip,
+    UpstreamNorm,
 };
 
 /// A linear map of patches: for each output position and group, the indices of its patch in the
@@ -232,6 +233,29 @@ fn no_input_and_no_gradient_exceed_the_sensitivity() {
     // Every norm is reached, and the plain L2 norm is not a bound.
     assert!(tightest.iter().all(|&ratio| ratio > 0.999), "{tightest:?}");
     assert!(unsound > 2.0, "{unsound}");
+}
+
+#[test]
+fn inputs_that_are_not_finite_or_huge_stay_below_the_clip() {
+    let rows = [[3.0, 4.0], [f32::NAN, 1.0], [1.0, f32::INFINITY], [2e38, 1e38], [0.0, 0.0]];
+    let linear = LayerSpec::Linear(LinearSpec { inputs: 2, outputs: 2, bias: false });
+    for bound in [1e-12, 1e-6, 0.1, 2.0, 1e12] {
+        // The identity shows the clipped input.
+        let network =
+            Network::build(&[2], std::slice::from_ref(&linear), |_, _, _| vec![1.0, 0.0, 0.0, 1.0]);
+        let clips = LayerClips::new(bound, 1.0);
+        let network = network.unwrap().with_backprop_clips(&clips, &[]).unwrap();
+        let values = crate::device::host::values(network.logits(rows.concat(), rows.len()));
+        for (row, found) in rows.iter().zip(values.chunks(2)) {
+            let norm = f64::from(found[0]).hypot(f64::from(found[1]));
+            assert!(norm <= bound * (1.0 + 1e-6), "{row:?}: {norm} of {bound}");
+            let long = f64::from(row[0]).hypot(f64::from(row[1]));
+            match long.is_finite() && bound / long > 1e-37 {
+                false => assert_eq!(found, [0.0, 0.0], "{row:?} {bound}"),
+                true => assert!((norm - long.min(bound)).abs() <= 1e-5 * long.min(bound)),
+            }
+        }
+    }
 }
 
 #[test]

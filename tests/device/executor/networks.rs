@@ -2,8 +2,10 @@
 
 use epsilab::burn::prelude::Device;
 use epsilab::data::{self, Dataset};
-use epsilab::engine::{Batch, ClipRule, Executor, ReferenceExecutor, TapExecutor};
-use epsilab::nn::{DropoutSpec, LayerSpec, LinearSpec, models};
+use epsilab::engine::{
+    Batch, ClipRule, Executor, Gradients, ReferenceExecutor, TapExecutor, Weights,
+};
+use epsilab::nn::{DropoutSpec, LayerClips, LayerSpec, LinearSpec, models};
 
 use super::modules::{texts, tied};
 use super::random::{Draw, architecture, batch, network, weights};
@@ -93,6 +95,39 @@ pub fn plain_sums_agree_with_the_reference_executor(device: &Device) {
             assert_sums(&got, &want, tolerance(device), &about);
         }
     }
+}
+
+pub fn layers_with_clips_agree_with_the_reference_executor(device: &Device) {
+    let mut compared = 0;
+    for seed in 0..2 * network_count(device) {
+        let mut draw = Draw::new(seed);
+        let (specs, shape, tokens) = architecture(&mut draw);
+        let plain = network(&mut draw, &shape, &specs);
+        let (n, copies) = (1 + draw.below(5), 1 + draw.below(2));
+        let batch = batch(&mut draw, &shape, tokens, n, copies);
+        let clips = LayerClips::new(0.5, 0.02);
+        // Others have layers that clips do not bound.
+        let Ok(clipped) = plain.with_backprop_clips(&clips, &[]) else { continue };
+        compared += 1;
+        let rule = ClipRule::Backprop(clips);
+        let gpu = to_device(&clipped, device);
+        // All parameters, and without the first tensor.
+        let mut ones = Gradients::zeros_like(&clipped);
+        ones.entries.iter_mut().skip(1).for_each(|entry| entry.values.fill(1.0));
+        let selected = Weights::new(&clipped, ones).unwrap();
+        for weights in [None, Some(&selected)] {
+            let want = ReferenceExecutor.weighted_sum(&clipped, &batch, &rule, weights).unwrap();
+            for (how, executor) in executors() {
+                let about = format!("seed {seed}, {how}, {shape:?}: {specs:?}");
+                let sums = [
+                    executor.weighted_sum(&gpu, &batch, &rule, weights).unwrap(),
+                    executor.plain_sum(&gpu, &batch, weights).unwrap(),
+                ];
+                sums.iter().for_each(|got| assert_sums(got, &want, tolerance(device), &about));
+            }
+        }
+    }
+    assert!(compared >= 5, "{compared}");
 }
 
 pub fn dropout_masks_depend_on_the_seed(device: &Device) {
