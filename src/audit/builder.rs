@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use super::canary::Setup;
 use super::claim::Claim;
-use super::evaluation::{CONFIDENCE, Evaluation};
+use super::evaluation::Evaluation;
 use super::game::{Game, MakeMechanism, Steps};
 use super::masks::SnipMask;
 use super::report::AuditReport;
+use super::statistics::CONFIDENCE;
 use crate::mask::DpSnip;
 use crate::methods::{Mechanism, Plan};
 use crate::nn::workers;
@@ -47,7 +48,9 @@ enum Played {
 }
 
 /// A white-box audit of the steps of a plan: an attacker who chooses one example's gradient (the
-/// canary) and sees every release decides whether that example was in the data.
+/// canary) and sees the released gradient of every step decides whether that example was in the
+/// data. Other releases of a run are not played: the noisy counts of
+/// [`QuantileDpSgd`](crate::methods::QuantileDpSgd), a mask, parameters and losses.
 ///
 /// ```
 /// use epsilab::{audit::{Audit, Verdict}, prelude::*};

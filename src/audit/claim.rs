@@ -20,9 +20,10 @@ pub(super) struct Claim {
     pub(super) delta: Delta,
 }
 
-/// The attack must reach this fraction of the claim's advantage to count as strong.
+/// An attack with measured rates must reach this fraction of the claim's advantage to count as
+/// strong.
 const STRONG_ADVANTAGE: f64 = 0.5;
-/// The lower bound must reach this fraction of the claimed epsilon.
+/// The lower bound of a strong attack reaches this fraction of the compared epsilon.
 const STRONG_EPSILON: f64 = 0.1;
 
 impl Claim {
@@ -75,8 +76,25 @@ impl Claim {
             return Verdict::Refuted;
         }
         let strong = largest(&|rates| rates.tightness(&self.trade_off)) >= STRONG_ADVANTAGE
-            && largest(&|rates| rates.epsilon(self.delta.0)) >= STRONG_EPSILON * self.compared;
+            && self.is_near(largest(&|rates| rates.epsilon(self.delta.0)));
         if strong { Verdict::Consistent } else { Verdict::Inconclusive }
+    }
+
+    /// The verdict on a lower bound alone, of an audit that measures no rates.
+    ///
+    /// # Guarantee
+    /// If the bound holds and the claim is correct, the verdict is not "refuted".
+    pub(super) fn verdict_on(&self, lower_bound: f64) -> Verdict {
+        match lower_bound {
+            bound if bound > self.compared => Verdict::Refuted,
+            bound if self.is_near(bound) => Verdict::Consistent,
+            _ => Verdict::Inconclusive,
+        }
+    }
+
+    /// Whether a lower bound is near enough to the compared epsilon to count as strong.
+    fn is_near(&self, lower_bound: f64) -> bool {
+        lower_bound >= STRONG_EPSILON * self.compared
     }
 }
 
@@ -119,5 +137,9 @@ mod tests {
         assert_eq!(claim.verdict(&[rates(0.1, 0.2)]), Verdict::Inconclusive);
         // Just above half of the allowed 0.3724, but a bound on epsilon of ln(0.588 / 0.4) only.
         assert_eq!(claim.verdict(&[rates(0.4, 0.588)]), Verdict::Inconclusive);
+        // Epsilon is 4.377; a bound on it counts from a tenth on.
+        let verdicts = [4.4, 4.3, 0.44, 0.43].map(|bound| claim.verdict_on(bound));
+        let (refuted, near, far) = (Verdict::Refuted, Verdict::Consistent, Verdict::Inconclusive);
+        assert_eq!(verdicts, [refuted, near, near, far]);
     }
 }

@@ -2,10 +2,7 @@
 
 use super::claim::Claim;
 use super::report::{Statistic, Verdict};
-use super::statistics::{Rates, Worlds};
-
-/// Confidence of all bounds of an audit together.
-pub(super) const CONFIDENCE: f64 = 0.95;
+use super::statistics::{CONFIDENCE, Rates, Worlds};
 
 /// What follows from the trials.
 pub(super) struct Evaluation {

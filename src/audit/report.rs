@@ -12,7 +12,9 @@ use crate::privacy::digits::{Rounded, RoundedDown, Short, count};
 pub enum Verdict {
     /// An attack succeeded more often than the claim allows.
     Refuted,
-    /// The attack came near to what the claim allows, and not beyond.
+    /// The attack came near to what the claim allows, and not beyond. Near is a lower bound of at
+    /// least a tenth of the compared epsilon; in an [`Audit`](super::Audit), which measures rates,
+    /// also half of the advantage that the claim allows.
     Consistent,
     /// The attack was too weak to tell.
     Inconclusive,
@@ -96,9 +98,10 @@ pub struct AuditReport {
     pub false_positive_rate_upper: f64,
     /// Lower confidence bound of the true positive rate.
     pub true_positive_rate_lower: f64,
-    /// The largest true positive rate that the claim allows at `false_positive_rate_upper`.
+    /// The largest true positive rate at `false_positive_rate_upper` that the claim allows, or, for
+    /// a method without a claim, clipped steps of the same noise.
     pub true_positive_rate_allowed: f64,
-    /// The statistics that refute the claim.
+    /// The statistics whose attacks succeed more often than that.
     pub refuted_by: Vec<Statistic>,
     /// Probability of each example to be in a step.
     pub sampling_rate: f64,
@@ -114,10 +117,12 @@ pub struct AuditReport {
     pub seed: u64,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// (FPR, TPR) of the best attack at all thresholds, measured on the second half.
+    /// (FPR, TPR) of the best attack at about 400 thresholds, the quantiles of its values in both
+    /// worlds, measured on the second half.
     #[serde(skip)]
     pub curve: Vec<(f64, f64)>,
-    /// (FPR, largest TPR) that the claim allows, from a false positive rate of 0.01 % to 1.
+    /// (FPR, largest TPR) that the claim, or else clipped steps of the same noise, allow, from a
+    /// false positive rate of 0.01 % to 1.
     #[serde(skip)]
     pub allowed: Vec<(f64, f64)>,
 }
@@ -125,6 +130,10 @@ pub struct AuditReport {
 impl fmt::Display for AuditReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let delta = Short(self.delta);
+        let (claim, more_than) = match self.why {
+            None => ("the claim allows", "any mechanism with this claim allows"),
+            Some(_) => ("clipped steps allow", "clipped steps of the same noise allow"),
+        };
         writeln!(f, "{}: {}", self.method, self.verdict)?;
         writeln!(
             f,
@@ -157,7 +166,7 @@ impl fmt::Display for AuditReport {
         writeln!(
             f,
             "Attack ({}): false positive rate {:.4} (at most {:.4}), true positive rate {:.4} (at \
-             least {:.4}; the claim allows {:.4}).",
+             least {:.4}; {claim} {:.4}).",
             self.statistic,
             self.false_positive_rate,
             self.false_positive_rate_upper,
@@ -173,18 +182,24 @@ impl fmt::Display for AuditReport {
             100.0 * self.confidence,
             RoundedDown(self.mu_lower_bound_epsilon),
         )?;
-        f.write_str(match self.verdict {
+        match self.verdict {
             Verdict::Refuted => {
-                "Refuted: the attack succeeds more often than any mechanism with this claim allows."
+                let by: Vec<String> = self.refuted_by.iter().map(Statistic::to_string).collect();
+                write!(
+                    f,
+                    "Refuted by {}: the attack succeeds more often than {more_than}.",
+                    by.join(" and by ")
+                )
             }
-            Verdict::Consistent => {
-                "Consistent: the attack comes near to the claim and stays within it. This does not \
+            Verdict::Consistent => write!(
+                f,
+                "Consistent: the attack comes near to what {claim}, and not beyond. This does not \
                  prove that the method is private."
-            }
-            Verdict::Inconclusive => {
-                "Inconclusive: the attack is too weak to test the claim. Use more trials, a higher \
-                 sampling rate, or less noise. This says nothing for the method."
-            }
-        })
+            ),
+            Verdict::Inconclusive => f.write_str(
+                "Inconclusive: the attack is too weak for a test. Use more trials, a higher \
+                 sampling rate, or less noise. This says nothing for the method.",
+            ),
+        }
     }
 }

@@ -6,6 +6,9 @@ use statrs::function::beta::beta_reg;
 use crate::privacy::TradeOff;
 use crate::privacy::gdp::normal::upper_tail;
 
+/// Confidence of the bounds of every audit: all bounds of one audit hold together with it.
+pub(super) const CONFIDENCE: f64 = 0.95;
+
 /// Lower confidence bound of a proportion with `successes` of `trials`, at one-sided error `alpha`
 /// (Clopper and Pearson, 1934): the p with P[Bin(trials, p) >= successes] = alpha.
 pub fn proportion_lower(successes: usize, trials: usize, alpha: f64) -> f64 {

@@ -50,6 +50,10 @@ fn auto_dp_sgd_is_refuted_by_its_direction_and_by_the_scale_of_its_noise() {
         assert!(by_scale || canary_norm < 10.0, "{report}");
         assert!(report.claimed_epsilon.is_none() && report.why.is_some(), "{report}");
         assert!((report.compared_epsilon - 4.3772).abs() < 1e-3, "{report}");
+        let said = report.to_string();
+        assert!(said.contains("Refuted by projection") && !said.contains("the claim"), "{said}");
+        assert!(said.contains("more often than clipped steps of the same noise allow"), "{said}");
+        assert_eq!(said.contains("and by residual norm"), by_scale, "{said}");
     }
 }
 
@@ -80,6 +84,8 @@ fn noise_a_fifth_too_small_is_refuted_although_the_bound_on_epsilon_is_below_the
     assert_eq!(report.verdict, Verdict::Refuted, "{report}");
     assert!(report.lower_bound < report.compared_epsilon, "{report}");
     assert_eq!(report.refuted_by, [Statistic::Projection]);
+    let said = report.to_string();
+    assert!(said.contains("Refuted by projection: ") && said.contains("with this claim"), "{said}");
 }
 
 #[test]
@@ -164,7 +170,8 @@ fn a_bound_of_ones_own_is_held_to_its_sensitivity() {
     assert_eq!(wrong.verdict, Verdict::Refuted, "{wrong}");
 }
 
-/// Noise whose scale follows the batch: the release divided by the number of its examples.
+/// The sum leaves the canary out; a factor on sum and noise grows with the first feature of the
+/// batch's last example, which is the canary if it is in.
 struct ScaledByBatch(Box<dyn Mechanism>);
 
 impl Mechanism for ScaledByBatch {

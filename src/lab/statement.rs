@@ -110,7 +110,7 @@ fn bound_in_words(privacy: &Privacy) -> String {
     let norm = Readable(privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne));
     let bound = match &privacy.clip {
         _ if privacy.quantile.is_some() => format!(
-            "clipped to an L2 norm that starts at {norm} and follows noisy counts of clipped \
+            "clipped to an L2 norm that starts at {norm} and follows noisy counts of unclipped \
              gradients, which are part of every release"
         ),
         ClipRule::AutoS { gamma, .. } => format!(

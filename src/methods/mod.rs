@@ -1,10 +1,11 @@
-//! Training methods: one folder per paper or baseline, with the same files in each.
+//! Training methods: one folder per paper or baseline.
 //!
-//! `config.rs` has the settings, `mechanism.rs` the release of one step and its sensitivity. A
-//! method checks its settings into a [`Plan`], which fixes sampler, clip rule, noise and number of
-//! steps together. Training loop, ledger and preview all read that plan, so the accounting always
-//! assumes the sampler that is used. Its [`Recipe`] makes the mechanism of a plan and says what it
-//! releases. [`methods`] lists all methods: grids, commands and tests read it.
+//! `config.rs` has the settings. `mechanism.rs`, of methods that do not use that of another, has
+//! the release of one step and its sensitivity. A method checks its settings into a [`Plan`], which
+//! fixes sampler, clip rule, noise and number of steps together. Training loop, ledger and preview
+//! all read that plan, so the accounting always assumes the sampler that is used. Its [`Recipe`]
+//! makes the mechanism of a plan and says what it releases. [`methods`] lists all methods: grids,
+//! commands and tests read it.
 
 mod batches;
 mod plan;

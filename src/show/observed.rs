@@ -132,7 +132,7 @@ fn finished_curve(run: &Run) -> RunCurve {
 /// A warning, after the one that a method with noise has no guarantee.
 fn warnings(plan: &Plan, other: Option<String>) -> Option<String> {
     let why = plan.privacy().and_then(|_| plan.not_covered());
-    let none = why.map(|why| format!("no guarantee: {why}"));
+    let none = why.map(|why| format!("no guarantee, so no epsilon covers this figure: {why}"));
     let all: Vec<String> = none.into_iter().chain(other).collect();
     (!all.is_empty()).then(|| all.join(". "))
 }
@@ -143,7 +143,6 @@ fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {
         test_accuracy: curve.series(|p| p.test_accuracy),
         epsilon: curve.series(|p| p.epsilon),
         threshold: curve.series(|p| p.threshold),
-        threshold_is_private: plan.is_private(),
         target_epsilon: plan.privacy().and_then(|privacy| privacy.target).map(|e| e.0),
         total_steps: plan.steps() as f64,
         private: plan.is_private(),

@@ -12,10 +12,8 @@ pub struct RunCurve {
     pub test_accuracy: Vec<(f64, f64)>,
     /// Epsilon spent so far.
     pub epsilon: Vec<(f64, f64)>,
-    /// Clip threshold, of a method that adapts it.
+    /// Clip threshold, of a method that adapts it. A private run releases it with noise.
     pub threshold: Vec<(f64, f64)>,
-    /// Whether the clip threshold was released with noise.
-    pub threshold_is_private: bool,
     /// The epsilon that the noise was calibrated to.
     pub target_epsilon: Option<f64>,
     /// Steps of the whole run.
@@ -138,11 +136,7 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     }
     if !curve.threshold.is_empty() {
         let series = Series::line("threshold", curve.threshold.clone()).colour(3);
-        let threshold = Panel::new("clip threshold").from_zero().series(series);
-        chart = chart.panel(match curve.threshold_is_private {
-            true => threshold,
-            false => threshold.note(NOT_COVERED),
-        });
+        chart = chart.panel(Panel::new("clip threshold").from_zero().series(series));
     }
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
 }

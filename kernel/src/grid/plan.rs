@@ -180,6 +180,11 @@ impl Plan {
         self.model.clone().unwrap_or_else(|| vec!["papernot_cnn".into()])
     }
 
+    /// Names of the methods.
+    fn methods(&self) -> Vec<String> {
+        self.method.clone().unwrap_or_else(|| vec!["dp-ssgd".into()])
+    }
+
     /// The activation, if one is given.
     pub fn activation(&self) -> Result<Option<Activation>> {
         options::activation(self.activation.as_deref())
@@ -202,9 +207,8 @@ impl Plan {
             return Err(Error::setting("epochs", epochs, "the plan says steps as well")
                 .fix("leave out one of the two"));
         }
-        let names = self.method.clone().unwrap_or_else(|| vec!["dp-ssgd".into()]);
         let methods: Vec<Box<dyn Method>> =
-            names.iter().map(|name| self.method(name)).collect::<Result<_>>()?;
+            self.methods().iter().map(|name| self.method(name)).collect::<Result<_>>()?;
         let mut methods = methods.into_iter();
         let Some(first) = methods.next() else {
             return Err(Error::setting("--method", "[]", "a grid without values has no runs")
@@ -226,10 +230,25 @@ impl Plan {
         })
     }
 
-    /// Checks batch, epochs, steps and learning rate against the data, whatever the method. All
-    /// data sets are checked before anything is trained.
+    /// Checks batch, epochs, steps and learning rate against the data, whatever the method, and
+    /// that every private method can have a target epsilon. All data sets are checked before
+    /// anything is trained.
     pub fn check_for(&self, data: &Dataset) -> Result<()> {
-        self.method("non-private")?.plan(data).map(|_| ())
+        self.method("non-private")?.plan(data)?;
+        self.methods().iter().try_for_each(|name| self.check_guarantee(name, data))
+    }
+
+    /// Refuses a method that has no guarantee whatever its noise is.
+    fn check_guarantee(&self, name: &str, data: &Dataset) -> Result<()> {
+        let mut method = self.method(name)?;
+        let Some(private) = method.private_mut() else { return Ok(()) };
+        private.set_noise_multiplier(1.0);
+        let Some(why) = (method.recipe().not_covered)(&method.plan(data)?) else { return Ok(()) };
+        let why = format!("its runs aim at an epsilon, and there is none: {why}");
+        Err(Error::new(ErrorKind::Setting, format!("a grid of {name}"), why).fix(format!(
+            "leave it out of the grid, and train it with `cargo lab train --method {name} \
+             --noise-multiplier 1`"
+        )))
     }
 
     fn method(&self, name: &str) -> Result<Box<dyn Method>> {
@@ -245,8 +264,8 @@ impl Plan {
         settings.optimizer = optimizer;
         settings.precision = options::precision(self.precision.as_deref())?;
         settings.device = self.device.clone();
-        if let Some(private) =
-            Some(method.recipe().takes_clip).filter(|takes| *takes).and(method.private_mut())
+        if method.recipe().takes_clip
+            && let Some(private) = method.private_mut()
         {
             private.set_clip(self.clip.unwrap_or(CLIP));
         }
@@ -337,5 +356,20 @@ mod tests {
             assert!(error.contains(words), "{text}: {error}");
         }
         assert!(plan(r#"{"activation": "gelu"}"#).activation().is_err());
+    }
+
+    #[test]
+    fn a_method_that_has_no_epsilon_is_refused_before_anything_is_trained() {
+        let data = epsilab::data::from_vecs(vec![0.0; 32], &[1], vec![0; 32], 2).expect("data");
+        let check = |method: &str| {
+            plan(&format!(r#"{{"batch": 8, "method": ["dp-sgd", "{method}"]}}"#)).check_for(&data)
+        };
+        for method in ["dp-ssgd", "quantile", "adaptive-dp-sgd", "non-private"] {
+            check(method).expect(method);
+        }
+        let error = check("auto-dp-sgd").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Setting);
+        assert!(error.to_string().contains("bounds no example"), "{error}");
+        assert!(error.advice().contains("--noise-multiplier"), "{error}");
     }
 }

@@ -4,14 +4,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::statistics::{proportion_lower, proportion_upper};
+use super::statistics::{CONFIDENCE, proportion_lower, proportion_upper};
 use crate::data::Examples;
 use crate::nn::Model;
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result};
 
-/// Confidence of the intervals.
-const CONFIDENCE: f64 = 0.95;
 /// Quantile of the normal distribution for a two-sided interval of 95 %.
 const NORMAL_QUANTILE: f64 = 1.959_964;
 

@@ -15,7 +15,8 @@ use crate::privacy::digits::{Rounded, RoundedDown, Short, count};
 pub struct OneRunReport {
     /// The method of the plan.
     pub method: String,
-    /// The conclusion: refuted if the lower bound is above the compared epsilon.
+    /// The conclusion: refuted if the lower bound is above the compared epsilon, consistent if it
+    /// is at least a tenth of it.
     pub verdict: Verdict,
     /// The epsilon of the ledger at `delta`; `None` if no accountant has one.
     pub claimed_epsilon: Option<f64>,
@@ -65,11 +66,15 @@ impl fmt::Display for OneRunReport {
             count(self.correct),
             RoundedDown(self.lower_bound),
             100.0 * self.confidence,
-            match self.verdict {
-                Verdict::Refuted => "No mechanism with this claim allows so many.",
-                Verdict::Consistent =>
-                    "The claim stands; this does not prove that the method is private.",
-                Verdict::Inconclusive => "That is too weak to test the claim.",
+            match (self.verdict, &self.why) {
+                (Verdict::Refuted, None) => "No mechanism with this claim allows so many.",
+                (Verdict::Refuted, Some(_)) =>
+                    "Clipped steps of the same noise don't allow so many.",
+                (Verdict::Consistent, _) =>
+                    "That is at least a tenth of the compared epsilon and not above it. It does not \
+                     prove that the method is private.",
+                (Verdict::Inconclusive, _) =>
+                    "That is less than a tenth of the compared epsilon: too weak to test it.",
             },
         )
     }

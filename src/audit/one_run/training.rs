@@ -6,9 +6,10 @@ use std::time::Instant;
 use super::bound::Guesses;
 use super::crowd::{Attacker, Crowd};
 use super::report::OneRunReport;
+use crate::audit::OnTrial;
 use crate::audit::claim::Claim;
 use crate::audit::game::MakeMechanism;
-use crate::audit::{OnTrial, Verdict};
+use crate::audit::statistics::CONFIDENCE;
 use crate::data::{Dataset, PoissonSampler};
 use crate::engine::{AutoExecutor, Batch, Bound, ClipRule, Executor};
 use crate::mask::{Coordinates, CoordinatesOf};
@@ -19,12 +20,8 @@ use crate::privacy::{Delta, SamplingRate};
 use crate::train::Seeds;
 use crate::{Error, ErrorKind, Result};
 
-/// Confidence of the lower bound.
-const CONFIDENCE: f64 = 0.95;
 /// The largest number of canaries by default.
 const MAX_CANARIES: usize = 1000;
-/// The lower bound must reach this fraction of the claimed epsilon to count as strong.
-const STRONG: f64 = 0.1;
 
 /// A white-box audit of one whole training run (Steinke, Nasr, Jagielski, "Privacy Auditing with
 /// One (1) Training Run", 2023).
@@ -36,6 +33,8 @@ const STRONG: f64 = 0.1;
 /// largest scores that they were in, and for those with the smallest that they were not.
 ///
 /// # Guarantee
+/// The verdict compares the lower bound with the claimed epsilon: above it refuted, from a tenth of
+/// it on consistent, below inconclusive.
 /// The lower bound on epsilon holds with 95 % confidence ([`Guesses::p_value`]). Neighbours: one
 /// example added or removed. Numbers of canaries and guesses are fixed before the run. The run is
 /// not kept, and nothing is charged to the ledger of the data: audit on data that you may see.
@@ -106,14 +105,9 @@ impl OneRun {
         let right_out = order[canaries - half..].iter().filter(|&&i| !crowd.is_in[i]).count();
         let made = Guesses { canaries, guesses: 2 * half, correct: right_in + right_out };
         let lower_bound = made.lower_bound(claim.delta.0, CONFIDENCE)?;
-        let verdict = match lower_bound {
-            bound if bound > claim.compared => Verdict::Refuted,
-            bound if bound >= STRONG * claim.compared => Verdict::Consistent,
-            _ => Verdict::Inconclusive,
-        };
         Ok(OneRunReport {
             method: plan.method().to_owned(),
-            verdict,
+            verdict: claim.verdict_on(lower_bound),
             claimed_epsilon: claim.epsilon,
             why: claim.why,
             compared_epsilon: claim.compared,

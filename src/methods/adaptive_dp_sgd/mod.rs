@@ -1,4 +1,5 @@
-//! DP-SGD with a noise variance that decays every epoch: each epoch has R times
+//! DP-SGD with a noise variance that is multiplied by a public factor in every epoch (Zhang et al.
+//! 2021).
 
 mod config;
 

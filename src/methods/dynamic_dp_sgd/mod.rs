@@ -1,5 +1,4 @@
-//! DP-SGD whose clip norm and noise multiplier decay exponentially in every step (Du, Li, Chen,
-//! Chen,
+//! DP-SGD whose clip norm and noise multiplier decay exponentially in every step (Du et al. 2021).
 
 mod config;
 

@@ -6,9 +6,12 @@ use crate::show::{Chart, Panel, Series};
 use crate::{Error, Result};
 
 /// The true positive rate of each audit's attack over its false positive rate, beside the largest
-/// one that the claim of the first audit allows. An attack above that curve refutes the claim.
+/// one that the claim of the first audit allows, or, if its method has no claim, clipped steps of
+/// the same noise.
 ///
-/// The curves are measured, without confidence bounds; the verdicts of the reports have them.
+/// The curves are measured and have sampling error, so an attack that stays within what is allowed
+/// may cross the line a little. The verdicts of the reports use confidence bounds; the title counts
+/// these verdicts.
 ///
 /// # Errors
 /// Kind `Setting` for an empty list.
@@ -21,11 +24,15 @@ pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
         let shown = points.iter().filter(|(alarms, _)| *alarms >= 1e-4);
         shown.map(|(alarms, caught)| (100.0 * alarms, *caught)).collect()
     };
+    let allowed = match first.why {
+        None => "allowed by the ledger",
+        Some(_) => "allowed to clipped steps",
+    };
     let mut panel = Panel::new("members caught (true positive rate, %; both axes logarithmic)")
         .percent_bound()
         .log()
         .y_range(1e-4, 1.0)
-        .series(Series::line("allowed by the ledger", percent(&first.allowed)).colour(colour::PLD));
+        .series(Series::line(allowed, percent(&first.allowed)).colour(colour::PLD));
     // The first colour is that of the claim.
     for (slot, report) in reports.iter().enumerate() {
         let name = format!("{} ({})", report.method, report.verdict);
@@ -33,11 +40,24 @@ pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
     }
     let refuted = reports.iter().filter(|report| report.verdict == Verdict::Refuted).count();
     let title = match (refuted, reports.len()) {
-        (0, _) => "The attacks stay within the claim",
-        (some, all) if some == all => "The attacks refute the claim",
-        _ => "Some of the attacks refute the claim",
+        (0, _) => "No attack exceeds what is allowed",
+        (some, all) if some == all => "Every attack exceeds what is allowed",
+        _ => "Some attacks exceed what is allowed",
     };
-    Ok(Chart::new(title).panel(panel).x_label("false alarms (false positive rate, %)").x_log())
+    let mut note = "The measured curves have sampling error; the verdicts in the names use \
+                    confidence bounds."
+        .to_owned();
+    let unclaimed = reports.iter().filter(|report| report.why.is_some());
+    let unclaimed: Vec<&str> = unclaimed.map(|report| report.method.as_str()).collect();
+    if !unclaimed.is_empty() {
+        let names = unclaimed.join(", ");
+        note += &format!(" Without a claim, held to clipped steps of the same noise: {names}.");
+    }
+    Ok(Chart::new(title)
+        .note(note)
+        .panel(panel)
+        .x_label("false alarms (false positive rate, %)")
+        .x_log())
 }
 
 #[cfg(test)]
@@ -59,7 +79,15 @@ mod tests {
         };
         assert!(at(&lines[1], 10.0) < at(&lines[0], 10.0) + 0.1);
         assert!(at(&lines[2], 1.0) > at(&lines[0], 1.0) + 0.1);
-        assert!(chart.text().contains("Some of the attacks refute the claim"));
+        let said = chart.text();
+        assert!(said.contains("Some attacks exceed what is allowed"), "{said}");
+        assert!(said.contains("sampling error") && !said.contains("Without a claim"), "{said}");
+        assert!(said.contains("allowed by the ledger"), "{said}");
+        let auto = report("auto-dp-sgd");
+        let said = attack_curves(&[&auto]).unwrap().text();
+        assert!(said.contains("Every attack exceeds"), "{said}");
+        assert!(said.contains("Without a claim") && said.contains("auto-dp-sgd."), "{said}");
+        assert!(said.contains("allowed to clipped steps") && !said.contains("ledger"), "{said}");
         assert!(attack_curves(&[]).is_err());
     }
 }
