@@ -239,6 +239,14 @@ fn built<F: Family>(builder: ModelBuilder<F>, (activation, seed): With) -> Resul
     }
 }
 
+/// Name and value of a setting of a method, `NAME=VALUE`.
+pub fn assignment(setting: &str) -> Result<(&str, &str)> {
+    setting.split_once('=').ok_or_else(|| {
+        Error::setting("--set", setting, "it has no `=`")
+            .fix("write --set NAME=VALUE, such as --set scale=0.5")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

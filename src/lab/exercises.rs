@@ -13,7 +13,7 @@ struct Exercise {
     hint: &'static str,
 }
 
-const EXERCISES: [Exercise; 9] = [
+const EXERCISES: [Exercise; 10] = [
     Exercise {
         name: "02.1",
         answer: || Ok(privacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-10))?.epsilon),
@@ -67,6 +67,11 @@ const EXERCISES: [Exercise; 9] = [
         name: "05.1",
         answer: || Ok(10.0 / (0.5 * (63.0 + 10.0) / 64.0)),
         hint: "the noise is sigma times the mean norm, (63 + 10) / 64",
+    },
+    Exercise {
+        name: "06.1",
+        answer: || Ok(0.01 * 10f64.sqrt()),
+        hint: "the input with the 1 for the bias has norm sqrt(3^2 + 1) at most",
     },
 ];
 

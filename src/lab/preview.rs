@@ -70,6 +70,10 @@ impl Preview {
                 RoundedDown(privacy.noise_multiplier).to_string(),
             ));
             let in_words = match noise.is_finite() {
+                _ if matches!(privacy.clip, ClipRule::Backprop(_)) => {
+                    "on each layer's sum, times its bound and the root of the number of layers"
+                        .to_owned()
+                }
                 true => format!(
                     "{:.3} on the sum, {:.2e} on the mean",
                     noise,

@@ -131,8 +131,9 @@ fn bound_in_words(privacy: &Privacy) -> String {
             max_grad_norms.iter().map(|n| Readable(*n).to_string()).collect::<Vec<_>>().join(", ")
         ),
         ClipRule::Backprop(clip) => format!(
-            "bounded layer by layer in the backward pass: {clip}; training and prediction clip the \
-             inputs of the layers"
+            "bounded layer by layer while it is computed ({clip}; prediction clips the inputs \
+             too), so that in units of the layers' own bounds its norm over all layers is at most \
+             the root of their number"
         ),
         ClipRule::Unbounded { scale } => {
             format!("multiplied by {scale}, which bounds nothing")

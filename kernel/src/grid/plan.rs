@@ -38,7 +38,8 @@ pub struct Plan {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     model: Option<Vec<String>>,
-    /// dp-ssgd, dp-sgd, non-private [default: dp-ssgd]
+    /// dp-ssgd, dp-sgd, non-private, quantile, adaptive-dp-sgd, dynamic-dp-sgd, backprop-clipping
+    /// [default: dp-ssgd]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     method: Option<Vec<String>>,
@@ -80,6 +81,10 @@ pub struct Plan {
     /// Clip norm of the private methods [default: 0.1]
     #[arg(long, value_name = "C", allow_hyphen_values = true)]
     clip: Option<f64>,
+    /// A setting of its own of one of the methods, such as input-clip=1; the others ignore it
+    #[arg(long, value_name = "NAME=VALUE")]
+    #[serde(deserialize_with = "one_or_many")]
+    set: Option<Vec<String>>,
     /// Learning rate of all methods [default: with sgd 0.4 / clip, without privacy 0.1; with adam
     /// 0.01]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
@@ -160,6 +165,7 @@ impl Plan {
             steps,
             batch: self.batch.or(file.batch),
             clip: self.clip.or(file.clip),
+            set: self.set.or(file.set),
             lr: self.lr.or(file.lr),
             optimizer: self.optimizer.or(file.optimizer),
             activation: self.activation.or(file.activation),
@@ -209,6 +215,7 @@ impl Plan {
         }
         let methods: Vec<Box<dyn Method>> =
             self.methods().iter().map(|name| self.method(name)).collect::<Result<_>>()?;
+        self.check_own_settings(&methods)?;
         let mut methods = methods.into_iter();
         let Some(first) = methods.next() else {
             return Err(Error::setting("--method", "[]", "a grid without values has no runs")
@@ -269,7 +276,32 @@ impl Plan {
         {
             private.set_clip(self.clip.unwrap_or(CLIP));
         }
+        for setting in self.set.iter().flatten() {
+            let (name, value) = options::assignment(setting)?;
+            if method.recipe().own_settings.iter().any(|(own, _)| *own == name) {
+                method.set(name, value)?;
+            }
+        }
         Ok(method)
+    }
+
+    /// Refuses a setting that no method of the grid has.
+    fn check_own_settings(&self, methods: &[Box<dyn Method>]) -> Result<()> {
+        for setting in self.set.iter().flatten() {
+            let (name, value) = options::assignment(setting)?;
+            let own = methods.iter().flat_map(|method| method.recipe().own_settings);
+            let known: Vec<&str> = own.map(|(own, _)| *own).collect();
+            if !known.contains(&name) {
+                let why = "no method of the grid has a setting of this name";
+                return Err(Error::setting("--set", format!("{name}={value}"), why).fix(
+                    match known.is_empty() {
+                        true => "leave it out: these methods have no settings of their own".into(),
+                        false => format!("choose from {}", known.join(", ")),
+                    },
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -366,6 +398,16 @@ mod tests {
         };
         for method in ["dp-ssgd", "quantile", "adaptive-dp-sgd", "non-private"] {
             check(method).expect(method);
+        }
+        // Settings of its own reach the method that has them, and no other is known.
+        let own = |set: &str| {
+            let methods = r#"["dp-sgd", "backprop-clipping"]"#;
+            plan(&format!(r#"{{"batch": 8, "method": {methods}, "set": "{set}"}}"#))
+        };
+        assert!(own("input-clip=2").grid().is_ok());
+        for (set, words) in [("scale=2", "input-clip"), ("norm=l2", "sqrt_m"), ("norm", "=")] {
+            let error = own(set).grid().unwrap_err();
+            assert!(format!("{error} {}", error.advice()).contains(words), "{set}: {error}");
         }
         let error = check("auto-dp-sgd").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Setting);

@@ -222,10 +222,7 @@ impl PlanArgs {
         }
         self.shared(method.settings_mut())?;
         for setting in &self.set {
-            let Some((name, value)) = setting.split_once('=') else {
-                return Err(Error::setting("--set", setting, "it has no `=`")
-                    .fix("write --set NAME=VALUE, such as --set scale=0.5"));
-            };
+            let (name, value) = options::assignment(setting)?;
             method.set(name, value)?;
         }
         Ok(method)
