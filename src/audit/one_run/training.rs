@@ -33,11 +33,11 @@ const MAX_CANARIES: usize = 1000;
 /// largest scores that they were in, and for those with the smallest that they were not.
 ///
 /// # Guarantee
-/// The verdict compares the lower bound with the claimed epsilon: above it refuted, from a tenth of
-/// it on consistent, below inconclusive.
-/// The lower bound on epsilon holds with 95 % confidence ([`Guesses::p_value`]). Neighbours: one
-/// example added or removed. Numbers of canaries and guesses are fixed before the run. The run is
-/// not kept, and nothing is charged to the ledger of the data: audit on data that you may see.
+/// The lower bound on epsilon holds with 95 % confidence ([`Guesses::p_value`]). The verdict
+/// compares it with the claimed epsilon: above it refuted, from a tenth of it on consistent, below
+/// inconclusive. Neighbours: one example added or removed. Numbers of canaries and guesses are
+/// fixed before the run. The run is not kept, and nothing is charged to the ledger of the data:
+/// audit on data that you may see.
 #[derive(Clone)]
 pub struct OneRun {
     plan: Plan,
