@@ -1,6 +1,7 @@
 //! Previews of plans.
 
 use crate::data::Dataset;
+use crate::engine::ClipRule;
 use crate::mask::Sparsity;
 use crate::methods::Plan;
 use crate::optim::LearningRate;
