@@ -115,6 +115,7 @@ mod tests {
             ("03.2", 644.0),
             ("04.1", 0.316),
             ("05.1", 17.53),
+            ("06.1", 0.0316),
         ];
         assert_eq!(answers.map(|(name, _)| name), EXERCISES.map(|exercise| exercise.name));
         for (name, answer) in answers {

@@ -256,8 +256,8 @@ impl Plan {
     pub fn is_fresh(&self) -> bool {
         self.settings.fresh
     }
-    /// The model that the plan trains: `model`, or one with other layers around its parameters, such
-    /// as the clips of backpropagation clipping.
+    /// The model that the plan trains: `model`, or one with other layers around its parameters,
+    /// such as the clips of backpropagation clipping.
     ///
     /// # Errors
     /// As [`recipe`](Self::recipe); `Setting` or `Model` if the method can't train the model.

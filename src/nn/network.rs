@@ -244,12 +244,28 @@ impl Network {
         if reasons.is_empty() {
             return Ok(());
         }
-        let of_layer = |(path, kind, why): &(String, &str, &str)| format!("{path} ({kind}): {why}");
-        let why = reasons.iter().map(of_layer).collect::<Vec<_>>().join("; ");
+        // One entry per reason, with the first layers that it holds for.
+        let mut grouped: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+        for (path, kind, why) in &reasons {
+            match grouped.iter_mut().find(|group| (group.0, group.1) == (*kind, *why)) {
+                Some(group) => group.2.push(path),
+                None => grouped.push((kind, why, vec![path])),
+            }
+        }
+        let in_words = |(kind, why, paths): &(&str, &str, Vec<&str>)| {
+            let more = match paths.len() {
+                0..=3 => String::new(),
+                all => format!(" and {} more", all - 3),
+            };
+            let first = paths.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+            format!("{first}{more} ({kind}): {why}")
+        };
+        let why = grouped.iter().map(in_words).collect::<Vec<_>>().join("; ");
         let what = "backpropagation clipping of a model with layers that the clips do not bound";
         let freeze: String =
-            reasons.iter().map(|(path, ..)| format!(".freeze(\"{path}\")")).collect();
-        let fix = format!("freeze these layers, {freeze}, or use DP-SGD");
+            reasons.iter().take(3).map(|(path, ..)| format!(".freeze(\"{path}\")")).collect();
+        let others = if reasons.len() > 3 { " and so on" } else { "" };
+        let fix = format!("freeze these layers, {freeze}{others}, or use DP-SGD");
         Err(Error::new(ErrorKind::Model, what, why).fix(fix))
     }
 

@@ -8,8 +8,8 @@ use crate::methods::settings::shared_settings;
 use crate::methods::{Plan, Recipe, Settings};
 use crate::privacy::NoiseSchedule;
 
-/// DP-SGD with a noise variance that decays every epoch: each epoch has R times
-/// the variance of the one before (Zhang et al., 2021). A baseline of Auto DP-SGD.
+/// DP-SGD with a noise variance that decays every epoch: each epoch has R times the variance of the
+/// one before (Zhang et al., 2021). A baseline of Auto DP-SGD.
 ///
 /// # Guarantee
 /// That of [`DpSgd`](crate::methods::DpSgd) with a noise schedule: every step is accounted with its
@@ -23,7 +23,7 @@ pub struct AdaptiveDpSgd {
 /// R in the experiments of Auto DP-SGD.
 const DECAY: f64 = 0.99;
 
-/// adaptive DP-SGD in the registry: the steps of DP-SGD.
+/// Adaptive DP-SGD in the registry: the steps of DP-SGD.
 static RECIPE: Recipe = Recipe {
     name: "adaptive-dp-sgd",
     title: "adaptive DP-SGD",

@@ -67,7 +67,7 @@ fn the_release_is_the_clipped_sum_and_no_example_depends_on_the_size_of_the_batc
         let release = released(&plan, network, &batch);
         let expected = ReferenceExecutor.plain_sum(network, &batch, None)?.sum;
         let all = release.gradient.entries.iter().zip(&expected.entries);
-        let pairs = all.flat_map(|(a, b)| a.values.to_vec().into_iter().zip(b.values.to_vec()));
+        let pairs = all.flat_map(|(a, b)| a.values.iter().copied().zip(b.values.iter().copied()));
         pairs
             .map(|(a, b)| {
                 assert!((10.0 * a - b).abs() < 1e-4, "divided by the expected batch size");

@@ -105,7 +105,7 @@ static RECIPE: Recipe = Recipe {
         ("rate", "rate at which the clip norm is adapted [default: 0.2]"),
         (
             "count-noise",
-            "standard deviation of the noise on the count of clipped gradients \
+            "standard deviation of the noise on the count of gradients that are not clipped \
              [default: batch size / 20, at least twice the noise multiplier]",
         ),
     ],

@@ -147,7 +147,7 @@ fn worst_ratio(
                 1 => f64::from(i == only),
                 2 => 1.0,
                 _ => {
-                    if rng.next_u32() % 5 == 0 {
+                    if rng.next_u32().is_multiple_of(5) {
                         value(rng)
                     } else {
                         0.0
