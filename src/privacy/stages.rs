@@ -224,6 +224,45 @@ impl Stages {
         }
         Event::Composed { events }
     }
+
+    /// The event of the first `steps` steps on disjoint batches, `steps_per_epoch` of them in each
+    /// pass over the data; of all steps if there are fewer.
+    ///
+    /// # Guarantee
+    /// An example is in one batch of a pass, and it is not known in which. So a pass counts as one
+    /// release with the smallest noise multiplier of its steps, also if not all of them are taken.
+    pub fn shuffled_event(&self, steps_per_epoch: u64, steps: u64) -> Event {
+        let (per_epoch, all) = (steps_per_epoch.max(1), self.steps());
+        let part = |noise_multiplier, epochs| Event::ShuffledEpochs { noise_multiplier, epochs };
+        // The smallest noise multiplier of each pass of the whole table, run-length encoded.
+        let mut runs: Vec<(f64, u64)> = Vec::new();
+        for epoch in 0..all.div_ceil(per_epoch) {
+            let (start, end) = (epoch * per_epoch, ((epoch + 1) * per_epoch).min(all));
+            let first = self.ends.partition_point(|&end| end <= start);
+            let last = self.ends.partition_point(|&last| last < end);
+            let least = self.stages[first..=last.min(self.stages.len() - 1)]
+                .iter()
+                .map(|stage| stage.noise_multiplier)
+                .fold(f64::INFINITY, f64::min);
+            match runs.last_mut().filter(|run| run.0 == least) {
+                Some(run) => run.1 += 1,
+                None => runs.push((least, 1)),
+            }
+        }
+        let mut left = steps.min(all).div_ceil(per_epoch);
+        if let [(least, _)] = runs[..] {
+            return part(least, left);
+        }
+        let mut events = Vec::new();
+        for (least, epochs) in runs {
+            let epochs = epochs.min(left);
+            if epochs > 0 {
+                events.push(part(least, epochs));
+            }
+            left -= epochs;
+        }
+        Event::Composed { events }
+    }
 }
 
 impl TryFrom<Vec<Stage>> for Stages {

@@ -145,6 +145,29 @@ fn the_event_of_every_prefix_is_a_reduced_plan() {
 }
 
 #[test]
+fn a_pass_over_disjoint_batches_counts_once_with_its_least_noise() {
+    let part = |noise_multiplier, epochs| Event::ShuffledEpochs { noise_multiplier, epochs };
+    let constant = Stages::constant(NoiseMultiplier(1.5), 10).unwrap();
+    for (steps, epochs) in [(0, 0), (1, 1), (4, 1), (5, 2), (10, 3), (99, 3)] {
+        assert_eq!(constant.shuffled_event(4, steps), part(1.5, epochs), "{steps} steps");
+    }
+    // Passes of four steps: the least noise is 1 in the first, 2 in the second, 0.5 in the third.
+    let table = [stage(3, 3.0, 1.0), stage(2, 1.0, 1.0), stage(4, 2.0, 0.5), stage(1, 0.5, 1.0)];
+    let mut table = table.to_vec();
+    table[1].steps = 1;
+    let stages = Stages::new(table).unwrap();
+    let whole = stages.shuffled_event(4, 9);
+    assert_eq!(whole, Event::Composed { events: vec![part(1.0, 1), part(2.0, 1), part(0.5, 1)] });
+    for steps in 0..=9 {
+        let taken = stages.shuffled_event(4, steps);
+        assert_eq!(taken.releases(), steps.div_ceil(4));
+        assert_eq!(whole.reduced_to(&taken).unwrap(), taken, "{steps} steps");
+    }
+    // The mean of the noise in a pass, or that of its last step, would be too much.
+    assert_ne!(stages.shuffled_event(4, 4), part(2.5, 1));
+}
+
+#[test]
 fn scaling_the_relative_table_gives_the_scheduled_one() {
     let (noise, clip) = ("linear:0.9".parse().unwrap(), "exp:0.1".parse().unwrap());
     let at = |initial| {
