@@ -233,12 +233,11 @@ impl Network {
         let mut reasons: Vec<(String, &str, &str)> = Vec::new();
         for layer in self.leaf_specs() {
             let own = (&mut tensors).take(layer.parameters().len());
-            let trained = own.filter(|&i| frozen.get(i) != Some(&true)).last();
-            if let (Some(tensor), Some(why)) = (trained, layer.no_backprop_clips()) {
-                // The tensors of an LSTM are two levels below it.
-                let levels = if layer.kind() == "Lstm" { 3 } else { 1 };
-                let path = paths[tensor].rsplitn(levels + 1, '.').last().unwrap_or_default();
-                reasons.push((path.to_owned(), layer.kind(), why));
+            let trained: Vec<usize> = own.filter(|&i| frozen.get(i) != Some(&true)).collect();
+            if let ([first, .., last] | [first @ last], Some(why)) =
+                (trained.as_slice(), layer.no_backprop_clips())
+            {
+                reasons.push((common_path(&paths[*first], &paths[*last]), layer.kind(), why));
             }
         }
         if reasons.is_empty() {
@@ -356,6 +355,15 @@ pub(super) fn leaf_specs(specs: &[LayerSpec]) -> Vec<&LayerSpec> {
         layer => vec![layer],
     });
     leaves.collect()
+}
+
+/// The path of the layer that holds two parameters.
+fn common_path(a: &str, b: &str) -> String {
+    let parent =
+        |path: &str| path.rsplit_once('.').map_or(String::new(), |(layer, _)| layer.into());
+    let (a, b): (String, String) = (parent(a), parent(b));
+    let same = a.split('.').zip(b.split('.')).take_while(|(a, b)| a == b);
+    same.map(|(segment, _)| segment).collect::<Vec<_>>().join(".")
 }
 
 /// The layers with clips around those that have a trained parameter. `frozen` has an item for each

@@ -22,6 +22,9 @@ use crate::{Error, ErrorKind, Result};
 /// without weight standardisation) or Embedding. Freeze normalisation layers:
 /// `.freeze("*.gamma").freeze("*.beta")`. Masks and gradient dropping are not part of this method.
 ///
+/// With k augmented copies per example, the gradient of each copy is clipped to the gradient clip
+/// over k.
+///
 /// The noise is σ √L Δ on each of L layers with sensitivity Δ = input clip · gradient clip (times
 /// √(1 + 1/input clip²) with a bias). The paper's published code scales it by a sensitivity that is
 /// smaller by the batch size; the epsilons of the paper do not hold.

@@ -126,6 +126,11 @@ fn frozen_layers_have_no_clips_no_noise_and_no_part_in_the_budget() -> Result<()
     assert!(error.to_string().contains("1 (GroupNorm)"), "{error}");
     assert!(error.advice().contains(".freeze(\"1\")"), "{error}");
 
+    let texts = data::sentences_with(40, 10, 1)?;
+    let model = models::bilstm(&texts, 60, 4, 4).seed(1).build()?;
+    let error = method().plan(&texts)?.prepared(&model).unwrap_err();
+    assert!(error.advice().contains(".freeze(\"1\")") && error.to_string().contains("LSTM"));
+
     let plan = method().freeze("1").plan(&data)?;
     let network = plan.prepared_network(&network)?;
     let selected = plan.freezing().selection(&network)?;
