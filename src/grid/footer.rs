@@ -84,7 +84,7 @@ impl Together {
 
     /// The cost of the grid's own private runs.
     fn spent(&self) -> &Result<Spent> {
-        self.spent.get_or_init(|| Headline::default().epsilon(&self.own, self.delta))
+        self.spent.get_or_init(|| Headline::covering(&self.own).epsilon(&self.own, self.delta))
     }
 
     /// The cost of all private runs on record.

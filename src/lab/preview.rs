@@ -6,7 +6,7 @@ use crate::mask::Sparsity;
 use crate::methods::Plan;
 use crate::optim::LearningRate;
 use crate::privacy::digits::RoundedDown;
-use crate::privacy::{Delta, Neighbouring, Spent, compare};
+use crate::privacy::{Delta, Spent, compare};
 use crate::show::{Bundle, Table, format};
 use crate::store::Store;
 use crate::{ErrorKind, Result};
@@ -26,14 +26,20 @@ impl Preview {
         let mut rows = vec![
             ("method".into(), plan.method().into()),
             ("training examples (public)".into(), format::count(plan.examples())),
-            (
-                "batch, expected".into(),
-                format!(
-                    "{} (sampling rate {:.5})",
-                    format::count(plan.expected_batch_size()),
-                    plan.sampling_rate()
+            match plan.sampling().is_poisson() {
+                true => (
+                    "batch, expected".into(),
+                    format!(
+                        "{} (sampling rate {:.5})",
+                        format::count(plan.expected_batch_size()),
+                        plan.sampling_rate()
+                    ),
                 ),
-            ),
+                false => (
+                    "batch".into(),
+                    format!("{}, {}", format::count(plan.expected_batch_size()), plan.sampling()),
+                ),
+            },
             (
                 "steps".into(),
                 format!("{} ({:.1} epochs)", format::counted(plan.steps(), "step"), plan.epochs()),
@@ -219,7 +225,7 @@ fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Vec<(String
         format!("{} ({})", format::eps(spent.epsilon), spent.accountant),
     ));
     let releases = plan.releases_after(plan.steps());
-    let others = compare(&releases, delta, Neighbouring::AddOrRemoveOne);
+    let others = compare(&releases, delta, plan.neighbouring());
     let others = others.iter().filter(|answer| answer.accountant != spent.accountant);
     let told = others.filter_map(|answer| {
         let epsilon = format::eps(answer.spent.as_ref().ok()?.epsilon);

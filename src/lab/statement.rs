@@ -28,7 +28,8 @@ impl Run {
                 record.data
             ));
         };
-        let spent = spent(self.epsilon(), &record.events(), privacy.delta);
+        let relation = plan.neighbouring();
+        let spent = spent(self.epsilon(), relation, &record.events(), privacy.delta);
         let released = &record.released;
         let of_mask: Vec<Event> = released.before.iter().chain(&released.mask).cloned().collect();
         let last = released.ending.as_ref().unwrap_or(&released.training);
@@ -37,7 +38,7 @@ impl Run {
             lower: spent.lower,
             delta: privacy.delta,
             accountant: spent.accountant,
-            neighbouring: Neighbouring::AddOrRemoveOne,
+            neighbouring: relation,
             unit: "one training example".into(),
             events: vec![last.clone()],
             coordinates: self.coordinates_in_words(&of_mask),
@@ -101,7 +102,8 @@ impl Run {
     pub fn meaning(&self) -> Result<Meaning> {
         // Without privacy the release itself is refused, for any delta.
         let delta = self.plan().privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
-        Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, &self.record().events(), delta)
+        let relation = self.plan().neighbouring();
+        Meaning::with_neighbouring(relation, &self.record().events(), delta)
     }
 }
 
@@ -151,9 +153,9 @@ fn bound_in_words(privacy: &Privacy) -> String {
 
 /// The accountant's answer that is the recorded epsilon. An earlier version may have used another
 /// accountant than the headline one, and the statement must name the one that was used.
-fn spent(epsilon: f64, events: &[Event], delta: Delta) -> Spent {
+fn spent(epsilon: f64, relation: Neighbouring, events: &[Event], delta: Delta) -> Spent {
     let same = |spent: &Spent| (spent.epsilon - epsilon).abs() <= 1e-6 * epsilon;
-    let found = Headline::new().epsilon(events, delta).ok().filter(same);
+    let found = Headline::with_neighbouring(relation).epsilon(events, delta).ok().filter(same);
     let found = found.or_else(|| Rdp::default().epsilon(events, delta).ok().filter(same));
     found.unwrap_or_else(|| Spent::new(epsilon, "as recorded with the run"))
 }

@@ -9,9 +9,10 @@ use rand_chacha::ChaCha20Rng;
 use crate::Result;
 use crate::data::reader::Reader;
 use crate::data::source::{Augmented, Source, SourceReader};
-use crate::data::{Augment, Examples, OnDevice, sampler::PoissonSampler};
+use crate::data::{Augment, Examples, OnDevice};
 use crate::engine::Batch;
 use crate::methods::Plan;
+use crate::methods::sampling::Sampler;
 use crate::nn::Network;
 
 /// Draws the batches of a plan with the sampler that its accountant assumes.
@@ -41,8 +42,9 @@ impl Batches {
     /// a thread, which is at most one chunk ahead, within a batch and from one batch to the next.
     ///
     /// # Guarantee
-    /// Each example is in a batch with the plan's sampling rate, independently of all other
-    /// examples and steps (Poisson sampling), as [`Plan::event`] states. Dropout masks and
+    /// By default each example is in a batch with the plan's sampling rate, independently of all
+    /// other examples and steps (Poisson sampling); a plan with disjoint batches shuffles each
+    /// epoch. Both are as [`Plan::event`] states. Dropout masks and
     /// augmented copies are drawn anew in every step, as functions of an example's own index and of
     /// a secret seed, whatever is gathered together; [`Batch::seed`] and [`Augment`] say why the
     /// sensitivity remains that of the clip rule.
@@ -55,7 +57,8 @@ impl Batches {
         sampling: [u8; 32],
         masks: [u8; 32],
     ) -> Result<Self> {
-        let sampler = PoissonSampler::new(examples.len(), plan.sampling_rate(), sampling)?;
+        let batch_size = plan.expected_batch_size();
+        let sampler = plan.sampling().sampler(examples.len(), batch_size, sampling)?;
         let mut masks = ChaCha20Rng::from_seed(masks);
         masks.set_stream(STREAM);
         let augment_seed = masks.next_u64();
@@ -142,7 +145,7 @@ impl Batches {
 /// the tensor shapes of a step, so drawing on the device would need a synchronization per step. It
 /// also makes a seed draw the same batches on every device.
 struct Draws {
-    sampler: PoissonSampler,
+    sampler: Sampler,
     /// Generates the dropout seed of each step.
     masks: ChaCha20Rng,
     /// Seed of the augmentation; the step number is its second argument.

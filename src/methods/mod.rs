@@ -11,6 +11,7 @@ mod batches;
 mod plan;
 mod private;
 mod registry;
+mod sampling;
 mod settings;
 #[cfg(test)]
 #[allow(dead_code)]
@@ -41,6 +42,7 @@ pub use private::PrivateSettings;
 pub use quantile_dp_sgd::{Quantile, QuantileDpSgd};
 pub(crate) use registry::for_each_method;
 pub use registry::{Claim, Method, Recipe, methods};
+pub use sampling::Sampling;
 pub use settings::Settings;
 
 use crate::Result;

@@ -7,12 +7,12 @@ use crate::mask::{Freezing, Sparsity};
 use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
-use crate::methods::{Mechanism, Optimizer, Quantile, Settings};
+use crate::methods::{Mechanism, Optimizer, Quantile, Sampling, Settings};
 use crate::nn::{Model, Network, Precision};
 use crate::optim::{Average, Rates};
 use crate::privacy::{
-    Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, NoiseMultiplier, NoiseSchedule,
-    Released, SamplingRate, Spent, Stages,
+    Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier,
+    NoiseSchedule, Released, SamplingRate, Spent, Stages,
 };
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -81,6 +81,22 @@ impl Privacy {
         let initial = NoiseMultiplier(self.noise_multiplier);
         let (noise, clip) = (&self.noise_schedule, &self.clip_schedule);
         Stages::scheduled(noise, clip, initial, sampling_rate, steps)
+    }
+}
+
+/// The event of the first steps of a training with these stages.
+pub(super) fn event_of(
+    sampling: Sampling,
+    stages: &Stages,
+    examples: usize,
+    batch_size: usize,
+    steps: u64,
+) -> Event {
+    match sampling {
+        Sampling::Poisson => stages.event(SamplingRate(batch_size as f64 / examples as f64), steps),
+        Sampling::DisjointBatches { .. } => {
+            stages.shuffled_event(examples.div_ceil(batch_size) as u64, steps)
+        }
     }
 }
 
@@ -199,6 +215,21 @@ impl Plan {
     /// Expected number of examples in a batch, the divisor of the released sum.
     pub fn expected_batch_size(&self) -> usize {
         self.settings.expected_batch_size
+    }
+    /// How batches are drawn.
+    pub fn sampling(&self) -> Sampling {
+        self.settings.sampling
+    }
+    /// The neighbouring relation of the guarantee.
+    pub fn neighbouring(&self) -> Neighbouring {
+        self.settings.sampling.neighbouring()
+    }
+    /// The event of the first steps of a training with these stages, on the batches of this plan.
+    ///
+    /// # Guarantee
+    /// As [`Stages::event`] on Poisson samples, and [`Stages::shuffled_event`] on disjoint batches.
+    pub(crate) fn training_event(&self, stages: &Stages, steps: u64) -> Event {
+        event_of(self.sampling(), stages, self.examples, self.expected_batch_size(), steps)
     }
     /// Probability with which each example is in a batch, independently of all other examples.
     pub fn sampling_rate(&self) -> f64 {
@@ -401,7 +432,8 @@ impl Plan {
     /// `Accounting` if no finite epsilon covers them.
     pub fn spent_after(&self, steps: u64) -> Result<Option<Spent>> {
         let cost = |privacy: &Privacy| {
-            Headline::default().epsilon(&self.releases_after(steps), privacy.delta)
+            let headline = Headline::with_neighbouring(self.neighbouring());
+            headline.epsilon(&self.releases_after(steps), privacy.delta)
         };
         self.privacy.as_ref().filter(|_| self.is_private()).map(cost).transpose()
     }
@@ -423,7 +455,8 @@ impl Plan {
     pub(crate) fn epsilons_after(&self, at: &[u64]) -> Result<Option<Vec<f64>>> {
         let costs = |privacy: &Privacy| {
             let lists: Vec<_> = at.iter().map(|&steps| self.releases_after(steps)).collect();
-            let spent = Headline::default().epsilons(&lists, privacy.delta)?;
+            let headline = Headline::with_neighbouring(self.neighbouring());
+            let spent = headline.epsilons(&lists, privacy.delta)?;
             Ok(spent.into_iter().map(|spent| spent.epsilon).collect())
         };
         self.privacy.as_ref().filter(|_| self.is_private()).map(costs).transpose()

@@ -2,11 +2,12 @@
 
 use crate::data::Dataset;
 use crate::engine::ClipRule;
+use crate::methods::plan::event_of;
 use crate::methods::settings::steps_of;
 use crate::methods::{Privacy, Settings};
 use crate::privacy::{
     ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier, NoiseSchedule,
-    SamplingRate, Stages, noise_multiplier_for_stages,
+    SamplingRate, Stages, noise_multiplier_for_events,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -137,13 +138,18 @@ impl PrivateSettings {
             }
             (Some(epsilon), None) => {
                 let relative = stages(NoiseMultiplier(1.0))?;
-                let accountant = Headline::default();
-                let found = noise_multiplier_for_stages(
+                let sampling = settings.sampling;
+                sampling.check()?;
+                let accountant = Headline::with_neighbouring(sampling.neighbouring());
+                let batch_size = settings.expected_batch_size;
+                let event =
+                    |stages: &Stages| event_of(sampling, stages, examples, batch_size, steps);
+                let found = noise_multiplier_for_events(
                     beside,
                     &relative,
                     epsilon,
                     delta,
-                    rate,
+                    &event,
                     &accountant,
                 )?;
                 found.noise_multiplier.0

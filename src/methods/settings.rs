@@ -2,7 +2,7 @@
 
 use crate::data::Augment;
 use crate::mask::{Freezing, Sparsity};
-use crate::methods::Optimizer;
+use crate::methods::{Optimizer, Sampling};
 use crate::nn::Precision;
 use crate::optim::{Average, LearningRate, WarmUp};
 use crate::privacy::digits::{count, counted};
@@ -18,6 +18,9 @@ pub struct Settings {
     pub epochs: f64,
     /// Number of steps, if it is given instead of epochs.
     pub steps: Option<u64>,
+    /// How batches are drawn.
+    #[serde(default, skip_serializing_if = "Sampling::is_poisson")]
+    pub sampling: Sampling,
     /// Learning rate; `None` for the method's default.
     pub learning_rate: Option<f64>,
     /// The update rule.
@@ -73,6 +76,7 @@ impl Settings {
     /// `Setting` for values out of range.
     pub(crate) fn check(&self) -> Result<()> {
         self.optimizer.check()?;
+        self.sampling.check()?;
         self.average.map_or(Ok(()), Average::check)?;
         match self.weight_decay {
             Some(decay) if !(decay >= 0.0 && decay.is_finite()) => {
@@ -111,6 +115,7 @@ impl Default for Settings {
             expected_batch_size: 256,
             epochs: 5.0,
             steps: None,
+            sampling: Sampling::Poisson,
             learning_rate: None,
             optimizer: Optimizer::default(),
             learning_rate_schedule: LearningRate::Constant,
@@ -151,6 +156,15 @@ macro_rules! shared_settings {
             /// Number of steps, instead of epochs.
             pub fn steps(mut self, steps: u64) -> Self {
                 self.settings.steps = Some(steps);
+                self
+            }
+            /// Shuffles the data in every epoch and cuts them into disjoint batches, instead of
+            /// Poisson sampling. An epoch is then one release, without amplification by sampling,
+            /// and the guarantee is for neighbours with the same number of examples:
+            /// `Neighbouring::ZeroOutOne` or `Neighbouring::ReplaceOne`.
+            pub fn disjoint_batches(mut self, neighbouring: $crate::privacy::Neighbouring) -> Self {
+                self.settings.sampling =
+                    $crate::methods::Sampling::DisjointBatches { neighbouring };
                 self
             }
             /// Learning rate of the optimizer.

@@ -30,6 +30,23 @@ impl Headline {
         Self { neighbouring, pld: Pld::with_neighbouring(neighbouring) }
     }
 
+    /// The accountant for all these events together: for one example added or removed, or, if some
+    /// of them are on disjoint batches, for one example zeroed out.
+    pub fn covering(events: &[Event]) -> Self {
+        fn is_disjoint(event: &Event) -> bool {
+            match event {
+                Event::ShuffledEpochs { .. } => true,
+                Event::Repeated { event, .. } => is_disjoint(event),
+                Event::Composed { events } => events.iter().any(is_disjoint),
+                _ => false,
+            }
+        }
+        match events.iter().any(is_disjoint) {
+            true => Self::with_neighbouring(Neighbouring::ZeroOutOne),
+            false => Self::new(),
+        }
+    }
+
     /// The epsilon after each number of steps in `at`, which must not decrease: of the first steps
     /// of `stages` at a sampling rate, together with the releases in `prior`, at `delta`.
     ///

@@ -44,6 +44,7 @@ pub mod units;
 pub mod zcdp;
 
 pub use accountant::{Accountant, Spent};
+pub(crate) use calibrate::noise_multiplier_for_events;
 pub use calibrate::{
     Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, batch_size_for, delta_for,
     epsilon_for, noise_multiplier_for, noise_multiplier_for_stages, noise_multiplier_given_prior,

@@ -23,7 +23,7 @@ pub(super) fn attempts(ledger: &Ledger, id: &str, plan: &Plan) -> Result<Option<
     }
     let events: Vec<_> = attempts.iter().map(|charge| charge.event.clone()).collect();
     let delta = plan.privacy().map_or(DELTA, |privacy| privacy.delta);
-    let cost = match Headline::new().epsilon(&events, delta) {
+    let cost = match Headline::covering(&events).epsilon(&events, delta) {
         Ok(spent) => {
             format!("epsilon {} at delta {delta} ({})", Rounded(spent.epsilon), spent.accountant)
         }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::Result;
 use crate::privacy::digits::Rounded;
 use crate::privacy::ledger::export::DELTA;
-use crate::privacy::{Accountant, Delta, Event, Headline, Rdp};
+use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring, Rdp};
 use crate::train::RunRecord;
 
 /// Relative tolerance between an epsilon and the same epsilon after it went through a file.
@@ -26,7 +26,7 @@ const ROUNDING: f64 = 1e-6;
 pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
     let stored = record.epsilon?;
     let delta = record.plan.privacy().map_or(DELTA, |privacy| privacy.delta);
-    let recomputed = match headline(&record.events(), delta) {
+    let recomputed = match headline(record.plan.neighbouring(), &record.events(), delta) {
         Ok(epsilon) => epsilon,
         Err(error) => {
             (record.epsilon, record.planned_epsilon) = (None, None);
@@ -57,14 +57,14 @@ pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
 
 /// The answer of the headline accountant. Answers are cached, because many runs of a grid have
 /// equal releases and computing an answer takes a moment.
-fn headline(events: &[Event], delta: Delta) -> Result<f64> {
+fn headline(neighbouring: Neighbouring, events: &[Event], delta: Delta) -> Result<f64> {
     static KNOWN: Mutex<Option<HashMap<String, f64>>> = Mutex::new(None);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let question = format!("{events:?} {:?}", delta.0);
+    let question = format!("{neighbouring:?} {events:?} {:?}", delta.0);
     if let Some(&epsilon) = known().as_ref().and_then(|known| known.get(&question)) {
         return Ok(epsilon);
     }
-    let epsilon = Headline::default().epsilon(events, delta)?.epsilon;
+    let epsilon = Headline::with_neighbouring(neighbouring).epsilon(events, delta)?.epsilon;
     known().get_or_insert_default().insert(question, epsilon);
     Ok(epsilon)
 }

@@ -9,7 +9,7 @@ use crate::methods::settings::shared_settings;
 use crate::methods::{Plan, Privacy, Recipe, Settings};
 use crate::nn::{LayerClips, UpstreamNorm};
 use crate::optim::Optimizer;
-use crate::privacy::{Event, NoiseMultiplier, SamplingRate};
+use crate::privacy::{Event, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
 /// Backpropagation clipping (Stevens et al., "Backpropagation Clipping for Deep Learning with
@@ -188,10 +188,10 @@ impl BackpropClip {
 /// The event of the first steps.
 ///
 /// # Guarantee
-/// As [`mechanism::BackpropClippedSum`], on Poisson samples of the plan's sampling rate.
+/// As [`mechanism::BackpropClippedSum`], on the plan's batches.
 fn event(plan: &Plan, steps: u64) -> Event {
     match mechanism::parts(plan) {
-        Ok((_, stages)) => stages.event(SamplingRate(plan.sampling_rate()), steps),
+        Ok((_, stages)) => plan.training_event(&stages, steps),
         Err(error) => Event::Unaccountable { why: error.to_string() },
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::{
 };
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::{Network, Precision};
-use crate::privacy::{Event, SamplingRate, Stages};
+use crate::privacy::{Event, Stages};
 use crate::{Error, ErrorKind, Result};
 
 /// The Gaussian mechanism on a sum of clipped per-example gradients.
@@ -109,10 +109,10 @@ pub(crate) fn bound(plan: &Plan, step: u64) -> Result<Option<Box<dyn Bound>>> {
 /// The event of the first steps of a private plan.
 ///
 /// # Guarantee
-/// As [`GaussianSum`], on Poisson samples of the plan's sampling rate.
+/// As [`GaussianSum`], on the plan's batches.
 pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
     match private_part(plan) {
-        Ok((_, stages)) => stages.event(SamplingRate(plan.sampling_rate()), steps),
+        Ok((_, stages)) => plan.training_event(&stages, steps),
         Err(error) => Event::Unaccountable { why: error.to_string() },
     }
 }

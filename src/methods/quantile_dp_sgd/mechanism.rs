@@ -11,7 +11,7 @@ use crate::engine::{
 };
 use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
-use crate::privacy::{Event, Neighbouring, SamplingRate, Stages};
+use crate::privacy::{Event, Neighbouring, Stages};
 use crate::{Error, ErrorKind, Result};
 
 /// The clip norm stays within this factor of its first value.
@@ -109,10 +109,10 @@ pub(super) fn bound(plan: &Plan, _: u64) -> Result<Option<Box<dyn Bound>>> {
 /// The event of the first steps: sum and count together have the noise multiplier of the plan.
 ///
 /// # Guarantee
-/// As [`QuantileSum`], on Poisson samples of the plan's sampling rate.
+/// As [`QuantileSum`], on the plan's batches.
 pub(super) fn event(plan: &Plan, steps: u64) -> Event {
     match parts(plan) {
-        Ok((_, _, stages)) => stages.event(SamplingRate(plan.sampling_rate()), steps),
+        Ok((_, _, stages)) => plan.training_event(&stages, steps),
         Err(error) => Event::Unaccountable { why: error.to_string() },
     }
 }

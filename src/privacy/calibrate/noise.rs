@@ -80,7 +80,24 @@ pub fn noise_multiplier_for_stages(
     sampling_rate: SamplingRate,
     accountant: &dyn Accountant,
 ) -> Result<Calibrated> {
-    let (delta, sampling_rate) = (delta.check()?, sampling_rate.check()?);
+    let sampling_rate = sampling_rate.check()?;
+    let event = |stages: &Stages| stages.event(sampling_rate, stages.steps());
+    noise_multiplier_for_events(prior, relative, target, delta, &event, accountant)
+}
+
+/// As [`noise_multiplier_for_stages`], for steps that release `event` of their stages.
+///
+/// # Errors
+/// As [`noise_multiplier_for_stages`].
+pub(crate) fn noise_multiplier_for_events(
+    prior: &[Event],
+    relative: &Stages,
+    target: Epsilon,
+    delta: Delta,
+    event: &dyn Fn(&Stages) -> Event,
+    accountant: &dyn Accountant,
+) -> Result<Calibrated> {
+    let delta = delta.check()?;
     let target = check_reachable("noise multiplier", target, delta, accountant)?;
     check_prior(prior, target, delta, accountant)?;
     let search = Search {
@@ -95,7 +112,7 @@ pub fn noise_multiplier_for_stages(
         },
         epsilon: &|factor, accountant| {
             let mut events = prior.to_vec();
-            events.push(relative.scaled(factor)?.event(sampling_rate, relative.steps()));
+            events.push(event(&relative.scaled(factor)?));
             accountant.epsilon(&events, delta).map(|spent| spent.epsilon)
         },
     };

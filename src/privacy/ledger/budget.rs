@@ -81,14 +81,14 @@ impl Account {
     /// The epsilon of everything charged, composed with `plan`.
     pub(crate) fn total(&self, plan: Option<&Event>, delta: Delta) -> Result<Spent> {
         let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
-        Headline::new().epsilon(&events, delta)
+        Headline::covering(&events).epsilon(&events, delta)
     }
 
     /// The epsilon of all runs that have a guarantee.
     pub(crate) fn private_total(&self, delta: Delta) -> Result<Spent> {
         let mut events = self.events();
         events.retain(|event| !has_no_guarantee(event));
-        Headline::new().epsilon(&events, delta)
+        Headline::covering(&events).epsilon(&events, delta)
     }
 
     /// The number of runs without a guarantee.
@@ -113,7 +113,8 @@ impl Account {
                 // runs are the reason.
                 self.spending_under(budget)?;
                 let what = format!("this plan does not fit into the budget {budget}");
-                let alone = Headline::new().epsilon(std::slice::from_ref(plan), budget.delta);
+                let plan_alone = std::slice::from_ref(plan);
+                let alone = Headline::covering(plan_alone).epsilon(plan_alone, budget.delta);
                 let why = match alone {
                     Err(_) if has_no_guarantee(plan) => format!("no epsilon holds for {plan}"),
                     Err(error) => first_line(&error),

@@ -41,7 +41,7 @@ impl Account {
             budget.delta,
             SamplingRate(rate),
             steps,
-            &Headline::new(),
+            &Headline::covering(&self.events()),
         )?;
         let noise_multiplier = found.noise_multiplier;
         let event = Event::PoissonGaussian {
@@ -49,7 +49,7 @@ impl Account {
             noise_multiplier: noise_multiplier.0,
             steps,
         };
-        let epsilon = Headline::new().epsilon(&[event], budget.delta)?.epsilon;
+        let epsilon = Headline::covering(&self.events()).epsilon(&[event], budget.delta)?.epsilon;
         Ok(Further { epsilon, noise_multiplier, like_the_last })
     }
 }

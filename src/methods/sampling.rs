@@ -1,0 +1,101 @@
+//! How a run draws its batches.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::{PoissonSampler, ShuffledSampler};
+use crate::privacy::Neighbouring;
+use crate::{Error, Result};
+
+/// How a run draws its batches, and with it the neighbouring relation of its guarantee.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Sampling {
+    /// Each example is in each batch with the sampling rate, independently. Neighbours: one example
+    /// added or removed.
+    #[default]
+    Poisson,
+    /// Every epoch is shuffled and cut into disjoint batches. An epoch is one release (parallel
+    /// composition), without amplification by sampling. Neighbours have the same number of examples.
+    DisjointBatches {
+        /// The relation: one example zeroed out, or one replaced.
+        neighbouring: Neighbouring,
+    },
+}
+
+impl Sampling {
+    /// The neighbouring relation under which the guarantee is stated.
+    pub fn neighbouring(self) -> Neighbouring {
+        match self {
+            Self::Poisson => Neighbouring::AddOrRemoveOne,
+            Self::DisjointBatches { neighbouring } => neighbouring,
+        }
+    }
+
+    /// Whether batches are Poisson samples.
+    pub fn is_poisson(&self) -> bool {
+        *self == Self::Poisson
+    }
+
+    /// # Errors
+    /// `Setting` for disjoint batches under "add or remove one".
+    pub(super) fn check(self) -> Result<()> {
+        match self {
+            Self::DisjointBatches { neighbouring: Neighbouring::AddOrRemoveOne } => {
+                let why = "without one example, all others that follow it are in other batches, so \
+                           an epoch is not one release";
+                Err(Error::setting("sampling", self, why)
+                    .fix("state the guarantee for Neighbouring::ZeroOutOne or ReplaceOne"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The sampler of a run.
+    ///
+    /// # Errors
+    /// As [`PoissonSampler::new`] and [`ShuffledSampler::new`].
+    pub(super) fn sampler(
+        self,
+        examples: usize,
+        batch_size: usize,
+        seed: [u8; 32],
+    ) -> Result<Sampler> {
+        let rate = batch_size as f64 / examples as f64;
+        Ok(match self {
+            Self::Poisson => Sampler::Poisson(PoissonSampler::new(examples, rate, seed)?),
+            Self::DisjointBatches { .. } => {
+                Sampler::Shuffled(ShuffledSampler::new(examples, batch_size, seed)?)
+            }
+        })
+    }
+}
+
+impl fmt::Display for Sampling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Poisson => f.write_str("Poisson"),
+            Self::DisjointBatches { neighbouring } => {
+                write!(f, "disjoint batches ({neighbouring})")
+            }
+        }
+    }
+}
+
+/// The sampler of a run.
+pub(super) enum Sampler {
+    Poisson(PoissonSampler),
+    Shuffled(ShuffledSampler),
+}
+
+impl Sampler {
+    /// The indices of the examples in the next batch, ascending.
+    pub(super) fn next_batch(&mut self) -> Vec<u32> {
+        match self {
+            Self::Poisson(sampler) => sampler.next_batch(),
+            Self::Shuffled(sampler) => sampler.next_batch(),
+        }
+    }
+}
