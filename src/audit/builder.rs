@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::canary::Setup;
-use super::claim::Claim;
+use super::claim::{Claim, poisson_only};
 use super::evaluation::Evaluation;
 use super::game::{Game, MakeMechanism, Steps};
 use super::masks::SnipMask;
@@ -186,6 +186,7 @@ impl Audit {
             )
             .fix("audit a private method"));
         };
+        poisson_only(&self.plan)?;
         let setup = Setup::new(&self.plan, self.dimension, self.canary_norm)?;
         let (game, claim, releases) = self.game(setup, stages)?;
         let (without, with) = self.play(&*game)?;

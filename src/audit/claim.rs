@@ -2,9 +2,10 @@
 
 use super::report::Verdict;
 use super::statistics::Rates;
-use crate::Result;
+use crate::methods::Plan;
 use crate::privacy::SamplingRate;
 use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring, Stages, TradeOff};
+use crate::{Error, ErrorKind, Result};
 
 /// The claim of a method.
 #[derive(Clone, Debug)]
@@ -25,6 +26,17 @@ pub(super) struct Claim {
 const STRONG_ADVANTAGE: f64 = 0.5;
 /// The lower bound of a strong attack reaches this fraction of the compared epsilon.
 const STRONG_EPSILON: f64 = 0.1;
+
+/// Refuses plans on disjoint batches: the games draw Poisson samples.
+pub(super) fn poisson_only(plan: &Plan) -> Result<()> {
+    if plan.sampling().is_poisson() {
+        return Ok(());
+    }
+    let what = format!("an audit of steps on {}", plan.sampling());
+    let why = "the games of an audit draw Poisson samples, with and without one example";
+    Err(Error::new(ErrorKind::Setting, what, why)
+        .fix("audit the same method on Poisson samples: its steps are the same"))
+}
 
 impl Claim {
     /// The claim of this event; where every accountant refuses it, that of clipped steps with these

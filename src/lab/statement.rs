@@ -156,7 +156,8 @@ fn bound_in_words(privacy: &Privacy) -> String {
 fn spent(epsilon: f64, relation: Neighbouring, events: &[Event], delta: Delta) -> Spent {
     let same = |spent: &Spent| (spent.epsilon - epsilon).abs() <= 1e-6 * epsilon;
     let found = Headline::with_neighbouring(relation).epsilon(events, delta).ok().filter(same);
-    let found = found.or_else(|| Rdp::default().epsilon(events, delta).ok().filter(same));
+    let found =
+        found.or_else(|| Rdp::with_neighbouring(relation).epsilon(events, delta).ok().filter(same));
     found.unwrap_or_else(|| Spent::new(epsilon, "as recorded with the run"))
 }
 

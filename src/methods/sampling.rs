@@ -99,3 +99,6 @@ impl Sampler {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use epsilab::data::{Augment, Dataset};
 use epsilab::grid::MaskKind;
 use epsilab::mask::{Dropping, Freezing};
-use epsilab::methods::{self, Method, Plan, PrivateSettings, Settings};
+use epsilab::methods::{self, Method, Plan, PrivateSettings, Sampling, Settings};
 use epsilab::nn::Model;
-use epsilab::privacy::{Delta, Epsilon};
+use epsilab::privacy::{Delta, Epsilon, Neighbouring};
 use epsilab::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::Value;
@@ -87,6 +87,10 @@ pub struct PlanArgs {
     /// [default: none]
     #[arg(long, value_name = "AVERAGE")]
     average: Option<String>,
+    /// Shuffle every epoch and cut it into disjoint batches, instead of Poisson sampling; the
+    /// guarantee is then for one example zeroed out (zero-out) or replaced (replace-one)
+    #[arg(long, value_name = "NEIGHBOURS")]
+    disjoint_batches: Option<String>,
     /// Freeze the parameters of this path, layer or group, such as "stem", "group1.*", "*.bias";
     /// may be given several times
     #[arg(long, value_name = "PATTERN")]
@@ -248,6 +252,12 @@ impl PlanArgs {
         settings.freezing = Freezing { freeze, train_only };
         settings.precision = options::precision(self.precision.as_deref())?;
         settings.seed = self.seed;
+        let relations =
+            [("zero-out", Neighbouring::ZeroOutOne), ("replace-one", Neighbouring::ReplaceOne)];
+        if let Some(name) = &self.disjoint_batches {
+            let neighbouring = choose("--disjoint-batches", name, &relations)?;
+            settings.sampling = Sampling::DisjointBatches { neighbouring };
+        }
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use super::bound::Guesses;
 use super::crowd::{Attacker, Crowd};
 use super::report::OneRunReport;
 use crate::audit::OnTrial;
-use crate::audit::claim::Claim;
+use crate::audit::claim::{Claim, poisson_only};
 use crate::audit::game::MakeMechanism;
 use crate::audit::statistics::CONFIDENCE;
 use crate::data::{Dataset, PoissonSampler};
@@ -125,6 +125,7 @@ impl OneRun {
 
     fn claim(&self) -> Result<Claim> {
         let plan = &self.plan;
+        poisson_only(plan)?;
         if plan.augment().is_some() {
             let why = "canaries are not images, so they have no flipped or cropped copies";
             return Err(Error::new(ErrorKind::Setting, "an audit with augmentation", why)

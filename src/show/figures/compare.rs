@@ -4,7 +4,7 @@ use super::sweep::{geometric, points, short_name};
 use super::{colour, not_empty, sentence};
 use crate::methods::Plan;
 use crate::privacy::{
-    Accountant, Conversion, Delta, Event, Gdp, GdpClt, Neighbouring, Pld, Rdp, Spent, Zcdp, compare,
+    Accountant, Conversion, Delta, Event, Gdp, GdpClt, Headline, Pld, Rdp, Spent, Zcdp, compare,
 };
 use crate::show::{Chart, Panel, Series, Table, format};
 use crate::train::Run;
@@ -114,7 +114,7 @@ fn chart_of(
         return Err(refusals.into_iter().next().unwrap_or_else(nobody));
     }
     name_coinciding(&mut drawn);
-    let relation = Neighbouring::AddOrRemoveOne;
+    let relation = Headline::covering(events).neighbouring();
     // A single line is named by its panel.
     let label = match drawn.as_slice() {
         [only] => format!("epsilon ({relation}), {}", only.name()),
@@ -149,7 +149,7 @@ fn chart_of(
 pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     delta.check()?;
     not_empty(events)?;
-    let relation = Neighbouring::AddOrRemoveOne;
+    let relation = Headline::covering(events).neighbouring();
     let mut answers: Vec<(String, Result<Spent>)> = compare(events, delta, relation)
         .into_iter()
         .map(|answer| (answer.accountant, answer.spent))
@@ -222,15 +222,17 @@ fn reason(error: &Error) -> String {
 /// The accountants that are compared, with their colours. The central limit theorem for GDP is used
 /// only where exact GDP refuses.
 fn accountants(events: &[Event]) -> Vec<(Box<dyn Accountant>, usize)> {
-    let gdp: Box<dyn Accountant> = match Gdp::default().epsilon(events, DELTA) {
-        Ok(_) => Box::new(Gdp::default()),
-        Err(_) => Box::new(GdpClt::default()),
+    let relation = Headline::covering(events).neighbouring();
+    let exact = Gdp::with_neighbouring(relation);
+    let gdp: Box<dyn Accountant> = match exact.epsilon(events, DELTA) {
+        Ok(_) => Box::new(exact),
+        Err(_) => Box::new(GdpClt::with_neighbouring(relation)),
     };
     vec![
-        (Box::new(Pld::default()), colour::PLD),
-        (Box::new(Rdp::default()), colour::RDP),
+        (Box::new(Pld::with_neighbouring(relation)), colour::PLD),
+        (Box::new(Rdp::with_neighbouring(relation)), colour::RDP),
         (gdp, colour::GDP),
-        (Box::new(Zcdp::default()), colour::ZCDP),
+        (Box::new(Zcdp::with_neighbouring(relation)), colour::ZCDP),
     ]
 }
 
@@ -239,7 +241,7 @@ fn epsilons(accountant: &dyn Accountant, events: &[Event], deltas: &[f64]) -> Ve
         let all: Vec<Delta> = deltas.iter().copied().map(Delta).collect();
         // One loss distribution gives all deltas. If one of them is refused, they are computed one
         // by one and that one is a gap.
-        if let Ok(answers) = Pld::default().curve(events, &all) {
+        if let Ok(answers) = Pld::with_neighbouring(accountant.neighbouring()).curve(events, &all) {
             return answers.into_iter().map(Ok).collect();
         }
     }

@@ -21,14 +21,16 @@ pub(super) fn epsilon_panel(
     let ask = |accountant: &dyn Accountant| -> Vec<Result<Spent>> {
         xs.iter().map(|&x| accountant.epsilon(&[event_at(x)], delta)).collect()
     };
-    let reported = ask(&Headline::new());
+    let events: Vec<Event> = xs.iter().map(|&x| event_at(x)).collect();
+    let headline = Headline::covering(&events);
+    let reported = ask(&headline);
     // Every accountant gives 0 where nothing is released, so that is no answer.
     let says_something = |answer: &Result<Spent>| answer.as_ref().is_ok_and(|s| s.epsilon > 0.0);
     let refusal = reported.iter().find_map(|answer| answer.as_ref().err());
     if let Some(refusal) = refusal.filter(|_| !reported.iter().any(says_something)) {
         return Err(refusal.clone());
     }
-    let rdp = ask(&Rdp::default());
+    let rdp = ask(&Rdp::with_neighbouring(headline.neighbouring()));
     let same = reported.iter().zip(&rdp).all(|(a, b)| match (a, b) {
         (Ok(a), Ok(b)) => a.epsilon == b.epsilon,
         (a, _) => a.is_err(),
@@ -37,7 +39,7 @@ pub(super) fn epsilon_panel(
     let alone = same || rdp.iter().all(Result::is_err);
     // A single line is named by its panel.
     let of = if alone { format!(", {name}") } else { String::new() };
-    let relation = Headline::new().neighbouring();
+    let relation = headline.neighbouring();
     let label = format!("epsilon at delta = {} ({relation}){of}", format::delta(delta.0));
     // Where no accountant proves a finite epsilon it is infinite, not unknown.
     let all = points(xs, &reported).into_iter();

@@ -3,7 +3,7 @@
 use super::sweep::geometric;
 use super::{colour, not_empty, sentence};
 use crate::Result;
-use crate::privacy::{Event, Neighbouring, TradeOff};
+use crate::privacy::{Accountant, Event, Headline, TradeOff};
 use crate::show::{Chart, Panel, Series};
 
 /// Upper bound on the true positive rate of any membership inference attack over its false positive
@@ -15,10 +15,12 @@ use crate::show::{Chart, Panel, Series};
 /// [`Accountant::epsilon`](crate::privacy::Accountant::epsilon) where no guarantee exists.
 ///
 /// # Guarantee
-/// As [`TradeOff`], for one added or removed example.
+/// As [`TradeOff`], for one added or removed example; for one that is zeroed out if the releases are
+/// on disjoint batches.
 pub fn trade_off(events: &[Event]) -> Result<Chart> {
     not_empty(events)?;
-    let bound = TradeOff::from_events(events, Neighbouring::AddOrRemoveOne)?;
+    let relation = Headline::covering(events).neighbouring();
+    let bound = TradeOff::from_events(events, relation)?;
     Ok(trade_off_curve(&bound).note(sentence(events)))
 }
 
