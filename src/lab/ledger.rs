@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::ledger::export::{self, DataSet};
-use crate::privacy::{Ledger, STOPPING, Spending, Spent};
+use crate::privacy::{Ledger, Neighbouring, STOPPING, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
 use std::fmt;
@@ -86,7 +86,12 @@ impl Row {
         let delta = self.export.delta();
         let epsilon = match &self.private {
             Ok(spent) if spent.epsilon > 0.0 => {
-                format!("{} at delta {delta} ({})", format::eps(spent.epsilon), spent.accountant)
+                let relation = match self.export.neighbouring() {
+                    Neighbouring::AddOrRemoveOne => String::new(),
+                    other => format!("; neighbours: {other}"),
+                };
+                let epsilon = format::eps(spent.epsilon);
+                format!("{epsilon} at delta {delta} ({}{relation})", spent.accountant)
             }
             Ok(_) => "0".to_owned(),
             Err(error) => format!("unknown: {error}"),

@@ -87,6 +87,12 @@ fn a_run_on_disjoint_batches_says_its_relation_and_counts_in_the_ledger() -> Res
     assert_eq!(headline.neighbouring(), Neighbouring::ZeroOutOne);
     let both = headline.epsilon(&events, Delta(1e-5))?.epsilon;
     assert!(both > run.epsilon() && both.is_finite());
+    // A budget names the relation of what it has counted.
+    ledger.set_budget(Epsilon(50.0), Delta(1e-5))?;
+    let spending = ledger.spending()?.unwrap();
+    assert_eq!(spending.neighbouring, Neighbouring::ZeroOutOne);
+    assert!((spending.spent.epsilon - both).abs() < 1e-9);
+    assert!(spending.to_string().contains("neighbours: zero out one"), "{spending}");
     assert_eq!(Headline::covering(&events[1..]).neighbouring(), Neighbouring::AddOrRemoveOne);
     Ok(())
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{account::Account, first_line};
 use crate::privacy::digits::{Rounded, RoundedDown};
-use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Spent};
+use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Neighbouring, Spent};
 use crate::{Error, ErrorKind, Result};
 
 /// Relative tolerance. A noise multiplier calibrated for exactly the budget must fit in spite of
@@ -22,8 +22,8 @@ pub struct Budget {
     pub delta: Delta,
 }
 
-/// The part of a budget that is spent, by the [`Headline`] accountant, for neighbours that differ
-/// by one added or removed example.
+/// The part of a budget that is spent, by the [`Headline`] accountant: for neighbours that differ
+/// by one added or removed example, or by one zeroed out if a run was on disjoint batches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spending {
     /// The budget.
@@ -32,6 +32,8 @@ pub struct Spending {
     pub spent: Spent,
     /// The number of runs.
     pub runs: usize,
+    /// The neighbouring relation of `spent`: of [`Headline::covering`] all events.
+    pub neighbouring: Neighbouring,
 }
 
 impl Budget {
@@ -68,7 +70,12 @@ impl Spending {
     /// Summary, for example `2.1 is spent by 3 runs, 0.9 below the limit`.
     pub(crate) fn usage(&self) -> String {
         let s = if self.runs == 1 { "" } else { "s" };
-        let spent = format!("{} is spent by {} run{s}", Rounded(self.spent.epsilon), self.runs);
+        let relation = match self.neighbouring {
+            Neighbouring::AddOrRemoveOne => String::new(),
+            other => format!(" (neighbours: {other})"),
+        };
+        let spent = Rounded(self.spent.epsilon);
+        let spent = format!("{spent} is spent by {} run{s}{relation}", self.runs);
         if self.is_overspent() {
             format!("{spent}, which is more: every plan is refused until the budget is raised")
         } else {
@@ -78,6 +85,12 @@ impl Spending {
 }
 
 impl Account {
+    /// The neighbouring relation under which everything charged, with `plan`, has an epsilon.
+    pub(crate) fn neighbouring(&self, plan: Option<&Event>) -> Neighbouring {
+        let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
+        Headline::covering(&events).neighbouring()
+    }
+
     /// The epsilon of everything charged, composed with `plan`.
     pub(crate) fn total(&self, plan: Option<&Event>, delta: Delta) -> Result<Spent> {
         let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
@@ -99,7 +112,8 @@ impl Account {
     /// The spending under `budget`, or an error that says why the budget cannot be kept.
     pub(crate) fn spending_under(&self, budget: Budget) -> Result<Spending> {
         let spent = self.total(None, budget.delta).map_err(|e| self.budget_error(budget, &e))?;
-        Ok(Spending { budget, spent, runs: self.runs().len() })
+        let neighbouring = self.neighbouring(None);
+        Ok(Spending { budget, spent, runs: self.runs().len(), neighbouring })
     }
 
     /// The spending after `plan`, or an error that says why the plan is rejected; `None` without a
@@ -126,7 +140,8 @@ impl Account {
                 ));
             }
         };
-        let after = Spending { budget, spent, runs: self.runs().len() + 1 };
+        let neighbouring = self.neighbouring(Some(plan));
+        let after = Spending { budget, spent, runs: self.runs().len() + 1, neighbouring };
         if !after.is_overspent() {
             return Ok(Some(after));
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::account::Account;
 use super::entry::now;
 use super::{Budget, Ledger, first_line};
-use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring};
+use crate::privacy::{Delta, Event, Neighbouring};
 use crate::{Error, ErrorKind, Result};
 
 /// Version of the exported format.
@@ -85,12 +85,17 @@ impl DataSet {
             epsilon: total.as_ref().ok().map(|spent| spent.epsilon),
             delta,
             accountant: total.as_ref().ok().map(|spent| spent.accountant.clone()),
-            neighbouring: Headline::covering(&account.events()).neighbouring(),
+            neighbouring: account.neighbouring(None),
             why: total.err().map(|error| first_line(&error)),
             runs_without_privacy: account.non_private_runs(),
             epsilon_of_private_runs: private.ok().map(|spent| spent.epsilon),
             budget: account.budget(),
         }
+    }
+
+    /// The neighbouring relation of the epsilons.
+    pub(crate) fn neighbouring(&self) -> Neighbouring {
+        self.neighbouring
     }
 
     /// The delta at which the epsilons are computed.
