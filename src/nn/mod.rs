@@ -5,6 +5,7 @@
 //! [`engine`](crate::engine); a network only reports the inputs and outputs of its layers to a
 //! [`Tape`].
 
+mod backprop_clips;
 mod builder;
 mod file;
 mod finite;

@@ -1,0 +1,113 @@
+//! Networks with the clips of backpropagation clipping.
+
+use super::{BackpropClippedSpec, GroupSpec, LayerClips, LayerSpec, Network, ResidualSpec};
+use crate::{Error, ErrorKind, Result};
+
+impl Network {
+    /// This network with the clips of backpropagation clipping around every layer with parameters,
+    /// in place of other clips. `frozen` says which tensors are not trained; a layer without
+    /// trained ones stays as it is. Empty means that all are trained.
+    ///
+    /// # Errors
+    /// `Setting` for clips out of range; `Model` for a user-defined module, and for a trained layer
+    /// that the clips do not bound.
+    pub fn with_backprop_clips(&self, clip: &LayerClips, frozen: &[bool]) -> Result<Self> {
+        clip.check()?;
+        if self.user_module.is_some() {
+            let why = "the clips stand around the layers of the lab, and its layers are unknown";
+            let what = "backpropagation clipping of a user-defined module";
+            return Err(Error::new(ErrorKind::Model, what, why)
+                .fix("build the model of layers, or use DP-SGD"));
+        }
+        self.check_backprop_clips(frozen)?;
+        let mut frozen = frozen.iter().copied().chain(std::iter::repeat(false));
+        let specs = with_clips(self.specs(), clip, &mut frozen)?;
+        let mut values = self.values().into_iter();
+        Self::build_from_specs(self.input_shape(), &specs, &mut |_| {
+            values.next().map(|(_, values)| values).unwrap_or_default()
+        })
+    }
+
+    /// Refuses trained layers that clips do not bound, with every reason.
+    fn check_backprop_clips(&self, frozen: &[bool]) -> Result<()> {
+        let paths = self.paths();
+        let mut tensors = 0..paths.len();
+        let mut reasons: Vec<(String, &str, &str)> = Vec::new();
+        for layer in self.leaf_specs() {
+            let own = (&mut tensors).take(layer.parameters().len());
+            let trained: Vec<usize> = own.filter(|&i| frozen.get(i) != Some(&true)).collect();
+            if let ([first, .., last] | [first @ last], Some(why)) =
+                (trained.as_slice(), layer.no_backprop_clips())
+            {
+                reasons.push((common_path(&paths[*first], &paths[*last]), layer.kind(), why));
+            }
+        }
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        // One entry per reason, with the first layers that it holds for.
+        let mut grouped: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+        for (path, kind, why) in &reasons {
+            match grouped.iter_mut().find(|group| (group.0, group.1) == (*kind, *why)) {
+                Some(group) => group.2.push(path),
+                None => grouped.push((kind, why, vec![path])),
+            }
+        }
+        let in_words = |(kind, why, paths): &(&str, &str, Vec<&str>)| {
+            let more = match paths.len() {
+                0..=3 => String::new(),
+                all => format!(" and {} more", all - 3),
+            };
+            let first = paths.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+            format!("{first}{more} ({kind}): {why}")
+        };
+        let why = grouped.iter().map(in_words).collect::<Vec<_>>().join("; ");
+        let what = "backpropagation clipping of a model with layers that the clips do not bound";
+        let freeze: String =
+            reasons.iter().take(3).map(|(path, ..)| format!(".freeze(\"{path}\")")).collect();
+        let others = if reasons.len() > 3 { " and so on" } else { "" };
+        let fix = format!("freeze these layers, {freeze}{others}, or use DP-SGD");
+        Err(Error::new(ErrorKind::Model, what, why).fix(fix))
+    }
+}
+
+/// The path of the layer that holds two parameters.
+fn common_path(a: &str, b: &str) -> String {
+    let parent =
+        |path: &str| path.rsplit_once('.').map_or(String::new(), |(layer, _)| layer.into());
+    let (a, b): (String, String) = (parent(a), parent(b));
+    let same = a.split('.').zip(b.split('.')).take_while(|(a, b)| a == b);
+    same.map(|(segment, _)| segment).collect::<Vec<_>>().join(".")
+}
+
+/// The layers with clips around those that have a trained parameter. `frozen` has an item for each
+/// parameter.
+fn with_clips(
+    specs: &[LayerSpec],
+    clip: &LayerClips,
+    frozen: &mut dyn Iterator<Item = bool>,
+) -> Result<Vec<LayerSpec>> {
+    let mut each = |spec: &LayerSpec| {
+        let layer = match spec {
+            LayerSpec::Group(group) => {
+                let layers = with_clips(&group.layers, clip, frozen)?;
+                return Ok(LayerSpec::Group(GroupSpec { layers, name: group.name.clone() }));
+            }
+            LayerSpec::Residual(block) => {
+                let body = with_clips(&block.body, clip, frozen)?;
+                let shortcut = with_clips(&block.shortcut, clip, frozen)?;
+                return Ok(LayerSpec::Residual(ResidualSpec { body, shortcut }));
+            }
+            LayerSpec::BackpropClipped(clipped) => &*clipped.layer,
+            layer => layer,
+        };
+        let parameters = layer.parameters().len();
+        // `all` would leave items of this layer.
+        if (&mut *frozen).take(parameters).filter(|&frozen| frozen).count() == parameters {
+            return Ok(spec.clone());
+        }
+        let layer = Box::new(layer.clone());
+        Ok(LayerSpec::BackpropClipped(BackpropClippedSpec { layer, clip: *clip }))
+    };
+    specs.iter().map(&mut each).collect()
+}
