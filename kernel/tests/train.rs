@@ -243,6 +243,35 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
 }
 
 #[test]
+fn disjoint_batches_release_an_epoch_once_under_the_relation_that_is_named() {
+    let home = folder();
+    let epsilon = |output: &Output| one_line(output)["epsilon"].as_f64().expect("a number");
+    let trained = |relation: &str| {
+        let args = ["--noise-multiplier", "1.1", "--delta", "1e-4", "--json"];
+        train(home.path(), &[&args[..], &["--disjoint-batches", relation]].concat())
+    };
+    // Three batches of 100 are less than one epoch of about 400 examples: one Gaussian release, of
+    // sensitivity C for an example zeroed out and 2 C for one replaced.
+    let gaussian = |sigma: &str| {
+        let args = ["epsilon", "--noise-multiplier", sigma, "--steps", "1", "--delta", "1e-4"];
+        epsilon(&run(home.path(), &[&args[..], &["--sampling-rate", "1", "--json"]].concat()))
+    };
+    let relations = [("zero-out", "zero_out_one", "1.1"), ("replace-one", "replace_one", "0.55")];
+    for (relation, said, sigma) in relations {
+        let run = trained(relation);
+        let (spent, asked) = (epsilon(&run), gaussian(sigma));
+        assert_eq!(one_line(&run)["neighbouring"], said);
+        assert!((spent / asked - 1.0).abs() < 1e-3, "{relation}: {spent} {asked}");
+    }
+    // The ledger's event holds for both relations.
+    assert_eq!(charges(home.path()).matches("shuffled_epochs").count(), 4);
+    let words = text(&train(home.path(), &["--disjoint-batches", "zero-out"]).stdout);
+    assert!(words.contains("delta 1e-5 (zero out one)"), "{words}");
+    let add = ["--disjoint-batches", "add-or-remove-one"];
+    refused(&train(home.path(), &add), &["--disjoint-batches", "zero-out, replace-one"]);
+}
+
+#[test]
 fn a_table_of_numbers_is_read_and_split() {
     let home = folder();
     let path = home.path().join("table.csv");

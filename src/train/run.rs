@@ -289,6 +289,9 @@ impl fmt::Display for Run {
         match (record.epsilon, plan.privacy()) {
             (Some(epsilon), Some(privacy)) => {
                 write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
+                if !plan.sampling().is_poisson() {
+                    write!(f, " ({})", plan.neighbouring())?;
+                }
             }
             (None, Some(_)) => {
                 f.write_str(", no guarantee")?;

@@ -1,6 +1,6 @@
 //! The report of a run: a line of JSON, or words.
 
-use epsilab::privacy::Badge;
+use epsilab::privacy::{Badge, Neighbouring};
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -12,6 +12,9 @@ struct Report<'a> {
     badge: &'static str,
     epsilon: Option<f64>,
     delta: Option<f64>,
+    /// The relation of epsilon, where it is not "add or remove one".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    neighbouring: Option<Neighbouring>,
     noise_multiplier: Option<f64>,
     steps: u64,
     accuracy: Option<f64>,
@@ -42,6 +45,7 @@ pub fn json(run: &Run) -> Result<String> {
         badge,
         epsilon,
         delta: plan.privacy().map(|privacy| privacy.delta.0),
+        neighbouring: Some(plan.neighbouring()).filter(|_| !plan.sampling().is_poisson()),
         noise_multiplier: plan.privacy().map(|privacy| privacy.noise_multiplier),
         steps: record.steps,
         accuracy: record.test_accuracy,
