@@ -4,8 +4,8 @@
 #   rehearse.sh [DIR]     results go to DIR (default: target/rehearsal)
 #
 # The program runs on a CUDA driver that computes nothing (support/cuda-stand-in), with the real
-# NVRTC, for GPUs of compute capability 8.0 and 9.0: every method, models with convolutions, with
-# normalisation and with recurrent layers, in f32 and bf16. A kernel that can't be generated,
+# NVRTC, for GPUs of compute capability 8.0 and 9.0: every method that `train --help` lists, models
+# with convolutions, with normalisation and with recurrent layers, in f32 and bf16. A kernel that can't be generated,
 # compiled or assembled fails the rehearsal, and so does a driver call that is not in
 # support/cuda-stand-in/calls.txt. NVRTC, headers and ptxas come from PyPI.
 #
@@ -47,13 +47,36 @@ if EPSILAB_REHEARSAL=0 "$EPSILAB_PROGRAM" bench --device cuda --models mlp --bat
 fi
 grep -q "does not compute correctly" "$work/refused" || die "$(cat "$work/refused")"
 
+# The program lists its methods, so a new one is rehearsed too.
+methods="$("$EPSILAB_PROGRAM" train --help |
+    sed -n 's/^ *--method <NAME> *\(.*\) \[default.*/\1/p' | tr -d ,)"
+case " $methods " in *" dp-sgd "*" non-private "*) ;; *) die "no methods in: $methods" ;; esac
+
 data_of() { case $1 in bilstm) echo sentences ;; wide*) echo patterns ;; *) echo glyphs ;; esac; }
 train() {
     echo "== sm_$STAND_IN_ARCH, $model, $precision: $*" >&2
-    "$EPSILAB_PROGRAM" grid --device cuda --model "$model" --data "$(data_of "$model")" --train 48 \
-        --test 8 --batch 16 --steps 2 --seeds 1 --precision "$precision" --json "$@" \
+    "$EPSILAB_PROGRAM" train --device cuda --model "$model" --data "$(data_of "$model")" \
+        --train 48 --test 8 --batch-size 16 --steps 2 --precision "$precision" "$@" \
         >"$work/stdout" 2>"$work/stderr" || die "$(tail -5 "$work/stderr")"
     grep -q "rehearsal: no result" "$work/stdout" || die "an output without its mark"
+}
+# Every method, then the settings that have kernels of their own.
+train_all() {
+    for method in $methods; do
+        case $method in
+            non-private) train --method "$method" ;;
+            # The clips do not bound trained normalisation layers.
+            backprop-clipping) train --method "$method" --noise-multiplier 1 \
+                $(case $model in wide*) echo --freeze '*.gamma' --freeze '*.beta' ;; esac) ;;
+            *) train --method "$method" --noise-multiplier 1 ;;
+        esac
+    done
+    train --noise-multiplier 1 --clip-rule auto-s --optimizer adamw --average ema
+    train --noise-multiplier 1 --clip-rule per-layer --optimizer nesterov --freeze '*.bias'
+    train --noise-multiplier 1 --method dp-ssgd --mask random --pre-prune 0.5 --drop 0.5
+    train --noise-multiplier 1 --method dp-ssgd --mask random --pre-prune 0.5 --drop 0.5 \
+        --drop-rule magnitude
+    train --noise-multiplier 1 --method dp-ssgd --mask dp-snip --pre-prune 0.5 --drop 0.5
 }
 # Launches of one step: those of six steps less those of one, in one process each.
 launches() {
@@ -81,9 +104,7 @@ for STAND_IN_ARCH in ${EPSILAB_ARCHITECTURES:-80 90}; do
     for model in ${EPSILAB_MODELS:-papernot_cnn wide_resnet_16_4 bilstm}; do
         for precision in ${EPSILAB_PRECISIONS:-f32 bf16}; do
             rm -f "$work"/ptx/*
-            train --method dp-sgd,dp-ssgd,non-private --mask random --pre-prune 0.5 --drop 0.5 \
-                --drop-rule magnitude
-            train --method dp-ssgd --mask dp-snip --pre-prune 0.5 --drop 0.5
+            train_all
             # Modules of two processes may be equal.
             for module in "$work"/ptx/*.ptx; do
                 mv "$module" "$work/ptx/$(sha256sum <"$module" | cut -c1-16)"
