@@ -53,30 +53,39 @@ methods="$("$EPSILAB_PROGRAM" train --help |
 case " $methods " in *" dp-sgd "*" non-private "*) ;; *) die "no methods in: $methods" ;; esac
 
 data_of() { case $1 in bilstm) echo sentences ;; wide*) echo patterns ;; *) echo glyphs ;; esac; }
-train() {
-    echo "== sm_$STAND_IN_ARCH, $model, $precision: $*" >&2
-    "$EPSILAB_PROGRAM" train --device cuda --model "$model" --data "$(data_of "$model")" \
-        --train 48 --test 8 --batch-size 16 --steps 2 --precision "$precision" "$@" \
-        >"$work/stdout" 2>"$work/stderr" || die "$(tail -5 "$work/stderr")"
-    grep -q "rehearsal: no result" "$work/stdout" || die "an output without its mark"
-}
-# Every method, then the settings that have kernels of their own.
+# Every method, then the settings that have kernels of their own: one process, so that each kernel
+# is compiled once.
 train_all() {
-    for method in $methods; do
-        case $method in
-            non-private) train --method "$method" ;;
-            # The clips do not bound trained normalisation layers.
-            backprop-clipping) train --method "$method" --noise-multiplier 1 \
-                $(case $model in wide*) echo --freeze '*.gamma' --freeze '*.beta' ;; esac) ;;
-            *) train --method "$method" --noise-multiplier 1 ;;
-        esac
-    done
-    train --noise-multiplier 1 --clip-rule auto-s --optimizer adamw --average ema
-    train --noise-multiplier 1 --clip-rule per-layer --optimizer nesterov --freeze '*.bias'
-    train --noise-multiplier 1 --method dp-ssgd --mask random --pre-prune 0.5 --drop 0.5
-    train --noise-multiplier 1 --method dp-ssgd --mask random --pre-prune 0.5 --drop 0.5 \
-        --drop-rule magnitude
-    train --noise-multiplier 1 --method dp-ssgd --mask dp-snip --pre-prune 0.5 --drop 0.5
+    python3 - "$model" "$(data_of "$model")" "$precision" $methods >"$work/experiments.json" <<'EOF'
+import json
+import sys
+
+model, data, precision, *methods = sys.argv[1:]
+# The clips do not bound trained normalisation layers.
+frozen = {"freeze": [["*.gamma", "*.beta"]]} if model.startswith("wide") else {}
+noise = {"noise-multiplier": 1}
+cases = [
+    {"method": method}
+    | ({} if method == "non-private" else noise)
+    | (frozen if method == "backprop-clipping" else {})
+    for method in methods
+]
+masked = {"method": "dp-ssgd", "pre-prune": 0.5, "drop": 0.5}
+cases += [
+    noise | {"clip-rule": "auto-s", "optimizer": "adamw", "average": "ema"},
+    noise | {"clip-rule": "per-layer", "optimizer": "nesterov", "freeze": "*.bias"},
+    masked | noise | {"mask": "random", "drop-rule": ["random", "magnitude"]},
+    masked | {"mask": "dp-snip", "epsilon": 3},
+]
+options = {"device": "cuda", "model": model, "data": data, "precision": precision}
+options |= {"train": 48, "test": 8, "batch-size": 16, "steps": 2}
+print(json.dumps({"experiments": [{"name": "all", "options": options, "cases": cases}]}))
+EOF
+    echo "== sm_$STAND_IN_ARCH, $model, $precision: $methods" >&2
+    "$EPSILAB_PROGRAM" sweep "$work/experiments.json" >"$work/stdout" 2>"$work/stderr" ||
+        die "$(tail -5 "$work/stderr")"
+    if grep "^not trained" "$work/stderr" >&2; then die "a method was not trained"; fi
+    grep -q "rehearsal: no result" "$work/stdout" || die "an output without its mark"
 }
 # Launches of one step: those of six steps less those of one, in one process each.
 launches() {

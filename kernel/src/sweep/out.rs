@@ -1,6 +1,7 @@
 //! The results as tables.
 
-use epsilab::show::Table;
+use epsilab::device::marked;
+use epsilab::show::{Table, format};
 
 use super::file::{Experiment, Experiments};
 use super::rows::Row;
@@ -9,8 +10,8 @@ use super::rows::Row;
 pub fn text(experiments: &Experiments, rows: &[Row]) -> String {
     let table = |e: &Experiment| {
         let (heads, lines) = cells(e, rows);
-        let caption =
-            if e.title.is_empty() { e.name.clone() } else { format!("{}: {}", e.name, e.title) };
+        let name = marked(&e.name);
+        let caption = if e.title.is_empty() { name } else { format!("{name}: {}", e.title) };
         lines.into_iter().fold(Table::new(heads).caption(caption), Table::row).text()
     };
     experiments.0.iter().map(table).collect::<Vec<_>>().join("\n\n")
@@ -23,7 +24,8 @@ pub fn markdown(experiments: &Experiments, rows: &[Row]) -> String {
         let (heads, lines) = cells(e, rows);
         let body: String = lines.iter().map(|cells| line(cells)).collect();
         let rule = "|---".repeat(heads.len());
-        format!("## {}\n\n{}\n\n{}{rule}|\n{body}", e.name, e.title, line(&heads))
+        let name = marked(&e.name);
+        format!("## {name}\n\n{}\n\n{}{rule}|\n{body}", e.title, line(&heads))
     };
     experiments.0.iter().map(section).collect::<Vec<_>>().join("\n")
 }
@@ -31,7 +33,10 @@ pub fn markdown(experiments: &Experiments, rows: &[Row]) -> String {
 /// Heads and rows: the options that differ, then the results. Columns that no case has are left
 /// out.
 fn cells(experiment: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.experiment == experiment.name).collect();
+    let rows: Vec<&Row> = {
+        let name = marked(&experiment.name);
+        rows.iter().filter(|row| row.experiment == name).collect()
+    };
     let varied = experiment.varied();
     let number = |value: f64| format!("{}", (value * 1e4).round() / 1e4);
     let results: [(&str, &dyn Fn(&Row) -> Option<String>); 6] = [
@@ -39,7 +44,7 @@ fn cells(experiment: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>
         ("± sd", &|row| row.accuracy_std.map(|std| format!("{:.2}", 100.0 * std))),
         ("epsilon", &|row| match row.badge? {
             "none" => Some("none".into()),
-            _ => row.epsilon.map(number),
+            _ => row.epsilon.map(format::eps),
         }),
         ("claimed epsilon", &|row| row.claimed_epsilon.map(number)),
         ("mean threshold", &|row| row.mean_threshold.map(number)),

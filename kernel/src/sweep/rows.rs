@@ -1,5 +1,6 @@
 //! The results of cases.
 
+use epsilab::device::marked;
 use epsilab::privacy::Badge;
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
@@ -47,7 +48,7 @@ impl Row {
     /// A case without runs.
     pub fn of(experiment: &Experiment, case: &Case) -> Self {
         Self {
-            experiment: experiment.name.clone(),
+            experiment: marked(&experiment.name),
             options: case.0.clone(),
             accuracy_mean: None,
             accuracy_std: None,
