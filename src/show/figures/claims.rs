@@ -26,12 +26,14 @@ pub struct EpsilonClaim {
     claimed: Option<f64>,
     proved: Option<f64>,
     audited: Option<f64>,
+    /// Whether an audit refuted it.
+    refuted: bool,
 }
 
 impl EpsilonClaim {
     /// A method without any epsilon so far.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), claimed: None, proved: None, audited: None }
+        Self { name: name.into(), claimed: None, proved: None, audited: None, refuted: false }
     }
 
     /// What its authors or its program state.
@@ -52,9 +54,9 @@ impl EpsilonClaim {
         self
     }
 
-    /// Whether the attack shows more than what is claimed.
+    /// Whether there is a claim that an attack contradicts.
     fn is_refuted(&self) -> bool {
-        self.audited > self.claimed && self.claimed.is_some()
+        self.claimed.is_some() && (self.refuted || self.audited > self.claimed)
     }
 
     fn values(&self) -> [Option<f64>; 3] {
@@ -72,20 +74,22 @@ impl EpsilonClaim {
 /// it.
 impl From<&AuditReport> for EpsilonClaim {
     fn from(report: &AuditReport) -> Self {
-        let proved = report.claimed_epsilon.filter(|_| report.verdict != Verdict::Refuted);
+        let refuted = report.verdict == Verdict::Refuted;
         Self {
             name: report.method.clone(),
             claimed: report.claimed_epsilon,
-            proved,
+            proved: report.claimed_epsilon.filter(|_| !refuted),
             audited: Some(report.lower_bound),
+            refuted,
         }
     }
 }
 
 /// Claimed, proved and audited epsilon of each method, as bars on one logarithmic axis.
 ///
-/// A claim whose bar is shorter than that of the attack is refuted. The attack's bar is a lower
-/// bound on the true epsilon: a short one shows nothing.
+/// The attack's bar is a lower bound on the true epsilon: a short one shows nothing. A claim is
+/// refuted where it is shorter than that bar, and where the audit's verdict says so: a trade-off
+/// curve claims more than its epsilon at one delta.
 ///
 /// # Errors
 /// `Setting` for an empty list, and for an epsilon that is negative or not a number.
@@ -103,9 +107,10 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
             .fix("pass for example [&audit::method_named(\"dp-sgd\", &options)?.run()?]"));
     }
     let refuted = claims.iter().filter(|claim| claim.is_refuted()).count();
+    let made = claims.iter().filter(|claim| claim.claimed.is_some()).count();
     let title = match refuted {
         0 => "No attack shows more than what is claimed".to_owned(),
-        n => format!("An attack refutes {n} of {} claims", claims.len()),
+        n => format!("An attack refutes {n} of {}", format::counted(made, "claim")),
     };
     let head = Head::new(title)
         .note("Epsilon, logarithmic. The attack's bar is a lower bound on the true epsilon.")
@@ -119,7 +124,7 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
     let plot = Area {
         left: (MARGIN + names + 8.0).round(),
         top,
-        right: WIDTH - MARGIN - width("at least 0.0000"),
+        right: WIDTH - MARGIN - width("00.00: refuted") - 5.0,
         bottom: top + rows * ROW,
     };
     let axis = axis_of(values);
@@ -146,7 +151,10 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
                 let (top, bottom) = (y.round(), (y + BAR - 1.0).round());
                 page.scene.fill(Area { left: plot.left, top, right: end, bottom }, colour);
             }
-            let said = claim.words()[i].clone().unwrap_or_else(|| none[i].to_owned());
+            let mut said = claim.words()[i].clone().unwrap_or_else(|| none[i].to_owned());
+            if i == 2 && claim.is_refuted() {
+                said += ": refuted";
+            }
             let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
             page.scene.text((end + 5.0, y + BAR / 2.0), said, style);
         }
@@ -167,11 +175,12 @@ fn axis_of(values: impl Iterator<Item = f64>) -> Axis {
 }
 
 fn table(claims: &[EpsilonClaim]) -> Table {
-    let head = Table::new(["method", "claimed", "proved", "attack (at least)"]);
+    let head = Table::new(["method", "claimed", "proved", "attack (at least)", "claim"]);
     claims.iter().fold(head, |table, claim| {
         let [claimed, proved, audited] =
             claim.words().map(|words| words.unwrap_or_else(|| "none".into()));
-        table.row([claim.name.clone(), claimed, proved, audited])
+        let verdict = if claim.is_refuted() { "refuted" } else { "" };
+        table.row([claim.name.clone(), claimed, proved, audited, verdict.into()])
     })
 }
 
@@ -187,7 +196,7 @@ mod tests {
         let (right, wrong, none) = (report("dp-sgd"), report("no-clip"), report("auto-dp-sgd"));
         let figure = epsilon_claims([&right, &wrong, &none]).unwrap();
         let said = figure.text();
-        assert!(said.contains("An attack refutes 1 of 3 claims"), "{said}");
+        assert!(said.contains("An attack refutes 1 of 2 claims"), "{said}");
         let line = |name: &str| {
             let found = said.lines().find(|line| line.starts_with(name));
             found.unwrap_or_else(|| panic!("{name}: {said}")).to_owned()
@@ -201,6 +210,11 @@ mod tests {
         let published = EpsilonClaim::from(&none).claimed(0.5);
         let two = epsilon_claims([EpsilonClaim::from(&right), published]).unwrap().text();
         assert!(two.contains("An attack refutes 1 of 2 claims"), "{two}");
+        // The trade-off curve refutes it, not the bound on epsilon.
+        let half = report("half-noise");
+        assert!(half.lower_bound < half.compared_epsilon, "{half}");
+        let crossed = epsilon_claims([&half]).unwrap().text();
+        assert!(crossed.contains("refutes 1 of 1 claim\n"), "{crossed}");
         let fine = epsilon_claims([&right]).unwrap().text();
         assert!(fine.contains("No attack shows more"), "{fine}");
     }

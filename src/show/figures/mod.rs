@@ -38,7 +38,7 @@ pub use masks::{
     Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency,
     saliency_histograms, selection_log, signal_and_noise, tiles,
 };
-pub use norms::gradient_norms;
+pub use norms::{gradient_norm_histogram, gradient_norms};
 pub use schedules::schedules;
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise, scaling_law};
 pub use steps::epsilon_over_steps;

@@ -1,7 +1,12 @@
 //! Norms of the examples' gradients over training.
 
+use crate::engine::GradientNorms;
 use crate::show::chart::NOT_COVERED;
-use crate::show::{Chart, Panel, Series};
+use crate::show::histogram::Histogram;
+use crate::show::layout::{MARGIN, SMALL, text_style, x_ticks};
+use crate::show::page::{Head, Page};
+use crate::show::scene::{Align, Area};
+use crate::show::{Chart, Figure, Panel, Series, Table, format, palette};
 use crate::train::Run;
 use crate::{Error, Result};
 
@@ -39,6 +44,66 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
         .x_label("epoch"))
 }
 
+/// The distribution of the norms of single examples' gradients, on a logarithmic axis. With a clip
+/// norm, longer gradients have another colour and a dashed line marks it.
+///
+/// # Guarantee
+/// None: see [`GradientNorms`]. The figure carries [`NOT_COVERED`](crate::show::NOT_COVERED) unless
+/// the examples are declared public.
+pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
+    const WIDTH: f64 = 640.0;
+    const HEIGHT: f64 = 170.0;
+    let all = norms.norms.len();
+    let drawn = norms.norms.iter().map(|&norm| f64::from(norm));
+    let drawn: Vec<f64> = drawn.filter(|norm| norm.is_finite() && *norm > 0.0).collect();
+    let title = match (norms.clip, norms.clipped()) {
+        (Some(clip), Some(share)) => {
+            format!("A clip norm of {} shortens {}", clip, format::percent(share))
+        }
+        _ => "Gradient norms of single examples".to_owned(),
+    };
+    let mut head = Head::new(title)
+        .note(format!("{} before clipping.", format::counted(format::count(all), "gradient")))
+        .not_covered(norms.private);
+    let left_out = all - drawn.len();
+    if left_out > 0 {
+        head = head.note(format!("{} zero or not finite, not drawn.", format::count(left_out)));
+    }
+    if norms.clip.is_some() {
+        head = head.key(palette::KEPT, "unchanged").key(palette::DROPPED, "shortened");
+    }
+    let mut page = Page::new(WIDTH, head);
+    let ends = drawn.iter().copied().chain(norms.clip);
+    let (low, high) = ends.fold((f64::INFINITY, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
+    let range = if high > 0.0 { (low / 1.05, high * 1.05) } else { (0.1, 10.0) };
+    let top = page.top + 14.0;
+    let plot = Area { left: MARGIN + 50.0, top, right: WIDTH - MARGIN, bottom: top + HEIGHT };
+    let mut histogram = Histogram::new(range.0, range.1);
+    for &norm in &drawn {
+        histogram.count(norm, norms.clip.is_none_or(|clip| norm <= clip));
+    }
+    let x = x_ticks(range, true, plot.width());
+    let colours = (palette::KEPT, palette::DROPPED);
+    histogram.draw(&mut page.scene, plot, &x, colours, norms.clip);
+    let small = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
+    if histogram.tallest() > 0 {
+        let tallest = format::count(histogram.tallest());
+        page.scene.text((plot.left - 5.0, plot.top + 3.0), tallest, small(Align::Right));
+    }
+    let middle = (plot.left + plot.right) / 2.0;
+    page.scene.text((middle, plot.bottom + 27.0), "L2 norm (logarithmic)", small(Align::Middle));
+    page.finish(plot.bottom + 34.0, &quantiles(norms).text())
+}
+
+fn quantiles(norms: &GradientNorms) -> Table {
+    let table = Table::new(["share of gradients", "norm at most"]);
+    [0.05, 0.25, 0.5, 0.75, 0.95, 1.0].into_iter().fold(table, |table, share| {
+        let norm = norms.quantile(share);
+        let norm = norm.map_or("-".to_owned(), |norm| format::significant(norm, 3));
+        table.row([format::percent(share), norm])
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +112,20 @@ mod tests {
     use crate::nn::models;
     use crate::privacy::Ledger;
     use crate::train::{Silent, fit};
+
+    #[test]
+    fn the_distribution_names_the_share_above_the_clip_norm_and_is_marked() {
+        let norms = GradientNorms { norms: vec![0.5, 1.0, 2.0, 4.0], clip: None, private: true };
+        let plain = gradient_norm_histogram(&norms).text();
+        assert!(plain.contains(NOT_COVERED) && plain.contains("4 gradients"), "{plain}");
+        let clipped = gradient_norm_histogram(&norms.clone().with_clip(3.0)).text();
+        assert!(clipped.contains("A clip norm of 3 shortens 25.0 %"), "{clipped}");
+        let public = gradient_norm_histogram(&norms.clone().of_public_examples()).text();
+        assert!(!public.contains(NOT_COVERED), "{public}");
+        // Nothing to draw is no reason to fail.
+        let none = GradientNorms { norms: vec![f32::NAN, 0.0], clip: None, private: true };
+        assert!(gradient_norm_histogram(&none).text().contains("2 zero or not finite"));
+    }
 
     #[test]
     fn norms_are_drawn_over_epochs_with_a_warning_and_auto_thresholds_are_their_multiple() {
