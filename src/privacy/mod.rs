@@ -40,6 +40,7 @@ pub mod schedule;
 pub mod stages;
 pub mod statement;
 pub mod tcdp;
+mod trials;
 pub mod units;
 pub mod zcdp;
 
@@ -67,5 +68,6 @@ pub use schedule::{ClipSchedule, NoiseSchedule};
 pub use stages::{Stage, Stages};
 pub use statement::{Badge, GuaranteeFacts, statement};
 pub use tcdp::Tcdp;
+pub use trials::Trials;
 pub use units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
 pub use zcdp::Zcdp;

@@ -69,6 +69,9 @@ impl fmt::Display for Event {
                 }
                 Ok(())
             }
+            Event::PrivateSelection { event, trials } => {
+                write!(f, "the best of a random number of trials ({trials}) of: {event}")
+            }
             Event::Unaccountable { why } => {
                 write!(f, "a release without a guarantee ({why})")
             }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{NoiseMultiplier, SamplingRate};
+use super::{NoiseMultiplier, SamplingRate, Trials};
 use crate::{Error, Result};
 
 mod display;
@@ -93,6 +93,14 @@ pub enum Event {
         /// The events, in chronological order.
         events: Vec<Event>,
     },
+    /// The best of a random number of independent trials, each of which releases `event`. Nothing
+    /// else of the trials is shown, not even their number (Papernot and Steinke, 2022).
+    PrivateSelection {
+        /// What one trial releases.
+        event: Box<Event>,
+        /// The law of the number of trials.
+        trials: Trials,
+    },
     /// A release without a sound guarantee. No accountant supports it.
     Unaccountable {
         /// The reason why no guarantee holds.
@@ -114,6 +122,11 @@ impl Event {
     /// This event repeated `count` times.
     pub fn times(&self, count: u64) -> Self {
         Event::Repeated { event: Box::new(self.clone()), count }
+    }
+
+    /// The best of a random number of trials, each of which releases this event.
+    pub fn best_of(&self, trials: Trials) -> Self {
+        Event::PrivateSelection { event: Box::new(self.clone()), trials }
     }
 
     /// This event followed by `next` on the same data set.
@@ -167,12 +180,17 @@ impl Event {
                     event.check()?;
                 }
             }
+            Event::PrivateSelection { event, trials } => {
+                event.check()?;
+                trials.check()?;
+            }
             Event::Unaccountable { .. } => {}
         }
         Ok(self)
     }
 
-    /// Number of noisy releases. A shuffled epoch and an unaccountable event count as one each.
+    /// Number of noisy releases. A shuffled epoch and an unaccountable event count as one each, a
+    /// private selection as one trial.
     pub fn releases(&self) -> u64 {
         match self {
             Event::PoissonGaussian { steps, .. }
@@ -184,6 +202,7 @@ impl Event {
             Event::Composed { events } => {
                 events.iter().fold(0, |sum, event| sum.saturating_add(event.releases()))
             }
+            Event::PrivateSelection { event, .. } => event.releases(),
             Event::Unaccountable { .. } => 1,
         }
     }
@@ -235,6 +254,7 @@ mod tests {
             },
             Event::ShuffledEpochs { noise_multiplier: 1.0, epochs: 5 },
             Event::Repeated { event: Box::new(training(2)), count: 3 },
+            training(2).best_of(Trials::geometric(10.0)),
         ] {
             let json = serde_json::to_string(&event).unwrap();
             assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event);

@@ -51,11 +51,16 @@ impl Event {
                 ) if event == inner && taken <= count => {
                     Ok(Event::Repeated { event: event.clone(), count: *taken })
                 }
-                (Event::Unaccountable { .. }, _) if self == spent => Ok(self.clone()),
-                // A run that ended before it released anything.
-                (Event::Unaccountable { .. }, Event::Composed { events }) if events.is_empty() => {
-                    Ok(spent.clone())
+                (Event::Unaccountable { .. } | Event::PrivateSelection { .. }, _)
+                    if self == spent =>
+                {
+                    Ok(self.clone())
                 }
+                // A run that ended before it released anything.
+                (
+                    Event::Unaccountable { .. } | Event::PrivateSelection { .. },
+                    Event::Composed { events },
+                ) if events.is_empty() => Ok(spent.clone()),
                 _ => reject(),
             };
         };
@@ -92,9 +97,10 @@ impl Event {
             Event::ShuffledEpochs { noise_multiplier, epochs } => {
                 (epochs, vec![5.0, noise_multiplier])
             }
-            Event::Repeated { .. } | Event::Composed { .. } | Event::Unaccountable { .. } => {
-                return None;
-            }
+            Event::Repeated { .. }
+            | Event::Composed { .. }
+            | Event::PrivateSelection { .. }
+            | Event::Unaccountable { .. } => return None,
         })
     }
 
@@ -108,7 +114,9 @@ impl Event {
             | Event::Gaussian { count, .. }
             | Event::ShuffledEpochs { epochs: count, .. }
             | Event::Repeated { count, .. } => *count = times,
-            Event::Composed { .. } | Event::Unaccountable { .. } => {}
+            Event::Composed { .. }
+            | Event::PrivateSelection { .. }
+            | Event::Unaccountable { .. } => {}
         }
         event
     }

@@ -199,6 +199,14 @@ impl SingleCounts {
             Event::Composed { events } => {
                 return events.iter().try_for_each(|event| self.add(accountant, event, times));
             }
+            Event::PrivateSelection { .. } => {
+                return Err(Error::new(
+                    ErrorKind::Accounting,
+                    format!("{accountant} does not support {event}"),
+                    "the cost of selecting the best trial is known in Rényi divergences only",
+                )
+                .fix("use the RDP accountant"));
+            }
             Event::Unaccountable { why } => {
                 return Err(Error::new(
                     ErrorKind::Accounting,

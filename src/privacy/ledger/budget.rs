@@ -179,6 +179,7 @@ pub(crate) fn has_no_guarantee(event: &Event) -> bool {
     match event {
         Event::Unaccountable { .. } => true,
         Event::Repeated { event, count } => *count > 0 && has_no_guarantee(event),
+        Event::PrivateSelection { event, .. } => has_no_guarantee(event),
         Event::Composed { events } => events.iter().any(has_no_guarantee),
         _ => false,
     }

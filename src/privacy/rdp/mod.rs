@@ -7,6 +7,7 @@
 //!   truncated           Poisson sampling with a maximum batch size
 //!   fixed_size          a fixed number of examples, drawn without replacement
 //! conversion, orders    conversion of a divergence to epsilon, and the orders to minimise over
+//!   selection           the best of a random number of trials
 //! search                minimisation over the orders
 //! ```
 
@@ -16,6 +17,7 @@ pub mod orders;
 mod release;
 pub mod sampled_gaussian;
 mod search;
+mod selection;
 pub mod truncated;
 
 use super::{Accountant, Delta, Event, Neighbouring, Spent};
@@ -43,6 +45,7 @@ use release::Releases;
 /// | truncated Poisson samples | mixture, [`truncated`] | mixture, [`truncated`] | not supported |
 /// | fixed size, no replacement | not supported | not supported | (q, sigma / 2), [`fixed_size`] |
 /// | shuffled epochs | not supported | sigma | sigma / 2 |
+/// | private selection | that of one trial and [`Trials`](super::Trials) | the same | the same |
 ///
 /// Under replace-one the sensitivity is twice the bound on one contribution, so sigma is halved.
 /// For truncated Poisson samples the bound is valid but loose, because high orders amplify the rare
@@ -127,7 +130,7 @@ impl Rdp {
     /// As [`Accountant::epsilon`].
     pub(crate) fn epsilons(&self, lists: &[&[Event]], delta: Delta) -> Result<Vec<Option<Spent>>> {
         let delta = delta.check()?.0;
-        let releases = Releases::from_lists(lists, self.neighbouring)?;
+        let releases = Releases::from_lists(lists, self.neighbouring, &self.orders.shared())?;
         let spent = |list| self.smallest_epsilon(&releases, list, delta);
         Ok((0..lists.len()).map(spent).collect())
     }
@@ -145,7 +148,10 @@ impl Rdp {
         // only starts the search.
         let slope = releases.divergence(list, 2.0) / 2.0;
         let guess = orders.partition_point(|order| (order - 1.0).powi(2) * slope < -delta.ln());
-        let (best, epsilon) = search::argmin(orders.len(), guess, epsilon_at);
+        let (best, epsilon) = match releases.has_selections(list) {
+            true => search::scan(orders.len(), epsilon_at),
+            false => search::argmin(orders.len(), guess, epsilon_at),
+        };
         epsilon.is_finite().then(|| Spent {
             order: orders[best],
             at_end_of_orders: epsilon > 0.0 && (best == 0 || best == orders.len() - 1),
@@ -165,7 +171,7 @@ impl Rdp {
     }
 
     fn releases(&self, events: &[Event]) -> Result<Releases> {
-        Releases::from_lists(&[events], self.neighbouring)
+        Releases::from_lists(&[events], self.neighbouring, &self.orders.shared())
     }
 }
 

@@ -76,6 +76,11 @@ impl OrderList {
         &self.orders
     }
 
+    /// The orders, shared.
+    pub(super) fn shared(&self) -> Arc<[f64]> {
+        self.orders.clone()
+    }
+
     /// `production`, `tf_legacy`, `opacus_default`, `dp_accounting_default` or `custom`.
     pub fn name(&self) -> &str {
         self.name

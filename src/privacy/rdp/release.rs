@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::fixed_size::FixedSizeStep;
 use super::sampled_gaussian::renyi_divergence;
+use super::selection::{Selection, split};
 use super::truncated::{binomial_tail_upper, renyi_divergence_truncated};
 use crate::privacy::event::{Single, singles};
 use crate::privacy::nodes::{Component, Nodes};
-use crate::privacy::{Event, Neighbouring};
+use crate::privacy::{Event, Neighbouring, Trials};
 use crate::{Error, Result};
 
 /// With more noise multipliers than this, steps are replaced by mixtures of few.
@@ -20,6 +22,10 @@ pub(super) struct Releases {
     nodes: Vec<Release>,
     /// The components of each list of releases.
     lists: Vec<Vec<Component>>,
+    /// The private selections.
+    selections: Vec<Selection>,
+    /// How often each list contains each selection.
+    selected: Vec<Vec<(usize, u64)>>,
     /// The divergences of all nodes at the orders that were needed so far.
     known: RefCell<HashMap<u64, Rc<[f64]>>>,
 }
@@ -41,9 +47,33 @@ impl Releases {
     /// # Errors
     /// Kind `Setting` for a number outside its range. Kind `Accounting` for a release without a
     /// known divergence under this neighbouring relation.
-    pub(super) fn from_lists(lists: &[&[Event]], neighbouring: Neighbouring) -> Result<Self> {
+    pub(super) fn from_lists(
+        lists: &[&[Event]],
+        neighbouring: Neighbouring,
+        orders: &Arc<[f64]>,
+    ) -> Result<Self> {
+        let parts: Vec<_> = lists.iter().map(|events| split(events)).collect();
         let lists: Vec<_> =
-            lists.iter().map(|events| singles("rdp", events)).collect::<Result<_>>()?;
+            parts.iter().map(|(events, _)| singles("rdp", events)).collect::<Result<_>>()?;
+        let mut known: Vec<(&Event, Trials)> = Vec::new();
+        let mut number = |event, trials| {
+            known.iter().position(|one| *one == (event, trials)).unwrap_or_else(|| {
+                known.push((event, trials));
+                known.len() - 1
+            })
+        };
+        let selected = parts.iter().map(|(_, selections)| {
+            selections
+                .iter()
+                .map(|&(event, trials, times)| (number(event, trials), times))
+                .collect()
+        });
+        let selected: Vec<Vec<(usize, u64)>> = selected.collect();
+        let selections = known.into_iter().map(|(event, trials)| {
+            event.check()?;
+            Selection::new(event, *trials.check()?, neighbouring, orders)
+        });
+        let selections: Vec<Selection> = selections.collect::<Result<_>>()?;
         let all = lists.last().map_or(&[][..], Vec::as_slice);
         let nodes = Nodes::new(all, neighbouring, FEW);
         // The steps of a noise schedule have the same sampler, so its tail probability is reused.
@@ -53,12 +83,19 @@ impl Releases {
             lists: lists.iter().map(|list| nodes.components(list)).collect(),
             nodes: nodes.list.iter().map(release).collect::<Result<_>>()?,
             known: RefCell::default(),
+            selections,
+            selected,
         })
     }
 
     /// Whether a list has no releases.
     pub(super) fn is_empty(&self, list: usize) -> bool {
-        self.lists[list].is_empty()
+        self.lists[list].is_empty() && self.selected[list].is_empty()
+    }
+
+    /// Whether a list has private selections, whose divergence is not linear in the order.
+    pub(super) fn has_selections(&self, list: usize) -> bool {
+        !self.selected[list].is_empty()
     }
 
     /// The Rényi divergence of order `order` of all releases of a list together, in nats; an upper
@@ -84,7 +121,10 @@ impl Releases {
             }
             total
         };
-        self.lists[list].iter().map(divergence).sum()
+        let selected = self.selected[list].iter();
+        let selected =
+            selected.map(|&(i, times)| times as f64 * self.selections[i].divergence(order));
+        self.lists[list].iter().map(divergence).sum::<f64>() + selected.sum::<f64>()
     }
 }
 

@@ -50,6 +50,12 @@ pub(super) fn argmin(
     (best - 1, min_value)
 }
 
+/// Index and value of the minimum of any sequence.
+pub(super) fn scan(length: usize, value: impl FnMut(usize) -> f64) -> (usize, f64) {
+    let values = (0..length).map(value).enumerate();
+    values.fold((0, f64::INFINITY), |best, next| if next.1 < best.1 { next } else { best })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::privacy::{Pld, Trials};
 
 fn training(q: f64, sigma: f64, steps: u64) -> Event {
     Event::PoissonGaussian { sampling_rate: q, noise_multiplier: sigma, steps }
@@ -117,12 +118,79 @@ fn mixtures_of_nodes_are_an_upper_bound_that_costs_under_one_in_a_thousand() {
         // At every order, not only at the best.
         for (order, bound) in [(1.5, 1e-3), (8.0, 0.03)] {
             let one = |lists: &[&[Event]]| {
-                Releases::from_lists(lists, Neighbouring::AddOrRemoveOne)
-                    .unwrap()
-                    .divergence(0, order)
+                Releases::from_lists(
+                    lists,
+                    Neighbouring::AddOrRemoveOne,
+                    &OrderList::production().shared(),
+                )
+                .unwrap()
+                .divergence(0, order)
             };
             let ratio = one(&[&some, &all]) / one(&[&some]);
             assert!(ratio >= 1.0 && ratio < 1.0 + bound, "{order}: {ratio}");
         }
     }
+}
+
+/// Epsilons at delta 1e-6 of dp-accounting 0.6.0 (`RepeatAndSelectDpEvent`, its default orders):
+/// law, mean, epsilon for 1,000 steps at rate 0.01 with noise multiplier 2, and for one Gaussian
+/// release with noise multiplier 5.
+const SELECTIONS: [(Option<f64>, f64, f64, f64); 15] = [
+    (Some(0.0), 1.5, 0.994_427_836_7, 1.144_581_706_0),
+    (Some(0.0), 10.0, 1.318_995_308_5, 1.513_252_361_2),
+    (Some(0.0), 100.0, 1.561_737_421_8, 1.782_164_830_0),
+    (Some(0.5), 1.5, 1.039_101_700_5, 1.196_153_948_1),
+    (Some(0.5), 10.0, 1.455_369_667_9, 1.671_752_841_7),
+    (Some(0.5), 100.0, 1.768_885_737_0, 2.022_554_316_3),
+    (Some(1.0), 1.5, 1.075_404_246_9, 1.237_774_136_6),
+    (Some(1.0), 10.0, 1.576_984_053_2, 1.813_568_988_4),
+    (Some(1.0), 100.0, 1.970_609_983_4, 2.256_487_500_4),
+    (Some(2.0), 1.5, 1.133_581_236_3, 1.303_893_334_0),
+    (Some(2.0), 10.0, 1.790_879_435_3, 2.063_160_934_3),
+    (Some(2.0), 100.0, 2.357_445_760_9, 2.704_918_026_4),
+    (None, 1.5, 0.922_084_986_5, 1.065_525_888_3),
+    (None, 10.0, 1.690_133_563_4, 1.980_403_781_7),
+    (None, 100.0, 5.919_805_751_0, 7.099_341_218_6),
+];
+
+#[test]
+fn private_selection_costs_what_dp_accounting_says() {
+    let rdp = Rdp::default().with_orders(OrderList::dp_accounting_default());
+    for (shape, mean, of_training, of_gaussian) in SELECTIONS {
+        let trials = match shape {
+            Some(shape) => Trials::NegativeBinomial { mean, shape },
+            None => Trials::poisson(mean),
+        };
+        for (event, expected) in
+            [(training(0.01, 2.0, 1000), of_training), (Event::gaussian(5.0), of_gaussian)]
+        {
+            let spent = rdp.epsilon(&[event.best_of(trials)], Delta(1e-6)).unwrap();
+            let ratio = spent.epsilon / expected;
+            assert!((ratio - 1.0).abs() < 1e-6, "{trials}, {event}: {spent}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn selections_compose_and_are_dearer_than_one_trial_and_cheaper_than_all() {
+    let (one, delta) = (training(0.01, 2.0, 1000), Delta(1e-6));
+    let epsilon = |events: &[Event]| Rdp::default().epsilon(events, delta).unwrap().epsilon;
+    let best = one.best_of(Trials::geometric(100.0));
+    let (single, selected) = (epsilon(&[one.clone()]), epsilon(&[best.clone()]));
+    assert!(selected > single && selected < epsilon(&[one.times(100)]), "{selected} {single}");
+    // The steps of a selection are not those of one trial.
+    let two = epsilon(&[best.clone(), best.clone()]);
+    assert!(two > 1.2 * selected, "{two} {selected}");
+    assert!((epsilon(&[best.times(2)]) / two - 1.0).abs() < 1e-12);
+    let mixed = Event::Composed { events: vec![one.clone(), best.clone()] };
+    let both = epsilon(&[mixed]);
+    assert!(both > selected && both < selected + single, "{both}");
+    // Nothing but Rényi divergences gives a bound, so the headline is that of RDP.
+    let events = [best];
+    assert!(Pld::default().epsilon(&events, delta).is_err_and(|e| e.advice().contains("RDP")));
+    let headline = crate::privacy::epsilon(&events, delta).unwrap();
+    assert!((headline.epsilon / selected - 1.0).abs() < 1e-12 && headline.accountant == "rdp");
+    let raw = Event::Unaccountable { why: "raw".into() }.best_of(Trials::geometric(2.0));
+    assert!(Rdp::default().epsilon(&[raw], delta).is_err());
+    assert!(Rdp::default().epsilon(&[one.best_of(Trials::geometric(0.5))], delta).is_err());
 }

@@ -1,0 +1,206 @@
+//! Random numbers of trials, for private selection of the best one.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::digits::Short;
+use crate::{Error, Result};
+
+/// Means below this are of no use, and larger ones are beyond what anyone trains.
+const MEANS: std::ops::RangeInclusive<f64> = 1.0..=1e9;
+/// Shapes of the truncated negative binomial law.
+const SHAPES: std::ops::RangeInclusive<f64> = 0.0..=1e3;
+
+/// The law of the number of trials in private selection (Papernot and Steinke, "Hyperparameter
+/// Tuning with Rényi Differential Privacy", 2022): a random number K of independent trials is run,
+/// and only the best one is released.
+///
+/// A fixed number of trials has no such guarantee: the law must be random, and nothing but the best
+/// trial may be shown, K included.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Trials {
+    /// The truncated negative binomial law on 1, 2, …: shape 1 is the geometric law, shape 0 the
+    /// logarithmic one.
+    NegativeBinomial {
+        /// Mean number of trials, above 1.
+        mean: f64,
+        /// η, at least 0. A smaller one costs less and is more spread out.
+        shape: f64,
+    },
+    /// The Poisson law on 0, 1, 2, …: nothing is released if it is 0.
+    Poisson {
+        /// Mean number of trials, at least 1.
+        mean: f64,
+    },
+}
+
+impl Trials {
+    /// The geometric law on 1, 2, … with this mean.
+    pub fn geometric(mean: f64) -> Self {
+        Self::NegativeBinomial { mean, shape: 1.0 }
+    }
+
+    /// The logarithmic law on 1, 2, … with this mean.
+    pub fn logarithmic(mean: f64) -> Self {
+        Self::NegativeBinomial { mean, shape: 0.0 }
+    }
+
+    /// The Poisson law with this mean.
+    pub fn poisson(mean: f64) -> Self {
+        Self::Poisson { mean }
+    }
+
+    /// The mean number of trials.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::NegativeBinomial { mean, .. } | Self::Poisson { mean } => mean,
+        }
+    }
+
+    /// Returns the law if its numbers are in range.
+    ///
+    /// # Errors
+    /// `Setting` for a mean that is not above 1 (for Poisson: below 1) or above 1e9, and for a shape
+    /// outside 0 to 1000.
+    pub fn check(&self) -> Result<&Self> {
+        let mean = self.mean();
+        if !MEANS.contains(&mean) || (mean == 1.0 && !matches!(self, Self::Poisson { .. })) {
+            return Err(Error::setting("mean", mean, "fewer trials than one select nothing")
+                .fix("use a mean number of trials above 1 and at most 1e9"));
+        }
+        match *self {
+            Self::NegativeBinomial { shape, .. } if !SHAPES.contains(&shape) => {
+                let why = "the law is known for shapes from 0 to 1000";
+                Err(Error::setting("shape", shape, why).fix("use 1, the geometric law"))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// γ of the truncated negative binomial law: its mean is η (1 - γ) / (γ (1 - γ^η)), for η = 0
+    /// (1/γ - 1) / ln(1/γ). A lower bound of relative accuracy 1e-12.
+    pub(crate) fn gamma(mean: f64, shape: f64) -> f64 {
+        // The mean falls from infinity to 1 as γ rises from 0 to 1.
+        let (mut low, mut high) = (f64::MIN_POSITIVE.ln(), 0.0);
+        while high - low > 1e-13 * (1.0 - low) {
+            let middle = 0.5 * (low + high);
+            match mean_at(middle, shape) > mean {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        low.exp()
+    }
+
+    /// The number of trials for a uniform number from [0, 1): the inverse of the distribution
+    /// function.
+    ///
+    /// # Guarantee
+    /// The number must be secret and drawn for this selection alone. f64 rounding changes
+    /// probabilities by less than 1e-12 of themselves.
+    pub fn quantile(&self, uniform: f64) -> u64 {
+        let (mut k, mut probability, next): (u64, f64, Box<dyn Fn(u64) -> f64>) = match *self {
+            Self::NegativeBinomial { mean, shape } => {
+                let gamma = Self::gamma(mean, shape);
+                let first = if shape == 0.0 {
+                    (1.0 - gamma) / -gamma.ln()
+                } else {
+                    // (1-γ) η / (γ^-η - 1)
+                    (1.0 - gamma) * shape / (-shape * gamma.ln()).exp_m1()
+                };
+                let ratio = move |k: u64| (1.0 - gamma) * (k as f64 + shape) / (k as f64 + 1.0);
+                (1, first, Box::new(ratio))
+            }
+            Self::Poisson { mean } => {
+                (0, (-mean).exp(), Box::new(move |k: u64| mean / (k as f64 + 1.0)))
+            }
+        };
+        let mut rest = uniform.clamp(0.0, 1.0);
+        // Beyond this the probabilities have underflowed.
+        let last = (self.mean() * 1e4).min(1e12) as u64 + 1_000;
+        while rest >= probability && k < last {
+            rest -= probability;
+            probability *= next(k);
+            k += 1;
+        }
+        k
+    }
+}
+
+/// The mean of the truncated negative binomial law at the logarithm of γ.
+fn mean_at(ln_gamma: f64, shape: f64) -> f64 {
+    // (1 - γ) / γ
+    let odds = (-ln_gamma).exp_m1();
+    match shape == 0.0 {
+        true => odds / -ln_gamma,
+        false => shape * odds / -(shape * ln_gamma).exp_m1(),
+    }
+}
+
+impl fmt::Display for Trials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mean = Short(self.mean());
+        match *self {
+            Self::NegativeBinomial { shape: 1.0, .. } => write!(f, "geometric, mean {mean}"),
+            Self::NegativeBinomial { shape: 0.0, .. } => write!(f, "logarithmic, mean {mean}"),
+            Self::NegativeBinomial { shape, .. } => {
+                write!(f, "negative binomial of shape {}, mean {mean}", Short(shape))
+            }
+            Self::Poisson { .. } => write!(f, "Poisson, mean {mean}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gamma_gives_the_mean_as_in_dp_accounting() {
+        for (shape, mean, gamma) in [
+            (0.0, 1.5, 0.466_410_765_890_032),
+            (0.0, 100.0, 0.001_542_115_074_116_7),
+            (0.5, 10.0, 0.062_5),
+            (1.0, 10.0, 0.1),
+            (2.0, 1.5, 0.758_305_739_145_726),
+            (2.0, 100.0, 0.019_615_242_267_027_5),
+        ] {
+            let found = Trials::gamma(mean, shape);
+            assert!((found / gamma - 1.0).abs() < 1e-9, "{shape} {mean}: {found}");
+        }
+    }
+
+    #[test]
+    fn quantiles_have_the_law() {
+        let grid = || (0..200_000).map(|i| (f64::from(i) + 0.5) / 200_000.0);
+        for law in [
+            Trials::geometric(10.0),
+            Trials::logarithmic(3.0),
+            Trials::NegativeBinomial { mean: 5.0, shape: 0.5 },
+            Trials::poisson(4.0),
+        ] {
+            let mean = grid().map(|u| law.quantile(u) as f64).sum::<f64>() / 200_000.0;
+            assert!((mean / law.mean() - 1.0).abs() < 5e-3, "{law}: {mean}");
+        }
+        // P(K = 1) = 1/10, P(K <= 2) = 0.19.
+        let geometric = Trials::geometric(10.0);
+        assert_eq!(
+            [0.0, 0.099, 0.101, 0.189, 0.191].map(|u| geometric.quantile(u)),
+            [1, 1, 2, 2, 3]
+        );
+        assert_eq!(Trials::poisson(4.0).quantile(0.018), 0);
+        assert!(geometric.quantile(1.0) > 100, "it ends");
+    }
+
+    #[test]
+    fn what_selects_nothing_is_refused() {
+        for wrong in [0.0, 1.0, -3.0, f64::NAN, f64::INFINITY] {
+            assert!(Trials::geometric(wrong).check().is_err(), "{wrong}");
+        }
+        assert!(Trials::poisson(1.0).check().is_ok() && Trials::poisson(0.5).check().is_err());
+        assert!(Trials::NegativeBinomial { mean: 2.0, shape: -0.5 }.check().is_err());
+    }
+}
