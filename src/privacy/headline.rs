@@ -36,7 +36,9 @@ impl Headline {
         fn is_disjoint(event: &Event) -> bool {
             match event {
                 Event::ShuffledEpochs { .. } => true,
-                Event::Repeated { event, .. } => is_disjoint(event),
+                Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => {
+                    is_disjoint(event)
+                }
                 Event::Composed { events } => events.iter().any(is_disjoint),
                 _ => false,
             }
@@ -144,7 +146,9 @@ impl Accountant for Headline {
 
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         delta.check()?;
-        if singles("epsilon", events)?.is_empty() {
+        // Private selections are no singles.
+        let may_be_empty = !events.iter().any(Event::has_selection);
+        if may_be_empty && singles("epsilon", events)?.is_empty() {
             return Ok(Spent::new(0.0, "headline").with_lower_bound(0.0));
         }
         let exact = Gdp::with_neighbouring(self.neighbouring).epsilon(events, delta);

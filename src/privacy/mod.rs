@@ -48,8 +48,8 @@ pub use accountant::{Accountant, Spent};
 pub(crate) use calibrate::noise_multiplier_for_events;
 pub use calibrate::{
     Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, batch_size_for, delta_for,
-    epsilon_for, noise_multiplier_for, noise_multiplier_for_stages, noise_multiplier_given_prior,
-    steps_for,
+    epsilon_for, noise_multiplier_for, noise_multiplier_for_best_of, noise_multiplier_for_stages,
+    noise_multiplier_given_prior, steps_for,
 };
 pub use event::Event;
 pub(crate) use event::STOPPING;

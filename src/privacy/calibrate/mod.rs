@@ -31,7 +31,8 @@ pub use batch_size::{CalibratedBatchSize, batch_size_for};
 pub use delta::{CalibratedDelta, delta_for};
 pub(crate) use noise::noise_multiplier_for_events;
 pub use noise::{
-    Calibrated, noise_multiplier_for, noise_multiplier_for_stages, noise_multiplier_given_prior,
+    Calibrated, noise_multiplier_for, noise_multiplier_for_best_of, noise_multiplier_for_stages,
+    noise_multiplier_given_prior,
 };
 use search::infeasible;
 pub use steps::{CalibratedSteps, steps_for};

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::check_reachable;
 use super::search::{Outcome, Parameter, Search, infeasible};
 use crate::privacy::digits::Rounded;
-use crate::privacy::{Accountant, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate, Stages};
+use crate::privacy::{
+    Accountant, Delta, Epsilon, Event, NoiseMultiplier, Rdp, SamplingRate, Stages, Trials,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Relative tolerance above the smallest noise multiplier.
@@ -191,6 +193,44 @@ pub fn noise_multiplier_given_prior(
 ) -> Result<Calibrated> {
     let one = Stages::constant(NoiseMultiplier(1.0), steps)?;
     noise_multiplier_for_stages(prior, &one, target, delta, sampling_rate, accountant)
+}
+
+/// The smallest noise multiplier for which the best of a random number of trials, each of `steps`
+/// steps of the Poisson-subsampled Gaussian mechanism, is (`target`, `delta`)-differentially
+/// private: one epsilon for all trials together.
+///
+/// # Errors
+/// As [`noise_multiplier_for`]; kind `Setting` for a law that is out of range.
+///
+/// # Guarantee
+/// As [`noise_multiplier_for_stages`], if only the best trial is shown, and not how many there were
+/// ([`Event::PrivateSelection`]).
+///
+/// ```
+/// use epsilab::privacy::{
+///     Delta, Epsilon, SamplingRate, Trials, noise_multiplier_for, noise_multiplier_for_best_of,
+/// };
+/// let (target, delta, rate) = (Epsilon(3.0), Delta(1e-5), SamplingRate(2048.0 / 60_000.0));
+/// let best =
+///     noise_multiplier_for_best_of(Trials::geometric(10.0), target, delta, rate, 879)?;
+/// let one = noise_multiplier_for(target, delta, rate, 879, &epsilab::privacy::Rdp::default())?;
+/// // The best of ten on average needs a quarter more noise or so, not the noise of ten runs.
+/// let factor = best.noise_multiplier.0 / one.noise_multiplier.0;
+/// assert!(factor > 1.1 && factor < 2.0, "{factor}");
+/// # Ok::<(), epsilab::Error>(())
+/// ```
+pub fn noise_multiplier_for_best_of(
+    trials: Trials,
+    target: Epsilon,
+    delta: Delta,
+    sampling_rate: SamplingRate,
+    steps: u64,
+) -> Result<Calibrated> {
+    let (trials, rate) = (*trials.check()?, sampling_rate.check()?);
+    let one = Stages::constant(NoiseMultiplier(1.0), steps)?;
+    let event = |stages: &Stages| stages.event(rate, stages.steps()).best_of(trials);
+    // No other accountant supports a selection.
+    noise_multiplier_for_events(&[], &one, target, delta, &event, &Rdp::default())
 }
 
 /// # Errors

@@ -189,6 +189,16 @@ impl Event {
         Ok(self)
     }
 
+    /// Whether it contains a private selection.
+    pub(crate) fn has_selection(&self) -> bool {
+        match self {
+            Event::PrivateSelection { .. } => true,
+            Event::Composed { events } => events.iter().any(Event::has_selection),
+            Event::Repeated { event, .. } => event.has_selection(),
+            _ => false,
+        }
+    }
+
     /// Number of noisy releases. A shuffled epoch and an unaccountable event count as one each, a
     /// private selection as one trial.
     pub fn releases(&self) -> u64 {

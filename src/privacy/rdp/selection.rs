@@ -88,22 +88,13 @@ fn add<'a>(
 ) {
     match event {
         Event::PrivateSelection { event, trials } => selections.push((event, *trials, times)),
-        Event::Composed { events } if has_selection(event) => {
+        Event::Composed { events } if event.has_selection() => {
             events.iter().for_each(|event| add(event, times, plain, selections));
         }
-        Event::Repeated { event: inner, count } if has_selection(event) => {
+        Event::Repeated { event: inner, count } if event.has_selection() => {
             add(inner, times.saturating_mul(*count), plain, selections);
         }
         event if times == 1 => plain.push(event.clone()),
         event => plain.push(event.times(times)),
-    }
-}
-
-fn has_selection(event: &Event) -> bool {
-    match event {
-        Event::PrivateSelection { .. } => true,
-        Event::Composed { events } => events.iter().any(has_selection),
-        Event::Repeated { event, .. } => has_selection(event),
-        _ => false,
     }
 }

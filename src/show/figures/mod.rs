@@ -25,6 +25,7 @@ mod grids;
 mod masks;
 mod norms;
 mod schedules;
+mod selection;
 mod settings;
 mod steps;
 mod sweep;
@@ -40,6 +41,7 @@ pub use masks::{
 };
 pub use norms::{gradient_norm_histogram, gradient_norms};
 pub use schedules::schedules;
+pub use selection::selection_cost;
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise, scaling_law};
 pub use steps::epsilon_over_steps;
 pub use trade_off::{trade_off, trade_off_curve};

@@ -1,0 +1,86 @@
+//! The cost of selecting the best of several trials.
+
+use super::sweep::{POINTS, geometric};
+use crate::privacy::{Delta, Event, Rdp, Trials};
+use crate::show::{Chart, Panel, Series, format};
+use crate::{Error, ErrorKind, Result};
+
+/// A law of the number of trials for its mean.
+type Law = fn(f64) -> Trials;
+/// The laws that are drawn.
+const LAWS: [(&str, Law); 3] = [
+    ("logarithmic", Trials::logarithmic),
+    ("geometric", Trials::geometric),
+    ("Poisson", Trials::poisson),
+];
+
+/// Epsilon of the best of a random number of trials over their mean number, by law, beside that of
+/// as many trials that are all shown (Papernot and Steinke, 2022). `trial` is what one trial
+/// releases.
+///
+/// # Errors
+/// `Setting` for a number outside its range; `Accounting` if RDP does not support the trial.
+pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {
+    let rdp = Rdp::default();
+    let one = rdp.epsilon(std::slice::from_ref(trial), delta)?.epsilon;
+    if one == 0.0 {
+        let what = format!("the cost of selecting among trials of {trial}");
+        return Err(Error::new(ErrorKind::Setting, what, "a trial releases nothing")
+            .fix("pass the event of a training run, such as plan.event()"));
+    }
+    let means = geometric(1.1, 1000.0, POINTS);
+    let mut panel = Panel::new(format!("epsilon at delta = {}", format::delta(delta.0)))
+        .epsilon()
+        .log()
+        .reference(one, format!("one trial: {}", format::eps(one)))
+        .values_at(10.0, "mean 10");
+    let line = |event_at: &dyn Fn(f64) -> Event, means: &[f64]| -> Vec<(f64, f64)> {
+        let at = |&mean: &f64| {
+            let spent = rdp.epsilon(&[event_at(mean)], delta);
+            (mean, spent.map_or(f64::NAN, |spent| spent.epsilon))
+        };
+        means.iter().map(at).collect()
+    };
+    let with_ten = |means: &[f64]| {
+        let mut means = [means, &[10.0]].concat();
+        means.sort_by(f64::total_cmp);
+        means
+    };
+    for (slot, (name, law)) in LAWS.into_iter().enumerate() {
+        let points = line(&|mean| trial.best_of(law(mean)), &with_ten(&means));
+        panel = panel.series(Series::line(name, points).colour(slot));
+    }
+    let mut whole: Vec<f64> = with_ten(&means).iter().map(|mean| mean.round()).collect();
+    whole.dedup();
+    let all = line(&|count| trial.times(count as u64), &whole);
+    let panel = panel.series(Series::line("all trials shown", all).colour(LAWS.len()));
+    Ok(Chart::new("Showing only the best trial is cheaper than showing all")
+        .note(format!("One trial: {trial}. RDP; both axes logarithmic."))
+        .panel(panel)
+        .x_label("mean number of trials")
+        .x_log())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selection_is_dearer_than_one_trial_and_cheaper_than_all() {
+        let chart = selection_cost(&Event::poisson(0.01, 2.0, 1000), Delta(1e-6)).unwrap();
+        let lines = chart.panels()[0].lines();
+        let names: Vec<&str> = lines.iter().map(Series::name).collect();
+        assert_eq!(names, ["logarithmic", "geometric", "Poisson", "all trials shown"]);
+        let at = |line: usize, mean: f64| {
+            let found = lines[line].points().iter().find(|point| point.0 == mean);
+            found.unwrap_or_else(|| panic!("{mean}")).1
+        };
+        assert!(at(0, 10.0) < at(1, 10.0) && at(1, 10.0) < at(3, 10.0));
+        let last = |line: usize| lines[line].last().unwrap();
+        assert!(last(1) < last(2), "the Poisson law is dear for many trials");
+        assert!(last(1) < 0.2 * last(3), "{} {}", last(1), last(3));
+        assert!(chart.text().contains("one trial"), "{}", chart.text());
+        let nothing = Event::Composed { events: Vec::new() };
+        assert!(selection_cost(&nothing, Delta(1e-6)).is_err());
+    }
+}
