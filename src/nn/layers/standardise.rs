@@ -18,7 +18,8 @@ use crate::{Error, Result};
 /// # Guarantee
 /// Per-example gradients are clipped with respect to the parameters. The gradient with respect to
 /// the standardised weight has another norm, so an executor must back-propagate it to the
-/// parameters before it computes norms.
+/// parameters before it computes norms. Backpropagation clipping bounds the gradient with respect
+/// to the standardised weight and adds its noise before it back-propagates the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standardisation {
     /// Whether each output channel has a trainable gain, initially 1.
