@@ -4,8 +4,8 @@
 #   rehearse.sh [DIR]     results go to DIR (default: target/rehearsal)
 #
 # The program runs on a CUDA driver that computes nothing (support/cuda-stand-in), with the real
-# NVRTC, for GPUs of compute capability 8.0 and 9.0: every method, models with convolutions, with
-# normalisation and with recurrent layers, in f32 and bf16. A kernel that can't be generated,
+# NVRTC, for GPUs of compute capability 8.0 and 9.0: every method that `train --help` lists, models
+# with convolutions, with normalisation and with recurrent layers, in f32 and bf16. A kernel that can't be generated,
 # compiled or assembled fails the rehearsal, and so does a driver call that is not in
 # support/cuda-stand-in/calls.txt. NVRTC, headers and ptxas come from PyPI.
 #
@@ -47,12 +47,44 @@ if EPSILAB_REHEARSAL=0 "$EPSILAB_PROGRAM" bench --device cuda --models mlp --bat
 fi
 grep -q "does not compute correctly" "$work/refused" || die "$(cat "$work/refused")"
 
+# The program lists its methods, so a new one is rehearsed too.
+methods="$("$EPSILAB_PROGRAM" train --help |
+    sed -n 's/^ *--method <NAME> *\(.*\) \[default.*/\1/p' | tr -d ,)"
+case " $methods " in *" dp-sgd "*" non-private "*) ;; *) die "no methods in: $methods" ;; esac
+
 data_of() { case $1 in bilstm) echo sentences ;; wide*) echo patterns ;; *) echo glyphs ;; esac; }
-train() {
-    echo "== sm_$STAND_IN_ARCH, $model, $precision: $*" >&2
-    "$EPSILAB_PROGRAM" grid --device cuda --model "$model" --data "$(data_of "$model")" --train 48 \
-        --test 8 --batch 16 --steps 2 --seeds 1 --precision "$precision" --json "$@" \
-        >"$work/stdout" 2>"$work/stderr" || die "$(tail -5 "$work/stderr")"
+# Every method, then the settings that have kernels of their own: one process, so that each kernel
+# is compiled once.
+train_all() {
+    python3 - "$model" "$(data_of "$model")" "$precision" $methods >"$work/experiments.json" <<'EOF'
+import json
+import sys
+
+model, data, precision, *methods = sys.argv[1:]
+# The clips do not bound trained normalisation layers.
+frozen = {"freeze": [["*.gamma", "*.beta"]]} if model.startswith("wide") else {}
+noise = {"noise-multiplier": 1}
+cases = [
+    {"method": method}
+    | ({} if method == "non-private" else noise)
+    | (frozen if method == "backprop-clipping" else {})
+    for method in methods
+]
+masked = {"method": "dp-ssgd", "pre-prune": 0.5, "drop": 0.5}
+cases += [
+    noise | {"clip-rule": "auto-s", "optimizer": "adamw", "average": "ema"},
+    noise | {"clip-rule": "per-layer", "optimizer": "nesterov", "freeze": "*.bias"},
+    masked | noise | {"mask": "random", "drop-rule": ["random", "magnitude"]},
+    masked | {"mask": "dp-snip", "epsilon": 3},
+]
+options = {"device": "cuda", "model": model, "data": data, "precision": precision}
+options |= {"train": 48, "test": 8, "batch-size": 16, "steps": 2}
+print(json.dumps({"experiments": [{"name": "all", "options": options, "cases": cases}]}))
+EOF
+    echo "== sm_$STAND_IN_ARCH, $model, $precision: $methods" >&2
+    "$EPSILAB_PROGRAM" sweep "$work/experiments.json" >"$work/stdout" 2>"$work/stderr" ||
+        die "$(tail -5 "$work/stderr")"
+    if grep "^not trained" "$work/stderr" >&2; then die "a method was not trained"; fi
     grep -q "rehearsal: no result" "$work/stdout" || die "an output without its mark"
 }
 # Launches of one step: those of six steps less those of one, in one process each.
@@ -81,9 +113,7 @@ for STAND_IN_ARCH in ${EPSILAB_ARCHITECTURES:-80 90}; do
     for model in ${EPSILAB_MODELS:-papernot_cnn wide_resnet_16_4 bilstm}; do
         for precision in ${EPSILAB_PRECISIONS:-f32 bf16}; do
             rm -f "$work"/ptx/*
-            train --method dp-sgd,dp-ssgd,non-private --mask random --pre-prune 0.5 --drop 0.5 \
-                --drop-rule magnitude
-            train --method dp-ssgd --mask dp-snip --pre-prune 0.5 --drop 0.5
+            train_all
             # Modules of two processes may be equal.
             for module in "$work"/ptx/*.ptx; do
                 mv "$module" "$work/ptx/$(sha256sum <"$module" | cut -c1-16)"

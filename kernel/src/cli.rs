@@ -12,6 +12,7 @@ use crate::doctor::{self, DoctorArgs};
 use crate::grid::{self, GridArgs};
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
+use crate::sweep::{self, SweepArgs};
 use crate::train::{self, TrainArgs};
 
 /// How users call the program: in a clone by the alias of cargo, elsewhere by its name.
@@ -129,6 +130,46 @@ Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for wrong us
 option, a value that is no number); 130 after Ctrl-C (nothing is printed; the steps taken are
 charged).";
 
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  cargo lab sweep docs/reproduction/auto-dp-sgd.plan.json --list
+  cargo lab sweep docs/reproduction/auto-dp-sgd.plan.json --only table-10 --out results
+  cargo lab sweep experiments.json --seeds 1 -- --data glyphs --epochs 1
+
+A file of experiments is JSON. Its options are those of `cargo lab train --help`, without the
+dashes. A list of values makes one case of each, several lists all combinations. `cases` are groups
+with further options. --set, --freeze and --train-only may be given several times to one run: a list
+inside the list is one such value. Unknown keys are refused, and every case is checked before
+anything is trained.
+
+  {
+    \"experiments\": [
+      {
+        \"name\": \"clips\",
+        \"title\": \"Accuracy over clip norm and method\",
+        \"seeds\": 3,
+        \"options\": {\"data\": \"glyphs\", \"batch-size\": 256, \"epochs\": 2},
+        \"cases\": [
+          {\"method\": \"dp-sgd\", \"clip\": [0.1, 1, 10], \"epsilon\": 3},
+          {\"method\": \"auto-dp-sgd\", \"set\": [\"scale=1\", \"scale=0.5\"],
+           \"noise-multiplier\": 1.5}
+        ]
+      }
+    ]
+  }
+
+Runs are stored and charged as those of `train`, so the same command trains nothing the second time,
+and a command that was stopped continues. If a case can't be trained, its errors say why, and the
+others are trained.
+
+With --json stdout is a list with one object per case: experiment, options, accuracy_mean,
+accuracy_std, accuracies, badge (proved, assumption, none), epsilon (the largest of its runs, null
+if none covers them), claimed_epsilon and mean_threshold (means over seeds), runs, errors. Rates and
+accuracies are fractions. Progress goes to stderr.
+
+Exit codes: 0; 1 for a file that can't be run (nothing is trained) or if no run succeeded; 2 for
+wrong usage; 130 after Ctrl-C (finished runs are kept, nothing is printed).";
+
 const AUDIT_EXAMPLES: &str = "\
 Examples:
   cargo lab audit dp-sgd
@@ -187,6 +228,8 @@ enum Command {
     Grid(Box<GridArgs>),
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(Box<TrainArgs>),
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(SweepArgs),
 }
 
 /// Runs the command line. An error is printed as `error: …`; the exit code is 1, or 2 for wrong
@@ -232,6 +275,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Grid(args)) => grid::grid(&args),
         Some(Command::Train(args)) => train::train(&args),
+        Some(Command::Sweep(args)) => sweep::sweep(&args),
     }
 }
 

@@ -9,6 +9,7 @@ mod doctor;
 mod grid;
 mod options;
 mod stdout;
+mod sweep;
 mod train;
 
 #[cfg(feature = "notebook")]

@@ -64,6 +64,8 @@ pub(super) fn curve_bundle(curve: &Curve) -> Bundle {
     let mut head = vec!["step", "training loss (not covered)", "test accuracy", "epsilon"];
     let adapted = curve.points.iter().any(|point| point.threshold.is_some());
     head.extend(adapted.then_some("clip threshold"));
+    let has_norms = curve.points.iter().any(|point| point.gradient_norm.is_some());
+    head.extend(has_norms.then_some("gradient norm (not covered)"));
     let table = curve.points.iter().fold(Table::new(head), |table, point| {
         let mut row = vec![
             format::count(point.step),
@@ -72,6 +74,8 @@ pub(super) fn curve_bundle(curve: &Curve) -> Bundle {
             optional(point.epsilon, format::eps),
         ];
         row.extend(adapted.then(|| optional(point.threshold, |t| format::significant(t, 3))));
+        let norm = || optional(point.gradient_norm, |norm| format::significant(norm, 3));
+        row.extend(has_norms.then(norm));
         table.row(row)
     });
     table.bundle()

@@ -64,6 +64,10 @@ pub struct Release {
     pub noise_std: Vec<f64>,
     /// The clip threshold of this step, if the method adapts it.
     pub threshold: Option<Threshold>,
+    /// L2 norm of each example's gradient before clipping, `[examples]`, over the selected
+    /// coordinates, if the step computed it. NaN for excluded examples. No epsilon covers them, as
+    /// the losses.
+    pub norms: Option<DeviceArray>,
 }
 
 /// The clip threshold of one step of a method that adapts it.
@@ -79,7 +83,12 @@ pub struct Threshold {
 impl Release {
     /// A release of a method whose clip threshold, if it has one, is part of its plan.
     pub fn new(gradient: Gradients, losses: DeviceArray, noise_std: Vec<f64>) -> Self {
-        Self { gradient, losses, noise_std, threshold: None }
+        Self { gradient, losses, noise_std, threshold: None, norms: None }
+    }
+
+    /// With the norms of the examples' gradients.
+    pub fn with_norms(self, norms: DeviceArray) -> Self {
+        Self { norms: Some(norms), ..self }
     }
 
     /// Mean loss of the examples that were not masked out, if there are any. Synchronizes with the

@@ -18,7 +18,8 @@ pub enum Sampling {
     #[default]
     Poisson,
     /// Every epoch is shuffled and cut into disjoint batches. An epoch is one release (parallel
-    /// composition), without amplification by sampling. Neighbours have the same number of examples.
+    /// composition), without amplification by sampling. Neighbours have the same number of
+    /// examples.
     DisjointBatches {
         /// The relation: one example zeroed out, or one replaced.
         neighbouring: Neighbouring,

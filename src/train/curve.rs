@@ -21,6 +21,10 @@ pub struct Point {
     /// the run's epsilon, if it has one; otherwise computed from the examples without noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
+    /// Mean L2 norm of the examples' gradients before clipping, over the steps since the last
+    /// point, where the method computes it. No epsilon covers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient_norm: Option<f64>,
 }
 
 /// The points of a run, in order of steps.

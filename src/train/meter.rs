@@ -22,6 +22,7 @@ const POINTS: u64 = 60;
 /// What a step's release has beside its gradient.
 pub(super) struct Measured {
     pub(super) losses: DeviceArray,
+    pub(super) norms: Option<DeviceArray>,
     pub(super) threshold: Option<f64>,
 }
 
@@ -39,6 +40,8 @@ pub(super) struct Meter<'a> {
     /// Losses of the steps since the last point. They are copied to the host when the point is
     /// made, so that no step synchronizes with the device.
     losses: Vec<DeviceArray>,
+    /// Gradient norms of these steps, of a method that computes them.
+    norms: Vec<DeviceArray>,
     /// Clip thresholds of the steps since the last point, of a method that adapts them.
     thresholds: Vec<f64>,
     /// The test part on the network's device, uploaded once per run; unused on the CPU.
@@ -57,6 +60,7 @@ impl<'a> Meter<'a> {
             model,
             data,
             losses: Vec::new(),
+            norms: Vec::new(),
             thresholds: Vec::new(),
             test: None,
             initial_norm: None,
@@ -75,6 +79,7 @@ impl<'a> Meter<'a> {
     ) -> Result<Option<Point>> {
         course.steps += 1;
         self.losses.push(released.losses);
+        self.norms.extend(released.norms);
         self.thresholds.extend(released.threshold);
         course.thresholds.extend(released.threshold);
         if !is_point(course.steps, self.plan.steps()) {
@@ -105,8 +110,11 @@ impl<'a> Meter<'a> {
         network: &Network,
         evaluated: Option<&Network>,
     ) -> Result<Point> {
-        let steps = DeviceArray::to_vecs(&std::mem::take(&mut self.losses));
-        let means: Vec<f64> = steps.iter().filter_map(|losses| engine::mean(losses)).collect();
+        let of_steps = |arrays: &mut Vec<DeviceArray>| {
+            let steps = DeviceArray::to_vecs(&std::mem::take(arrays));
+            mean(&steps.iter().filter_map(|step| engine::mean(step)).collect::<Vec<_>>())
+        };
+        let (loss, gradient_norm) = (of_steps(&mut self.losses), of_steps(&mut self.norms));
         let test_accuracy = match evaluated {
             Some(evaluated) => {
                 check_finite(course.steps, network)?;
@@ -117,11 +125,12 @@ impl<'a> Meter<'a> {
         let norm_ratio = Some(self.norm_ratio(network)?);
         let point = Point {
             step: course.steps,
-            loss: mean(&means),
+            loss,
             test_accuracy,
             epsilon: self.epsilon(course.steps)?,
             norm_ratio,
             threshold: mean(&std::mem::take(&mut self.thresholds)),
+            gradient_norm,
         };
         course.curve.points.push(point);
         Ok(point)

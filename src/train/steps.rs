@@ -100,7 +100,7 @@ impl Begin<'_> {
             }
             let evaluated = || average.as_ref().map_or_else(|| network.clone(), |a| a.network());
             let threshold = release.threshold.map(|threshold| threshold.value);
-            let measured = Measured { losses: release.losses, threshold };
+            let measured = Measured { losses: release.losses, norms: release.norms, threshold };
             let point = meter.after_step(course, measured, &network, &evaluated)?;
             if let Some(loss) = point.and_then(|point| point.loss) {
                 rates.observe(loss);

@@ -15,7 +15,7 @@ use epsilab::grid::{Grid, GridResult, Row};
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::{options, stdout};
-pub use out::can_write;
+pub use out::{can_write, save};
 use plan::Plan;
 use progress::ToStderr;
 

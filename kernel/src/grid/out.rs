@@ -50,7 +50,11 @@ pub fn write_notes(folder: &Path, results: &[GridResult]) -> Result<()> {
     Ok(())
 }
 
-fn save(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+/// Writes a file in the folder.
+///
+/// # Errors
+/// Kind `Io` if it can't be written.
+pub fn save(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(name);
     std::fs::write(&path, bytes).map_err(|e| failed(format!("writing {}", path.display()), &e))
 }

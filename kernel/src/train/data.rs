@@ -11,7 +11,7 @@ use crate::options::{self, DATA};
 const SPLIT_SEED: u64 = 0;
 
 /// Options of the data.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, PartialEq)]
 pub struct DataArgs {
     /// glyphs, patterns, sentences, mnist, fashion_mnist, cifar10, cifar100, ag_news; a folder of
     /// images with one subfolder per class (or train/ and test/ with such subfolders); a table

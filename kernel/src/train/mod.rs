@@ -12,11 +12,14 @@ mod report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use epsilab::data::Dataset;
 use epsilab::methods::Plan;
+use epsilab::nn::Model;
+use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::{grid, options, stdout};
-use data::DataArgs;
+pub use data::DataArgs;
 use plan::PlanArgs;
 use progress::ToStderr;
 
@@ -24,7 +27,7 @@ use progress::ToStderr;
 #[derive(clap::Args, Clone, Debug)]
 pub struct TrainArgs {
     #[command(flatten)]
-    data: DataArgs,
+    pub data: DataArgs,
     /// papernot_cnn, stevens_mnist_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18,
     /// resnet50, bilstm, mlp (one hidden layer of 64), linear [default: papernot_cnn, for texts
     /// bilstm, for tables mlp]
@@ -65,47 +68,21 @@ pub struct TrainArgs {
 /// Kind `Setting` for options that are out of range or contradict each other, before anything is
 /// charged; errors of reading data, of training and of writing results.
 pub fn train(args: &TrainArgs) -> Result<ExitCode> {
-    let loaded = args.file.as_ref().map(|file| args.plan.load(file)).transpose()?;
-    if loaded.is_none() {
-        args.plan.check()?;
-    }
-    let activation = options::activation(args.activation.as_deref())?;
-    let named = args.model.as_deref().map(options::model_named).transpose()?;
+    args.check()?;
     if let Some(out) = args.out.as_ref().filter(|_| !args.preview) {
         grid::can_write(out)?;
     }
     let data = args.data.read()?;
-    let seed = loaded.as_ref().map_or(args.plan.seed, Plan::seed);
-    let named = named.map_or_else(|| options::usual_model(&data), Ok)?;
-    let model = options::model(named, &data, (activation, seed))?;
-    let mut plan = match loaded {
-        Some(plan) => plan,
-        None => args.plan.plan(&model, &data)?,
-    };
-    if let Some(path) = &args.save_plan {
-        plan.save(path)?;
-        eprintln!("wrote the plan {}", path.display());
-    }
-    if let Some(device) = &args.device {
-        plan = plan.on_device(device);
-    }
-    if args.fresh {
-        plan = plan.fresh();
-    }
     if args.preview {
+        let (_, plan) = args.prepare(&data)?;
         stdout::print(&plan.preview(&data)?.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let heading = format!("{}: {} on {}", plan.method(), model.name(), data.name());
-    let run = plan.train(&model, &data, &mut ToStderr::new(heading))?;
+    let run = args.run(&data, None)?;
     run.warnings().iter().for_each(|warning| eprintln!("{warning}"));
     if run.interrupted() {
         eprintln!("interrupted: {run}; the same command trains the whole plan again");
         return Ok(ExitCode::from(130));
-    }
-    if !run.is_finished() {
-        return Err(Error::new(ErrorKind::CorruptData, run.to_string(), "the run did not finish")
-            .fix("train again"));
     }
     if let Some(out) = &args.out {
         out::write(out, &run)?;
@@ -115,4 +92,61 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         false => report::words(&run)?,
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl TrainArgs {
+    /// Checks everything that needs no data.
+    ///
+    /// # Errors
+    /// Kind `Setting` for options that are out of range or contradict each other.
+    pub fn check(&self) -> Result<()> {
+        match &self.file {
+            Some(file) => self.plan.load(file).map(drop)?,
+            None => self.plan.check()?,
+        }
+        options::activation(self.activation.as_deref())?;
+        self.model.as_deref().map(options::model_named).transpose().map(drop)
+    }
+
+    /// Trains; the heading of the progress is that of the model and the data by default. The run is
+    /// finished or interrupted.
+    ///
+    /// # Errors
+    /// As [`train`].
+    pub fn run(&self, data: &Dataset, heading: Option<String>) -> Result<Run> {
+        let (model, plan) = self.prepare(data)?;
+        let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());
+        let heading = heading.unwrap_or_else(usual);
+        let run = plan.train(&model, data, &mut ToStderr::new(heading))?;
+        if run.is_finished() || run.interrupted() {
+            return Ok(run);
+        }
+        Err(Error::new(ErrorKind::CorruptData, run.to_string(), "the run did not finish")
+            .fix("train again"))
+    }
+
+    /// The model and the plan, which is saved if it shall be.
+    fn prepare(&self, data: &Dataset) -> Result<(Model, Plan)> {
+        let loaded = self.file.as_ref().map(|file| self.plan.load(file)).transpose()?;
+        let seed = loaded.as_ref().map_or(self.plan.seed, Plan::seed);
+        let activation = options::activation(self.activation.as_deref())?;
+        let named = self.model.as_deref().map(options::model_named).transpose()?;
+        let named = named.map_or_else(|| options::usual_model(data), Ok)?;
+        let model = options::model(named, data, (activation, seed))?;
+        let mut plan = match loaded {
+            Some(plan) => plan,
+            None => self.plan.plan(&model, data)?,
+        };
+        if let Some(path) = &self.save_plan {
+            plan.save(path)?;
+            eprintln!("wrote the plan {}", path.display());
+        }
+        if let Some(device) = &self.device {
+            plan = plan.on_device(device);
+        }
+        if self.fresh {
+            plan = plan.fresh();
+        }
+        Ok((model, plan))
+    }
 }

@@ -41,7 +41,8 @@ impl Mechanism for ScaledSum {
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = vec![std / self.expected_batch_size; gradient.entries.len()];
         let threshold = threshold.map(|value| Threshold { value, noise_multiplier: None });
-        Ok(Release { threshold, ..Release::new(gradient, scaled.losses, noise_std) })
+        let release = Release::new(gradient, scaled.losses, noise_std);
+        Ok(Release { threshold, ..release.with_norms(scaled.norms) })
     }
 }
 

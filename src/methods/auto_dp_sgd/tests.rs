@@ -4,8 +4,9 @@ use crate::engine::{Batch, ClipRule, Executor, ReferenceExecutor, mean};
 use crate::methods::{DpSgd, Method, Plan, Release};
 use crate::nn::{Model, models};
 use crate::privacy::{
-    Accountant, ClipSchedule, Delta, Epsilon, Gdp, Headline, NoiseSchedule, Pld, Rdp,
+    Accountant, ClipSchedule, Delta, Epsilon, Gdp, Headline, Ledger, NoiseSchedule, Pld, Rdp,
 };
+use crate::train::{Silent, fit};
 use crate::{ErrorKind, Result};
 
 const SEED: [u8; 32] = [3; 32];
@@ -185,5 +186,23 @@ fn targets_clip_bounds_and_impossible_scales_are_refused() -> Result<()> {
         std::fs::write(file.path(), edited).unwrap();
         assert_eq!(Plan::load(file.path()).is_ok(), accepted, "{title}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_budget_refuses_it_whatever_it_claims_and_takes_the_sound_variant() -> Result<()> {
+    let data = small();
+    let model = model(&data);
+    let ledger = Ledger::in_memory();
+    ledger.set_budget(Epsilon(1e6), Delta(1e-5))?;
+    let train = |plan: &Plan| fit("budget", plan, &model, &data, &ledger, &mut Silent);
+    // A huge noise multiplier makes the claim tiny.
+    let method = method().noise_multiplier(1e3);
+    let error = train(&method.plan(&data)?).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Ledger);
+    assert!(error.to_string().contains("budget"), "{error}");
+    assert!(ledger.events()?.is_empty(), "nothing is charged");
+    let run = train(&method.sound().plan(&data)?)?;
+    assert!(run.epsilon() < 1.0 && ledger.events()?.len() == 1);
     Ok(())
 }

@@ -89,7 +89,7 @@ impl Mechanism for GaussianSum {
         let std = self.noise_std() / self.expected_batch_size;
         let gradient = self.privatise(clipped.sum, selected)?;
         let noise_std = vec![std; gradient.entries.len()];
-        Ok(Release::new(gradient, clipped.losses, noise_std))
+        Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms))
     }
 }
 

@@ -65,7 +65,8 @@ impl Mechanism for QuantileSum {
         let noise_std = vec![std / self.expected_batch_size; gradient.entries.len()];
         let noise_multiplier = Some(2.0 * self.quantile.count_noise);
         let threshold = Some(Threshold { value: clip, noise_multiplier });
-        Ok(Release { threshold, ..Release::new(gradient, clipped.losses, noise_std) })
+        let release = Release::new(gradient, clipped.losses, noise_std);
+        Ok(Release { threshold, ..release.with_norms(clipped.norms) })
     }
 }
 

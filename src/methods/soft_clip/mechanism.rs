@@ -63,7 +63,7 @@ impl Mechanism for SoftClippedSum {
         self.noise.add_to_each(&mut gradient, &stds, selected)?;
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
-        Ok(Release::new(gradient, clipped.losses, noise_std))
+        Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms))
     }
 }
 

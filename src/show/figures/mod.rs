@@ -19,9 +19,11 @@
 //! ```
 
 mod attack;
+mod claims;
 mod compare;
 mod grids;
 mod masks;
+mod norms;
 mod schedules;
 mod settings;
 mod steps;
@@ -29,12 +31,14 @@ mod sweep;
 mod trade_off;
 
 pub use attack::attack_curves;
+pub use claims::{EpsilonClaim, epsilon_claims};
 pub use compare::{Releases, epsilon_vs_delta, why_they_differ};
 pub use grids::{GridCell, GridFigure, accuracy_heat_map, accuracy_lines};
 pub use masks::{
     Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency,
     saliency_histograms, selection_log, signal_and_noise, tiles,
 };
+pub use norms::gradient_norms;
 pub use schedules::schedules;
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise, scaling_law};
 pub use steps::epsilon_over_steps;

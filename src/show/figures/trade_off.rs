@@ -15,8 +15,8 @@ use crate::show::{Chart, Panel, Series};
 /// [`Accountant::epsilon`](crate::privacy::Accountant::epsilon) where no guarantee exists.
 ///
 /// # Guarantee
-/// As [`TradeOff`], for one added or removed example; for one that is zeroed out if the releases are
-/// on disjoint batches.
+/// As [`TradeOff`], for one added or removed example; for one that is zeroed out if the releases
+/// are on disjoint batches.
 pub fn trade_off(events: &[Event]) -> Result<Chart> {
     not_empty(events)?;
     let relation = Headline::covering(events).neighbouring();

@@ -1,0 +1,159 @@
+//! A case: options of one run, which lists of options make.
+
+use clap::{Args, Command, FromArgMatches};
+use epsilab::{Error, Result};
+use serde_json::{Map, Value};
+
+use crate::train::TrainArgs;
+
+/// Options of `train` by name, without the dashes.
+pub type Options = Map<String, Value>;
+
+/// Options that are not part of a run.
+const NOT_OF_A_RUN: [&str; 6] = ["plan", "save-plan", "preview", "out", "json", "fresh"];
+/// Pairs of options that exclude each other.
+const EXCLUSIVE: [(&str, &str); 2] = [("epochs", "steps"), ("epsilon", "noise-multiplier")];
+/// Options that a run may have several times. A list in a list is one value of them.
+const REPEATED: [&str; 3] = ["set", "freeze", "train-only"];
+
+/// The options of the runs of one case, which differ only in their seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case(pub Options);
+
+impl Case {
+    /// Replaces options.
+    pub fn replace(&mut self, given: &Options) {
+        replace(&mut self.0, given);
+    }
+
+    /// The value of an option in words.
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.0.get(name).map(|value| words(value).join(" "))
+    }
+
+    /// The arguments of `train` for the run with this seed.
+    ///
+    /// # Errors
+    /// `Setting` for an option or a value that `train` does not know.
+    pub fn train_args(&self, seed: u64) -> Result<TrainArgs> {
+        let mut args = vec![format!("--seed={seed}")];
+        for (name, value) in &self.0 {
+            match value {
+                Value::Bool(true) => args.push(format!("--{name}")),
+                Value::Bool(false) => {}
+                value => args.extend(words(value).iter().map(|word| format!("--{name}={word}"))),
+            }
+        }
+        let command = TrainArgs::augment_args(Command::new("train").no_binary_name(true));
+        let matches = command.try_get_matches_from(&args);
+        matches.and_then(|matches| TrainArgs::from_arg_matches(&matches)).map_err(|e| {
+            let said = e.to_string();
+            let why = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            Error::setting("options", args[1..].join(" "), why)
+                .fix("use the options of `cargo lab train --help`, without the dashes")
+        })
+    }
+}
+
+/// Replaces options, and removes those that the new ones exclude.
+pub fn replace(options: &mut Options, given: &Options) {
+    for (name, value) in given {
+        for (one, other) in EXCLUSIVE {
+            for (new, old) in [(one, other), (other, one)] {
+                if name == new && !given.contains_key(old) {
+                    options.remove(old);
+                }
+            }
+        }
+        options.insert(name.clone(), value.clone());
+    }
+}
+
+/// All combinations of the values of lists. The last option by [`rank`] changes fastest.
+///
+/// # Errors
+/// A text for an empty list, a value of a wrong type and an option that is not part of a run.
+pub fn combinations(options: &Options) -> std::result::Result<Vec<Case>, String> {
+    let mut names: Vec<&String> = options.keys().collect();
+    names.sort_by_key(|name| (rank(name), *name));
+    let mut cases = vec![Case(Options::new())];
+    for name in names {
+        is_of_a_run(name)?;
+        let value = &options[name];
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            value => std::slice::from_ref(value),
+        };
+        let is_value = |value: &Value| match value {
+            Value::Array(parts) => {
+                REPEATED.contains(&name.as_str()) && parts.iter().all(Value::is_string)
+            }
+            value => value.is_string() || value.is_number() || value.is_boolean(),
+        };
+        if values.is_empty() || !values.iter().all(is_value) {
+            return Err(format!("`{name}` is {value}; it takes one value or a list of them"));
+        }
+        let with = |case: &Case, value: &Value| {
+            let mut case = case.clone();
+            case.0.insert(name.clone(), value.clone());
+            case
+        };
+        cases = cases.iter().flat_map(|case| values.iter().map(|v| with(case, v))).collect();
+    }
+    Ok(cases)
+}
+
+/// Checks that a case can have an option of this name.
+fn is_of_a_run(name: &str) -> std::result::Result<(), String> {
+    match name {
+        "seed" => Err("`seed` is counted from 0: say `seeds`, beside `options`".into()),
+        name if NOT_OF_A_RUN.contains(&name) => Err(format!("`{name}` is not an option of a run")),
+        _ => Ok(()),
+    }
+}
+
+/// The place of an option in tables: what is trained, then how, then the numbers of privacy.
+pub fn rank(name: &str) -> usize {
+    const FIRST: [&str; 4] = ["data", "model", "method", "set"];
+    const LAST: [&str; 3] = ["clip", "epsilon", "noise-multiplier"];
+    match (FIRST.iter().position(|&n| n == name), LAST.iter().position(|&n| n == name)) {
+        (Some(place), _) => place,
+        (_, Some(place)) => FIRST.len() + 1 + place,
+        _ => FIRST.len(),
+    }
+}
+
+/// Options of the command line.
+///
+/// # Errors
+/// `Setting` for words that are not `--NAME VALUE`, and options that a case can't have.
+pub fn options_of(words: &[String]) -> Result<Options> {
+    let mut options = Options::new();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(name) = word.strip_prefix("--").filter(|name| !name.is_empty()) else {
+            return Err(Error::setting("an option after `--`", word, "it has no name")
+                .fix("write `-- --NAME VALUE`, such as `-- --epochs 1`"));
+        };
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name, Value::from(value)),
+            None => match words.next_if(|next| !next.starts_with("--")) {
+                Some(value) => (name, Value::from(value.as_str())),
+                None => (name, Value::Bool(true)),
+            },
+        };
+        is_of_a_run(name)
+            .map_err(|why| Error::setting("an option after `--`", word, why).fix("leave it out"))?;
+        options.insert(name.to_owned(), value);
+    }
+    Ok(options)
+}
+
+/// A value as words of the command line.
+fn words(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(parts) => parts.iter().flat_map(words).collect(),
+        value => vec![value.to_string()],
+    }
+}

@@ -1,0 +1,278 @@
+//! The file of experiments.
+
+use std::path::Path;
+
+use epsilab::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::case::{self, Case, Options};
+
+/// What to do about a file that does not hold experiments.
+const ADVICE: &str = "see the example in `cargo lab sweep --help`";
+
+/// The experiments of a file.
+pub struct Experiments(pub Vec<Experiment>);
+
+/// One experiment: every case is trained with the seeds 0, 1, …
+pub struct Experiment {
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    pub seeds: u64,
+    pub cases: Vec<Case>,
+}
+
+/// An experiment as the file says it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default = "one")]
+    seeds: u64,
+    /// Options of all cases.
+    #[serde(default)]
+    options: Options,
+    /// Groups of cases, each with further options.
+    #[serde(default)]
+    cases: Vec<Options>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFile {
+    /// A remark for readers.
+    #[serde(default, rename = "about")]
+    _about: Value,
+    experiments: Vec<Written>,
+}
+
+impl Experiments {
+    /// Reads a file of experiments.
+    ///
+    /// # Errors
+    /// `Io` if it can't be read, `Setting` if it does not hold experiments.
+    pub fn read(path: &Path) -> Result<Self> {
+        let what = format!("the experiments {}", path.display());
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::io(format!("reading {what}"), &e).fix(ADVICE))?;
+        Self::parse(&text).map_err(|why| Error::new(ErrorKind::Setting, what, why).fix(ADVICE))
+    }
+
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        let file: WrittenFile = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let experiments = file.experiments.into_iter().map(Experiment::of);
+        let experiments: Vec<Experiment> = experiments.collect::<std::result::Result<_, _>>()?;
+        let names: Vec<&str> = experiments.iter().map(|e| e.name.as_str()).collect();
+        match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            Some((_, name)) => Err(format!("two experiments are named `{name}`")),
+            None if names.is_empty() => Err("it has no experiments".into()),
+            None => Ok(Self(experiments)),
+        }
+    }
+
+    /// Only the experiments with these names, or all if there are none.
+    ///
+    /// # Errors
+    /// `Setting` for an unknown name.
+    pub fn only(mut self, names: &[String]) -> Result<Self> {
+        let known: Vec<&str> = self.0.iter().map(|e| e.name.as_str()).collect();
+        if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+            return Err(Error::setting("--only", name, "the file has no experiment of this name")
+                .fix(format!("choose from {}", known.join(", "))));
+        }
+        self.0.retain(|e| names.is_empty() || names.contains(&e.name));
+        Ok(self)
+    }
+
+    /// With this number of seeds, if one is given.
+    ///
+    /// # Errors
+    /// `Setting` for 0, also in the file.
+    pub fn with_seeds(mut self, seeds: Option<u64>) -> Result<Self> {
+        for experiment in &mut self.0 {
+            experiment.seeds = seeds.unwrap_or(experiment.seeds);
+            if experiment.seeds == 0 {
+                return Err(Error::setting("seeds", 0, "a case without seeds has no runs")
+                    .fix("use 1 or more"));
+            }
+        }
+        Ok(self)
+    }
+
+    /// With `train` options of the command line in place of those of the file.
+    ///
+    /// # Errors
+    /// `Setting` for words that are not `--NAME VALUE`.
+    pub fn with_options(mut self, words: &[String]) -> Result<Self> {
+        let given = case::options_of(words)?;
+        for experiment in &mut self.0 {
+            for case in &mut experiment.cases {
+                case.replace(&given);
+            }
+            experiment.remove_equal_cases();
+        }
+        Ok(self)
+    }
+
+    /// Checks all cases as far as that needs no data.
+    ///
+    /// # Errors
+    /// `Setting` for the first case that `train` refuses; the text names it.
+    pub fn check(&self) -> Result<()> {
+        for experiment in &self.0 {
+            for case in &experiment.cases {
+                let checked = case.train_args(0).and_then(|args| args.check());
+                checked.map_err(|e| {
+                    let what =
+                        format!("experiment {}, {}", experiment.name, experiment.label(case));
+                    Error::new(e.kind(), what, e.to_string()).fix(e.advice())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of runs.
+    pub fn runs(&self) -> usize {
+        self.0.iter().map(|e| e.cases.len() * e.seeds as usize).sum()
+    }
+
+    /// Names, numbers of runs and titles, a line for each experiment.
+    pub fn list(&self) -> String {
+        let width = self.0.iter().map(|e| e.name.len()).max().unwrap_or(0);
+        let line = |e: &Experiment| {
+            let runs = format!("{} x {}", e.cases.len(), e.seeds);
+            format!("{:width$}  {runs:>8}  {}", e.name, e.title)
+        };
+        let lines: Vec<String> = self.0.iter().map(line).collect();
+        format!("{}\n{} runs (cases x seeds)", lines.join("\n"), self.runs())
+    }
+}
+
+impl Experiment {
+    fn of(written: Written) -> std::result::Result<Self, String> {
+        let Written { name, title, seeds, options, mut cases } = written;
+        if cases.is_empty() {
+            cases.push(Options::new());
+        }
+        let mut all = Vec::new();
+        for group in cases {
+            let mut base = options.clone();
+            case::replace(&mut base, &group);
+            let made = case::combinations(&base).map_err(|why| format!("`{name}`: {why}"))?;
+            all.extend(made);
+        }
+        let mut experiment = Self { name, title, seeds, cases: all };
+        experiment.remove_equal_cases();
+        Ok(experiment)
+    }
+
+    /// A case that was removed by an equal one would be trained once only anyway.
+    fn remove_equal_cases(&mut self) {
+        let mut kept: Vec<Case> = Vec::new();
+        for case in self.cases.drain(..) {
+            if !kept.contains(&case) {
+                kept.push(case);
+            }
+        }
+        self.cases = kept;
+    }
+
+    /// The options that are not the same in all cases.
+    pub fn varied(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for case in &self.cases {
+            names.extend(case.0.keys().map(String::as_str));
+        }
+        names.sort_by_key(|name| (case::rank(name), *name));
+        names.dedup();
+        let differs = |name: &str| {
+            let first = self.cases.first().and_then(|case| case.0.get(name));
+            self.cases.iter().any(|case| case.0.get(name) != first)
+        };
+        names.into_iter().filter(|name| differs(name)).collect()
+    }
+
+    /// What tells a case from the others of its experiment.
+    pub fn label(&self, case: &Case) -> String {
+        let said = |name: &str| case.get(name).map(|value| format!("{name} {value}"));
+        let parts: Vec<String> = self.varied().into_iter().filter_map(said).collect();
+        parts.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Experiments {
+        Experiments::parse(text).expect(text)
+    }
+
+    const TWO: &str = r#"{"about": "a test", "experiments": [
+        {"name": "a", "seeds": 2, "options": {"data": "glyphs", "batch-size": 64}, "cases": [
+            {"method": "dp-sgd", "epsilon": [1, 2], "clip": [0.1, 1]},
+            {"method": "auto-dp-sgd", "noise-multiplier": 1, "set": ["scale=1", "scale=0.5"]}]},
+        {"name": "b", "title": "the other"}]}"#;
+
+    #[test]
+    fn lists_vary_and_cases_are_named_by_what_differs() {
+        let both = parse(TWO);
+        both.check().expect("fine");
+        let first = &both.0[0];
+        assert_eq!((first.cases.len(), first.seeds, both.runs()), (6, 2, 13));
+        let varied = first.varied();
+        assert_eq!(varied, ["method", "set", "clip", "epsilon", "noise-multiplier"]);
+        let labels: Vec<String> = first.cases.iter().map(|case| first.label(case)).collect();
+        assert_eq!(labels[1], "method dp-sgd, clip 0.1, epsilon 2");
+        assert_eq!(labels[5], "method auto-dp-sgd, set scale=0.5, noise-multiplier 1");
+        let list = both.list();
+        assert!(list.contains("the other") && list.contains("13 runs"), "{list}");
+        // Equal cases are one.
+        let words = ["--epsilon", "3", "--clip=1"].map(String::from);
+        let replaced = parse(TWO).with_options(&words).expect("fine");
+        // The noise multiplier is replaced too, as epsilon excludes it.
+        let labels: Vec<String> =
+            replaced.0[0].cases.iter().map(|case| replaced.0[0].label(case)).collect();
+        assert_eq!(labels[0], "method dp-sgd");
+        assert_eq!(replaced.0[0].cases.len(), 3);
+        let only = parse(TWO).only(&["b".into()]).expect("there").with_seeds(Some(5));
+        assert_eq!(only.expect("fine").runs(), 5);
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_its_place() {
+        for (text, words) in [
+            ("[]", "invalid"),
+            (r#"{"experiments": []}"#, "no experiments"),
+            (r#"{"experiments": [{"name": "a", "epochs": 1}]}"#, "`epochs`"),
+            (r#"{"experiments": [{"name": "a"}, {"name": "a"}]}"#, "two experiments"),
+            (r#"{"experiments": [{"name": "a", "options": {"clip": []}}]}"#, "`a`: `clip`"),
+            (r#"{"experiments": [{"name": "a", "options": {"seed": 1}}]}"#, "`seeds`"),
+        ] {
+            let why = Experiments::parse(text).err().expect(text);
+            assert!(why.contains(words), "{text}: {why}");
+        }
+        for (options, words) in [
+            (r#"{"epsilon": 1, "noise-multiplier": 1}"#, "--epsilon and --noise-multiplier"),
+            (r#"{"clip": "much"}"#, "--clip"),
+            (r#"{"rounds": 3}"#, "--rounds"),
+            (r#"{"model": "vgg"}"#, "papernot_cnn"),
+        ] {
+            let text = format!(r#"{{"experiments": [{{"name": "e1", "options": {options}}}]}}"#);
+            let error = parse(&text).check().expect_err(options);
+            let said = format!("{error} {}", error.advice());
+            assert!(said.contains(words) && said.contains("e1"), "{options}: {said}");
+        }
+        assert!(parse(TWO).only(&["c".into()]).is_err_and(|e| e.advice().contains("a, b")));
+        assert!(parse(TWO).with_seeds(Some(0)).is_err());
+        assert!(parse(TWO).with_options(&["epochs".into()]).is_err());
+    }
+}

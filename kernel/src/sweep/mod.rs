@@ -1,0 +1,141 @@
+//! The command `sweep`: the experiments of a file, each a set of runs over lists of options of
+//! `train`.
+//!
+//! Every run is that of `train` with these options, so the same command trains nothing the second
+//! time.
+
+mod case;
+mod file;
+mod out;
+mod rows;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use epsilab::Result;
+use epsilab::data::Dataset;
+
+use crate::train::DataArgs;
+use crate::{grid, options, stdout};
+use case::Case;
+use file::{Experiment, Experiments};
+use rows::Row;
+
+/// Train the experiments of a file: all combinations of lists of `train` options.
+#[derive(clap::Args, Clone, Debug)]
+pub struct SweepArgs {
+    /// The experiments, as JSON
+    file: PathBuf,
+    /// Train only the experiments with these names
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Number of seeds per case, 0, 1, …, instead of that of the file
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seeds: Option<i64>,
+    /// List the experiments, check them and train nothing
+    #[arg(long, conflicts_with = "json")]
+    list: bool,
+    /// Write sweep.json and sweep.md to this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print a JSON list with one object per case on stdout and nothing else
+    #[arg(long)]
+    json: bool,
+    /// Options of `train` after `--`, which replace those of the file in every case
+    #[arg(last = true, value_name = "TRAIN OPTIONS", allow_hyphen_values = true)]
+    options: Vec<String>,
+}
+
+/// Runs `sweep`. Exit codes: 0, 1 if no run succeeded, 130 after Ctrl-C.
+///
+/// # Errors
+/// `Setting` for a file that holds no experiments and for a case that `train` would refuse before
+/// it reads data; errors of reading data and of writing results. Other errors of a run are reported
+/// in its row.
+pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
+    let experiments = Experiments::read(&args.file)?
+        .only(&args.only)?
+        .with_options(&args.options)?
+        .with_seeds(options::count("--seeds", args.seeds)?)?;
+    experiments.check()?;
+    if args.list {
+        stdout::print(&experiments.list())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(out) = &args.out {
+        grid::can_write(out)?;
+    }
+    let mut trainer = Trainer { data: None, done: 0, all: experiments.runs() };
+    let mut rows = Vec::new();
+    for experiment in &experiments.0 {
+        for case in &experiment.cases {
+            let Some(row) = trainer.case(experiment, case)? else {
+                let (done, all) = (trainer.done, trainer.all);
+                eprintln!(
+                    "stopped after {done} of {all} runs, which are kept; the same command \
+                     continues from there"
+                );
+                return Ok(ExitCode::from(130));
+            };
+            rows.push(row);
+        }
+    }
+    let json = rows::json(&rows)?;
+    if let Some(folder) = &args.out {
+        grid::save(folder, "sweep.json", format!("{json}\n").as_bytes())?;
+        grid::save(folder, "sweep.md", out::markdown(&experiments, &rows).as_bytes())?;
+        eprintln!("wrote {}", folder.display());
+    }
+    stdout::print(&if args.json { json } else { out::text(&experiments, &rows) })?;
+    for row in &rows {
+        row.errors.iter().for_each(|error| eprintln!("not trained: {}: {error}", row.experiment));
+    }
+    let any = rows.iter().any(|row| row.runs > 0);
+    Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Trains cases one after the other.
+struct Trainer {
+    /// The data of the last case, which the next one often has too.
+    data: Option<(DataArgs, Dataset)>,
+    done: usize,
+    all: usize,
+}
+
+impl Trainer {
+    /// The runs of a case with every seed; `None` after Ctrl-C.
+    ///
+    /// # Errors
+    /// Those of reading data.
+    fn case(&mut self, experiment: &Experiment, case: &Case) -> Result<Option<Row>> {
+        let mut row = Row::of(experiment, case);
+        for seed in 0..experiment.seeds {
+            let args = case.train_args(seed)?;
+            let data = self.data(&args.data)?;
+            let (place, label) = (self.done + 1, experiment.label(case));
+            let heading = [experiment.name.clone(), label, format!("seed {seed}")].join(", ");
+            let heading = format!("[{place} of {}] {heading}", self.all);
+            match args.run(&data, Some(heading)) {
+                Ok(run) if run.interrupted() => return Ok(None),
+                Ok(run) => {
+                    eprintln!("{run}");
+                    row.add(&run);
+                }
+                Err(error) => row.failed(&error),
+            }
+            self.done += 1;
+        }
+        Ok(Some(row))
+    }
+
+    fn data(&mut self, args: &DataArgs) -> Result<Dataset> {
+        if let Some((last, data)) = &self.data
+            && last == args
+        {
+            return Ok(data.clone());
+        }
+        let data = args.read()?;
+        self.data = Some((args.clone(), data.clone()));
+        Ok(data)
+    }
+}

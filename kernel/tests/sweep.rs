@@ -1,0 +1,138 @@
+//! Tests of the command `sweep`: its rows, what it refuses, and the experiments of the project.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn sweep(home: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_epsilab"));
+    command.arg("sweep").args(args).env("EPSILAB_HOME", home).env("EPSILAB_DEVICE", "cpu");
+    command.stdin(Stdio::null()).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A file of experiments whose runs take a second each.
+fn file(folder: &Path, experiments: &str) -> String {
+    let path = folder.join("experiments.json");
+    std::fs::write(&path, format!(r#"{{"experiments": [{experiments}]}}"#)).expect("written");
+    path.display().to_string()
+}
+
+const CLIPS: &str = r#"{"name": "clips", "title": "Accuracy over clip norm", "seeds": 2,
+    "options": {"data": "glyphs", "train": 400, "test": 100, "model": "linear", "batch-size": 100,
+                "steps": 3},
+    "cases": [{"clip": [0.1, 1], "noise-multiplier": 1.1},
+              {"method": "auto-dp-sgd", "set": ["scale=1", "scale=0.5"], "noise-multiplier": 1.5}]}"#;
+
+#[test]
+fn every_case_is_trained_with_every_seed_once() {
+    let home = tempfile::tempdir().expect("a folder");
+    let experiments = file(home.path(), CLIPS);
+    let out = home.path().join("out").display().to_string();
+    let first = sweep(home.path(), &[&experiments, "--json", "--out", &out]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let rows: Vec<Value> = serde_json::from_slice(&first.stdout).expect("JSON");
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        assert_eq!((&row["runs"], &row["experiment"]), (&2.into(), &"clips".into()));
+        assert_eq!(row["accuracies"].as_array().map(Vec::len), Some(2));
+        let of = |seed: usize| row["accuracies"][seed].as_f64().expect("a number");
+        let mean = row["accuracy_mean"].as_f64().expect("a number");
+        assert!((mean - (of(0) + of(1)) / 2.0).abs() < 1e-12, "{row}");
+        let std = row["accuracy_std"].as_f64().expect("a number");
+        assert!((std - (of(0) - of(1)).abs() / 2f64.sqrt()).abs() < 1e-12, "{row}");
+    }
+    // A seed is known, so the guarantee has an assumption. Auto DP-SGD has only its claim, which
+    // falls with the scale.
+    assert_eq!(
+        (&rows[0]["badge"], &rows[0]["options"]["clip"]),
+        (&"assumption".into(), &0.1.into())
+    );
+    assert!(rows[0]["epsilon"].as_f64() > Some(0.0) && rows[0]["claimed_epsilon"].is_null());
+    assert_eq!((&rows[2]["badge"], &rows[2]["epsilon"]), (&"none".into(), &Value::Null));
+    assert!(rows[2]["claimed_epsilon"].as_f64() > rows[3]["claimed_epsilon"].as_f64());
+
+    let ledgers = || -> Vec<u64> {
+        let files = std::fs::read_dir(home.path().join("ledger")).expect("a folder");
+        files.map(|file| file.unwrap().metadata().unwrap().len()).collect()
+    };
+    let (charged, again) = (ledgers(), sweep(home.path(), &[&experiments]));
+    assert_eq!(ledgers(), charged, "nothing is trained twice");
+    let words = text(&again.stdout);
+    assert!(
+        words.contains("clips: Accuracy over clip norm") && words.contains("scale=0.5"),
+        "{words}"
+    );
+    assert!(!words.contains("steps"), "equal options are no column: {words}");
+    let markdown = std::fs::read_to_string(Path::new(&out).join("sweep.md")).expect("written");
+    assert!(
+        markdown.contains("| method | set | clip |") && markdown.contains("| none |"),
+        "{markdown}"
+    );
+    let stored = std::fs::read(Path::new(&out).join("sweep.json")).expect("written");
+    assert_eq!(stored, first.stdout);
+    // Names of runs are derived from the data.
+    assert!(!markdown.contains("runs/") && !text(&first.stdout).contains("\"run\""));
+}
+
+#[test]
+fn a_case_that_cannot_be_trained_leaves_the_others() {
+    let home = tempfile::tempdir().expect("a folder");
+    let both = r#""model": ["bilstm", "linear"], "noise-multiplier": 1.1"#;
+    let experiments = CLIPS.replace(r#""clip": [0.1, 1], "noise-multiplier": 1.1"#, both);
+    let experiments = file(home.path(), &experiments);
+    let done = sweep(home.path(), &[&experiments, "--json", "--seeds", "1"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let rows: Vec<Value> = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!((&rows[0]["runs"], &rows[0]["accuracy_mean"]), (&0.into(), &Value::Null));
+    let error = rows[0]["errors"][0].as_str().expect("an error");
+    assert!(error.contains("texts"), "{error}");
+    assert_eq!((&rows[1]["runs"], &rows[1]["errors"]), (&1.into(), &Value::Array(Vec::new())));
+    let none = sweep(home.path(), &[&experiments, "--seeds", "1", "--", "--model", "bilstm"]);
+    assert_eq!(none.status.code(), Some(1), "{}", text(&none.stdout));
+}
+
+#[test]
+fn wrong_files_are_refused_before_anything_is_trained() {
+    let home = tempfile::tempdir().expect("a folder");
+    let wrong = |experiments: &str, args: &[&str], words: &str| {
+        let experiments = file(home.path(), experiments);
+        let output = sweep(home.path(), &[&[experiments.as_str()], args].concat());
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.starts_with("error: ") && err.contains(words), "{words}: {err}");
+    };
+    wrong(&CLIPS.replace("\"clip\"", "\"clips\""), &[], "--clips");
+    wrong(&CLIPS.replace("auto-dp-sgd", "auto"), &[], "choose from dp-sgd");
+    wrong(CLIPS, &["--only", "clip"], "choose from clips");
+    wrong(CLIPS, &["--seeds", "0"], "seeds");
+    wrong(CLIPS, &["--", "--out", "x"], "not an option of a run");
+    assert!(!home.path().join("ledger").exists());
+    let missing = sweep(home.path(), &["nothing.json"]);
+    assert!(text(&missing.stderr).contains("nothing.json"));
+}
+
+#[test]
+fn the_experiments_of_the_auto_dp_sgd_paper_are_complete_and_can_be_trained() {
+    let home = tempfile::tempdir().expect("a folder");
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let plan = root.join("docs/reproduction/auto-dp-sgd.plan.json").display().to_string();
+    let list = sweep(home.path(), &[&plan, "--list"]);
+    assert_eq!(list.status.code(), Some(0), "{}", text(&list.stderr));
+    let list = text(&list.stdout);
+    for table in 3..=16 {
+        assert!(list.lines().any(|line| line.starts_with(&format!("table-{table} "))), "{list}");
+    }
+    // One of them on built-in data, for a moment.
+    let quick = "--data glyphs --train 100 --test 50 --model linear --steps 1 --batch-size 20";
+    let quick: Vec<&str> = quick.split(' ').collect();
+    let args = [&[plan.as_str(), "--only", "table-10", "--json", "--"], &quick[..]].concat();
+    let done = sweep(home.path(), &args);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let rows: Vec<Value> = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert!(rows.len() >= 14 && rows.iter().all(|row| row["runs"] == 1), "{rows:?}");
+}

@@ -1,0 +1,218 @@
+//! What is claimed, proved and attacked: epsilons of methods side by side.
+
+use crate::audit::{AuditReport, Verdict};
+use crate::privacy::digits::RoundedDown;
+use crate::show::axis::Axis;
+use crate::show::layout::{MARGIN, SMALL, text_style};
+use crate::show::page::{Head, Page};
+use crate::show::palette::{self, Rgb};
+use crate::show::scene::{Align, Area};
+use crate::show::{Figure, Table, font, format};
+use crate::{Error, Result};
+
+const WIDTH: f64 = 760.0;
+/// Height of a bar.
+const BAR: f64 = 11.0;
+/// Height of a method's bars with the gap below.
+const ROW: f64 = 3.0 * BAR + 12.0;
+const CLAIMED: Rgb = palette::AXIS;
+const PROVED: Rgb = palette::SERIES[0];
+const AUDITED: Rgb = palette::SERIES[1];
+
+/// The epsilons of one method at the same delta, for [`epsilon_claims`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct EpsilonClaim {
+    name: String,
+    claimed: Option<f64>,
+    proved: Option<f64>,
+    audited: Option<f64>,
+}
+
+impl EpsilonClaim {
+    /// A method without any epsilon so far.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), claimed: None, proved: None, audited: None }
+    }
+
+    /// What its authors or its program state.
+    pub fn claimed(mut self, epsilon: f64) -> Self {
+        self.claimed = Some(epsilon);
+        self
+    }
+
+    /// What is proved: the epsilon of the ledger.
+    pub fn proved(mut self, epsilon: f64) -> Self {
+        self.proved = Some(epsilon);
+        self
+    }
+
+    /// The lower bound that an attack shows.
+    pub fn audited(mut self, lower_bound: f64) -> Self {
+        self.audited = Some(lower_bound);
+        self
+    }
+
+    /// Whether the attack shows more than what is claimed.
+    fn is_refuted(&self) -> bool {
+        self.audited > self.claimed && self.claimed.is_some()
+    }
+
+    fn values(&self) -> [Option<f64>; 3] {
+        [self.claimed, self.proved, self.audited]
+    }
+
+    /// The values in words: bounds from above are rounded up, the bound from below is rounded down.
+    fn words(&self) -> [Option<String>; 3] {
+        let audited = self.audited.map(|bound| RoundedDown(bound).to_string());
+        [self.claimed.map(format::eps), self.proved.map(format::eps), audited]
+    }
+}
+
+/// The claim and the lower bound of the report. The claim counts as proved unless the audit refuted
+/// it.
+impl From<&AuditReport> for EpsilonClaim {
+    fn from(report: &AuditReport) -> Self {
+        let proved = report.claimed_epsilon.filter(|_| report.verdict != Verdict::Refuted);
+        Self {
+            name: report.method.clone(),
+            claimed: report.claimed_epsilon,
+            proved,
+            audited: Some(report.lower_bound),
+        }
+    }
+}
+
+/// Claimed, proved and audited epsilon of each method, as bars on one logarithmic axis.
+///
+/// A claim whose bar is shorter than that of the attack is refuted. The attack's bar is a lower
+/// bound on the true epsilon: a short one shows nothing.
+///
+/// # Errors
+/// `Setting` for an empty list, and for an epsilon that is negative or not a number.
+pub fn epsilon_claims<C: Into<EpsilonClaim>>(
+    claims: impl IntoIterator<Item = C>,
+) -> Result<Figure> {
+    let claims: Vec<EpsilonClaim> = claims.into_iter().map(Into::into).collect();
+    let values = claims.iter().flat_map(EpsilonClaim::values).flatten();
+    if let Some(epsilon) = values.clone().find(|epsilon| epsilon.is_nan() || *epsilon < 0.0) {
+        return Err(Error::setting("epsilon", epsilon, "no guarantee has such an epsilon")
+            .fix("pass epsilons of 0 or more"));
+    }
+    if claims.is_empty() {
+        return Err(Error::setting("claims", "an empty list", "there is nothing to draw")
+            .fix("pass for example [&audit::method_named(\"dp-sgd\", &options)?.run()?]"));
+    }
+    let refuted = claims.iter().filter(|claim| claim.is_refuted()).count();
+    let title = match refuted {
+        0 => "No attack shows more than what is claimed".to_owned(),
+        n => format!("An attack refutes {n} of {} claims", claims.len()),
+    };
+    let head = Head::new(title)
+        .note("Epsilon, logarithmic. The attack's bar is a lower bound on the true epsilon.")
+        .key(CLAIMED, "claimed")
+        .key(PROVED, "proved")
+        .key(AUDITED, "shown by an attack (at least)");
+    let mut page = Page::new(WIDTH, head);
+    let width = |text: &str| font::width(text, SMALL, false);
+    let names = claims.iter().map(|claim| width(&claim.name)).fold(40.0, f64::max).min(230.0);
+    let (top, rows) = (page.top + 6.0, claims.len() as f64);
+    let plot = Area {
+        left: (MARGIN + names + 8.0).round(),
+        top,
+        right: WIDTH - MARGIN - width("at least 0.0000"),
+        bottom: top + rows * ROW,
+    };
+    let axis = axis_of(values);
+    for (value, label) in &axis.ticks {
+        let x = (plot.left + axis.place(*value) * plot.width()).round();
+        page.scene.fill(Area { left: x, right: x + 1.0, ..plot }, palette::GRID);
+        let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
+        page.scene.text((x, plot.bottom + 10.0), label, style);
+    }
+    page.scene.fill(Area { right: plot.left + 1.0, ..plot }, palette::AXIS);
+    for (row, claim) in claims.iter().enumerate() {
+        let y = top + row as f64 * ROW + 4.0;
+        let name = font::fit(&claim.name, SMALL, false, names);
+        let ink = text_style(SMALL, false, palette::INK, Align::Right);
+        page.scene.text((plot.left - 8.0, y + 1.5 * BAR), name, ink);
+        let none = ["no claim", "no proof", ""];
+        for (i, (value, colour)) in
+            claim.values().into_iter().zip([CLAIMED, PROVED, AUDITED]).enumerate()
+        {
+            let y = y + i as f64 * BAR;
+            let share = value.map_or(0.0, |value| axis.place(value).clamp(0.0, 1.0));
+            let end = plot.left + (share * plot.width()).max(1.5);
+            if value.is_some() {
+                let (top, bottom) = (y.round(), (y + BAR - 1.0).round());
+                page.scene.fill(Area { left: plot.left, top, right: end, bottom }, colour);
+            }
+            let said = claim.words()[i].clone().unwrap_or_else(|| none[i].to_owned());
+            let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
+            page.scene.text((end + 5.0, y + BAR / 2.0), said, style);
+        }
+    }
+    Ok(page.finish(plot.bottom + 18.0, &table(&claims).text()))
+}
+
+/// From below the smallest bar to the largest one.
+fn axis_of(values: impl Iterator<Item = f64>) -> Axis {
+    let drawn = values.filter(|value| *value > 0.0 && value.is_finite());
+    let (low, high) =
+        drawn.fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(v), high.max(v)));
+    match high > 0.0 {
+        // Bars that are shorter than a hundredth of the longest are cut.
+        true => Axis::log_within((low / 1.5).max(high / 200.0), high, 7),
+        false => Axis::log_within(0.1, 10.0, 7),
+    }
+}
+
+fn table(claims: &[EpsilonClaim]) -> Table {
+    let head = Table::new(["method", "claimed", "proved", "attack (at least)"]);
+    claims.iter().fold(head, |table, claim| {
+        let [claimed, proved, audited] =
+            claim.words().map(|words| words.unwrap_or_else(|| "none".into()));
+        table.row([claim.name.clone(), claimed, proved, audited])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{Options, method_named};
+
+    #[test]
+    fn a_claim_below_the_attack_is_counted_and_its_proof_is_gone() {
+        let options = Options { trials: 1_000, dimension: 8, ..Options::default() };
+        let report = |name: &str| method_named(name, &options).unwrap().run().unwrap();
+        let (right, wrong, none) = (report("dp-sgd"), report("no-clip"), report("auto-dp-sgd"));
+        let figure = epsilon_claims([&right, &wrong, &none]).unwrap();
+        let said = figure.text();
+        assert!(said.contains("An attack refutes 1 of 3 claims"), "{said}");
+        let line = |name: &str| {
+            let found = said.lines().find(|line| line.starts_with(name));
+            found.unwrap_or_else(|| panic!("{name}: {said}")).to_owned()
+        };
+        assert_eq!(line("dp-sgd").matches("4.378").count(), 2, "{said}");
+        assert_eq!(line("no-clip").matches("4.378").count(), 1, "{said}");
+        assert_eq!(line("auto-dp-sgd").matches("none").count(), 2, "{said}");
+        assert!(figure.svg().contains("no proof"));
+
+        // A claim that a paper makes can be added.
+        let published = EpsilonClaim::from(&none).claimed(0.5);
+        let two = epsilon_claims([EpsilonClaim::from(&right), published]).unwrap().text();
+        assert!(two.contains("An attack refutes 1 of 2 claims"), "{two}");
+        let fine = epsilon_claims([&right]).unwrap().text();
+        assert!(fine.contains("No attack shows more"), "{fine}");
+    }
+
+    #[test]
+    fn what_is_no_epsilon_is_refused() {
+        assert!(epsilon_claims(Vec::<EpsilonClaim>::new()).is_err());
+        for wrong in [f64::NAN, -1.0] {
+            assert!(epsilon_claims([EpsilonClaim::new("a").proved(wrong)]).is_err());
+        }
+        // Infinite and zero epsilons have a bar at the end of the axis, or none.
+        let ends = EpsilonClaim::new("ends").proved(f64::INFINITY).audited(0.0);
+        assert!(epsilon_claims([ends]).is_ok());
+    }
+}
