@@ -40,6 +40,21 @@ impl Network {
         })
     }
 
+    /// The layers with clips and their paths, in the order of the forward pass; empty for a
+    /// user-defined module.
+    pub(crate) fn clipped_layers(&self) -> Vec<(String, &BackpropClippedSpec)> {
+        let mut paths = self.paths().into_iter();
+        let each = self.leaf_specs().into_iter().filter_map(|layer| {
+            let own: Vec<String> = (&mut paths).take(layer.parameters().len()).collect();
+            let path = common_path(own.first()?, own.last()?);
+            match layer {
+                LayerSpec::BackpropClipped(clipped) => Some((path, clipped)),
+                _ => None,
+            }
+        });
+        each.collect()
+    }
+
     /// Refuses trained layers that clips do not bound, with every reason.
     fn check_backprop_clips(&self, frozen: &[bool]) -> Result<()> {
         let paths = self.paths();

@@ -241,6 +241,7 @@ impl BackpropClipped {
             LayerSpec::Embedding(_) => x,
             _ => {
                 let max = self.spec.clip.max_input_norm;
+                tape.unclipped_input(&x, max);
                 x.map(|x| clip_rows(x, max), |x| clip_rows(x, max), |x| clip_rows(x, max))
             }
         };
