@@ -18,7 +18,8 @@ fn by_hand_network() -> (Network, Batch) {
     let weights = |path: &str| WEIGHTS[usize::from(path == "1.weight")].concat();
     let fill =
         |path: &str, _: &[usize], _: usize| weights(path).iter().map(|&w| w as f32).collect();
-    let network = Network::build(&[2], &layers![linear(), linear()], fill).unwrap();
+    let layers = layers![linear(), linear()];
+    let network = Network::build(&[2], &layers, fill).unwrap();
     let clips = LayerClips::new(CLIPS[0], CLIPS[1]);
     let features = EXAMPLES.concat().iter().map(|&x| x as f32).collect();
     let batch = Batch::new(features, &[2], LABELS.map(|label| label as u32).to_vec()).unwrap();
@@ -204,9 +205,8 @@ fn the_shares_do_not_depend_on_chunks_and_copies() {
 #[test]
 fn networks_without_clips_and_empty_batches_are_refused() {
     let (network, batch) = by_hand_network();
-    let plain = Network::build(&[2], &layers![LinearSpec::new(2, 2)], |_, shape, _| {
-        vec![0.5; shape.iter().product()]
-    });
+    let layers = layers![LinearSpec::new(2, 2)];
+    let plain = Network::build(&[2], &layers, |_, shape, _| vec![0.5; shape.iter().product()]);
     let error = ClipShares::measure(&plain.unwrap(), &batch).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Model);
     assert!(error.advice().contains("BackpropClip"), "{error}");

@@ -55,8 +55,12 @@ pub fn clip_shares(shares: &ClipShares) -> Figure {
         let bars = [(layer.inputs, INPUTS), (Some(layer.upstream), UPSTREAM)];
         for (i, (share, colour)) in bars.into_iter().enumerate() {
             let y = y + i as f64 * BAR;
-            let end = plot.left + (share.unwrap_or(0.0).clamp(0.0, 1.0) * plot.width()).max(1.5);
-            if share.is_some() {
+            let long = match share.unwrap_or(0.0).clamp(0.0, 1.0) * plot.width() {
+                long if long > 0.0 => long.max(1.5),
+                _ => 0.0,
+            };
+            let end = plot.left + long;
+            if long > 0.0 {
                 let (top, bottom) = (y.round(), (y + BAR - 1.0).round());
                 page.scene.fill(Area { left: plot.left, top, right: end, bottom }, colour);
             }
