@@ -5,9 +5,9 @@
 #
 # The program runs on a CUDA driver that computes nothing (support/cuda-stand-in), with the real
 # NVRTC, for GPUs of compute capability 8.0 and 9.0: every method that `train --help` lists, models
-# with convolutions, with normalisation and with recurrent layers, in f32 and bf16. A kernel that can't be generated,
-# compiled or assembled fails the rehearsal, and so does a driver call that is not in
-# support/cuda-stand-in/calls.txt. NVRTC, headers and ptxas come from PyPI.
+# with convolutions, with normalisation and with recurrent layers, in f32 and bf16. A kernel that
+# can't be generated, compiled or assembled fails the rehearsal, and so does a driver call that is
+# not in support/cuda-stand-in/calls.txt. NVRTC, headers and ptxas come from PyPI.
 #
 #   EPSILAB_PROGRAM     the program (default: that of software-gpu/, which does not autotune; with
 #                       autotuning, as in target/gpu-bundle, many more kernels are compiled)

@@ -8,20 +8,20 @@ use crate::nn::{LayerClips, LayerSpec, Network};
 use crate::{Error, ErrorKind, Result};
 
 /// One group per layer with parameters, with the sensitivity that its clips give it. A layer
-/// without these clips has no bound, so its sensitivity is infinite; it has to be frozen.
+/// without these clips has no bound, so its sensitivity is infinite; it has to be frozen. So is
+/// that of a convolution with a standardised weight: see [`BackpropClippedSpec::sensitivity`].
+///
+/// [`BackpropClippedSpec::sensitivity`]: crate::nn::BackpropClippedSpec::sensitivity
 ///
 /// # Errors
 /// `Setting` if no layer has these clips.
 pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<Groups> {
-    let layers = network.leaf_specs();
-    let bounds: Vec<f64> = layers
-        .into_iter()
-        .map(|layer| match layer {
-            LayerSpec::BackpropClipped(clipped) if clipped.clip == *clip => clipped.sensitivity(),
-            _ => f64::INFINITY,
-        })
-        .collect();
-    if bounds.iter().all(|bound| bound.is_infinite()) {
+    let between = |layer: &LayerSpec| match layer {
+        LayerSpec::BackpropClipped(clipped) if clipped.clip == *clip => Some(clipped.sensitivity()),
+        _ => None,
+    };
+    let bounds: Vec<Option<f64>> = network.leaf_specs().into_iter().map(between).collect();
+    if bounds.iter().all(Option::is_none) {
         let what = format!("backpropagation clipping with {clip}");
         let why = "no layer of the network is between these clips";
         return Err(Error::new(ErrorKind::Setting, what, why)
@@ -29,5 +29,6 @@ pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<Groups> {
     }
     let rule =
         |max_grad_norm| -> Arc<dyn Rescale> { Arc::new(Rescaling::Bounded { max_grad_norm }) };
-    Groups::per_layer(network, bounds.into_iter().map(rule).collect())
+    let bounds = bounds.into_iter().map(|bound| rule(bound.unwrap_or(f64::INFINITY)));
+    Groups::per_layer(network, bounds.collect())
 }

@@ -4,6 +4,7 @@
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::prelude::*;
+use burn::tensor::Gradients as BurnGradients;
 use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
@@ -192,6 +193,33 @@ pub fn tap<const D: usize>(y: Tensor<D>, anchor: &Tensor<1>) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::tap(y.into_dispatch(), anchor.clone().into_dispatch()))
 }
 
+/// `y` with a [`tap`], and its anchor.
+pub(super) fn tapped(y: Value) -> (Value, Tensor<1>) {
+    let device = y.device().without_autodiff();
+    let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
+    let y = y.map(
+        |y| tap(y.autodiff(), &anchor),
+        |y| tap(y.autodiff(), &anchor),
+        |y| tap(y.autodiff(), &anchor),
+    );
+    (y, anchor)
+}
+
+/// The gradient of rank `rank` that a tap stored under `anchor`; `None` if the loss does not depend
+/// on the tapped value.
+pub(super) fn tapped_gradient(
+    anchor: &Tensor<1>,
+    grads: &mut BurnGradients,
+    rank: usize,
+) -> Option<Value> {
+    let gradient = anchor.grad_remove(grads)?.into_dispatch();
+    Some(match rank {
+        4 => Value::Image(Tensor::from_dispatch(gradient)),
+        3 => Value::Sequence(Tensor::from_dispatch(gradient)),
+        _ => Value::Flat(Tensor::from_dispatch(gradient)),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +273,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rows_are_scaled_by_the_norm_of_the_clip_for_every_shape() {
+        let device = Device::flex();
+        let maps = [(true, None), (false, Some(1.5)), (true, Some(0.7)), (false, None)];
+        let maps = maps.map(|(l15, sqrt_m)| UpstreamClip::Map { max_norm: 0.9, l15, sqrt_m });
+        let lookup = UpstreamClip::Lookup { max_norm: 0.9 };
+        let mut clipped = 0;
+        for shape in [vec![12], vec![3, 4], vec![2, 3, 2]] {
+            // Rows of growing size; the first ones are not clipped.
+            let upstream = |i: usize| (1 + i / 12) as f32 * ((i * i) as f32).sin() / 12.0;
+            let upstream: Vec<f32> = (0..60).map(upstream).collect();
+            let clips = maps.into_iter().chain((shape.len() == 2).then_some(lookup));
+            for clip in clips {
+                let y = Value::new(vec![0.0; 60], 5, &shape, &device);
+                let (y, anchor) = tapped(y);
+                let y = clip_gradient(y, clip, 1).flat();
+                let weights = Tensor::<2>::from_data(
+                    burn::tensor::TensorData::new(upstream.clone(), [5, 12]),
+                    &device,
+                );
+                let mut grads = (y * weights.autodiff()).sum().backward();
+                let found = tapped_gradient(&anchor, &mut grads, shape.len() + 1).unwrap();
+                for (row, found) in upstream.chunks(12).zip(values(found.flat()).chunks(12)) {
+                    let factor = (0.9 / clip.norm(row, &shape)).min(1.0);
+                    clipped += usize::from(factor < 1.0);
+                    for (g, found) in row.iter().zip(found) {
+                        let expected = factor * f64::from(*g);
+                        assert!((f64::from(*found) - expected).abs() < 1e-6, "{clip:?} {shape:?}");
+                    }
+                }
+            }
+        }
+        assert!((10..60).contains(&clipped), "{clipped} of 65 rows");
     }
 
     #[test]

@@ -29,10 +29,12 @@ impl GradientNorms {
     /// Measures the norms at the model's parameters.
     ///
     /// # Guarantee
-    /// None (see the type): do not publish the result, and choose no setting of a private run by it.
+    /// None (see the type): do not publish the result, and choose no setting of a private run by
+    /// it.
     ///
     /// # Errors
-    /// `MissingData` without examples; `Model` if they do not fit the model; errors of reading them.
+    /// `MissingData` without examples; `Model` if they do not fit the model; errors of reading
+    /// them.
     pub fn measure(model: &Model, examples: &Examples) -> Result<Self> {
         if examples.is_empty() {
             let what = "the gradient norms of no examples";

@@ -24,6 +24,7 @@ mod backprop;
 mod batch;
 mod bound;
 mod clip;
+mod clip_shares;
 #[cfg(test)]
 mod extremes;
 mod fused;
@@ -41,6 +42,7 @@ pub use auto::AutoExecutor;
 pub use batch::Batch;
 pub use bound::{Bound, Groups, Rescale};
 pub use clip::ClipRule;
+pub use clip_shares::{ClipShares, LayerClipShares};
 pub use fused::FusedExecutor;
 pub use gradient_hook::tap;
 pub use gradient_norms::GradientNorms;

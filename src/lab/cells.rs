@@ -2,7 +2,7 @@
 
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
-use crate::engine::{AutoExecutor, Executor, GradientNorms, Proof};
+use crate::engine::{AutoExecutor, ClipShares, Executor, GradientNorms, Proof};
 use crate::grid::{Grid, GridResult};
 use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement, record};
 use crate::mask::{Mask, Overlap, Saliency, SelectionLog, SignalNoise};
@@ -53,6 +53,7 @@ shown!(Mask, |mask| with_text(figures::mask(mask), mask.to_string()));
 shown!(Saliency, |saliency| figures::saliency_histograms(saliency).bundle());
 shown!(Overlap, |overlap| Bundle::prose(overlap.to_string()));
 shown!(SelectionLog, |touched| figures::selection_log(touched).bundle());
+shown!(ClipShares, |shares| figures::clip_shares(shares).bundle());
 shown!(SignalNoise, |signal| figures::signal_and_noise(signal).bundle());
 shown!(GradientNorms, |norms| figures::gradient_norm_histogram(norms).bundle());
 

@@ -3,6 +3,7 @@
 mod budget;
 mod cells;
 mod check;
+mod clip_shares;
 mod exercises;
 mod ledger;
 mod masks;

@@ -9,8 +9,8 @@ use crate::nn::Model;
 /// that ends with them shows their histogram; `.with_clip(1.0)` marks a clip norm.
 ///
 /// # Guarantee
-/// None: computed from the examples without noise. Do not publish them, and choose no clip norm of a
-/// private run by them, unless the examples are public.
+/// None: computed from the examples without noise. Do not publish them, and choose no clip norm of
+/// a private run by them, unless the examples are public.
 ///
 /// # Errors
 /// As [`GradientNorms::measure`].

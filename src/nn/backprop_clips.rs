@@ -21,11 +21,38 @@ impl Network {
         }
         self.check_backprop_clips(frozen)?;
         let mut frozen = frozen.iter().copied().chain(std::iter::repeat(false));
-        let specs = with_clips(self.specs(), clip, &mut frozen)?;
+        let specs = map_layers(self.specs(), &mut |spec| {
+            let layer = match spec {
+                LayerSpec::BackpropClipped(clipped) => &*clipped.layer,
+                layer => layer,
+            };
+            let parameters = layer.parameters().len();
+            // `all` would leave items of this layer.
+            if (&mut frozen).take(parameters).filter(|&frozen| frozen).count() == parameters {
+                return spec.clone();
+            }
+            let layer = Box::new(layer.clone());
+            LayerSpec::BackpropClipped(BackpropClippedSpec { layer, clip: *clip })
+        });
         let mut values = self.values().into_iter();
         Self::build_from_specs(self.input_shape(), &specs, &mut |_| {
             values.next().map(|(_, values)| values).unwrap_or_default()
         })
+    }
+
+    /// The layers with clips and their paths, in the order of the forward pass; empty for a
+    /// user-defined module.
+    pub(crate) fn clipped_layers(&self) -> Vec<(String, &BackpropClippedSpec)> {
+        let mut paths = self.paths().into_iter();
+        let each = self.leaf_specs().into_iter().filter_map(|layer| {
+            let own: Vec<String> = (&mut paths).take(layer.parameters().len()).collect();
+            let path = common_path(own.first()?, own.last()?);
+            match layer {
+                LayerSpec::BackpropClipped(clipped) => Some((path, clipped)),
+                _ => None,
+            }
+        });
+        each.collect()
     }
 
     /// Refuses trained layers that clips do not bound, with every reason.
@@ -80,34 +107,22 @@ fn common_path(a: &str, b: &str) -> String {
     same.map(|(segment, _)| segment).collect::<Vec<_>>().join(".")
 }
 
-/// The layers with clips around those that have a trained parameter. `frozen` has an item for each
-/// parameter.
-fn with_clips(
+/// The layers with `change` applied to each of them, also within groups and residual blocks.
+pub(crate) fn map_layers(
     specs: &[LayerSpec],
-    clip: &LayerClips,
-    frozen: &mut dyn Iterator<Item = bool>,
-) -> Result<Vec<LayerSpec>> {
-    let mut each = |spec: &LayerSpec| {
-        let layer = match spec {
-            LayerSpec::Group(group) => {
-                let layers = with_clips(&group.layers, clip, frozen)?;
-                return Ok(LayerSpec::Group(GroupSpec { layers, name: group.name.clone() }));
-            }
-            LayerSpec::Residual(block) => {
-                let body = with_clips(&block.body, clip, frozen)?;
-                let shortcut = with_clips(&block.shortcut, clip, frozen)?;
-                return Ok(LayerSpec::Residual(ResidualSpec { body, shortcut }));
-            }
-            LayerSpec::BackpropClipped(clipped) => &*clipped.layer,
-            layer => layer,
-        };
-        let parameters = layer.parameters().len();
-        // `all` would leave items of this layer.
-        if (&mut *frozen).take(parameters).filter(|&frozen| frozen).count() == parameters {
-            return Ok(spec.clone());
+    change: &mut dyn FnMut(&LayerSpec) -> LayerSpec,
+) -> Vec<LayerSpec> {
+    let each = specs.iter().map(|spec| match spec {
+        LayerSpec::Group(group) => {
+            let layers = map_layers(&group.layers, change);
+            LayerSpec::Group(GroupSpec { layers, name: group.name.clone() })
         }
-        let layer = Box::new(layer.clone());
-        Ok(LayerSpec::BackpropClipped(BackpropClippedSpec { layer, clip: *clip }))
-    };
-    specs.iter().map(&mut each).collect()
+        LayerSpec::Residual(block) => {
+            let body = map_layers(&block.body, change);
+            let shortcut = map_layers(&block.shortcut, change);
+            LayerSpec::Residual(ResidualSpec { body, shortcut })
+        }
+        layer => change(layer),
+    });
+    each.collect()
 }

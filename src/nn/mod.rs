@@ -27,6 +27,7 @@ mod validate;
 mod value;
 pub(crate) mod workers;
 
+pub(crate) use backprop_clips::map_layers;
 pub use builder::{Activation, Family, ModelBuilder, ModelConfig, SizedFamily};
 pub(crate) use file::{read_error, read_regular_file, write_atomically};
 pub use init::Initialisation;

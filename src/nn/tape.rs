@@ -35,6 +35,13 @@ pub trait Tape {
         let _ = (call, site, input);
     }
 
+    /// Observes the input of a layer with clips before its rows are clipped to the L2 norm
+    /// `max_norm`. Token ids are not clipped and not reported. The layer's call of
+    /// [`clip_upstream`](Self::clip_upstream) follows.
+    fn unclipped_input(&mut self, x: &Value, max_norm: f64) {
+        let _ = (x, max_norm);
+    }
+
     /// Clips the gradient of the loss with respect to `y` in the backward pass, one example at a
     /// time, and returns `y`. A tape for passes without gradients returns `y` as it is; any other
     /// must clip, because the bound on the layer's gradient depends on it.
@@ -96,6 +103,33 @@ impl UpstreamClip {
     pub fn max_norm(&self) -> f64 {
         match *self {
             Self::Map { max_norm, .. } | Self::Lookup { max_norm } => max_norm,
+        }
+    }
+
+    /// The norm that the clip bounds, in f64, of one example's gradient of `shape`:
+    /// `[channels, height, width]`, `[time, features]` or `[features]`. Infinite or NaN if the
+    /// gradient is not finite.
+    pub(crate) fn norm(&self, gradient: &[f32], shape: &[usize]) -> f64 {
+        let l2 = |row: &[f32]| row.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
+        let last = shape.last().copied().unwrap_or(1).max(1);
+        match *self {
+            Self::Lookup { .. } => gradient.chunks(last).map(l2).sum(),
+            Self::Map { l15: false, sqrt_m, .. } => sqrt_m.unwrap_or(1.0) * l2(gradient),
+            Self::Map { l15: true, sqrt_m, .. } => {
+                let (channels, is_image) = match *shape {
+                    [channels, _, _] => (channels, true),
+                    _ => (last, false),
+                };
+                let positions = gradient.len() / channels.max(1);
+                let mut sums = vec![0.0; channels];
+                for (i, g) in gradient.iter().enumerate() {
+                    let channel = if is_image { i / positions } else { i % channels };
+                    sums[channel] += f64::from(g.abs());
+                }
+                let l15 = sums.iter().map(|sum: &f64| sum * sum).sum::<f64>().sqrt();
+                // Both are NaN if one is.
+                sqrt_m.map_or(l15, |factor| l15.min(factor * l2(gradient)))
+            }
         }
     }
 }

@@ -30,6 +30,9 @@ pub fn markdown(experiments: &Experiments, rows: &[Row]) -> String {
     experiments.0.iter().map(section).collect::<Vec<_>>().join("\n")
 }
 
+/// A column of results: its head, and its text for a row that has it.
+type Column<'a> = (&'static str, &'a dyn Fn(&Row) -> Option<String>);
+
 /// Heads and rows: the options that differ, then the results. Columns that no case has are left
 /// out.
 fn cells(experiment: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
@@ -39,7 +42,7 @@ fn cells(experiment: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>
     };
     let varied = experiment.varied();
     let number = |value: f64| format!("{}", (value * 1e4).round() / 1e4);
-    let results: [(&str, &dyn Fn(&Row) -> Option<String>); 6] = [
+    let results: [Column<'_>; 6] = [
         ("accuracy %", &|row| row.accuracy_mean.map(|mean| format!("{:.2}", 100.0 * mean))),
         ("± sd", &|row| row.accuracy_std.map(|std| format!("{:.2}", 100.0 * std))),
         ("epsilon", &|row| match row.badge? {

@@ -74,28 +74,36 @@ pub(super) struct GradientClip {
 impl GradientClip {
     /// Clips the gradient of each row, for `copies` rows per example.
     pub(super) fn apply(&self, copies: usize, g: &mut [f32]) {
+        g.chunks_exact_mut(self.len).for_each(|g| self.apply_to_parts(copies, &mut [g]));
+    }
+
+    /// Clips the gradient of one row in parts, each with [`channels`](Self::channels) of its own.
+    pub(super) fn apply_to_parts(&self, copies: usize, parts: &mut [&mut [f32]]) {
         let max_norm = self.clip.max_norm() / copies as f64;
-        let mut sums = vec![0.0; self.channels];
-        for g in g.chunks_exact_mut(self.len) {
-            match factor(self.norm(g, &mut sums), max_norm) {
-                1.0 => {}
-                0.0 => g.fill(0.0),
-                factor => g.iter_mut().for_each(|g| *g *= factor),
-            }
+        match factor(self.norm(parts), max_norm) {
+            1.0 => {}
+            0.0 => parts.iter_mut().for_each(|g| g.fill(0.0)),
+            factor => parts.iter_mut().for_each(|g| g.iter_mut().for_each(|g| *g *= factor)),
         }
     }
 
-    fn norm(&self, g: &[f32], sums: &mut [f32]) -> f64 {
+    fn norm(&self, parts: &[&mut [f32]]) -> f64 {
         let UpstreamClip::Map { l15, sqrt_m, .. } = self.clip else {
-            return g.chunks_exact(self.channels).map(|g| squared_norm(g).sqrt()).sum();
+            let steps = parts.iter().flat_map(|g| g.chunks_exact(self.channels));
+            return steps.map(|g| squared_norm(g).sqrt()).sum();
         };
-        let l2 = sqrt_m.map(|factor| factor * squared_norm(g).sqrt());
-        let l15 = l15.then(|| {
-            sums.fill(0.0);
-            g.chunks_exact(self.channels).for_each(|g| add_absolute(sums, g));
-            squared_norm(sums).sqrt()
+        let l2 = || parts.iter().map(|g| squared_norm(g)).sum::<f64>().sqrt();
+        let by_l2 = sqrt_m.map(|factor| factor * l2());
+        let by_l15 = l15.then(|| {
+            let mut sums = vec![0.0; self.channels];
+            let squares = parts.iter().map(|g| {
+                sums.fill(0.0);
+                g.chunks_exact(self.channels).for_each(|g| add_absolute(&mut sums, g));
+                squared_norm(&sums)
+            });
+            squares.sum::<f64>().sqrt()
         });
-        match (l15, l2) {
+        match (by_l15, by_l2) {
             (Some(a), Some(b)) => {
                 if a < b {
                     a
@@ -104,7 +112,7 @@ impl GradientClip {
                 }
             }
             (Some(norm), None) | (None, Some(norm)) => norm,
-            (None, None) => squared_norm(g).sqrt(),
+            (None, None) => l2(),
         }
     }
 }

@@ -159,7 +159,8 @@ impl Graph {
             }
             LayerSpec::Lstm(spec) => {
                 let sizes = [spec.inputs, spec.hidden, positions];
-                self.push(Lstm::new(sizes, spec.bidirectional, GATES), value, None)
+                let lstm = Lstm::new(sizes, spec.bidirectional, GATES);
+                self.push(lstm.with_clip(clip), value, None)
             }
             LayerSpec::Dropout(spec) => {
                 // Masks are drawn in Burn's order, which differs from ours for images only.

@@ -1,5 +1,6 @@
 //! LSTM layers, unidirectional or bidirectional.
 
+use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, Op, Rows, Scratch, resize_buffer};
 use super::outer;
@@ -15,6 +16,7 @@ pub(super) struct Lstm {
     steps: usize,
     slots: Vec<ParameterSlot>,
     directions: Vec<Direction>,
+    clip: Option<GradientClip>,
 }
 
 struct Direction {
@@ -57,7 +59,14 @@ impl Lstm {
             bias: vec![0.0; width],
         };
         let directions = (0..directions).map(|d| direction(d == 1)).collect();
-        Self { inputs, hidden, steps, slots, directions }
+        Self { inputs, hidden, steps, slots, directions, clip: None }
+    }
+
+    /// Clips the gradient of the pre-activations of all steps and directions, if there is a clip.
+    pub(super) fn with_clip(self, clip: Option<GradientClip>) -> Self {
+        let (channels, len) = (self.width(), self.steps * self.width());
+        let clip = clip.map(|clip| GradientClip { channels, len, ..clip });
+        Self { clip, ..self }
     }
 
     fn width(&self) -> usize {
@@ -234,7 +243,18 @@ impl Op for Lstm {
                 let recurrent = Matrix::new(&direction.recurrent, hidden, width);
                 product(dh, Store::Replace, z, recurrent.transposed());
             }
-            let (copies, each) = (ctx.rows.copies, self.small_len());
+        }
+        let (copies, each) = (ctx.rows.copies, self.small_len());
+        if let Some(clip) = &self.clip {
+            for saved in ctx.saved.chunks_exact_mut(row) {
+                // The first part of each direction's values are the gradients.
+                let directions = saved.chunks_exact_mut(steps * 5 * hidden);
+                let gates = directions.map(|values| &mut values[..steps * width]);
+                clip.apply_to_parts(copies, &mut gates.collect::<Vec<_>>());
+            }
+        }
+        for d in 0..self.directions.len() {
+            let (gates, _) = self.offsets(d);
             for i in 0..n {
                 let g = &ctx.saved[i * row + gates..i * row + gates + steps * width];
                 let bias = &mut small[i / copies * each + d * 2 * width..][..2 * width];

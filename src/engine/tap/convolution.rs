@@ -7,7 +7,7 @@ use burn::tensor::ops::{PadMode, UnfoldOptions};
 use super::site::ComputePath;
 use crate::device::host::Host;
 use crate::nn::kernels::product::{Matrix, Store, product};
-use crate::nn::{Guard, Precision, Standardisation, Window};
+use crate::nn::{Precision, Window};
 
 /// Gradients with respect to the weight that the convolution multiplies with,
 /// `[examples, channels out, patch]`. `input` and `gradient` have `copies` rows per example.
@@ -95,41 +95,6 @@ fn with_tensor_ops(
     ])
 }
 
-/// Vector–Jacobian product of weight standardisation: gradients with respect to the raw weight,
-/// `[examples, channels out, fan in]`, and the gain, `[examples, channels out]`, from the gradient
-/// g with respect to the standardised weight, `[examples, channels out, fan in]`.
-///
-/// With u = w - mean(w), v = Σ u² and r = 1/√guarded(v), the standardised weight is gain · r · u.
-/// Its VJP maps g to gain · r · (g - mean(g) - r² guarded'(v) (g·u) u). The last term vanishes
-/// where the variance is clamped to the guard's floor.
-pub(super) fn standardisation_vjp(
-    rule: Standardisation,
-    raw: Tensor<4>,
-    gain: Option<Tensor<1>>,
-    g: Tensor<3>,
-) -> (Tensor<3>, Tensor<2>) {
-    let [n, channels, fan_in] = g.dims();
-    let w = raw.reshape([channels, fan_in]);
-    let u = w.clone() - w.mean_dim(1);
-    let v = (u.clone() * u.clone()).sum_dim(1);
-    let (guarded_variance, slope) = match rule.guard {
-        Guard::Add(e) => (v.clone() + e, v.ones_like()),
-        Guard::AtLeast(e) => (v.clone().clamp_min(e), v.greater_elem(e).float()),
-    };
-    let r = guarded_variance.sqrt().recip();
-    let unit: Tensor<3> = (u * r.clone()).unsqueeze();
-    // Component along the standardised weight, per example and channel.
-    let along = (g.clone() * unit.clone()).sum_dim(2);
-    let by_gain = along.clone().reshape([n, channels]);
-    let centred = g.clone() - g.mean_dim(2);
-    let tangent = centred - along * slope.unsqueeze::<3>() * unit;
-    let factor = match gain {
-        Some(gain) => r * gain.reshape([channels, 1]),
-        None => r,
-    };
-    (tangent * factor.unsqueeze::<3>(), by_gain)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,29 +137,6 @@ mod tests {
             assert_eq!(host.dims(), device.dims());
             for (a, b) in values(host).iter().zip(values(device)) {
                 assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{a} {b}");
-            }
-        }
-    }
-
-    #[test]
-    fn standardisation_vjp_agrees_with_autodiff() {
-        for guard in [Guard::Add(0.1), Guard::AtLeast(1e-4), Guard::AtLeast(1e4)] {
-            let rule = Standardisation { gain: true, guard };
-            let (raw, gain) = (test_tensor([3, 2, 2, 3]), test_tensor([3]) + 2.0);
-            let g = test_tensor([1, 3, 12]) * 0.7 + 0.1;
-            let (by_raw, by_gain) =
-                standardisation_vjp(rule, raw.clone(), Some(gain.clone()), g.clone());
-            let (raw, gain) = (raw.autodiff().require_grad(), gain.autodiff().require_grad());
-            let used = rule.apply(raw.clone(), Some(gain.clone()));
-            let grads = (used * Tensor::from_inner(g.reshape([3, 2, 2, 3]))).sum().backward();
-            let pairs = [
-                (values(by_raw), values(raw.grad(&grads).unwrap())),
-                (values(by_gain), values(gain.grad(&grads).unwrap())),
-            ];
-            for (ours, autodiff) in pairs {
-                for (a, b) in ours.iter().zip(&autodiff) {
-                    assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{guard:?}: {a} {b}");
-                }
             }
         }
     }

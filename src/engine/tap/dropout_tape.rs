@@ -8,7 +8,7 @@ use crate::engine::gradient_hook::clip_gradient;
 use crate::nn::{Precision, Tape, UpstreamClip, Value};
 
 /// Draws the batch's dropout masks for some examples, layer by layer, and ignores the sites.
-pub(super) struct DropoutTape<'a> {
+pub(in crate::engine) struct DropoutTape<'a> {
     batch: &'a Batch,
     rows: Vec<usize>,
     layer: usize,
@@ -18,7 +18,7 @@ pub(super) struct DropoutTape<'a> {
 
 impl<'a> DropoutTape<'a> {
     /// A tape for these examples of the batch.
-    pub(super) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
+    pub(in crate::engine) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
         Self {
             batch,
             rows: batch.rows(examples),
@@ -29,7 +29,7 @@ impl<'a> DropoutTape<'a> {
     }
 
     /// Draws the same masks on `device`.
-    pub(super) fn on_device(self, device: &Device) -> Self {
+    pub(in crate::engine) fn on_device(self, device: &Device) -> Self {
         Self { device: Some(device.clone()), ..self }
     }
 }

@@ -21,6 +21,7 @@ use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
 use chunk::{ChunkSum, Job};
 use device::{ChunkKey, ChunkSizer, Chunking, PlainSum};
+pub(super) use dropout_tape::DropoutTape;
 use norm_weights::NormWeights;
 use probe::Probe;
 use site::{ComputePath, RequestedGrads};

@@ -5,7 +5,8 @@ use burn::tensor::Gradients;
 
 use super::dropout_tape::DropoutTape;
 use crate::device::DeviceArray;
-use crate::engine::{Batch, tap};
+use crate::engine::Batch;
+use crate::engine::gradient_hook::{tapped, tapped_gradient};
 use crate::nn::{Precision, Site, Tape, UpstreamClip, Value};
 use crate::{Error, ErrorKind, Result};
 
@@ -78,9 +79,7 @@ impl<'a> Recorder<'a> {
         let mut gradients = Vec::with_capacity(self.calls.len());
         let mut records = Vec::with_capacity(self.calls.len() + self.shared.len());
         for Call { site, input, anchor, output_shape } in self.calls {
-            let gradient = anchor
-                .grad_remove(&mut grads)
-                .map(|gradient| value_of_rank(gradient, output_shape.len()));
+            let gradient = tapped_gradient(&anchor, &mut grads, output_shape.len());
             if let Some(gradient) = gradient.clone() {
                 records.push(TapeRecord { site, input, gradient });
             }
@@ -104,26 +103,10 @@ fn layer_kind(site: &Site) -> &'static str {
     }
 }
 
-/// Restores the rank of a gradient that was stored under an anchor of rank 1.
-fn value_of_rank(gradient: Tensor<1>, rank: usize) -> Value {
-    let gradient = gradient.into_dispatch();
-    match rank {
-        4 => Value::Image(Tensor::from_dispatch(gradient)),
-        3 => Value::Sequence(Tensor::from_dispatch(gradient)),
-        _ => Value::Flat(Tensor::from_dispatch(gradient)),
-    }
-}
-
 impl Tape for Recorder<'_> {
     fn layer(&mut self, site: Site, input: &Value, output: Value) -> Value {
-        let device = input.device().without_autodiff();
-        let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
         let output_shape = output.dims();
-        let output = output.map(
-            |y| tap(y.autodiff(), &anchor),
-            |y| tap(y.autodiff(), &anchor),
-            |y| tap(y.autodiff(), &anchor),
-        );
+        let (output, anchor) = tapped(output);
         self.calls.push(Call { site, input: input.detached(), anchor, output_shape });
         output
     }

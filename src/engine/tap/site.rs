@@ -118,8 +118,7 @@ fn gradients_of_site(
                 let (g, by_gain) = match standardised {
                     Some((rule, raw, gain)) => {
                         let gain = gain.map(|(_, values)| values);
-                        let (by_raw, by_gain) =
-                            convolution::standardisation_vjp(rule, raw, gain, g);
+                        let (by_raw, by_gain) = rule.pull_back(raw, gain, g);
                         (by_raw, Some(by_gain))
                     }
                     None => (g, None),

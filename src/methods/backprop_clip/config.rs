@@ -18,16 +18,17 @@ use crate::{Error, ErrorKind, Result};
 /// be computed or clipped per example.
 ///
 /// The clips are part of the model: prediction clips the inputs too. Every layer with trained
-/// parameters must be Linear, Conv2d (with any padding, stride, dilation, groups and bias, but
-/// without weight standardisation) or Embedding. Freeze normalisation layers:
+/// parameters must be Linear, Conv2d (with any padding, stride, dilation, groups, bias and weight
+/// standardisation), LSTM or Embedding. Freeze normalisation layers:
 /// `.freeze("*.gamma").freeze("*.beta")`. Masks and gradient dropping are not part of this method.
 ///
 /// With k augmented copies per example, the gradient of each copy is clipped to the gradient clip
 /// over k.
 ///
 /// The noise is σ √L Δ on each of L layers with sensitivity Δ = input clip · gradient clip (times
-/// √(1 + 1/input clip²) with a bias). The paper's published code scales it by a sensitivity that is
-/// smaller by the batch size; the epsilons of the paper do not hold.
+/// √(1 + k/input clip²) with k = 1 for a bias, or k = hidden + 2 in an LSTM). The paper's published
+/// code scales it by a sensitivity that is smaller by the batch size; the epsilons of the paper do
+/// not hold.
 ///
 /// ```
 /// use epsilab::prelude::*;

@@ -3,8 +3,11 @@
 
 use burn::prelude::Device;
 
+use super::standardised::PlainConvolutions;
+use crate::device::DeviceArray;
 use crate::engine::{
-    AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Weights, typical_max_batch_size,
+    AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradients, Weights,
+    typical_max_batch_size,
 };
 use crate::methods::{Mechanism, Plan, Release};
 use crate::nn::{LayerClips, Network, Precision};
@@ -18,16 +21,21 @@ use crate::{Error, ErrorKind, Result};
 /// computed: the clips of layer l keep one example's part in its sum below the sensitivity Δ of
 /// [`BackpropClippedSpec::sensitivity`](crate::nn::BackpropClippedSpec::sensitivity). Independent
 /// Gaussian noise of standard deviation σ √L Δ is added to every coordinate of the sum of each of
-/// the L trained layers, so the noise multiplier of a step is σ. The sum is then divided by the
-/// expected batch size, a public number. Coordinates that are not selected are zero in sum and
-/// noise, which makes no sensitivity larger. The loss is summed over the examples, so no gradient
-/// depends on the size of the batch.
+/// the L trained layers, so the noise multiplier of a step is σ. For a convolution with a
+/// standardised weight, all of this holds with respect to the standardised weight. The gradient
+/// with respect to raw weight and gain is computed from the noisy sum and from parameters that are
+/// released already, which is post-processing. The sum is then divided by the expected batch size,
+/// a public number. Coordinates that are not selected are zero in sum and noise, which makes no
+/// sensitivity larger. The loss is summed over the examples, so no gradient depends on the size of
+/// the batch.
 pub struct BackpropClippedSum {
     clips: LayerClips,
     stages: Stages,
     expected_batch_size: f64,
     noise: GaussianNoise,
     executor: AutoExecutor,
+    /// Of the network of the step before, if it standardises weights.
+    plain: Option<PlainConvolutions>,
 }
 
 impl BackpropClippedSum {
@@ -45,12 +53,41 @@ impl BackpropClippedSum {
             noise: GaussianNoise::new(noise_seed),
             executor: AutoExecutor::default()
                 .fixed_chunks(typical_max_batch_size(expected_batch_size)),
+            plain: None,
         }
     }
 
     /// The same with this precision of products on a GPU.
     pub fn precision(self, precision: Precision) -> Self {
         Self { executor: self.executor.precision(precision), ..self }
+    }
+}
+
+impl BackpropClippedSum {
+    /// The noisy sum, the losses, and the standard deviation of the noise in each tensor.
+    fn noisy_sum(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<(Gradients, DeviceArray, Vec<f64>)> {
+        let rule = ClipRule::Backprop(self.clips);
+        let groups = rule.groups(network)?;
+        // Elsewhere, Burn's products may round their factors or the sum itself, and a plain sum is
+        // made of them. Weighted sums add f32 products of the clipped inputs and gradients.
+        let all = match network.device() == Device::flex() {
+            true => self.executor.plain_sum(network, batch, selected)?,
+            false => self.executor.weighted_sum(network, batch, &rule, selected)?,
+        };
+        let mut sum = all.sum;
+        let trained: Vec<bool> = match selected {
+            None => vec![true; sum.entries.len()],
+            Some(selected) => selected.is_nonzero(),
+        };
+        let multiplier = self.stages.at(self.noise.step()).noise_multiplier;
+        let stds = groups.equal_split_noise_stds(multiplier, &trained);
+        self.noise.add_to_each(&mut sum, &stds, selected)?;
+        Ok((sum, all.losses, stds))
     }
 }
 
@@ -61,25 +98,22 @@ impl Mechanism for BackpropClippedSum {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
-        let rule = ClipRule::Backprop(self.clips);
-        let groups = rule.groups(network)?;
-        // Elsewhere, Burn's products may round their factors or the sum itself, and a plain sum is
-        // made of them. Weighted sums add f32 products of the clipped inputs and gradients.
-        let all = match network.device() == Device::flex() {
-            true => self.executor.plain_sum(network, batch, selected)?,
-            false => self.executor.weighted_sum(network, batch, &rule, selected)?,
+        let (mut gradient, losses, stds) = match PlainConvolutions::of(network, self.plain.take())?
+        {
+            None => self.noisy_sum(network, batch, selected)?,
+            Some(mut plain) => {
+                let of_plain = plain.network(network);
+                let own = selected.map(|selected| plain.selection(selected)).transpose()?;
+                let (sum, losses, stds) = self.noisy_sum(&of_plain, batch, own)?;
+                let gradient = plain.pull_back(network, sum, selected);
+                let stds = plain.noise_stds(network, &stds);
+                self.plain = Some(plain);
+                (gradient, losses, stds)
+            }
         };
-        let mut gradient = all.sum;
-        let trained: Vec<bool> = match selected {
-            None => vec![true; gradient.entries.len()],
-            Some(selected) => selected.is_nonzero(),
-        };
-        let multiplier = self.stages.at(self.noise.step()).noise_multiplier;
-        let stds = groups.equal_split_noise_stds(multiplier, &trained);
-        self.noise.add_to_each(&mut gradient, &stds, selected)?;
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
-        Ok(Release::new(gradient, all.losses, noise_std))
+        Ok(Release::new(gradient, losses, noise_std))
     }
 }
 

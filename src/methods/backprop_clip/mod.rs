@@ -2,6 +2,7 @@
 
 mod config;
 mod mechanism;
+mod standardised;
 #[cfg(test)]
 mod tests;
 

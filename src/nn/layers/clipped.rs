@@ -100,30 +100,42 @@ pub struct BackpropClippedSpec {
 }
 
 impl BackpropClippedSpec {
-    /// L2 sensitivity of the sum of the layer's gradients.
+    /// L2 sensitivity of the sum of the layer's gradients; infinite for a convolution with a
+    /// standardised weight, whose gradient the clips bound with respect to the standardised weight
+    /// only. The mechanism of the method releases that one and computes the parameters' from it.
     ///
     /// # Guarantee
     /// Neighbours: one example added, removed or zeroed out. Let C and D be the bounds on the input
-    /// x and on the upstream gradient g, and x' the input with a 1 appended for the bias. A layer
-    /// that applies one linear map to `positions` patches of x has the gradient Σ gₛ pₛᵀ. Its norm
-    /// is at most ‖g‖₁₂ max ‖pₛ'‖, as every patch is a part of the input (zero padding adds
-    /// zeros), and at most ‖g‖₂ (Σ ‖pₛ'‖²)^½ ≤ ‖g‖₂ (m C² + positions)^½, as at most m patches
-    /// contain one value of the input. The clip keeps each that it uses below D (C² + 1)^½, which
-    /// is the result; without bias, D C. The gradient of an embedding is bounded by the sum over
-    /// time of ‖gₜ‖₂, at most D.
+    /// x and on the upstream gradient g. A layer that applies one linear map to `positions` patches
+    /// p' of x and of k further inputs of at most 1 has the gradient G = Σ gₛ pₛ'ᵀ. Row by row, its
+    /// norm is at most ‖g‖₁₂ max ‖pₛ'‖ ≤ ‖g‖₁₂ (C² + k)^½, as every patch is a part of the input
+    /// (zero padding adds zeros). It is also at most ‖g‖₂ (Σ ‖pₛ'‖²)^½ ≤
+    /// ‖g‖₂ (m C² + k positions)^½, as at most m patches contain one value of the input. The clip
+    /// keeps each that it uses below D (C² + k)^½, which is the result.
+    ///
+    /// - Linear and convolution: k = 1 for the bias, else 0.
+    /// - LSTM: the pre-activations of the gates at step t are one linear map, the same at all
+    ///   steps, of xₜ, the previous hidden state and a 1 for each of the two biases. A hidden state
+    ///   is a sigmoid times a tanh, so k = hidden + 2, and m = 1. g is the gradient with respect to
+    ///   the pre-activations after back-propagation through time, clipped over all steps and both
+    ///   directions. The bounds hold for each direction with its part of g, and the squares of
+    ///   these parts add up.
+    /// - Embedding: the gradient is bounded by the sum over time of ‖gₜ‖₂, at most D.
     pub fn sensitivity(&self) -> f64 {
         match self.layer.as_ref() {
             LayerSpec::Embedding(_) => self.clip.max_upstream_norm,
+            LayerSpec::Conv2d(spec) if spec.standardised.is_some() => f64::INFINITY,
             layer => self.clip.max_upstream_norm * self.input_bound(layer),
         }
     }
 
-    /// Largest norm of an input with the constant input of the bias.
+    /// Largest norm of an input with the constant inputs.
     fn input_bound(&self, layer: &LayerSpec) -> f64 {
-        if has_bias(layer) { self.clip.max_input_norm.hypot(1.0) } else { self.clip.max_input_norm }
+        self.clip.max_input_norm.hypot(constants(layer).sqrt())
     }
 
-    /// The clip of the gradient with respect to an output of shape `output` (batch first).
+    /// The clip of the gradient with respect to an output of shape `output` (batch first); for an
+    /// LSTM, with respect to the pre-activations of its gates.
     pub(crate) fn upstream(&self, output: &[usize]) -> UpstreamClip {
         let max_norm = self.clip.max_upstream_norm;
         let LayerSpec::Embedding(_) = self.layer.as_ref() else {
@@ -133,7 +145,7 @@ impl BackpropClippedSpec {
                 _ => (1, 1),
             };
             let input = self.clip.max_input_norm;
-            let constant = if has_bias(&self.layer) { positions as f64 } else { 0.0 };
+            let constant = constants(&self.layer) * positions as f64;
             let sqrt_m = (patches as f64 * input * input + constant).sqrt();
             let sqrt_m = Some(sqrt_m / self.input_bound(&self.layer));
             let (l15, sqrt_m) = match self.clip.norm {
@@ -155,7 +167,7 @@ impl BackpropClippedSpec {
         if let Some(why) = nested.or_else(|| unsupported(&self.layer)) {
             let what = format!("backpropagation clipping around a {} layer", self.layer.kind());
             return Err(Error::new(ErrorKind::Model, what, why)
-                .fix("clip Linear, Conv2d and Embedding layers"));
+                .fix("clip Linear, Conv2d, Embedding and LSTM layers"));
         }
         self.layer.output_shape(input)
     }
@@ -174,28 +186,24 @@ pub(super) fn unsupported(layer: &LayerSpec) -> Option<&'static str> {
     match layer {
         LayerSpec::BackpropClipped(clipped) => unsupported(&clipped.layer),
         LayerSpec::Linear(_) | LayerSpec::Embedding(_) => None,
-        LayerSpec::Conv2d(spec) if spec.standardised.is_none() => None,
-        LayerSpec::Conv2d(_) => Some(
-            "weight standardisation divides the gradient by the spread of the weight, so the \
-                  clips do not bound it",
-        ),
+        LayerSpec::Conv2d(_) | LayerSpec::Lstm(_) => None,
         LayerSpec::GroupNorm(_) | LayerSpec::LayerNorm(_) => {
             Some("the clips do not bound the gradient of a trained normalisation layer")
         }
-        LayerSpec::Lstm(_) => Some(
-            "the recurrent weights of an LSTM have inputs of their own at every step, which \
-                  the clips do not bound",
-        ),
         _ => Some("only single layers with parameters have clips"),
     }
 }
 
-fn has_bias(layer: &LayerSpec) -> bool {
-    match layer {
-        LayerSpec::Linear(spec) => spec.bias,
-        LayerSpec::Conv2d(spec) => spec.bias,
-        _ => false,
-    }
+/// The number k of inputs of the layer's linear map besides its patch: constants of 1 for biases,
+/// and the previous hidden state of an LSTM, each value of which is at most 1.
+fn constants(layer: &LayerSpec) -> f64 {
+    let count = match layer {
+        LayerSpec::Linear(spec) => usize::from(spec.bias),
+        LayerSpec::Conv2d(spec) => usize::from(spec.bias),
+        LayerSpec::Lstm(spec) => spec.hidden + 2,
+        _ => 0,
+    };
+    count as f64
 }
 
 /// The largest number of patches that contain one value of the input. Along an axis, the pixel i is
@@ -233,14 +241,23 @@ impl BackpropClipped {
             LayerSpec::Embedding(_) => x,
             _ => {
                 let max = self.spec.clip.max_input_norm;
+                tape.unclipped_input(&x, max);
                 x.map(|x| clip_rows(x, max), |x| clip_rows(x, max), |x| clip_rows(x, max))
             }
         };
-        let y = self.layer.iter().fold(x, |x, layer| layer.forward(x, tape));
-        // After the layer has reported its output, so that the gradient that it records, and that
-        // flows on to earlier layers, is the clipped one.
-        let clip = self.spec.upstream(&y.dims());
-        tape.clip_upstream(y, &clip)
+        self.layer.iter().fold(x, |x, layer| match layer {
+            Layer::Lstm(lstm) => {
+                let clip = self.spec.upstream(&x.dims());
+                lstm.forward_clipped(x, &clip, tape)
+            }
+            layer => {
+                let y = layer.forward(x, tape);
+                // After the layer has reported its output, so that the gradient that it records,
+                // and that flows on to earlier layers, is the clipped one.
+                let clip = self.spec.upstream(&y.dims());
+                tape.clip_upstream(y, &clip)
+            }
+        })
     }
 }
 

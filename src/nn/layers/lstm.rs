@@ -10,7 +10,7 @@ use super::linear::{self, site};
 use super::source::{
     Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, sequence_shape,
 };
-use crate::nn::{Tape, Value};
+use crate::nn::{Tape, UpstreamClip, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// Specification of an [`Lstm`] layer.
@@ -141,6 +141,44 @@ impl Lstm {
             }
         })
     }
+
+    /// As [`forward`](Self::forward). In the backward pass, the gradient with respect to the gates'
+    /// pre-activations at all steps and in both directions, after back-propagation through time, is
+    /// clipped jointly. The gradients of all parameters and of the input follow from the clipped
+    /// one; the recurrence itself is not clipped.
+    pub(super) fn forward_clipped(
+        &self,
+        x: Value,
+        clip: &UpstreamClip,
+        tape: &mut dyn Tape,
+    ) -> Value {
+        let x = Value::Sequence(x.sequence());
+        let directions = match &self.inner {
+            LstmDirections::Forward(gates) => vec![(gates, false)],
+            LstmDirections::Both(both) => vec![(&both.forward, false), (&both.reverse, true)],
+        };
+        let (mut maps, mut calls) = (Vec::new(), Vec::new());
+        for &(gates, reverse) in &directions {
+            let (from_input, own) = gates.input_maps(&x, tape);
+            maps.push(gates.with_recurrent_parameters(from_input, reverse, tape));
+            calls.push(own);
+        }
+        // The maps are summands of the pre-activations at their steps, so they have the gradient of
+        // the pre-activations.
+        let joined = Value::Sequence(Tensor::cat(maps, 2));
+        let joined = tape.clip_upstream(joined, clip).sequence();
+        let width = joined.dims()[2] / directions.len();
+        let hidden = directions.into_iter().zip(calls).enumerate();
+        let hidden = hidden.map(|(i, ((gates, reverse), calls))| {
+            let from_input = joined.clone().narrow(2, i * width, width);
+            let (weight, bias) = gates.recurrent_map();
+            let constants = (weight.inner(), bias.inner());
+            let (hidden, previous) = recurrence(from_input, constants, reverse, tape);
+            gates.report_recurrent_maps(calls, previous, tape);
+            hidden
+        });
+        Value::Sequence(Tensor::cat(hidden.collect(), 2))
+    }
 }
 
 impl LstmGates {
@@ -159,8 +197,16 @@ impl LstmGates {
 
     /// Hidden states of one direction, `[batch, time, hidden]`, in the order of the input's steps.
     fn forward(&self, x: &Value, reverse: bool, tape: &mut dyn Tape) -> Tensor<3> {
+        let (from_input, calls) = self.input_maps(x, tape);
+        let (hidden, previous) = recurrence(from_input, self.recurrent_map(), reverse, tape);
+        self.report_recurrent_maps(calls, previous, tape);
+        hidden
+    }
+
+    /// The input maps of the gates at all steps at once, `[batch, time, 4 hidden]`, and the numbers
+    /// of their calls of the tape.
+    fn input_maps(&self, x: &Value, tape: &mut dyn Tape) -> (Tensor<3>, Vec<usize>) {
         let steps = x.clone().sequence();
-        // The input maps of the gates are computed for all steps at once.
         let mut calls = Vec::new();
         let from_input = self.gates().map(|gate| {
             let map = &gate.input_transform;
@@ -172,29 +218,11 @@ impl LstmGates {
             )
             .sequence()
         });
-        let from_input = Tensor::cat(from_input.to_vec(), 2);
-        let (weight, bias) = self.recurrent_map();
-        let [n, time, _] = from_input.dims();
-        let size = weight.dims()[0];
-        let device = x.device().without_autodiff();
-        let (mut h, mut c) = (Tensor::zeros([n, size], &device), Tensor::zeros([n, size], &device));
-        let (mut previous, mut hidden) = (Vec::with_capacity(time), Vec::with_capacity(time));
-        for step in 0..time {
-            let at = if reverse { time - 1 - step } else { step };
-            previous.push(h.clone().inner());
-            let gates = from_input.clone().narrow(1, at, 1).squeeze_dim::<2>(1)
-                + tape.precision().matmul(h, weight.clone())
-                + bias.clone();
-            let [i, f, g, o] = [0, 1, 2, 3].map(|k| gates.clone().narrow(1, k * size, size));
-            c = sigmoid(f) * c + sigmoid(i) * tanh(g);
-            h = sigmoid(o) * tanh(c.clone());
-            hidden.push(h.clone());
-        }
-        if reverse {
-            previous.reverse();
-            hidden.reverse();
-        }
-        let previous = Tensor::stack::<3>(previous, 1);
+        (Tensor::cat(from_input.to_vec(), 2), calls)
+    }
+
+    /// Reports the recurrent maps of the gates with their inputs, `[batch, time, hidden]`.
+    fn report_recurrent_maps(&self, calls: Vec<usize>, previous: Tensor<3>, tape: &mut dyn Tape) {
         for (call, gate) in calls.into_iter().zip(self.gates()) {
             tape.summed_layer(
                 call,
@@ -202,7 +230,29 @@ impl LstmGates {
                 Value::Sequence(previous.clone()),
             );
         }
-        Tensor::stack::<3>(hidden, 1)
+    }
+
+    /// `from_input`, `[batch, time, 4 hidden]`, with the derivatives of the recurrent maps at all
+    /// steps with respect to their parameters, for a recurrence in which these are constants.
+    fn with_recurrent_parameters(
+        &self,
+        from_input: Tensor<3>,
+        reverse: bool,
+        tape: &dyn Tape,
+    ) -> Tensor<3> {
+        let (weight, bias) = self.recurrent_map();
+        if !weight.is_autodiff() && !bias.is_autodiff() {
+            return from_input;
+        }
+        let (constant_weight, constant_bias) = (weight.clone().inner(), bias.clone().inner());
+        let constants = (constant_weight.clone(), constant_bias.clone());
+        let (_, previous) = recurrence(from_input.clone().inner(), constants, reverse, tape);
+        let [n, time, size] = previous.dims();
+        // A map by zeros: it adds nothing but its derivatives.
+        let previous = previous.reshape([n * time, size]);
+        let zeros =
+            tape.precision().matmul(previous, weight - constant_weight) + (bias - constant_bias);
+        from_input + zeros.reshape([n, time, 4 * size])
     }
 
     /// Weights `[hidden, 4 hidden]` and biases `[1, 4 hidden]` of the recurrent maps of all gates.
@@ -215,4 +265,36 @@ impl LstmGates {
         });
         (Tensor::cat(weights, 1), Tensor::cat(biases.to_vec(), 0).unsqueeze())
     }
+}
+
+/// Hidden states of one direction and the hidden states before each step, `[batch, time, hidden]`,
+/// in the order of the input's steps, from the input maps, `[batch, time, 4 hidden]`, and the
+/// weights and biases of the recurrent maps. The states before are detached.
+fn recurrence(
+    from_input: Tensor<3>,
+    (weight, bias): (Tensor<2>, Tensor<2>),
+    reverse: bool,
+    tape: &dyn Tape,
+) -> (Tensor<3>, Tensor<3>) {
+    let [n, time, _] = from_input.dims();
+    let size = weight.dims()[0];
+    let device = from_input.device().without_autodiff();
+    let (mut h, mut c) = (Tensor::zeros([n, size], &device), Tensor::zeros([n, size], &device));
+    let (mut previous, mut hidden) = (Vec::with_capacity(time), Vec::with_capacity(time));
+    for step in 0..time {
+        let at = if reverse { time - 1 - step } else { step };
+        previous.push(h.clone().inner());
+        let gates = from_input.clone().narrow(1, at, 1).squeeze_dim::<2>(1)
+            + tape.precision().matmul(h, weight.clone())
+            + bias.clone();
+        let [i, f, g, o] = [0, 1, 2, 3].map(|k| gates.clone().narrow(1, k * size, size));
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g);
+        h = sigmoid(o) * tanh(c.clone());
+        hidden.push(h.clone());
+    }
+    if reverse {
+        previous.reverse();
+        hidden.reverse();
+    }
+    (Tensor::stack::<3>(hidden, 1), Tensor::stack::<3>(previous, 1))
 }

@@ -18,7 +18,8 @@ use crate::{Error, Result};
 /// # Guarantee
 /// Per-example gradients are clipped with respect to the parameters. The gradient with respect to
 /// the standardised weight has another norm, so an executor must back-propagate it to the
-/// parameters before it computes norms.
+/// parameters before it computes norms. Backpropagation clipping bounds the gradient with respect
+/// to the standardised weight and adds its noise before it back-propagates the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standardisation {
     /// Whether each output channel has a trainable gain, initially 1.
@@ -72,10 +73,136 @@ impl Standardisation {
         };
         scaled.reshape(shape)
     }
+
+    /// Vector–Jacobian product: gradients with respect to the raw weight,
+    /// `[examples, channels out, fan in]`, and the gain, `[examples, channels out]`, from the
+    /// gradient g with respect to the standardised weight, `[examples, channels out, fan in]`.
+    ///
+    /// With the unit weight û = r u, the VJP maps g to gain · r · (g - mean(g) - s (g·û) û). The
+    /// slope s of the guard is 0 where the variance is clamped to the guard's floor, else 1.
+    pub(crate) fn pull_back(
+        &self,
+        raw: Tensor<4>,
+        gain: Option<Tensor<1>>,
+        g: Tensor<3>,
+    ) -> (Tensor<3>, Tensor<2>) {
+        let [n, channels, _] = g.dims();
+        let Unit { unit, scale, slope } = self.unit(raw, gain);
+        let unit: Tensor<3> = unit.unsqueeze();
+        // Component along the standardised weight, per example and channel.
+        let along = (g.clone() * unit.clone()).sum_dim(2);
+        let by_gain = along.clone().reshape([n, channels]);
+        let centred = g.clone() - g.mean_dim(2);
+        let tangent = centred - along * slope.unsqueeze::<3>() * unit;
+        (tangent * scale.unsqueeze::<3>(), by_gain)
+    }
+
+    /// The mean squares of the coordinates of [`pull_back`](Self::pull_back) for independent
+    /// standard normal values g: with respect to the raw weight and to the gain, each `[1]`.
+    ///
+    /// The map g - mean(g) - s (g·û) û has the eigenvalues 0, 1 - s ‖û‖² and, fan-in - 2 times, 1.
+    pub(crate) fn mean_squares(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> [Tensor<1>; 2] {
+        let [_, inputs, height, width] = raw.dims();
+        let fan_in = (inputs * height * width) as f64;
+        let Unit { unit, scale, slope } = self.unit(raw, gain);
+        let length = (unit.clone() * unit).sum_dim(1);
+        let along = length.clone() * slope - 1.0;
+        let sum = along.clone() * along + (fan_in - 2.0);
+        [(sum * scale.clone() * scale).mean() / fan_in, length.mean()]
+    }
+
+    fn unit(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> Unit {
+        let shape = raw.dims();
+        let channels = shape[0];
+        let w = raw.reshape([channels, shape[1] * shape[2] * shape[3]]);
+        let u = w.clone() - w.mean_dim(1);
+        let v = (u.clone() * u.clone()).sum_dim(1);
+        let (guarded_variance, slope) = match self.guard {
+            Guard::Add(e) => (v.clone() + e, v.ones_like()),
+            Guard::AtLeast(e) => (v.clone().clamp_min(e), v.greater_elem(e).float()),
+        };
+        let r = guarded_variance.sqrt().recip();
+        let unit = u * r.clone();
+        let scale = match gain {
+            Some(gain) => r * gain.reshape([channels, 1]),
+            None => r,
+        };
+        Unit { unit, scale, slope }
+    }
+}
+
+/// A standardised weight and what its derivative is made of. With u = w - mean(w), v = Σ u² and
+/// r = 1/√guarded(v), the standardised weight is gain · r · u.
+struct Unit {
+    /// û = r u, `[channels out, fan in]`.
+    unit: Tensor<2>,
+    /// gain · r, `[channels out, 1]`.
+    scale: Tensor<2>,
+    /// guarded'(v), `[channels out, 1]`.
+    slope: Tensor<2>,
 }
 
 impl fmt::Display for Standardisation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.gain { "standardised, with gain" } else { "standardised" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::host::values;
+
+    fn test_tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+        let n: usize = shape.iter().product();
+        let values: Vec<f32> =
+            (0..n).map(|i| ((i * 7919 + 3) % 1009) as f32 / 500.0 - 1.0).collect();
+        Tensor::from_data(TensorData::new(values, shape), &Device::flex())
+    }
+
+    const GUARDS: [Guard; 3] = [Guard::Add(0.1), Guard::AtLeast(1e-4), Guard::AtLeast(1e4)];
+
+    #[test]
+    fn pull_back_agrees_with_autodiff() {
+        for guard in GUARDS {
+            let rule = Standardisation { gain: true, guard };
+            let (raw, gain) = (test_tensor([3, 2, 2, 3]), test_tensor([3]) + 2.0);
+            let g = test_tensor([1, 3, 12]) * 0.7 + 0.1;
+            let (by_raw, by_gain) = rule.pull_back(raw.clone(), Some(gain.clone()), g.clone());
+            let (raw, gain) = (raw.autodiff().require_grad(), gain.autodiff().require_grad());
+            let used = rule.apply(raw.clone(), Some(gain.clone()));
+            let grads = (used * Tensor::from_inner(g.reshape([3, 2, 2, 3]))).sum().backward();
+            let pairs = [
+                (values(by_raw), values(raw.grad(&grads).unwrap())),
+                (values(by_gain), values(gain.grad(&grads).unwrap())),
+            ];
+            for (ours, autodiff) in pairs {
+                for (a, b) in ours.iter().zip(&autodiff) {
+                    assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{guard:?}: {a} {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn mean_squares_are_those_of_the_jacobian() {
+        for (guard, fan_in) in GUARDS.into_iter().flat_map(|guard| [(guard, 8), (guard, 1)]) {
+            let rule = Standardisation { gain: true, guard };
+            let (raw, gain) = (test_tensor([3, fan_in, 1, 1]), test_tensor([3]) + 2.0);
+            // The columns of the Jacobian: one unit vector per coordinate, all channels at once.
+            let units =
+                (0..3 * fan_in).flat_map(|i| (0..3 * fan_in).map(move |j| f32::from(i == j)));
+            let units: Vec<f32> = units.collect();
+            let shape = [3 * fan_in, 3, fan_in];
+            let units = Tensor::from_data(TensorData::new(units, shape), &Device::flex());
+            let (by_raw, by_gain) = rule.pull_back(raw.clone(), Some(gain.clone()), units);
+            let square = |all: Vec<f32>| all.iter().map(|v| v * v).sum::<f32>();
+            let want =
+                [square(values(by_raw)) / (3 * fan_in) as f32, square(values(by_gain)) / 3.0];
+            let found = rule.mean_squares(raw, Some(gain)).map(|square| values(square)[0]);
+            for (found, want) in found.into_iter().zip(want) {
+                assert!((found - want).abs() < 1e-5 * want + 1e-12, "{guard:?}: {found} {want}");
+            }
+        }
     }
 }

@@ -108,17 +108,17 @@ impl Patches {
     }
 }
 
-fn norm(values: &[f64]) -> f64 {
+pub(super) fn norm(values: &[f64]) -> f64 {
     values.iter().map(|v| v * v).sum::<f64>().sqrt()
 }
 
-fn scaled(values: &[f64], to: f64) -> Vec<f64> {
+pub(super) fn scaled(values: &[f64], to: f64) -> Vec<f64> {
     let norm = norm(values);
     values.iter().map(|v| if norm > 0.0 { v * to / norm } else { 0.0 }).collect()
 }
 
 /// The norm of an output gradient that a clip bounds, `[row][position]`.
-fn clipped_norm(clip: &UpstreamClip, g: &[f64], positions: usize) -> f64 {
+pub(super) fn clipped_norm(clip: &UpstreamClip, g: &[f64], positions: usize) -> f64 {
     let UpstreamClip::Map { l15, sqrt_m, .. } = *clip else { panic!("a clip of a linear map") };
     let sums: Vec<f64> = g.chunks(positions).map(|g| g.iter().map(|v| v.abs()).sum()).collect();
     let l15 = l15.then(|| norm(&sums));

@@ -1,5 +1,6 @@
 mod clips;
 mod layers;
+mod lstm_clips;
 mod sites;
 mod stevens;
 mod user_module;

@@ -20,6 +20,7 @@
 
 mod attack;
 mod claims;
+mod clip_shares;
 mod compare;
 mod grids;
 mod masks;
@@ -33,6 +34,7 @@ mod trade_off;
 
 pub use attack::attack_curves;
 pub use claims::{EpsilonClaim, epsilon_claims};
+pub use clip_shares::clip_shares;
 pub use compare::{Releases, epsilon_vs_delta, why_they_differ};
 pub use grids::{GridCell, GridFigure, accuracy_heat_map, accuracy_lines};
 pub use masks::{

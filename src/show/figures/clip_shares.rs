@@ -1,0 +1,158 @@
+//! Bars of the examples that the clips of backpropagation clipping scale down.
+
+use crate::engine::{ClipShares, LayerClipShares};
+use crate::show::layout::{MARGIN, SMALL, text_style};
+use crate::show::page::{Head, Page};
+use crate::show::palette::{self, Rgb};
+use crate::show::scene::{Align, Area};
+use crate::show::{Figure, Table, font, format};
+
+const WIDTH: f64 = 760.0;
+/// Height of a bar.
+const BAR: f64 = 11.0;
+/// Height of a layer's bars with the gap below.
+const ROW: f64 = 2.0 * BAR + 12.0;
+/// Maximum number of layers that are drawn.
+const MOST_ROWS: usize = 24;
+const INPUTS: Rgb = palette::SERIES[0];
+const UPSTREAM: Rgb = palette::SERIES[1];
+
+/// Fractions of the examples whose input and upstream gradient the clips of each layer scale down.
+///
+/// # Guarantee
+/// None: the fractions are computed from the examples without noise. The figure carries
+/// [`NOT_COVERED`](crate::show::NOT_COVERED).
+pub fn clip_shares(shares: &ClipShares) -> Figure {
+    let layers = &shares.layers[..shares.layers.len().min(MOST_ROWS)];
+    let head = Head::new("Examples that the clips scale down")
+        .note(format!("Of {}. {}", format::counted(shares.examples, "example"), clips(shares)))
+        .note(left_out(layers.len(), shares.layers.len()))
+        .not_covered(true)
+        .key(INPUTS, "input above the input clip")
+        .key(UPSTREAM, "upstream gradient above the gradient clip");
+    let mut page = Page::new(WIDTH, head);
+    let width = |text: &str| font::width(text, SMALL, false);
+    let names = layers.iter().map(|layer| width(&name(layer))).fold(40.0, f64::max).min(230.0);
+    let top = page.top + 6.0;
+    let plot = Area {
+        left: (MARGIN + names + 8.0).round(),
+        top,
+        right: WIDTH - MARGIN - width("100.0 %") - 6.0,
+        bottom: top + layers.len() as f64 * ROW,
+    };
+    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let x = (plot.left + share * plot.width()).round();
+        let colour = if share == 0.0 { palette::AXIS } else { palette::GRID };
+        page.scene.fill(Area { left: x, right: x + 1.0, ..plot }, colour);
+        let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
+        page.scene.text((x, plot.bottom + 10.0), format!("{} %", share * 100.0), style);
+    }
+    for (row, layer) in layers.iter().enumerate() {
+        let y = top + row as f64 * ROW + 5.0;
+        let label = font::fit(&name(layer), SMALL, false, names);
+        let ink = text_style(SMALL, false, palette::INK, Align::Right);
+        page.scene.text((plot.left - 8.0, y + BAR), label, ink);
+        let bars = [(layer.inputs, INPUTS), (Some(layer.upstream), UPSTREAM)];
+        for (i, (share, colour)) in bars.into_iter().enumerate() {
+            let y = y + i as f64 * BAR;
+            let long = match share.unwrap_or(0.0).clamp(0.0, 1.0) * plot.width() {
+                long if long > 0.0 => long.max(1.5),
+                _ => 0.0,
+            };
+            let end = plot.left + long;
+            if long > 0.0 {
+                let (top, bottom) = (y.round(), (y + BAR - 1.0).round());
+                page.scene.fill(Area { left: plot.left, top, right: end, bottom }, colour);
+            }
+            let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
+            page.scene.text((end + 5.0, y + BAR / 2.0), in_words(share), style);
+        }
+    }
+    page.finish(plot.bottom + 18.0, &table(shares).text())
+}
+
+/// `0 Conv2d`.
+fn name(layer: &LayerClipShares) -> String {
+    format!("{} {}", layer.layer, layer.kind)
+}
+
+/// A dash for inputs that are not clipped.
+fn in_words(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), format::percent)
+}
+
+/// The clips, if all layers have the same.
+fn clips(shares: &ClipShares) -> String {
+    let mut all = shares.layers.iter().map(|layer| layer.clips);
+    match all.next() {
+        Some(first) if all.all(|clips| clips == first) => {
+            let text = first.to_string();
+            format!("{}{}.", text[..1].to_uppercase(), &text[1..])
+        }
+        _ => String::new(),
+    }
+}
+
+fn left_out(shown: usize, all: usize) -> String {
+    match shown == all {
+        true => String::new(),
+        false => format!("The first {shown} of {all} layers are drawn; the text form lists all."),
+    }
+}
+
+fn table(shares: &ClipShares) -> Table {
+    let head =
+        ["layer", "kind", "input clip", "inputs clipped", "gradient clip", "gradients clipped"];
+    shares.layers.iter().fold(Table::new(head), |table, layer| {
+        let input =
+            layer.inputs.map_or("–".to_owned(), |_| layer.clips.max_input_norm.to_string());
+        table.row([
+            layer.layer.clone(),
+            layer.kind.clone(),
+            input,
+            in_words(layer.inputs),
+            layer.clips.max_upstream_norm.to_string(),
+            in_words(Some(layer.upstream)),
+        ])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::LayerClips;
+    use crate::show::NOT_COVERED;
+    use crate::show::layout::tests::collisions;
+
+    fn layer(index: usize, kind: &str, inputs: Option<f64>, upstream: f64) -> LayerClipShares {
+        let clips = LayerClips::new(1.0, 0.01);
+        LayerClipShares { layer: index.to_string(), kind: kind.into(), clips, inputs, upstream }
+    }
+
+    #[test]
+    fn shares_are_drawn_with_the_badge_and_an_embedding_has_a_dash() {
+        let mut layers =
+            vec![layer(0, "Embedding", None, 0.25), layer(2, "Linear", Some(1.0), 0.004)];
+        let shares = ClipShares { layers: layers.clone(), examples: 1_234 };
+        let figure = clip_shares(&shares);
+        let text = figure.text();
+        assert!(text.contains(NOT_COVERED) && figure.svg().contains(NOT_COVERED), "{text}");
+        assert!(
+            text.contains("Of 1,234 examples. Inputs clipped to 1, upstream gradients to 0.01")
+        );
+        let line = |kind: &str| -> Vec<String> {
+            let line = text.lines().find(|line| line.contains(kind)).unwrap();
+            line.split_whitespace().map(str::to_owned).collect()
+        };
+        assert_eq!(line("Embedding")[2..], ["–", "–", "0.01", "25.0", "%"], "{text}");
+        assert_eq!(line("Linear")[2..], ["1", "100.0", "%", "0.01", "0.4", "%"], "{text}");
+        assert_eq!(collisions(figure.scene()), Vec::<String>::new());
+
+        // Other clips in a layer are in the table only, and so are layers beyond the last bar.
+        layers[1].clips.max_upstream_norm = 7.0;
+        layers.extend((3..40).map(|i| layer(i, "Conv2d", Some(0.5), 0.5)));
+        let text = clip_shares(&ClipShares { layers, examples: 1 }).text();
+        assert!(!text.contains("Inputs clipped to") && text.contains("of 39 layers"), "{text}");
+        assert!(text.contains(" 7 ") && text.contains("39"), "{text}");
+    }
+}
