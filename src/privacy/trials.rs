@@ -63,8 +63,8 @@ impl Trials {
     /// Returns the law if its numbers are in range.
     ///
     /// # Errors
-    /// `Setting` for a mean that is not above 1 (for Poisson: below 1) or above 1e9, and for a shape
-    /// outside 0 to 1000.
+    /// `Setting` for a mean that is not above 1 (for Poisson: below 1) or above 1e9, and for a
+    /// shape outside 0 to 1000.
     pub fn check(&self) -> Result<&Self> {
         let mean = self.mean();
         if !MEANS.contains(&mean) || (mean == 1.0 && !matches!(self, Self::Poisson { .. })) {
