@@ -45,7 +45,7 @@ fn cells(experiment: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>
     let results: [Column<'_>; 6] = [
         ("accuracy %", &|row| row.accuracy_mean.map(|mean| format!("{:.2}", 100.0 * mean))),
         ("± sd", &|row| row.accuracy_std.map(|std| format!("{:.2}", 100.0 * std))),
-        ("epsilon", &|row| match row.badge? {
+        ("epsilon spent", &|row| match row.badge? {
             "none" => Some("none".into()),
             _ => row.epsilon.map(format::eps),
         }),
