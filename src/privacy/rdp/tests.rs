@@ -1,3 +1,5 @@
+use std::slice::from_ref;
+
 use super::*;
 use crate::privacy::{Pld, Trials};
 
@@ -176,7 +178,7 @@ fn selections_compose_and_are_dearer_than_one_trial_and_cheaper_than_all() {
     let (one, delta) = (training(0.01, 2.0, 1000), Delta(1e-6));
     let epsilon = |events: &[Event]| Rdp::default().epsilon(events, delta).unwrap().epsilon;
     let best = one.best_of(Trials::geometric(100.0));
-    let (single, selected) = (epsilon(&[one.clone()]), epsilon(&[best.clone()]));
+    let (single, selected) = (epsilon(from_ref(&one)), epsilon(from_ref(&best)));
     assert!(selected > single && selected < epsilon(&[one.times(100)]), "{selected} {single}");
     // The steps of a selection are not those of one trial.
     let two = epsilon(&[best.clone(), best.clone()]);
