@@ -139,8 +139,8 @@ Examples:
 A file of experiments is JSON. Its options are those of `cargo lab train --help`, without the
 dashes. A list of values makes one case of each, several lists all combinations. `cases` are groups
 with further options. --set, --freeze and --train-only may be given several times to one run: a list
-inside the list is one such value. Unknown keys are refused, and every case is checked before
-anything is trained.
+inside the list is one such value. Unknown keys are refused, and the options of every case are
+checked before anything is trained; what depends on the data is checked when the case begins.
 
   {
     \"experiments\": [
@@ -164,8 +164,9 @@ others are trained.
 
 With --json stdout is a list with one object per case: experiment, options, accuracy_mean,
 accuracy_std, accuracies, badge (proved, assumption, none), epsilon (the largest of its runs, null
-if none covers them), claimed_epsilon and mean_threshold (means over seeds), runs, errors. Rates and
-accuracies are fractions. Progress goes to stderr.
+if none covers them), delta, claimed_epsilon and mean_threshold (means over seeds), runs, errors.
+Accuracies are fractions. epsilon is that of one run: the ledger counts all of them. Progress goes
+to stderr.
 
 Exit codes: 0; 1 for a file that can't be run (nothing is trained) or if no run succeeded; 2 for
 wrong usage; 130 after Ctrl-C (finished runs are kept, nothing is printed).";

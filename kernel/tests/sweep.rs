@@ -70,7 +70,9 @@ fn every_case_is_trained_with_every_seed_once() {
     assert!(!words.contains("steps"), "equal options are no column: {words}");
     let markdown = std::fs::read_to_string(Path::new(&out).join("sweep.md")).expect("written");
     assert!(
-        markdown.contains("| method | set | clip |") && markdown.contains("| none |"),
+        markdown.contains("| method | set | clip |")
+            && markdown.contains("| none |")
+            && markdown.contains("| assumption |"),
         "{markdown}"
     );
     let stored = std::fs::read(Path::new(&out).join("sweep.json")).expect("written");
@@ -90,7 +92,9 @@ fn a_case_that_cannot_be_trained_leaves_the_others() {
     let rows: Vec<Value> = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!((&rows[0]["runs"], &rows[0]["accuracy_mean"]), (&0.into(), &Value::Null));
     let error = rows[0]["errors"][0].as_str().expect("an error");
-    assert!(error.contains("texts"), "{error}");
+    assert!(error.starts_with("seed 0: ") && error.contains("texts"), "{error}");
+    let said = text(&done.stderr);
+    assert!(said.contains("not trained: clips, model bilstm"), "{said}");
     assert_eq!((&rows[1]["runs"], &rows[1]["errors"]), (&1.into(), &Value::Array(Vec::new())));
     let none = sweep(home.path(), &[&experiments, "--seeds", "1", "--", "--model", "bilstm"]);
     assert_eq!(none.status.code(), Some(1), "{}", text(&none.stdout));

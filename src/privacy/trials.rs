@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::digits::Short;
 use crate::{Error, Result};
 
-/// Means below this are of no use, and larger ones are beyond what anyone trains.
-const MEANS: std::ops::RangeInclusive<f64> = 1.0..=1e9;
+/// Smaller means select nothing, and nobody trains so often as the largest says.
+const MEANS: std::ops::RangeInclusive<f64> = 1.0..=1e6;
 /// Shapes of the truncated negative binomial law.
-const SHAPES: std::ops::RangeInclusive<f64> = 0.0..=1e3;
+const SHAPES: std::ops::RangeInclusive<f64> = 0.0..=100.0;
 
 /// The law of the number of trials in private selection (Papernot and Steinke, "Hyperparameter
 /// Tuning with Rényi Differential Privacy", 2022): a random number K of independent trials is run,
@@ -68,12 +68,16 @@ impl Trials {
     pub fn check(&self) -> Result<&Self> {
         let mean = self.mean();
         if !MEANS.contains(&mean) || (mean == 1.0 && !matches!(self, Self::Poisson { .. })) {
-            return Err(Error::setting("mean", mean, "fewer trials than one select nothing")
-                .fix("use a mean number of trials above 1 and at most 1e9"));
+            return Err(Error::setting(
+                "mean",
+                mean,
+                "it is no mean number of trials to select from",
+            )
+            .fix("use a number above 1 and at most 1e6"));
         }
         match *self {
             Self::NegativeBinomial { shape, .. } if !SHAPES.contains(&shape) => {
-                let why = "the law is known for shapes from 0 to 1000";
+                let why = "the law is known for shapes from 0 to 100";
                 Err(Error::setting("shape", shape, why).fix("use 1, the geometric law"))
             }
             _ => Ok(self),
@@ -99,35 +103,57 @@ impl Trials {
     /// function.
     ///
     /// # Guarantee
-    /// The number must be secret and drawn for this selection alone. f64 rounding changes
-    /// probabilities by less than 1e-12 of themselves.
-    pub fn quantile(&self, uniform: f64) -> u64 {
-        let (mut k, mut probability, next): (u64, f64, Box<dyn Fn(u64) -> f64>) = match *self {
+    /// The uniform number must be secret and drawn for this selection alone. The law is exact up to
+    /// the rounding of f64 and the 53 bits of the uniform number.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); `Setting` for a number outside [0, 1).
+    pub fn quantile(&self, uniform: f64) -> Result<u64> {
+        self.check()?;
+        if !(0.0..1.0).contains(&uniform) {
+            return Err(Error::setting("uniform", uniform, "it stands for a probability")
+                .fix("draw it from [0, 1)"));
+        }
+        // The logarithm of the first probability, which may underflow, and the ratios of the next
+        // ones to those before them.
+        let (mut k, mut ln_probability): (u64, f64) = match *self {
             Self::NegativeBinomial { mean, shape } => {
                 let gamma = Self::gamma(mean, shape);
-                let first = if shape == 0.0 {
-                    (1.0 - gamma) / -gamma.ln()
-                } else {
-                    // (1-γ) η / (γ^-η - 1)
-                    (1.0 - gamma) * shape / (-shape * gamma.ln()).exp_m1()
+                let ln_first = match shape == 0.0 {
+                    true => -(-gamma.ln()).ln(),
+                    // η / (γ^-η - 1)
+                    false => shape.ln() - ln_exp_m1(-shape * gamma.ln()),
                 };
-                let ratio = move |k: u64| (1.0 - gamma) * (k as f64 + shape) / (k as f64 + 1.0);
-                (1, first, Box::new(ratio))
+                (1, (-gamma).ln_1p() + ln_first)
             }
-            Self::Poisson { mean } => {
-                (0, (-mean).exp(), Box::new(move |k: u64| mean / (k as f64 + 1.0)))
-            }
+            Self::Poisson { mean } => (0, -mean),
         };
-        let mut rest = uniform.clamp(0.0, 1.0);
-        // Beyond this the probabilities have underflowed.
-        let last = (self.mean() * 1e4).min(1e12) as u64 + 1_000;
-        while rest >= probability && k < last {
+        let (factor, shape) = match *self {
+            Self::NegativeBinomial { mean, shape } => (1.0 - Self::gamma(mean, shape), shape),
+            Self::Poisson { mean } => (mean, f64::NAN),
+        };
+        let ratio = |k: u64| match shape.is_nan() {
+            true => factor / (k as f64 + 1.0),
+            false => factor * (k as f64 + shape) / (k as f64 + 1.0),
+        };
+        let mut rest = uniform;
+        loop {
+            let probability = ln_probability.exp();
+            // Past the mean the probabilities fall, and soon all that follow are negligible.
+            let is_tail = k as f64 > self.mean() && probability < 1e-25;
+            if rest < probability || is_tail {
+                return Ok(k);
+            }
             rest -= probability;
-            probability *= next(k);
+            ln_probability += ratio(k).ln();
             k += 1;
         }
-        k
     }
+}
+
+/// ln(e^x - 1) for x above 0, also where e^x overflows.
+fn ln_exp_m1(x: f64) -> f64 {
+    x + (-(-x).exp_m1()).ln()
 }
 
 /// The mean of the truncated negative binomial law at the logarithm of γ.
@@ -175,6 +201,7 @@ mod tests {
 
     #[test]
     fn quantiles_have_the_law() {
+        let at = |law: Trials, u: f64| law.quantile(u).unwrap();
         let grid = || (0..200_000).map(|i| (f64::from(i) + 0.5) / 200_000.0);
         for law in [
             Trials::geometric(10.0),
@@ -182,17 +209,31 @@ mod tests {
             Trials::NegativeBinomial { mean: 5.0, shape: 0.5 },
             Trials::poisson(4.0),
         ] {
-            let mean = grid().map(|u| law.quantile(u) as f64).sum::<f64>() / 200_000.0;
+            let mean = grid().map(|u| at(law, u) as f64).sum::<f64>() / 200_000.0;
             assert!((mean / law.mean() - 1.0).abs() < 5e-3, "{law}: {mean}");
         }
         // P(K = 1) = 1/10, P(K <= 2) = 0.19.
-        let geometric = Trials::geometric(10.0);
-        assert_eq!(
-            [0.0, 0.099, 0.101, 0.189, 0.191].map(|u| geometric.quantile(u)),
-            [1, 1, 2, 2, 3]
-        );
-        assert_eq!(Trials::poisson(4.0).quantile(0.018), 0);
-        assert!(geometric.quantile(1.0) > 100, "it ends");
+        let first = [0.0, 0.099, 0.101, 0.189, 0.191].map(|u| at(Trials::geometric(10.0), u));
+        assert_eq!(first, [1, 1, 2, 2, 3]);
+        assert_eq!((at(Trials::poisson(4.0), 0.018), at(Trials::poisson(4.0), 0.019)), (0, 1));
+    }
+
+    #[test]
+    fn probabilities_that_underflow_leave_the_law_as_it_is() {
+        // The median of a Poisson law lies within ln 2 below and 1/3 above its mean, that of a
+        // negative binomial law of a large shape near its mean.
+        for mean in [700.0, 746.0, 1e4, 1e5] {
+            let median = Trials::poisson(mean).quantile(0.5).unwrap() as f64;
+            assert!((median - mean).abs() <= 1.0, "{mean}: {median}");
+        }
+        let median = Trials::NegativeBinomial { mean: 1e5, shape: 100.0 }.quantile(0.5).unwrap();
+        assert!((0.98e5..1.0e5).contains(&(median as f64)), "{median}");
+        // The largest uniform number: ln(2^-53) / ln(0.99).
+        let last = Trials::geometric(100.0).quantile(1.0 - f64::EPSILON / 2.0).unwrap();
+        assert!((3_600..6_000).contains(&last), "{last}");
+        for wrong in [1.0, -0.1, f64::NAN] {
+            assert!(Trials::geometric(2.0).quantile(wrong).is_err());
+        }
     }
 
     #[test]

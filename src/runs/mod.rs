@@ -11,7 +11,7 @@ use crate::methods::Plan;
 use crate::nn::Model;
 use crate::show;
 use crate::store::Store;
-use crate::train::{self, Observer, Run};
+use crate::train::{self, Listening, Observer, Run};
 
 /// Trains a run, charged to the ledger of its data, and stores it with its figures, also if it
 /// ended early. The observer is told the cost of earlier attempts first. An error of storing is
@@ -27,6 +27,8 @@ pub(crate) fn train(
     data: &Dataset,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
+    // An interrupt while the finished run is stored must not lose what was paid for.
+    let _listening = Listening::start();
     let ledger = store.ledger(data)?;
     if let Some(words) = earlier::attempts(&ledger, id, plan)? {
         observer.noted(&words);

@@ -1,6 +1,6 @@
 //! A case: options of one run, which lists of options make.
 
-use clap::{Args, Command, FromArgMatches};
+use clap::{Arg, Args, Command, FromArgMatches};
 use epsilab::{Error, Result};
 use serde_json::{Map, Value};
 
@@ -15,6 +15,9 @@ const NOT_OF_A_RUN: [&str; 6] = ["plan", "save-plan", "preview", "out", "json", 
 const EXCLUSIVE: [(&str, &str); 2] = [("epochs", "steps"), ("epsilon", "noise-multiplier")];
 /// Options that a run may have several times. A list in a list is one value of them.
 const REPEATED: [&str; 3] = ["set", "freeze", "train-only"];
+
+/// The most combinations of the lists of one group of cases.
+const MOST_CASES: usize = 10_000;
 
 /// The options of the runs of one case, which differ only in their seed.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,15 +47,28 @@ impl Case {
                 value => args.extend(words(value).iter().map(|word| format!("--{name}={word}"))),
             }
         }
-        let command = TrainArgs::augment_args(Command::new("train").no_binary_name(true));
-        let matches = command.try_get_matches_from(&args);
+        let matches = command().try_get_matches_from(&args);
         matches.and_then(|matches| TrainArgs::from_arg_matches(&matches)).map_err(|e| {
             let said = e.to_string();
-            let why = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            Error::setting("options", args[1..].join(" "), why)
+            // Without the usage, which lists the options of the command line.
+            let why = said.split("\n\nUsage:").next().unwrap_or_default();
+            let why = why.split("\n\nFor more").next().unwrap_or_default();
+            let why = why.trim_start_matches("error: ").split_whitespace();
+            Error::setting("options", args[1..].join(" "), why.collect::<Vec<_>>().join(" "))
                 .fix("use the options of `cargo lab train --help`, without the dashes")
         })
     }
+}
+
+/// The options of `train`.
+fn command() -> Command {
+    TrainArgs::augment_args(Command::new("train").no_binary_name(true))
+}
+
+/// Whether an option takes no value.
+fn is_flag(name: &str) -> bool {
+    let is_it = |arg: &Arg| arg.get_long() == Some(name);
+    command().get_arguments().any(|arg| is_it(arg) && !arg.get_action().takes_values())
 }
 
 /// Replaces options, and removes those that the new ones exclude.
@@ -88,8 +104,13 @@ pub fn combinations(options: &Options) -> std::result::Result<Vec<Case>, String>
             Value::Array(parts) => {
                 REPEATED.contains(&name.as_str()) && parts.iter().all(Value::is_string)
             }
-            value => value.is_string() || value.is_number() || value.is_boolean(),
+            // `false` would leave out an option that has a default.
+            Value::Bool(_) => is_flag(name),
+            value => value.is_string() || value.is_number(),
         };
+        if cases.len() * values.len() > MOST_CASES {
+            return Err(format!("more than {MOST_CASES} combinations"));
+        }
         if values.is_empty() || !values.iter().all(is_value) {
             return Err(format!("`{name}` is {value}; it takes one value or a list of them"));
         }
@@ -139,11 +160,28 @@ pub fn options_of(words: &[String]) -> Result<Options> {
             Some((name, value)) => (name, Value::from(value)),
             None => match words.next_if(|next| !next.starts_with("--")) {
                 Some(value) => (name, Value::from(value.as_str())),
-                None => (name, Value::Bool(true)),
+                None if is_flag(name) => (name, Value::Bool(true)),
+                None => {
+                    return Err(Error::setting("an option after `--`", word, "it has no value")
+                        .fix(format!("write `-- {word} VALUE`")));
+                }
             },
         };
         is_of_a_run(name)
             .map_err(|why| Error::setting("an option after `--`", word, why).fix("leave it out"))?;
+        let earlier = options.remove(name);
+        let value = match (REPEATED.contains(&name), earlier) {
+            (true, Some(Value::Array(mut all))) => {
+                all.push(value);
+                Value::Array(all)
+            }
+            (true, _) => Value::Array(vec![value]),
+            (false, None) => value,
+            (false, Some(_)) => {
+                return Err(Error::setting("an option after `--`", word, "it is given twice")
+                    .fix("give it once; lists belong into the file"));
+            }
+        };
         options.insert(name.to_owned(), value);
     }
     Ok(options)

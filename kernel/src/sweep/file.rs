@@ -94,13 +94,13 @@ impl Experiments {
     /// With this number of seeds, if one is given.
     ///
     /// # Errors
-    /// `Setting` for 0, also in the file.
+    /// `Setting` for 0 and for more than 10,000, also in the file.
     pub fn with_seeds(mut self, seeds: Option<u64>) -> Result<Self> {
         for experiment in &mut self.0 {
             experiment.seeds = seeds.unwrap_or(experiment.seeds);
-            if experiment.seeds == 0 {
-                return Err(Error::setting("seeds", 0, "a case without seeds has no runs")
-                    .fix("use 1 or more"));
+            if !(1..=10_000).contains(&experiment.seeds) {
+                let why = "it is the number of runs of every case";
+                return Err(Error::setting("seeds", experiment.seeds, why).fix("use 1 to 10000"));
             }
         }
         Ok(self)
@@ -130,9 +130,9 @@ impl Experiments {
             for case in &experiment.cases {
                 let checked = case.train_args(0).and_then(|args| args.check());
                 checked.map_err(|e| {
-                    let what =
-                        format!("experiment {}, {}", experiment.name, experiment.label(case));
-                    Error::new(e.kind(), what, e.to_string()).fix(e.advice())
+                    let what = experiment.place(case);
+                    let why = e.to_string().lines().next().unwrap_or_default().to_owned();
+                    Error::new(e.kind(), what, why).fix(e.advice())
                 })?;
             }
         }
@@ -200,6 +200,12 @@ impl Experiment {
         names.into_iter().filter(|name| differs(name)).collect()
     }
 
+    /// The experiment and what tells the case from the others, if there are any.
+    pub fn place(&self, case: &Case) -> String {
+        let (name, label) = (&self.name, self.label(case));
+        if label.is_empty() { format!("experiment {name}") } else { format!("{name}, {label}") }
+    }
+
     /// What tells a case from the others of its experiment.
     pub fn label(&self, case: &Case) -> String {
         let said = |name: &str| case.get(name).map(|value| format!("{name} {value}"));
@@ -256,6 +262,7 @@ mod tests {
             (r#"{"experiments": [{"name": "a"}, {"name": "a"}]}"#, "two experiments"),
             (r#"{"experiments": [{"name": "a", "options": {"clip": []}}]}"#, "`a`: `clip`"),
             (r#"{"experiments": [{"name": "a", "options": {"seed": 1}}]}"#, "`seeds`"),
+            (r#"{"experiments": [{"name": "a", "options": {"epsilon": false}}]}"#, "`epsilon`"),
         ] {
             let why = Experiments::parse(text).err().expect(text);
             assert!(why.contains(words), "{text}: {why}");
@@ -273,6 +280,16 @@ mod tests {
         }
         assert!(parse(TWO).only(&["c".into()]).is_err_and(|e| e.advice().contains("a, b")));
         assert!(parse(TWO).with_seeds(Some(0)).is_err());
-        assert!(parse(TWO).with_options(&["epochs".into()]).is_err());
+        assert!(parse(TWO).with_seeds(Some(u64::MAX)).is_err());
+        for wrong in [&["epochs"][..], &["--epochs"], &["--clip", "1", "--clip=2"], &["--seed=1"]] {
+            let words: Vec<String> = wrong.iter().map(|&word| word.to_owned()).collect();
+            assert!(parse(TWO).with_options(&words).is_err(), "{wrong:?}");
+        }
+        // What may be given several times is collected.
+        let words = ["--set", "scale=1", "--set=x=2", "--augment"].map(String::from);
+        let with = parse(TWO).with_options(&words).expect("fine");
+        let case = &with.0[1].cases[0];
+        assert_eq!(case.get("set").as_deref(), Some("scale=1 x=2"));
+        assert_eq!(case.get("augment").as_deref(), Some("true"));
     }
 }

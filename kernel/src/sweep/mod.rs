@@ -50,8 +50,7 @@ pub struct SweepArgs {
 ///
 /// # Errors
 /// `Setting` for a file that holds no experiments and for a case that `train` would refuse before
-/// it reads data; errors of reading data and of writing results. Other errors of a run are reported
-/// in its row.
+/// it reads data; errors of writing results. Other errors of a run are reported in its row.
 pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
     let experiments = Experiments::read(&args.file)?
         .only(&args.only)?
@@ -87,8 +86,9 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         eprintln!("wrote {}", folder.display());
     }
     stdout::print(&if args.json { json } else { out::text(&experiments, &rows) })?;
-    for row in &rows {
-        row.errors.iter().for_each(|error| eprintln!("not trained: {}: {error}", row.experiment));
+    let cases = experiments.0.iter().flat_map(|e| e.cases.iter().map(|case| e.place(case)));
+    for (place, row) in cases.zip(&rows) {
+        row.errors.iter().for_each(|error| eprintln!("not trained: {place}, {error}"));
     }
     let any = rows.iter().any(|row| row.runs > 0);
     Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -103,25 +103,24 @@ struct Trainer {
 }
 
 impl Trainer {
-    /// The runs of a case with every seed; `None` after Ctrl-C.
+    /// The runs of a case with every seed; `None` after Ctrl-C. Errors of runs are in the row.
     ///
     /// # Errors
-    /// Those of reading data.
+    /// As [`Case::train_args`].
     fn case(&mut self, experiment: &Experiment, case: &Case) -> Result<Option<Row>> {
         let mut row = Row::of(experiment, case);
         for seed in 0..experiment.seeds {
             let args = case.train_args(seed)?;
-            let data = self.data(&args.data)?;
-            let (place, label) = (self.done + 1, experiment.label(case));
-            let heading = [experiment.name.clone(), label, format!("seed {seed}")].join(", ");
-            let heading = format!("[{place} of {}] {heading}", self.all);
-            match args.run(&data, Some(heading)) {
+            let place = format!("{}, seed {seed}", experiment.place(case));
+            let heading = format!("[{} of {}] {place}", self.done + 1, self.all);
+            match self.data(&args.data).and_then(|data| args.run(&data, Some(heading))) {
                 Ok(run) if run.interrupted() => return Ok(None),
                 Ok(run) => {
-                    eprintln!("{run}");
+                    let again = if run.is_restored() { " (trained before)" } else { "" };
+                    eprintln!("{run}{again}");
                     row.add(&run);
                 }
-                Err(error) => row.failed(&error),
+                Err(error) => row.failed(seed, &error),
             }
             self.done += 1;
         }

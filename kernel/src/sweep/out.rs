@@ -42,14 +42,16 @@ fn cells(experiment: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>
     };
     let varied = experiment.varied();
     let number = |value: f64| format!("{}", (value * 1e4).round() / 1e4);
-    let results: [Column<'_>; 6] = [
+    let results: [Column<'_>; 8] = [
         ("accuracy %", &|row| row.accuracy_mean.map(|mean| format!("{:.2}", 100.0 * mean))),
         ("± sd", &|row| row.accuracy_std.map(|std| format!("{:.2}", 100.0 * std))),
-        ("epsilon spent", &|row| match row.badge? {
+        ("epsilon of a run", &|row| match row.badge? {
             "none" => Some("none".into()),
             _ => row.epsilon.map(format::eps),
         }),
-        ("claimed epsilon", &|row| row.claimed_epsilon.map(number)),
+        ("at delta", &|row| row.epsilon.and(row.delta).map(format::delta)),
+        ("guarantee", &|row| row.badge.map(str::to_owned)),
+        ("claimed epsilon", &|row| row.claimed_epsilon.map(format::eps)),
         ("mean threshold", &|row| row.mean_threshold.map(number)),
         ("runs", &|row| Some(format!("{} of {}", row.runs, experiment.seeds))),
     ];

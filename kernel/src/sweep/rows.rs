@@ -24,6 +24,8 @@ pub struct Row {
     pub badge: Option<&'static str>,
     /// The largest of the runs. None if no epsilon covers one of them.
     pub epsilon: Option<f64>,
+    /// The delta of epsilon; none without privacy.
+    pub delta: Option<f64>,
     /// Mean over seeds of what the method's paper claims without a valid proof.
     pub claimed_epsilon: Option<f64>,
     /// Mean over seeds of the mean clip threshold, of a method that adapts it.
@@ -55,6 +57,7 @@ impl Row {
             accuracies: Vec::new(),
             badge: None,
             epsilon: None,
+            delta: None,
             claimed_epsilon: None,
             mean_threshold: None,
             runs: 0,
@@ -78,12 +81,13 @@ impl Row {
             claim: record.claim().map(|claim| claim.epsilon),
             threshold: record.mean_threshold,
         });
+        self.delta = run.plan().privacy().map(|privacy| privacy.delta.0);
         self.summarise();
     }
 
     /// Adds a run that could not be trained.
-    pub fn failed(&mut self, error: &Error) {
-        self.errors.push(error.to_string().replace('\n', " "));
+    pub fn failed(&mut self, seed: u64, error: &Error) {
+        self.errors.push(format!("seed {seed}: {error}").replace('\n', " "));
     }
 
     fn summarise(&mut self) {

@@ -14,6 +14,8 @@ pub(super) struct Selection {
     orders: Arc<[f64]>,
     /// The part of theorem 2 that does not depend on the order.
     constant: f64,
+    /// For each order of the list, the smallest bound of it and all larger ones.
+    least: Vec<f64>,
 }
 
 impl Selection {
@@ -26,16 +28,26 @@ impl Selection {
         orders: &Arc<[f64]>,
     ) -> Result<Self> {
         let trial = Releases::from_lists(&[std::slice::from_ref(trial)], neighbouring, orders)?;
-        let mut selection = Self { trial, trials, orders: orders.clone(), constant: 0.0 };
+        let (orders, least) = (orders.clone(), Vec::new());
+        let mut selection = Self { trial, trials, orders, constant: 0.0, least };
         if let Trials::NegativeBinomial { mean, shape } = trials {
             // (1 + η) min over orders of (1 - 1/α) R(α) + ln(1/γ)/α.
             let gamma = Trials::gamma(mean, shape);
             let at = |&order: &f64| {
                 (1.0 - 1.0 / order) * selection.trial.divergence(0, order) - gamma.ln() / order
             };
-            let least = orders.iter().map(at).fold(f64::INFINITY, f64::min);
-            selection.constant = (1.0 + shape) * least;
+            let smallest = selection.orders.iter().map(at).fold(f64::INFINITY, f64::min);
+            selection.constant = (1.0 + shape) * smallest;
         }
+        let bounds = selection.orders.iter().rev().map(|&order| selection.bound(order));
+        let mut least: Vec<f64> = bounds
+            .scan(f64::INFINITY, |least, bound| {
+                *least = least.min(bound);
+                Some(*least)
+            })
+            .collect();
+        least.reverse();
+        selection.least = least;
         Ok(selection)
     }
 
@@ -46,8 +58,12 @@ impl Selection {
     /// independent trials that all release what `trial` says, of which only the best is shown. A
     /// divergence grows with its order, so the bound of a larger order holds too.
     pub(super) fn divergence(&self, order: f64) -> f64 {
-        let larger = self.orders.iter().copied().filter(|&other| other > order);
-        larger.chain([order]).map(|order| self.bound(order)).fold(f64::INFINITY, f64::min)
+        let next = self.orders.partition_point(|&other| other < order);
+        match self.orders.get(next) {
+            Some(&listed) if listed == order => self.least[next],
+            Some(_) => self.bound(order).min(self.least[next]),
+            None => self.bound(order),
+        }
     }
 
     fn bound(&self, order: f64) -> f64 {
