@@ -103,7 +103,12 @@ pub fn fit(
     let network = guard
         .run(|| {
             meter.at_end(&mut course, &network)?;
-            Ok(network.on(&DeviceSpec::Cpu.device()))
+            let network = network.on(&DeviceSpec::Cpu.device());
+            if place != DeviceSpec::Cpu {
+                // A copy is made when it is read first, and the device may fail then.
+                network.values();
+            }
+            Ok(network)
         })
         .map_err(|error| still_charged(error, charged, plan))?;
     drop(listening);
