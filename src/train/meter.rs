@@ -110,11 +110,14 @@ impl<'a> Meter<'a> {
         network: &Network,
         evaluated: Option<&Network>,
     ) -> Result<Point> {
-        let of_steps = |arrays: &mut Vec<DeviceArray>| {
-            let steps = DeviceArray::to_vecs(&std::mem::take(arrays));
-            mean(&steps.iter().filter_map(|step| engine::mean(step)).collect::<Vec<_>>())
+        // One copy for both, so that the run waits for the device once.
+        let steps = self.losses.len();
+        let arrays: Vec<_> = self.losses.drain(..).chain(self.norms.drain(..)).collect();
+        let values = DeviceArray::to_vecs(&arrays);
+        let mean_of = |values: &[Vec<f32>]| {
+            mean(&values.iter().filter_map(|step| engine::mean(step)).collect::<Vec<_>>())
         };
-        let (loss, gradient_norm) = (of_steps(&mut self.losses), of_steps(&mut self.norms));
+        let (loss, gradient_norm) = (mean_of(&values[..steps]), mean_of(&values[steps..]));
         let test_accuracy = match evaluated {
             Some(evaluated) => {
                 check_finite(course.steps, network)?;
