@@ -96,6 +96,14 @@ fn a_case_that_cannot_be_trained_leaves_the_others() {
     let said = text(&done.stderr);
     assert!(said.contains("not trained: clips, model bilstm"), "{said}");
     assert_eq!((&rows[1]["runs"], &rows[1]["errors"]), (&1.into(), &Value::Array(Vec::new())));
+    // So are data that can't be read.
+    let missing = file(home.path(), &CLIPS.replace(r#""glyphs""#, r#"["nothing", "glyphs"]"#));
+    let done = sweep(home.path(), &[&missing, "--json", "--seeds", "1"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let rows: Vec<Value> = serde_json::from_slice(&done.stdout).expect("JSON");
+    let runs: Vec<u64> = rows.iter().map(|row| row["runs"].as_u64().expect("a count")).collect();
+    assert_eq!(runs, [0, 0, 1, 1, 0, 0, 1, 1], "{rows:?}");
+    let experiments = file(home.path(), &CLIPS.replace(r#""clip": [0.1, 1]"#, r#""clip": 1"#));
     let none = sweep(home.path(), &[&experiments, "--seeds", "1", "--", "--model", "bilstm"]);
     assert_eq!(none.status.code(), Some(1), "{}", text(&none.stdout));
 }

@@ -84,22 +84,6 @@ impl Privacy {
     }
 }
 
-/// The event of the first steps of a training with these stages.
-pub(super) fn event_of(
-    sampling: Sampling,
-    stages: &Stages,
-    examples: usize,
-    batch_size: usize,
-    steps: u64,
-) -> Event {
-    match sampling {
-        Sampling::Poisson => stages.event(SamplingRate(batch_size as f64 / examples as f64), steps),
-        Sampling::DisjointBatches { .. } => {
-            stages.shuffled_event(examples.div_ceil(batch_size) as u64, steps)
-        }
-    }
-}
-
 /// Sampler, clip rule, noise and steps of one run.
 ///
 /// A plan is made by a method from checked settings, or read from the record of a stored run. Its
@@ -229,7 +213,7 @@ impl Plan {
     /// # Guarantee
     /// As [`Stages::event`] on Poisson samples, and [`Stages::shuffled_event`] on disjoint batches.
     pub(crate) fn training_event(&self, stages: &Stages, steps: u64) -> Event {
-        event_of(self.sampling(), stages, self.examples, self.expected_batch_size(), steps)
+        self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
     /// Probability with which each example is in a batch, independently of all other examples.
     pub fn sampling_rate(&self) -> f64 {

@@ -2,7 +2,6 @@
 
 use crate::data::Dataset;
 use crate::engine::ClipRule;
-use crate::methods::plan::event_of;
 use crate::methods::settings::steps_of;
 use crate::methods::{Privacy, Settings};
 use crate::privacy::{
@@ -142,8 +141,7 @@ impl PrivateSettings {
                 sampling.check()?;
                 let accountant = Headline::with_neighbouring(sampling.neighbouring());
                 let batch_size = settings.expected_batch_size;
-                let event =
-                    |stages: &Stages| event_of(sampling, stages, examples, batch_size, steps);
+                let event = |stages: &Stages| sampling.event(stages, examples, batch_size, steps);
                 let found = noise_multiplier_for_events(
                     beside,
                     &relative,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{PoissonSampler, ShuffledSampler};
-use crate::privacy::Neighbouring;
+use crate::privacy::{Event, Neighbouring, SamplingRate, Stages};
 use crate::{Error, Result};
 
 /// How a run draws its batches, and with it the neighbouring relation of its guarantee.
@@ -51,6 +51,26 @@ impl Sampling {
                     .fix("state the guarantee for Neighbouring::ZeroOutOne or ReplaceOne"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The event of the first steps of a training with these stages.
+    ///
+    /// # Guarantee
+    /// It describes the batches of [`sampler`](Self::sampler) for the same numbers.
+    pub(super) fn event(
+        self,
+        stages: &Stages,
+        examples: usize,
+        batch_size: usize,
+        steps: u64,
+    ) -> Event {
+        let rate = SamplingRate(batch_size as f64 / examples as f64);
+        match self {
+            Self::Poisson => stages.event(rate, steps),
+            Self::DisjointBatches { .. } => {
+                stages.shuffled_event(examples.div_ceil(batch_size) as u64, steps)
+            }
         }
     }
 

@@ -4,6 +4,8 @@
 //! is above both.
 
 mod earlier;
+#[cfg(all(test, unix))]
+mod tests;
 
 use crate::Result;
 use crate::data::Dataset;

@@ -112,8 +112,12 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
         0 => "No attack shows more than what is claimed".to_owned(),
         n => format!("An attack refutes {n} of {}", format::counted(made, "claim")),
     };
+    // Otherwise the figure shows a refuted claim whose bar is the longer one.
+    let by_curve = claims.iter().any(|claim| claim.is_refuted() && claim.audited <= claim.claimed);
+    let curve = "Refuted with a shorter bar: the attack crosses the claim's trade-off curve.";
     let head = Head::new(title)
         .note("Epsilon, logarithmic. The attack's bar is a lower bound on the true epsilon.")
+        .note(if by_curve { curve } else { "" })
         .key(CLAIMED, "claimed")
         .key(PROVED, "proved")
         .key(AUDITED, "shown by an attack (at least)");
@@ -215,6 +219,7 @@ mod tests {
         assert!(half.lower_bound < half.compared_epsilon, "{half}");
         let crossed = epsilon_claims([&half]).unwrap().text();
         assert!(crossed.contains("refutes 1 of 1 claim\n"), "{crossed}");
+        assert!(crossed.contains("trade-off curve") && !said.contains("trade-off"), "{crossed}");
         let fine = epsilon_claims([&right]).unwrap().text();
         assert!(fine.contains("No attack shows more"), "{fine}");
     }

@@ -58,7 +58,7 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     let drawn: Vec<f64> = drawn.filter(|norm| norm.is_finite() && *norm > 0.0).collect();
     let title = match (norms.clip, norms.clipped()) {
         (Some(clip), Some(share)) => {
-            format!("A clip norm of {} shortens {}", clip, format::percent(share))
+            format!("A clip norm of {clip} shortens {} of the gradients", format::percent(share))
         }
         _ => "Gradient norms of single examples".to_owned(),
     };
@@ -119,7 +119,7 @@ mod tests {
         let plain = gradient_norm_histogram(&norms).text();
         assert!(plain.contains(NOT_COVERED) && plain.contains("4 gradients"), "{plain}");
         let clipped = gradient_norm_histogram(&norms.clone().with_clip(3.0)).text();
-        assert!(clipped.contains("A clip norm of 3 shortens 25.0 %"), "{clipped}");
+        assert!(clipped.contains("A clip norm of 3 shortens 25.0 % of the gradients"), "{clipped}");
         let public = gradient_norm_histogram(&norms.clone().of_public_examples()).text();
         assert!(!public.contains(NOT_COVERED), "{public}");
         // Nothing to draw is no reason to fail.
