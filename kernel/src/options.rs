@@ -91,7 +91,11 @@ pub fn choose_all<T: Copy>(
     names.iter().map(|name| found(option, name, table)).collect()
 }
 
-fn found<T: Copy>(
+/// The entry with this name.
+///
+/// # Errors
+/// As [`choose`].
+pub fn found<T: Copy>(
     option: &str,
     name: &str,
     table: &[(&'static str, T)],

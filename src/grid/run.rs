@@ -255,7 +255,7 @@ impl Work<'_> {
         going.trained = (going.trained.0 + 1, going.trained.1 + began.elapsed().as_secs_f64());
         // Reading the run back makes its values equal to those of the next call: a file may change
         // the last bit of a float.
-        match store.finished(&id, model) {
+        match store.finished(&id, model, data) {
             Ok(Some(stored)) => Ok(stored.as_trained()),
             _ => Ok(run),
         }

@@ -9,7 +9,7 @@ use crate::privacy::{
     statement,
 };
 use crate::show::{Bundle, format};
-use crate::train::Run;
+use crate::train::{Run, start};
 use std::fmt;
 
 /// The guarantee of a run in words, with its assumptions and limits.
@@ -41,6 +41,7 @@ impl Run {
             neighbouring: relation,
             unit: "one training example".into(),
             events: vec![last.clone()],
+            start: start::in_words(record),
             coordinates: self.coordinates_in_words(&of_mask),
             bound: bound_in_words(privacy),
             examples: plan.examples(),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Gradients, Weights};
 use crate::nn::Network;
+use crate::privacy::digits::counted;
 use crate::{Error, ErrorKind, Result};
 
 /// Which parameter tensors a run does not train.
@@ -26,18 +27,28 @@ pub struct Freezing {
     /// Patterns of trained parameters; if there are any, all other parameters are frozen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub train_only: Vec<String>,
+    /// Number of stages that are frozen, counted from the input: of a residual network its stem and
+    /// groups, of another convolutional network what lies before each pooling layer. If all stages
+    /// are frozen, only the last linear layer is trained.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub groups: usize,
+}
+
+fn is_zero(groups: &usize) -> bool {
+    *groups == 0
 }
 
 impl Freezing {
     /// Whether nothing is frozen.
     pub fn is_none(&self) -> bool {
-        self.freeze.is_empty() && self.train_only.is_empty()
+        self.freeze.is_empty() && self.train_only.is_empty() && self.groups == 0
     }
 
     /// Whether each parameter tensor of the network is frozen, in the network's order.
     ///
     /// # Errors
-    /// `Setting` if a pattern matches no parameter, or if all parameters are frozen.
+    /// `Setting` if a pattern matches no parameter, if the network has fewer stages than are to be
+    /// frozen, or if all parameters are frozen.
     pub fn of(&self, network: &Network) -> Result<Vec<bool>> {
         let paths = network.paths();
         let freeze = self.freeze.iter().map(|pattern| ("freeze", pattern));
@@ -51,7 +62,9 @@ impl Freezing {
         let is_frozen = |path: &String| {
             any(&self.freeze, path) || !self.train_only.is_empty() && !any(&self.train_only, path)
         };
-        let frozen: Vec<bool> = paths.iter().map(is_frozen).collect();
+        let stages = network.frozen_stages(self.groups)?;
+        let each = paths.iter().zip(stages);
+        let frozen: Vec<bool> = each.map(|(path, stage)| stage || is_frozen(path)).collect();
         if frozen.iter().all(|&frozen| frozen) {
             let why = "all parameters are frozen, so there is nothing to train";
             return Err(Error::new(ErrorKind::Setting, self.to_string(), why)
@@ -85,14 +98,19 @@ impl Freezing {
 
 impl fmt::Display for Freezing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.freeze.is_empty(), self.train_only.is_empty()) {
-            (true, true) => f.write_str("nothing is frozen"),
-            (false, true) => write!(f, "frozen: {}", self.freeze.join(", ")),
-            (true, false) => write!(f, "frozen: all but {}", self.train_only.join(", ")),
-            (false, false) => {
-                let (only, freeze) = (self.train_only.join(", "), self.freeze.join(", "));
-                write!(f, "frozen: all but {only}, and {freeze}")
-            }
+        let mut parts = Vec::new();
+        if self.groups > 0 {
+            parts.push(format!("the first {}", counted(self.groups, "block group")));
+        }
+        if !self.train_only.is_empty() {
+            parts.push(format!("all but {}", self.train_only.join(", ")));
+        }
+        if !self.freeze.is_empty() {
+            parts.push(self.freeze.join(", "));
+        }
+        match parts.is_empty() {
+            true => f.write_str("nothing is frozen"),
+            false => write!(f, "frozen: {}", parts.join(", and ")),
         }
     }
 }

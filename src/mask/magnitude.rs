@@ -66,7 +66,7 @@ impl MagnitudeMask {
 
 /// The privacy status of a function of the model's parameters.
 pub(in crate::mask) fn privacy_of_parameters(model: &Model) -> PrivacyStatus {
-    if model.is_initial() {
+    if model.provenance().is_data_free() {
         return PrivacyStatus::DataFree;
     }
     let assumed = "the model it was made from was trained privately, or not on these data";

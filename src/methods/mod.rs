@@ -27,6 +27,7 @@ pub mod dp_ssgd;
 pub mod dynamic_dp_sgd;
 pub mod non_private;
 pub mod quantile_dp_sgd;
+pub mod recipes;
 
 pub use crate::optim::Optimizer;
 pub use adaptive_dp_sgd::AdaptiveDpSgd;

@@ -232,6 +232,14 @@ macro_rules! shared_settings {
                 self.settings.freezing.train_only.push(pattern.to_string());
                 self
             }
+            /// Freezes the first stages of the network, counted from the input: of a residual
+            /// network its stem and the first groups, of another convolutional network what lies
+            /// before the first pooling layers. With all stages frozen, only the last linear layer
+            /// is trained (Kurakin et al., 2022, appendix G).
+            pub fn freeze_groups(mut self, groups: usize) -> Self {
+                self.settings.freezing.groups = groups;
+                self
+            }
             /// Seeds all randomness of the run (study mode). A seeded run is reproducible: whoever
             /// knows the seed knows its noise, and its statement says so.
             pub fn seed(mut self, seed: u64) -> Self {

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::layers::parameter_specs;
 use super::network::leaf_specs;
-use super::{LayerClips, LayerSpec, Model, Network, network};
+use super::{LayerClips, LayerSpec, Model, Network, Provenance, network};
+use crate::data::PublicData;
 use crate::{Error, ErrorKind, Result};
 
 /// Metadata key of the [`Description`], as JSON.
@@ -32,6 +33,19 @@ struct Description {
     /// A user-defined module: the file holds its parameters, but not its code.
     #[serde(default)]
     custom: bool,
+    /// The public data that the parameters depend on, if they depend on no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    public: Option<Vec<PublicData>>,
+}
+
+impl Description {
+    /// Where the parameters come from, as the file says.
+    fn provenance(&self) -> Provenance {
+        let public = self.public.clone();
+        let named =
+            |all: Vec<PublicData>| all.into_iter().map(PublicData::read_from_file).collect();
+        public.map_or(Provenance::Unknown, |all| Provenance::Public(named(all)))
+    }
 }
 
 /// The part of a description that every version has. It is read first.
@@ -60,6 +74,10 @@ impl Model {
             seed: self.seed(),
             layers: self.network().specs().to_vec(),
             custom: self.network().user_module.is_some(),
+            public: match self.provenance() {
+                Provenance::Public(all) => Some(all.clone()),
+                _ => None,
+            },
         };
         let failed = |e: String| Error::new(ErrorKind::Model, format!("saving {}", self.name()), e);
         let text = serde_json::to_string(&description).map_err(|e| failed(e.to_string()))?;
@@ -131,7 +149,8 @@ impl Model {
                 .fix("read the whole model with models::load(path)"));
         }
         check_finite(path, &values)?;
-        Ok(self.with_network(self.network().with_values(|path| values.get(path).cloned())))
+        let network = self.network().with_values(|path| values.get(path).cloned());
+        Ok(self.with_network(network).with_provenance(file.description.provenance()))
     }
 }
 
@@ -164,7 +183,8 @@ pub fn load(path: impl AsRef<Path>) -> Result<Model> {
     let network = Network::build(&description.input_shape, &description.layers, |path, _, _| {
         values.get(path).cloned().unwrap_or_default()
     })?;
-    Ok(Model::new(&description.name, description.classes, description.seed, network))
+    let model = Model::new(&description.name, description.classes, description.seed, network);
+    Ok(model.with_provenance(description.provenance()))
 }
 
 fn not_a_model(path: &Path, why: String) -> Error {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::summary::{LayerInfo, Summary};
 use super::user_module::UserModule;
-use super::{Forward, Network, parameters, trial, validate};
+use super::{Forward, Network, Provenance, parameters, trial, validate};
 use crate::data::Dataset;
 use crate::privacy::digits::counted;
 use crate::{Error, ErrorKind, Result};
@@ -19,18 +19,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct Model {
     metadata: Arc<Metadata>,
     network: Network,
-    origin: ParameterOrigin,
-}
-
-/// Where the parameters come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ParameterOrigin {
-    /// Initialised with a seed that the user chose.
-    Seeded,
-    /// Initialised with a seed from the operating system.
-    Unseeded,
-    /// From training, a file or the user.
-    Other,
+    pub(super) provenance: Provenance,
 }
 
 #[derive(Debug)]
@@ -45,7 +34,7 @@ impl Model {
         Self {
             metadata: Arc::new(Metadata { name: name.to_owned(), classes, seed }),
             network,
-            origin: ParameterOrigin::Other,
+            provenance: Provenance::Unknown,
         }
     }
 
@@ -76,8 +65,7 @@ impl Model {
 
     /// Marks the parameters as initial ones. `seeded` says whether the user chose the seed.
     pub(super) fn initialised(self, seeded: bool) -> Self {
-        let origin = if seeded { ParameterOrigin::Seeded } else { ParameterOrigin::Unseeded };
-        Self { origin, ..self }
+        self.with_provenance(Provenance::Initial { seeded })
     }
 
     /// The name of the architecture.
@@ -101,14 +89,9 @@ impl Model {
         self.metadata.seed
     }
 
-    /// Whether the parameters are initial ones, which depend on no example.
-    pub(crate) fn is_initial(&self) -> bool {
-        self.origin != ParameterOrigin::Other
-    }
-
     /// Whether the parameters were initialised with a seed from the operating system.
     pub(crate) fn is_unseeded(&self) -> bool {
-        self.origin == ParameterOrigin::Unseeded
+        self.provenance == (Provenance::Initial { seeded: false })
     }
 
     /// Whether [`Model::custom`] made it of a user-defined module.
@@ -141,10 +124,15 @@ impl Model {
         &self.network
     }
 
-    /// A copy of this model with another network, such as a trained one. Its parameters no longer
-    /// count as initial.
+    /// A copy of this model with another network, such as a trained one. The
+    /// [provenance](Self::provenance) of its parameters counts as unknown.
     pub fn with_network(&self, network: Network) -> Self {
-        Self { metadata: Arc::clone(&self.metadata), network, origin: ParameterOrigin::Other }
+        Self { network, provenance: Provenance::Unknown, ..self.clone() }
+    }
+
+    /// A copy of this model with parameters of this provenance.
+    pub(crate) fn with_provenance(&self, provenance: Provenance) -> Self {
+        Self { provenance, ..self.clone() }
     }
 
     /// A copy of this model with other layers around the same parameters.

@@ -45,6 +45,9 @@ pub struct GuaranteeFacts {
     /// What training truly released: sampler, noise and steps are told from the very events that
     /// the accountant and the ledger read.
     pub events: Vec<Event>,
+    /// What the parameters that training started from depend on, in a sentence; none for initial
+    /// ones.
+    pub start: Option<String>,
     /// Which coordinates the steps were about, and what choosing them has released, in sentences;
     /// none if all of them in every step.
     pub coordinates: Option<String>,
@@ -121,6 +124,7 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
         ),
     };
     lines.push(format!("{}{accountant}", how(facts)));
+    lines.extend(facts.start.clone());
     lines.extend(facts.coordinates.clone());
     if guaranteed {
         lines.extend(limits(facts));

@@ -170,13 +170,21 @@ impl Store {
         self.runs().join(id)
     }
 
-    /// A stored run, if it was finished. `model` provides the code of a user-defined module, whose
-    /// file holds parameters only.
+    /// A stored run that started from `model` on `data`, if it was finished.
+    ///
+    /// Where the parameters come from is told by `model` and `data`, not by the files.
     ///
     /// # Errors
     /// `CorruptData` if its files are missing, changed or can't be parsed: nothing is overwritten
     /// or trained then. An epsilon that is too small is [raised](claim::settle), with a warning.
-    pub(crate) fn finished(&self, id: &str, model: &Model) -> Result<Option<Run>> {
+    pub(crate) fn finished(&self, id: &str, model: &Model, data: &Dataset) -> Result<Option<Run>> {
+        let run = self.read_finished(id, model)?;
+        Ok(run.map(|run| run.started_from(model.provenance(), data)))
+    }
+
+    /// A stored run, if it was finished. `model` provides the code of a user-defined module, whose
+    /// file holds parameters only.
+    fn read_finished(&self, id: &str, model: &Model) -> Result<Option<Run>> {
         let Some((mut record, files)) = record::read(&self.folder(id))? else { return Ok(None) };
         if record.ending != Ending::Finished {
             return Ok(None);
@@ -205,7 +213,7 @@ impl Store {
     /// shown must be charged, because without its ledger the data looks unused. `CorruptData` if
     /// the record's releases are not those that the ledger charged.
     pub(crate) fn known_run(&self, id: &str, model: &Model, data: &Dataset) -> Result<Option<Run>> {
-        let Some(run) = self.finished(id, model)? else { return Ok(None) };
+        let Some(run) = self.finished(id, model, data)? else { return Ok(None) };
         if let Some(ledger) = self.known_ledger(data)? {
             evidence::released_as_charged(&self.folder(id), run.record(), &ledger)?;
         }
@@ -240,7 +248,8 @@ impl Store {
             .map(|n| folder.with_extension(n.to_string()))
             .find(|path| !path.exists())
             .unwrap_or_else(|| folder.with_extension("beside"));
-        if !run.is_finished() && !matches!(self.finished(&run.record().id, &run.model()), Ok(None))
+        if !run.is_finished()
+            && !matches!(self.read_finished(&run.record().id, &run.model()), Ok(None))
         {
             draft.keep_as(&beside)?;
             return Ok(beside);

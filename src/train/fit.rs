@@ -119,7 +119,8 @@ pub fn fit(
         data: marked(data.name()),
         device: place.describe(),
         data_hash: data.hash().to_owned(),
-        warm_start: !model.is_initial(),
+        warm_start: false,
+        public_start: None,
         public_test: data.has_public_test(),
         own_module: model.is_user_module(),
         charged: Some(Charged {
@@ -143,7 +144,8 @@ pub fn fit(
         trained_at: Some(utc_now()),
         curve: course.curve,
     };
-    let run = Run::new(record, model.with_network(network), mask, touched);
+    let trained = model.with_network(network).with_provenance(model.provenance().after(data));
+    let run = Run::new(record.started_from(model.provenance()), trained, mask, touched);
     observer.finished(&run);
     for error in closed.err().iter().chain(&course.trouble) {
         observer.trouble(error);

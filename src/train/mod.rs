@@ -14,6 +14,7 @@ mod meter;
 mod observe;
 mod run;
 mod seeds;
+pub(crate) mod start;
 mod steps;
 
 pub(crate) use attempt::is_attempt_at;

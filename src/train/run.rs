@@ -1,12 +1,13 @@
 //! Runs: the results of training.
 
 use crate::Error;
+use crate::data::{Dataset, PublicData};
 use crate::mask::{self, Mask, SelectionLog};
 use crate::methods::{Claim, Plan};
-use crate::nn::Model;
+use crate::nn::{Model, Provenance};
 use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, Released, STOPPING};
-use crate::train::Curve;
+use crate::train::{Curve, start};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -70,6 +71,9 @@ pub struct RunRecord {
     /// from a file, or those of a user-defined module.
     #[serde(default)]
     pub warm_start: bool,
+    /// The public data that these parameters depend on, if they depend on no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_start: Option<Vec<PublicData>>,
     /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) of the data; false for
     /// runs without a record of it.
     #[serde(default)]
@@ -109,6 +113,13 @@ impl RunRecord {
     /// The epsilon that the paper of the method claims for the steps taken, without a valid proof.
     pub fn claim(&self) -> Option<Claim> {
         (self.plan.recipe().ok()?.claim)(&self.plan, self.steps, self.mean_threshold)
+    }
+
+    /// Sets where the parameters come from that training started from.
+    pub(crate) fn started_from(self, provenance: &Provenance) -> Self {
+        let warm_start = !matches!(provenance, Provenance::Initial { .. });
+        let public = provenance.public_data().filter(|_| warm_start);
+        Self { warm_start, public_start: public.map(<[_]>::to_vec), ..self }
     }
 
     /// All releases of the run, in chronological order.
@@ -161,6 +172,19 @@ impl Run {
     pub(crate) fn as_trained(&self) -> Self {
         let Inner { record, model, mask, touched, .. } = &*self.0;
         Self::new(record.clone(), model.clone(), mask.clone(), touched.clone())
+    }
+
+    /// The same run with parameters that come from the data of `start` and from `data`.
+    pub(crate) fn started_from(&self, start: &Provenance, data: &Dataset) -> Self {
+        let Inner { record, model, mask, touched, warnings, .. } = &*self.0;
+        Self(Arc::new(Inner {
+            record: record.clone().started_from(start),
+            model: model.with_provenance(start.after(data)),
+            mask: mask.clone(),
+            touched: touched.clone(),
+            restored: self.0.restored,
+            warnings: warnings.clone(),
+        }))
     }
 
     /// The run that an error of training carries: one that ended before its last step without an
@@ -242,12 +266,9 @@ impl Run {
                     .to_owned(),
             );
         }
-        if record.warm_start {
-            assumptions.push(
-                "the parameters that training started from do not come from these data, or from \
-                 private runs that are counted too"
-                    .to_owned(),
-            );
+        match start::assumptions(record) {
+            Ok(more) => assumptions.extend(more),
+            Err(why) => return Badge::None(why),
         }
         if record.plan.seed().is_some() {
             assumptions.push(

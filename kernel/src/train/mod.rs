@@ -8,7 +8,9 @@ mod out;
 mod plan;
 mod progress;
 mod report;
+mod start;
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,24 +20,19 @@ use epsilab::nn::Model;
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
 
-use crate::{grid, options, stdout};
+use crate::{grid, stdout};
 pub use data::DataArgs;
 use plan::PlanArgs;
 use progress::ToStderr;
+use start::StartArgs;
 
 /// Train one model, privately or not, and report its guarantee and accuracy.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TrainArgs {
     #[command(flatten)]
     pub data: DataArgs,
-    /// papernot_cnn, stevens_mnist_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18,
-    /// resnet50, bilstm, mlp (one hidden layer of 64), linear [default: papernot_cnn, for texts
-    /// bilstm, for tables mlp]
-    #[arg(long, value_name = "NAME")]
-    model: Option<String>,
-    /// Activation of the model: tanh, relu, selu [default: the model's own]
-    #[arg(long, value_name = "NAME")]
-    activation: Option<String>,
+    #[command(flatten)]
+    start: StartArgs,
     #[command(flatten)]
     plan: PlanArgs,
     /// Read the plan from a JSON file, as --save-plan and plan.save(path) write it
@@ -74,8 +71,8 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     }
     let data = args.data.read()?;
     if args.preview {
-        let (_, plan) = args.prepare(&data)?;
-        stdout::print(&plan.preview(&data)?.to_string())?;
+        let model = args.start.untrained(&data, args.seed()?)?;
+        stdout::print(&args.plan(&model, &data)?.preview(&data)?.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     let run = args.run(&data, None)?;
@@ -104,17 +101,20 @@ impl TrainArgs {
             Some(file) => self.plan.load(file).map(drop)?,
             None => self.plan.check()?,
         }
-        options::activation(self.activation.as_deref())?;
-        self.model.as_deref().map(options::model_named).transpose().map(drop)
+        self.start.check()
     }
 
     /// Trains; the heading of the progress is that of the model and the data by default. The run is
-    /// finished or interrupted.
+    /// finished or interrupted; an interrupted one may be that on public data.
     ///
     /// # Errors
     /// As [`train`].
     pub fn run(&self, data: &Dataset, heading: Option<String>) -> Result<Run> {
-        let (model, plan) = self.prepare(data)?;
+        let model = match self.start.model(data, self.seed()?)? {
+            ControlFlow::Continue(model) => model,
+            ControlFlow::Break(interrupted) => return Ok(interrupted),
+        };
+        let plan = self.plan(&model, data)?;
         let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());
         let heading = heading.unwrap_or_else(usual);
         let run = plan.train(&model, data, &mut ToStderr::new(heading))?;
@@ -125,17 +125,21 @@ impl TrainArgs {
             .fix("train again"))
     }
 
-    /// The model and the plan, which is saved if it shall be.
-    fn prepare(&self, data: &Dataset) -> Result<(Model, Plan)> {
-        let loaded = self.file.as_ref().map(|file| self.plan.load(file)).transpose()?;
-        let seed = loaded.as_ref().map_or(self.plan.seed, Plan::seed);
-        let activation = options::activation(self.activation.as_deref())?;
-        let named = self.model.as_deref().map(options::model_named).transpose()?;
-        let named = named.map_or_else(|| options::usual_model(data), Ok)?;
-        let model = options::model(named, data, (activation, seed))?;
-        let mut plan = match loaded {
+    /// The seed of the run and its model.
+    fn seed(&self) -> Result<Option<u64>> {
+        Ok(self.loaded()?.map_or(self.plan.seed, |plan| plan.seed()))
+    }
+
+    /// The plan of the file, if there is one.
+    fn loaded(&self) -> Result<Option<Plan>> {
+        self.file.as_ref().map(|file| self.plan.load(file)).transpose()
+    }
+
+    /// The plan, which is saved if it shall be.
+    fn plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
+        let mut plan = match self.loaded()? {
             Some(plan) => plan,
-            None => self.plan.plan(&model, data)?,
+            None => self.plan.plan(model, data)?,
         };
         if let Some(path) = &self.save_plan {
             plan.save(path)?;
@@ -147,6 +151,6 @@ impl TrainArgs {
         if self.fresh {
             plan = plan.fresh();
         }
-        Ok((model, plan))
+        Ok(plan)
     }
 }

@@ -98,6 +98,11 @@ pub struct PlanArgs {
     /// Freeze all parameters but those of this path, layer or group; may be given several times
     #[arg(long, value_name = "PATTERN")]
     train_only: Vec<String>,
+    /// Freeze the first K stages: of a residual network its stem and groups, of another one the
+    /// layers before each pooling; with all stages only the last linear layer is trained
+    /// [default: 0]
+    #[arg(long, value_name = "K", allow_hyphen_values = true)]
+    freeze_groups: Option<i64>,
     /// How the mask is made: random, synflow, dp-snip, snip (not private), magnitude
     /// [default: synflow]
     #[arg(long, value_name = "KIND")]
@@ -248,8 +253,11 @@ impl PlanArgs {
         settings.average = parsed(&self.average.clone().filter(|average| average != "none"))?;
         settings.accept_no_guarantee = self.accept_no_guarantee;
         settings.augment = self.augment.then(Augment::default);
-        let (freeze, train_only) = (self.freeze.clone(), self.train_only.clone());
-        settings.freezing = Freezing { freeze, train_only };
+        settings.freezing = Freezing {
+            freeze: self.freeze.clone(),
+            train_only: self.train_only.clone(),
+            groups: count("--freeze-groups", self.freeze_groups)?.unwrap_or(0),
+        };
         settings.precision = options::precision(self.precision.as_deref())?;
         settings.seed = self.seed;
         let relations =

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use super::digest::count;
 use super::examples::{Examples, shape_text};
 use super::origin;
+use super::public::Public;
 use super::text::Vocabulary;
 
 /// A labelled data set for classification, cheap to clone.
@@ -22,11 +23,11 @@ use super::text::Vocabulary;
 /// ```
 #[derive(Clone)]
 pub struct Dataset {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 #[derive(Clone)]
-struct Inner {
+pub(super) struct Inner {
     name: String,
     source: String,
     class_names: Vec<String>,
@@ -36,6 +37,8 @@ struct Inner {
     vocabulary: Option<Vocabulary>,
     /// Why no epsilon covers the data, if its preparation used private examples.
     prepared_from_private: Option<String>,
+    /// Why it is public; `None` if it is not.
+    pub(super) public: Option<Public>,
     /// The test part was split off the training part.
     test_split_off: bool,
     hash: OnceLock<String>,
@@ -77,6 +80,7 @@ impl Dataset {
                 test,
                 vocabulary: None,
                 prepared_from_private: None,
+                public: None,
                 test_split_off: false,
                 hash: OnceLock::new(),
                 cuts: [0; 32],
@@ -124,7 +128,7 @@ impl Dataset {
         self.changed(|inner| inner.cuts = key)
     }
 
-    fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+    pub(super) fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         change(Arc::make_mut(&mut self.inner));
         self
     }

@@ -46,7 +46,7 @@ pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     let source = format!("Digits drawn by code from seed {seed}: no download and no private data.");
     let names = DIGIT_NAMES.map(String::from).to_vec();
     let (train, test) = (part(train, seed, Part::Train), part(test, seed, Part::Test));
-    Ok(Dataset::new("glyphs", source, names, train, test))
+    Ok(Dataset::new("glyphs", source, names, train, test).drawn_by_code())
 }
 
 fn part(len: usize, seed: u64, part: Part) -> Examples {

@@ -45,7 +45,7 @@ pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     let source = format!("Shapes drawn by code from seed {seed}: no download and no private data.");
     let names = FORMS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let (train, test) = (part(train, seed, Part::Train), part(test, seed, Part::Test));
-    Ok(Dataset::new("patterns", source, names, train, test))
+    Ok(Dataset::new("patterns", source, names, train, test).drawn_by_code())
 }
 
 fn part(len: usize, seed: u64, part: Part) -> Examples {

@@ -45,7 +45,8 @@ pub fn sentences_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     let names = TOPICS.iter().map(|topic| topic.name.to_owned()).collect();
     let (train, test) =
         (part(&vocabulary, train, seed, Part::Train), part(&vocabulary, test, seed, Part::Test));
-    Ok(Dataset::new("sentences", source, names, train, test).with_vocabulary(vocabulary))
+    let data = Dataset::new("sentences", source, names, train, test);
+    Ok(data.with_vocabulary(vocabulary).drawn_by_code())
 }
 
 fn part(vocabulary: &Vocabulary, len: usize, seed: u64, part: Part) -> Examples {

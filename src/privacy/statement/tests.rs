@@ -13,6 +13,7 @@ fn facts() -> GuaranteeFacts {
         neighbouring: Neighbouring::AddOrRemoveOne,
         unit: "one training example".into(),
         events: vec![poisson(1.72, 879)],
+        start: None,
         coordinates: None,
         bound: "clipped to L2 norm 0.1".into(),
         examples: 60_000,

@@ -1,0 +1,91 @@
+//! Which data sets are public: those drawn by code, and those that the user declares to be.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Dataset;
+
+/// A public data set that a model was trained on without counting the cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublicData {
+    /// Its name, for instance `CIFAR-100`.
+    pub name: String,
+    /// Drawn by code, so that it depends on nobody; otherwise it is declared public.
+    pub drawn_by_code: bool,
+    /// The data set's [`origin`](Dataset::origin), if it was read here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// The data set's [`hash`](Dataset::hash), if it was read here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+}
+
+/// Why a data set is public.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Public {
+    DrawnByCode,
+    Declared,
+}
+
+impl Dataset {
+    /// Declares that all examples are public. A model that is trained on them, with or without
+    /// privacy, can be the start of private training on other data: the statement of that run names
+    /// the data set and says that it is assumed to be public.
+    ///
+    /// Data sets that are drawn by code, such as [`glyphs`](super::glyphs), need no declaration.
+    ///
+    /// # Guarantee
+    /// None for the examples of this data set: their influence on a model is not counted where the
+    /// model is a starting point. Its own ledger is charged as ever, because data that were called
+    /// public once may be private in another project.
+    #[must_use]
+    pub fn assumed_public(&self) -> Self {
+        match self.inner.public {
+            Some(_) => self.clone(),
+            None => self.clone().changed(|inner| inner.public = Some(Public::Declared)),
+        }
+    }
+
+    /// The same data set, which depends on nobody.
+    pub(super) fn drawn_by_code(self) -> Self {
+        self.changed(|inner| inner.public = Some(Public::DrawnByCode))
+    }
+
+    /// This data set, if it is public.
+    pub fn public(&self) -> Option<PublicData> {
+        let public = self.inner.public?;
+        Some(PublicData {
+            name: self.name().to_owned(),
+            drawn_by_code: public == Public::DrawnByCode,
+            origin: Some(self.origin().to_owned()),
+            hash: Some(self.hash().to_owned()),
+        })
+    }
+}
+
+impl PublicData {
+    /// A data set that is known by name only, such as that of weights from a file.
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), drawn_by_code: false, origin: None, hash: None }
+    }
+
+    /// The entry of a file that anybody may have written: that its data were drawn by code is not
+    /// known, but assumed.
+    pub(crate) fn read_from_file(self) -> Self {
+        match self.drawn_by_code {
+            false => self,
+            true => {
+                let name = format!("{}, drawn by code as the file says", self.name);
+                Self { name, drawn_by_code: false, ..self }
+            }
+        }
+    }
+}
+
+impl fmt::Display for PublicData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        f.write_str(if self.drawn_by_code { " (drawn by code)" } else { " (assumed public)" })
+    }
+}
