@@ -286,3 +286,44 @@ fn a_table_of_numbers_is_read_and_split() {
     let label = run(home.path(), &[&args[..], &["--label", "c"]].concat());
     refused(&label, &["label"]);
 }
+
+#[test]
+fn a_run_starts_from_public_data_or_from_a_file() {
+    let home = folder();
+    let papernot = ["--data", "glyphs", "--train", "400", "--test", "100", "--epsilon", "8"];
+    let start = ["--pretrain-on", "glyphs", "--pretrain-epochs", "0.1", "--freeze-groups", "2"];
+    let out = home.path().join("out");
+    let out = out.to_str().expect("a path");
+    let args = [&["train"], &papernot[..], &PLAN, &start, &["--json", "--out", out]].concat();
+    let run_once = || run(home.path(), &args);
+    let first = one_line(&run_once());
+    // The glyphs of the run are a part of those that were public before, and that is said.
+    assert_eq!(
+        (&first["trained_parameters"], &first["badge"]),
+        (&330.into(), &"assumption".into())
+    );
+    let charged = charges(home.path());
+    assert_eq!(one_line(&run_once()), first);
+    assert_eq!(charges(home.path()), charged, "nothing is trained twice");
+
+    let model = Path::new(out).join("model.safetensors");
+    let file = ["--pretrained", model.to_str().expect("a path")];
+    let from_file = run(home.path(), &[&["train"], &papernot[..], &PLAN, &file].concat());
+    let said = text(&from_file.stdout);
+    assert!(said.contains("glyphs, drawn by code as the file says, on which"), "{said}");
+
+    let charged = charges(home.path());
+    let with = |args: &[&str]| train(home.path(), args);
+    refused(&with(&["--pretrained", "m", "--pretrain-on", "glyphs"]), &["--pretrained and"]);
+    let args = [&["train"], &papernot[..], &PLAN, &["--pretrained", "nowhere"]].concat();
+    refused(&run(home.path(), &args), &["nowhere"]);
+    refused(&with(&["--pretrained", "m"]), &["--pretrained and --model"]);
+    refused(&with(&["--pretrain-epochs", "3"]), &["no effect without --pretrain-on"]);
+    refused(&with(&["--pretrain-on", "imagenet"]), &["--pretrain-on", "choose from glyphs"]);
+    refused(&with(&["--pretrain-on", "patterns"]), &["[3, 32, 32]", "[1, 28, 28]"]);
+    refused(&with(&["--freeze-groups", "1"]), &["freeze_groups = 1", "no stages"]);
+    refused(&with(&["--freeze-groups", "-1"]), &["--freeze-groups"]);
+    assert_eq!(charges(home.path()), charged);
+    assert!(!text(&with(&["--preview", "--pretrain-on", "glyphs"]).stdout).is_empty());
+    assert_eq!(charges(home.path()), charged);
+}

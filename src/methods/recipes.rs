@@ -6,9 +6,9 @@ use crate::optim::{LearningRate, WarmUp};
 /// Training on public data, for a model that is fine-tuned on private data afterwards.
 ///
 /// 12 epochs in batches of 128, SGD with momentum 0.9, a learning rate that rises to 0.05 in the
-/// first twentieth of the run and falls to 0 on a cosine. It is meant for the networks of this crate
-/// on up to 50,000 small images, and was chosen by trials on [`glyphs`](crate::data::glyphs) and
-/// CIFAR-100.
+/// first twentieth of the run and falls to 0 on a cosine. It is meant for the networks of this
+/// crate on up to 50,000 small images, and was chosen by trials on [`glyphs`](crate::data::glyphs)
+/// and CIFAR-100.
 ///
 /// ```no_run
 /// use epsilab::methods::{DpSgd, recipes};

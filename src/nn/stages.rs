@@ -77,3 +77,78 @@ impl Network {
         self.leaf_specs().last().map_or(0, |layer| layer.parameters().len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Result;
+    use crate::data::{self, Dataset};
+    use crate::nn::{Model, models};
+
+    fn images(shape: &[usize]) -> Dataset {
+        let size: usize = shape.iter().product();
+        data::from_vecs(vec![0.0; 2 * size], shape, vec![0, 1], 10).unwrap()
+    }
+
+    /// The outermost layers and groups with a tensor that is not frozen.
+    fn trained(model: &Model, groups: usize) -> Vec<String> {
+        let network = model.network();
+        let paths = network.paths().into_iter().zip(network.frozen_stages(groups).unwrap());
+        let trained = paths.filter(|(_, frozen)| !frozen).map(|(path, _)| path);
+        let mut layers: Vec<String> =
+            trained.map(|path| path.split('.').next().unwrap().to_owned()).collect();
+        layers.dedup();
+        layers
+    }
+
+    #[test]
+    fn residual_networks_freeze_the_stem_with_the_first_group() -> Result<()> {
+        let data = images(&[3, 32, 32]);
+        let model = models::resnet18(&data).seed(1).build()?;
+        assert_eq!(trained(&model, 0).len(), 6);
+        assert_eq!(trained(&model, 1), ["group2", "group3", "group4", "head"]);
+        assert_eq!(trained(&model, 3), ["group4", "head"]);
+        // Of the head, the normalisation is frozen too.
+        let frozen = model.network().frozen_stages(4)?;
+        assert_eq!(frozen.iter().filter(|&&frozen| !frozen).count(), 2);
+        assert!(
+            !frozen[frozen.len() - 2]
+                && model.network().paths()[frozen.len() - 2].ends_with("3.weight")
+        );
+        let error = model.network().frozen_stages(5).unwrap_err().to_string();
+        assert!(error.contains("has 4 stages") && error.contains("freeze 1 to 4"), "{error}");
+        let wide = models::wide_resnet(&data, 16, 4).seed(1).build()?;
+        assert_eq!(trained(&wide, 2), ["group3", "head"]);
+        assert_eq!(trained(&wide, 3), ["head"]);
+        assert!(wide.network().frozen_stages(4).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn other_networks_end_a_stage_with_each_pooling_layer() -> Result<()> {
+        let data = images(&[3, 32, 32]);
+        let vgg = models::simple_vgg(&data, &[4, 8, 16], 2).seed(1).build()?;
+        assert_eq!(trained(&vgg, 1), ["5", "7", "10", "12", "16", "18"]);
+        assert_eq!(trained(&vgg, 2), ["10", "12", "16", "18"]);
+        assert_eq!(trained(&vgg, 3), ["18"]);
+        let papernot = models::papernot_cnn(&images(&[1, 28, 28])).seed(1).build()?;
+        assert_eq!(
+            (trained(&papernot, 1), trained(&papernot, 2)),
+            (strings(&["3", "7", "9"]), strings(&["9"]))
+        );
+        // The last pair of convolutions has no pooling layer behind it.
+        let stevens = models::stevens_cifar_cnn(&data).seed(1).build()?;
+        assert!(stevens.network().frozen_stages(4).is_ok());
+        assert!(stevens.network().frozen_stages(5).is_err());
+        for flat in
+            [models::mlp(&data, &[4]).seed(1).build()?, models::linear(&data).seed(1).build()?]
+        {
+            let error = flat.network().frozen_stages(1).unwrap_err().to_string();
+            assert!(error.contains("no stages"), "{error}");
+        }
+        Ok(())
+    }
+
+    fn strings(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+}

@@ -26,21 +26,19 @@ pub(super) fn assumptions(record: &RunRecord) -> Result<Vec<String>, String> {
         ));
     }
     let origin = record.charged.as_ref().map(|charged| charged.origin.as_str());
-    let declared = public.iter().filter(|data| !data.drawn_by_code);
-    let assumption = |data: &PublicData| {
-        let name = &data.name;
-        let mut said = format!(
-            "{name}, on which the parameters that training started from were trained, is public, \
-             and its examples need no guarantee"
-        );
-        if data.origin.is_some() && data.origin.as_deref() == origin {
-            said.push_str(
-                "; none of them is an example of this run, though both are parts of the same data",
-            );
+    let mut assumptions = Vec::new();
+    for data in public {
+        let start = format!("{}, on which the starting parameters were trained,", data.name);
+        if !data.drawn_by_code {
+            assumptions.push(format!("{start} is public, and its examples need no guarantee"));
         }
-        said
-    };
-    Ok(declared.map(assumption).collect())
+        if data.origin.is_some() && data.origin.as_deref() == origin {
+            assumptions.push(format!(
+                "{start} has no example of this run, though both are parts of the same data"
+            ));
+        }
+    }
+    Ok(assumptions)
 }
 
 /// The sentence on the public data that the starting parameters were trained on.

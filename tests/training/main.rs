@@ -9,6 +9,7 @@ mod released;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod sparse;
+mod transfer;
 
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
@@ -19,6 +20,13 @@ use shared::home;
 fn glyphs(seed: u64) -> Dataset {
     home();
     data::glyphs_with(2000, 500, seed).expect("glyphs")
+}
+
+/// The same examples as vectors of a program, which nobody declared public.
+fn undeclared(data: &Dataset) -> Dataset {
+    let train = data.train();
+    let (features, labels) = (train.features_flat().to_vec(), train.labels().to_vec());
+    data::from_vecs(features, data.shape(), labels, 10).expect("vectors")
 }
 
 /// A ledger file of its own for the data.

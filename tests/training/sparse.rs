@@ -1,6 +1,6 @@
 //! DP-SSGD from settings to a stored run.
 
-use super::{bits, glyphs, home};
+use super::{bits, glyphs, home, undeclared};
 use epsilab::mask::MaskTensor;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
@@ -151,7 +151,7 @@ fn a_mask_for_another_model_costs_nothing() -> Result<()> {
 
 #[test]
 fn a_start_that_is_not_fresh_and_a_study_mask_are_assumptions() -> Result<()> {
-    let data = glyphs(78);
+    let data = undeclared(&glyphs(78));
     let fresh = models::papernot_cnn(&data).seed(1).build()?;
     let raw = NonPrivate::new().batch_size(250).steps(2).train(&fresh, &data)?.model();
     let starts: [DpSsgd; 3] = [
