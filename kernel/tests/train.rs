@@ -306,6 +306,10 @@ fn a_run_starts_from_public_data_or_from_a_file() {
     assert_eq!(one_line(&run_once()), first);
     assert_eq!(charges(home.path()), charged, "nothing is trained twice");
 
+    // A file says that it is of drawn data, which is believed, not known.
+    let public = ["--data", "glyphs", "--train", "300", "--method", "non-private", "--out", out];
+    let trained = run(home.path(), &[&["train"], &public[..], &PLAN].concat());
+    assert_eq!(trained.status.code(), Some(0), "{}", text(&trained.stderr));
     let model = Path::new(out).join("model.safetensors");
     let file = ["--pretrained", model.to_str().expect("a path")];
     let from_file = run(home.path(), &[&["train"], &papernot[..], &PLAN, &file].concat());

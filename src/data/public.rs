@@ -29,9 +29,9 @@ pub(super) enum Public {
 }
 
 impl Dataset {
-    /// Declares that all examples are public. A model that is trained on them, with or without
-    /// privacy, can be the start of private training on other data: the statement of that run names
-    /// the data set and says that it is assumed to be public.
+    /// Declares that all examples are public. A model that is trained on them without privacy can
+    /// be the start of private training on other data: the statement of that run names the data set
+    /// and says that it is assumed to be public.
     ///
     /// Data sets that are drawn by code, such as [`glyphs`](super::glyphs), need no declaration.
     ///

@@ -26,11 +26,12 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// The provenance of parameters after more training on `data`.
-    pub(crate) fn after(&self, data: &Dataset) -> Self {
+    /// The provenance of parameters after more training on `data`. A private run is counted in the
+    /// ledger of its data and needs no declaration, so it makes nothing public.
+    pub(crate) fn after(&self, data: &Dataset, private: bool) -> Self {
         match data.public() {
-            Some(data) => self.and(data),
-            None => Self::Unknown,
+            Some(data) if !private => self.and(data),
+            _ => Self::Unknown,
         }
     }
 

@@ -144,7 +144,8 @@ pub fn fit(
         trained_at: Some(utc_now()),
         curve: course.curve,
     };
-    let trained = model.with_network(network).with_provenance(model.provenance().after(data));
+    let provenance = model.provenance().after(data, plan.privacy().is_some());
+    let trained = model.with_network(network).with_provenance(provenance);
     let run = Run::new(record.started_from(model.provenance()), trained, mask, touched);
     observer.finished(&run);
     for error in closed.err().iter().chain(&course.trouble) {

@@ -179,7 +179,7 @@ impl Run {
         let Inner { record, model, mask, touched, warnings, .. } = &*self.0;
         Self(Arc::new(Inner {
             record: record.clone().started_from(start),
-            model: model.with_provenance(start.after(data)),
+            model: model.with_provenance(start.after(data, record.plan.privacy().is_some())),
             mask: mask.clone(),
             touched: touched.clone(),
             restored: self.0.restored,

@@ -86,7 +86,7 @@ fn provenance_follows_the_data() -> Result<()> {
     };
     assert_eq!(fresh.transfer(&private).build()?.provenance(), fresh.provenance());
     let on = |model: &Model, data: &Dataset| {
-        let trained = model.provenance().after(data);
+        let trained = model.provenance().after(data, false);
         model.with_network(model.network().clone()).with_provenance(trained)
     };
     let drawn = on(&fresh, &glyphs);
@@ -100,6 +100,7 @@ fn provenance_follows_the_data() -> Result<()> {
     let unknown = on(&declared, &private);
     assert_eq!(unknown.provenance(), &Provenance::Unknown);
     assert_eq!(on(&unknown, &glyphs).provenance(), &Provenance::Unknown);
+    assert_eq!(drawn.provenance().after(&glyphs, true), Provenance::Unknown);
     let named = unknown.assumed_public("ImageNet-21k");
     assert_eq!(names(named.provenance()), Some(vec!["ImageNet-21k (assumed public)".into()]));
     // Parts of public data are public.
@@ -113,7 +114,7 @@ fn a_file_keeps_the_names_and_proves_nothing() -> Result<()> {
     let glyphs = data::glyphs_with(40, 0, 3)?;
     let model = models::linear(&glyphs).seed(1).initialisation(Initialisation::HeNormal).build()?;
     let path = tempfile::tempdir().unwrap().keep().join("model.safetensors");
-    let trained = model.with_provenance(model.provenance().after(&glyphs));
+    let trained = model.with_provenance(model.provenance().after(&glyphs, false));
     trained.save(&path)?;
     let read = models::load(&path)?;
     let [data] = read.provenance().public_data().unwrap() else { panic!("{read:?}") };
