@@ -12,7 +12,7 @@ pub use crate::mask::{
 };
 pub use crate::methods::{
     AdaptiveDpSgd, AutoDpSgd, BackpropClip, DpSgd, DpSsgd, DynamicDpSgd, NonPrivate, Optimizer,
-    Plan, QuantileDpSgd,
+    Plan, QuantileDpSgd, recipes,
 };
 pub use crate::nn::{self, Activation, Model, Precision, models};
 pub use crate::optim::{Average, LearningRate, WarmUp};

@@ -13,7 +13,7 @@ struct Exercise {
     hint: &'static str,
 }
 
-const EXERCISES: [Exercise; 10] = [
+const EXERCISES: [Exercise; 11] = [
     Exercise {
         name: "02.1",
         answer: || Ok(privacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-10))?.epsilon),
@@ -73,6 +73,11 @@ const EXERCISES: [Exercise; 10] = [
         answer: || Ok(0.01 * 10f64.sqrt()),
         hint: "the input with the 1 for the bias has norm sqrt(3^2 + 1) at most",
     },
+    Exercise {
+        name: "09.1",
+        answer: || Ok(32.0 * 10.0 + 10.0),
+        hint: "a weight for each input and output, and a bias for each output",
+    },
 ];
 
 const DELTA: Delta = Delta(1e-5);
@@ -116,6 +121,7 @@ mod tests {
             ("04.1", 0.316),
             ("05.1", 17.53),
             ("06.1", 0.0316),
+            ("09.1", 330.0),
         ];
         assert_eq!(answers.map(|(name, _)| name), EXERCISES.map(|exercise| exercise.name));
         for (name, answer) in answers {
@@ -128,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_unknown_exercise_is_refused_with_the_names_there_are() {
-        let error = exercise("09.1", 1.0).unwrap_err().to_string();
-        assert!(error.contains("09.1") && error.contains("02.1"), "{error}");
+        let error = exercise("99.1", 1.0).unwrap_err().to_string();
+        assert!(error.contains("99.1") && error.contains("02.1"), "{error}");
     }
 }
