@@ -1,0 +1,115 @@
+//! Recipes of papers, at their own scale and at that of other data.
+
+use std::fmt;
+
+use crate::data::Dataset;
+use crate::methods::Method;
+use crate::privacy::Delta;
+use crate::privacy::digits::{Short, count};
+
+/// The settings of a paper for one data set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published<M> {
+    method: M,
+    data: &'static str,
+    examples: usize,
+}
+
+impl<M: Method + Clone> Published<M> {
+    pub(super) fn new(method: M, data: &'static str, examples: usize) -> Self {
+        Self { method, data, examples }
+    }
+
+    /// The method with the settings of the paper.
+    pub fn method(&self) -> M {
+        self.method.clone()
+    }
+
+    /// Number of training examples of the paper's data set.
+    pub fn examples(&self) -> usize {
+        self.examples
+    }
+
+    /// The recipe for these data, which are usually smaller.
+    ///
+    /// The batch size becomes the same fraction of the examples, so that sampling rate, number of
+    /// steps and schedules stay as they are, and epsilon is the same at the same noise multiplier
+    /// and delta. Delta grows with 1 / examples, rounded down to a power of ten, if the data are
+    /// smaller.
+    ///
+    /// # Guarantee
+    /// As the method. What shrinking costs is accuracy: at the same noise multiplier, the noise of
+    /// the mean gradient is larger by the factor that the batch is smaller.
+    pub fn scaled_to(&self, data: &Dataset) -> Scaled<M> {
+        let (from, to) = (self.examples, data.train().len());
+        let ratio = to as f64 / from as f64;
+        let mut method = self.method.clone();
+        let mut changes = Vec::new();
+        let batch = &mut method.settings_mut().expected_batch_size;
+        let smaller = ((*batch as f64 * ratio).round() as usize).max(1);
+        if smaller != *batch {
+            changes.push(format!(
+                "batch size {} instead of {}: the same fraction of the examples, {}, in the same \
+                 number of steps",
+                count(smaller),
+                count(*batch),
+                Short(*batch as f64 / from as f64)
+            ));
+        }
+        *batch = smaller;
+        let noise = 1.0 / ratio;
+        if let Some(private) = method.private_mut() {
+            if let Some(delta) = private.delta.filter(|_| ratio < 1.0) {
+                // Powers of ten, so that the result is the number that one would write.
+                let larger = 10f64.powf((delta.0 / ratio).log10().floor());
+                if larger > delta.0 * (1.0 + 1e-9) {
+                    private.delta = Some(Delta(larger));
+                    changes.push(format!(
+                        "delta {} instead of {}: there are {} examples instead of {}",
+                        Delta(larger),
+                        delta,
+                        count(to),
+                        count(from)
+                    ));
+                }
+            }
+            if noise > 1.0 {
+                changes.push(format!(
+                    "rates and schedules as for {}; at the same noise multiplier the noise of the \
+                     mean gradient is {noise:.0} times as large, so a smaller learning rate may be \
+                     better",
+                    self.data
+                ));
+            }
+        }
+        Scaled { method, changes }
+    }
+}
+
+/// A recipe that was scaled to other data. Shown, it says what was changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaled<M> {
+    method: M,
+    changes: Vec<String>,
+}
+
+impl<M: Clone> Scaled<M> {
+    /// The method with the scaled settings.
+    pub fn method(&self) -> M {
+        self.method.clone()
+    }
+
+    /// What was changed, one sentence each; empty if nothing was.
+    pub fn changes(&self) -> &[String] {
+        &self.changes
+    }
+}
+
+impl<M> fmt::Display for Scaled<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.changes.is_empty() {
+            true => f.write_str("as published"),
+            false => f.write_str(&self.changes.join("\n")),
+        }
+    }
+}
