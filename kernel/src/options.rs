@@ -91,11 +91,7 @@ pub fn choose_all<T: Copy>(
     names.iter().map(|name| found(option, name, table)).collect()
 }
 
-/// The entry with this name.
-///
-/// # Errors
-/// As [`choose`].
-pub fn found<T: Copy>(
+fn found<T: Copy>(
     option: &str,
     name: &str,
     table: &[(&'static str, T)],

@@ -287,47 +287,89 @@ fn a_table_of_numbers_is_read_and_split() {
     refused(&label, &["label"]);
 }
 
+/// A small CNN, which has stages.
+const PAPERNOT: [&str; 8] =
+    ["--data", "glyphs", "--train", "400", "--test", "100", "--epsilon", "8"];
+
 #[test]
 fn a_run_starts_from_public_data_or_from_a_file() {
     let home = folder();
-    let papernot = ["--data", "glyphs", "--train", "400", "--test", "100", "--epsilon", "8"];
     let start = ["--pretrain-on", "glyphs", "--pretrain-epochs", "0.1", "--freeze-groups", "2"];
     let out = home.path().join("out");
     let out = out.to_str().expect("a path");
-    let args = [&["train"], &papernot[..], &PLAN, &start, &["--json", "--out", out]].concat();
-    let run_once = || run(home.path(), &args);
+    let args = [&["train"], &PAPERNOT[..], &PLAN, &start, &["--json", "--out", out]].concat();
+    // Another device than the one of the environment, for both trainings.
+    let run_once = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_epsilab"));
+        let environment =
+            [("EPSILAB_DEVICE", "cuda"), ("EPSILAB_HOME", home.path().to_str().expect("a path"))];
+        command.args(&args).args(["--device", "cpu"]).envs(environment).stdin(Stdio::null());
+        command.output().expect("the program starts")
+    };
     let first = one_line(&run_once());
-    // The glyphs of the run are a part of those that were public before, and that is said.
-    assert_eq!(
-        (&first["trained_parameters"], &first["badge"]),
-        (&330.into(), &"assumption".into())
-    );
+    assert_eq!((&first["trained_parameters"], &first["badge"]), (&330.into(), &"proved".into()));
     let charged = charges(home.path());
     assert_eq!(one_line(&run_once()), first);
     assert_eq!(charges(home.path()), charged, "nothing is trained twice");
+    // The frozen part is that of the pre-trained model, not an initial one.
+    let scratch = [&["train"], &PAPERNOT[..], &PLAN, &["--freeze-groups", "2", "--out"]].concat();
+    let other = home.path().join("scratch");
+    let done = run(home.path(), &[&scratch[..], &[other.to_str().expect("a path")]].concat());
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let weights = |folder: &Path| {
+        let model = epsilab::nn::models::load(folder.join("model.safetensors")).expect("a model");
+        model.network().values().remove(0).1
+    };
+    assert_ne!(weights(Path::new(out)), weights(&other));
 
     // A file says that it is of drawn data, which is believed, not known.
-    let public = ["--data", "glyphs", "--train", "300", "--method", "non-private", "--out", out];
-    let trained = run(home.path(), &[&["train"], &public[..], &PLAN].concat());
+    let public = ["--data", "patterns", "--train", "300", "--method", "non-private"];
+    let public =
+        [&["train"], &public[..], &PLAN, &["--model", "simple_vgg", "--out", out]].concat();
+    let trained = run(home.path(), &public);
     assert_eq!(trained.status.code(), Some(0), "{}", text(&trained.stderr));
     let model = Path::new(out).join("model.safetensors");
     let file = ["--pretrained", model.to_str().expect("a path")];
-    let from_file = run(home.path(), &[&["train"], &papernot[..], &PLAN, &file].concat());
-    let said = text(&from_file.stdout);
-    assert!(said.contains("glyphs, drawn by code as the file says, on which"), "{said}");
+    let same = ["--data", "patterns", "--train", "200", "--test", "50"];
+    let same = [&["train"], &same[..], &PLAN, &file].concat();
+    refused(&run(home.path(), &same), &["patterns", "know them already"]);
+    let args = [&["train"], &PAPERNOT[..], &PLAN, &file].concat();
+    refused(&run(home.path(), &args), &["[3, 32, 32]", "[1, 28, 28]"]);
+}
 
-    let charged = charges(home.path());
+#[test]
+fn a_wrong_start_is_refused_before_anything_is_trained() {
+    let home = folder();
     let with = |args: &[&str]| train(home.path(), args);
-    refused(&with(&["--pretrained", "m", "--pretrain-on", "glyphs"]), &["--pretrained and"]);
-    let args = [&["train"], &papernot[..], &PLAN, &["--pretrained", "nowhere"]].concat();
-    refused(&run(home.path(), &args), &["nowhere"]);
+    let papernot =
+        |args: &[&str]| run(home.path(), &[&["train"], &PAPERNOT[..], &PLAN, args].concat());
+    refused(&papernot(&["--pretrained", "m", "--pretrain-on", "glyphs"]), &["--pretrained and"]);
+    refused(&papernot(&["--pretrained", "nowhere"]), &["nowhere"]);
     refused(&with(&["--pretrained", "m"]), &["--pretrained and --model"]);
     refused(&with(&["--pretrain-epochs", "3"]), &["no effect without --pretrain-on"]);
     refused(&with(&["--pretrain-on", "imagenet"]), &["--pretrain-on", "choose from glyphs"]);
     refused(&with(&["--pretrain-on", "patterns"]), &["[3, 32, 32]", "[1, 28, 28]"]);
+    refused(
+        &papernot(&["--pretrain-on", "sentences"]),
+        &["sentences are texts, and glyphs are not"],
+    );
     refused(&with(&["--freeze-groups", "1"]), &["freeze_groups = 1", "no stages"]);
     refused(&with(&["--freeze-groups", "-1"]), &["--freeze-groups"]);
-    assert_eq!(charges(home.path()), charged);
+    for epochs in ["-1", "0", "nan", "inf", "1e300"] {
+        let args = ["--pretrain-on", "glyphs", "--pretrain-epochs", epochs];
+        refused(&with(&args), &["--pretrain-epochs", "at most 10000"]);
+        refused(&with(&[&args[..], &["--preview"]].concat()), &["--pretrain-epochs"]);
+    }
+    // What is wrong with the private run is found before the public one.
+    let glyphs = ["--pretrain-on", "glyphs"];
+    for wrong in [&["--freeze-groups", "9"], &["--epsilon", "-1"], &["--device", "wgpu:9"]] {
+        let args = [&["--model", "papernot_cnn"][..], &PLAN, &glyphs, wrong].concat();
+        let data = ["train", "--data", "glyphs", "--train", "400"];
+        let done = run(home.path(), &[&data[..], &args].concat());
+        assert_eq!(done.status.code(), Some(1), "{wrong:?}: {}", text(&done.stderr));
+    }
+    let texts = ["train", "--data", "sentences", "--train", "100", "--pretrain-on", "ag_news"];
+    refused(&run(home.path(), &texts), &["ag_news"]);
     assert!(!text(&with(&["--preview", "--pretrain-on", "glyphs"]).stdout).is_empty());
-    assert_eq!(charges(home.path()), charged);
+    assert_eq!(charges(home.path()), "", "nothing was charged");
 }

@@ -16,9 +16,6 @@ pub struct PublicData {
     /// The data set's [`origin`](Dataset::origin), if it was read here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// The data set's [`hash`](Dataset::hash), if it was read here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hash: Option<String>,
 }
 
 /// Why a data set is public.
@@ -52,34 +49,40 @@ impl Dataset {
         self.changed(|inner| inner.public = Some(Public::DrawnByCode))
     }
 
-    /// This data set, if it is public.
+    /// This data set, if it is public. One that was
+    /// [prepared from private examples](Self::prepared_from_private_examples) is not.
     pub fn public(&self) -> Option<PublicData> {
-        let public = self.inner.public?;
+        let public = self.inner.public.filter(|_| self.not_covered().is_none())?;
         Some(PublicData {
-            name: self.name().to_owned(),
             drawn_by_code: public == Public::DrawnByCode,
             origin: Some(self.origin().to_owned()),
-            hash: Some(self.hash().to_owned()),
+            ..PublicData::named(self.name())
         })
     }
 }
 
+/// Longest name of a data set that statements print.
+const LONGEST: usize = 100;
+
 impl PublicData {
-    /// A data set that is known by name only, such as that of weights from a file.
-    pub(crate) fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), drawn_by_code: false, origin: None, hash: None }
+    /// A data set that is known by name only, such as that of weights from a file. The name is one
+    /// line of at most 100 characters, because statements contain it.
+    pub(crate) fn named(name: &str) -> Self {
+        let words: Vec<&str> = name
+            .split(|c: char| c.is_whitespace() || c.is_control())
+            .filter(|w| !w.is_empty())
+            .collect();
+        let name: String = words.join(" ").chars().take(LONGEST).collect();
+        let name = if name.is_empty() { "data without a name".to_owned() } else { name };
+        Self { name, drawn_by_code: false, origin: None }
     }
 
     /// The entry of a file that anybody may have written: that its data were drawn by code is not
     /// known, but assumed.
     pub(crate) fn read_from_file(self) -> Self {
-        match self.drawn_by_code {
-            false => self,
-            true => {
-                let name = format!("{}, drawn by code as the file says", self.name);
-                Self { name, drawn_by_code: false, ..self }
-            }
-        }
+        let said = if self.drawn_by_code { ", drawn by code as the file says" } else { "" };
+        let named = Self::named(&self.name);
+        Self { name: named.name + said, origin: self.origin, ..named }
     }
 }
 

@@ -100,7 +100,7 @@ impl fmt::Display for Freezing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if self.groups > 0 {
-            parts.push(format!("the first {}", counted(self.groups, "block group")));
+            parts.push(format!("the first {}", counted(self.groups, "stage")));
         }
         if !self.train_only.is_empty() {
             parts.push(format!("all but {}", self.train_only.join(", ")));

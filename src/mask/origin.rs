@@ -9,7 +9,8 @@ use crate::privacy::Event;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyStatus {
-    /// Made without any example: from shapes, randomness and initial parameters.
+    /// Made without any example of people: from shapes, randomness, and parameters that are initial
+    /// or were trained on data drawn by code.
     DataFree,
     /// Made from a noisy release that is charged to a ledger.
     Released {

@@ -44,7 +44,7 @@ impl Description {
         let public = self.public.clone();
         let named =
             |all: Vec<PublicData>| all.into_iter().map(PublicData::read_from_file).collect();
-        public.map_or(Provenance::Unknown, |all| Provenance::Public(named(all)))
+        public.map_or(Provenance::UNKNOWN, |all| Provenance::of_public(named(all)))
     }
 }
 
@@ -150,7 +150,12 @@ impl Model {
         }
         check_finite(path, &values)?;
         let network = self.network().with_values(|path| values.get(path).cloned());
-        Ok(self.with_network(network).with_provenance(file.description.provenance()))
+        let provenance = match self.is_user_module() {
+            // The file says nothing about the constants of the module.
+            true => Provenance::UNKNOWN,
+            false => file.description.provenance(),
+        };
+        Ok(self.with_network(network).with_provenance(provenance))
     }
 }
 

@@ -34,7 +34,7 @@ impl Model {
         Self {
             metadata: Arc::new(Metadata { name: name.to_owned(), classes, seed }),
             network,
-            provenance: Provenance::Unknown,
+            provenance: Provenance::UNKNOWN,
         }
     }
 
@@ -127,7 +127,7 @@ impl Model {
     /// A copy of this model with another network, such as a trained one. The
     /// [provenance](Self::provenance) of its parameters counts as unknown.
     pub fn with_network(&self, network: Network) -> Self {
-        Self { network, provenance: Provenance::Unknown, ..self.clone() }
+        Self { network, provenance: Provenance::UNKNOWN, ..self.clone() }
     }
 
     /// A copy of this model with parameters of this provenance.

@@ -1,6 +1,7 @@
 //! Stages of a network: what is frozen together in transfer learning.
 
 use super::{LayerSpec, Network};
+use crate::privacy::digits::counted;
 use crate::{Error, ErrorKind, Result};
 
 impl Network {
@@ -25,8 +26,8 @@ impl Network {
                     "name layers instead, such as .freeze(\"0\"), or .train_only(\"2\")".to_owned(),
                 ),
                 n => (
-                    format!("the model has {n} stages"),
-                    format!("freeze 1 to {n}; with all {n} only the last linear layer is trained"),
+                    format!("the model has {}", counted(n, "stage")),
+                    format!("freeze at most {n}, which leaves only the last linear layer"),
                 ),
             };
             return Err(
@@ -115,7 +116,7 @@ mod tests {
                 && model.network().paths()[frozen.len() - 2].ends_with("3.weight")
         );
         let error = model.network().frozen_stages(5).unwrap_err().to_string();
-        assert!(error.contains("has 4 stages") && error.contains("freeze 1 to 4"), "{error}");
+        assert!(error.contains("has 4 stages") && error.contains("at most 4"), "{error}");
         let wide = models::wide_resnet(&data, 16, 4).seed(1).build()?;
         assert_eq!(trained(&wide, 2), ["group3", "head"]);
         assert_eq!(trained(&wide, 3), ["head"]);

@@ -3,6 +3,7 @@
 use super::init::{Initialisation, Initialiser};
 use super::{LayerSpec, Model, Network};
 use crate::data::Dataset;
+use crate::privacy::digits::{count, counted};
 use crate::{Error, ErrorKind, Result};
 
 /// Builder of a model for other data that starts from the parameters of a trained one.
@@ -32,7 +33,9 @@ impl Model {
     /// ```
     ///
     /// Examples of another size are fine where the layers allow it, for instance where a
-    /// convolutional network ends in [`GlobalAvgPool`](crate::nn::GlobalAvgPool).
+    /// convolutional network ends in [`GlobalAvgPool`](crate::nn::GlobalAvgPool). A model of texts
+    /// needs the [vocabulary](crate::data::Vocabulary) that it was trained with: the model does not
+    /// know it, and with another one the token ids would mean other words.
     ///
     /// # Guarantee
     /// The new model keeps this one's [provenance](Self::provenance), which decides what the badge
@@ -58,8 +61,8 @@ impl Transfer {
         self
     }
 
-    /// Starts the new head at zero: all classes are equally likely before the first step, and the
-    /// layers below get no gradient in it.
+    /// Starts the new head at zero: all classes are equally likely at first, and the layers
+    /// below it get no gradient in the first step.
     pub fn zero_head(mut self) -> Self {
         self.head = None;
         self
@@ -87,6 +90,14 @@ impl Transfer {
             let why = format!("a classifier needs two classes or more, not {}", data.classes());
             return Err(failed(why, "use data with labels of two or more classes"));
         }
+        let known = model.network().vocabulary();
+        if let (Some(known), Some(vocabulary)) = (known, data.vocabulary())
+            && vocabulary.len() > known
+        {
+            let (known, new) = (counted(known, "token"), count(vocabulary.len()));
+            let why = format!("it knows {known}, and the vocabulary of the new data has {new}");
+            return Err(failed(why, "read the new texts with the vocabulary of the old"));
+        }
         let mut specs = model.network().specs().to_vec();
         let Some(new) = replace_head(&mut specs, data.classes()) else {
             let why = "it does not end in a linear layer, so there is no head to replace";
@@ -105,7 +116,9 @@ impl Transfer {
         })
         .map_err(|error| {
             let (from, to) = (model.input_shape(), data.shape());
-            let why = format!("it was built for examples of shape {from:?}, not {to:?}: {error}");
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let why = format!("it was built for examples of shape {from:?}, not {to:?}: {first}");
             failed(why, "read the new data in the shape of the old, or build the model anew")
         })?;
         let built = Model::new(model.name(), data.classes(), seed, network);

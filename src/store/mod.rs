@@ -27,7 +27,7 @@ use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
 use crate::privacy::digits::counted;
-use crate::train::{Ending, Run};
+use crate::train::{Ending, Run, start};
 use crate::{Error, ErrorKind, Result};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -209,11 +209,13 @@ impl Store {
     /// A finished run that is stored, to be shown instead of trained.
     ///
     /// # Errors
-    /// As [`finished`](Self::finished). As [`known_ledger`](Self::known_ledger): a run that is
-    /// shown must be charged, because without its ledger the data looks unused. `CorruptData` if
-    /// the record's releases are not those that the ledger charged.
+    /// As [`finished`](Self::finished), and as training if `model` may not be the start of a run on
+    /// these data. As [`known_ledger`](Self::known_ledger): a run that is shown must be charged,
+    /// because without its ledger the data looks unused. `CorruptData` if the record's releases are
+    /// not those that the ledger charged.
     pub(crate) fn known_run(&self, id: &str, model: &Model, data: &Dataset) -> Result<Option<Run>> {
         let Some(run) = self.finished(id, model, data)? else { return Ok(None) };
+        start::check(run.plan(), model, data)?;
         if let Some(ledger) = self.known_ledger(data)? {
             evidence::released_as_charged(&self.folder(id), run.record(), &ledger)?;
         }

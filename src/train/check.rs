@@ -5,6 +5,7 @@ use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::{count, counted};
 use crate::privacy::{Event, Ledger};
+use crate::train::start;
 use crate::{Error, ErrorKind, Result};
 
 /// Refuses parts that were made for different data: sampling rate, divisor and ledger would be
@@ -54,6 +55,7 @@ pub(super) fn belong_together(
         mask_is_charged(plan, data, ledger)?;
     }
     plan.check_releases_before(data)?;
+    start::check(plan, model, data)?;
     let fits = model.input_shape() == data.shape() && model.classes() == data.classes();
     if fits {
         plan.augment().map_or(Ok(()), |augment| augment.check(data.shape()))?;

@@ -13,7 +13,7 @@ use crate::train::interrupt::Listening;
 use crate::train::meter::{Meter, mean};
 use crate::train::run::UNREADABLE;
 use crate::train::steps::{Begin, Trained};
-use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check};
+use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check, start};
 use crate::{Error, ErrorKind, Result};
 
 /// Trains a copy of `model` on the training part of `data`, as `plan` says.
@@ -144,7 +144,7 @@ pub fn fit(
         trained_at: Some(utc_now()),
         curve: course.curve,
     };
-    let provenance = model.provenance().after(data, plan.privacy().is_some());
+    let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
     let trained = model.with_network(network).with_provenance(provenance);
     let run = Run::new(record.started_from(model.provenance()), trained, mask, touched);
     observer.finished(&run);

@@ -179,7 +179,12 @@ impl Run {
         let Inner { record, model, mask, touched, warnings, .. } = &*self.0;
         Self(Arc::new(Inner {
             record: record.clone().started_from(start),
-            model: model.with_provenance(start.after(data, record.plan.privacy().is_some())),
+            model: model.with_provenance(start::provenance_after(
+                start,
+                &record.plan,
+                mask.as_ref(),
+                data,
+            )),
             mask: mask.clone(),
             touched: touched.clone(),
             restored: self.0.restored,
@@ -266,10 +271,7 @@ impl Run {
                     .to_owned(),
             );
         }
-        match start::assumptions(record) {
-            Ok(more) => assumptions.extend(more),
-            Err(why) => return Badge::None(why),
-        }
+        assumptions.extend(start::assumptions(record));
         if record.plan.seed().is_some() {
             assumptions.push(
                 "nobody who sees the results knows the seed of this run (study mode)".to_owned(),

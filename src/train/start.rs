@@ -1,44 +1,70 @@
-//! What a private run says and assumes of the parameters that it started from.
+//! The parameters that a run starts from: what a private run assumes of them, when it is refused,
+//! and where those that come out of a run come from.
 
-use crate::data::PublicData;
+use crate::data::{Dataset, PublicData};
+use crate::mask::{Mask, PrivacyStatus};
+use crate::methods::Plan;
+use crate::nn::{Model, Provenance};
 use crate::train::RunRecord;
+use crate::{Error, ErrorKind, Result};
+
+/// Refuses a private run whose starting parameters were trained on the same data without counting
+/// the cost. A plan without a guarantee is not refused: it claims nothing.
+///
+/// # Errors
+/// `Setting`, with the name of the data.
+pub(crate) fn check(plan: &Plan, model: &Model, data: &Dataset) -> Result<()> {
+    let claims = plan.privacy().is_some() && plan.not_covered().is_none();
+    if !claims || !model.provenance().is_raw_on(data) {
+        return Ok(());
+    }
+    let what = format!("a private run on {} from parameters that know them already", data.name());
+    let why = "the model that it starts from was trained on the same data, or on a part of them, \
+               without privacy: no noise that is added now hides them";
+    Err(Error::new(ErrorKind::Setting, what, why).fix(
+        "start from initial parameters, or from a model that was trained on other, public data",
+    ))
+}
+
+/// Where the parameters come from that a run on `data` ends with.
+///
+/// # Guarantee
+/// They are public only if everything that decided them is: the start, the data, and the mask. A
+/// private run is counted in the ledger of its data and makes nothing public.
+pub(crate) fn provenance_after(
+    start: &Provenance,
+    plan: &Plan,
+    mask: Option<&Mask>,
+    data: &Dataset,
+) -> Provenance {
+    let is_free = |status: &PrivacyStatus| *status == PrivacyStatus::DataFree;
+    let other = mask.is_some_and(|mask| !mask.origin().privacy.iter().all(is_free));
+    match plan.privacy().is_some() || other {
+        true => start.after_other_training(),
+        false => start.after_raw_training(data),
+    }
+}
 
 /// The assumptions about the parameters that training started from.
 ///
 /// # Guarantee
 /// None are needed for initial parameters and for those that were trained on data drawn by code:
-/// they depend on nobody. Public data are assumed to be public.
-///
-/// # Errors
-/// Why nothing is guaranteed: the parameters were trained on the very examples that this run
-/// protects, as public ones.
-pub(super) fn assumptions(record: &RunRecord) -> Result<Vec<String>, String> {
+/// they depend on nobody. Data that were declared public are assumed to be.
+pub(super) fn assumptions(record: &RunRecord) -> Vec<String> {
     let Some(public) = &record.public_start else {
         let unknown = "the parameters that training started from do not come from these data, or \
                        from private runs that are counted too";
-        return Ok(Vec::from_iter(record.warm_start.then(|| unknown.to_owned())));
+        return Vec::from_iter(record.warm_start.then(|| unknown.to_owned()));
     };
-    if let Some(same) = public.iter().find(|data| data.hash.as_ref() == Some(&record.data_hash)) {
-        return Err(format!(
-            "training started from parameters that were trained on these very examples, which \
-             were taken for public data then ({})",
-            same.name
-        ));
-    }
-    let origin = record.charged.as_ref().map(|charged| charged.origin.as_str());
-    let mut assumptions = Vec::new();
-    for data in public {
-        let start = format!("{}, on which the starting parameters were trained,", data.name);
-        if !data.drawn_by_code {
-            assumptions.push(format!("{start} is public, and its examples need no guarantee"));
-        }
-        if data.origin.is_some() && data.origin.as_deref() == origin {
-            assumptions.push(format!(
-                "{start} has no example of this run, though both are parts of the same data"
-            ));
-        }
-    }
-    Ok(assumptions)
+    let declared = public.iter().filter(|data| !data.drawn_by_code);
+    let assumed = |data: &PublicData| {
+        format!(
+            "{}, on which the starting parameters were trained, is public, and its examples need \
+             no guarantee",
+            data.name
+        )
+    };
+    declared.map(assumed).collect()
 }
 
 /// The sentence on the public data that the starting parameters were trained on.

@@ -153,7 +153,8 @@ fn a_mask_for_another_model_costs_nothing() -> Result<()> {
 fn a_start_that_is_not_fresh_and_a_study_mask_are_assumptions() -> Result<()> {
     let data = undeclared(&glyphs(78));
     let fresh = models::papernot_cnn(&data).seed(1).build()?;
-    let raw = NonPrivate::new().batch_size(250).steps(2).train(&fresh, &data)?.model();
+    let other = undeclared(&glyphs(79));
+    let raw = NonPrivate::new().batch_size(250).steps(2).train(&fresh, &other)?.model();
     let starts: [DpSsgd; 3] = [
         settings().steps(2).pre_prune(MagnitudeMask::keep(0.1)),
         settings().steps(2).pre_prune(RandomMask::keep(0.01)),

@@ -72,7 +72,12 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     let data = args.data.read()?;
     if args.preview {
         let model = args.start.untrained(&data, args.seed()?)?;
-        stdout::print(&args.plan(&model, &data)?.preview(&data)?.to_string())?;
+        let plan = args.plan(&model, &data)?;
+        fits(&plan, &model)?;
+        if let Some(first) = args.start.first_in_words() {
+            eprintln!("{first}");
+        }
+        stdout::print(&plan.preview(&data)?.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     let run = args.run(&data, None)?;
@@ -110,7 +115,14 @@ impl TrainArgs {
     /// # Errors
     /// As [`train`].
     pub fn run(&self, data: &Dataset, heading: Option<String>) -> Result<Run> {
-        let model = match self.start.model(data, self.seed()?)? {
+        if self.start.trains_first() {
+            let untrained = self.start.untrained(data, self.seed()?)?;
+            let plan = self.read_or_make(&untrained, data)?;
+            fits(&plan, &untrained)?;
+            plan.place()?;
+        }
+        let (device, precision) = (self.device.as_deref(), self.plan.precision()?);
+        let model = match self.start.model(data, self.seed()?, device, precision)? {
             ControlFlow::Continue(model) => model,
             ControlFlow::Break(interrupted) => return Ok(interrupted),
         };
@@ -137,14 +149,20 @@ impl TrainArgs {
 
     /// The plan, which is saved if it shall be.
     fn plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
-        let mut plan = match self.loaded()? {
-            Some(plan) => plan,
-            None => self.plan.plan(model, data)?,
-        };
+        let plan = self.read_or_make(model, data)?;
         if let Some(path) = &self.save_plan {
             plan.save(path)?;
             eprintln!("wrote the plan {}", path.display());
         }
+        Ok(plan)
+    }
+
+    /// The plan of the file or of the options, for the device that is asked for.
+    fn read_or_make(&self, model: &Model, data: &Dataset) -> Result<Plan> {
+        let mut plan = match self.loaded()? {
+            Some(plan) => plan,
+            None => self.plan.plan(model, data)?,
+        };
         if let Some(device) = &self.device {
             plan = plan.on_device(device);
         }
@@ -152,5 +170,13 @@ impl TrainArgs {
             plan = plan.fresh();
         }
         Ok(plan)
+    }
+}
+
+/// Refuses a plan that freezes what the model does not have.
+fn fits(plan: &Plan, model: &Model) -> Result<()> {
+    match plan.freezing() {
+        freezing if freezing.is_none() => Ok(()),
+        freezing => freezing.of(model.network()).map(drop),
     }
 }

@@ -7,7 +7,7 @@ use epsilab::data::{Augment, Dataset};
 use epsilab::grid::MaskKind;
 use epsilab::mask::{Dropping, Freezing};
 use epsilab::methods::{self, Method, Plan, PrivateSettings, Sampling, Settings};
-use epsilab::nn::Model;
+use epsilab::nn::{Model, Precision};
 use epsilab::privacy::{Delta, Epsilon, Neighbouring};
 use epsilab::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -98,9 +98,9 @@ pub struct PlanArgs {
     /// Freeze all parameters but those of this path, layer or group; may be given several times
     #[arg(long, value_name = "PATTERN")]
     train_only: Vec<String>,
-    /// Freeze the first K stages: of a residual network its stem and groups, of another one the
-    /// layers before each pooling; with all stages only the last linear layer is trained
-    /// [default: 0]
+    /// Freeze the first K stages: of a residual network the stem and K groups, of another one the
+    /// layers up to the K-th pooling layer, or up to the flattening; with all stages only the last
+    /// linear layer is trained [default: 0]
     #[arg(long, value_name = "K", allow_hyphen_values = true)]
     freeze_groups: Option<i64>,
     /// How the mask is made: random, synflow, dp-snip, snip (not private), magnitude
@@ -173,6 +173,14 @@ impl PlanArgs {
             (sparsity.pre_prune, sparsity.dropping) = (mask, dropping);
         }
         method.plan(data)
+    }
+
+    /// The precision of large matrix products.
+    ///
+    /// # Errors
+    /// Kind `Setting` for an unknown name.
+    pub fn precision(&self) -> Result<Precision> {
+        options::precision(self.precision.as_deref())
     }
 
     /// The options that are given, by name.
@@ -258,7 +266,7 @@ impl PlanArgs {
             train_only: self.train_only.clone(),
             groups: count("--freeze-groups", self.freeze_groups)?.unwrap_or(0),
         };
-        settings.precision = options::precision(self.precision.as_deref())?;
+        settings.precision = self.precision()?;
         settings.seed = self.seed;
         let relations =
             [("zero-out", Neighbouring::ZeroOutOne), ("replace-one", Neighbouring::ReplaceOne)];

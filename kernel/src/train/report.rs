@@ -10,6 +10,9 @@ use serde::Serialize;
 struct Report<'a> {
     method: &'a str,
     badge: &'static str,
+    /// What a guarantee assumes, or why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
     epsilon: Option<f64>,
     delta: Option<f64>,
     /// The relation of epsilon, where it is not "add or remove one".
@@ -35,14 +38,15 @@ struct Report<'a> {
 /// As [`trained_parameters`].
 pub fn json(run: &Run) -> Result<String> {
     let (record, plan) = (run.record(), run.plan());
-    let (badge, epsilon) = match run.badge() {
-        Badge::Proved => ("proved", record.epsilon),
-        Badge::Assumption(_) => ("assumption", record.epsilon),
-        Badge::None(_) => ("none", None),
+    let (badge, why, epsilon) = match run.badge() {
+        Badge::Proved => ("proved", None, record.epsilon),
+        Badge::Assumption(what) => ("assumption", Some(what), record.epsilon),
+        Badge::None(why) => ("none", Some(why), None),
     };
     let report = Report {
         method: plan.recipe()?.name,
         badge,
+        why,
         epsilon,
         delta: plan.privacy().map(|privacy| privacy.delta.0),
         neighbouring: Some(plan.neighbouring()).filter(|_| !plan.sampling().is_poisson()),

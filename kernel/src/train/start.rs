@@ -3,14 +3,14 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::path::PathBuf;
 
-use epsilab::data::Dataset;
+use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::methods::recipes;
-use epsilab::nn::{Model, models};
+use epsilab::nn::{Model, Precision, models};
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
 
 use super::progress::ToStderr;
-use crate::options;
+use crate::options::{self, Read};
 
 /// Options of the model.
 #[derive(clap::Args, Clone, Debug)]
@@ -27,8 +27,9 @@ pub struct StartArgs {
     /// write such files
     #[arg(long, value_name = "FILE")]
     pretrained: Option<PathBuf>,
-    /// Train the model on these data first, without privacy, and give it a new head: glyphs and
-    /// patterns are drawn by code, mnist, fashion_mnist, cifar10 and cifar100 are assumed public
+    /// Train the model on these data first, without privacy, and give it a new head: glyphs,
+    /// patterns and sentences are drawn by code (from another seed than those of --data); mnist,
+    /// fashion_mnist, cifar10, cifar100 and ag_news are assumed to be public
     #[arg(long, value_name = "NAME")]
     pretrain_on: Option<String>,
     /// Passes over the data of --pretrain-on [default: 12]
@@ -38,6 +39,24 @@ pub struct StartArgs {
 
 /// The training on public data has its own seed: runs with several seeds share it.
 const PRETRAINING_SEED: u64 = 0;
+/// The seed of public data that are drawn by code; those of `--data` have seed 0.
+const DRAWING_SEED: u64 = 1;
+/// Epochs of training on public data if none are given.
+const EPOCHS: f64 = 12.0;
+/// The most epochs of training on public data.
+const MOST_EPOCHS: f64 = 10_000.0;
+
+/// The data sets of `--pretrain-on`.
+const PUBLIC: [(&str, Read); 8] = [
+    ("glyphs", || data::glyphs_with(12_000, 2_000, DRAWING_SEED)),
+    ("patterns", || data::patterns_with(12_000, 2_000, DRAWING_SEED)),
+    ("sentences", || data::sentences_with(8_000, 2_000, DRAWING_SEED)),
+    ("mnist", data::mnist),
+    ("fashion_mnist", data::fashion_mnist),
+    ("cifar10", data::cifar10),
+    ("cifar100", data::cifar100),
+    ("ag_news", || data::ag_news(&TextOptions::default())),
+];
 
 impl StartArgs {
     /// Checks everything that needs no data.
@@ -47,7 +66,8 @@ impl StartArgs {
     pub fn check(&self) -> Result<()> {
         options::activation(self.activation.as_deref())?;
         self.model.as_deref().map(options::model_named).transpose()?;
-        self.public_data()?;
+        let named = self.pretrain_on.as_deref();
+        named.map(|name| options::choose("--pretrain-on", name, &PUBLIC)).transpose()?;
         let given = [
             ("--pretrain-on", self.pretrain_on.is_some()),
             ("--model", self.model.is_some()),
@@ -59,52 +79,84 @@ impl StartArgs {
             return Err(Error::new(ErrorKind::Setting, what, "the file says what the model is")
                 .fix("leave out one of the two"));
         }
-        if self.pretrain_epochs.is_some() && self.pretrain_on.is_none() {
+        let Some(epochs) = self.pretrain_epochs else { return Ok(()) };
+        if self.pretrain_on.is_none() {
             let why = "it has no effect without --pretrain-on";
             return Err(Error::setting("--pretrain-epochs", "given", why)
                 .fix("add --pretrain-on glyphs, or leave it out"));
         }
+        if !(epochs > 0.0 && epochs <= MOST_EPOCHS) {
+            let why = format!("the number of epochs is above 0 and at most {MOST_EPOCHS}");
+            return Err(Error::setting("--pretrain-epochs", format!("{epochs:e}"), why)
+                .fix("leave it out for 12"));
+        }
         Ok(())
     }
 
-    /// The model: with initial parameters of this seed, or with those that it starts from. Breaks
-    /// with the run on the public data if that was interrupted.
+    /// Whether there is a training on public data before that of the run.
+    pub fn trains_first(&self) -> bool {
+        self.pretrain_on.is_some()
+    }
+
+    /// What is trained before the run, for previews.
+    pub fn first_in_words(&self) -> Option<String> {
+        let name = self.pretrain_on.as_deref()?;
+        let epochs = self.pretrain_epochs.unwrap_or(EPOCHS);
+        Some(format!(
+            "before this run, its model is trained on {name} without privacy ({epochs} epochs), which \
+             is charged to the ledger of those data"
+        ))
+    }
+
+    /// The model before any training on public data: with initial parameters of this seed or those
+    /// of the file. It has the layers of the model that [`model`](Self::model) gives.
     ///
     /// # Errors
-    /// As reading the file and the public data, and as training on them; kind `Model` if the model
-    /// can't be transferred to the data.
-    pub fn model(&self, data: &Dataset, seed: Option<u64>) -> Result<ControlFlow<Run, Model>> {
+    /// As reading the file; kind `Model` if the model does not fit the data, `Setting` if data of
+    /// `--pretrain-on` and of the run are the same or have different vocabularies.
+    pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
         if let Some(path) = &self.pretrained {
-            return transferred(&models::load(path)?, data, seed).map(Continue);
+            return transferred(&models::load(path)?, data, seed);
         }
-        let Some((_, read)) = self.public_data()? else {
-            return self.initial(data, data, seed).map(Continue);
-        };
-        let public = read()?.assumed_public();
-        let model = self.initial(&public, data, Some(PRETRAINING_SEED))?;
-        // Before anything is trained: a model that does not fit the data ends the command.
-        transferred(&model, data, seed)?;
-        let mut method = recipes::pretraining().seed(PRETRAINING_SEED);
-        if let Some(epochs) = self.pretrain_epochs {
-            method = method.epochs(epochs);
-        }
-        let heading = format!("{} on public data, {}", model.name(), public.name());
-        let run = method.plan(&public)?.train(&model, &public, &mut ToStderr::new(heading))?;
-        match run.is_finished() {
-            true => transferred(&run.model(), data, seed).map(Continue),
-            false => Ok(Break(run)),
+        match self.public()? {
+            None => self.initial(data, data, seed),
+            Some(public) => {
+                self.check_public(&public, data)?;
+                transferred(&self.initial(&public, data, seed)?, data, seed)
+            }
         }
     }
 
-    /// The model with initial parameters, without training on public data; for previews.
+    /// The model, after training on public data if that is asked for. Breaks with the run on the
+    /// public data if that was interrupted.
     ///
     /// # Errors
-    /// As [`model`](Self::model).
-    pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
-        match &self.pretrained {
-            Some(path) => transferred(&models::load(path)?, data, seed),
-            None => self.initial(data, data, seed),
+    /// As [`untrained`](Self::untrained), and as training.
+    pub fn model(
+        &self,
+        data: &Dataset,
+        seed: Option<u64>,
+        device: Option<&str>,
+        precision: Precision,
+    ) -> Result<ControlFlow<Run, Model>> {
+        let Some(public) = self.public()? else {
+            return self.untrained(data, seed).map(Continue);
+        };
+        self.check_public(&public, data)?;
+        let model = self.initial(&public, data, Some(PRETRAINING_SEED))?;
+        let epochs = self.pretrain_epochs.unwrap_or(EPOCHS);
+        let method = recipes::pretraining().seed(PRETRAINING_SEED).epochs(epochs);
+        let mut method = method.precision(precision);
+        if let Some(device) = device {
+            method = method.device(device);
         }
+        let heading = format!("{} on public data, {}", model.name(), public.name());
+        let run = method.plan(&public)?.train(&model, &public, &mut ToStderr::new(heading))?;
+        if run.is_finished() {
+            return transferred(&run.model(), data, seed).map(Continue);
+        }
+        eprintln!("this was the training on public data: nothing was spent on {}", data.name());
+        Ok(Break(run))
     }
 
     /// The named model for the shape of `data`, or the usual one for the data that it is meant for.
@@ -115,10 +167,38 @@ impl StartArgs {
         options::model(named, data, (activation, seed))
     }
 
-    /// The name of the data of `--pretrain-on` and what reads them.
-    fn public_data(&self) -> Result<Option<(&'static str, options::Read)>> {
+    /// The data of `--pretrain-on`.
+    fn public(&self) -> Result<Option<Dataset>> {
         let Some(name) = &self.pretrain_on else { return Ok(None) };
-        options::found("--pretrain-on", name, &options::DATA).map(Some)
+        let read = options::choose("--pretrain-on", name, &PUBLIC)?;
+        Ok(Some(read()?.assumed_public()))
+    }
+
+    /// Refuses data of `--pretrain-on` that can't be the start for those of the run.
+    fn check_public(&self, public: &Dataset, data: &Dataset) -> Result<()> {
+        let name = self.pretrain_on.as_deref().unwrap_or_default();
+        let refused =
+            |why: String, fix: &str| Err(Error::setting("--pretrain-on", name, why).fix(fix));
+        if data.is_known_as(public.origin()) {
+            let why = "these are the data of the run: what was learned from them without privacy \
+                       stays in the model";
+            return refused(why.to_owned(), "name other data, such as glyphs for digits");
+        }
+        if public.vocabulary() != data.vocabulary() {
+            let why = match (public.vocabulary(), data.vocabulary()) {
+                (Some(_), Some(_)) => format!(
+                    "{} and {} have different vocabularies, so a token id means other words",
+                    public.name(),
+                    data.name()
+                ),
+                (Some(_), None) => {
+                    format!("{} are texts, and {} are not", public.name(), data.name())
+                }
+                _ => format!("{} are texts, and {} are not", data.name(), public.name()),
+            };
+            return refused(why, "name data of the same kind, or leave it out");
+        }
+        Ok(())
     }
 }
 

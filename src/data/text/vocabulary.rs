@@ -42,6 +42,17 @@ struct Listed {
     numbers: HashMap<String, u32>,
 }
 
+/// Vocabularies are equal if they give equal ids to all words.
+impl PartialEq for Vocabulary {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.kind, &other.kind) {
+            (Kind::Hashed(one), Kind::Hashed(other)) => one == other,
+            (Kind::Listed(one), Kind::Listed(other)) => one.words == other.words,
+            _ => false,
+        }
+    }
+}
+
 /// Largest number of ids: whole numbers are exact in `f32` up to here, and features are `f32`.
 const MOST: usize = 1 << 24;
 

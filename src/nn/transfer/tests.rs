@@ -80,13 +80,14 @@ fn what_does_not_fit_is_an_error_that_says_why() -> Result<()> {
 fn provenance_follows_the_data() -> Result<()> {
     let glyphs = data::glyphs_with(40, 0, 3)?;
     let private = images(&[1, 28, 28], 10);
+    let other = data::from_vecs(vec![0.25; 2 * 784], &[1, 28, 28], vec![0, 1], 10)?;
     let fresh = models::papernot_cnn(&glyphs).seed(1).build()?;
     let names = |provenance: &Provenance| {
         provenance.public_data().map(|all| all.iter().map(|d| d.to_string()).collect::<Vec<_>>())
     };
     assert_eq!(fresh.transfer(&private).build()?.provenance(), fresh.provenance());
     let on = |model: &Model, data: &Dataset| {
-        let trained = model.provenance().after(data, false);
+        let trained = model.provenance().after_raw_training(data);
         model.with_network(model.network().clone()).with_provenance(trained)
     };
     let drawn = on(&fresh, &glyphs);
@@ -97,15 +98,25 @@ fn provenance_follows_the_data() -> Result<()> {
     assert_eq!(names(declared.provenance()), Some(both.to_vec()));
     // Training once more on them adds nothing; private data make it unknown for good.
     assert_eq!(on(&declared, &glyphs).provenance(), declared.provenance());
-    let unknown = on(&declared, &private);
-    assert_eq!(unknown.provenance(), &Provenance::Unknown);
-    assert_eq!(on(&unknown, &glyphs).provenance(), &Provenance::Unknown);
-    assert_eq!(drawn.provenance().after(&glyphs, true), Provenance::Unknown);
+    let unknown = on(&declared, &other);
+    assert_eq!(unknown.provenance().public_data(), None);
+    assert_eq!(on(&unknown, &glyphs).provenance().public_data(), None);
+    // What they were trained on without counting is not forgotten.
+    for raw in [&glyphs, &private, &other] {
+        assert!(unknown.provenance().is_raw_on(raw));
+        assert!(unknown.provenance().after_other_training().is_raw_on(&raw.limit(1, 0)));
+        assert!(!fresh.provenance().is_raw_on(raw));
+    }
+    assert!(!declared.provenance().is_raw_on(&other));
+    assert_eq!(unknown.assumed_public("ImageNet-21k").provenance().public_data(), None);
+    let unknown = fresh.with_network(fresh.network().clone());
     let named = unknown.assumed_public("ImageNet-21k");
     assert_eq!(names(named.provenance()), Some(vec!["ImageNet-21k (assumed public)".into()]));
     // Parts of public data are public.
     assert!(glyphs.split(0.5, 1)?.limit(10, 5).public().is_some_and(|data| data.drawn_by_code));
     assert!(private.public().is_none());
+    // Data that were prepared from private examples are not, whoever drew them.
+    assert!(glyphs.prepared_from_private_examples("scaled by a maximum").public().is_none());
     Ok(())
 }
 
@@ -114,13 +125,26 @@ fn a_file_keeps_the_names_and_proves_nothing() -> Result<()> {
     let glyphs = data::glyphs_with(40, 0, 3)?;
     let model = models::linear(&glyphs).seed(1).initialisation(Initialisation::HeNormal).build()?;
     let path = tempfile::tempdir().unwrap().keep().join("model.safetensors");
-    let trained = model.with_provenance(model.provenance().after(&glyphs, false));
+    let trained = model.with_provenance(model.provenance().after_raw_training(&glyphs));
     trained.save(&path)?;
     let read = models::load(&path)?;
     let [data] = read.provenance().public_data().unwrap() else { panic!("{read:?}") };
     assert!(data.name.starts_with("glyphs") && !data.drawn_by_code, "{data}");
     assert_eq!(model.load_parameters(&path)?.provenance(), read.provenance());
     model.save(&path)?;
-    assert_eq!(models::load(&path)?.provenance(), &Provenance::Unknown);
+    assert_eq!(models::load(&path)?.provenance(), &Provenance::UNKNOWN);
+    // An empty list claims nothing, and a name is one short line.
+    trained.with_provenance(Provenance::Public(Vec::new())).save(&path)?;
+    assert_eq!(models::load(&path)?.provenance(), &Provenance::UNKNOWN);
+    let forged = format!("x\nguarantee: proved {}", "y".repeat(300));
+    let forged = models::load(&path)?.assumed_public(&forged);
+    forged.save(&path)?;
+    let read = models::load(&path)?;
+    let [data] = read.provenance().public_data().unwrap() else { panic!("{read:?}") };
+    assert!(data.name.len() == 100 && !data.name.contains('\n'), "{data}");
+    assert_eq!(
+        models::load(&path)?.assumed_public(" \t").provenance().public_data().unwrap().len(),
+        2
+    );
     Ok(())
 }
