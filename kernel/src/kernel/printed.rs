@@ -43,6 +43,8 @@ impl Piece {
             Stream::Stdout if self.text.len() > COLLECT_BYTES => return true,
             Stream::Stdout => COLLECT,
             Stream::Stderr if self.text.lines().any(is_of_a_failure) => HOLD_PANIC,
+            // The message of a panic may follow.
+            Stream::Stderr if ends_in_an_empty_line(&self.text) => HOLD_PANIC,
             Stream::Stderr => HOLD,
         };
         now.duration_since(self.since) > hold
@@ -100,8 +102,7 @@ impl Printed {
             let header = (panicked && index == first).then(|| start_of_panic(piece)).flatten();
             let text = piece.text.split_off(header.unwrap_or(0));
             lines.extend(text.lines().map(str::to_owned));
-            // A panic message is preceded by an empty line.
-            if piece.text == "\n" || piece.text.ends_with("\n\n") {
+            if ends_in_an_empty_line(&piece.text) {
                 piece.text.pop();
             }
         }
@@ -118,6 +119,11 @@ fn start_of_panic(piece: &Piece) -> Option<usize> {
     });
     let headers = lines.filter(|(_, line)| piece.stream == Stream::Stderr && is_panic_header(line));
     headers.last().map(|(start, _)| start)
+}
+
+/// Whether the last line is empty, as the line before a panic message is.
+fn ends_in_an_empty_line(text: &str) -> bool {
+    text == "\n" || text.ends_with("\n\n")
 }
 
 fn is_of_a_failure(line: &str) -> bool {
@@ -148,6 +154,21 @@ mod tests {
         std::thread::sleep(HOLD + Duration::from_millis(5));
         let streams: Vec<_> = printed.take_due().into_iter().map(|(stream, _)| stream).collect();
         assert_eq!(streams, [Stream::Stderr, Stream::Stdout]);
+    }
+
+    #[test]
+    fn an_empty_line_waits_for_the_panic_message_that_may_follow() {
+        let mut printed = Printed::default();
+        printed.push(Stream::Stderr, "\n");
+        std::thread::sleep(HOLD + Duration::from_millis(5));
+        assert!(printed.take_due().is_empty());
+        printed.push(Stream::Stderr, "thread 'main' panicked at a:1:2:\nwhy\n");
+        assert_eq!(printed.take_failure(true), ["thread 'main' panicked at a:1:2:", "why"]);
+        assert_eq!(printed.take_all(), [(Stream::Stderr, String::new())]);
+        // Nothing else waits longer than before.
+        printed.push(Stream::Stderr, "said\n");
+        std::thread::sleep(HOLD + Duration::from_millis(5));
+        assert_eq!(printed.take_due().len(), 1);
     }
 
     #[test]
