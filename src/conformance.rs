@@ -343,3 +343,5 @@ fn names_in_the_registry_are_distinct() {
         assert!(all.iter().enumerate().all(|(i, name)| !all[..i].contains(name)), "{all:?}");
     }
 }
+
+mod checkpoints;

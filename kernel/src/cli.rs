@@ -1,9 +1,10 @@
 //! The command line: commands, help texts and exit codes.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use epsilab::Result;
+use epsilab::{Error, ErrorKind, Result};
 
 use crate::accounting::{self, EpsilonArgs, SigmaArgs};
 use crate::audit::{self, AuditArgs};
@@ -12,6 +13,7 @@ use crate::doctor::{self, DoctorArgs};
 use crate::grid::{self, GridArgs};
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
+use crate::runs::{self, Next, RunsArgs};
 use crate::sweep::{self, SweepArgs};
 use crate::train::{self, TrainArgs};
 
@@ -117,6 +119,9 @@ The run is stored in the project's run store and charged to its ledger. Both are
 project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same command
 trains nothing the second time; --fresh trains and spends again.
 
+With --checkpoint-every 500 (steps) or 10min, a run that is killed or stopped goes on from its last
+checkpoint when the same command is given again, or by `cargo lab runs resume`.
+
 A plan file holds all settings but data, model and device; give these as options. The file may be
 edited: epsilon and everything else is computed from what it says.
 
@@ -170,6 +175,23 @@ to stderr.
 
 Exit codes: 0; 1 for a file that can't be run (nothing is trained) or if no run succeeded; 2 for
 wrong usage; 130 after Ctrl-C (finished runs are kept, nothing is printed).";
+
+const RUNS_EXAMPLES: &str = "\
+Examples:
+  cargo lab runs
+  cargo lab train --data mnist --epochs 40 --checkpoint-every 10min
+  cargo lab runs resume 3f09
+  cargo lab runs remove 3f09
+
+Runs are named by hashes of their settings and data; the first characters suffice. A run with the
+state `checkpoint` was killed or stopped. It goes on with `resume`, or with the command, cell or
+program that began it: nothing is charged twice, and on the CPU the result is the same bit for bit.
+
+A checkpoint holds the seeds of its run's batches and noise. It is readable by its owner only and
+removed when the run is finished. Without it the run can't go on; its charge stays in the ledger.
+
+With --json stdout is a list with one object per run: id, state (finished, ended_early, checkpoint,
+damaged), method, data, steps, planned_steps, epsilon, accuracy, at, command.";
 
 const AUDIT_EXAMPLES: &str = "\
 Examples:
@@ -231,6 +253,8 @@ enum Command {
     Train(Box<TrainArgs>),
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArgs),
+    #[command(after_help = RUNS_EXAMPLES)]
+    Runs(RunsArgs),
 }
 
 /// Runs the command line. An error is printed as `error: …`; the exit code is 1, or 2 for wrong
@@ -277,6 +301,23 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Grid(args)) => grid::grid(&args),
         Some(Command::Train(args)) => train::train(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),
+        Some(Command::Runs(args)) => match runs::runs(&args)? {
+            Next::Done(code) => Ok(code),
+            Next::Command(args) => again(args),
+        },
+    }
+}
+
+/// Runs the command of a checkpoint.
+fn again(args: Vec<OsString>) -> Result<ExitCode> {
+    let program = std::iter::once(OsString::from("epsilab"));
+    match Cli::try_parse_from(program.chain(args)) {
+        Ok(Cli { command: Some(Command::Train(args)), .. }) => train::train(&args),
+        _ => {
+            let why = "it is no command `train` of this version";
+            Err(Error::new(ErrorKind::CorruptData, "the command of the checkpoint", why)
+                .fix("give the command `train` again with the same options"))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod cli;
 mod doctor;
 mod grid;
 mod options;
+mod runs;
 mod stdout;
 mod sweep;
 mod train;

@@ -11,6 +11,7 @@ mod norms;
 mod preview;
 mod profile;
 mod record;
+mod runs;
 mod signal;
 mod statement;
 mod verbs;
@@ -22,10 +23,11 @@ pub use ledger::{LedgerView, ledger};
 pub use norms::gradient_norms;
 pub use preview::Preview;
 pub use profile::{Profile, by_profile, profile};
+pub use runs::{Runs, checkpoint, remove_checkpoint, remove_run, runs};
 pub use statement::Statement;
 pub use verbs::last_run;
 
-pub use crate::store::home;
+pub use crate::store::{RunState, RunSummary, home};
 
 use crate::Result;
 use crate::device::DeviceSpec;

@@ -9,7 +9,7 @@ use crate::privacy::{
     statement,
 };
 use crate::show::{Bundle, format};
-use crate::train::{Run, start};
+use crate::train::{Run, checkpoint, start};
 use std::fmt;
 
 /// The guarantee of a run in words, with its assumptions and limits.
@@ -41,7 +41,7 @@ impl Run {
             neighbouring: relation,
             unit: "one training example".into(),
             events: vec![last.clone()],
-            start: start::in_words(record),
+            start: joined([start::in_words(record), checkpoint::in_words(record)]),
             coordinates: self.coordinates_in_words(&of_mask),
             bound: bound_in_words(privacy),
             examples: plan.examples(),
@@ -106,6 +106,12 @@ impl Run {
         let relation = self.plan().neighbouring();
         Meaning::with_neighbouring(relation, &self.record().events(), delta)
     }
+}
+
+/// Sentences, each on a line of its own.
+fn joined(sentences: [Option<String>; 2]) -> Option<String> {
+    let said: Vec<String> = sentences.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join("\n"))
 }
 
 /// How each example's gradient is bounded.

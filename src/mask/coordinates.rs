@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use burn::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::data::Dataset;
@@ -39,6 +40,15 @@ pub(crate) struct CoordinatesOf<'a> {
     pub study_seed: Option<u64>,
     /// The name of the run in the ledger.
     pub run: &'a str,
+}
+
+/// How far the selections of a run have come.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Selected {
+    steps: u64,
+    /// The position of the selector.
+    selector: (u64, [u64; 2]),
+    log: Option<SelectionLog>,
 }
 
 /// The coordinates of a run: its mask, and the selection of every step.
@@ -92,8 +102,8 @@ impl Coordinates {
         Ok(Some(mask))
     }
 
-    /// The coordinates of a run. A mask by DP-SNIP is released here, so its event must have been
-    /// charged.
+    /// The coordinates of a run. A mask by DP-SNIP that is not given, because an earlier part of
+    /// the run has released it, is released here, so its event must have been charged.
     ///
     /// # Errors
     /// As making the mask.
@@ -106,7 +116,7 @@ impl Coordinates {
     ) -> Result<Self> {
         let CoordinatesOf { freezing, sparsity, steps, study_seed, run } = of;
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
-            Some(PrePrune::DpSnip(recipe)) => {
+            Some(PrePrune::DpSnip(recipe)) if mask.is_none() => {
                 let seeds = (seeds.noise, seeds.dropout);
                 Some(recipe.with_run_seed(study_seed).release(model, data, seeds, run)?)
             }
@@ -165,6 +175,24 @@ impl Coordinates {
             touched.record(self.step, selected);
         }
         self.step += 1;
+    }
+
+    /// The mask of the run.
+    pub fn mask(&self) -> Option<&Mask> {
+        self.mask.as_ref()
+    }
+
+    /// How far the selections have come.
+    pub fn selected(&self) -> Selected {
+        let log = self.touched.clone().map(Recorder::finish);
+        Selected { steps: self.step, selector: self.selector.position(), log }
+    }
+
+    /// Goes on where the coordinates of the same run were.
+    pub fn resume(&mut self, selected: Selected) {
+        self.step = selected.steps;
+        self.selector.resume(selected.selector);
+        self.touched = selected.log.map(Recorder::after);
     }
 
     /// The coordinates that mask and freezing leave; `None` for all.

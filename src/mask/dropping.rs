@@ -118,6 +118,18 @@ impl Selector {
         }
     }
 
+    /// The number of steps so far, and the position of the generator.
+    pub(crate) fn position(&self) -> (u64, [u64; 2]) {
+        let word = self.rng.get_word_pos();
+        (self.step, [(word >> 64) as u64, word as u64])
+    }
+
+    /// Goes on where a selector for the same run was at this [`position`](Self::position).
+    pub(crate) fn resume(&mut self, (step, [high, low]): (u64, [u64; 2])) {
+        self.step = step;
+        self.rng.set_word_pos(u128::from(high) << 64 | u128::from(low));
+    }
+
     /// The coordinates of the next step, as weights of 0 and 1. `None` selects all coordinates.
     ///
     /// `network` holds the parameters at the beginning of the step.

@@ -50,6 +50,14 @@ impl Mask {
     /// # Errors
     /// `Io` if the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        write_atomically(path.as_ref(), &self.to_bytes()?, "mask")
+    }
+
+    /// The bytes of the file that [`save`](Self::save) writes.
+    ///
+    /// # Errors
+    /// `Model` if the mask can't be written as a safetensors file.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
         let failed = |e: String| Error::new(ErrorKind::Model, "saving a mask", e);
         let bytes: Vec<Vec<u8>> = self.tensors().iter().map(bytes_of).collect();
         let description = Description {
@@ -66,9 +74,7 @@ impl Mask {
             views.push((tensor.path.as_str(), view.map_err(|e| failed(e.to_string()))?));
         }
         let metadata = HashMap::from([(KEY.to_owned(), text)]);
-        let file =
-            safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-        write_atomically(path.as_ref(), &file, "mask")
+        safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))
     }
 
     /// Reads a mask that [`save`](Self::save) wrote. Its saliencies are not restored.
@@ -85,7 +91,15 @@ impl Mask {
         let path = path.as_ref();
         let bytes =
             read_regular_file(path).map_err(|e| read_error(path, "mask", "Mask::save", &e))?;
-        read(&bytes).map_err(|why| match why {
+        Self::from_bytes(&bytes, path)
+    }
+
+    /// The mask of [`to_bytes`](Self::to_bytes); `path` is the file that holds them, for errors.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub(crate) fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
+        read(bytes).map_err(|why| match why {
             LoadError::NewerFormat(format) => {
                 let what = format!("the mask {} has format {format}", path.display());
                 let why = format!("this version of the lab reads formats up to {FORMAT}");

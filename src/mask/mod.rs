@@ -31,7 +31,7 @@ mod subset;
 mod synflow;
 mod top_k;
 
-pub(crate) use coordinates::{Coordinates, CoordinatesOf, MaskSeeds};
+pub(crate) use coordinates::{Coordinates, CoordinatesOf, MaskSeeds, Selected};
 pub use dropping::{Dropping, DroppingRule, Selector};
 pub use freezing::Freezing;
 pub use magnitude::MagnitudeMask;

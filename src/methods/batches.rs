@@ -110,6 +110,13 @@ impl Batches {
         Ok(Self { placed: Some(placed), reader, ..self })
     }
 
+    /// Leaves out the batches of the first `steps` steps, for a run that goes on after them.
+    /// Called before the first [`draw`](Self::draw).
+    pub(crate) fn skip(&mut self, steps: u64) {
+        // Drawing examples again costs a small part of the steps, and works for every sampler.
+        (0..steps).for_each(|_| drop(self.draws.next()));
+    }
+
     /// The next batch; it may be empty. Only its examples are drawn here: their features are
     /// gathered when an executor needs them.
     ///

@@ -8,6 +8,7 @@
 //! commands and tests read it.
 
 mod batches;
+mod checkpoints;
 mod plan;
 mod private;
 mod registry;
@@ -34,6 +35,7 @@ pub use adaptive_dp_sgd::AdaptiveDpSgd;
 pub use auto_dp_sgd::AutoDpSgd;
 pub use backprop_clip::BackpropClip;
 pub use batches::Batches;
+pub use checkpoints::{CheckpointEvery, Checkpoints};
 pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;
 pub use dynamic_dp_sgd::DynamicDpSgd;
@@ -46,10 +48,10 @@ pub use registry::{Claim, Method, Recipe, methods};
 pub use sampling::Sampling;
 pub use settings::Settings;
 
-use crate::Result;
 use crate::device::DeviceArray;
 use crate::engine::{Batch, Gradients, Weights, mean};
 use crate::nn::Network;
+use crate::{Error, ErrorKind, Result};
 
 /// The output of one step for the optimizer.
 #[derive(Clone, Debug)]
@@ -113,4 +115,36 @@ pub trait Mechanism {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release>;
+
+    /// The numbers that later releases depend on, beside the number of the step: what the releases
+    /// so far have adapted. Empty for a mechanism that adapts nothing.
+    fn state(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// Goes on after `steps` releases that left [`state`](Self::state): the next release has, bit
+    /// for bit, the noise that the mechanism of the same plan and seed adds in that step.
+    ///
+    /// # Guarantee
+    /// A step that is repeated after a resumption has the same noise. On the CPU it releases the
+    /// same bits, so repeating it reveals nothing.
+    ///
+    /// # Errors
+    /// `Setting` for a mechanism that can't be resumed, which is the default; `CorruptData` for a
+    /// state of another mechanism.
+    fn resume(&mut self, _steps: u64, _state: &[f64]) -> Result<()> {
+        let what = "the mechanism of this method";
+        let why = "it can't go on from a checkpoint: its code has no `resume`";
+        Err(Error::new(ErrorKind::Setting, what, why).fix("implement Mechanism::resume"))
+    }
+}
+
+/// Refuses the state of another mechanism, which has another number of values.
+fn check_state(state: &[f64], expected: usize) -> Result<()> {
+    if state.len() == expected && state.iter().all(|value| value.is_finite()) {
+        return Ok(());
+    }
+    let what = format!("the state of a mechanism with {} values", state.len());
+    let why = format!("this mechanism has {expected}, all finite");
+    Err(Error::new(ErrorKind::CorruptData, what, why).fix("train the run anew"))
 }

@@ -2,7 +2,7 @@
 
 use crate::data::Augment;
 use crate::mask::{Freezing, Sparsity};
-use crate::methods::{Optimizer, Sampling};
+use crate::methods::{Checkpoints, Optimizer, Sampling};
 use crate::nn::Precision;
 use crate::optim::{Average, LearningRate, WarmUp};
 use crate::privacy::digits::{count, counted};
@@ -64,6 +64,9 @@ pub struct Settings {
     /// Train even if a finished run with these settings is stored.
     #[serde(skip)]
     pub fresh: bool,
+    /// The checkpoints of the run, if it writes some. They do not change its results.
+    #[serde(skip)]
+    pub checkpoints: Option<Checkpoints>,
 }
 
 /// Default learning rate of the Adam family.
@@ -78,6 +81,7 @@ impl Settings {
         self.optimizer.check()?;
         self.sampling.check()?;
         self.average.map_or(Ok(()), Average::check)?;
+        self.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.every.check())?;
         match self.weight_decay {
             Some(decay) if !(decay >= 0.0 && decay.is_finite()) => {
                 Err(Error::setting("weight_decay", decay, "it must be finite and at least 0")
@@ -130,6 +134,7 @@ impl Default for Settings {
             seed: None,
             device: None,
             fresh: false,
+            checkpoints: None,
         }
     }
 }
@@ -258,6 +263,23 @@ macro_rules! shared_settings {
             /// f32, so the guarantee is the same. The CPU always computes in f32.
             pub fn precision(mut self, precision: $crate::nn::Precision) -> Self {
                 self.settings.precision = precision;
+                self
+            }
+            /// Writes a checkpoint every so many steps, or minutes
+            /// (`CheckpointEvery::Minutes(10.0)`). If the run is killed or stopped, the same call
+            /// goes on from the last one: it spends nothing twice, and on the CPU the result is
+            /// the same, bit for bit.
+            ///
+            /// # Guarantee
+            /// That of the run, if nobody else reads the file of the checkpoint. It holds the
+            /// seeds of sampling and noise, is readable by its owner only, and is removed when the
+            /// run is finished. The charge stays in the ledger, and the file has no part in it.
+            pub fn checkpoint_every(
+                mut self,
+                every: impl Into<$crate::methods::CheckpointEvery>,
+            ) -> Self {
+                let (every, command) = (every.into(), Vec::new());
+                self.settings.checkpoints = Some($crate::methods::Checkpoints { every, command });
                 self
             }
             /// Trains and spends again even if a finished run with these settings is stored.

@@ -125,9 +125,11 @@ impl Model {
     }
 
     /// A copy of this model with another network, such as a trained one. The
-    /// [provenance](Self::provenance) of its parameters counts as unknown.
+    /// [provenance](Self::provenance) of its parameters counts as unknown, except that the data
+    /// that this model was trained on without privacy are remembered.
     pub fn with_network(&self, network: Network) -> Self {
-        Self { network, provenance: Provenance::UNKNOWN, ..self.clone() }
+        let provenance = self.provenance.after_other_training();
+        Self { network, provenance, ..self.clone() }
     }
 
     /// A copy of this model with parameters of this provenance.

@@ -5,19 +5,26 @@
 
 mod earlier;
 #[cfg(all(test, unix))]
+mod checkpoint_tests;
+#[cfg(all(test, unix))]
 mod tests;
 
-use crate::Result;
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
+use crate::privacy::digits::{count, counted};
 use crate::show;
 use crate::store::Store;
-use crate::train::{self, Listening, Observer, Run};
+use crate::train::checkpoint::Keeper;
+use crate::train::{self, CheckpointHeader, Listening, Observer, Run};
+use crate::{Error, ErrorKind, Result};
 
 /// Trains a run, charged to the ledger of its data, and stores it with its figures, also if it
 /// ended early. The observer is told the cost of earlier attempts first. An error of storing is
 /// reported to the observer only: a full disk must not lose a run that was trained and charged.
+///
+/// If there is a checkpoint of the run, it goes on from there. The checkpoint is removed when the
+/// run has been stored.
 ///
 /// # Errors
 /// As [`train::fit`].
@@ -32,18 +39,60 @@ pub(crate) fn train(
     // An interrupt while the finished run is stored must not lose what was paid for.
     let _listening = Listening::start();
     let ledger = store.ledger(data)?;
-    if let Some(words) = earlier::attempts(&ledger, id, plan)? {
-        observer.noted(&words);
+    let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
+    match keeper.as_ref().and_then(Keeper::found) {
+        Some(checkpoint) => observer.noted(&goes_on(checkpoint)),
+        None => {
+            if let Some(words) = earlier::attempts(&ledger, id, plan)? {
+                observer.noted(&words);
+            }
+        }
     }
-    let trained = train::fit(id, plan, model, data, &ledger, observer);
+    let trained = train::fit_with_checkpoints(
+        id,
+        plan,
+        model,
+        data,
+        &ledger,
+        keeper.as_mut(),
+        observer,
+    );
     let run = match &trained {
         Ok(run) => Some(run.clone()),
         Err(error) => Run::from_error(error),
     };
+    let mut stored = true;
     if let Some(run) = run
         && let Err(error) = store.save(&run, &show::run_files(&run))
+    {
+        stored = false;
+        observer.trouble(&error);
+    }
+    let is_over = match &trained {
+        Ok(run) => run.is_finished() && stored,
+        Err(error) => is_final(error),
+    };
+    if let Some(keeper) = keeper.filter(|_| is_over)
+        && let Err(error) = keeper.remove()
     {
         observer.trouble(&error);
     }
     trained
+}
+
+/// Whether the run would fail again if it went on from its checkpoint: a device or a file system
+/// may work again, but parameters that diverged do so again.
+fn is_final(error: &Error) -> bool {
+    error.kind() == ErrorKind::Model || Run::from_error(error).is_some()
+}
+
+/// What is told of a run that goes on.
+fn goes_on(checkpoint: &CheckpointHeader) -> String {
+    let CheckpointHeader { step, steps, at, stopped, .. } = checkpoint;
+    let (step, steps) = (count(*step as usize), counted(*steps as usize, "step"));
+    let charge = match stopped {
+        true => "It is charged under its own entry in the ledger.",
+        false => "It is charged already, and steps that are taken again have the same noise.",
+    };
+    format!("The run goes on after {step} of {steps}, from its checkpoint of {at}. {charge}")
 }

@@ -11,11 +11,13 @@ mod claim;
 mod draft;
 mod evidence;
 mod home;
+mod overview;
 mod record;
 #[cfg(test)]
 mod tests;
 
 pub use home::home;
+pub use overview::{RunState, RunSummary};
 
 use draft::Draft;
 use record::{MASK, MODEL, TOUCHED};
@@ -168,6 +170,16 @@ impl Store {
     /// Folder of one run.
     pub(crate) fn folder(&self, id: &str) -> PathBuf {
         self.runs().join(id)
+    }
+
+    /// Folder of the checkpoint of one run.
+    pub(crate) fn checkpoint(&self, id: &str) -> PathBuf {
+        self.checkpoints().join(id)
+    }
+
+    /// Folder of all checkpoints.
+    fn checkpoints(&self) -> PathBuf {
+        self.home.join("checkpoints")
     }
 
     /// A stored run that started from `model` on `data`, if it was finished.

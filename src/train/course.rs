@@ -19,6 +19,8 @@ pub(super) struct Course<'a> {
     pub(super) trouble: Option<Error>,
     /// Whether that error ended the run.
     pub(super) unreadable: bool,
+    /// Seconds before this process took over.
+    before: f64,
     start: Instant,
 }
 
@@ -26,11 +28,23 @@ impl<'a> Course<'a> {
     pub(super) fn start(plan: &'a Plan) -> Self {
         let (curve, start) = (Curve::default(), Instant::now());
         let thresholds = Vec::new();
-        Self { plan, steps: 0, curve, thresholds, trouble: None, unreadable: false, start }
+        let (steps, before) = (0, 0.0);
+        Self { plan, steps, curve, thresholds, trouble: None, unreadable: false, before, start }
+    }
+
+    /// Goes on after `steps` steps that took `seconds`.
+    pub(super) fn resume(
+        &mut self,
+        steps: u64,
+        seconds: f64,
+        (curve, thresholds): (Curve, Vec<f64>),
+    ) {
+        (self.steps, self.before) = (steps, seconds);
+        (self.curve, self.thresholds) = (curve, thresholds);
     }
 
     pub(super) fn seconds(&self) -> f64 {
-        self.start.elapsed().as_secs_f64()
+        self.before + self.start.elapsed().as_secs_f64()
     }
 
     pub(super) fn progress(&self) -> Progress<'_> {

@@ -7,13 +7,16 @@ use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::utc_now;
-use crate::privacy::{Entry, Event, Ledger, STOPPING};
+use crate::privacy::{Event, Ledger};
+use crate::train::charge::Charge;
+use crate::train::checkpoint::Keeper;
 use crate::train::course::Course;
 use crate::train::interrupt::Listening;
 use crate::train::meter::{Meter, mean};
 use crate::train::run::UNREADABLE;
 use crate::train::steps::{Begin, Trained};
-use crate::train::{Charged, Ending, Observer, Run, RunRecord, Seeds, attempt, check, start};
+use crate::train::writer::Writer;
+use crate::train::{Charged, Checkpointed, Ending, Observer, Run, RunRecord, Seeds, check, start};
 use crate::{Error, ErrorKind, Result};
 
 /// Trains a copy of `model` on the training part of `data`, as `plan` says.
@@ -49,47 +52,93 @@ pub fn fit(
     ledger: &Ledger,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
+    fit_with_checkpoints(id, plan, model, data, ledger, None, observer)
+}
+
+/// As [`fit`], with checkpoints: the run goes on from the one that `keeper` found, if any, and
+/// writes others. The caller removes them when the run has been stored.
+///
+/// # Guarantee
+/// A run that goes on is charged under the entry that its checkpoint names, once, with the whole
+/// plan until it ends. If its process was killed, nobody knows how many steps were taken, so the
+/// whole plan stays charged if it ends early.
+///
+/// # Errors
+/// As [`fit`]; `Setting` if the checkpoint was written on another kind of device; `Ledger` if the
+/// ledger does not know the run; `CorruptData` if the checkpoint is not that of this run.
+pub(crate) fn fit_with_checkpoints(
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    ledger: &Ledger,
+    mut keeper: Option<&mut Keeper>,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
     let model = &plan.prepared(model)?;
     check::belong_together(plan, model, data, ledger)?;
     let place = plan.place()?;
-    let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
-    let mask =
-        Coordinates::before_release(plan.sparsity(), model, data, seeds.of_coordinates().mask)?;
+    let found = match &mut keeper {
+        Some(keeper) => keeper.take(place)?,
+        None => None,
+    };
+    let (seeds, mask, entry) = match &found {
+        Some(found) => {
+            (found.numbers.seeds.clone(), found.mask()?, Charge::of(ledger, plan, &found.header)?)
+        }
+        None => {
+            let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
+            let for_mask = seeds.of_coordinates().mask;
+            let mask = Coordinates::before_release(plan.sparsity(), model, data, for_mask)?;
+            // A stored run may be trained again under the same id; the ledger has an entry per
+            // attempt.
+            (seeds, mask, Charge::new(ledger, plan, id)?)
+        }
+    };
+    let checkpoints = found.as_ref().map(|found| found.numbers.resumed.clone());
+    let checkpoints = keeper.is_some().then(|| checkpoints.unwrap_or_default());
     let guard = DeviceGuard::new(place);
     let there = guard.run(|| {
         place.check_run(!plan.precision().is_default())?;
-        Ok(model.on(&place.device()))
+        Ok(match &found {
+            Some(found) => found.model(model)?.on(&place.device()),
+            None => model.on(&place.device()),
+        })
     })?;
-    // A stored run may be trained again under the same id; the ledger has an entry per attempt.
-    let attempt = attempt::new(id)?;
-    let entry = Entry::planned(&attempt, ledger.data_hash(), &plan.event());
-    ledger.record(&entry.note(note(plan, data)))?;
+    let names = (id, entry.run());
+    let writer = keeper.map(|keeper| {
+        Writer::begin(keeper, names, (plan, &there, data), place, (&seeds, mask.as_ref()), found)
+    });
+    let writer = writer.transpose()?;
+    entry.begin(data)?;
 
     let listening = Listening::start();
     let mut course = Course::start(plan);
     let mut meter = Meter::new(plan, &there, data);
-    let begin = Begin { model: &there, data, mask, seeds, run: &attempt };
+    let begin = Begin { model: &there, data, mask, seeds, run: entry.run() };
     let trained = guard
-        .run(|| begin.steps(&mut course, &mut meter, &listening, observer))
+        .run(|| begin.steps(&mut course, &mut meter, &listening, writer, observer))
         .map_err(|error| device_first(place, error));
     let steps = course.steps;
     let spent = match &trained {
-        Ok(_) => steps,
+        Ok(_) => entry.spent(steps),
         // Nothing was copied from the device before it failed.
-        Err(error) if error.kind() == ErrorKind::Device && course.curve.points.is_empty() => 0,
+        Err(error) if error.kind() == ErrorKind::Device && course.curve.points.is_empty() => {
+            entry.spent(0)
+        }
         // Nothing was released before the first step, which is charged in case it was.
-        Err(_) if steps == 0 => 1,
+        Err(_) if steps == 0 => entry.spent(1),
         // Released parameters decided when the run failed, so the whole plan stays charged.
         Err(_) => plan.steps(),
     };
     let closed = match course.unreadable {
         true => Ok(()),
-        false => ledger.record(&closing(&attempt, ledger, plan, spent)),
+        false => entry.close(spent),
     };
     let on_record = if closed.is_ok() { spent } else { plan.steps() };
     let Trained { network, mask, touched } =
         trained.map_err(|error| still_charged(error, on_record, plan))?;
-    let charged = if closed.is_ok() && !course.unreadable { steps } else { plan.steps() };
+    let charged = if course.unreadable { plan.steps() } else { on_record };
     let mut released = plan.released_after(charged);
     let planned_epsilon = plan.epsilon_after(plan.steps())?;
     let mut epsilon = match charged == plan.steps() {
@@ -125,7 +174,7 @@ pub fn fit(
         own_module: model.is_user_module(),
         charged: Some(Charged {
             origin: data.origin().to_owned(),
-            run: attempt,
+            run: entry.run().to_owned(),
             former_origins: data.former_origins().into_iter().map(String::from).collect(),
         }),
         ending: match (course.unreadable, steps == plan.steps()) {
@@ -142,6 +191,7 @@ pub fn fit(
         seconds: course.seconds(),
         mean_threshold: mean(&course.thresholds),
         trained_at: Some(utc_now()),
+        checkpoints: checkpoints.map(|resumed| Checkpointed { resumed }),
         curve: course.curve,
     };
     let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
@@ -198,28 +248,5 @@ fn stream(id: &str, model: &Model) -> String {
     match model.is_unseeded() {
         true => format!("{id} {}", model.with_network(model.network().clone()).fingerprint()),
         false => id.to_owned(),
-    }
-}
-
-/// The correction of a plan's charge. If the run was stopped, its note says on what condition.
-fn closing(attempt: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
-    let entry = Entry::spent(attempt, ledger.data_hash(), &plan.event_after(steps));
-    match steps {
-        0 => entry.note(format!("0 of {} steps: the run ended before the first", plan.steps())),
-        _ if steps < plan.steps() => {
-            entry.note(format!("{steps} of {} steps, if {STOPPING}", plan.steps()))
-        }
-        _ => entry,
-    }
-}
-
-/// The note of a ledger entry: method, data, and the roles of its releases where there are several.
-fn note(plan: &Plan, data: &Dataset) -> String {
-    let study = if plan.seed().is_some() { ", study mode" } else { "" };
-    let note = format!("{} on {}{study}", plan.method(), marked(data.name()));
-    let released = plan.released_after(plan.steps());
-    match released.charged() == released.training {
-        true => note,
-        false => format!("{note}; {}", released.roles()),
     }
 }

@@ -1,6 +1,9 @@
 //! Takes the measurements of a run.
 
+use std::collections::HashMap;
+
 use burn::prelude::Device;
+use serde::{Deserialize, Serialize};
 
 use crate::data::{Dataset, OnDevice};
 use crate::device::{DeviceArray, on_a_stand_in};
@@ -8,6 +11,7 @@ use crate::engine;
 use crate::methods::Plan;
 use crate::nn::{Model, Network};
 use crate::train::course::Course;
+use crate::train::state::Arrays;
 use crate::train::{Point, divergence};
 use crate::{Error, ErrorKind, Result};
 
@@ -24,6 +28,15 @@ pub(super) struct Measured {
     pub(super) losses: DeviceArray,
     pub(super) norms: Option<DeviceArray>,
     pub(super) threshold: Option<f64>,
+}
+
+/// What was measured since the last point, beside its arrays.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Pending {
+    losses: usize,
+    norms: usize,
+    thresholds: Vec<f64>,
+    initial_norm: f64,
 }
 
 /// The mean; `None` of no values.
@@ -66,6 +79,49 @@ impl<'a> Meter<'a> {
             initial_norm: None,
             epsilons: None,
         }
+    }
+
+    /// What was measured since the last point, with its arrays, for a checkpoint.
+    ///
+    /// # Errors
+    /// `Device` if the device has failed before.
+    pub(super) fn pending(&mut self) -> Result<(Pending, Arrays)> {
+        let named = |kind: &'static str, arrays: &[DeviceArray]| -> Arrays {
+            let each = arrays.iter().enumerate();
+            each.map(|(i, array)| (format!("{kind}/{i}"), array.clone())).collect()
+        };
+        let (losses, norms) = (named("loss", &self.losses), named("norm", &self.norms));
+        let pending = Pending {
+            losses: losses.len(),
+            norms: norms.len(),
+            thresholds: self.thresholds.clone(),
+            initial_norm: self.initial_norm()?,
+        };
+        Ok((pending, losses.into_iter().chain(norms).collect()))
+    }
+
+    /// Goes on with what was measured before a checkpoint.
+    ///
+    /// # Errors
+    /// `CorruptData` if arrays are missing.
+    pub(super) fn resume(
+        &mut self,
+        pending: Pending,
+        arrays: &mut HashMap<String, Vec<f32>>,
+    ) -> Result<()> {
+        let mut take = |kind: &str, count: usize| -> Result<Vec<DeviceArray>> {
+            let each = (0..count).map(|i| arrays.remove(&format!("{kind}/{i}")));
+            let found: Option<Vec<_>> = each.map(|array| array.map(DeviceArray::from)).collect();
+            found.ok_or_else(|| {
+                let what = format!("{kind} of a checkpoint");
+                Error::new(ErrorKind::CorruptData, what, "arrays are missing")
+            })
+        };
+        self.losses = take("loss", pending.losses)?;
+        self.norms = take("norm", pending.norms)?;
+        self.thresholds = pending.thresholds;
+        self.initial_norm = Some(pending.initial_norm);
+        Ok(())
     }
 
     /// Counts a step that gave `network`, and makes a point of the curve where one is due.
@@ -156,13 +212,18 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// L2 norm of the parameters over that of the initial ones.
-    fn norm_ratio(&mut self, network: &Network) -> Result<f64> {
+    /// L2 norm of the initial parameters.
+    fn initial_norm(&mut self) -> Result<f64> {
         let initial = match self.initial_norm {
             Some(norm) => norm,
             None => divergence::l2_norm(self.model.network())?,
         };
-        self.initial_norm = Some(initial);
+        Ok(*self.initial_norm.insert(initial))
+    }
+
+    /// L2 norm of the parameters over that of the initial ones.
+    fn norm_ratio(&mut self, network: &Network) -> Result<f64> {
+        let initial = self.initial_norm()?;
         Ok(divergence::ratio(divergence::l2_norm(network)?, initial))
     }
 

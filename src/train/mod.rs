@@ -4,7 +4,9 @@
 //! computes the gradient of each step, and an [`Observer`] is notified of the progress.
 
 mod attempt;
+mod charge;
 mod check;
+pub(crate) mod checkpoint;
 mod course;
 mod curve;
 mod divergence;
@@ -15,12 +17,16 @@ mod observe;
 mod run;
 mod seeds;
 pub(crate) mod start;
+mod state;
 mod steps;
+mod writer;
 
 pub(crate) use attempt::is_attempt_at;
+pub use checkpoint::{CheckpointHeader, Checkpointed, Resumption};
 pub use curve::{Curve, Point};
 pub use divergence::Divergence;
 pub use fit::fit;
+pub(crate) use fit::fit_with_checkpoints;
 pub(crate) use interrupt::Listening;
 pub use observe::{Observer, Progress, Silent};
 pub use run::{Charged, Ending, Run, RunRecord};

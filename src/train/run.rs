@@ -7,7 +7,7 @@ use crate::methods::{Claim, Plan};
 use crate::nn::{Model, Provenance};
 use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, Released, STOPPING};
-use crate::train::{Curve, start};
+use crate::train::{Checkpointed, Curve, checkpoint, start};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -105,6 +105,9 @@ pub struct RunRecord {
     /// [`Point::threshold`]: crate::train::Point::threshold
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_threshold: Option<f64>,
+    /// The checkpoints of the run, if it wrote some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<Checkpointed>,
     /// The measurements along the way.
     pub curve: Curve,
 }
@@ -272,6 +275,7 @@ impl Run {
             );
         }
         assumptions.extend(start::assumptions(record));
+        assumptions.extend(checkpoint::assumption(record));
         if record.plan.seed().is_some() {
             assumptions.push(
                 "nobody who sees the results knows the seed of this run (study mode)".to_owned(),

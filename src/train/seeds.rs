@@ -4,6 +4,7 @@ use crate::mask::MaskSeeds;
 use crate::{Error, ErrorKind, Result};
 use rand::{Rng, SeedableRng, TryRng, rngs::SysRng};
 use rand_chacha::ChaCha20Rng;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// Independent seeds for the streams of one run.
@@ -12,7 +13,7 @@ use sha2::{Digest, Sha256};
 /// The streams are independent. Without a study seed they come from the operating system's
 /// generator. With one they are functions of it, and the guarantee holds only against those who do
 /// not know it.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Seeds {
     /// Seed of the sampler.
     pub sampling: [u8; 32],

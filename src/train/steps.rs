@@ -1,17 +1,17 @@
 //! The training loop: sample, release, optimizer step, measurement; stops between steps.
 
-use super::Observer;
-use super::Seeds;
 use super::course::Course;
 use super::interrupt::Listening;
 use super::meter::{Measured, Meter};
+use super::state::State;
+use super::writer::Writer;
+use super::{Observer, Seeds};
 use crate::Result;
 use crate::data::Dataset;
 use crate::device::{device_error, watched};
-use crate::mask::{Coordinates, CoordinatesOf, Mask, SelectionLog};
-use crate::methods::Batches;
+use crate::mask::{Mask, SelectionLog};
 use crate::nn::{Model, Network};
-use crate::optim::{AverageState, OptimizerState, Step};
+use crate::optim::Step;
 
 /// The inputs of the steps of a run.
 pub(super) struct Begin<'a> {
@@ -34,47 +34,34 @@ pub(super) struct Trained {
 }
 
 impl Begin<'_> {
-    /// Takes the steps of the plan.
+    /// Takes the steps of the plan, from the beginning or from a checkpoint.
     ///
     /// # Guarantee
     /// The network depends on the examples only through the output of the mechanism. Everything
     /// after it is post-processing, except a learning rate that follows a loss, for which the plan
-    /// has no guarantee.
+    /// has no guarantee. After a checkpoint, sampler and noise go on where they were.
     pub(super) fn steps(
         self,
         course: &mut Course<'_>,
         meter: &mut Meter<'_>,
         listening: &Listening,
+        mut checkpoints: Option<Writer<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Trained> {
-        let Self { model, data, mask, seeds, run } = self;
         let plan = course.plan;
-        let batches = Batches::new(plan, data.train(), seeds.sampling, seeds.masks)?;
-        let mut batches = batches.on(model.network())?;
-        let mut mechanism = plan.mechanism(seeds.noise)?;
-        let mut optimizer =
-            OptimizerState::new(plan.optimizer()).with_weight_decay(plan.weight_decay());
-        let mut rates = plan.rates()?;
         let state_of_dropped = plan.sparsity().map(|sparsity| sparsity.state).unwrap_or_default();
+        let mut state = State::begin(plan, &self)?;
+        if let Some(writer) = &mut checkpoints {
+            state = writer.resume(state, course, meter)?;
+        }
         observer.started(&course.progress());
-        let seeds = seeds.of_coordinates();
-        let of = CoordinatesOf {
-            freezing: plan.freezing(),
-            sparsity: plan.sparsity(),
-            steps: plan.steps(),
-            study_seed: plan.seed(),
-            run,
-        };
-        let mut coordinates = Coordinates::begin(of, model, data, mask, &seeds)?;
-        let mut network = coordinates.start(model)?;
-        let mut average =
-            plan.average().map(|average| AverageState::new(average, &network)).transpose()?;
+        let began = course.steps;
         while course.steps < plan.steps() && !listening.stop() {
-            let batch = batches.draw()?;
-            let first = course.steps == 0;
-            let selected = heard(first, &network, || coordinates.next(&network))?;
+            let batch = state.batches.draw()?;
+            let (first, network) = (course.steps == began, &state.network);
+            let selected = heard(first, network, || state.coordinates.next(network))?;
             let selected = selected.as_deref();
-            let release = match mechanism.release(&network, &batch, selected) {
+            let release = match state.mechanism.release(network, &batch, selected) {
                 // This step has released nothing: the earlier steps are kept.
                 Err(error) if course.steps > 0 && batch.is_unreadable() => {
                     (course.trouble, course.unreadable) = (Some(error), true);
@@ -82,31 +69,40 @@ impl Begin<'_> {
                 }
                 release => release?,
             };
-            heard(first, &network, || {
-                coordinates.taken(selected);
+            heard(first, network, || {
+                state.coordinates.taken(selected);
                 Ok(())
             })?;
-            let rate = rates.at(course.steps);
+            let rate = state.rates.at(course.steps);
             let step = Step {
                 momentum: rate.momentum,
                 noise_std: Some(&release.noise_std),
                 selected,
-                touched: state_of_dropped.touched(coordinates.trained(), selected),
+                touched: state_of_dropped.touched(state.coordinates.trained(), selected),
                 ..Step::new(rate.learning_rate)
             };
-            network = optimizer.step(&network, &release.gradient, &step)?;
-            if let Some(average) = &mut average {
-                average.observe(&network)?;
+            state.network = state.optimizer.step(network, &release.gradient, &step)?;
+            let network = &state.network;
+            if let Some(average) = &mut state.average {
+                average.observe(network)?;
             }
-            let evaluated = || average.as_ref().map_or_else(|| network.clone(), |a| a.network());
+            let average = state.average.as_ref();
+            let evaluated = || average.map_or_else(|| network.clone(), |a| a.network());
             let threshold = release.threshold.map(|threshold| threshold.value);
             let measured = Measured { losses: release.losses, norms: release.norms, threshold };
-            let point = meter.after_step(course, measured, &network, &evaluated)?;
+            let point = meter.after_step(course, measured, network, &evaluated)?;
             if let Some(loss) = point.and_then(|point| point.loss) {
-                rates.observe(loss);
+                state.rates.observe(loss);
+            }
+            if let Some(writer) = &mut checkpoints {
+                writer.after_step(&state, course, meter)?;
             }
             observer.progressed(&course.progress());
         }
+        if let Some(writer) = checkpoints.filter(|_| !course.unreadable) {
+            writer.at_end(&state, course, meter)?;
+        }
+        let State { network, average, coordinates, .. } = state;
         let network = average.map_or(network, |average| average.network());
         let (mask, touched) = coordinates.into_record();
         Ok(Trained { network, mask, touched })

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use epsilab::data::Dataset;
-use epsilab::methods::Plan;
+use epsilab::methods::{CheckpointEvery, Plan};
 use epsilab::nn::Model;
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
@@ -48,6 +48,10 @@ pub struct TrainArgs {
     /// Train and spend again even if a finished run with these settings is stored
     #[arg(long)]
     fresh: bool,
+    /// Write a checkpoint every so many steps (500) or minutes (10min), from which the same command
+    /// goes on
+    #[arg(long, value_name = "STEPS")]
+    checkpoint_every: Option<String>,
     /// Print the plan, its cost and warnings; train nothing
     #[arg(long, conflicts_with = "json")]
     preview: bool,
@@ -83,7 +87,11 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     let run = args.run(&data, None)?;
     run.warnings().iter().for_each(|warning| eprintln!("{warning}"));
     if run.interrupted() {
-        eprintln!("interrupted: {run}; the same command trains the whole plan again");
+        let again = match run.record().checkpoints {
+            Some(_) => "goes on from its checkpoint",
+            None => "trains the whole plan again",
+        };
+        eprintln!("interrupted: {run}; the same command {again}");
         return Ok(ExitCode::from(130));
     }
     if let Some(out) = &args.out {
@@ -106,7 +114,13 @@ impl TrainArgs {
             Some(file) => self.plan.load(file).map(drop)?,
             None => self.plan.check()?,
         }
+        self.checkpoints()?;
         self.start.check()
+    }
+
+    /// How often checkpoints are written.
+    fn checkpoints(&self) -> Result<Option<CheckpointEvery>> {
+        self.checkpoint_every.as_deref().map(str::parse).transpose()
     }
 
     /// Trains; the heading of the progress is that of the model and the data by default. The run is
@@ -169,7 +183,23 @@ impl TrainArgs {
         if self.fresh {
             plan = plan.fresh();
         }
+        if let Some(every) = self.checkpoints()? {
+            plan = plan.checkpoint_every(every, command())?;
+        }
         Ok(plan)
+    }
+}
+
+/// The arguments of this process, without those that would begin the run anew. Empty if they are
+/// not those of `train`, or not text.
+fn command() -> Vec<String> {
+    let arguments: Option<Vec<String>> =
+        std::env::args_os().skip(1).map(|argument| argument.into_string().ok()).collect();
+    let mut arguments = arguments.unwrap_or_default();
+    arguments.retain(|argument| argument != "--fresh");
+    match arguments.first().map(String::as_str) {
+        Some("train") => arguments,
+        _ => Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::path::PathBuf;
 
 use epsilab::data::{self, Dataset, TextOptions};
-use epsilab::methods::recipes;
+use epsilab::methods::{Method, recipes};
 use epsilab::nn::{Model, Precision, models};
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
@@ -41,8 +41,6 @@ pub struct StartArgs {
 const PRETRAINING_SEED: u64 = 0;
 /// The seed of public data that are drawn by code; those of `--data` have seed 0.
 const DRAWING_SEED: u64 = 1;
-/// Epochs of training on public data if none are given.
-const EPOCHS: f64 = 12.0;
 /// The most epochs of training on public data.
 const MOST_EPOCHS: f64 = 10_000.0;
 
@@ -98,10 +96,15 @@ impl StartArgs {
         self.pretrain_on.is_some()
     }
 
+    /// Passes over the public data.
+    fn epochs(&self) -> f64 {
+        self.pretrain_epochs.unwrap_or_else(|| recipes::pretraining().settings().epochs)
+    }
+
     /// What is trained before the run, for previews.
     pub fn first_in_words(&self) -> Option<String> {
         let name = self.pretrain_on.as_deref()?;
-        let epochs = self.pretrain_epochs.unwrap_or(EPOCHS);
+        let epochs = self.epochs();
         Some(format!(
             "before this run, its model is trained on {name} without privacy ({epochs} epochs), which \
              is charged to the ledger of those data"
@@ -144,7 +147,7 @@ impl StartArgs {
         };
         self.check_public(&public, data)?;
         let model = self.initial(&public, data, Some(PRETRAINING_SEED))?;
-        let epochs = self.pretrain_epochs.unwrap_or(EPOCHS);
+        let epochs = self.epochs();
         let method = recipes::pretraining().seed(PRETRAINING_SEED).epochs(epochs);
         let mut method = method.precision(precision);
         if let Some(device) = device {

@@ -9,6 +9,7 @@ use crate::engine::Weights;
 /// Records the [`SelectionLog`] of one run, whose selections all have the same parameters.
 ///
 /// Selections on a GPU are counted there, so no step waits for the counts.
+#[derive(Clone)]
 pub(crate) struct Recorder {
     log: SelectionLog,
     /// For each time bin the fractions of all tensors, concatenated, on the device.
@@ -20,7 +21,11 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// A recorder for a run of `steps` steps.
     pub(crate) fn new(steps: u64) -> Self {
-        let log = SelectionLog::new(steps);
+        Self::after(SelectionLog::new(steps))
+    }
+
+    /// A recorder that goes on with a log.
+    pub(crate) fn after(log: SelectionLog) -> Self {
         Self { rows: vec![None; log.recorded.len()], log, bin_sizes: None }
     }
 

@@ -3,7 +3,7 @@
 use crate::engine::{
     AutoExecutor, Batch, ClipRule, Executor, GaussianNoise, Weights, mean, typical_max_batch_size,
 };
-use crate::methods::{Mechanism, Plan, Release, Threshold};
+use crate::methods::{Mechanism, Plan, Release, Threshold, check_state};
 use crate::nn::Network;
 use crate::privacy::Stages;
 use crate::{Error, ErrorKind, Result};
@@ -43,6 +43,12 @@ impl Mechanism for ScaledSum {
         let threshold = threshold.map(|value| Threshold { value, noise_multiplier: None });
         let release = Release::new(gradient, scaled.losses, noise_std);
         Ok(Release { threshold, ..release.with_norms(scaled.norms) })
+    }
+
+    fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
+        check_state(state, 0)?;
+        self.noise = self.noise.clone().at_step(steps);
+        Ok(())
     }
 }
 

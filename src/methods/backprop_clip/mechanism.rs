@@ -9,7 +9,7 @@ use crate::engine::{
     AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradients, Weights,
     typical_max_batch_size,
 };
-use crate::methods::{Mechanism, Plan, Release};
+use crate::methods::{Mechanism, Plan, Release, check_state};
 use crate::nn::{LayerClips, Network, Precision};
 use crate::privacy::Stages;
 use crate::{Error, ErrorKind, Result};
@@ -114,6 +114,12 @@ impl Mechanism for BackpropClippedSum {
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
         Ok(Release::new(gradient, losses, noise_std))
+    }
+
+    fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
+        check_state(state, 0)?;
+        self.noise = self.noise.clone().at_step(steps);
+        Ok(())
     }
 }
 

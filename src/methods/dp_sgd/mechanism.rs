@@ -4,7 +4,7 @@ use crate::engine::{
     AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradients, Weights,
     typical_max_batch_size,
 };
-use crate::methods::{Mechanism, Plan, Privacy, Release};
+use crate::methods::{Mechanism, Plan, Privacy, Release, check_state};
 use crate::nn::{Network, Precision};
 use crate::privacy::{Event, Stages};
 use crate::{Error, ErrorKind, Result};
@@ -90,6 +90,12 @@ impl Mechanism for GaussianSum {
         let gradient = self.privatise(clipped.sum, selected)?;
         let noise_std = vec![std; gradient.entries.len()];
         Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms))
+    }
+
+    fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
+        check_state(state, 0)?;
+        self.noise = self.noise.clone().at_step(steps);
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::engine::{AutoExecutor, Batch, Executor, Weights, typical_max_batch_size};
-use crate::methods::{Mechanism, Plan, Release};
+use crate::methods::{Mechanism, Plan, Release, check_state};
 use crate::nn::{Network, Precision};
 use crate::privacy::Event;
 
@@ -41,6 +41,10 @@ impl Mechanism for MeanGradient {
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = vec![0.0; gradient.entries.len()];
         Ok(Release::new(gradient, all.losses, noise_std))
+    }
+
+    fn resume(&mut self, _steps: u64, state: &[f64]) -> Result<()> {
+        check_state(state, 0)
     }
 }
 

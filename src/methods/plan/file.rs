@@ -8,6 +8,7 @@ use serde_json::{Number, Value};
 use super::Plan;
 use crate::mask::PrePrune;
 use crate::methods::settings::steps_of;
+use crate::methods::{CheckpointEvery, Checkpoints};
 use crate::{Error, ErrorKind, Result};
 
 /// What to do about a file that does not hold a plan.
@@ -121,6 +122,26 @@ impl Plan {
     pub fn on_device(mut self, name: impl ToString) -> Self {
         self.settings.device = Some(name.to_string());
         self
+    }
+
+    /// The same plan with checkpoints. `command` is that of
+    /// [`Checkpoints`](crate::methods::Checkpoints).
+    ///
+    /// # Errors
+    /// As [`CheckpointEvery::check`](crate::methods::CheckpointEvery::check).
+    pub fn checkpoint_every(
+        mut self,
+        every: CheckpointEvery,
+        command: Vec<String>,
+    ) -> Result<Self> {
+        every.check()?;
+        self.settings.checkpoints = Some(Checkpoints { every, command });
+        Ok(self)
+    }
+
+    /// The checkpoints of its runs, if they write some.
+    pub fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.settings.checkpoints.as_ref()
     }
 
     /// The same plan, trained and charged again even if a finished run of it is stored.

@@ -9,7 +9,7 @@ use crate::engine::{
     AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradient, Gradients, Weights,
     typical_max_batch_size,
 };
-use crate::methods::{Mechanism, Plan, Release, Threshold};
+use crate::methods::{Mechanism, Plan, Release, Threshold, check_state};
 use crate::nn::Network;
 use crate::privacy::{Event, Neighbouring, Stages};
 use crate::{Error, ErrorKind, Result};
@@ -67,6 +67,18 @@ impl Mechanism for QuantileSum {
         let threshold = Some(Threshold { value: clip, noise_multiplier });
         let release = Release::new(gradient, clipped.losses, noise_std);
         Ok(Release { threshold, ..release.with_norms(clipped.norms) })
+    }
+
+    fn state(&self) -> Vec<f64> {
+        vec![self.clip]
+    }
+
+    fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
+        check_state(state, 1)?;
+        self.clip = state[0];
+        self.noise = self.noise.clone().at_step(steps);
+        self.noise_of_counts = self.noise_of_counts.clone().at_step(steps);
+        Ok(())
     }
 }
 

@@ -119,8 +119,7 @@ fn de_et_al(noise_multiplier: f64, batch_size: usize, steps: u64, learning_rate:
 ///
 /// 12 epochs in batches of 128, SGD with momentum 0.9, a learning rate that rises to 0.05 in the
 /// first twentieth of the run and falls to 0 on a cosine. It is meant for the networks of this
-/// crate on up to 50,000 small images, and was chosen by trials on [`glyphs`](crate::data::glyphs)
-/// and CIFAR-100.
+/// crate on up to 50,000 small images; other data and networks may need another rate.
 ///
 /// ```no_run
 /// use epsilab::methods::{DpSgd, recipes};

@@ -7,7 +7,7 @@ use burn::prelude::*;
 use crate::engine::{
     AutoExecutor, Batch, Bound, Executor, GaussianNoise, Groups, Rescale, Weights,
 };
-use crate::methods::{Mechanism, Plan, Release, dp_sgd};
+use crate::methods::{Mechanism, Plan, Release, check_state, dp_sgd};
 use crate::nn::Network;
 use crate::privacy::{Event, Stages};
 use crate::{Error, ErrorKind, Result};
@@ -64,6 +64,12 @@ impl Mechanism for SoftClippedSum {
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
         Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms))
+    }
+
+    fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
+        check_state(state, 0)?;
+        self.noise = self.noise.clone().at_step(steps);
+        Ok(())
     }
 }
 

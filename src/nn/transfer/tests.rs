@@ -109,6 +109,12 @@ fn provenance_follows_the_data() -> Result<()> {
     }
     assert!(!declared.provenance().is_raw_on(&other));
     assert_eq!(unknown.assumed_public("ImageNet-21k").provenance().public_data(), None);
+    // A copy is not another model.
+    for raw in [&declared, &unknown] {
+        let copy = raw.with_network(raw.network().clone());
+        assert!(copy.provenance().is_raw_on(&private));
+        assert_eq!(copy.assumed_public("ImageNet-21k").provenance().public_data(), None);
+    }
     let unknown = fresh.with_network(fresh.network().clone());
     let named = unknown.assumed_public("ImageNet-21k");
     assert_eq!(names(named.provenance()), Some(vec!["ImageNet-21k (assumed public)".into()]));

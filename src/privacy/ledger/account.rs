@@ -34,6 +34,8 @@ pub(crate) struct Charge {
     pub(crate) imported_from: Option<String>,
 }
 
+const NEVER_STARTED: &str = "this run was never started";
+
 impl Account {
     /// The account of entries in chronological order.
     pub(super) fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self> {
@@ -70,9 +72,26 @@ impl Account {
             EntryKind::Planned { event, .. } => self.spending_after(event).map(|_| ())?,
             // A budget that cannot be kept is rejected.
             EntryKind::Budget(budget) => self.spending_under(*budget).map(|_| ())?,
+            EntryKind::Resumed { run, event } => {
+                // The whole run takes the place of its first part.
+                let mut others = self.clone();
+                if let Some(charge) = others.charge_mut(run) {
+                    charge.event = Event::Composed { events: Vec::new() };
+                }
+                others.spending_after(event).map(|_| ())?;
+            }
             EntryKind::Spent { .. } => {}
         }
         self.add(entry)
+    }
+
+    /// The charge of a run, if it was started.
+    pub(crate) fn charge(&self, run: &str) -> Option<&Charge> {
+        self.by_id.get(run).map(|&at| &self.runs[at])
+    }
+
+    fn charge_mut(&mut self, run: &str) -> Option<&mut Charge> {
+        self.by_id.get(run).map(|&at| &mut self.runs[at])
     }
 
     /// Adds an entry that is on record. The budget is not checked: it was checked when the entry
@@ -100,27 +119,35 @@ impl Account {
                     imported_from: entry.imported_from.clone(),
                 });
             }
-            EntryKind::Spent { run, event } => {
-                let at = self.by_id.get(run).copied();
-                match at.and_then(|at| self.runs.get_mut(at)) {
-                    None => {
-                        return reject(
-                            "this run was never started",
-                            "record a plan before the first release of a run",
-                        );
-                    }
-                    Some(charge) if charge.closed => {
-                        return reject("this run is already closed", "close a run only once");
-                    }
-                    Some(charge) => {
-                        let spent = charge.event.reduced_to(event)?;
-                        charge.stopped_early = spent != charge.event;
-                        charge.event = spent;
-                        charge.closed = true;
-                        charge.closing_note = entry.note.clone();
-                    }
+            EntryKind::Spent { run, event } => match self.charge_mut(run) {
+                None => return reject(NEVER_STARTED, "record a plan before a run's first release"),
+                Some(charge) if charge.closed => {
+                    return reject("this run is already closed", "close a run only once");
                 }
-            }
+                Some(charge) => {
+                    let spent = charge.event.reduced_to(event)?;
+                    charge.stopped_early = spent != charge.event;
+                    charge.event = spent;
+                    charge.closed = true;
+                    charge.closing_note = entry.note.clone();
+                }
+            },
+            EntryKind::Resumed { run, event } => match self.charge_mut(run) {
+                None => return reject(NEVER_STARTED, "record a plan before a run's first release"),
+                Some(charge) if !charge.closed => {
+                    return reject(
+                        "this run is still open, with its whole plan",
+                        "resume a run without an entry unless it was closed",
+                    );
+                }
+                Some(charge) => {
+                    // What was released must be a part of what is charged now.
+                    event.reduced_to(&charge.event)?;
+                    charge.event = event.clone();
+                    (charge.closed, charge.stopped_early) = (false, false);
+                    charge.closing_note = String::new();
+                }
+            },
         }
         Ok(())
     }

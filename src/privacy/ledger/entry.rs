@@ -9,7 +9,7 @@ use crate::privacy::Event;
 use crate::{Error, ErrorKind, Result};
 
 /// The content of an entry. In a file its fields are next to those of the [`Entry`]; the field
-/// `entry` names the variant: `planned`, `spent` or `budget`.
+/// `entry` names the variant: `planned`, `spent`, `resumed` or `budget`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -26,6 +26,14 @@ pub enum EntryKind {
         /// The id of the run.
         run: String,
         /// The event that was released.
+        event: Event,
+    },
+    /// A run that was stopped goes on from where it was: everything that it may release in all is
+    /// charged again, in place of what it had released.
+    Resumed {
+        /// The id of the run.
+        run: String,
+        /// The event that the whole run may release.
         event: Event,
     },
     /// A new budget. Earlier ones stay on record.
@@ -64,6 +72,11 @@ impl Entry {
         Self::now(data_hash, EntryKind::Spent { run: run.into(), event: event.clone() })
     }
 
+    /// A stopped run that goes on, with the current time.
+    pub fn resumed(run: &str, data_hash: &str, event: &Event) -> Self {
+        Self::now(data_hash, EntryKind::Resumed { run: run.into(), event: event.clone() })
+    }
+
     /// A budget, with the current time.
     pub fn budget(data_hash: &str, budget: Budget) -> Self {
         Self::now(data_hash, EntryKind::Budget(budget))
@@ -95,7 +108,9 @@ impl Entry {
     /// Checks that all numbers are in range and that the entry belongs to this data set.
     pub(super) fn check(&self, data_hash: &str) -> Result<()> {
         match &self.entry {
-            EntryKind::Planned { event, .. } | EntryKind::Spent { event, .. } => {
+            EntryKind::Planned { event, .. }
+            | EntryKind::Spent { event, .. }
+            | EntryKind::Resumed { event, .. } => {
                 event.check()?;
             }
             EntryKind::Budget(budget) => {
@@ -115,7 +130,9 @@ impl Entry {
     /// Description of the entry, for error messages.
     pub(super) fn subject(&self) -> String {
         match &self.entry {
-            EntryKind::Planned { run, event } | EntryKind::Spent { run, event } => {
+            EntryKind::Planned { run, event }
+            | EntryKind::Spent { run, event }
+            | EntryKind::Resumed { run, event } => {
                 format!("run {run} ({event})")
             }
             EntryKind::Budget(budget) => format!("the budget {budget}"),

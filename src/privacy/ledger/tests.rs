@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::ErrorKind;
-use crate::privacy::Rdp;
+use crate::privacy::{Accountant, Delta, Epsilon, Headline, Rdp};
 
 fn training(steps: u64) -> Event {
     Event::PoissonGaussian { sampling_rate: 0.034_133_333_333_333_3, noise_multiplier: 1.72, steps }
@@ -42,6 +42,56 @@ fn a_correction_can_only_lower_the_charge_of_its_own_open_run() {
     ledger.close("run", &training(60)).unwrap();
     assert!(ledger.close("run", &training(0)).is_err(), "closed once");
     assert_eq!(ledger.events().unwrap(), [training(60)]);
+}
+
+#[test]
+fn a_run_that_was_stopped_goes_on_under_its_own_charge() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(&file_in(&folder)).unwrap();
+    let resume = |run: &str, steps| {
+        ledger.record(&Entry::resumed(run, ledger.data_hash(), &training(steps)))
+    };
+    ledger.begin("other", &training(7)).unwrap();
+    ledger.begin("run", &training(100)).unwrap();
+    let refused = |result: Result<()>, charged| {
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Ledger);
+        assert_eq!(ledger.events().unwrap(), [training(7), training(charged)]);
+    };
+    refused(resume("run", 100), 100);
+    refused(resume("another", 100), 100);
+    ledger.close("run", &training(60)).unwrap();
+    // What was released can't become less, and the run is not another one.
+    refused(resume("run", 59), 60);
+    let other = Event::PoissonGaussian { sampling_rate: 0.5, noise_multiplier: 9.0, steps: 100 };
+    refused(ledger.record(&Entry::resumed("run", ledger.data_hash(), &other)), 60);
+    resume("run", 100).unwrap();
+    assert_eq!(ledger.events().unwrap(), [training(7), training(100)]);
+    refused(ledger.begin("run", &training(100)), 100);
+    ledger.close("run", &training(80)).unwrap();
+    assert_eq!(Ledger::open(&file_in(&folder)).unwrap().events().unwrap()[1], training(80));
+}
+
+#[test]
+fn a_budget_counts_a_resumed_run_once() {
+    let delta = Delta(1e-5);
+    let cost = |steps: &[u64]| {
+        let events: Vec<Event> = steps.iter().map(|&steps| training(steps)).collect();
+        Headline::new().epsilon(&events, delta).unwrap().epsilon
+    };
+    for (other, fits) in [(10, true), (60, false)] {
+        let ledger = Ledger::in_memory();
+        // Room for the run and ten steps more, but not for its first part beside the whole.
+        ledger.set_budget(Epsilon(cost(&[100, 10])), delta).unwrap();
+        assert!(cost(&[100, 50]) > cost(&[100, 10]));
+        ledger.begin("run", &training(100)).unwrap();
+        ledger.close("run", &training(50)).unwrap();
+        let began = ledger.begin("other", &training(other));
+        assert!(began.is_ok() || !fits, "{began:?}");
+        let resumed = ledger.record(&Entry::resumed("run", "in-memory", &training(100)));
+        assert_eq!(resumed.is_ok(), fits, "{resumed:?}");
+        let charged = ledger.events().unwrap()[0].clone();
+        assert_eq!(charged, training(if fits { 100 } else { 50 }));
+    }
 }
 
 #[test]

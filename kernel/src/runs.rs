@@ -1,0 +1,88 @@
+//! The command `runs`: lists the runs of the project, goes on with one, removes one.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use epsilab::{Error, ErrorKind, Result, lab};
+
+use crate::stdout;
+
+/// List the runs of this project; go on with one that was killed or stopped, or remove it.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RunsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Print the list as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Subcommand, Clone, Debug)]
+enum Action {
+    /// Go on with a run of `train` from its checkpoint
+    Resume {
+        /// The name of the run, or how it begins
+        #[arg(value_name = "RUN")]
+        id: String,
+    },
+    /// Remove a checkpoint; what the ledger charges for its run stays
+    Remove {
+        /// The name of the run, or how it begins
+        #[arg(value_name = "RUN")]
+        id: String,
+        /// Remove the stored run instead, with its model and figures
+        #[arg(long)]
+        stored: bool,
+    },
+}
+
+/// What follows the command line.
+pub enum Next {
+    /// Nothing.
+    Done(ExitCode),
+    /// The command with these arguments.
+    Command(Vec<OsString>),
+}
+
+/// Runs `runs`.
+///
+/// # Errors
+/// Kind `MissingData` if there is no run of the name; errors of reading, writing and training.
+pub fn runs(args: &RunsArgs) -> Result<Next> {
+    let done = Ok(Next::Done(ExitCode::SUCCESS));
+    match &args.action {
+        None => {
+            let runs = lab::runs()?;
+            stdout::print(&match args.json {
+                true => serde_json::to_string(runs.all())
+                    .map_err(|e| Error::new(ErrorKind::Io, "the runs as JSON", e.to_string()))?,
+                false => runs.to_string(),
+            })?;
+            done
+        }
+        Some(Action::Resume { id }) => {
+            let checkpoint = lab::checkpoint(id)?;
+            if checkpoint.command.is_empty() {
+                let what = format!("the run {}", checkpoint.id);
+                let why = "it was not begun by a command, so the program does not know its data";
+                return Err(Error::new(ErrorKind::Setting, what, why)
+                    .fix("run its cell or program again: the run goes on from its checkpoint"));
+            }
+            // The command may name files relative to the folder that it was given in.
+            std::env::set_current_dir(&checkpoint.folder).map_err(|e| {
+                let what = format!("entering {}, where the run was begun", checkpoint.folder);
+                Error::io(what, &e).fix("give the command again in another folder")
+            })?;
+            eprintln!("in {}: epsilab {}", checkpoint.folder, checkpoint.command.join(" "));
+            Ok(Next::Command(checkpoint.command.into_iter().map(OsString::from).collect()))
+        }
+        Some(Action::Remove { id, stored }) => {
+            let (what, id) = match stored {
+                true => ("the stored run", lab::remove_run(id)?),
+                false => ("the checkpoint of", lab::remove_checkpoint(id)?),
+            };
+            eprintln!("removed {what} {id}; what the ledger charges for it stays");
+            done
+        }
+    }
+}

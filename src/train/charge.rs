@@ -1,0 +1,138 @@
+//! The entry of a run in the ledger of its data.
+
+use super::attempt;
+use super::checkpoint::CheckpointHeader;
+use crate::Result;
+use crate::data::Dataset;
+use crate::device::marked;
+use crate::methods::Plan;
+use crate::privacy::digits::count;
+use crate::privacy::{Entry, Ledger, STOPPING};
+use crate::{Error, ErrorKind};
+
+/// The entry of a run in the ledger of its data.
+pub(super) struct Charge<'a> {
+    ledger: &'a Ledger,
+    plan: &'a Plan,
+    /// The name of the entry.
+    run: String,
+    standing: Standing,
+}
+
+/// How a run stands that goes on from a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It has not been charged yet.
+    New,
+    /// It was closed after the step of its checkpoint.
+    Stopped,
+    /// It was never closed: its process was killed, and may have taken further steps.
+    Killed,
+    /// It was closed with all its steps.
+    Closed,
+}
+
+impl<'a> Charge<'a> {
+    /// A run that has not begun.
+    ///
+    /// # Errors
+    /// `Io` if the operating system gives no randomness for its name.
+    pub(super) fn new(ledger: &'a Ledger, plan: &'a Plan, id: &str) -> Result<Self> {
+        Ok(Self { ledger, plan, run: attempt::new(id)?, standing: Standing::New })
+    }
+
+    /// A run that goes on from a checkpoint, under the entry that the checkpoint names.
+    ///
+    /// # Errors
+    /// `Ledger` if the run has taken steps that this ledger does not know; as
+    /// [`Ledger::entries`].
+    pub(super) fn of(
+        ledger: &'a Ledger,
+        plan: &'a Plan,
+        checkpoint: &CheckpointHeader,
+    ) -> Result<Self> {
+        let run = checkpoint.attempt.clone();
+        let account = ledger.account()?;
+        let standing = match account.charge(&run) {
+            None if checkpoint.step == 0 => Standing::New,
+            None => {
+                let what = format!("the checkpoint of the run {}", checkpoint.id);
+                let why = format!(
+                    "the ledger of its data has no entry {run}, so what its {} steps spent is not \
+                     counted",
+                    count(checkpoint.step as usize)
+                );
+                return Err(Error::new(ErrorKind::Ledger, what, why).fix(
+                    "restore the ledger's .jsonl and .head from a backup; or, if the run must not \
+                     be counted, remove the checkpoint with `cargo lab runs remove ID`",
+                ));
+            }
+            Some(charge) if !charge.closed => Standing::Killed,
+            Some(charge) if charge.stopped_early => Standing::Stopped,
+            Some(_) => Standing::Closed,
+        };
+        Ok(Self { ledger, plan, run, standing })
+    }
+
+    /// The name of the entry.
+    pub(super) fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Charges the whole plan, unless it is charged already.
+    ///
+    /// # Errors
+    /// As [`Ledger::record`].
+    pub(super) fn begin(&self, data: &Dataset) -> Result<()> {
+        let (run, hash, event) = (&self.run, self.ledger.data_hash(), self.plan.event());
+        let entry = match self.standing {
+            Standing::New => Entry::planned(run, hash, &event).note(note(self.plan, data)),
+            Standing::Stopped => Entry::resumed(run, hash, &event),
+            Standing::Killed | Standing::Closed => return Ok(()),
+        };
+        self.ledger.record(&entry)
+    }
+
+    /// The number of steps that the run has to answer for after this process took it to `steps`:
+    /// all of them where a process that was killed may have gone further.
+    pub(super) fn spent(&self, steps: u64) -> u64 {
+        match self.standing {
+            Standing::New | Standing::Stopped => steps,
+            Standing::Killed | Standing::Closed => self.plan.steps(),
+        }
+    }
+
+    /// Reduces the charge to the first `steps` steps.
+    ///
+    /// # Errors
+    /// As [`Ledger::record`].
+    pub(super) fn close(&self, steps: u64) -> Result<()> {
+        match self.standing {
+            Standing::Closed => Ok(()),
+            _ => self.ledger.record(&closing(&self.run, self.ledger, self.plan, steps)),
+        }
+    }
+}
+
+/// The correction of a plan's charge. If the run was stopped, its note says on what condition.
+fn closing(run: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
+    let entry = Entry::spent(run, ledger.data_hash(), &plan.event_after(steps));
+    match steps {
+        0 => entry.note(format!("0 of {} steps: the run ended before the first", plan.steps())),
+        _ if steps < plan.steps() => {
+            entry.note(format!("{steps} of {} steps, if {STOPPING}", plan.steps()))
+        }
+        _ => entry,
+    }
+}
+
+/// The note of a ledger entry: method, data, and the roles of its releases where there are several.
+fn note(plan: &Plan, data: &Dataset) -> String {
+    let study = if plan.seed().is_some() { ", study mode" } else { "" };
+    let note = format!("{} on {}{study}", plan.method(), marked(data.name()));
+    let released = plan.released_after(plan.steps());
+    match released.charged() == released.training {
+        true => note,
+        false => format!("{note}; {}", released.roles()),
+    }
+}

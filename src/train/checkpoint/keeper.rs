@@ -1,0 +1,234 @@
+//! Writes the checkpoints of a run, and finds the one that it goes on from.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::file::{self, CheckpointHeader};
+use super::{Checkpoint, Numbers, Resumption};
+use crate::device::DeviceSpec;
+use crate::methods::{CheckpointEvery, Checkpoints, Plan};
+use crate::privacy::ledger::utc_now;
+use crate::train::state::Arrays;
+use crate::{Error, ErrorKind, Result};
+
+/// The name of the file in the folder of a run's checkpoints.
+const FILE: &str = "checkpoint.safetensors";
+
+/// The checkpoints of one run, in a folder that is locked while the run is trained.
+pub(crate) struct Keeper {
+    folder: PathBuf,
+    /// Held while the process lives, on systems where folders can be locked.
+    _lock: Option<File>,
+    plan: Checkpoints,
+    found: Option<Checkpoint>,
+    written: Instant,
+}
+
+impl Keeper {
+    /// The checkpoints of the run `id` in `folder`. `None` if the plan asks for none and there is
+    /// none to go on from. A plan that is [`fresh`](Plan::is_fresh) goes on from none.
+    ///
+    /// # Errors
+    /// `Io` if the folder can't be made or another process trains the run; `CorruptData` if there
+    /// is a checkpoint that can't be read or is not that of this run; `Setting` if it was written
+    /// by another version of the lab.
+    pub(crate) fn open(folder: PathBuf, id: &str, plan: &Plan) -> Result<Option<Self>> {
+        let path = Self::path_in(&folder);
+        if plan.checkpoints().is_none() && (plan.is_fresh() || !file::is_there(&path)) {
+            return Ok(None);
+        }
+        make(&folder)?;
+        let lock = locked(&folder, id)?;
+        // The run of another process may have been finished just now.
+        make(&folder)?;
+        let found = match file::is_there(&path) && !plan.is_fresh() {
+            true => Some(file::read(&path)?),
+            false => None,
+        };
+        if let Some(found) = &found {
+            check(&path, &found.header, id)?;
+        }
+        let checkpoints = match (plan.checkpoints(), &found) {
+            (Some(checkpoints), _) => checkpoints.clone(),
+            (None, Some(found)) => Checkpoints {
+                every: found.header.every.parse()?,
+                command: found.header.command.clone(),
+            },
+            (None, None) => return Ok(None),
+        };
+        let written = Instant::now();
+        Ok(Some(Self { folder, _lock: lock, plan: checkpoints, found, written }))
+    }
+
+    /// The file of the checkpoint in a folder.
+    pub(crate) fn path_in(folder: &Path) -> PathBuf {
+        folder.join(FILE)
+    }
+
+    /// The header of the checkpoint that the run goes on from.
+    pub(crate) fn found(&self) -> Option<&CheckpointHeader> {
+        self.found.as_ref().map(|found| &found.header)
+    }
+
+    /// The checkpoint that the run goes on from, once.
+    ///
+    /// # Errors
+    /// `Setting` if it was written on another kind of device: steps that are taken again would
+    /// release another rounding of the same noisy sums.
+    pub(in crate::train) fn take(&mut self, place: DeviceSpec) -> Result<Option<Checkpoint>> {
+        let Some(mut found) = self.found.take() else { return Ok(None) };
+        let header = &found.header;
+        if kind(&header.device) != kind(&place.to_string()) {
+            let what = format!("a run that was begun on {} and goes on on {place}", header.device);
+            let why = "steps that were taken after the checkpoint are taken again with the same \
+                       noise, but another device rounds differently";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
+                "go on with .device(\"{}\"), or start anew, and spend again, with .fresh()",
+                header.device
+            )));
+        }
+        let same_bits = place == DeviceSpec::Cpu && header.processor == processor();
+        found.numbers.resumed.push(Resumption {
+            step: header.step,
+            repeated: !header.stopped,
+            same_bits,
+        });
+        Ok(Some(found))
+    }
+
+    /// Whether a checkpoint is due after this step.
+    pub(in crate::train) fn is_due(&self, step: u64) -> bool {
+        match self.plan.every {
+            CheckpointEvery::Steps(every) => step.is_multiple_of(every),
+            CheckpointEvery::Minutes(minutes) => {
+                self.written.elapsed().as_secs_f64() >= 60.0 * minutes
+            }
+        }
+    }
+
+    /// Writes a checkpoint. Versions, time, device and cadence of the header are filled in.
+    ///
+    /// # Errors
+    /// `Io` if it can't be written; the last one is then unchanged.
+    pub(in crate::train) fn write(
+        &mut self,
+        about: CheckpointHeader,
+        numbers: &Numbers,
+        mask: Option<&[u8]>,
+        arrays: &Arrays,
+    ) -> Result<()> {
+        let (format, lab) = CheckpointHeader::versions();
+        let header = CheckpointHeader {
+            format,
+            lab,
+            processor: processor(),
+            every: self.plan.every.to_string(),
+            command: self.plan.command.clone(),
+            folder: std::env::current_dir().unwrap_or_default().display().to_string(),
+            at: utc_now(),
+            ..about
+        };
+        self.written = Instant::now();
+        file::write(&Self::path_in(&self.folder), &header, numbers, mask, arrays)
+    }
+
+    /// Removes a checkpoint that no process uses.
+    ///
+    /// # Errors
+    /// `Io` if another process trains the run, or the file can't be removed.
+    pub(crate) fn remove_unused(folder: &Path, id: &str) -> Result<()> {
+        let _lock = locked(folder, id)?;
+        remove(folder)
+    }
+
+    /// Removes the checkpoint: the run is finished, or can't go on.
+    ///
+    /// # Errors
+    /// `Io` if it can't be removed: its file holds the seeds of the noise.
+    pub(crate) fn remove(self) -> Result<()> {
+        remove(&self.folder)
+    }
+}
+
+/// Removes a checkpoint and its folder.
+fn remove(folder: &Path) -> Result<()> {
+    let removed = match fs::remove_dir_all(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    removed.map_err(|e| {
+        Error::io(format!("removing the checkpoint {}", folder.display()), &e)
+            .fix("remove it yourself: it holds the seeds of a run's noise")
+    })
+}
+
+/// Makes a folder that only its owner may enter.
+fn make(folder: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .create(folder)
+        .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))
+}
+
+/// Locks a folder, where folders can be locked.
+fn locked(folder: &Path, id: &str) -> Result<Option<File>> {
+    let Ok(file) = File::open(folder) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            let what = format!("the run {id} is being trained by another process");
+            let why = "both would take the same steps with the same noise and write one checkpoint";
+            Err(Error::new(ErrorKind::Io, what, why)
+                .fix("wait until it is finished, or stop it; then this call goes on from there"))
+        }
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Refuses a checkpoint of another run or another version of the lab.
+fn check(path: &Path, header: &CheckpointHeader, id: &str) -> Result<()> {
+    let what = format!("the checkpoint {}", path.display());
+    if header.id != id {
+        let why = format!("it belongs to the run {}, not to {id}", header.id);
+        return Err(Error::new(ErrorKind::CorruptData, what, why)
+            .fix("move it back to the folder of its own run, or remove it"));
+    }
+    let (format, lab) = CheckpointHeader::versions();
+    if (header.format, &header.lab) != (format, &lab) {
+        let why = format!(
+            "it was written by version {} of the lab, and this is {lab}: steps that are taken \
+             again could differ, while their noise is the same",
+            header.lab
+        );
+        return Err(Error::new(ErrorKind::Setting, what, why).fix(
+            "finish the run with that version; or remove the checkpoint with `cargo lab runs \
+             remove ID`: the run then starts anew and is charged again",
+        ));
+    }
+    Ok(())
+}
+
+/// `cuda` of `cuda:1`.
+fn kind(device: &str) -> &str {
+    device.split(':').next().unwrap_or(device)
+}
+
+/// Architecture and vector instructions of this processor, which decide how sums are rounded.
+fn processor() -> String {
+    #[allow(unused_mut)]
+    let mut said = vec![std::env::consts::ARCH];
+    #[cfg(target_arch = "x86_64")]
+    for (name, has) in [
+        ("sse4.2", is_x86_feature_detected!("sse4.2")),
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("fma", is_x86_feature_detected!("fma")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
+    ] {
+        said.extend(has.then_some(name));
+    }
+    said.join(" ")
+}

@@ -1,0 +1,135 @@
+//! Checkpoints: a run that was killed or stopped goes on from the last one.
+//!
+//! A checkpoint is one file in a folder of its own. `file` reads and writes it, [`Keeper`] decides
+//! when, and the training loop says what is in it.
+//!
+//! The ledger has no part in the file and is never restored from it. A checkpoint names the entry
+//! under which its run was charged, and the run goes on under that entry. The first checkpoint is
+//! written before the charge, so that no charged step is without one.
+
+mod file;
+mod keeper;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::Curve;
+use super::meter::Pending;
+use super::state::{Saved, with_parameters};
+use crate::Result;
+use crate::mask::Mask;
+use crate::nn::Model;
+use crate::train::{RunRecord, Seeds};
+
+pub use file::CheckpointHeader;
+pub(crate) use file::{is_there, read_header};
+pub(crate) use keeper::Keeper;
+
+/// What a checkpoint holds beside its header.
+#[derive(Clone)]
+pub(super) struct Checkpoint {
+    pub(super) header: CheckpointHeader,
+    pub(super) numbers: Numbers,
+    /// The file of the mask, if the run has one and knows it.
+    pub(super) mask: Option<Vec<u8>>,
+    /// Parameters, the arrays of the optimizer, and so on, by name.
+    pub(super) arrays: HashMap<String, Vec<f32>>,
+}
+
+/// The numbers of a checkpoint.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Numbers {
+    pub(super) seeds: Seeds,
+    /// The resumptions before this checkpoint.
+    pub(super) resumed: Vec<Resumption>,
+    /// `None` before the first step: only the parameters are known then.
+    pub(super) progress: Option<Progress>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Progress {
+    pub(super) state: Saved,
+    pub(super) curve: Curve,
+    pub(super) thresholds: Vec<f64>,
+    pub(super) seconds: f64,
+    pub(super) pending: Pending,
+}
+
+impl Checkpoint {
+    /// The model that the run started from, if no step has been taken since: initial parameters
+    /// without a seed are those of the checkpoint. Otherwise `model`, whose parameters are replaced
+    /// later.
+    ///
+    /// # Errors
+    /// `CorruptData` if the checkpoint has other parameters.
+    pub(super) fn model(&self, model: &Model) -> Result<Model> {
+        match self.numbers.progress {
+            Some(_) => Ok(model.clone()),
+            None => {
+                let network = with_parameters(model.network(), &mut self.arrays.clone())?;
+                Ok(model.with_layers(network))
+            }
+        }
+    }
+
+    /// The mask of the run, if it was known.
+    ///
+    /// # Errors
+    /// As [`Mask::load`].
+    pub(super) fn mask(&self) -> Result<Option<Mask>> {
+        let path = Path::new("checkpoint");
+        self.mask.as_ref().map(|bytes| Mask::from_bytes(bytes, path)).transpose()
+    }
+}
+
+/// The checkpoints of a run that wrote some, in its record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checkpointed {
+    /// The resumptions, in order.
+    #[serde(default)]
+    pub resumed: Vec<Resumption>,
+}
+
+/// A run that went on from a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumption {
+    /// Number of steps of the checkpoint.
+    pub step: u64,
+    /// Steps may have been taken twice: the process that wrote the checkpoint was killed, and may
+    /// have taken further steps.
+    pub repeated: bool,
+    /// Both processes computed on the CPU with the same instructions, so that a step which was
+    /// taken twice released the same bits.
+    pub same_bits: bool,
+}
+
+/// The sentence on checkpoints in the statement of a run.
+pub(crate) fn in_words(record: &RunRecord) -> Option<String> {
+    let Checkpointed { resumed } = record.checkpoints.as_ref()?;
+    let mut said = String::from("Checkpoints: ");
+    if !resumed.is_empty() {
+        let steps: Vec<String> = resumed.iter().map(|resumed| resumed.step.to_string()).collect();
+        said += &format!(
+            "the run was stopped or killed, and went on after step {}. Steps that were taken twice \
+             had the same batches and the same noise. ",
+            steps.join(", then after step ")
+        );
+    }
+    said += "until the run was finished, a file that only its owner may read held the seeds of its \
+             batches and its noise. Whoever has a copy can subtract the noise.";
+    Some(said)
+}
+
+/// The assumption about steps that were taken twice and rounded differently.
+pub(super) fn assumption(record: &RunRecord) -> Option<String> {
+    let resumed = &record.checkpoints.as_ref()?.resumed;
+    let differ = |resumed: &Resumption| resumed.repeated && !resumed.same_bits;
+    resumed.iter().any(differ).then(|| {
+        "nothing was published that a process which was killed showed of the steps after its last \
+         checkpoint: these steps were taken again with the same noise, but rounded differently"
+            .to_owned()
+    })
+}

@@ -1,0 +1,168 @@
+//! What a run writes to its checkpoints, and how it goes on from one.
+
+use super::checkpoint::{Checkpoint, CheckpointHeader, Keeper, Numbers, Progress, Resumption};
+use super::course::Course;
+use super::meter::Meter;
+use super::state::{Arrays, State};
+use crate::data::Dataset;
+use crate::device::DeviceSpec;
+use crate::mask::Mask;
+use crate::methods::Plan;
+use crate::nn::Model;
+use crate::train::Seeds;
+use crate::{ErrorKind, Result};
+
+/// Writes the checkpoints of a run that is being trained.
+pub(super) struct Writer<'a> {
+    keeper: &'a mut Keeper,
+    /// The header of its checkpoints, but for what changes from one to the next.
+    about: CheckpointHeader,
+    seeds: Seeds,
+    resumed: Vec<Resumption>,
+    /// The checkpoint that the run goes on from.
+    found: Option<Checkpoint>,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer for the run `id`, which is charged as `attempt`. Before the first step it writes a
+    /// checkpoint of the initial parameters: a run that is charged always has one.
+    ///
+    /// # Errors
+    /// As writing a checkpoint.
+    pub(super) fn begin(
+        keeper: &'a mut Keeper,
+        (id, attempt): (&str, &str),
+        (plan, model, data): (&Plan, &Model, &Dataset),
+        place: DeviceSpec,
+        (seeds, mask): (&Seeds, Option<&Mask>),
+        found: Option<Checkpoint>,
+    ) -> Result<Self> {
+        let about = CheckpointHeader {
+            id: id.to_owned(),
+            attempt: attempt.to_owned(),
+            method: plan.method().to_owned(),
+            model: model.name().to_owned(),
+            data: data.name().to_owned(),
+            steps: plan.steps(),
+            device: place.to_string(),
+            ..CheckpointHeader::default()
+        };
+        let resumed = found.as_ref().map(|found| found.numbers.resumed.clone());
+        let resumed = resumed.unwrap_or_default();
+        let mut writer = Self { keeper, about, seeds: seeds.clone(), resumed, found };
+        if writer.found.is_none() {
+            let mask = mask.map(Mask::to_bytes).transpose()?;
+            let arrays = super::state::parameters(model.network());
+            writer.write(0, false, None, mask, &arrays)?;
+        }
+        Ok(writer)
+    }
+
+    /// The state after the steps of the checkpoint, if there is one. The checkpoint is written again
+    /// with a record that the run went on from it, before a further step is taken.
+    ///
+    /// # Errors
+    /// `CorruptData` if the checkpoint is that of another run; as writing a checkpoint.
+    pub(super) fn resume(
+        &mut self,
+        state: State,
+        course: &mut Course<'_>,
+        meter: &mut Meter<'_>,
+    ) -> Result<State> {
+        let Some(Checkpoint { header, numbers, mut arrays, .. }) = self.found.take() else {
+            return Ok(state);
+        };
+        let state = match numbers.progress {
+            // The model has the initial parameters of the checkpoint.
+            None => state,
+            Some(progress) => {
+                meter.resume(progress.pending, &mut arrays)?;
+                let measured = (progress.curve, progress.thresholds);
+                course.resume(header.step, progress.seconds, measured);
+                state.resume(progress.state, &mut arrays)?
+            }
+        };
+        self.save(&state, course, meter, false)?;
+        Ok(state)
+    }
+
+    /// Writes a checkpoint where one is due. If it can't be written, the run goes on, and the last
+    /// one stays in place.
+    ///
+    /// # Errors
+    /// `Device` if the device has failed.
+    pub(super) fn after_step(
+        &mut self,
+        state: &State,
+        course: &mut Course<'_>,
+        meter: &mut Meter<'_>,
+    ) -> Result<()> {
+        let is_last = course.steps == course.plan.steps();
+        match self.keeper.is_due(course.steps) && !is_last {
+            true => unless_full(self.save(state, course, meter, false), course),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a checkpoint of a run that was stopped.
+    ///
+    /// # Errors
+    /// As [`after_step`](Self::after_step).
+    pub(super) fn at_end(
+        mut self,
+        state: &State,
+        course: &mut Course<'_>,
+        meter: &mut Meter<'_>,
+    ) -> Result<()> {
+        match course.steps < course.plan.steps() && course.steps > 0 {
+            true => unless_full(self.save(state, course, meter, true), course),
+            false => Ok(()),
+        }
+    }
+
+    fn save(
+        &mut self,
+        state: &State,
+        course: &Course<'_>,
+        meter: &mut Meter<'_>,
+        stopped: bool,
+    ) -> Result<()> {
+        let (saved, mut arrays) = state.saved(course.steps);
+        let (pending, measured) = meter.pending()?;
+        arrays.extend(measured);
+        let progress = Progress {
+            state: saved,
+            curve: course.curve.clone(),
+            thresholds: course.thresholds.clone(),
+            seconds: course.seconds(),
+            pending,
+        };
+        let mask = state.mask().map(Mask::to_bytes).transpose()?;
+        self.write(course.steps, stopped, Some(progress), mask, &arrays)
+    }
+
+    fn write(
+        &mut self,
+        step: u64,
+        stopped: bool,
+        progress: Option<Progress>,
+        mask: Option<Vec<u8>>,
+        arrays: &Arrays,
+    ) -> Result<()> {
+        let about = CheckpointHeader { step, stopped, ..self.about.clone() };
+        let (seeds, resumed) = (self.seeds.clone(), self.resumed.clone());
+        let numbers = Numbers { seeds, resumed, progress };
+        self.keeper.write(about, &numbers, mask.as_deref(), arrays)
+    }
+}
+
+/// The outcome of writing a checkpoint along a run: a full disk is told and ends no run.
+fn unless_full(written: Result<()>, course: &mut Course<'_>) -> Result<()> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::Io => {
+            course.trouble.get_or_insert(error);
+            Ok(())
+        }
+        written => written,
+    }
+}
