@@ -198,6 +198,35 @@ fn a_run_that_is_stopped_is_charged_for_its_steps_and_resumed_by_name() {
     assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new());
 }
 
+/// Nobody knows how far a killed process came, so a run that is stopped after it was resumed answers
+/// for all its steps.
+#[test]
+fn a_run_that_was_killed_and_then_stopped_stays_charged_in_full() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let mut child = program(home, &RUN).spawn().unwrap();
+    let id = wait_for_checkpoint(home, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(entries(home), named(&[("planned", 60)]));
+
+    let mut child = program(home, &RUN).spawn().unwrap();
+    let at = |home: &Path| json(&output(home, &["runs", "--json"]))[0]["at"].to_string();
+    let (began, first) = (Instant::now(), at(home));
+    while at(home) == first && began.elapsed() < Duration::from_secs(60) {}
+    let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let ended = child.wait().unwrap();
+    assert_eq!(ended.code(), Some(130));
+    assert_eq!(entries(home), named(&[("planned", 60), ("spent", 60)]));
+    let result = fs::read_to_string(home.join("runs").join(&id).join("result.json")).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert!(result["steps"].as_u64() < Some(60), "{result}");
+    assert_eq!(result["epsilon"], result["planned_epsilon"]);
+
+    json(&output(home, &["runs", "resume", &id]));
+    assert_eq!(entries(home), named(&[("planned", 60), ("spent", 60)]));
+}
+
 #[test]
 fn a_checkpoint_is_removed_by_name_and_its_charge_stays() {
     let home = tempfile::tempdir().unwrap();
