@@ -4,7 +4,7 @@ pub use crate::audit::{self, Audit};
 pub use crate::data::{self, Dataset, Examples, ImageOptions};
 pub use crate::engine::ClipRule;
 pub use crate::grid::{Grid, MaskKind};
-pub use crate::lab;
+pub use crate::lab::{self, recipes};
 pub use crate::layers;
 pub use crate::mask::{
     self, DpSnip, Dropping, DroppingRule, MagnitudeMask, Mask, RandomMask, Rate, Saliency, Snip,
@@ -12,7 +12,7 @@ pub use crate::mask::{
 };
 pub use crate::methods::{
     AdaptiveDpSgd, AutoDpSgd, BackpropClip, DpSgd, DpSsgd, DynamicDpSgd, NonPrivate, Optimizer,
-    Plan, QuantileDpSgd, recipes,
+    Plan, QuantileDpSgd,
 };
 pub use crate::nn::{self, Activation, Model, Precision, models};
 pub use crate::optim::{Average, LearningRate, WarmUp};

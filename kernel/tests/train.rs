@@ -322,6 +322,17 @@ fn a_run_starts_from_public_data_or_from_a_file() {
     };
     assert_ne!(weights(Path::new(out)), weights(&other));
 
+    // A prior that is drawn by code keeps its head for digits, and its run needs no assumption.
+    let prior = ["--prior", "drawn", "--pretrain-epochs", "0.01", "--device", "cpu", "--json"];
+    let of_prior =
+        one_line(&run(home.path(), &[&["train"], &PAPERNOT[..], &PLAN, &prior].concat()));
+    assert_eq!(of_prior["badge"], "proved");
+    assert_ne!(of_prior["accuracy"], first["accuracy"]);
+    let both = [&["train"], &PAPERNOT[..], &prior, &["--pretrain-on", "glyphs"]].concat();
+    assert_eq!(run(home.path(), &both).status.code(), Some(2));
+    let unknown = [&["train"], &PAPERNOT[..], &["--prior", "natural"]].concat();
+    refused(&run(home.path(), &unknown), &["natural", "choose drawn"]);
+
     // A file says that it is of drawn data, which is believed, not known.
     let public = ["--data", "patterns", "--train", "300", "--method", "non-private"];
     let public =

@@ -44,9 +44,8 @@ fn with_states(data: &Dataset) -> Vec<Plan> {
         let settings = method.settings_mut();
         settings.average = Some(Average::ema());
         settings.optimizer = Optimizer::Sgd { momentum: 0.9 };
-        settings.sampling = crate::methods::Sampling::DisjointBatches {
-            neighbouring: Neighbouring::ZeroOutOne,
-        };
+        settings.sampling =
+            crate::methods::Sampling::DisjointBatches { neighbouring: Neighbouring::ZeroOutOne };
         plans.extend(method.plan(data));
         let settings = method.settings_mut();
         settings.sampling = Default::default();

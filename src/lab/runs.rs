@@ -94,7 +94,16 @@ fn cells(run: &RunSummary) -> [String; 8] {
     let epsilon = run.epsilon.map(format::eps).unwrap_or_default();
     let accuracy = run.accuracy.map(|a| format!("{:.2} %", 100.0 * a)).unwrap_or_default();
     let at = run.at.clone().unwrap_or_default();
-    [run.id.clone(), state.into(), run.method.clone(), run.data.clone(), steps, epsilon, accuracy, at]
+    [
+        run.id.clone(),
+        state.into(),
+        run.method.clone(),
+        run.data.clone(),
+        steps,
+        epsilon,
+        accuracy,
+        at,
+    ]
 }
 
 impl fmt::Display for Runs {

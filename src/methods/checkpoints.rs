@@ -35,7 +35,8 @@ impl CheckpointEvery {
             false => {
                 let why = "a checkpoint is written after one step or more, or after a time that \
                            is above zero and at most a year";
-                Err(Error::setting("checkpoint_every", self, why).fix("use for example 500 or 10min"))
+                Err(Error::setting("checkpoint_every", self, why)
+                    .fix("use for example 500 or 10min"))
             }
         }
     }

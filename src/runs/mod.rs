@@ -3,9 +3,9 @@
 //! [`train`](crate::train) knows no store and [`store`](crate::store) trains nothing; this module
 //! is above both.
 
-mod earlier;
 #[cfg(all(test, unix))]
 mod checkpoint_tests;
+mod earlier;
 #[cfg(all(test, unix))]
 mod tests;
 
@@ -48,15 +48,8 @@ pub(crate) fn train(
             }
         }
     }
-    let trained = train::fit_with_checkpoints(
-        id,
-        plan,
-        model,
-        data,
-        &ledger,
-        keeper.as_mut(),
-        observer,
-    );
+    let trained =
+        train::fit_with_checkpoints(id, plan, model, data, &ledger, keeper.as_mut(), observer);
     let run = match &trained {
         Ok(run) => Some(run.clone()),
         Err(error) => Run::from_error(error),

@@ -97,19 +97,7 @@ impl RunSummary {
         let (epsilon, accuracy, at) = (None, None, None);
         let (state, why) = (RunState::Damaged, Some(error.to_string()));
         let (steps, planned_steps) = (0, 0);
-        Self {
-            id,
-            state,
-            method,
-            data,
-            steps,
-            planned_steps,
-            epsilon,
-            accuracy,
-            at,
-            command,
-            why,
-        }
+        Self { id, state, method, data, steps, planned_steps, epsilon, accuracy, at, command, why }
     }
 }
 

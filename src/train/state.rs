@@ -101,9 +101,14 @@ impl State {
     ///
     /// # Errors
     /// `CorruptData` if the values are those of another run.
-    pub(super) fn resume(self, saved: Saved, arrays: &mut HashMap<String, Vec<f32>>) -> Result<Self> {
-        let Self { mut batches, mut mechanism, optimizer, mut coordinates, network, average, .. } =
-            self;
+    pub(super) fn resume(
+        self,
+        saved: Saved,
+        arrays: &mut HashMap<String, Vec<f32>>,
+    ) -> Result<Self> {
+        let Self {
+            mut batches, mut mechanism, optimizer, mut coordinates, network, average, ..
+        } = self;
         batches.skip(saved.steps);
         mechanism.resume(saved.steps, &saved.mechanism)?;
         coordinates.resume(saved.selected);

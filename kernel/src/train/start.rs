@@ -4,7 +4,8 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::path::PathBuf;
 
 use epsilab::data::{self, Dataset, TextOptions};
-use epsilab::methods::{Method, recipes};
+use epsilab::lab::recipes::{self, DrawnPrior};
+use epsilab::methods::Method;
 use epsilab::nn::{Model, Precision, models};
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
@@ -32,7 +33,11 @@ pub struct StartArgs {
     /// fashion_mnist, cifar10, cifar100 and ag_news are assumed to be public
     #[arg(long, value_name = "NAME")]
     pretrain_on: Option<String>,
-    /// Passes over the data of --pretrain-on [default: 12]
+    /// Start from a prior: drawn trains the model on images that are drawn by code first, which
+    /// depend on nobody's data (for images of 28 x 28 grey or 32 x 32 coloured pixels)
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["pretrained", "pretrain_on"])]
+    prior: Option<String>,
+    /// Passes over the data of --pretrain-on or --prior [default: 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pretrain_epochs: Option<f64>,
 }
@@ -77,11 +82,16 @@ impl StartArgs {
             return Err(Error::new(ErrorKind::Setting, what, "the file says what the model is")
                 .fix("leave out one of the two"));
         }
+        if let Some(kind) = self.prior.as_deref().filter(|kind| *kind != "drawn") {
+            let why = "there is no prior of this kind";
+            return Err(Error::setting("--prior", kind, why)
+                .fix("choose drawn; for public data use --pretrain-on or --pretrained"));
+        }
         let Some(epochs) = self.pretrain_epochs else { return Ok(()) };
-        if self.pretrain_on.is_none() {
-            let why = "it has no effect without --pretrain-on";
+        if !self.trains_first() {
+            let why = "it has no effect without --pretrain-on or --prior";
             return Err(Error::setting("--pretrain-epochs", "given", why)
-                .fix("add --pretrain-on glyphs, or leave it out"));
+                .fix("add --prior drawn, or leave it out"));
         }
         if !(epochs > 0.0 && epochs <= MOST_EPOCHS) {
             let why = format!("the number of epochs is above 0 and at most {MOST_EPOCHS}");
@@ -93,7 +103,7 @@ impl StartArgs {
 
     /// Whether there is a training on public data before that of the run.
     pub fn trains_first(&self) -> bool {
-        self.pretrain_on.is_some()
+        self.pretrain_on.is_some() || self.prior.is_some()
     }
 
     /// Passes over the public data.
@@ -103,7 +113,10 @@ impl StartArgs {
 
     /// What is trained before the run, for previews.
     pub fn first_in_words(&self) -> Option<String> {
-        let name = self.pretrain_on.as_deref()?;
+        let name = match self.prior {
+            Some(_) => "images drawn by code",
+            None => self.pretrain_on.as_deref()?,
+        };
         let epochs = self.epochs();
         Some(format!(
             "before this run, its model is trained on {name} without privacy ({epochs} epochs), which \
@@ -120,6 +133,9 @@ impl StartArgs {
     pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
         if let Some(path) = &self.pretrained {
             return transferred(&models::load(path)?, data, seed);
+        }
+        if self.prior.is_some() {
+            return self.drawn_prior(data, seed)?.untrained();
         }
         match self.public()? {
             None => self.initial(data, data, seed),
@@ -142,6 +158,19 @@ impl StartArgs {
         device: Option<&str>,
         precision: Precision,
     ) -> Result<ControlFlow<Run, Model>> {
+        if self.prior.is_some() {
+            let mut prior = self.drawn_prior(data, seed)?;
+            if let Some(device) = device {
+                prior = prior.device(device);
+            }
+            let heading = format!("prior for {} from images drawn by code", data.name());
+            let run = prior.run(&mut ToStderr::new(heading))?;
+            return if run.is_finished() {
+                prior.start(&run).map(Continue)
+            } else {
+                Ok(stopped(run, data))
+            };
+        }
         let Some(public) = self.public()? else {
             return self.untrained(data, seed).map(Continue);
         };
@@ -158,8 +187,7 @@ impl StartArgs {
         if run.is_finished() {
             return transferred(&run.model(), data, seed).map(Continue);
         }
-        eprintln!("this was the training on public data: nothing was spent on {}", data.name());
-        Ok(Break(run))
+        Ok(stopped(run, data))
     }
 
     /// The named model for the shape of `data`, or the usual one for the data that it is meant for.
@@ -168,6 +196,23 @@ impl StartArgs {
         let named = self.model.as_deref().map(options::model_named).transpose()?;
         let named = named.map_or_else(|| options::usual_model(meant_for), Ok)?;
         options::model(named, data, (activation, seed))
+    }
+
+    /// The prior of `--prior`.
+    fn drawn_prior(&self, data: &Dataset, seed: Option<u64>) -> Result<DrawnPrior> {
+        let activation = options::activation(self.activation.as_deref())?;
+        let mut prior = recipes::drawn_prior(data).epochs(self.epochs());
+        if self.model.is_some() || activation.is_some() {
+            let named = self.model.as_deref().map(options::model_named).transpose()?;
+            let named = named.map_or_else(|| options::usual_model(data), Ok)?;
+            prior = prior.model(move |drawn| {
+                options::model(named, drawn, (activation, Some(PRETRAINING_SEED)))
+            });
+        }
+        Ok(match seed {
+            Some(seed) => prior.seed(seed),
+            None => prior,
+        })
     }
 
     /// The data of `--pretrain-on`.
@@ -203,6 +248,12 @@ impl StartArgs {
         }
         Ok(())
     }
+}
+
+/// A run on public data that was interrupted.
+fn stopped(run: Run, data: &Dataset) -> ControlFlow<Run, Model> {
+    eprintln!("this was the training on public data: nothing was spent on {}", data.name());
+    Break(run)
 }
 
 /// The model with a new head for the data.

@@ -108,8 +108,7 @@ pub(super) fn write(
         views.push((name.as_str(), view));
     }
     let metadata = HashMap::from([(KEY.to_owned(), header), (SUM.to_owned(), sum)]);
-    let bytes =
-        safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
+    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
     replace(path, &bytes)
         .map_err(|e| Error::io(format!("writing the checkpoint {}", path.display()), &e))
 }

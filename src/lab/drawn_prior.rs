@@ -1,0 +1,211 @@
+//! A prior from images that are drawn by code: a pre-trained model that needs nobody's data.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::data::{self, Dataset};
+use crate::methods::recipes;
+use crate::nn::{Model, models};
+use crate::show::LiveRun;
+use crate::train::{Observer, Run};
+use crate::{Error, ErrorKind, Result};
+
+/// Seed of the drawn images, of the model and of the training on them. The built-in data sets have
+/// seed 0, so that a prior is not a start for them that has seen them.
+const SEED: u64 = 1;
+/// Training images of a prior.
+const EXAMPLES: usize = 60_000;
+/// Test images of a prior.
+const TEST: usize = 2_000;
+/// Passes over the training images.
+const EPOCHS: f64 = 12.0;
+
+/// Makes the model for data.
+type Make = Arc<dyn Fn(&Dataset) -> Result<Model> + Send + Sync>;
+
+/// Builder of a model that was trained on images drawn by code, as the start of a run on private
+/// data. [`drawn_prior`] returns one.
+#[derive(Clone)]
+pub struct DrawnPrior {
+    data: Dataset,
+    make: Make,
+    examples: usize,
+    epochs: f64,
+    seed: Option<u64>,
+    device: Option<String>,
+    new_head: bool,
+}
+
+/// A model for `data` that has learned from images drawn by code, the start of a private run.
+///
+/// Grey images of 28 x 28 pixels start from drawn [digits](data::glyphs_with), colour images of
+/// 32 x 32 pixels from drawn [shapes](data::patterns_with). The training on them takes about a
+/// minute on two cores. It is stored, so the next call returns at once. If the classes of `data` are
+/// the digits too, by their names, the head is kept; otherwise it is new.
+///
+/// ```no_run
+/// use epsilab::prelude::*;
+/// # fn main() -> epsilab::Result<()> {
+/// let data = data::mnist()?;
+/// let start = recipes::drawn_prior(&data).build()?;
+/// let run = DpSgd::new().target(Epsilon(0.5), Delta(1e-5)).train(&start, &data)?;
+/// println!("{}", run.statement());
+/// # Ok(()) }
+/// ```
+///
+/// # Guarantee
+/// The start depends on no data of people, and the badge of a run that starts from it needs no
+/// assumption about it. Names of classes and shape of the images, which decide what is drawn, are
+/// public. Pre-training is charged to the ledger of the drawn images, where it costs nobody
+/// anything. (Tang, Panda, Sehwag and Mittal, 2023, "Differentially private image classification by
+/// learning priors from random processes", learn priors from other random processes.)
+pub fn drawn_prior(data: &Dataset) -> DrawnPrior {
+    let make: Make = Arc::new(|data| models::papernot_cnn(data).seed(SEED).build());
+    let data = data.clone();
+    let (seed, device, new_head) = (None, None, false);
+    DrawnPrior { data, make, examples: EXAMPLES, epochs: EPOCHS, seed, device, new_head }
+}
+
+impl DrawnPrior {
+    /// Sets the model that is trained on the drawn images, which it is given;
+    /// `models::papernot_cnn` by default. Give it a seed: without one, another prior is trained in
+    /// every session.
+    ///
+    /// ```no_run
+    /// use epsilab::prelude::*;
+    /// # fn main() -> epsilab::Result<()> {
+    /// let data = data::cifar10()?;
+    /// let vgg = |drawn: &Dataset| models::simple_vgg(drawn, &[32, 64, 128], 2).seed(1).build();
+    /// let start = recipes::drawn_prior(&data).model(vgg).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn model(
+        mut self,
+        make: impl Fn(&Dataset) -> Result<Model> + Send + Sync + 'static,
+    ) -> Self {
+        self.make = Arc::new(make);
+        self
+    }
+
+    /// Sets the number of drawn training images; 60,000 by default.
+    pub fn examples(mut self, examples: usize) -> Self {
+        self.examples = examples;
+        self
+    }
+
+    /// Sets the number of passes over the drawn images; 12 by default.
+    pub fn epochs(mut self, epochs: impl Into<f64>) -> Self {
+        self.epochs = epochs.into();
+        self
+    }
+
+    /// Sets the seed of a new head. The prior itself has a fixed seed, so that it is trained once.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the device that the prior is trained on; by default that of plans.
+    pub fn device(mut self, name: impl ToString) -> Self {
+        self.device = Some(name.to_string());
+        self
+    }
+
+    /// Replaces the head even if the names of the classes are those of the drawn images.
+    pub fn new_head(mut self) -> Self {
+        self.new_head = true;
+        self
+    }
+
+    /// The drawn images.
+    ///
+    /// # Errors
+    /// `Setting` for data of another kind than the images that can be drawn, and for a number of
+    /// images out of range.
+    pub fn drawn(&self) -> Result<Dataset> {
+        match *self.data.shape() {
+            [1, 28, 28] => data::glyphs_with(self.examples, TEST, SEED),
+            [3, 32, 32] => data::patterns_with(self.examples, TEST, SEED),
+            ref shape => {
+                let what = format!("a drawn prior for {}", self.data.name());
+                let why = format!(
+                    "its examples have the shape {shape:?}; grey images of shape [1, 28, 28] and \
+                     colour images of shape [3, 32, 32] are drawn"
+                );
+                Err(Error::new(ErrorKind::Setting, what, why).fix(
+                    "read the images in one of these sizes (ImageOptions::size), or train a model \
+                     on public data of your own with recipes::pretraining()",
+                ))
+            }
+        }
+    }
+
+    /// The model before it is trained on the drawn images, with the head that the start will have.
+    ///
+    /// # Errors
+    /// As [`drawn`](Self::drawn) and as building the model.
+    pub fn untrained(&self) -> Result<Model> {
+        let small = Self { examples: 1, ..self.clone() };
+        let drawn = small.drawn()?;
+        self.with_head(&(self.make)(&drawn)?, &drawn)
+    }
+
+    /// Trains the prior, or takes the stored one, with a live display.
+    ///
+    /// # Errors
+    /// As [`drawn`](Self::drawn), as building the model and as training; `Setting` if the training
+    /// was stopped.
+    pub fn build(&self) -> Result<Model> {
+        self.start(&self.run(&mut LiveRun::new())?)
+    }
+
+    /// The run on the drawn images, with progress for `observer`.
+    ///
+    /// # Errors
+    /// As [`drawn`](Self::drawn), as building the model and as training.
+    pub fn run(&self, observer: &mut dyn Observer) -> Result<Run> {
+        let drawn = self.drawn()?;
+        let mut plan = recipes::pretraining().seed(SEED).epochs(self.epochs).plan(&drawn)?;
+        if let Some(device) = &self.device {
+            plan = plan.on_device(device);
+        }
+        plan.train(&(self.make)(&drawn)?, &drawn, observer)
+    }
+
+    /// The start that a [`run`](Self::run) on the drawn images gives.
+    ///
+    /// # Errors
+    /// `Setting` if it was stopped; as [`Model::transfer`].
+    pub fn start(&self, run: &Run) -> Result<Model> {
+        if !run.is_finished() {
+            let what = "the training on drawn images";
+            let why = format!("it was stopped: {run}");
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("call it again; nothing was spent on private data"));
+        }
+        let small = Self { examples: 1, ..self.clone() };
+        self.with_head(&run.model(), &small.drawn()?)
+    }
+
+    /// The model with the head for the data.
+    fn with_head(&self, model: &Model, drawn: &Dataset) -> Result<Model> {
+        if !self.new_head && self.data.class_names() == drawn.class_names() {
+            return Ok(model.clone());
+        }
+        let transfer = model.transfer(&self.data);
+        match self.seed {
+            Some(seed) => transfer.seed(seed).build(),
+            None => transfer.build(),
+        }
+    }
+}
+
+impl fmt::Debug for DrawnPrior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { data, examples, epochs, .. } = self;
+        write!(f, "a prior for {} from {examples} drawn images, {epochs} epochs", data.name())
+    }
+}
+
+#[cfg(test)]
+mod tests;
