@@ -15,8 +15,8 @@ use crate::show;
 use crate::store::Store;
 use crate::train::{self, Listening, Observer, Run};
 
-/// Trains a run, charged to the ledger of its data, and stores it with its figures, also if it
-/// ended early. The observer is told the cost of earlier attempts first. An error of storing is
+/// Trains a run, charged to the ledger of its data, and stores it with its figures, also if it was
+/// interrupted. The observer is told the cost of earlier attempts first. An error of storing is
 /// reported to the observer only: a full disk must not lose a run that was trained and charged.
 ///
 /// # Errors
@@ -35,15 +35,9 @@ pub(crate) fn train(
     if let Some(words) = earlier::attempts(&ledger, id, plan)? {
         observer.noted(&words);
     }
-    let trained = train::fit(id, plan, model, data, &ledger, observer);
-    let run = match &trained {
-        Ok(run) => Some(run.clone()),
-        Err(error) => Run::from_error(error),
-    };
-    if let Some(run) = run
-        && let Err(error) = store.save(&run, &show::run_files(&run))
-    {
+    let run = train::fit(id, plan, model, data, &ledger, observer)?;
+    if let Err(error) = store.save(&run, &show::run_files(&run)) {
         observer.trouble(&error);
     }
-    trained
+    Ok(run)
 }

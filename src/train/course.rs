@@ -1,6 +1,6 @@
 //! What a run carries along from step to step.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::methods::Plan;
@@ -15,10 +15,10 @@ pub(super) struct Course<'a> {
     pub(super) curve: Curve,
     /// The clip threshold of every step, of a method that adapts it.
     pub(super) thresholds: Vec<f64>,
-    /// The error of a read that left a gap in the curve or ended the run.
+    /// The error of a read that left a gap in the curve or, without privacy, an example out.
     pub(super) trouble: Option<Error>,
-    /// Whether that error ended the run.
-    pub(super) unreadable: bool,
+    /// How long the steps waited for features from files; `None` if these are in memory.
+    pub(super) waited: Option<Duration>,
     start: Instant,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Course<'a> {
     pub(super) fn start(plan: &'a Plan) -> Self {
         let (curve, start) = (Curve::default(), Instant::now());
         let thresholds = Vec::new();
-        Self { plan, steps: 0, curve, thresholds, trouble: None, unreadable: false, start }
+        Self { plan, steps: 0, curve, thresholds, trouble: None, waited: None, start }
     }
 
     pub(super) fn seconds(&self) -> f64 {

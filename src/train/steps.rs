@@ -39,7 +39,8 @@ impl Begin<'_> {
     /// # Guarantee
     /// The network depends on the examples only through the output of the mechanism. Everything
     /// after it is post-processing, except a learning rate that follows a loss, for which the plan
-    /// has no guarantee.
+    /// has no guarantee. Nothing that a private run does or says depends on whether an example can
+    /// be read, except that the mechanism gets nothing from one that can't.
     pub(super) fn steps(
         self,
         course: &mut Course<'_>,
@@ -74,14 +75,12 @@ impl Begin<'_> {
             let first = course.steps == 0;
             let selected = heard(first, &network, || coordinates.next(&network))?;
             let selected = selected.as_deref();
-            let release = match mechanism.release(&network, &batch, selected) {
-                // This step has released nothing: the earlier steps are kept.
-                Err(error) if course.steps > 0 && batch.is_unreadable() => {
-                    (course.trouble, course.unreadable) = (Some(error), true);
-                    break;
-                }
-                release => release?,
-            };
+            let release = mechanism.release(&network, &batch, selected)?;
+            if !plan.is_private()
+                && let Some(error) = batch.unread()
+            {
+                course.trouble.get_or_insert(error);
+            }
             heard(first, &network, || {
                 coordinates.taken(selected);
                 Ok(())
@@ -107,6 +106,7 @@ impl Begin<'_> {
             }
             observer.progressed(&course.progress());
         }
+        course.waited = batches.waited();
         let network = average.map_or(network, |average| average.network());
         let (mask, touched) = coordinates.into_record();
         Ok(Trained { network, mask, touched })
