@@ -54,15 +54,14 @@ pub(super) fn read_packed(path: &Path, most: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// `length` bytes of a file from this position on, not unpacked. The caller bounds the length.
+/// `length` bytes of a file from this position on, not unpacked; fewer if it ends before. The caller
+/// bounds the length.
 pub(super) fn read_part(path: &Path, from: u64, length: usize) -> Result<Vec<u8>> {
     let mut file = open_file(path)?;
     file.seek(SeekFrom::Start(from)).map_err(|e| cannot_read(path, &e))?;
     let mut bytes = Vec::with_capacity(length);
-    match file.take(length as u64).read_to_end(&mut bytes).map_err(|e| cannot_read(path, &e))? {
-        read if read < length => Err(corrupt(path, "it has become shorter since it was opened")),
-        _ => Ok(bytes),
-    }
+    file.take(length as u64).read_to_end(&mut bytes).map_err(|e| cannot_read(path, &e))?;
+    Ok(bytes)
 }
 
 /// All unpacked bytes of a file, at most `most`: reading stops there, so a small file can't unpack

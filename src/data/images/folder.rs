@@ -21,6 +21,19 @@ use crate::data::unpack::corrupt;
 /// - `<class>/<file>`, where there is no `train/`: all images are training examples, and
 ///   [`Dataset::split`] makes a test part.
 ///
+/// ```
+/// use epsilab::data::{self, ImageOptions};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let folder = folder.path();
+/// # for class in ["cat", "dog"] {
+/// #     std::fs::create_dir(folder.join(class)).unwrap();
+/// #     image::RgbImage::new(2, 2).save(folder.join(class).join("1.png")).unwrap();
+/// # }
+/// let pets = data::image_folder(folder, &ImageOptions::size(64))?;    // cat/1.png, dog/1.png
+/// assert_eq!((pets.class_names().len(), pets.shape()), (2, &[3, 64, 64][..]));
+/// # Ok::<(), epsilab::Error>(())
+/// ```
+///
 /// Classes are the names of the class folders of the training part, sorted. They and their number
 /// count as public. Each file is hashed and decoded once when the folder is opened, so that a
 /// damaged file is found before any privacy is spent (progress is printed to standard error for
@@ -78,7 +91,7 @@ const CLASS_FOLDERS: Kind = Kind {
     why: "the folder that an image is in says its class",
     fix: "give a folder with train/<class>/<image>.jpg, .png or .webp (and optionally \
           test/<class>/…), or one with <class>/<image>.jpg, .png or .webp; a relative path starts \
-          at the current folder",
+          at the current folder; data::tar_shards reads .tar files",
 };
 
 /// Whether earlier versions skipped this file.

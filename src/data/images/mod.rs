@@ -10,8 +10,10 @@ mod options;
 mod place;
 mod scan;
 mod set;
+mod shards;
 mod whole;
 
 pub(super) use files::{Files, Unread};
 pub use folder::image_folder;
 pub use options::ImageOptions;
+pub use shards::tar_shards;

@@ -28,10 +28,10 @@ pub(super) struct Member {
 }
 
 impl Place {
-    /// The bytes of the image.
+    /// The bytes of the image. Only a hash tells whether they are those that were there before.
     ///
     /// # Errors
-    /// If the file can't be read, is too large, or is shorter than it was.
+    /// If the file can't be read, or is too large.
     pub(super) fn read(&self) -> Result<Vec<u8>> {
         match self {
             Self::File(path) => read_packed(path, LARGEST),

@@ -72,6 +72,12 @@ pub(super) fn has_folders(folder: &Path) -> Result<bool> {
     Ok(false)
 }
 
+/// The files of a folder, sorted by name, without hidden ones.
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let files = entries(folder)?.into_iter().map(|(_, path)| path);
+    files.filter_map(|path| is_folder(&path).map(|is| (!is).then_some(path)).transpose()).collect()
+}
+
 /// The entries of a folder, sorted by name, without hidden ones.
 fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf)>> {
     let mut found = Vec::new();
