@@ -1,8 +1,6 @@
 //! [`Error`], the error type of the library.
 
-use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 
 /// The category of an [`Error`], for code that handles categories differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,20 +37,7 @@ pub struct Error {
     what: String,
     why: String,
     fix: String,
-    attached: Option<Attached>,
 }
-
-/// A value that an error carries, equal to itself only.
-#[derive(Clone)]
-struct Attached(Arc<dyn Any + Send + Sync>);
-
-impl PartialEq for Attached {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Attached {}
 
 /// Results of the lab. The second parameter stays open: notebooks glob-import this name.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -61,7 +46,7 @@ impl Error {
     /// A new error. `what` states what is wrong, with the value; `why` states why it matters.
     pub fn new(kind: ErrorKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         let (what, why, fix) = (what.into(), why.into(), String::new());
-        Self { kind, what, why, fix, attached: None }
+        Self { kind, what, why, fix }
     }
 
     /// An error of kind [`ErrorKind::Setting`] for `name = value`.
@@ -87,17 +72,6 @@ impl Error {
             false => format!("{}; {more}", self.fix),
         };
         Self { fix, ..self }
-    }
-
-    /// The same error carrying a value, such as what was finished before it happened. The type of
-    /// the value offers an accessor of its own.
-    pub(crate) fn carrying(self, value: impl Any + Send + Sync) -> Self {
-        Self { attached: Some(Attached(Arc::new(value))), ..self }
-    }
-
-    /// The value that the error carries, if it has this type.
-    pub(crate) fn carried<T: Any>(&self) -> Option<&T> {
-        self.attached.as_ref()?.0.downcast_ref()
     }
 
     /// The sort of error.

@@ -128,8 +128,9 @@ edited: epsilon and everything else is computed from what it says.
 With --json stdout is one line: method, badge (proved, assumption, none), epsilon, delta,
 noise_multiplier (the initial one), steps, accuracy, trained_parameters, seconds, run. epsilon is
 null if no epsilon covers the run; delta and noise_multiplier are null without privacy, accuracy
-without a test part. trained_parameters counts the coordinates that mask and freezing leave.
-Progress and errors go to stderr.
+without a test part. trained_parameters counts the coordinates that mask and freezing leave. Where
+examples are read from files, wait_share is the fraction of the seconds in which training waited for
+them. Progress and errors go to stderr.
 
 Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for wrong usage (an unknown
 option, a value that is no number); 130 after Ctrl-C (nothing is printed; the steps taken are

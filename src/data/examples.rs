@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::digest::count;
-use super::folder::Files;
+use super::images::{Files, Unread};
 use crate::{Error, Result};
 
 /// Labelled examples of one shape. Cheap to clone and to [`take`](Self::take) from: features are
@@ -89,9 +89,19 @@ impl Examples {
     /// If an index is not below [`len`](Self::len); if a file can't be read or decoded, or has
     /// changed since its folder was opened. `into` is unchanged then.
     pub fn gather(&self, ids: &[u32], into: &mut Vec<f32>) -> Result<()> {
+        self.gather_readable(ids, into, &|_, error| Err(error))
+    }
+
+    /// As [`gather`](Self::gather), where `unread` decides about examples that can't be read.
+    pub(super) fn gather_readable(
+        &self,
+        ids: &[u32],
+        into: &mut Vec<f32>,
+        unread: Unread,
+    ) -> Result<()> {
         self.check(ids)?;
         match &self.store {
-            Store::Files(files) => files.decode(ids, into),
+            Store::Files(files) => files.decode(ids, into, unread),
             Store::Memory(_) => {
                 into.reserve(ids.len() * self.size());
                 ids.iter().for_each(|&id| into.extend_from_slice(self.features(id as usize)));

@@ -1,5 +1,5 @@
-//! Data sets: public files, synthetic data, and the user's own tables, texts and image folders;
-//! splits, Poisson sampling and augmentation.
+//! Data sets: public files, synthetic data, and the user's own tables, texts and images; splits,
+//! Poisson sampling and augmentation.
 //!
 //! A [`Dataset`] has a training part, a test part (which may be empty) and a number of classes. It
 //! is cheap to clone. Its [`Dataset::origin`] identifies the people in it in the privacy ledger.
@@ -13,9 +13,9 @@ mod digest;
 mod drawn;
 mod examples;
 mod find;
-mod folder;
 mod glyphs;
 mod idx;
+mod images;
 mod mnist;
 mod on_device;
 mod origin;
@@ -37,8 +37,8 @@ pub use cifar::{cifar10, cifar10_in, cifar10_or_patterns, cifar100, cifar100_in}
 pub use dataset::Dataset;
 pub use examples::Examples;
 pub use find::{Available, available};
-pub use folder::{ImageOptions, image_folder};
 pub use glyphs::{glyphs, glyphs_with};
+pub use images::{ImageOptions, image_folder, tar_shards};
 pub use mnist::{fashion_mnist, fashion_mnist_in, mnist, mnist_in, mnist_or_glyphs};
 pub use on_device::OnDevice;
 pub use patterns::{patterns, patterns_with};

@@ -1,12 +1,16 @@
-//! A thread that gathers the chunks of batches ahead of their use.
+//! Threads that gather the chunks of batches ahead of their use.
 
 mod chunks;
 mod state;
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, ErrorKind, Result};
 pub(crate) use chunks::Chunks;
@@ -25,7 +29,8 @@ pub(crate) enum Copies {
 
 /// What can be gathered in chunks.
 pub(crate) trait Gather: Send + Sync + 'static {
-    /// Appends the features of the examples at these positions.
+    /// Appends the features of the examples at these positions. May use all threads of the Rayon
+    /// pool that it is called in; the result does not depend on their number.
     fn gather(&self, positions: &[usize], copies: Copies, into: &mut Vec<f32>) -> Result<()>;
 }
 
@@ -62,7 +67,9 @@ impl<S> PartialEq for Request<S> {
 }
 
 /// A thread that gathers chunks in the order of the requests, at most two ahead of their release.
-/// Dropping it ends the thread after the chunk that is being gathered.
+/// Each chunk is gathered by a pool of threads, one per core. The pool is not that of the rest of
+/// the program, where reading would wait until training has no work left. Dropping it ends the
+/// threads after the chunk that is being gathered.
 pub(crate) struct Reader<S> {
     shared: Arc<Shared<S>>,
     thread: Option<JoinHandle<()>>,
@@ -71,21 +78,40 @@ pub(crate) struct Reader<S> {
 struct Shared<S> {
     state: Mutex<State<S>>,
     changed: Condvar,
+    pool: ThreadPool,
+    /// Nanoseconds that callers waited for chunks.
+    waited: AtomicU64,
 }
 
 impl<S: Gather> Reader<S> {
-    /// Starts the thread.
+    /// Starts the threads: as many as Rayon uses.
     ///
     /// # Errors
     /// If the operating system can't start a thread.
     pub(crate) fn start() -> Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        Self::with_threads(rayon::current_num_threads())
+    }
+
+    fn with_threads(threads: usize) -> Result<Self> {
+        let failed = "the threads that read examples could not be started";
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("epsilab-read-{i}"))
+            .build()
+            .map_err(|e| Error::new(ErrorKind::Io, failed, e.to_string()))?;
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { state, changed, pool, waited: AtomicU64::new(0) });
         let own = shared.clone();
         let thread = Builder::new()
             .name("epsilab-reader".to_owned())
             .spawn(move || own.run())
-            .map_err(|e| Error::io("the thread that reads examples could not be started", &e))?;
+            .map_err(|e| Error::io(failed, &e))?;
         Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// How long callers waited for chunks that were not gathered yet.
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.shared.waited.load(Ordering::Relaxed))
     }
 
     /// The chunks of `request`. Those of `next` are gathered after them, so that a later call with
@@ -152,7 +178,7 @@ impl<S: Gather> Shared<S> {
             };
             let buffer = state.buffer();
             drop(state);
-            let gathered = gather(&request, index, buffer);
+            let gathered = self.gather(&request, index, buffer);
             state = self.lock();
             #[cfg(test)]
             state.seen.count(request.positions(index).len());
@@ -169,25 +195,26 @@ impl<S: Gather> Shared<S> {
             self.changed.notify_all();
         }
     }
-}
 
-/// Gathers one chunk into the buffer; returns the buffer with the error, too.
-fn gather<S: Gather>(
-    request: &Request<S>,
-    index: usize,
-    mut buffer: Vec<f32>,
-) -> std::result::Result<Vec<f32>, (Error, Vec<f32>)> {
-    buffer.clear();
-    let positions = request.positions(index);
-    let gather = || request.source.gather(&positions, request.copies, &mut buffer);
-    match catch_unwind(AssertUnwindSafe(gather)) {
-        Ok(Ok(())) => Ok(buffer),
-        Ok(Err(error)) => Err((error, buffer)),
-        Err(_) => {
-            let what = "the thread that gathers examples panicked";
-            let error = Error::new(ErrorKind::Io, what, "the batch is not complete")
-                .fix("please report what was printed before: reading must never panic");
-            Err((error, buffer))
+    /// Gathers one chunk into the buffer; returns the buffer with the error, too.
+    fn gather(
+        &self,
+        request: &Request<S>,
+        index: usize,
+        mut buffer: Vec<f32>,
+    ) -> std::result::Result<Vec<f32>, (Error, Vec<f32>)> {
+        buffer.clear();
+        let positions = request.positions(index);
+        let gather = || request.source.gather(&positions, request.copies, &mut buffer);
+        match catch_unwind(AssertUnwindSafe(|| self.pool.install(gather))) {
+            Ok(Ok(())) => Ok(buffer),
+            Ok(Err(error)) => Err((error, buffer)),
+            Err(_) => {
+                let what = "a thread that gathers examples panicked";
+                let error = Error::new(ErrorKind::Io, what, "the batch is not complete")
+                    .fix("please report what was printed before: reading must never panic");
+                Err((error, buffer))
+            }
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The examples of one batch, and how their features are made.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::prelude::*;
 
 use super::reader::{Copies, Gather};
 use super::{Augment, Examples, OnDevice};
-use crate::Result;
+use crate::{Error, Result};
 
 /// The examples of one batch: their numbers, and how their features are made. The features
 /// themselves are gathered by whoever needs them, some at a time. `i` counts the examples of the
@@ -18,7 +18,16 @@ pub(crate) struct Source {
     augmented: Option<Augmented>,
     /// The examples on a device, which makes the features.
     placed: Option<OnDevice>,
-    unreadable: AtomicBool,
+    left_out: Mutex<LeftOut>,
+}
+
+/// Examples in files that could not be used when they were gathered.
+#[derive(Default)]
+struct LeftOut {
+    /// Their positions in the batch.
+    positions: BTreeSet<usize>,
+    /// The first error of reading one.
+    error: Option<Error>,
 }
 
 /// The augmentation of one step.
@@ -41,8 +50,8 @@ impl Source {
     ) -> Result<Self> {
         examples.check(&ids)?;
         augmented.map_or(Ok(()), |augmented| augmented.augment.check(examples.shape()))?;
-        let (examples, unreadable) = (examples.clone(), AtomicBool::new(false));
-        Ok(Self { examples, ids, augmented, placed: None, unreadable })
+        let (examples, left_out) = (examples.clone(), Mutex::default());
+        Ok(Self { examples, ids, augmented, placed: None, left_out })
     }
 
     /// The same examples, with features that are made on a device.
@@ -90,12 +99,6 @@ impl Source {
         self.placed.as_ref().is_some_and(|placed| placed.is_whole() && placed.device() == device)
     }
 
-    /// Whether no feature can be NaN or infinite: image files with usual scaling. Features in
-    /// memory are not looked at.
-    pub(crate) fn is_always_finite(&self) -> bool {
-        self.examples.files().is_some_and(|files| files.are_finite())
-    }
-
     /// The features of some examples on a device, `[positions x copies, features]`: selected there
     /// if they were uploaded, otherwise from `plain`, their gathered features without augmentation.
     pub(crate) fn features_on(
@@ -121,30 +124,53 @@ impl Source {
         }
     }
 
-    /// Remembers a failure to read, and passes it on.
-    pub(crate) fn noted<T>(&self, read: Result<T>) -> Result<T> {
-        if read.is_err() {
-            self.unreadable.store(true, Ordering::Relaxed);
-        }
-        read
+    /// The positions of examples in files that could not be read, or whose features were not
+    /// finite, when they were gathered. They contribute nothing.
+    pub(crate) fn left_out(&self) -> BTreeSet<usize> {
+        self.lock().positions.clone()
     }
 
-    /// Whether examples that were needed could not be read.
-    pub(crate) fn is_unreadable(&self) -> bool {
-        self.unreadable.load(Ordering::Relaxed)
+    /// The first error of reading an example that was left out. It must not reach anybody through a
+    /// private run: it tells of a single example.
+    pub(crate) fn unread(&self) -> Option<Error> {
+        self.lock().error.clone()
+    }
+
+    /// A poisoned lock is harmless: every change of the state is one operation.
+    fn lock(&self) -> MutexGuard<'_, LeftOut> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Gather for Source {
+    /// The features of an example that can't be read are NaN.
     fn gather(&self, positions: &[usize], copies: Copies, into: &mut Vec<f32>) -> Result<()> {
         let ids: Vec<u32> = positions.iter().map(|&i| self.ids[i]).collect();
+        let start = into.len();
+        let unread = |_, error| {
+            self.lock().error.get_or_insert(error);
+            Ok(())
+        };
         match (copies, self.augmented) {
             (Copies::Augmented, Some(Augmented { augment, seed })) => {
-                augment.gather(&self.examples, &ids, seed, into)
+                augment.gather(&self.examples, &ids, seed, into, &unread)?;
             }
-            _ => self.examples.gather(&ids, into),
+            _ => self.examples.gather_readable(&ids, into, &unread)?,
         }
+        if !self.examples.is_in_memory() {
+            let size = (into.len() - start) / positions.len().max(1);
+            let features = into[start..].chunks_exact(size.max(1));
+            let bad = features.zip(positions).filter(|(features, _)| !is_finite(features));
+            self.lock().positions.extend(bad.map(|(_, &position)| position));
+        }
+        Ok(())
     }
+}
+
+/// Whether all features are finite numbers. No early exit within a block: the compiler vectorises
+/// the check.
+pub(crate) fn is_finite(features: &[f32]) -> bool {
+    features.chunks(64).all(|block| block.iter().fold(true, |ok, v| ok & v.is_finite()))
 }
 
 /// The reader of the batches of a run.

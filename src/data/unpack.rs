@@ -1,7 +1,7 @@
 //! Opens files, plain or gzip. The errors are shared by all readers.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -33,7 +33,7 @@ pub(super) fn open(path: &Path) -> Result<Unpacked> {
 }
 
 /// Opens a regular file. Reading a pipe may block for ever, and a device may never end.
-fn open_file(path: &Path) -> Result<File> {
+pub(super) fn open_file(path: &Path) -> Result<File> {
     let about = fs::metadata(path).map_err(|e| cannot_open(path, &e))?;
     if !about.is_file() && !about.is_dir() {
         let what =
@@ -52,6 +52,16 @@ pub(super) fn read_packed(path: &Path, most: usize) -> Result<Vec<u8>> {
         n if n > most => Err(too_large(path, most)),
         _ => Ok(bytes),
     }
+}
+
+/// `length` bytes of a file from this position on, not unpacked; fewer if it ends before. The caller
+/// bounds the length.
+pub(super) fn read_part(path: &Path, from: u64, length: usize) -> Result<Vec<u8>> {
+    let mut file = open_file(path)?;
+    file.seek(SeekFrom::Start(from)).map_err(|e| cannot_read(path, &e))?;
+    let mut bytes = Vec::with_capacity(length);
+    file.take(length as u64).read_to_end(&mut bytes).map_err(|e| cannot_read(path, &e))?;
+    Ok(bytes)
 }
 
 /// All unpacked bytes of a file, at most `most`: reading stops there, so a small file can't unpack

@@ -19,8 +19,14 @@ use features::{Drawn, Features};
 ///
 /// A batch either holds its features or names examples of a data set. Those stay where they are:
 /// features in memory are read in place, all others (image files, augmented copies, data on a
-/// device) are made in chunks while an executor works, by a thread that is at most one chunk ahead.
+/// device) are made in chunks while an executor works, by threads that are at most one chunk ahead.
 /// So a batch may be larger than memory. Sums do not depend on the chunks that are gathered.
+///
+/// # Guarantee
+/// An example whose file can't be read any more, or is not what it was when it was opened,
+/// contributes zero, as one whose gradient is not finite; the others contribute what they contribute
+/// without it. So the sensitivity of a sum is that of the clip rule, whichever files fail, and no
+/// sum fails because of an example. This assumes that a file fails independently of other examples.
 #[derive(Clone)]
 pub struct Batch {
     features: Features,
@@ -147,10 +153,12 @@ impl Batch {
     }
 
     /// The same batch with all features in memory, on the device that makes them if there is one.
-    /// [`features`](Self::features) reads them.
+    /// [`features`](Self::features) reads them. Those of an example whose file can't be read any
+    /// more, or has changed since it was opened, are NaN: it contributes nothing, as in the batch
+    /// that is not in memory.
     ///
     /// # Errors
-    /// If the file of an example can't be read, or has changed since its folder was opened.
+    /// If the features can't be made.
     pub fn in_memory(&self) -> Result<Self> {
         Ok(Self { features: Features::Held(Box::new(self.gather_all()?)), ..self.clone() })
     }
@@ -167,12 +175,15 @@ impl Batch {
         }
     }
 
-    /// Whether examples of the batch could not be read when an executor needed them. The sum was
-    /// not computed then.
-    pub(crate) fn is_unreadable(&self) -> bool {
+    /// The error of an example in a file that could not be read when an executor needed it. The
+    /// example contributed nothing.
+    ///
+    /// # Guarantee
+    /// None: it tells of a single example. Only training without a guarantee may ask.
+    pub(crate) fn unread(&self) -> Option<Error> {
         match &self.features {
-            Features::Held(_) => false,
-            Features::Drawn(drawn) => drawn.source().is_unreadable(),
+            Features::Held(_) => None,
+            Features::Drawn(drawn) => drawn.source().unread(),
         }
     }
 
@@ -322,7 +333,7 @@ impl Batch {
 }
 
 /// Whether both batches have equal features, labels, indices and seeds. Features that are not in
-/// memory are read; batches that can't be read are not equal to any.
+/// memory are read; batches with an example that can't be read are not equal to any.
 impl PartialEq for Batch {
     fn eq(&self, other: &Self) -> bool {
         let features = || match (self.gather_all(), other.gather_all()) {

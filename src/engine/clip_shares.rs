@@ -57,7 +57,7 @@ impl ClipShares {
     /// one backward pass.
     ///
     /// As in training, dropout masks are those of the batch, and examples whose features are not
-    /// finite are left out. An input or gradient that overflows is set to zero by its clip and
+    /// finite or whose files can't be read are left out. An input or gradient that overflows is set to zero by its clip and
     /// counts as clipped. Augmented copies count like examples.
     ///
     /// # Guarantee
@@ -65,7 +65,7 @@ impl ClipShares {
     ///
     /// # Errors
     /// `Model` if no layer has clips; `Setting` if no example is left; if the batch does not fit
-    /// the network; errors of reading the examples.
+    /// the network.
     pub fn measure(network: &Network, batch: &Batch) -> Result<Self> {
         let layers = network.clipped_layers();
         if layers.is_empty() {
@@ -74,23 +74,27 @@ impl ClipShares {
                 .fix("train the model with BackpropClip, and measure the shares of its run"));
         }
         batch.check(network)?;
-        let examples = batch.finite()?;
-        if examples.is_empty() {
-            let why = "a share is a fraction of at least one example with finite features";
-            return Err(Error::setting("examples", 0, why)
-                .fix("pass data with training examples, or a batch that is not empty"));
-        }
-        let mut counts = vec![[0; 2]; layers.len()];
-        batch.for_each_chunk(
-            &examples,
-            &|n| pieces(n, CHUNK.min(batch.chunk_len())),
-            |_, chunk| {
+        let mut examples = batch.finite()?;
+        let counts = loop {
+            if examples.is_empty() {
+                let why = "a share is a fraction of at least one example with finite features";
+                return Err(Error::setting("examples", 0, why)
+                    .fix("pass data with training examples, or a batch that is not empty"));
+            }
+            let mut counts = vec![[0; 2]; layers.len()];
+            let split = |n: usize| pieces(n, CHUNK.min(batch.chunk_len()));
+            batch.for_each_chunk(&examples, &split, |_, chunk| {
                 for (total, clipped) in counts.iter_mut().zip(count(network, chunk)) {
                     total.iter_mut().zip(clipped).for_each(|(total, clipped)| *total += clipped);
                 }
                 Ok(())
-            },
-        )?;
+            })?;
+            let (left_out, all) = (batch.left_out(), examples.len());
+            examples.retain(|example| !left_out.contains(example));
+            if examples.len() == all {
+                break counts;
+            }
+        };
         let rows = (examples.len() * batch.copies()) as f64;
         let share = |clipped: usize| clipped as f64 / rows;
         let shares = layers.into_iter().zip(counts).map(|((layer, spec), [inputs, upstream])| {

@@ -17,7 +17,8 @@ const BATCH: usize = 4096;
 /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless [`private`](Self::private) is false.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GradientNorms {
-    /// One norm per example, in their order; NaN where loss or gradient is not finite.
+    /// One norm per example, in their order; NaN where loss or gradient is not finite, or the file
+    /// can't be read.
     pub norms: Vec<f32>,
     /// A clip norm to compare with.
     pub clip: Option<f64>,
@@ -33,8 +34,7 @@ impl GradientNorms {
     /// it.
     ///
     /// # Errors
-    /// `MissingData` without examples; `Model` if they do not fit the model; errors of reading
-    /// them.
+    /// `MissingData` without examples; `Model` if they do not fit the model.
     pub fn measure(model: &Model, examples: &Examples) -> Result<Self> {
         if examples.is_empty() {
             let what = "the gradient norms of no examples";

@@ -129,7 +129,9 @@ impl Executor for ReferenceExecutor {
         let examples = batch.finite()?;
         let split = |n: usize| super::batch::pieces(n, batch.chunk_len());
         batch.for_each_chunk(&examples, &split, |_, chunk| {
-            chunk.parts(1).for_each(&mut add);
+            let left_out = batch.left_out();
+            let is_read = |one: &Chunk| !left_out.contains(&one.examples[0]);
+            chunk.parts(1).filter(is_read).for_each(&mut add);
             Ok(())
         })?;
         for (entry, total) in sum.entries.iter_mut().zip(total) {

@@ -14,7 +14,6 @@ use crate::device::marked;
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::Delta;
-use crate::privacy::digits::{count, counted};
 use crate::store::{Store, run_id};
 use crate::train::{Listening, Observer, Progress, Run};
 use crate::{Error, ErrorKind, Result, runs};
@@ -68,12 +67,10 @@ pub(super) fn run(
                 plan.and_then(|plan| work.run(&plan.with_seed(seed), &mut going, observer));
             if let Ok(run) = &outcome
                 && run.interrupted()
-                && listening.stop()
             {
                 interrupted = true;
                 break 'all;
             }
-            let outcome = finished(outcome);
             going.done += 1;
             match &outcome {
                 Ok(run) => {
@@ -133,21 +130,6 @@ fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
         runs: Vec::new(),
         errors: plan.as_ref().err().map(ToString::to_string).into_iter().collect(),
     }
-}
-
-/// The outcome of a run as the outcome of a cell: a run that ended before its last step is no
-/// result. The error is part of what a grid shows to others, so it names no file.
-fn finished(outcome: Result<Run>) -> Result<Run> {
-    let unfinished = match &outcome {
-        Ok(run) => (!run.is_finished()).then(|| run.clone()),
-        Err(error) => Run::from_error(error),
-    };
-    let Some(run) = unfinished else { return outcome };
-    let (steps, planned) = (run.record().steps, run.plan().steps());
-    let (steps, planned) = (count(steps as usize), counted(planned as usize, "step"));
-    let what = format!("the run ended after {steps} of {planned}");
-    Err(Error::new(ErrorKind::Io, what, "an example's file could not be read any more")
-        .fix("restore the file and run the grid again"))
 }
 
 fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {

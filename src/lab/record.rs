@@ -36,6 +36,9 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
         .map_or(String::new(), |privacy| format!(" at delta {}", format::delta(privacy.delta.0)));
     let steps =
         format!("{} of {}: {ending}", format::count(record.steps), format::count(plan.steps()));
+    let waiting = record.wait_share().map_or(String::new(), |share| {
+        format!(", {} of it waiting for files", format::percent(share))
+    });
     let mut table = Table::new(["run", ""])
         .row(["method", plan.method()])
         .row(["data", &record.data])
@@ -44,7 +47,7 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
         .row([format!("epsilon spent{delta}"), epsilon(record.epsilon)])
         .row(["epsilon planned".to_owned(), epsilon(record.planned_epsilon)])
         .row(["test accuracy", &record.test_accuracy.map_or("-".into(), format::percent)])
-        .row(["training time", &format::seconds(record.seconds)])
+        .row(["training time", &(format::seconds(record.seconds) + &waiting)])
         .row(["device", &record.device]);
     if let Some(claim) = record.claim() {
         table = table.row(["claimed by the paper".to_owned(), format!("{claim}: not valid")]);

@@ -32,8 +32,7 @@ macro_rules! verbs {
             /// As making the plan, and if model and data do not fit, the data's budget does not
             /// allow it or the project's folder can't be written: nothing is trained then. Kind
             /// `Ledger` if a stored run on this data is missing in the ledger: nothing is trained
-            /// and nothing shown then. A run that ends before its last step is an error, unless it
-            /// was interrupted; [`last_run`](crate::lab::last_run) gives it.
+            /// and nothing shown then.
             pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
                 train(&self.plan(data)?, model, data)
             }
@@ -74,8 +73,8 @@ fn preview(plan: &Plan, data: &Dataset) -> Result<Preview> {
     Preview::of(plan, &Store::at(home()), data)
 }
 
-/// The run that `.train(…)` made or showed last in this notebook. After an error of training that
-/// left a run unfinished, this is how to get at it.
+/// The run that `.train(…)` made or showed last in this notebook, also if its cell failed
+/// afterwards.
 pub fn last_run() -> Option<Run> {
     LAST.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -84,28 +83,18 @@ static LAST: Mutex<Option<Run>> = Mutex::new(None);
 
 /// Shows the stored run of a plan, or trains it.
 fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
-    remember(train_or_show(plan, model, data))
-}
-
-/// Keeps the run of an outcome for [`last_run`].
-fn remember(outcome: Result<Run>) -> Result<Run> {
-    let run = match &outcome {
-        Ok(run) => Some(run.clone()),
-        Err(error) => Run::from_error(error),
-    };
-    if run.is_some() {
-        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = run;
-    }
-    outcome
-}
-
-fn train_or_show(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     let run = plan.train(model, data, &mut LiveRun::new())?;
     if run.is_restored() {
         show::replay(&run);
         run.warnings().iter().for_each(|warning| show::display(&Bundle::prose(warning)));
     }
+    remember(&run);
     Ok(run)
+}
+
+/// Keeps a run for [`last_run`].
+fn remember(run: &Run) {
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(run.clone());
 }
 
 #[cfg(test)]
@@ -114,24 +103,18 @@ mod tests {
     use crate::data;
     use crate::methods::NonPrivate;
     use crate::nn::models;
-    use crate::privacy::Ledger;
-    use crate::train::{Silent, fit};
-    use crate::{Error, ErrorKind};
+    use crate::train::Silent;
 
     #[test]
-    fn the_last_run_is_kept_also_if_it_came_as_an_error() -> Result<()> {
+    fn the_last_run_is_kept() -> Result<()> {
         let data = data::glyphs_with(40, 0, 85)?;
         let model = models::linear(&data).seed(1).build()?;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().to_path_buf());
         let plan = NonPrivate::new().batch_size(10).steps(1).plan(&data)?;
-        let run = |id| fit(id, &plan, &model, &data, &Ledger::in_memory(), &mut Silent);
-        let last = || last_run().map(|run| run.record().id.clone());
-        remember(run("finished"))?;
-        assert_eq!(last().as_deref(), Some("finished"));
-        let error = Error::new(ErrorKind::Io, "training", "ended").carrying(run("unfinished")?);
-        assert!(remember(Err(error)).is_err());
-        assert_eq!(last().as_deref(), Some("unfinished"));
-        assert!(remember(Err(Error::new(ErrorKind::Io, "nothing", "began"))).is_err());
-        assert_eq!(last().as_deref(), Some("unfinished"));
+        let run = runs::train(&store, "last", &plan, &model, &data, &mut Silent)?;
+        remember(&run);
+        assert_eq!(last_run().map(|run| run.record().id.clone()).as_deref(), Some("last"));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Batches drawn by the sampler of a plan.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use burn::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -39,7 +40,8 @@ impl Batches {
     /// sampler, `masks` the dropout masks and the augmentation; both must be secret.
     ///
     /// Features in memory are read in place. Image files and augmented copies are made in chunks by
-    /// a thread, which is at most one chunk ahead, within a batch and from one batch to the next.
+    /// several threads, which are at most one chunk ahead, within a batch and from one batch to the
+    /// next.
     ///
     /// # Guarantee
     /// By default each example is in a batch with the plan's sampling rate, independently of all
@@ -74,13 +76,12 @@ impl Batches {
     ///
     /// Features in memory are uploaded once if they fit, and selected and augmented on the device,
     /// chunk by chunk. All others (image files, or data that exceeds the memory budget) are
-    /// gathered in chunks by a thread, at most one chunk ahead, and augmented on the device. No
-    /// batch copies data from the device to the host.
+    /// gathered in chunks by several threads, at most one chunk ahead, and augmented on the device.
+    /// No batch copies data from the device to the host.
     ///
     /// # Guarantee
     /// That of [`new`](Self::new): equal seeds draw equal batches, masks and copies on every
-    /// device. An example that can't be read is an error of the sum over its batch, and of no
-    /// other.
+    /// device. An example that can't be read contributes zero to the sum over its batch.
     ///
     /// # Errors
     /// If the examples hold token ids outside the network's vocabulary (the device does not check
@@ -133,6 +134,13 @@ impl Batches {
         }
         let next = self.ahead.as_ref().map(|next| next.source.clone());
         Ok(Batch::drawn(source, self.reader.clone(), next).seed(seed))
+    }
+
+    /// How long those who summed over the batches waited for features that are read from files;
+    /// `None` if the features are in memory.
+    pub(crate) fn waited(&self) -> Option<Duration> {
+        let reader = self.reader.as_ref().filter(|_| !self.examples.is_in_memory());
+        reader.map(|reader| reader.waited())
     }
 
     /// Draws the examples of one more batch.

@@ -17,10 +17,10 @@ use crate::show;
 use crate::store::Store;
 use crate::train::checkpoint::Keeper;
 use crate::train::{self, CheckpointHeader, Listening, Observer, Run};
-use crate::{Error, ErrorKind, Result};
+use crate::{ErrorKind, Result};
 
-/// Trains a run, charged to the ledger of its data, and stores it with its figures, also if it
-/// ended early. The observer is told the cost of earlier attempts first. An error of storing is
+/// Trains a run, charged to the ledger of its data, and stores it with its figures, also if it was
+/// interrupted. The observer is told the cost of earlier attempts first. An error of storing is
 /// reported to the observer only: a full disk must not lose a run that was trained and charged.
 ///
 /// If there is a checkpoint of the run, it goes on from there. The checkpoint is removed when the
@@ -50,20 +50,17 @@ pub(crate) fn train(
     }
     let trained =
         train::fit_with_checkpoints(id, plan, model, data, &ledger, keeper.as_mut(), observer);
-    let run = match &trained {
-        Ok(run) => Some(run.clone()),
-        Err(error) => Run::from_error(error),
+    let stored = match &trained {
+        Ok(run) => store.save(run, &show::run_files(run)),
+        Err(_) => Ok(Default::default()),
     };
-    let mut stored = true;
-    if let Some(run) = run
-        && let Err(error) = store.save(&run, &show::run_files(&run))
-    {
-        stored = false;
-        observer.trouble(&error);
+    if let Err(error) = &stored {
+        observer.trouble(error);
     }
     let is_over = match &trained {
-        Ok(run) => run.is_finished() && stored,
-        Err(error) => is_final(error),
+        Ok(run) => run.is_finished() && stored.is_ok(),
+        // A device or a file system may work again, but parameters that diverged do so again.
+        Err(error) => error.kind() == ErrorKind::Model,
     };
     if let Some(keeper) = keeper.filter(|_| is_over)
         && let Err(error) = keeper.remove()
@@ -71,12 +68,6 @@ pub(crate) fn train(
         observer.trouble(&error);
     }
     trained
-}
-
-/// Whether the run would fail again if it went on from its checkpoint: a device or a file system
-/// may work again, but parameters that diverged do so again.
-fn is_final(error: &Error) -> bool {
-    error.kind() == ErrorKind::Model || Run::from_error(error).is_some()
 }
 
 /// What is told of a run that goes on.

@@ -83,11 +83,8 @@ pub fn run_files(run: &Run) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn run_title(run: &Run) -> String {
-    let marks = [
-        (" (interrupted)", run.interrupted()),
-        (" (ended by unreadable data)", !run.is_finished() && !run.interrupted()),
-        (" (study mode)", run.plan().seed().is_some()),
-    ];
+    let marks =
+        [(" (interrupted)", run.interrupted()), (" (study mode)", run.plan().seed().is_some())];
     let marks: String = marks.iter().filter(|(_, set)| *set).map(|(mark, _)| *mark).collect();
     format!("{} on {}{marks}", run.plan().method(), run.record().data)
 }

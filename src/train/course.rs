@@ -1,6 +1,6 @@
 //! What a run carries along from step to step.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::methods::Plan;
@@ -15,10 +15,11 @@ pub(super) struct Course<'a> {
     pub(super) curve: Curve,
     /// The clip threshold of every step, of a method that adapts it.
     pub(super) thresholds: Vec<f64>,
-    /// The error of a read that left a gap in the curve or ended the run.
+    /// The error of a read that left a gap in the curve or, without privacy, an example out.
     pub(super) trouble: Option<Error>,
-    /// Whether that error ended the run.
-    pub(super) unreadable: bool,
+    /// How long the steps waited for features from files; `None` if these are in memory. Before the
+    /// end, only that of the processes before this one.
+    pub(super) waited: Option<Duration>,
     /// Seconds before this process took over.
     before: f64,
     start: Instant,
@@ -29,18 +30,24 @@ impl<'a> Course<'a> {
         let (curve, start) = (Curve::default(), Instant::now());
         let thresholds = Vec::new();
         let (steps, before) = (0, 0.0);
-        Self { plan, steps, curve, thresholds, trouble: None, unreadable: false, before, start }
+        Self { plan, steps, curve, thresholds, trouble: None, waited: None, before, start }
     }
 
-    /// Goes on after `steps` steps that took `seconds`.
+    /// Goes on after `steps` steps that took `seconds`, and waited that long for features.
     pub(super) fn resume(
         &mut self,
         steps: u64,
-        seconds: f64,
+        (seconds, waited): (f64, Option<f64>),
         (curve, thresholds): (Curve, Vec<f64>),
     ) {
         (self.steps, self.before) = (steps, seconds);
+        self.waited = waited.map(Duration::from_secs_f64);
         (self.curve, self.thresholds) = (curve, thresholds);
+    }
+
+    /// How long the steps waited in all, if those of this process waited that long.
+    pub(super) fn waited_with(&self, now: Option<Duration>) -> Option<Duration> {
+        now.map(|now| now + self.waited.unwrap_or_default())
     }
 
     pub(super) fn seconds(&self) -> f64 {

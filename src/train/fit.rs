@@ -5,15 +5,14 @@ use crate::device::{DeviceGuard, DeviceSpec, marked, probe_now};
 use crate::mask::Coordinates;
 use crate::methods::Plan;
 use crate::nn::Model;
+use crate::privacy::Ledger;
 use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::utc_now;
-use crate::privacy::{Event, Ledger};
 use crate::train::charge::Charge;
 use crate::train::checkpoint::Keeper;
 use crate::train::course::Course;
 use crate::train::interrupt::Listening;
 use crate::train::meter::{Meter, mean};
-use crate::train::run::UNREADABLE;
 use crate::train::steps::{Begin, Trained};
 use crate::train::writer::Writer;
 use crate::train::{Charged, Checkpointed, Ending, Observer, Run, RunRecord, Seeds, check, start};
@@ -33,17 +32,16 @@ use crate::{Error, ErrorKind, Result};
 /// study mode, `id` must be another one for every other plan, mask, model or data: runs of the same
 /// name and seed have the same noise.
 ///
-/// An interrupt ends a run early, as [`Ending::Interrupted`]. A run also ends early where an
-/// example's file can no longer be read. The step at which that happens depends on a single
-/// example, so such a run has no guarantee: its whole plan stays charged, and every accountant
-/// refuses its events. It is returned as an error that carries it ([`Run::from_error`]). The text
-/// names a file of that batch, so it is for the owner of the data only.
+/// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file can't be
+/// read any more, or has changed, contributes zero to the steps that draw it. A private run does not
+/// say so: ending it, or naming or counting such examples, would be a release about them that no
+/// noise covers. [`Dataset::check_files`] tells the owner of the data. A run without privacy tells
+/// its observer, at the end.
 ///
 /// # Errors
 /// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not
 /// belong together; `Ledger` if the ledger can't be written (nothing is trained then); `Model` if
-/// the parameters stop being finite (the whole plan stays charged); what reading the examples says
-/// if not even the first batch can be read.
+/// the parameters stop being finite (the whole plan stays charged).
 pub fn fit(
     id: &str,
     plan: &Plan,
@@ -131,24 +129,16 @@ pub(crate) fn fit_with_checkpoints(
         // Released parameters decided when the run failed, so the whole plan stays charged.
         Err(_) => plan.steps(),
     };
-    let closed = match course.unreadable {
-        true => Ok(()),
-        false => entry.close(spent),
-    };
-    let on_record = if closed.is_ok() { spent } else { plan.steps() };
+    let closed = entry.close(spent);
+    let charged = if closed.is_ok() { spent } else { plan.steps() };
     let Trained { network, mask, touched } =
-        trained.map_err(|error| still_charged(error, on_record, plan))?;
-    let charged = if course.unreadable { plan.steps() } else { on_record };
-    let mut released = plan.released_after(charged);
+        trained.map_err(|error| still_charged(error, charged, plan))?;
+    let released = plan.released_after(charged);
     let planned_epsilon = plan.epsilon_after(plan.steps())?;
-    let mut epsilon = match charged == plan.steps() {
+    let epsilon = match charged == plan.steps() {
         true => planned_epsilon,
         false => plan.epsilon_after(charged)?,
     };
-    if course.unreadable {
-        released.ending = Some(Event::Unaccountable { why: UNREADABLE.into() });
-        epsilon = None;
-    }
     let network = guard
         .run(|| {
             meter.at_end(&mut course, &network)?;
@@ -177,10 +167,9 @@ pub(crate) fn fit_with_checkpoints(
             run: entry.run().to_owned(),
             former_origins: data.former_origins().into_iter().map(String::from).collect(),
         }),
-        ending: match (course.unreadable, steps == plan.steps()) {
-            (true, _) => Ending::Unreadable,
-            (false, true) => Ending::Finished,
-            (false, false) => Ending::Interrupted,
+        ending: match steps == plan.steps() {
+            true => Ending::Finished,
+            false => Ending::Interrupted,
         },
         steps,
         released,
@@ -189,6 +178,7 @@ pub(crate) fn fit_with_checkpoints(
         // The accuracy of the final model only: `None` where it could not be measured.
         test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
         seconds: course.seconds(),
+        waiting_seconds: course.waited.map(|waited| waited.as_secs_f64()),
         mean_threshold: mean(&course.thresholds),
         trained_at: Some(utc_now()),
         checkpoints: checkpoints.map(|resumed| Checkpointed { resumed }),
@@ -201,10 +191,7 @@ pub(crate) fn fit_with_checkpoints(
     for error in closed.err().iter().chain(&course.trouble) {
         observer.trouble(error);
     }
-    match course.trouble.filter(|_| course.unreadable) {
-        Some(cause) => Err(ended_early(run, &cause)),
-        None => Ok(run),
-    }
+    Ok(run)
 }
 
 /// The cause of a failed training. The device is tested again: one that has stopped computing makes
@@ -224,22 +211,6 @@ fn device_first(device: DeviceSpec, error: Error) -> Error {
 fn still_charged(error: Error, steps: u64, plan: &Plan) -> Error {
     let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
     error.also(format!("charged in the ledger: {steps} of {planned}"))
-}
-
-/// The error for a run that ended before its last step without an interrupt. It carries the run.
-fn ended_early(run: Run, cause: &Error) -> Error {
-    let (steps, planned) = (run.record().steps, run.plan().steps());
-    let (steps, planned) = (count(steps as usize), counted(planned as usize, "step"));
-    let what = format!("training ended after {steps} of {planned}");
-    let cause = cause.to_string().lines().next().unwrap_or_default().to_owned();
-    let why = format!("an example could not be read any more ({cause})");
-    Error::new(ErrorKind::CorruptData, what, why)
-        .fix(
-            "restore the file and train again. The privacy of the whole plan is spent, and no \
-             epsilon covers the model of these steps; it is kept: lab::last_run() in a notebook, \
-             Run::from_error(&error) in a program",
-        )
-        .carrying(run)
 }
 
 /// The name that study seeds are derived with: the id of the run and, for initial parameters

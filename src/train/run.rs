@@ -1,6 +1,5 @@
 //! Runs: the results of training.
 
-use crate::Error;
 use crate::data::{Dataset, PublicData};
 use crate::mask::{self, Mask, SelectionLog};
 use crate::methods::{Claim, Plan};
@@ -12,10 +11,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a run with [`Ending::Unreadable`] has no guarantee.
-pub(super) const UNREADABLE: &str = "training ended because an example could not be read, so the \
-                                     number of steps depends on the private data";
-
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -25,7 +20,8 @@ pub enum Ending {
     /// It was interrupted at a step boundary; model and epsilon are those of the steps taken.
     Interrupted,
     /// It ended at a step boundary because an example could no longer be read. The step depends on
-    /// the private data, so no epsilon covers the run.
+    /// the private data, so no epsilon covers the run. Only runs of earlier versions have this
+    /// ending: now such an example contributes zero.
     Unreadable,
 }
 
@@ -96,6 +92,10 @@ pub struct RunRecord {
     pub test_accuracy: Option<f64>,
     /// Wall-clock seconds of training.
     pub seconds: f64,
+    /// Seconds of these in which the steps waited for examples to be read from files. `None` for
+    /// examples in memory, and for runs without a record of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_seconds: Option<f64>,
     /// When training ended: UTC, ISO 8601. Runs stored before this was recorded have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trained_at: Option<String>,
@@ -116,6 +116,19 @@ impl RunRecord {
     /// The epsilon that the paper of the method claims for the steps taken, without a valid proof.
     pub fn claim(&self) -> Option<Claim> {
         (self.plan.recipe().ok()?.claim)(&self.plan, self.steps, self.mean_threshold)
+    }
+
+    /// The fraction of the training time in which the steps waited for examples to be read from
+    /// files. `None` for examples in memory, and for runs without a record of it.
+    ///
+    /// On a GPU, which works on while the host waits, it is an upper bound on the time lost.
+    /// Evaluations on test images in files read these themselves and do not count.
+    ///
+    /// # Guarantee
+    /// None: like [`seconds`](Self::seconds) it is a time of the machine, which depends on the files
+    /// that were drawn.
+    pub fn wait_share(&self) -> Option<f64> {
+        self.waiting_seconds.map(|waiting| (waiting / self.seconds).min(1.0))
     }
 
     /// Sets where the parameters come from that training started from.
@@ -195,12 +208,6 @@ impl Run {
         }))
     }
 
-    /// The run that an error of training carries: one that ended before its last step without an
-    /// interrupt. It has no guarantee.
-    pub fn from_error(error: &Error) -> Option<Self> {
-        error.carried().cloned()
-    }
-
     /// The trained model; after an interrupt, that of the last step taken.
     pub fn model(&self) -> Model {
         self.0.model.clone()
@@ -260,7 +267,9 @@ impl Run {
             return Badge::None(why);
         }
         if record.ending == Ending::Unreadable {
-            return Badge::None(UNREADABLE.into());
+            let why = "training ended because an example could not be read, so the number of steps \
+                       depends on the private data";
+            return Badge::None(why.into());
         }
         let mut assumptions = Vec::new();
         if let Some(mask) = self.mask() {
@@ -330,7 +339,6 @@ impl fmt::Display for Run {
         }
         let marks = [
             ("interrupted", self.interrupted()),
-            ("ended by unreadable data", record.ending == Ending::Unreadable),
             ("diverged", record.curve.divergence().is_some()),
             ("study mode", plan.seed().is_some()),
         ];

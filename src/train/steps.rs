@@ -39,7 +39,9 @@ impl Begin<'_> {
     /// # Guarantee
     /// The network depends on the examples only through the output of the mechanism. Everything
     /// after it is post-processing, except a learning rate that follows a loss, for which the plan
-    /// has no guarantee. After a checkpoint, sampler and noise go on where they were.
+    /// has no guarantee. After a checkpoint, sampler and noise go on where they were. Nothing that a
+    /// private run does or says depends on whether an example can be read, except that the mechanism
+    /// gets nothing from one that can't.
     pub(super) fn steps(
         self,
         course: &mut Course<'_>,
@@ -61,14 +63,12 @@ impl Begin<'_> {
             let (first, network) = (course.steps == began, &state.network);
             let selected = heard(first, network, || state.coordinates.next(network))?;
             let selected = selected.as_deref();
-            let release = match state.mechanism.release(network, &batch, selected) {
-                // This step has released nothing: the earlier steps are kept.
-                Err(error) if course.steps > 0 && batch.is_unreadable() => {
-                    (course.trouble, course.unreadable) = (Some(error), true);
-                    break;
-                }
-                release => release?,
-            };
+            let release = state.mechanism.release(network, &batch, selected)?;
+            if !plan.is_private()
+                && let Some(error) = batch.unread()
+            {
+                course.trouble.get_or_insert(error);
+            }
             heard(first, network, || {
                 state.coordinates.taken(selected);
                 Ok(())
@@ -99,9 +99,10 @@ impl Begin<'_> {
             }
             observer.progressed(&course.progress());
         }
-        if let Some(writer) = checkpoints.filter(|_| !course.unreadable) {
+        if let Some(writer) = checkpoints {
             writer.at_end(&state, course, meter)?;
         }
+        course.waited = course.waited_with(state.batches.waited());
         let State { network, average, coordinates, .. } = state;
         let network = average.map_or(network, |average| average.network());
         let (mask, touched) = coordinates.into_record();

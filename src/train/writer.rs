@@ -78,7 +78,7 @@ impl<'a> Writer<'a> {
             Some(progress) => {
                 meter.resume(progress.pending, &mut arrays)?;
                 let measured = (progress.curve, progress.thresholds);
-                course.resume(header.step, progress.seconds, measured);
+                course.resume(header.step, (progress.seconds, progress.waited), measured);
                 state.resume(progress.state, &mut arrays)?
             }
         };
@@ -135,6 +135,7 @@ impl<'a> Writer<'a> {
             curve: course.curve.clone(),
             thresholds: course.thresholds.clone(),
             seconds: course.seconds(),
+            waited: course.waited_with(state.batches.waited()).map(|waited| waited.as_secs_f64()),
             pending,
         };
         let mask = state.mask().map(Mask::to_bytes).transpose()?;

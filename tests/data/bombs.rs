@@ -6,7 +6,7 @@ use super::*;
 
 /// A packed file: this text, then so many mebibytes of the digit 0.
 fn bomb(start: &str, mebibytes: usize) -> Vec<u8> {
-    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     out.write_all(start.as_bytes()).unwrap();
     (0..mebibytes).for_each(|_| out.write_all(&[b'0'; 1 << 20]).unwrap());
     out.finish().unwrap()

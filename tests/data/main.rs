@@ -8,6 +8,7 @@ mod names;
 mod parts;
 #[path = "../shared/mod.rs"]
 mod reference;
+mod shards;
 mod tables;
 mod text;
 

@@ -11,7 +11,7 @@ macro_rules! all_checks {
             ties_and_empty_data: data::ties_and_empty_data,
             batches_from_files_equal_those_of_the_host:
                 files::batches_from_files_equal_those_of_the_host,
-            a_broken_file_affects_only_its_batches: files::a_broken_file_affects_only_its_batches,
+            a_broken_file_is_left_out_of_its_batches: files::a_broken_file_is_left_out_of_its_batches,
             predictions_from_files_equal_those_of_the_host:
                 files::predictions_from_files_equal_those_of_the_host,
             noise_equals_that_of_the_host: steps::noise_equals_that_of_the_host,

@@ -3,7 +3,7 @@
 use super::*;
 use epsilab::data::ImageOptions;
 use epsilab::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
-use epsilab::mask::{DpSnip, Mask, PrivacyStatus, RandomMask, Snip};
+use epsilab::mask::{DpSnip, Mask, PrivacyStatus, RandomMask, Saliency, Snip};
 use epsilab::privacy::{EntryKind, Ledger};
 use std::fs;
 
@@ -110,7 +110,7 @@ fn a_release_beyond_the_budget_is_refused() -> Result<()> {
 }
 
 #[test]
-fn the_charge_precedes_the_release_and_remains_after_a_failure() -> Result<()> {
+fn a_mask_of_files_that_broke_is_charged_and_made_of_the_others() -> Result<()> {
     home();
     let root = tempfile::tempdir().expect("a temporary folder");
     for part in ["train", "test"] {
@@ -126,9 +126,19 @@ fn the_charge_precedes_the_release_and_remains_after_a_failure() -> Result<()> {
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     let method = DpSnip::keep(0.5).noise_multiplier(10.0);
     method.mask(&model, &data)?;
+    let (snip, whole) = (Snip::keep(0.5), Snip::keep(0.5).saliency(&model, data.train())?);
+    let dark = data.in_memory()?.train().take(5);
     fs::remove_dir_all(root.path().join("train/light")).expect("removed");
-    assert!(method.mask(&model, &data).is_err());
+    method.mask(&model, &data)?;
     assert_eq!(ledger(&data)?.events()?, vec![Event::gaussian(10.0); 2]);
+    // Without noise it can be seen: scores are means over all 10 examples.
+    let (broken, dark) = (snip.saliency(&model, data.train())?, snip.saliency(&model, &dark)?);
+    let values = |saliency: &Saliency| -> Vec<f64> {
+        saliency.tensors().iter().flat_map(|scores| scores.values.clone()).collect()
+    };
+    let (broken, dark, whole) = (values(&broken), values(&dark), values(&whole));
+    assert!(broken.iter().zip(&dark).all(|(a, b)| (a - b / 2.0).abs() <= 1e-6 * b), "the others");
+    assert_ne!(broken, whole);
     Ok(())
 }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use epsilab::data::ImageOptions;
+use epsilab::nn::Activation;
+use epsilab::privacy::Badge;
 use std::fs;
 use std::path::Path;
 
@@ -47,6 +49,12 @@ struct Breaks<'a> {
     troubles: Vec<String>,
 }
 
+impl<'a> Breaks<'a> {
+    fn new(part: &'a Path) -> Self {
+        Self { part, troubles: Vec::new() }
+    }
+}
+
 impl Observer for Breaks<'_> {
     fn progressed(&mut self, progress: &Progress<'_>) {
         if progress.step == 3 {
@@ -56,6 +64,21 @@ impl Observer for Breaks<'_> {
     fn trouble(&mut self, error: &Error) {
         self.troubles.push(error.to_string());
     }
+}
+
+/// The same examples in memory, without finite features where `is_out` says so by the label. The
+/// features of both are scaled.
+fn without(data: &Dataset, is_out: fn(u32) -> bool) -> Result<[Dataset; 2]> {
+    let loaded = data.in_memory()?;
+    let (train, size) = (loaded.train(), data.shape().iter().product::<usize>());
+    let mut features = train.features_flat().to_vec();
+    for (features, label) in features.chunks_mut(size).zip(train.labels()) {
+        if is_out(*label) {
+            features.fill(f32::MAX);
+        }
+    }
+    let held = data::from_vecs(features, data.shape(), train.labels().to_vec(), 2)?;
+    Ok([data.normalized(0.0, 0.5)?, held.normalized(0.0, 0.5)?])
 }
 
 #[test]
@@ -77,94 +100,106 @@ fn images_in_files_train_like_images_in_memory() -> Result<()> {
 }
 
 #[test]
-fn a_training_image_that_breaks_ends_the_run_keeps_it_and_voids_its_guarantee() -> Result<()> {
+fn a_training_image_that_breaks_contributes_nothing_and_no_private_run_tells() -> Result<()> {
     let root = folder();
     let data = open(root.path(), 5)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
-    let plan = settings().plan(&data)?;
-    let ledger = Ledger::in_memory();
+    let (plan, ledger) = (settings().plan(&data)?, Ledger::in_memory());
     let part = root.path().join("train/dark");
-    let mut observer = Breaks { part: &part, troubles: Vec::new() };
-    let error = fit("breaks", &plan, &model, &data, &ledger, &mut observer).expect_err("it ended");
-    let said = error.to_string();
-    let run = Run::from_error(&error).expect("the error carries the run");
-    assert!(!run.interrupted() && !run.is_finished());
-    // The batch of the fourth step may have been gathered before.
-    let steps = run.record().steps;
-    assert!((3..=4).contains(&steps), "{steps}");
-    let ended = format!("{steps} of 20 steps");
-    for part in [&ended, "train/dark", "privacy of the whole plan", "lab::last_run()"] {
-        assert!(said.contains(part), "{part} is not in: {said}");
+    let mut observer = Breaks::new(&part);
+    let run = fit("breaks", &plan, &model, &data, &ledger, &mut observer)?;
+    assert!(run.is_finished() && run.record().steps == 20);
+    assert_eq!(observer.troubles, [""; 0]);
+    assert_eq!(run.record().planned_epsilon, Some(run.epsilon()));
+    assert_eq!(run.badge(), Badge::Proved);
+    assert_eq!(ledger.events()?, [plan.event()]);
+    // A run that begins without them says as little.
+    let mut observer = Breaks::new(root.path());
+    let plan = settings().steps(2).plan(&data)?;
+    let run = fit("broken", &plan, &model, &data, &Ledger::in_memory(), &mut observer)?;
+    assert!(run.is_finished() && observer.troubles.is_empty());
+    // The owner of the data asks.
+    let error = data.check_files().expect_err("files are gone");
+    for part in ["60 of 120 images can't be used", "train/dark", "and 55 others"] {
+        assert!(error.to_string().contains(part), "{part} is not in: {error}");
     }
-    assert!(run.accuracy().is_finite());
-    assert_ne!(weights(&run), bits(&model), "the steps are kept");
-    // One example decided when to stop: no epsilon covers that, and nothing is taken off the
-    // charge.
-    assert_eq!(run.epsilon(), f64::INFINITY);
-    assert!(privacy::epsilon(&run.record().events(), Delta(1e-3)).is_err());
-    let badge = run.badge().to_string();
-    assert!(badge.starts_with("none: ") && badge.contains("could not be read"), "{badge}");
-    let statement = run.statement().to_string();
-    assert!(statement.starts_with("Nothing is guaranteed: "), "{statement}");
-    assert!(!statement.contains("count the planned epsilon"), "{statement}");
-    assert_eq!(ledger.events()?, [plan.event_after(20)]);
-    let [told] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
-    assert!(told.contains("train/dark") && told.contains("missing"), "{told}");
-
-    // Nothing left to begin with: no run, and one step charged to be on the safe side.
-    let ledger = Ledger::in_memory();
-    let error = fit("breaks", &plan, &model, &data, &ledger, &mut Silent).expect_err("no images");
-    assert!(error.to_string().contains("train/dark"), "{error}");
-    assert!(error.advice().contains("charged in the ledger: 1 of 20 steps"), "{error}");
-    assert!(Run::from_error(&error).is_none());
-    assert_eq!(ledger.events()?, [plan.event_after(1)]);
     Ok(())
 }
 
+/// The releases are the same bit for bit, so nobody can tell a broken file from an example that is
+/// masked out for another reason: at the beginning, or in the middle of a run.
 #[test]
-fn a_step_that_can_not_be_read_leaves_the_model_of_the_steps_before() -> Result<()> {
+fn the_releases_with_broken_files_are_those_with_these_examples_masked_out() -> Result<()> {
     let root = folder();
-    let data = open(root.path(), 5)?;
-    let model = models::mlp(&data, &[8]).seed(1).build()?;
-    let plan = |steps| {
-        let rule = Dropping::random(0.5);
-        let settings = DpSsgd::new().noise_multiplier(1.0).batch_size(60).seed(3);
-        settings.drop_gradients(rule).steps(steps).plan(&data)
-    };
-    // The same noise, because the name and the seed are the same.
-    let whole = |steps| {
-        let ledger = Ledger::in_memory();
-        fit("again", &plan(steps)?, &model, &data, &ledger, &mut Silent)
-    };
-    let expected = [whole(3)?, whole(4)?];
-    let part = root.path().join("train/dark");
-    let mut observer = Breaks { part: &part, troubles: Vec::new() };
-    let ledger = Ledger::in_memory();
-    let error =
-        fit("again", &plan(20)?, &model, &data, &ledger, &mut observer).expect_err("it ended");
-    let run = Run::from_error(&error).expect("the error carries the run");
-    let steps = run.record().steps as usize;
-    assert_eq!(weights(&run), weights(&expected[steps - 3]));
-    assert_ne!(weights(&run), weights(&expected[4 - steps]));
-    let log = run.selection_log().expect("coordinates are dropped");
-    assert_eq!(log.recorded.iter().sum::<u64>(), steps as u64);
+    let data = open(root.path(), 4)?;
+    let model = models::mlp(&data, &[8]).activation(Activation::Relu).seed(1).build()?;
+    let is_dark = |label| label == 0;
+    let ([files, masked], [_, whole]) = (without(&data, is_dark)?, without(&data, |_| false)?);
+    let rule = Dropping::random(0.5);
+    let dropping = DpSsgd::new().noise_multiplier(1.0).drop_gradients(rule);
+    let dropping = dropping.batch_size(60).steps(6).seed(3).plan(&files)?;
+    let quantile = QuantileDpSgd::new().noise_multiplier(1.0).batch_size(60).steps(6).seed(3);
+    let augment = epsilab::data::Augment::new().copies(2).flip().crop(1);
+    let augmented = settings().augment(augment).batch_size(60).steps(6).seed(3).plan(&files)?;
+    let plans = [dropping, quantile.plan(&files)?, augmented];
+    fs::remove_dir_all(root.path().join("train/dark")).expect("removed");
+    for plan in plans {
+        // The same noise, because the name and the seed are the same.
+        let trained =
+            |data: &Dataset| fit("again", &plan, &model, data, &Ledger::in_memory(), &mut Silent);
+        let (broken, masked) = (trained(&files)?, trained(&masked)?);
+        assert_eq!(weights(&broken), weights(&masked), "{}", plan.method());
+        assert_ne!(weights(&broken), weights(&trained(&whole)?), "{}", plan.method());
+        let told = |run: &Run| {
+            let record = run.record().clone();
+            let points = record.curve.points.into_iter();
+            let points: Vec<_> = points.map(|point| (point.step, point.epsilon)).collect();
+            (record.released, record.steps, record.ending, record.epsilon, points)
+        };
+        assert_eq!(told(&broken), told(&masked), "{}", plan.method());
+        assert_eq!(broken.badge(), masked.badge());
+    }
     Ok(())
 }
 
 #[test]
-fn a_run_that_ends_early_is_an_error_of_the_verb_and_is_stored() -> Result<()> {
+fn a_run_without_privacy_goes_on_and_tells_at_its_end() -> Result<()> {
     let root = folder();
     let data = open(root.path(), 7)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
-    fs::remove_dir_all(root.path().join("train/dark")).expect("removed");
-    // Small batches: with most seeds the first ones have no dark image, and none has only these.
-    let train = |seed| settings().batch_size(1).seed(seed).train(&model, &data);
-    let errors = (0..20).map(|seed| train(seed).expect_err("dark images are needed"));
-    let run = errors.into_iter().find_map(|error| Run::from_error(&error));
-    let run = run.expect("one of them got beyond its first step");
-    assert!((1..20).contains(&run.record().steps) && !run.is_finished() && !run.interrupted());
-    let stored = home().join("runs").join(&run.record().id).join("result.json");
-    assert!(stored.is_file(), "{} is missing", stored.display());
+    let plan = NonPrivate::new().batch_size(60).steps(8).plan(&data)?;
+    let part = root.path().join("train/dark");
+    let mut observer = Breaks::new(&part);
+    let run = fit("raw", &plan, &model, &data, &Ledger::in_memory(), &mut observer)?;
+    assert!(run.is_finished());
+    let [told] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
+    assert!(told.contains("train/dark") && told.contains("missing"), "{told}");
+    Ok(())
+}
+
+#[test]
+fn a_run_says_how_long_it_waited_for_files() -> Result<()> {
+    let root = folder();
+    let data = open(root.path(), 8)?;
+    let model = models::mlp(&data, &[8]).seed(1).build()?;
+    let train = |data: &Dataset| {
+        let plan = settings().steps(4).plan(data)?;
+        fit("waits", &plan, &model, data, &Ledger::in_memory(), &mut Silent)
+    };
+    let run = train(&data)?;
+    let record = run.record();
+    let (waited, share) = (record.waiting_seconds.expect("files"), record.wait_share().unwrap());
+    assert!(waited > 0.0 && waited < record.seconds, "{waited} of {}", record.seconds);
+    assert!((share - waited / record.seconds).abs() < 1e-12);
+    assert!(record.to_string().contains("% of it waiting for files"), "{record}");
+    let held = train(&data.in_memory()?)?;
+    assert_eq!((held.record().waiting_seconds, held.record().wait_share()), (None, None));
+    assert!(!held.record().to_string().contains("waiting"), "{}", held.record());
+    // Records of runs that were stored before have no such field.
+    let mut old = serde_json::to_value(record).unwrap();
+    old.as_object_mut().unwrap().remove("waiting_seconds").expect("it is stored");
+    let old: epsilab::train::RunRecord = serde_json::from_value(old).unwrap();
+    assert_eq!(old.wait_share(), None);
     Ok(())
 }
 
@@ -174,7 +209,7 @@ fn a_test_image_that_breaks_leaves_a_gap_and_the_run_goes_on() -> Result<()> {
     let data = open(root.path(), 6)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     let part = root.path().join("test/light");
-    let mut observer = Breaks { part: &part, troubles: Vec::new() };
+    let mut observer = Breaks::new(&part);
     let plan = settings().plan(&data)?;
     let run = fit("gap", &plan, &model, &data, &Ledger::in_memory(), &mut observer)?;
     assert_eq!((run.interrupted(), run.record().steps), (false, 20));

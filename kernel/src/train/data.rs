@@ -1,6 +1,7 @@
-//! The data of a run: a data set by name, a folder of images, or a table.
+//! The data of a run: a data set by name, images in a folder or in tar shards, or a table.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use epsilab::data::{self, Dataset, ImageOptions};
 use epsilab::{Error, Result};
@@ -14,14 +15,15 @@ const SPLIT_SEED: u64 = 0;
 #[derive(clap::Args, Clone, Debug, PartialEq)]
 pub struct DataArgs {
     /// glyphs, patterns, sentences, mnist, fashion_mnist, cifar10, cifar100, ag_news; a folder of
-    /// images with one subfolder per class (or train/ and test/ with such subfolders); a table
-    /// FILE.csv of numeric features [default: glyphs]
-    #[arg(long, value_name = "NAME|FOLDER|FILE.csv")]
+    /// images with one subfolder per class (or train/ and test/ with such subfolders); a folder of
+    /// WebDataset shards *.tar (or train/ and test/ with shards), or one FILE.tar; a table FILE.csv
+    /// of numeric features [default: glyphs]
+    #[arg(long, value_name = "NAME|FOLDER|FILE.tar|FILE.csv")]
     data: Option<String>,
     /// Column of a table that names the class [default: label]
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
-    /// Pixels along each side that images of a folder are resized to [default: 32]
+    /// Pixels along each side that images of a folder or of shards are resized to [default: 32]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     image_size: Option<i64>,
     /// Keep about this fraction of the training examples, and test on the others. Data of your own
@@ -47,10 +49,10 @@ impl DataArgs {
         let name = self.data.as_deref().unwrap_or("glyphs");
         let known = DATA.iter().find(|(known, _)| *known == name);
         let is_table = known.is_none() && [".csv", ".csv.gz"].iter().any(|end| name.ends_with(end));
-        let is_folder = known.is_none() && !is_table && Path::new(name).is_dir();
+        let is_images = known.is_none() && !is_table && is_images(Path::new(name));
         for (option, given, applies, of) in [
             ("--label", self.label.is_some(), is_table, "a table FILE.csv"),
-            ("--image-size", self.image_size.is_some(), is_folder, "a folder of images"),
+            ("--image-size", self.image_size.is_some(), is_images, "images in files"),
         ] {
             if given && !applies {
                 let why = format!("it is an option of {of}");
@@ -60,15 +62,19 @@ impl DataArgs {
         let data = match known {
             Some((_, read)) => read()?,
             None if is_table => data::csv(name, self.label.as_deref().unwrap_or("label"))?,
-            None if is_folder => {
+            None if is_images => {
                 let side = options::count("--image-size", self.image_size)?.unwrap_or(32);
-                data::image_folder(name, &ImageOptions::size(side))?
+                let options = ImageOptions::size(side);
+                match has_shards(Path::new(name)) {
+                    true => data::tar_shards(name, &options)?,
+                    false => data::image_folder(name, &options)?,
+                }
             }
             None => {
                 let names: Vec<&str> = DATA.iter().map(|(known, _)| *known).collect();
                 let why = "there is no data set and no folder of this name";
                 return Err(Error::setting("--data", name, why).fix(format!(
-                    "choose from {}, or name a folder of images or a file that ends in .csv",
+                    "choose from {}, or name a folder of images, or a file that ends in .tar or .csv",
                     names.join(", ")
                 )));
             }
@@ -78,5 +84,69 @@ impl DataArgs {
             None => data,
         };
         options::cut(&data, self.train, self.test)
+    }
+}
+
+/// Whether this is a folder, or a shard.
+fn is_images(path: &Path) -> bool {
+    path.is_dir() || (path.is_file() && is_shard(path))
+}
+
+fn is_shard(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tar"))
+}
+
+/// Whether this is a shard, or a folder whose training part consists of shards: files and no
+/// folders.
+fn has_shards(path: &Path) -> bool {
+    let train = Some(path.join("train")).filter(|train| train.is_dir());
+    let entries = fs::read_dir(train.as_deref().unwrap_or(path)).into_iter().flatten().flatten();
+    let shown = |entry: &fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    let entries: Vec<PathBuf> = entries.filter(shown).map(|entry| entry.path()).collect();
+    let is_plain = !entries.iter().any(|entry| entry.is_dir());
+    is_shard(path) || (is_plain && entries.iter().any(|entry| is_shard(entry)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_told_from_class_folders() {
+        let found = |files: &[&str]| {
+            let root = tempfile::tempdir().unwrap();
+            for name in files {
+                let path = root.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, []).unwrap();
+            }
+            has_shards(root.path())
+        };
+        assert!(found(&["0.tar", "classes.txt", ".hidden/x"]));
+        assert!(found(&["train/0.TAR", "test/0.tar"]) && has_shards(Path::new("/nowhere/0.tar")));
+        assert!(!found(&["cat/1.jpg", "dog/1.jpg", "all.tar"]), "an archive beside the folders");
+        assert!(!found(&["train/cat/1.jpg", "0.tar"]) && !found(&["train/.0.tar"]));
+    }
+
+    #[test]
+    fn shards_and_folders_are_read_by_their_paths() {
+        let root = tempfile::tempdir().unwrap();
+        let read = |data: &str, size: Option<i64>| {
+            let data = Some(root.path().join(data).to_string_lossy().into_owned());
+            DataArgs { data, label: None, image_size: size, split: None, train: None, test: None }
+                .read()
+        };
+        let image = include_bytes!("../../../tests/data/images/grey.jpg");
+        for class in ["a", "b"] {
+            let folder = root.path().join("folder").join(class);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("1.jpg"), image).unwrap();
+        }
+        assert_eq!(read("folder", Some(8)).unwrap().shape(), [3, 8, 8]);
+        assert_eq!(read("folder", None).unwrap().shape(), [3, 32, 32]);
+        fs::write(root.path().join("s.tar"), []).unwrap();
+        assert!(read("s.tar", Some(8)).unwrap_err().to_string().contains("no end of the archive"));
+        fs::write(root.path().join("x.csv"), "a,label\n1,x\n2,y\n").unwrap();
+        assert!(read("x.csv", Some(8)).unwrap_err().to_string().contains("images in files"));
     }
 }

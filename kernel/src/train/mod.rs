@@ -14,11 +14,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use epsilab::Result;
 use epsilab::data::Dataset;
 use epsilab::methods::{CheckpointEvery, Plan};
 use epsilab::nn::Model;
 use epsilab::train::Run;
-use epsilab::{Error, ErrorKind, Result};
 
 use crate::{grid, stdout};
 pub use data::DataArgs;
@@ -143,12 +143,7 @@ impl TrainArgs {
         let plan = self.plan(&model, data)?;
         let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());
         let heading = heading.unwrap_or_else(usual);
-        let run = plan.train(&model, data, &mut ToStderr::new(heading))?;
-        if run.is_finished() || run.interrupted() {
-            return Ok(run);
-        }
-        Err(Error::new(ErrorKind::CorruptData, run.to_string(), "the run did not finish")
-            .fix("train again"))
+        plan.train(&model, data, &mut ToStderr::new(heading))
     }
 
     /// The seed of the run and its model.

@@ -69,6 +69,10 @@ impl Observer for ToStderr {
     }
 
     fn finished(&mut self, run: &Run) {
-        self.say(&format!("{:.1} s; stored in runs/{}", run.record().seconds, run.record().id));
+        let record = run.record();
+        let waiting = record.wait_share().map_or(String::new(), |share| {
+            format!(", {:.1} % of them waiting for files", 100.0 * share)
+        });
+        self.say(&format!("{:.1} s{waiting}; stored in runs/{}", record.seconds, record.id));
     }
 }

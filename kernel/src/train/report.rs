@@ -23,6 +23,9 @@ struct Report<'a> {
     accuracy: Option<f64>,
     trained_parameters: usize,
     seconds: f64,
+    /// The fraction of the seconds in which training waited for files, where it reads any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_share: Option<f64>,
     run: &'a str,
     /// The epsilon that the paper of the method claims without a valid proof.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,6 +58,7 @@ pub fn json(run: &Run) -> Result<String> {
         accuracy: record.test_accuracy,
         trained_parameters: trained_parameters(run)?,
         seconds: record.seconds,
+        wait_share: record.wait_share(),
         run: &record.id,
         claimed_epsilon: record.claim().map(|claim| claim.epsilon),
         mean_threshold: record.mean_threshold,

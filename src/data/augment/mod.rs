@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn::{below, chance};
 use super::examples::{Examples, shape_text};
+use super::images::Unread;
 use crate::device::kernels;
 use crate::{Error, ErrorKind, Result};
 
@@ -125,36 +126,39 @@ impl Augment {
     ) -> Result<(Vec<f32>, Vec<u32>)> {
         let mut features = Vec::new();
         self.check(examples.shape())?;
-        self.gather(examples, ids, [seed, step], &mut features)?;
+        self.gather(examples, ids, [seed, step], &mut features, &|_, error| Err(error))?;
         let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
         Ok((features, labels))
     }
 
-    /// Appends what [`batch`](Self::batch) makes of examples of a shape that it applies to.
+    /// Appends what [`batch`](Self::batch) makes of examples of a shape that it applies to. `unread`
+    /// decides about examples that can't be read.
     ///
     /// # Errors
-    /// As [`Examples::gather`]. `into` is unchanged then.
+    /// If an index is out of range; those of `unread`. `into` is unchanged then.
     pub(super) fn gather(
         &self,
         examples: &Examples,
         ids: &[u32],
         [seed, step]: [u64; 2],
         into: &mut Vec<f32>,
+        unread: Unread,
     ) -> Result<()> {
         examples.check(ids)?;
         let (start, shape) = (into.len(), examples.shape());
         let size: usize = shape.iter().product();
         into.resize(start + ids.len() * size * self.copies, 0.0);
-        let read = (into[start..].par_chunks_mut(size * self.copies).zip(ids)).try_for_each_init(
-            Vec::new,
-            |buffer, (copies, &id)| {
-                let image = examples.one(id, buffer)?;
-                for (index, copy) in copies.chunks_exact_mut(size).enumerate() {
-                    self.transform(seed, step, id, index as u32).apply(shape, image, copy);
-                }
-                Ok(())
-            },
-        );
+        let all = into[start..].par_chunks_mut(size * self.copies).zip(ids).enumerate();
+        let read = all.try_for_each_init(Vec::new, |buffer, (at, (copies, &id))| {
+            let image = match examples.one(id, buffer) {
+                Ok(image) => image,
+                Err(error) => return unread(at, error).map(|()| copies.fill(f32::NAN)),
+            };
+            for (index, copy) in copies.chunks_exact_mut(size).enumerate() {
+                self.transform(seed, step, id, index as u32).apply(shape, image, copy);
+            }
+            Ok(())
+        });
         if read.is_err() {
             into.truncate(start);
         }

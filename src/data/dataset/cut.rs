@@ -118,21 +118,4 @@ impl Dataset {
         let source = format!("{} Features are (x - {mean}) / {std}.", self.source());
         Ok(self.with_parts(source, scaled(self.train()), scaled(self.test())))
     }
-
-    /// The same data set with all features in memory. For a folder of images this makes training
-    /// much faster: each file is decoded once instead of once per use, and can't fail during
-    /// training. Other data sets are unchanged. [`hash`](Self::hash) and ledger stay the same, so
-    /// stored runs are found. Parts split off afterwards have other hashes than parts split off
-    /// before.
-    ///
-    /// # Errors
-    /// If a file can't be read or decoded, or has changed since the folder was opened.
-    pub fn in_memory(&self) -> Result<Self> {
-        if self.train().is_in_memory() && self.test().is_in_memory() {
-            return Ok(self.clone());
-        }
-        let (train, test) = (self.train().in_memory()?, self.test().in_memory()?);
-        let hash = self.hash().to_owned();
-        Ok(self.with_parts(self.source().to_owned(), train, test).with_hash(hash))
-    }
 }

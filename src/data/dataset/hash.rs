@@ -7,12 +7,13 @@ use crate::data::examples::Examples;
 
 /// The hash, by version 1 of the encoding: integers as little-endian u64, floats and labels as 32
 /// bits, little-endian. For examples in files, the first line differs, and their scaling and the
-/// SHA-256 of each file replace the features.
+/// SHA-256 of each file replace the features; version 2, because version 1 was that of images which
+/// were resized by other rules.
 pub(super) fn of(classes: usize, examples: &Examples) -> String {
     /// Values per update of the hash: one update per value would be slow.
     const PIECE: usize = 4096;
     let mut sha = Sha256::new();
-    sha.update(if examples.files().is_some() { b"epsilab file 1\n" } else { b"epsilab data 1\n" });
+    sha.update(if examples.files().is_some() { b"epsilab file 2\n" } else { b"epsilab data 1\n" });
     let mut integer = |n: usize| sha.update((n as u64).to_le_bytes());
     integer(examples.shape().len());
     examples.shape().iter().for_each(|&n| integer(n));

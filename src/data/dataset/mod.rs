@@ -1,6 +1,7 @@
 //! Data sets: training part, test part, classes, and the origin that names the ledger.
 
 mod cut;
+mod files;
 mod hash;
 mod parts;
 

@@ -2,8 +2,10 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use super::{Gather, Reader, Request, Shared, gather};
+use super::{Gather, Reader, Request, Shared};
 use crate::Result;
 
 /// The chunks of one request, in order. Dropping it cancels the others.
@@ -35,7 +37,7 @@ impl<S: Gather> Iterator for Chunks<S> {
             return None;
         }
         self.taken += 1;
-        let shared = &self.reader.shared;
+        let (shared, asked) = (&self.reader.shared, Instant::now());
         let mut state = shared.lock();
         let gathered = loop {
             match state.queue.iter_mut().find(|queued| queued.number == self.number) {
@@ -48,7 +50,7 @@ impl<S: Gather> Iterator for Chunks<S> {
                 None => {
                     let buffer = state.buffer();
                     drop(state);
-                    let gathered = gather(&self.request, self.taken - 1, buffer);
+                    let gathered = shared.gather(&self.request, self.taken - 1, buffer);
                     state = shared.lock();
                     break gathered.map_err(|(error, buffer)| {
                         state.release(buffer);
@@ -62,6 +64,7 @@ impl<S: Gather> Iterator for Chunks<S> {
             state.waiting -= 1;
         };
         drop(state);
+        shared.waited.fetch_add(asked.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Some(gathered.map(|features| Gathered { features, shared: shared.clone() }))
     }
 }

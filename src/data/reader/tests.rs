@@ -77,6 +77,66 @@ fn chunks_come_in_order_with_errors_and_panics_in_their_places() {
 }
 
 #[test]
+fn the_time_of_waiting_is_counted() {
+    let (reader, (source, go)) = (reader(), counted());
+    let mut chunks = reader.read(request(&source, &[&[1], &[77]]), None);
+    drop(chunks.next());
+    let before = reader.waited();
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(60));
+        drop(go);
+    });
+    drop(chunks.next());
+    late.join().unwrap();
+    let waited = reader.waited() - before;
+    assert!((Duration::from_millis(20)..Duration::from_secs(30)).contains(&waited), "{waited:?}");
+    // A chunk that is ready is not waited for.
+    let mut chunks = reader.read(request(&source, &[&[1], &[2]]), None);
+    assert_eq!(settled(&source, 4), 4);
+    let before = reader.waited();
+    drop(chunks.next());
+    let waited = reader.waited() - before;
+    assert!(waited < Duration::from_millis(20), "{waited:?}");
+}
+
+/// Gathers in the threads of the pool, and counts those that it sees.
+struct Parallel(Mutex<std::collections::BTreeSet<Option<usize>>>);
+
+impl Gather for Parallel {
+    fn gather(&self, positions: &[usize], _: Copies, into: &mut Vec<f32>) -> Result<()> {
+        use rayon::prelude::*;
+        into.resize(positions.len(), 0.0);
+        into.par_iter_mut().zip(positions).for_each(|(into, &position)| {
+            self.0.lock().unwrap().insert(rayon::current_thread_index());
+            std::thread::sleep(Duration::from_millis(1));
+            *into = (position as f32).sqrt();
+        });
+        Ok(())
+    }
+}
+
+#[test]
+fn chunks_do_not_depend_on_the_number_of_threads() {
+    let gathered = |threads| {
+        let reader = Arc::new(Reader::with_threads(threads).unwrap());
+        let source = Arc::new(Parallel(Mutex::default()));
+        let chunks = vec![vec![0..40], vec![40..41], vec![41..90]];
+        let (source_, copies, examples) = (source.clone(), Copies::Plain, None);
+        let request = Request { source: source_, copies, examples, chunks };
+        let all: Vec<Vec<f32>> =
+            reader.read(request, None).map(|chunk| chunk.unwrap().to_vec()).collect();
+        let seen = source.0.lock().unwrap().clone();
+        (all, seen)
+    };
+    let (one, seen) = gathered(1);
+    assert_eq!(seen, [Some(0)].into());
+    let (four, seen) = gathered(4);
+    assert!(seen.len() > 1 && !seen.contains(&None), "{seen:?}");
+    assert_eq!((one[0].len(), one[1][0]), (40, 40f32.sqrt()));
+    assert_eq!(one, four);
+}
+
+#[test]
 fn two_chunks_exist_at_a_time_and_the_second_is_made_before_it_is_asked_for() {
     let (reader, (source, _go)) = (reader(), counted());
     let mut chunks = reader.read(request(&source, &[&[1], &[2], &[3], &[4], &[5]]), None);

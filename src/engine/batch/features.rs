@@ -1,6 +1,7 @@
 //! The features of a batch: held, or gathered in chunks ahead of their use.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use burn::prelude::*;
 
 use super::Batch;
 use crate::data::reader::{Chunks, Copies, Gather, Pieces, Reader, Request};
-use crate::data::source::{Source, SourceReader};
+use crate::data::source::{Source, SourceReader, is_finite};
 use crate::device::DeviceArray;
 use crate::{Error, Result};
 
@@ -119,15 +120,17 @@ impl Drawn {
         Ok(reader.read(request, next))
     }
 
-    /// Whether the features of example `i` are finite in all copies.
+    /// Whether the features of example `i` are finite in all copies. Those in files are checked
+    /// when they are gathered.
     fn is_finite(&self, i: usize) -> Result<bool> {
         match self.source.plain(i) {
+            None => Ok(true),
             // Copies have no other values than the example.
             Some(plain) if is_finite(plain) => Ok(true),
             Some(_) if self.source.held(i).is_some() => Ok(false),
-            _ => {
+            Some(_) => {
                 let mut features = Vec::new();
-                self.source.noted(self.source.gather(&[i], Copies::Augmented, &mut features))?;
+                self.source.gather(&[i], Copies::Augmented, &mut features)?;
                 Ok(is_finite(&features))
             }
         }
@@ -150,26 +153,31 @@ fn list<'a>(examples: &'a [usize], pieces: &Pieces) -> Cow<'a, [usize]> {
     }
 }
 
-// No early exit within a block: the compiler vectorises the check.
-fn is_finite(features: &[f32]) -> bool {
-    features.chunks(64).all(|block| block.iter().fold(true, |ok, v| ok & v.is_finite()))
-}
-
 impl Batch {
-    /// The examples whose features are finite in all copies.
+    /// The examples whose features are finite in all copies, and those in files, which are checked
+    /// when they are gathered: [`left_out`](Self::left_out).
     ///
     /// # Errors
-    /// If an example can't be read.
+    /// If the features of an example can't be made.
     pub(in crate::engine) fn finite(&self) -> Result<Vec<usize>> {
         let mut finite = Vec::with_capacity(self.len());
         for i in 0..self.len() {
             let is_finite = match &self.features {
                 Features::Held(_) => is_finite(self.features(i)),
-                Features::Drawn(drawn) => drawn.source.is_always_finite() || drawn.is_finite(i)?,
+                Features::Drawn(drawn) => drawn.is_finite(i)?,
             };
             finite.extend(is_finite.then_some(i));
         }
         Ok(finite)
+    }
+
+    /// The examples that could not be read, or were not finite, when they were gathered. An executor
+    /// must not use their features.
+    pub(in crate::engine) fn left_out(&self) -> BTreeSet<usize> {
+        match &self.features {
+            Features::Held(_) => BTreeSet::new(),
+            Features::Drawn(drawn) => drawn.source.left_out(),
+        }
     }
 
     /// Whether the features can be read in place on the host.
@@ -241,7 +249,7 @@ impl Batch {
         let chunks = drawn.chunks(Copies::Augmented, examples, split)?;
         let request = chunks.request();
         for (number, gathered) in chunks.enumerate() {
-            let gathered = drawn.source.noted(gathered)?;
+            let gathered = gathered?;
             let examples = &request.positions(number);
             each(number, Chunk { batch: self, examples, gathered: Some(&gathered) })?;
         }
@@ -281,7 +289,7 @@ impl Batch {
         let chunks = drawn.chunks(Copies::Plain, &all, split)?;
         let request = chunks.request();
         for (number, gathered) in chunks.enumerate() {
-            let mut gathered = source.noted(gathered)?;
+            let mut gathered = gathered?;
             let positions = request.positions(number);
             let features = source.features_on(device, &positions, Some(gathered.take()))?;
             drop(gathered);

@@ -138,18 +138,22 @@ impl State {
         let chunk = chunk
             .unwrap_or_else(|| (CHUNK_ELEMENTS / (plan.row_len * batch.copies())).clamp(2, 64));
         let mut examples = batch.finite()?;
-        // An example with finite features can still have a gradient that overflows. It is removed
-        // and all chunks are computed again, so that the others are in the same chunks, with the
-        // same rounding, as in a batch without it.
+        // An example with finite features can still have a gradient that overflows, and one in a
+        // file can prove unreadable. It is removed and all chunks are computed again, so that the
+        // others are in the same chunks, with the same rounding, as in a batch without it.
         let (sums, sparse) = loop {
             let (sums, sparse) = self.sum_segments(&plan, batch, &examples, request, chunk)?;
+            let left_out = batch.left_out();
             let norm = |i: usize| sums.norms.get(i).is_none_or(|norm| norm.is_finite());
-            let finite = |i: usize| norm(i) && sums.losses[i].is_finite();
-            if (0..examples.len()).all(finite) {
+            let finite = |i: usize| {
+                norm(i) && sums.losses[i].is_finite() && !left_out.contains(&examples[i])
+            };
+            let kept = (0..examples.len()).filter(|&i| finite(i)).map(|i| examples[i]);
+            let kept: Vec<usize> = kept.collect();
+            if kept.len() == examples.len() {
                 break (sums, sparse);
             }
-            let mut i = 0..examples.len();
-            examples.retain(|_| i.next().is_some_and(finite));
+            examples = kept;
         };
         // NaN for the excluded examples, and where no norms were computed.
         let of_batch = |values: &[f32]| -> DeviceArray {

@@ -196,17 +196,22 @@ impl Executor for TapExecutor {
             None if examples.is_empty() => 1,
             None => Probe::of(network).chunk(batch.copies(), &job.device)?,
         };
-        // An example with finite features can still have a gradient that overflows. It is removed
-        // and all chunks are computed again, so that the others are in the same chunks, with the
-        // same rounding, as in a batch without it.
+        // An example with finite features can still have a gradient that overflows, and one in a
+        // file can prove unreadable. It is removed and all chunks are computed again, so that the
+        // others are in the same chunks, with the same rounding, as in a batch without it.
         let sums = loop {
             let sums = sum_chunks(&job, &examples, chunk)?;
-            let finite = |i: usize| sums.norms[i].is_finite() && sums.losses[i].is_finite();
-            if (0..examples.len()).all(finite) {
+            let left_out = batch.left_out();
+            let finite = |i: usize| {
+                let is_read = !left_out.contains(&examples[i]);
+                is_read && sums.norms[i].is_finite() && sums.losses[i].is_finite()
+            };
+            let kept = (0..examples.len()).filter(|&i| finite(i)).map(|i| examples[i]);
+            let kept: Vec<usize> = kept.collect();
+            if kept.len() == examples.len() {
                 break sums;
             }
-            let mut i = 0..examples.len();
-            examples.retain(|_| i.next().is_some_and(finite));
+            examples = kept;
         };
         // NaN for the excluded examples.
         let of_batch = |values: &[f32]| -> DeviceArray {

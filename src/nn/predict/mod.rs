@@ -11,8 +11,9 @@ use crate::data::{Dataset, Examples, OnDevice};
 use crate::device::host;
 use crate::{Error, ErrorKind, Result};
 
-/// Number of examples per forward pass.
+/// Largest number of examples per forward pass, and of bytes of their features.
 const CHUNK_SIZE: usize = 500;
+const CHUNK_BYTES: usize = 1 << 24;
 
 impl Model {
     /// The predicted class of every example of the test part, or of the training part if the data
@@ -133,11 +134,13 @@ impl Model {
         mut consume: impl FnMut(Vec<f32>),
     ) -> Result<()> {
         let labels = examples.labels();
+        let bytes = examples.shape().iter().product::<usize>() * size_of::<f32>();
+        let size = (CHUNK_BYTES / bytes.max(1)).clamp(1, CHUNK_SIZE);
         let mut outcome = Ok(());
         workers::in_order(
-            labels.len().div_ceil(CHUNK_SIZE),
+            labels.len().div_ceil(size),
             |i| {
-                let chunk = i * CHUNK_SIZE..labels.len().min((i + 1) * CHUNK_SIZE);
+                let chunk = i * size..labels.len().min((i + 1) * size);
                 let ids: Vec<u32> = chunk.clone().map(|id| id as u32).collect();
                 let mut features = Vec::new();
                 examples.gather(&ids, &mut features)?;

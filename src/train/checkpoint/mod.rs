@@ -55,6 +55,8 @@ pub(super) struct Progress {
     pub(super) curve: Curve,
     pub(super) thresholds: Vec<f64>,
     pub(super) seconds: f64,
+    /// Seconds that the steps waited for features from files.
+    pub(super) waited: Option<f64>,
     pub(super) pending: Pending,
 }
 

@@ -195,27 +195,77 @@ fn write(path: &Path, value: u8) {
     encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
 }
 
-#[test]
-fn a_file_that_breaks_in_the_last_chunk_is_an_error_of_the_whole_sum() {
+/// The images of the folder, and models in which NaN features reach the loss, or do not: a ReLU of
+/// NaN is 0.
+fn folder_and_models() -> (tempfile::TempDir, data::Dataset, [Model; 2]) {
     let root = folder();
     let data = data::image_folder(root.path(), &ImageOptions::size(4).grey()).unwrap();
-    let model = model(&data);
-    let last = root.path().join("train/c/7.png");
-    for (name, _, executor) in executors(1) {
-        let all = || Batch::of(data.train(), &(0..24).collect::<Vec<_>>()).unwrap().gathered_in(2);
-        let good = all();
-        let [expected, _] = both_sums(&*executor, &model, &good).unwrap();
-        assert!(!good.is_unreadable());
-        std::fs::remove_file(&last).unwrap();
-        let bad = all();
-        let error = both_sums(&*executor, &model, &bad).unwrap_err();
-        assert!(error.to_string().contains("7.png"), "{name}: {error}");
-        assert!(bad.is_unreadable() && bad != good, "{name}");
-        // Nothing is kept of the failed sum: the next one is right.
-        write(&last, 187);
-        let [again, _] = both_sums(&*executor, &model, &all()).unwrap();
-        assert_eq!(flat(&again.sum), flat(&expected.sum), "{name}");
+    let [tanh, relu] = [layers![Tanh], layers![crate::nn::Relu]].map(|activation| {
+        let dropout = DropoutSpec { rate: 0.5 };
+        let first = layers![Flatten, LinearSpec::new(16, 8)];
+        let last = layers![dropout, LinearSpec::new(8, 3)];
+        let all = [first, activation, last].concat();
+        models::sequential(&data, all).seed(1).build().unwrap()
+    });
+    (root, data, [tanh, relu])
+}
+
+#[test]
+fn a_file_that_breaks_contributes_nothing_and_moves_no_bit_of_the_others() {
+    let (root, data, models) = folder_and_models();
+    let (first, last) = (root.path().join("train/a/0.png"), root.path().join("train/c/7.png"));
+    let of = |ids: std::ops::Range<u32>, copies: usize| {
+        let augment = Augment::new().copies(copies).flip().crop(1);
+        let augmented = (copies > 1).then_some(Augmented { augment, seed: [3, 4] });
+        let source = Source::new(data.train(), ids.collect(), augmented).unwrap();
+        Batch::drawn(Arc::new(source), None, None).seed(5).gathered_in(2)
+    };
+    for (model, copies) in models.iter().zip([1, 2]).chain(models.iter().zip([2, 1])) {
+        for (name, on_host, executor) in executors(1) {
+            let whole = of(0..24, copies);
+            let all = both_sums(&*executor, model, &whole).unwrap();
+            assert!(whole.left_out().is_empty() && whole.unread().is_none());
+            let without = both_sums(&*executor, model, &of(1..23, copies)).unwrap();
+            // One is gone, and one has another content.
+            std::fs::remove_file(&first).unwrap();
+            write(&last, 99);
+            let broken = of(0..24, copies);
+            let sums = both_sums(&*executor, model, &broken).unwrap();
+            assert_eq!(broken.left_out(), [0, 23].into());
+            assert!(broken.unread().is_some() && broken != whole, "{name}");
+            for (sum, without) in sums.iter().zip(&without) {
+                assert_eq!(sum.non_finite(), 2, "{name}");
+                assert!(sum.losses[0].is_nan() && sum.losses[23].is_nan(), "{name}");
+                match on_host {
+                    true => assert_eq!(flat(&sum.sum), flat(&without.sum), "{name}"),
+                    false => assert!(distance(&sum.sum, &without.sum) < 1e-6, "{name}"),
+                }
+                assert_eq!(bits(&sum.losses[1..23]), bits(&without.losses), "{name}");
+            }
+            assert!(distance(&sums[0].sum, &all[0].sum) > 1e-3, "{name}: they counted before");
+            // In memory they are examples without finite features.
+            let held = both_sums(&*executor, model, &broken.in_memory().unwrap()).unwrap();
+            assert_eq!(flat(&held[0].sum), flat(&sums[0].sum), "{name}");
+            // Nothing is kept of it: the next sum over sound files is right.
+            write(&first, 10);
+            write(&last, 187);
+            let [again, _] = both_sums(&*executor, model, &of(0..24, copies)).unwrap();
+            assert_eq!(flat(&again.sum), flat(&all[0].sum), "{name}");
+        }
     }
+}
+
+#[test]
+fn files_that_are_scaled_beyond_finite_numbers_contribute_nothing() {
+    let (_root, data, [_, relu]) = folder_and_models();
+    let data = data.normalized(0.0, 1e-39).unwrap();
+    let batch = Batch::of(data.train(), &[0, 8, 16]).unwrap();
+    for (name, _, executor) in executors(2) {
+        let [sum, _] = both_sums(&*executor, &relu, &batch).unwrap();
+        assert!(flat(&sum.sum).iter().all(|&value| value == 0.0), "{name}");
+        assert_eq!(sum.non_finite(), 3, "{name}");
+    }
+    assert!(batch.unread().is_none(), "they were read");
 }
 
 #[test]

@@ -16,11 +16,12 @@ pub(super) fn check(all: usize, mut errors: Vec<Error>) -> Result<()> {
         let text = error.to_string();
         format!("\n    {}", text.lines().next().unwrap_or_default())
     });
-    let mut why = format!("training would end at the first of them:{}", lines.collect::<String>());
+    let lines: String = lines.collect();
+    let mut why = format!("training would leave them out without a word:{lines}");
     if errors.len() > TOLD {
         why += &format!("\n    and {} others", count(errors.len() - TOLD));
     }
     let what = format!("{} of {} images can't be used", count(errors.len()), count(all));
     Err(Error::new(kind, what, why)
-        .fix("replace or remove these files: each must be a sound PNG or JPEG image"))
+        .fix("replace or remove these files: each must be a sound JPEG, PNG or WebP image"))
 }

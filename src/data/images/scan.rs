@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::data::digest::count;
+use super::place::Place;
+use crate::Result;
 use crate::data::unpack::{cannot_open, cannot_read, corrupt};
-use crate::{Error, Result};
 
 /// The class folders of the training or test part and their images, both sorted by name.
 pub(super) struct Part {
@@ -37,7 +37,7 @@ pub(super) fn part(folder: &Path) -> Result<Part> {
             }
         }
         if images.is_empty() {
-            return Err(corrupt(&class, "this class has no PNG or JPEG image")
+            return Err(corrupt(&class, "this class has no JPEG, PNG or WebP image")
                 .fix("put images there, or remove the folder"));
         }
         part.classes.push(name);
@@ -48,22 +48,17 @@ pub(super) fn part(folder: &Path) -> Result<Part> {
 
 impl Part {
     /// All images in the order of the classes, and their labels in this list of classes.
-    pub(super) fn labelled(self, classes: &[OsString]) -> Result<(Vec<PathBuf>, Vec<u32>)> {
-        let (mut files, mut labels) = (Vec::new(), Vec::new());
+    pub(super) fn labelled(self, classes: &[OsString]) -> Result<Vec<(Place, u32)>> {
+        let mut files = Vec::new();
         for (class, images) in self.classes.iter().zip(self.images) {
             let Ok(label) = classes.binary_search(class) else {
                 let what = format!("the class `{}` is not in train/", class.to_string_lossy());
                 return Err(corrupt(&self.folder, what)
                     .fix("name the class folders as in train/, or remove this one"));
             };
-            labels.extend(std::iter::repeat_n(label as u32, images.len()));
-            files.extend(images);
+            files.extend(images.into_iter().map(|path| (Place::File(path), label as u32)));
         }
-        if u32::try_from(files.len()).is_err() {
-            let why = "indices of examples are 32-bit numbers";
-            return Err(Error::setting("images", count(files.len()), why).fix("give fewer"));
-        }
-        Ok((files, labels))
+        Ok(files)
     }
 }
 
@@ -75,6 +70,12 @@ pub(super) fn has_folders(folder: &Path) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// The files of a folder, sorted by name, without hidden ones.
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let files = entries(folder)?.into_iter().map(|(_, path)| path);
+    files.filter_map(|path| is_folder(&path).map(|is| (!is).then_some(path)).transpose()).collect()
 }
 
 /// The entries of a folder, sorted by name, without hidden ones.
@@ -96,6 +97,11 @@ fn is_folder(path: &Path) -> Result<bool> {
 }
 
 fn is_image(path: &Path) -> bool {
+    ends_in(path, &["jpg", "jpeg", "png", "webp"])
+}
+
+/// Whether the name of a file has one of these endings, in upper or lower case.
+pub(super) fn ends_in(path: &Path, endings: &[&str]) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    ["png", "jpg", "jpeg"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+    endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
 }

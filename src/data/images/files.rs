@@ -1,0 +1,174 @@
+//! Image files that are decoded when a batch needs them.
+
+use std::sync::Arc;
+
+use rayon::iter::Either;
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use super::damaged;
+use super::decode::decode;
+use super::form::Form;
+use super::place::Place;
+use crate::data::digest::hex;
+use crate::data::progress::Progress;
+use crate::{Error, Result};
+
+/// What to do about an example that can't be read, by its position: with `Ok`, its features are
+/// NaN and the others are read.
+pub(in crate::data) type Unread<'a> = &'a (dyn Fn(usize, Error) -> Result<()> + Sync);
+
+/// Image files and the shape and scaling of their features. Cheap to clone.
+#[derive(Clone)]
+pub(in crate::data) struct Files {
+    files: Arc<Vec<Arc<ImageFile>>>,
+    form: Form,
+}
+
+struct ImageFile {
+    place: Place,
+    /// SHA-256 of its content when it was opened.
+    digest: [u8; 32],
+}
+
+impl Files {
+    /// Reads and decodes every image once, on all threads, and keeps its hash but no pixels.
+    ///
+    /// # Errors
+    /// One error for all images that can't be used.
+    pub(super) fn open(places: Vec<Place>, form: Form) -> Result<Self> {
+        let (all, progress) = (places.len(), Progress::new("images checked", places.len()));
+        let open = |place| {
+            let file = ImageFile::open(place);
+            progress.one_more();
+            file.map_or_else(Either::Right, |file| Either::Left(Arc::new(file)))
+        };
+        let (files, errors): (Vec<_>, Vec<_>) = places.into_par_iter().partition_map(open);
+        damaged::check(all, errors)?;
+        Ok(Self { files: Arc::new(files), form })
+    }
+
+    /// Reads and decodes every image again.
+    ///
+    /// # Errors
+    /// One error for all images that can't be used any more.
+    pub(in crate::data) fn check(&self) -> Result<()> {
+        let progress = Progress::new("images checked", self.files.len());
+        let check = |file: &Arc<ImageFile>| {
+            let checked = file.pixels();
+            progress.one_more();
+            checked.err()
+        };
+        damaged::check(self.files.len(), self.files.par_iter().filter_map(check).collect())
+    }
+
+    /// The shape of one example.
+    pub(in crate::data) fn shape(&self) -> [usize; 3] {
+        self.form.shape()
+    }
+
+    /// Mean and standard deviation of the scaling.
+    pub(in crate::data) fn scaling(&self) -> [f32; 2] {
+        [self.form.mean, self.form.std]
+    }
+
+    /// The SHA-256 of each file, in order.
+    pub(in crate::data) fn digests(&self) -> impl Iterator<Item = &[u8; 32]> {
+        self.files.iter().map(|file| &file.digest)
+    }
+
+    /// A hash of the contents, independent of names, order, size and scaling.
+    pub(super) fn origin(&self) -> String {
+        origin(self.digests().collect())
+    }
+
+    /// The origin without the images in some of the places; `None` if there are no such images, or
+    /// no others.
+    pub(super) fn origin_without(&self, some: fn(&Place) -> bool) -> Option<String> {
+        let others = self.files.iter().filter(|file| !some(&file.place));
+        let others: Vec<_> = others.map(|file| &file.digest).collect();
+        (1..self.files.len()).contains(&others.len()).then(|| origin(others))
+    }
+
+    /// The first `n` files, and the others.
+    pub(super) fn split_at(&self, n: usize) -> [Self; 2] {
+        let (first, others) = self.files.split_at(n);
+        [first, others].map(|files| Self { files: Arc::new(files.to_vec()), form: self.form })
+    }
+
+    /// The files at these indices.
+    pub(in crate::data) fn select(&self, positions: &[u32]) -> Self {
+        let files = positions.iter().map(|&i| self.files[i as usize].clone()).collect();
+        Self { files: Arc::new(files), form: self.form }
+    }
+
+    /// The same files with `(x - mean) / std` in place of every feature `x`.
+    pub(in crate::data) fn scaled(&self, mean: f32, std: f32) -> Self {
+        let Form { mean: inner, std: width, .. } = self.form;
+        let form = Form { mean: inner + width * mean, std: width * std, ..self.form };
+        Self { files: self.files.clone(), form }
+    }
+
+    /// Decodes one file: its features have the length of `into`.
+    pub(in crate::data) fn read(&self, id: u32, into: &mut [f32]) -> Result<()> {
+        self.form.features(&self.files[id as usize].pixels()?, into);
+        Ok(())
+    }
+
+    /// Appends the features of these files, decoded on all threads of the pool that this is called
+    /// in.
+    ///
+    /// # Errors
+    /// Those of `unread`. `into` is unchanged then.
+    pub(in crate::data) fn decode(
+        &self,
+        ids: &[u32],
+        into: &mut Vec<f32>,
+        unread: Unread,
+    ) -> Result<()> {
+        let (start, size) = (into.len(), self.shape().iter().product::<usize>());
+        into.resize(start + ids.len() * size, 0.0);
+        let all = into[start..].par_chunks_mut(size).zip(ids).enumerate();
+        let read = all.try_for_each(|(at, (into, &id))| match self.read(id, into) {
+            Ok(()) => Ok(()),
+            Err(error) => unread(at, error).map(|()| into.fill(f32::NAN)),
+        });
+        if read.is_err() {
+            into.truncate(start);
+        }
+        read
+    }
+}
+
+impl ImageFile {
+    /// Hashes and decodes an image once: only decoding shows whether it is complete.
+    fn open(place: Place) -> Result<Self> {
+        let bytes = place.read()?;
+        decode(&bytes).map_err(|what| unusable(&place, what))?;
+        Ok(Self { digest: Sha256::digest(&bytes).into(), place })
+    }
+
+    /// The pixels, if the file is what it was when it was opened.
+    fn pixels(&self) -> Result<image::RgbImage> {
+        let bytes = self.place.read()?;
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        if digest != self.digest {
+            let what = "its content has changed since it was opened";
+            return Err((self.place.corrupt(what))
+                .fix("don't change files while they are used; open the data set again"));
+        }
+        decode(&bytes).map_err(|what| unusable(&self.place, what))
+    }
+}
+
+fn origin(mut digests: Vec<&[u8; 32]>) -> String {
+    digests.sort_unstable();
+    let mut sha = Sha256::new_with_prefix(b"epsilab images 1\n");
+    digests.into_iter().for_each(|digest| sha.update(digest));
+    hex(&sha.finalize())
+}
+
+fn unusable(place: &Place, what: String) -> Error {
+    let fix = "replace or remove this file: it must be a sound JPEG, PNG or WebP image";
+    place.corrupt(what).fix(fix)
+}

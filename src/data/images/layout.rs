@@ -1,0 +1,73 @@
+//! The training and test part of a data set on disk.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Error, ErrorKind, Result};
+
+/// What a part of a data set consists of.
+pub(super) struct Kind {
+    /// Whether a folder has any of it.
+    pub(super) is_in: fn(&Path) -> Result<bool>,
+    /// What it is, in the plural.
+    pub(super) name: &'static str,
+    /// Why a folder without any can't be read.
+    pub(super) why: &'static str,
+    /// What to give, to a user whose folder has no layout that is read.
+    pub(super) fix: &'static str,
+}
+
+/// Where the parts of a data set are.
+pub(super) struct Layout {
+    pub(super) train: PathBuf,
+    pub(super) test: Option<PathBuf>,
+    /// The layout in words.
+    pub(super) found: String,
+    /// A sentence on what follows from it, with a space before it; may be empty.
+    pub(super) remark: &'static str,
+}
+
+impl Layout {
+    /// The layout of the folder at `path`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::MissingData`] if it has none that is read.
+    pub(super) fn of(path: &Path, kind: &Kind) -> Result<Self> {
+        let folder = |name: &str| Some(path.join(name)).filter(|folder| folder.is_dir());
+        let (test, val) = (folder("test"), folder("val"));
+        if let Some(train) = folder("train") {
+            let remark = match (&test, &val) {
+                (Some(_), Some(_)) => " The images of val/ were not read: test/ is the test part.",
+                (None, None) => NO_TEST_PART,
+                _ => "",
+            };
+            let found = match (&test, &val) {
+                (Some(_), _) => "train/ and test/",
+                (None, Some(_)) => "train/ and val/",
+                (None, None) => "train/",
+            };
+            return Ok(Self { train, test: test.or(val), found: found.to_owned(), remark });
+        }
+        let missing = |what: String, why: &str| {
+            Err(Error::new(ErrorKind::MissingData, what, why).fix(kind.fix))
+        };
+        let shown = path.display();
+        match (path.is_dir(), test.or(val)) {
+            (false, _) => missing(format!("{shown} is missing"), "there is no such folder"),
+            (true, Some(test)) => missing(
+                format!("{shown} has no folder train/"),
+                &format!("there is {}, so the training part must be in train/", test.display()),
+            ),
+            (true, None) if !(kind.is_in)(path)? => {
+                missing(format!("{shown} has no {}", kind.name), kind.why)
+            }
+            (true, None) => Ok(Self {
+                train: path.to_owned(),
+                test: None,
+                found: format!("{}, without train/ and test/", kind.name),
+                remark: NO_TEST_PART,
+            }),
+        }
+    }
+}
+
+pub(super) const NO_TEST_PART: &str = " There is no test part; .split(0.8, 7) makes one.";

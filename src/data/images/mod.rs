@@ -1,0 +1,19 @@
+//! Images in files: folders and tar shards. They are decoded when a batch needs them.
+
+mod damaged;
+mod decode;
+mod files;
+mod folder;
+mod form;
+mod layout;
+mod options;
+mod place;
+mod scan;
+mod set;
+mod shards;
+mod whole;
+
+pub(super) use files::{Files, Unread};
+pub use folder::image_folder;
+pub use options::ImageOptions;
+pub use shards::tar_shards;

@@ -1,0 +1,63 @@
+//! Listed images of a training and a test part become a data set.
+
+use std::path::Path;
+
+use super::files::Files;
+use super::form::Form;
+use super::place::Place;
+use crate::data::dataset::Dataset;
+use crate::data::digest::count;
+use crate::data::examples::Examples;
+use crate::data::table::stem;
+use crate::{Error, Result};
+
+/// The images of a data set with their labels, before they are read.
+pub(super) struct Set<'a> {
+    pub(super) path: &'a Path,
+    /// The layout in words.
+    pub(super) found: String,
+    /// Further sentences, each with a space before it.
+    pub(super) remark: String,
+    pub(super) class_names: Vec<String>,
+    pub(super) train: Vec<(Place, u32)>,
+    pub(super) test: Vec<(Place, u32)>,
+}
+
+impl Set<'_> {
+    /// Reads every image once. `is_recent` tells images that earlier versions skipped: the ledger
+    /// of the others is a former one of this data set.
+    ///
+    /// # Errors
+    /// One error for all images that can't be used, of both parts.
+    pub(super) fn open(self, form: Form, is_recent: fn(&Place) -> bool) -> Result<Dataset> {
+        let Form { side, mean, std, .. } = form;
+        let source = format!(
+            "Images of {}: {}, the middle of each at {side}x{side} pixels, features (x / 255 - \
+             {mean}) / {std}.{}",
+            self.path.display(),
+            self.found,
+            self.remark
+        );
+        let all = self.train.len();
+        if u32::try_from(all + self.test.len()).is_err() {
+            let why = "indices of examples are 32-bit numbers";
+            return Err(Error::setting("images", count(all), why).fix("give fewer"));
+        }
+        let (places, mut train_labels): (Vec<_>, Vec<_>) =
+            self.train.into_iter().chain(self.test).unzip();
+        let test_labels = train_labels.split_off(all);
+        let [train, test] = Files::open(places, form)?.split_at(all);
+        let (origin, former) = (train.origin(), train.origin_without(is_recent));
+        let train = Examples::in_files(train, train_labels);
+        let test = match test_labels.is_empty() {
+            true => Examples::new(&form.shape(), Vec::new(), Vec::new()),
+            false => Examples::in_files(test, test_labels),
+        };
+        let data = Dataset::new(stem(self.path), source, self.class_names, train, test);
+        let data = data.with_origin(origin);
+        Ok(match former {
+            Some(former) => data.formerly(former),
+            None => data,
+        })
+    }
+}

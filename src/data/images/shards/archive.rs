@@ -1,0 +1,191 @@
+//! Lists the files in a tar archive. Nothing is unpacked. An archive whose content is in doubt is
+//! refused: one that is cut short, or whose members are anything but plain files.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use tar::{Archive, EntryType, PaxExtensions};
+
+use crate::data::digest::count;
+use crate::data::unpack::{cannot_read, corrupt, open_file};
+use crate::{Error, Result};
+
+/// An archive ends in two blocks of zeros. Programs pad it with more of them.
+const BLOCK: u64 = 512;
+const LONGEST_END: u64 = 1 << 20;
+/// Largest extended header: a small archive can announce any size.
+const LONGEST_HEADER: u64 = 1 << 16;
+
+/// A file in an archive.
+pub(super) struct Found {
+    /// Relative path, without a leading `./`.
+    pub(super) name: String,
+    /// Position of its first byte in the archive.
+    pub(super) from: u64,
+    /// Number of bytes. The archive is at least as long.
+    pub(super) length: u64,
+}
+
+/// What extended headers say about the next member.
+#[derive(Default)]
+struct Extended {
+    name: Option<Vec<u8>>,
+    size: Option<u64>,
+    is_sparse: bool,
+}
+
+/// Passes each file in an archive to `each`, in order, with its content.
+///
+/// # Errors
+/// [`CorruptData`](crate::ErrorKind::CorruptData) for what is no plain tar archive, is cut short, or
+/// has links, devices, sparse files or paths that lead outside; the first error of `each`.
+pub(super) fn for_each_file(
+    path: &Path,
+    mut each: impl FnMut(Found, &mut dyn Read) -> Result<()>,
+) -> Result<()> {
+    let mut file = open_file(path)?;
+    let length = file.metadata().map_err(|e| cannot_read(path, &e))?.len();
+    check_plain(path, &mut file)?;
+    let mut archive = Archive::new(&file);
+    let entries = archive.entries_with_seek().map_err(|e| cannot_read(path, &e))?.raw(true);
+    let (mut end, mut extended) = (0, Extended::default());
+    for entry in entries {
+        let mut entry = entry.map_err(|e| damaged(path, end, &e))?;
+        let (from, size, kind) =
+            (entry.raw_file_position(), entry.size(), entry.header().entry_type());
+        let name = extended.name.clone().unwrap_or_else(|| entry.path_bytes().into_owned());
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let Some(next) = from.checked_add(size).filter(|&next| next <= length) else {
+            let what = format!(
+                "it is cut short: its member `{name}` has {} bytes from byte {} on, and it ends at \
+                 byte {}",
+                count(size as usize),
+                count(from as usize),
+                count(length as usize)
+            );
+            return Err(corrupt(path, what));
+        };
+        end = next.next_multiple_of(BLOCK);
+        match kind {
+            EntryType::GNULongName | EntryType::XHeader => {
+                let bytes = header(path, &mut entry, size)?;
+                extended.read(kind, &bytes).map_err(|e| damaged(path, from, &e))?;
+                continue;
+            }
+            EntryType::GNULongLink | EntryType::XGlobalHeader => continue,
+            EntryType::Directory => {}
+            EntryType::Regular if extended.is_sparse => return Err(refused(path, &name, SPARSE)),
+            EntryType::Regular if extended.size.is_some_and(|other| other != size) => {
+                return Err(refused(path, &name, "a file with two sizes"));
+            }
+            EntryType::Regular => {
+                let name = relative(path, name)?;
+                each(Found { name, from, length: size }, &mut entry)?;
+            }
+            EntryType::Link | EntryType::Symlink => return Err(refused(path, &name, "a link")),
+            EntryType::GNUSparse => return Err(refused(path, &name, SPARSE)),
+            _ => return Err(refused(path, &name, "neither a file nor a folder")),
+        }
+        extended = Extended::default();
+    }
+    check_end(path, &mut file, end, length)
+}
+
+const SPARSE: &str = "a sparse file";
+
+impl Extended {
+    fn read(&mut self, kind: EntryType, bytes: &[u8]) -> io::Result<()> {
+        if kind == EntryType::GNULongName {
+            self.name = Some(bytes.strip_suffix(b"\0").unwrap_or(bytes).to_vec());
+            return Ok(());
+        }
+        for extension in PaxExtensions::new(bytes) {
+            let extension = extension?;
+            let number = || extension.value().ok().and_then(|value| value.parse().ok());
+            match extension.key_bytes() {
+                b"path" => self.name = Some(extension.value_bytes().to_vec()),
+                // A size that is no number is unlike that of the member.
+                b"size" => self.size = Some(number().unwrap_or(u64::MAX)),
+                key => self.is_sparse |= key.starts_with(b"GNU.sparse."),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The content of an extended header.
+fn header(path: &Path, entry: &mut dyn Read, size: u64) -> Result<Vec<u8>> {
+    if size > LONGEST_HEADER {
+        let (found, most) = (count(size as usize), count(LONGEST_HEADER as usize));
+        return Err(corrupt(path, format!("an extended header of {found} bytes; at most {most}")));
+    }
+    let mut bytes = Vec::new();
+    entry.take(size).read_to_end(&mut bytes).map_err(|e| cannot_read(path, &e))?;
+    Ok(bytes)
+}
+
+/// Refuses packed archives: a member has no position of its own in them.
+fn check_plain(path: &Path, file: &mut File) -> Result<()> {
+    let mut start = Vec::new();
+    file.take(4).read_to_end(&mut start).map_err(|e| cannot_read(path, &e))?;
+    file.seek(SeekFrom::Start(0)).map_err(|e| cannot_read(path, &e))?;
+    let packed: [&[u8]; 4] =
+        [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", &[0xfd, b'7', b'z']];
+    match packed.iter().any(|magic| start.starts_with(magic)) {
+        true => Err(packed_archive(path)),
+        false => Ok(()),
+    }
+}
+
+/// The error for an archive that is packed.
+pub(super) fn packed_archive(path: &Path) -> Error {
+    let what = "a packed archive, in which no image can be read without those before it";
+    corrupt(path, what).fix("unpack it to a plain .tar first (gunzip); images hardly shrink")
+}
+
+/// The archive must go on behind its last member with zeros up to its end, so that one that was cut
+/// between two members is found, and one that was appended to another.
+fn check_end(path: &Path, file: &mut File, end: u64, length: u64) -> Result<()> {
+    let rest = length.saturating_sub(end);
+    if rest < 2 * BLOCK {
+        let what =
+            format!("it is cut short: no end of the archive at byte {}", count(end as usize));
+        return Err(corrupt(path, what));
+    }
+    file.seek(SeekFrom::Start(end)).map_err(|e| cannot_read(path, &e))?;
+    let mut zeros = Vec::new();
+    let read = file.take(LONGEST_END).read_to_end(&mut zeros).map_err(|e| cannot_read(path, &e))?;
+    if read as u64 == rest && zeros.iter().all(|&byte| byte == 0) {
+        return Ok(());
+    }
+    let what =
+        format!("there are bytes behind the end of the archive at byte {}", count(end as usize));
+    Err(corrupt(path, what).fix(
+        "two archives one behind the other are read as the first of them: keep them as two files, \
+         or pack their files into one",
+    ))
+}
+
+/// The name of a member, if it is a path inside the folder that it was packed from.
+fn relative(path: &Path, name: String) -> Result<String> {
+    if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+        return Err(refused(path, &name, "a path that leads outside of the archive"));
+    }
+    if name.contains(['\u{fffd}', '\0']) {
+        return Err(refused(path, &name, "a name that is not UTF-8"));
+    }
+    Ok(name.strip_prefix("./").map_or(name.clone(), String::from))
+}
+
+fn refused(path: &Path, name: &str, what: &str) -> Error {
+    corrupt(path, format!("its member `{name}` is {what}")).fix(
+        "pack plain files only, by relative paths: tar --create --format=ustar --dereference \
+         --hard-dereference --file=SHARD.tar FILES",
+    )
+}
+
+fn damaged(path: &Path, at: u64, error: &io::Error) -> Error {
+    let at = count(at as usize);
+    corrupt(path, format!("not a tar archive, or a damaged one, from byte {at} on ({error})"))
+}
