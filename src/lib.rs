@@ -58,5 +58,10 @@ struct AuditingPage;
 #[doc = include_str!("../docs/training.md")]
 struct TrainingPage;
 
+/// Compiles what the page on the arithmetic of ImageNet shows.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/reproduction/imagenet-scaling.md")]
+struct ImagenetPage;
+
 pub use burn;
 pub use error::{Error, ErrorKind, Result};

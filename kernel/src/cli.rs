@@ -114,6 +114,8 @@ Examples:
   cargo lab train --data photos/ --model resnet18 --train-only head --split 0.8 --out result
   cargo lab train --method dp-ssgd --mask synflow --pre-prune 0.7 --drop 0.3 --save-plan plan.json
   cargo lab train --plan plan.json --json
+  cargo lab train --preview --population 1281167 --batch-size 65536 --epochs 70 --epsilon 10 \\
+                  --delta 1e-6              what it costs with as many examples, without data
 
 The run is stored in the project's run store and charged to its ledger. Both are in .epsilab/ of the
 project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same command
@@ -141,6 +143,7 @@ Examples:
   cargo lab sweep docs/reproduction/auto-dp-sgd.plan.json --list
   cargo lab sweep docs/reproduction/auto-dp-sgd.plan.json --only table-10 --out results
   cargo lab sweep experiments.json --seeds 1 -- --data glyphs --epochs 1
+  cargo lab sweep docs/reproduction/imagenet/table-9.experiments.json --preview
 
 A file of experiments is JSON. Its options are those of `cargo lab train --help`, without the
 dashes. A list of values makes one case of each, several lists all combinations. `cases` are groups
@@ -168,11 +171,25 @@ Runs are stored and charged as those of `train`, so the same command trains noth
 and a command that was stopped continues. If a case can't be trained, its errors say why, and the
 others are trained.
 
+`paper` is what a paper says of an experiment or of a group of cases. Its results are shown beside
+ours where the work is the same: not if options after `--` change it (other than --data and
+--device), and not on data of another size.
+
+    \"paper\": {\"examples\": 1281167, \"orders\": \"tf_legacy\", \"accuracy %\": 57.2,
+              \"epsilon\": 6.7e4, \"s per epoch\": 555.05}
+
+--preview trains nothing and shows steps, noise multiplier and epsilon of every case, beside those
+by RDP with the `orders` of the paper. Its plans are for as many `examples`, so it reads no data;
+where the file does not say how many, or where --data is given after `--`, it reads them. Cases that
+differ only in options that change no cost, such as learning-rate, are one row.
+
 With --json stdout is a list with one object per case: experiment, options, accuracy_mean,
 accuracy_std, accuracies, badge (proved, assumption, none), epsilon (the largest of its runs, null
-if none covers them), delta, claimed_epsilon and mean_threshold (means over seeds), runs, errors.
-Accuracies are fractions. epsilon is that of one run: the ledger counts all of them. Progress goes
-to stderr.
+if none covers them), delta, claimed_epsilon, mean_threshold and seconds_per_epoch (means over
+seeds), paper (if it has results), runs, errors. Accuracies are fractions, that of a paper is in
+percent. epsilon is that of one run: the ledger counts all of them. Progress goes to stderr. With
+--preview the objects have experiment, options, examples, steps, epochs, noise_multiplier, delta,
+target, epsilon, accountant, epsilon_rdp, noise_multiplier_rdp, paper.
 
 Exit codes: 0; 1 for a file that can't be run (nothing is trained) or if no run succeeded; 2 for
 wrong usage; 130 after Ctrl-C (finished runs are kept, nothing is printed).";

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use epsilab::privacy::{Accountant, Delta, Event, Headline, OrderList, Rdp};
 use serde_json::Value;
 
 fn sweep(home: &Path, args: &[&str]) -> Output {
@@ -147,4 +148,107 @@ fn the_experiments_of_the_auto_dp_sgd_paper_are_complete_and_can_be_trained() {
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let rows: Vec<Value> = serde_json::from_slice(&done.stdout).expect("JSON");
     assert!(rows.len() >= 14 && rows.iter().all(|row| row["runs"] == 1), "{rows:?}");
+}
+
+#[test]
+fn a_preview_reads_no_data_and_spends_nothing() {
+    let home = tempfile::tempdir().expect("a folder");
+    let costs = r#"{"name": "costs", "title": "What it costs",
+        "options": {"data": "nowhere", "pretrained": "nothing", "batch-size": 600, "epochs": 10,
+                    "delta": 1e-5},
+        "paper": {"examples": 60000, "orders": "tf_legacy"},
+        "cases": [{"noise-multiplier": [1, 2], "learning-rate": [0.1, 1], "paper": {"epsilon": 4.5}},
+                  {"epsilon": 3}, {"method": "non-private"}, {"mask": "snip", "pre-prune": 0.5,
+                  "method": "dp-ssgd"}]}"#;
+    let experiments = file(home.path(), costs);
+    let done = sweep(home.path(), &[&experiments, "--preview", "--json"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(text(&done.stderr).contains("not planned: costs, method dp-ssgd"), "{:?}", done.stderr);
+    let rows: Vec<Value> = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    let (rate, delta) = (0.01, Delta(1e-5));
+    for (row, sigma) in rows.iter().zip([1.0, 2.0]) {
+        let event = Event::poisson(rate, sigma, 1000);
+        let rdp = Rdp::default().with_orders(OrderList::tf_legacy());
+        let of = |key: &str| row[key].as_f64().expect(key);
+        let expected = rdp.epsilon(&[event.clone()], delta).expect("RDP").epsilon;
+        assert_eq!((of("epsilon_rdp"), of("steps")), (expected, 1000.0));
+        assert_eq!(of("epsilon"), Headline::new().epsilon(&[event], delta).expect("PLD").epsilon);
+        assert!((of("epsilon") < expected) && row["paper"]["epsilon"] == 4.5, "{row}");
+    }
+    let (noise, by_rdp) = (&rows[2]["noise_multiplier"], &rows[2]["noise_multiplier_rdp"]);
+    assert!(noise.as_f64() < by_rdp.as_f64() && rows[2]["target"] == 3.0, "{}", rows[2]);
+    assert!(rows[3]["epsilon"].is_null() && rows[3]["steps"] == 1000, "{}", rows[3]);
+
+    let out = home.path().join("out").display().to_string();
+    let words = text(&sweep(home.path(), &[&experiments, "--preview", "--out", &out]).stdout);
+    assert!(words.contains("paper's epsilon") && words.contains("not planned"), "{words}");
+    let markdown = std::fs::read_to_string(Path::new(&out).join("preview.md")).expect("written");
+    assert!(markdown.contains("| 1,000 |"), "{markdown}");
+    assert!(!home.path().join("ledger").exists() && !home.path().join("runs").exists());
+
+    // Data that the command names are read.
+    let own = ["--only", "costs", "--preview", "--json", "--", "--data", "glyphs", "--epochs", "1"];
+    let done = sweep(home.path(), &[&[experiments.as_str()], &own[..]].concat());
+    let rows: Vec<Value> = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(
+        (&rows[0]["examples"], &rows[0]["paper"]["epsilon"]),
+        (&12_000.into(), &Value::Null)
+    );
+    let missing = ["--preview", "--", "--data", "nowhere"];
+    let done = sweep(home.path(), &[&[experiments.as_str()], &missing[..]].concat());
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stdout));
+}
+
+#[test]
+fn the_results_of_a_paper_stand_beside_those_of_the_same_work() {
+    let home = tempfile::tempdir().expect("a folder");
+    let paper = r#""noise-multiplier": 1.1, "paper": {"accuracy %": 47.9, "s per epoch": 2.5}"#;
+    let experiments = CLIPS.replace(r#""noise-multiplier": 1.1"#, paper);
+    let experiments = file(home.path(), &experiments);
+    let columns = |args: &[&str]| {
+        let done = sweep(home.path(), &[&[experiments.as_str(), "--seeds", "1"], args].concat());
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        let words = text(&done.stdout);
+        ["paper's accuracy %", "47.9", "paper's s per epoch", "2.5"]
+            .map(|word| words.contains(word))
+    };
+    assert_eq!(columns(&[]), [true; 4]);
+    assert_eq!(columns(&["--", "--steps", "2"])[..3], [false; 3]);
+    let other_data = CLIPS.replace(r#""noise-multiplier": 1.1"#, paper);
+    let other_data = other_data.replace(r#""seeds": 2"#, r#""seeds": 1, "paper": {"examples": 5}"#);
+    let rows = sweep(home.path(), &[&file(home.path(), &other_data), "--json"]);
+    let rows: Vec<Value> = serde_json::from_slice(&rows.stdout).expect("JSON");
+    assert!(rows.iter().all(|row| row.get("paper").is_none()), "{rows:?}");
+    assert!(rows[0]["seconds_per_epoch"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn the_experiments_of_the_imagenet_paper_can_be_listed_and_their_costs_are_those_of_the_page() {
+    let home = tempfile::tempdir().expect("a folder");
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/reproduction");
+    let page = std::fs::read_to_string(docs.join("imagenet-scaling.md")).expect("the page");
+    // Solving the noise of figure 1 takes too long here.
+    let previewed =
+        ["figure-2", "table-4", "table-5", "table-7", "table-9", "table-11", "appendix-h"];
+    let others =
+        ["figure-1-table-8", "table-2", "table-3", "table-6", "table-10-appendix-f", "table-12"];
+    for name in previewed.iter().chain(&others) {
+        let file = docs.join(format!("imagenet/{name}.experiments.json")).display().to_string();
+        let list = sweep(home.path(), &[&file, "--list"]);
+        assert_eq!(list.status.code(), Some(0), "{name}: {}", text(&list.stderr));
+        assert!(page.contains(&format!("imagenet/{name}.experiments.json")), "{name}");
+        if previewed.contains(name) {
+            let out = home.path().join(name).display().to_string();
+            let done = sweep(home.path(), &[&file, "--preview", "--out", &out]);
+            assert_eq!(done.status.code(), Some(0), "{name}: {}", text(&done.stderr));
+            let made =
+                std::fs::read_to_string(Path::new(&out).join("preview.md")).expect("written");
+            for line in made.lines().filter(|line| line.starts_with('|')) {
+                assert!(page.contains(line), "{name}: not in imagenet-scaling.md:\n{line}");
+            }
+        }
+    }
+    let files = std::fs::read_dir(docs.join("imagenet")).expect("a folder").count();
+    assert_eq!(files, previewed.len() + others.len(), "every file is checked");
 }

@@ -384,3 +384,33 @@ fn a_wrong_start_is_refused_before_anything_is_trained() {
     assert!(!text(&with(&["--preview", "--pretrain-on", "glyphs"]).stdout).is_empty());
     assert_eq!(charges(home.path()), "", "nothing was charged");
 }
+
+#[test]
+fn a_plan_for_a_population_is_shown_without_data() {
+    let home = folder();
+    let imagenet = ["train", "--preview", "--population", "1281167", "--batch-size", "65536"];
+    let target = ["--epochs", "70", "--epsilon", "10", "--delta", "1e-6"];
+    let plan = home.path().join("plan.json").display().to_string();
+    let saved = ["--save-plan", &plan];
+    let shown = run(home.path(), &[&imagenet[..], &target, &saved].concat());
+    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+    let words = text(&shown.stdout);
+    for said in ["1,281,167", "1,369 steps", "epsilon at delta 1e-6", "noise multiplier"] {
+        assert!(words.contains(said), "{said}: {words}");
+    }
+    assert!(!words.contains("ledger") && charges(home.path()).is_empty(), "{words}");
+    let again = run(home.path(), &[&imagenet[..4], &["--plan", &plan]].concat());
+    assert_eq!(text(&again.stdout), words);
+    let other = ["train", "--preview", "--population", "9", "--plan", &plan];
+    refused(&run(home.path(), &other), &["--population = 9", "1281167"]);
+    refused(&run(home.path(), &["train", "--preview", "--population", "-1"]), &["--population"]);
+    let snip = ["--method", "dp-ssgd", "--mask", "snip", "--pre-prune", "0.5"];
+    refused(&run(home.path(), &[&imagenet[..], &snip].concat()), &["--mask = snip"]);
+    for wrong in [&["train", "--population", "9"][..], &[&imagenet[..], &SMALL].concat()] {
+        assert_eq!(run(home.path(), wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    // It is no plan for other data.
+    let other_data = ["train", "--data", "glyphs", "--model", "linear", "--plan", &plan];
+    refused(&run(home.path(), &other_data), &["sampling rate and epsilon would be wrong"]);
+    assert!(charges(home.path()).is_empty());
+}

@@ -53,13 +53,22 @@ impl MaskKind {
     /// # Errors
     /// As making a mask by SNIP, which reads the training examples.
     pub fn recipe(self, rate: f64, model: &Model, data: &Dataset) -> Result<PrePrune> {
-        Ok(match self {
+        match self.within_run(rate) {
+            Some(recipe) => Ok(recipe),
+            None => Ok(Snip::prune(rate).mask(model, data)?.into()),
+        }
+    }
+
+    /// The recipe of a mask that a run makes when it begins; `None` for SNIP, whose mask is made
+    /// from model and data before the plan.
+    pub fn within_run(self, rate: f64) -> Option<PrePrune> {
+        Some(match self {
             // Its seed is derived from that of the run.
             Self::Random => RandomMask::prune(rate).into(),
             Self::Synflow => Synflow::prune(rate).into(),
             Self::DpSnip => DpSnip::prune(rate).into(),
-            Self::Snip => Snip::prune(rate).mask(model, data)?.into(),
             Self::Magnitude => MagnitudeMask::prune(rate).into(),
+            Self::Snip => return None,
         })
     }
 }

@@ -6,10 +6,10 @@ use std::fmt;
 use super::origin::{Origin, PrivacyStatus};
 use super::rate::{check_pruning, in_percent};
 use super::{DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Synflow};
-use crate::Result;
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::engine::Weights;
 use crate::privacy::{Delta, Epsilon, Event};
+use crate::{Error, ErrorKind, Result};
 
 /// The mask of a run: a fixed one, or a pruning method that makes it when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -190,17 +190,28 @@ impl Sparsity {
         Ok(self)
     }
 
-    /// The releases on this data set that made the mask and are charged already, each with the name
-    /// of its run in the ledger.
-    pub(crate) fn released_before(&self, data_set: &Dataset) -> Vec<(String, Event)> {
-        let statuses = self.pre_prune.iter().flat_map(|mask| mask.privacy());
-        let releases = statuses.filter_map(|status| match status {
-            PrivacyStatus::Released { event, data, run, .. } if data_set.is_known_as(data) => {
-                Some((run.clone(), event.clone()))
+    /// The releases on the data of this population that made the mask and are charged already, each
+    /// with the name of its run in the ledger.
+    ///
+    /// # Errors
+    /// `Setting` if the mask was released on some data, and those of the population are not here:
+    /// whether they are the same decides what a plan costs.
+    pub(crate) fn released_before(&self, population: &Population) -> Result<Vec<(String, Event)>> {
+        let mut releases = Vec::new();
+        for status in self.pre_prune.iter().flat_map(|mask| mask.privacy()) {
+            let PrivacyStatus::Released { event, data, run, .. } = status else { continue };
+            let Some(data_set) = population.data() else {
+                let what = "a mask that was released on data, in a plan without data";
+                let why = "if the plan trains on the same data, the release of the mask is part of \
+                           its cost";
+                return Err(Error::new(ErrorKind::Setting, what, why)
+                    .fix("make the plan from the data, or let the run make its mask"));
+            };
+            if data_set.is_known_as(data) {
+                releases.push((run.clone(), event.clone()));
             }
-            _ => None,
-        });
-        releases.collect()
+        }
+        Ok(releases)
     }
 
     /// The release that makes the mask within the run, if any. A mask that was made from private

@@ -13,6 +13,7 @@ mod plan;
 mod private;
 mod registry;
 mod sampling;
+mod scaled;
 mod settings;
 #[cfg(test)]
 #[allow(dead_code)]
@@ -46,6 +47,7 @@ pub use quantile_dp_sgd::{Quantile, QuantileDpSgd};
 pub(crate) use registry::for_each_method;
 pub use registry::{Claim, Method, Recipe, methods};
 pub use sampling::Sampling;
+pub use scaled::Scaled;
 pub use settings::Settings;
 
 use crate::device::DeviceArray;

@@ -1,6 +1,6 @@
 //! The plan of a run: all settings that determine its guarantee.
 
-use crate::data::{Augment, Dataset};
+use crate::data::{Augment, Dataset, Population};
 use crate::device::DeviceSpec;
 use crate::engine::{Bound, ClipRule};
 use crate::mask::{Freezing, Sparsity};
@@ -18,6 +18,7 @@ use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 mod file;
+mod scale;
 
 /// The private part of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,7 @@ pub struct Plan {
 
 impl Plan {
     /// Checks the shared settings against size and shape of the training part, which are public.
+    /// Without data there is no shape, and training checks what depends on it.
     ///
     /// # Errors
     /// `Setting` for zero or non-finite epochs, zero steps, a batch of 0 or larger than the data,
@@ -114,16 +116,22 @@ impl Plan {
     pub(crate) fn new(
         recipe: &Recipe,
         settings: &Settings,
-        data: &Dataset,
+        population: &Population,
         learning_rate: f64,
         privacy: Option<Privacy>,
     ) -> Result<Self> {
-        settings.augment.map_or(Ok(()), |augment| augment.check(data.shape()))?;
+        if let Some(augment) = settings.augment {
+            match population.data() {
+                Some(data) => augment.check(data.shape())?,
+                None => augment.check_copies()?,
+            }
+        }
         settings.device.as_deref().map_or(Ok(()), |name| name.parse::<DeviceSpec>().map(|_| ()))?;
-        let examples = data.train().len();
+        let examples = population.examples();
         let steps = steps_of(settings, examples)?;
-        let released = settings.sparsity.as_ref().map(|sparsity| sparsity.released_before(data));
-        let before = released.into_iter().flatten().map(|(_, event)| event).collect();
+        let sparsity = settings.sparsity.as_ref();
+        let before = sparsity.map(|sparsity| sparsity.released_before(population)).transpose()?;
+        let before = before.into_iter().flatten().map(|(_, event)| event).collect();
         let plan = Self {
             method: recipe.title.to_owned(),
             examples,
@@ -132,7 +140,7 @@ impl Plan {
             settings: settings.clone(),
             privacy,
             before,
-            data_not_covered: data.not_covered().map(str::to_owned),
+            data_not_covered: population.data().and_then(Dataset::not_covered).map(str::to_owned),
         };
         plan.check()?;
         Ok(plan)
@@ -399,7 +407,7 @@ impl Plan {
             return Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
                 .fix("make the plan from the data that it trains on"));
         }
-        let released = self.sparsity().map(|s| s.released_before(data));
+        let released = self.sparsity().map(|s| s.released_before(&data.into())).transpose()?;
         let released = released.unwrap_or_default();
         if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {
             return Ok(());

@@ -1,6 +1,6 @@
 //! The settings that private methods share: clip norm, noise multiplier or target, delta.
 
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::settings::steps_of;
 use crate::methods::{Privacy, Settings};
@@ -100,10 +100,10 @@ impl PrivateSettings {
         &self,
         method: &str,
         settings: &Settings,
-        data: &Dataset,
+        population: &Population,
         beside: &[Event],
     ) -> Result<Privacy> {
-        let examples = data.train().len();
+        let examples = population.examples();
         let clip = self.clip_rule();
         check_clip(&clip)?;
         let steps = steps_of(settings, examples)?;

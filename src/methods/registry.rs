@@ -5,7 +5,7 @@ use std::fmt;
 use super::dp_sgd;
 use super::private::PrivateSettings;
 use super::{Mechanism, Plan, Settings};
-use crate::data::Dataset;
+use crate::data::{Dataset, Population};
 use crate::engine::Bound;
 use crate::nn::Network;
 use crate::privacy::digits::Rounded;
@@ -168,11 +168,19 @@ pub trait Method: fmt::Debug + Send + Sync {
     /// The settings of private methods; `None` for a method without noise.
     fn private_mut(&mut self) -> Option<&mut PrivateSettings>;
 
-    /// Checks the settings against the data and makes the plan.
+    /// Checks the settings against the size of the data and makes the plan.
     ///
     /// # Errors
     /// `Setting` for values out of range; `Accounting` if a target can't be reached.
-    fn plan(&self, data: &Dataset) -> Result<Plan>;
+    fn plan_for(&self, population: &Population) -> Result<Plan>;
+
+    /// The plan for the training part of these data.
+    ///
+    /// # Errors
+    /// As [`plan_for`](Self::plan_for).
+    fn plan(&self, data: &Dataset) -> Result<Plan> {
+        self.plan_for(&data.into())
+    }
 
     /// Sets one of the method's [own settings](Recipe::own_settings) from text.
     ///
@@ -193,7 +201,7 @@ pub trait Method: fmt::Debug + Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Method>;
 }
 
-/// Implements [`Method`] for a type with a field `settings` and an inherent method `plan`, given
+/// Implements [`Method`] for a type with a field `settings` and an inherent method `plan_for`, given
 /// its recipe, a function to its private settings and the methods that differ from the defaults.
 macro_rules! method {
     ($method:ty, $recipe:expr, $private:expr $(, $($own:tt)*)?) => {
@@ -212,11 +220,11 @@ macro_rules! method {
                     $private;
                 private(self)
             }
-            fn plan(
+            fn plan_for(
                 &self,
-                data: &$crate::data::Dataset,
+                population: &$crate::data::Population,
             ) -> $crate::Result<$crate::methods::Plan> {
-                self.plan(data)
+                self.plan_for(population)
             }
             fn boxed_clone(&self) -> Box<dyn $crate::methods::Method> {
                 Box::new(self.clone())

@@ -145,6 +145,16 @@ impl Default for Settings {
 macro_rules! shared_settings {
     ($method:ty) => {
         impl $method {
+            /// The plan for the training part of these data, including its noise multiplier.
+            ///
+            /// # Errors
+            /// As [`plan_for`](Self::plan_for).
+            pub fn plan(
+                &self,
+                data: &$crate::data::Dataset,
+            ) -> $crate::Result<$crate::methods::Plan> {
+                self.plan_for(&data.into())
+            }
             /// Expected number of examples in a batch (the sampling rate is this over the size
             /// of the training part).
             pub fn batch_size(mut self, expected: usize) -> Self {

@@ -80,6 +80,11 @@ macro_rules! schedule {
                 self.0.pace()
             }
 
+            /// Whether it changes with epochs, so that it depends on the sampling rate.
+            pub(crate) fn counts_epochs(&self) -> bool {
+                self.pace() == Pace::Epoch
+            }
+
             /// The factor on the initial value.
             pub(crate) fn factor(&self, at: Moment) -> f64 {
                 self.0.factor(at, $power)

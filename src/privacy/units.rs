@@ -73,6 +73,24 @@ checked_number!(
     "use for example 1.0, or set a target epsilon to have the multiplier calibrated"
 );
 
+impl NoiseMultiplier {
+    /// The noise multiplier of a step whose noise is added by this many replicas, each of which
+    /// adds noise of this multiplier to its part of the sum: √replicas times as large.
+    ///
+    /// Data-parallel code often draws noise on every device (Kurakin et al., 2022, appendix B: 8
+    /// devices, so tables show σ/√8). One draw per step with the returned multiplier has the same
+    /// distribution.
+    ///
+    /// # Guarantee
+    /// The sum of n independent values of N(0, σ²C²) is distributed as N(0, nσ²C²), so mechanism
+    /// and accounting are those of a single draw. This assumes that each replica clips per example
+    /// at C, that all add independent noise in every step, also to an empty part, and that only
+    /// the sum of all parts is released: a single part has only the noise of its own replica.
+    pub fn of_replicas(self, replicas: u32) -> Self {
+        Self(self.0 * f64::from(replicas).sqrt())
+    }
+}
+
 checked_number!(
     /// The sampling rate q of Poisson sampling: above 0, at most 1.
     ///

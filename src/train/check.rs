@@ -82,7 +82,7 @@ pub(super) fn belong_together(
 /// another project, or its ledger may be lost, and its cost would not be counted.
 fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
     let Some(sparsity) = plan.sparsity() else { return Ok(()) };
-    let released = sparsity.released_before(data);
+    let released = sparsity.released_before(&data.into())?;
     let known = if released.is_empty() { Vec::new() } else { ledger.runs()? };
     // Comparing the event finds a mask file that was edited to look cheaper. A mask that was made
     // within a run is charged as a part of it.

@@ -5,6 +5,7 @@ mod divergence;
 mod images;
 mod not_covered;
 mod own_module;
+mod population;
 mod released;
 #[path = "../shared/mod.rs"]
 mod shared;

@@ -4,13 +4,15 @@ use clap::{Arg, Args, Command, FromArgMatches};
 use epsilab::{Error, Result};
 use serde_json::{Map, Value};
 
+use super::paper::Paper;
 use crate::train::TrainArgs;
 
 /// Options of `train` by name, without the dashes.
 pub type Options = Map<String, Value>;
 
 /// Options that are not part of a run.
-const NOT_OF_A_RUN: [&str; 6] = ["plan", "save-plan", "preview", "out", "json", "fresh"];
+const NOT_OF_A_RUN: [&str; 7] =
+    ["plan", "save-plan", "preview", "population", "out", "json", "fresh"];
 /// Pairs of options that exclude each other.
 const EXCLUSIVE: [(&str, &str); 2] = [("epochs", "steps"), ("epsilon", "noise-multiplier")];
 /// Options that a run may have several times. A list in a list is one value of them.
@@ -19,19 +21,67 @@ const REPEATED: [&str; 3] = ["set", "freeze", "train-only"];
 /// The most combinations of the lists of one group of cases.
 const MOST_CASES: usize = 10_000;
 
+/// Options of which the results of a paper do not depend: the name of its data, and the device.
+const AS_IN_THE_PAPER: [&str; 2] = ["data", "device"];
+/// Options that choose a part of the data.
+const PARTS: [&str; 2] = ["train", "split"];
+/// Options that do not change what a run costs.
+const FREE: [&str; 18] = [
+    "clip",
+    "model",
+    "activation",
+    "pretrained",
+    "pretrain-on",
+    "pretrain-epochs",
+    "optimizer",
+    "learning-rate",
+    "warm-up",
+    "weight-decay",
+    "average",
+    "freeze",
+    "train-only",
+    "freeze-groups",
+    "precision",
+    "device",
+    "image-size",
+    "test",
+];
+
 /// The options of the runs of one case, which differ only in their seed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Case(pub Options);
+pub struct Case {
+    pub options: Options,
+    /// What a paper says of it.
+    pub paper: Paper,
+}
 
 impl Case {
-    /// Replaces options.
+    /// Replaces options. The results of the paper are then those of other work.
     pub fn replace(&mut self, given: &Options) {
-        replace(&mut self.0, given);
+        let before = self.options.clone();
+        replace(&mut self.options, given);
+        let names = before.keys().chain(self.options.keys());
+        let mut changed = names.filter(|&name| before.get(name) != self.options.get(name));
+        if changed.any(|name| !AS_IN_THE_PAPER.contains(&name.as_str())) {
+            self.paper = self.paper.without_results();
+        }
+        if PARTS.iter().any(|name| given.contains_key(*name)) {
+            self.paper.examples = None;
+        }
+    }
+
+    /// The case with only those options that decide what a run costs, and without the paper's
+    /// other results.
+    pub fn cost(&self) -> Self {
+        let mut options = self.options.clone();
+        FREE.iter().for_each(|name| drop(options.remove(*name)));
+        let paper = Paper { epsilon: self.paper.epsilon, ..self.paper.without_results() };
+        Self { options, paper }
     }
 
     /// The value of an option in words.
     pub fn get(&self, name: &str) -> Option<String> {
-        self.0.get(name).map(|value| words(value).join(" "))
+        self.options.get(name).map(|value| words(value).join(" "))
     }
 
     /// The arguments of `train` for the run with this seed.
@@ -40,7 +90,7 @@ impl Case {
     /// `Setting` for an option or a value that `train` does not know.
     pub fn train_args(&self, seed: u64) -> Result<TrainArgs> {
         let mut args = vec![format!("--seed={seed}")];
-        for (name, value) in &self.0 {
+        for (name, value) in &self.options {
             match value {
                 Value::Bool(true) => args.push(format!("--{name}")),
                 Value::Bool(false) => {}
@@ -92,7 +142,7 @@ pub fn replace(options: &mut Options, given: &Options) {
 pub fn combinations(options: &Options) -> std::result::Result<Vec<Case>, String> {
     let mut names: Vec<&String> = options.keys().collect();
     names.sort_by_key(|name| (rank(name), *name));
-    let mut cases = vec![Case(Options::new())];
+    let mut cases = vec![Case { options: Options::new(), paper: Paper::default() }];
     for name in names {
         is_of_a_run(name)?;
         let value = &options[name];
@@ -116,7 +166,7 @@ pub fn combinations(options: &Options) -> std::result::Result<Vec<Case>, String>
         }
         let with = |case: &Case, value: &Value| {
             let mut case = case.clone();
-            case.0.insert(name.clone(), value.clone());
+            case.options.insert(name.clone(), value.clone());
             case
         };
         cases = cases.iter().flat_map(|case| values.iter().map(|v| with(case, v))).collect();

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::case::{self, Case, Options};
+use super::paper::Paper;
 
 /// What to do about a file that does not hold experiments.
 const ADVICE: &str = "see the example in `cargo lab sweep --help`";
@@ -35,7 +36,10 @@ struct Written {
     /// Options of all cases.
     #[serde(default)]
     options: Options,
-    /// Groups of cases, each with further options.
+    /// What a paper says of all cases.
+    #[serde(default)]
+    paper: Value,
+    /// Groups of cases, each with further options and with what a paper says of them.
     #[serde(default)]
     cases: Vec<Options>,
 }
@@ -158,16 +162,23 @@ impl Experiments {
 
 impl Experiment {
     fn of(written: Written) -> std::result::Result<Self, String> {
-        let Written { name, title, seeds, options, mut cases } = written;
+        let Written { name, title, seeds, options, paper, mut cases } = written;
+        let of_all = match paper {
+            Value::Null => Paper::default(),
+            paper => Paper::of(paper).map_err(|why| format!("`{name}`: {why}"))?,
+        };
         if cases.is_empty() {
             cases.push(Options::new());
         }
         let mut all = Vec::new();
-        for group in cases {
+        for mut group in cases {
+            let paper = group.remove("paper").map_or(Ok(Paper::default()), Paper::of);
             let mut base = options.clone();
             case::replace(&mut base, &group);
-            let made = case::combinations(&base).map_err(|why| format!("`{name}`: {why}"))?;
-            all.extend(made);
+            let made = paper.and_then(|paper| Ok((paper, case::combinations(&base)?)));
+            let (paper, made) = made.map_err(|why| format!("`{name}`: {why}"))?;
+            let paper = paper.or(&of_all);
+            all.extend(made.into_iter().map(|case| Case { paper: paper.clone(), ..case }));
         }
         let mut experiment = Self { name, title, seeds, cases: all };
         experiment.remove_equal_cases();
@@ -178,24 +189,35 @@ impl Experiment {
     fn remove_equal_cases(&mut self) {
         let mut kept: Vec<Case> = Vec::new();
         for case in self.cases.drain(..) {
-            if !kept.contains(&case) {
+            if !kept.iter().any(|kept| kept.options == case.options) {
                 kept.push(case);
             }
         }
         self.cases = kept;
     }
 
+    /// The experiment with one case for each cost.
+    pub fn costs(&self) -> Self {
+        let mut cases: Vec<Case> = Vec::new();
+        for case in self.cases.iter().map(Case::cost) {
+            if !cases.contains(&case) {
+                cases.push(case);
+            }
+        }
+        Self { name: self.name.clone(), title: self.title.clone(), seeds: self.seeds, cases }
+    }
+
     /// The options that are not the same in all cases.
     pub fn varied(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for case in &self.cases {
-            names.extend(case.0.keys().map(String::as_str));
+            names.extend(case.options.keys().map(String::as_str));
         }
         names.sort_by_key(|name| (case::rank(name), *name));
         names.dedup();
         let differs = |name: &str| {
-            let first = self.cases.first().and_then(|case| case.0.get(name));
-            self.cases.iter().any(|case| case.0.get(name) != first)
+            let first = self.cases.first().and_then(|case| case.options.get(name));
+            self.cases.iter().any(|case| case.options.get(name) != first)
         };
         names.into_iter().filter(|name| differs(name)).collect()
     }
@@ -291,5 +313,67 @@ mod tests {
         let case = &with.0[1].cases[0];
         assert_eq!(case.get("set").as_deref(), Some("scale=1 x=2"));
         assert_eq!(case.get("augment").as_deref(), Some("true"));
+    }
+
+    /// Epsilons and accuracies of a paper, in an experiment with two groups.
+    const OF_A_PAPER: &str = r#"{"experiments": [
+        {"name": "p", "options": {"data": "images", "batch-size": 64, "epochs": 2},
+         "paper": {"examples": 1000, "orders": "tf_legacy"},
+         "cases": [
+            {"noise-multiplier": 1, "learning-rate": [1, 2], "paper": {"epsilon": 6.7e4}},
+            {"noise-multiplier": 2, "learning-rate": [1, 2], "paper": {"accuracy %": 57.2}},
+            {"noise-multiplier": 3, "model": ["linear", "mlp"], "clip": [1, 2]}]}]}"#;
+
+    #[test]
+    fn a_paper_is_compared_with_the_same_work_only() {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let papers = |given: &[&str]| {
+            let with = parse(OF_A_PAPER).with_options(&words(given)).expect("fine");
+            with.0[0].cases.iter().map(|case| case.paper.clone()).collect::<Vec<_>>()
+        };
+        let all = papers(&[]);
+        assert_eq!((all[0].examples, all[0].orders.as_deref()), (Some(1000), Some("tf_legacy")));
+        assert_eq!(
+            (all[0].epsilon, all[1].epsilon, all[2].accuracy),
+            (Some(6.7e4), Some(6.7e4), Some(57.2))
+        );
+        assert!(!all[4].has_results());
+        for same in [&["--data", "mine"][..], &["--device=cpu"]] {
+            assert!(papers(same)[0].has_results(), "{same:?}");
+        }
+        let other = papers(&["--epochs", "1"]);
+        assert!(other.iter().all(|paper| !paper.has_results() && paper.examples == Some(1000)));
+        assert!(papers(&["--train", "100"]).iter().all(|paper| paper.examples.is_none()));
+        assert!(all[0].on(1000).has_results() && !all[0].on(999).has_results());
+    }
+
+    #[test]
+    fn cases_of_equal_cost_are_one_in_a_preview() {
+        let costs = parse(OF_A_PAPER).0[0].costs();
+        let noise: Vec<_> = costs.cases.iter().map(|case| case.get("noise-multiplier")).collect();
+        assert_eq!(noise.iter().flatten().collect::<Vec<_>>(), ["1", "2", "3"]);
+        assert_eq!(
+            (costs.cases[0].paper.epsilon, costs.cases[1].paper.accuracy),
+            (Some(6.7e4), None)
+        );
+        assert_eq!(costs.varied(), ["noise-multiplier"]);
+    }
+
+    #[test]
+    fn what_a_paper_cannot_say_is_refused() {
+        for (paper, words) in [
+            (r#"{"accuracy": 1}"#, "`accuracy`"),
+            (r#"{"epsilon": -1}"#, "below 0"),
+            (r#"{"epsilon": "much"}"#, "`paper`"),
+            ("3", "`paper`"),
+        ] {
+            let of_all = format!(r#"{{"experiments": [{{"name": "e", "paper": {paper}}}]}}"#);
+            let of_one =
+                format!(r#"{{"experiments": [{{"name": "e", "cases": [{{"paper": {paper}}}]}}]}}"#);
+            for text in [of_all, of_one] {
+                let why = Experiments::parse(&text).err().expect(&text);
+                assert!(why.contains(words) && why.contains("`e`"), "{text}: {why}");
+            }
+        }
     }
 }

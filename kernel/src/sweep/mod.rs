@@ -7,18 +7,21 @@
 mod case;
 mod file;
 mod out;
+mod paper;
+mod preview;
 mod rows;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use epsilab::Result;
-use epsilab::data::Dataset;
+use epsilab::data::{Dataset, Population};
+use epsilab::{Error, Result};
 
 use crate::train::DataArgs;
 use crate::{grid, options, stdout};
 use case::Case;
 use file::{Experiment, Experiments};
+use preview::{Preview, Previewed};
 use rows::Row;
 
 /// Train the experiments of a file: all combinations of lists of `train` options.
@@ -35,7 +38,11 @@ pub struct SweepArgs {
     /// List the experiments, check them and train nothing
     #[arg(long, conflicts_with = "json")]
     list: bool,
-    /// Write sweep.json and sweep.md to this folder
+    /// Show steps, noise and epsilon of every case and train nothing. Where the file says the
+    /// number of examples, no data are read
+    #[arg(long, conflicts_with = "list")]
+    preview: bool,
+    /// Write sweep.json and sweep.md to this folder, or preview.json and preview.md
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print a JSON list with one object per case on stdout and nothing else
@@ -65,6 +72,9 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         grid::can_write(out)?;
     }
     let mut trainer = Trainer { data: None, done: 0, all: experiments.runs() };
+    if args.preview {
+        return preview(args, &experiments, &mut trainer);
+    }
     let mut rows = Vec::new();
     for experiment in &experiments.0 {
         for case in &experiment.cases {
@@ -82,16 +92,58 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
     let json = rows::json(&rows)?;
     if let Some(folder) = &args.out {
         grid::save(folder, "sweep.json", format!("{json}\n").as_bytes())?;
-        grid::save(folder, "sweep.md", out::markdown(&experiments, &rows).as_bytes())?;
+        let markdown = out::markdown(&experiments, |e| out::results(e, &rows));
+        grid::save(folder, "sweep.md", markdown.as_bytes())?;
         eprintln!("wrote {}", folder.display());
     }
-    stdout::print(&if args.json { json } else { out::text(&experiments, &rows) })?;
+    let text = || out::text(&experiments, |e| out::results(e, &rows));
+    stdout::print(&if args.json { json } else { text() })?;
     let cases = experiments.0.iter().flat_map(|e| e.cases.iter().map(|case| e.place(case)));
     for (place, row) in cases.zip(&rows) {
         row.errors.iter().for_each(|error| eprintln!("not trained: {place}, {error}"));
     }
     let any = rows.iter().any(|row| row.runs > 0);
     Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Shows what the cases cost.
+fn preview(args: &SweepArgs, sweep: &Experiments, trainer: &mut Trainer) -> Result<ExitCode> {
+    let costs = Experiments(sweep.0.iter().map(Experiment::costs).collect());
+    let mut previews: Vec<(String, Vec<Previewed>)> = Vec::new();
+    // Data that the command names are not those of the paper.
+    let named = case::options_of(&args.options)?.contains_key("data");
+    let mut population = |case: &Case| match case.paper.examples.filter(|_| !named) {
+        Some(examples) => Ok(Population::of(examples)),
+        None => Ok((&trainer.data(&case.train_args(0)?.data)?).into()),
+    };
+    for experiment in &costs.0 {
+        let of = |case| population(case).and_then(|p| Preview::of(experiment, case, &p));
+        let of = experiment.cases.iter().map(of).map(|preview| preview.map_err(|e| in_a_line(&e)));
+        previews.push((experiment.name.clone(), of.collect()));
+    }
+    let cells = |e: &Experiment| {
+        let of_it = previews.iter().find(|(name, _)| *name == e.name);
+        preview::cells(e, of_it.map_or(&[], |(_, previews)| previews))
+    };
+    let planned: Vec<&Preview> =
+        previews.iter().flat_map(|(_, all)| all.iter().flatten()).collect();
+    let json = rows::json(&planned)?;
+    if let Some(folder) = &args.out {
+        grid::save(folder, "preview.json", format!("{json}\n").as_bytes())?;
+        grid::save(folder, "preview.md", out::markdown(&costs, cells).as_bytes())?;
+        eprintln!("wrote {}", folder.display());
+    }
+    stdout::print(&if args.json { json } else { out::text(&costs, cells) })?;
+    for (experiment, (_, all)) in costs.0.iter().zip(&previews) {
+        let cases = experiment.cases.iter().zip(all);
+        let refused = cases.filter_map(|(case, preview)| Some((case, preview.as_ref().err()?)));
+        refused.for_each(|(case, why)| eprintln!("not planned: {}, {why}", experiment.place(case)));
+    }
+    Ok(if planned.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn in_a_line(error: &Error) -> String {
+    error.to_string().replace('\n', " ")
 }
 
 /// Trains cases one after the other.
@@ -113,7 +165,11 @@ impl Trainer {
             let args = case.train_args(seed)?;
             let place = format!("{}, seed {seed}", experiment.place(case));
             let heading = format!("[{} of {}] {place}", self.done + 1, self.all);
-            match self.data(&args.data).and_then(|data| args.run(&data, Some(heading))) {
+            let data = self.data(&args.data);
+            if let Ok(data) = &data {
+                row.paper = case.paper.on(data.train().len());
+            }
+            match data.and_then(|data| args.run(&data, Some(heading))) {
                 Ok(run) if run.interrupted() => return Ok(None),
                 Ok(run) => {
                     let again = if run.is_restored() { " (trained before)" } else { "" };

@@ -4,12 +4,16 @@ use epsilab::device::marked;
 use epsilab::show::{Table, format};
 
 use super::file::{Experiment, Experiments};
+use super::paper::printed;
 use super::rows::Row;
 
+/// Heads and rows of a table.
+pub type Cells = (Vec<String>, Vec<Vec<String>>);
+
 /// Aligned text, a table for each experiment.
-pub fn text(experiments: &Experiments, rows: &[Row]) -> String {
+pub fn text(experiments: &Experiments, cells: impl Fn(&Experiment) -> Cells) -> String {
     let table = |e: &Experiment| {
-        let (heads, lines) = cells(e, rows);
+        let (heads, lines) = cells(e);
         let name = marked(&e.name);
         let caption = if e.title.is_empty() { name } else { format!("{name}: {}", e.title) };
         lines.into_iter().fold(Table::new(heads).caption(caption), Table::row).text()
@@ -18,10 +22,10 @@ pub fn text(experiments: &Experiments, rows: &[Row]) -> String {
 }
 
 /// Markdown, a section for each experiment.
-pub fn markdown(experiments: &Experiments, rows: &[Row]) -> String {
+pub fn markdown(experiments: &Experiments, cells: impl Fn(&Experiment) -> Cells) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | ").replace('\n', " "));
     let section = |e: &Experiment| {
-        let (heads, lines) = cells(e, rows);
+        let (heads, lines) = cells(e);
         let body: String = lines.iter().map(|cells| line(cells)).collect();
         let rule = "|---".repeat(heads.len());
         let name = marked(&e.name);
@@ -31,35 +35,51 @@ pub fn markdown(experiments: &Experiments, rows: &[Row]) -> String {
 }
 
 /// A column of results: its head, and its text for a row that has it.
-type Column<'a> = (&'static str, &'a dyn Fn(&Row) -> Option<String>);
+pub type Column<'a, R> = (&'static str, &'a dyn Fn(&R) -> Option<String>);
 
-/// Heads and rows: the options that differ, then the results. Columns that no case has are left
-/// out.
-fn cells(experiment: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
+/// The results of training: accuracy and cost.
+pub fn results(experiment: &Experiment, rows: &[Row]) -> Cells {
     let rows: Vec<&Row> = {
         let name = marked(&experiment.name);
         rows.iter().filter(|row| row.experiment == name).collect()
     };
-    let varied = experiment.varied();
     let number = |value: f64| format!("{}", (value * 1e4).round() / 1e4);
-    let results: [Column<'_>; 8] = [
+    let timed = rows.iter().any(|row| row.paper.seconds_per_epoch.is_some());
+    let columns: [Column<'_, &Row>; 12] = [
         ("accuracy %", &|row| row.accuracy_mean.map(|mean| format!("{:.2}", 100.0 * mean))),
         ("± sd", &|row| row.accuracy_std.map(|std| format!("{:.2}", 100.0 * std))),
+        ("paper's accuracy %", &|row| row.paper.accuracy.map(printed)),
         ("epsilon of a run", &|row| match row.badge? {
             "none" => Some("none".into()),
             _ => row.epsilon.map(format::eps),
         }),
         ("at delta", &|row| row.epsilon.and(row.delta).map(format::delta)),
+        ("paper's epsilon", &|row| row.paper.epsilon.map(printed)),
         ("guarantee", &|row| row.badge.map(str::to_owned)),
         ("claimed epsilon", &|row| row.claimed_epsilon.map(format::eps)),
         ("mean threshold", &|row| row.mean_threshold.map(number)),
+        ("s per epoch", &|row| row.seconds_per_epoch.filter(|_| timed).map(format::seconds)),
+        ("paper's s per epoch", &|row| row.paper.seconds_per_epoch.map(printed)),
         ("runs", &|row| Some(format!("{} of {}", row.runs, experiment.seeds))),
     ];
-    let shown: Vec<_> =
-        results.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect();
+    table(experiment, &[], &rows, &columns)
+}
+
+/// The options that differ, but for those that columns show, then the columns. Columns that no row
+/// has are left out.
+pub fn table<R>(
+    experiment: &Experiment,
+    shown_anyway: &[&str],
+    rows: &[R],
+    columns: &[Column<'_, R>],
+) -> Cells {
+    let mut varied = experiment.varied();
+    varied.retain(|name| !shown_anyway.contains(name));
+    let has = |(_, of): &&Column<'_, R>| rows.iter().any(|row| of(row).is_some());
+    let shown: Vec<_> = columns.iter().filter(has).collect();
     let heads = varied.iter().map(|name| (*name).to_owned());
     let heads = heads.chain(shown.iter().map(|(name, _)| (*name).to_owned())).collect();
-    let lines = experiment.cases.iter().zip(&rows).map(|(case, row)| {
+    let lines = experiment.cases.iter().zip(rows).map(|(case, row)| {
         let options = varied.iter().map(|name| case.get(name).unwrap_or_else(|| "-".into()));
         options.chain(shown.iter().map(|(_, of)| of(row).unwrap_or_else(|| "-".into()))).collect()
     });

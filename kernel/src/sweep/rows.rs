@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::case::{Case, Options};
 use super::file::Experiment;
+use super::paper::Paper;
 
 /// One case with the results of its seeds. It has no names of runs, which are derived from the
 /// data.
@@ -30,6 +31,11 @@ pub struct Row {
     pub claimed_epsilon: Option<f64>,
     /// Mean over seeds of the mean clip threshold, of a method that adapts it.
     pub mean_threshold: Option<f64>,
+    /// Mean over seeds of the seconds of training per epoch.
+    pub seconds_per_epoch: Option<f64>,
+    /// What a paper says of the same work.
+    #[serde(skip_serializing_if = "is_silent")]
+    pub paper: Paper,
     /// Number of finished runs.
     pub runs: usize,
     pub errors: Vec<String>,
@@ -44,6 +50,11 @@ struct Outcome {
     epsilon: Option<f64>,
     claim: Option<f64>,
     threshold: Option<f64>,
+    seconds_per_epoch: f64,
+}
+
+fn is_silent(paper: &Paper) -> bool {
+    !paper.has_results()
 }
 
 impl Row {
@@ -51,7 +62,7 @@ impl Row {
     pub fn of(experiment: &Experiment, case: &Case) -> Self {
         Self {
             experiment: marked(&experiment.name),
-            options: case.0.clone(),
+            options: case.options.clone(),
             accuracy_mean: None,
             accuracy_std: None,
             accuracies: Vec::new(),
@@ -60,6 +71,8 @@ impl Row {
             delta: None,
             claimed_epsilon: None,
             mean_threshold: None,
+            seconds_per_epoch: None,
+            paper: case.paper.clone(),
             runs: 0,
             errors: Vec::new(),
             outcomes: Vec::new(),
@@ -80,6 +93,7 @@ impl Row {
             epsilon,
             claim: record.claim().map(|claim| claim.epsilon),
             threshold: record.mean_threshold,
+            seconds_per_epoch: record.seconds / (record.steps as f64 * run.plan().sampling_rate()),
         });
         self.delta = run.plan().privacy().map(|privacy| privacy.delta.0);
         self.summarise();
@@ -87,7 +101,7 @@ impl Row {
 
     /// Adds a run that could not be trained.
     pub fn failed(&mut self, seed: u64, error: &Error) {
-        self.errors.push(format!("seed {seed}: {error}").replace('\n', " "));
+        self.errors.push(format!("seed {seed}: {}", super::in_a_line(error)));
     }
 
     fn summarise(&mut self) {
@@ -103,6 +117,7 @@ impl Row {
         self.epsilon = largest.filter(|_| all.iter().all(|run| run.epsilon.is_some()));
         self.claimed_epsilon = mean(&of(|run| run.claim));
         self.mean_threshold = mean(&of(|run| run.threshold));
+        self.seconds_per_epoch = mean(&of(|run| Some(run.seconds_per_epoch)));
         self.runs = all.len();
     }
 }
@@ -121,7 +136,7 @@ fn deviation(values: &[f64]) -> Option<f64> {
 ///
 /// # Errors
 /// If they can't be written as JSON, for which no case is known.
-pub fn json(rows: &[Row]) -> Result<String> {
+pub fn json(rows: &[impl Serialize]) -> Result<String> {
     serde_json::to_string(rows)
         .map_err(|e| Error::new(ErrorKind::Io, "the results as JSON", e.to_string()))
 }

@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use epsilab::Result;
-use epsilab::data::Dataset;
+use epsilab::data::{Dataset, Population};
 use epsilab::methods::{CheckpointEvery, Plan};
 use epsilab::nn::Model;
 use epsilab::train::Run;
 
-use crate::{grid, stdout};
+use crate::{grid, options, stdout};
 pub use data::DataArgs;
 use plan::PlanArgs;
 use progress::ToStderr;
@@ -55,6 +55,10 @@ pub struct TrainArgs {
     /// Print the plan, its cost and warnings; train nothing
     #[arg(long, conflicts_with = "json")]
     preview: bool,
+    /// Number of training examples, for --preview without data
+    #[arg(long, value_name = "N", requires = "preview", allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["data", "label", "image_size", "split", "train", "test"])]
+    population: Option<i64>,
     /// Copy model, figures and record of the run to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -72,6 +76,12 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     args.check()?;
     if let Some(out) = args.out.as_ref().filter(|_| !args.preview) {
         grid::can_write(out)?;
+    }
+    if let Some(examples) = options::count("--population", args.population)? {
+        let plan = args.plan_for(&Population::of(examples))?;
+        args.save(&plan)?;
+        stdout::print(&plan.to_string())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let data = args.data.read()?;
     if args.preview {
@@ -159,9 +169,28 @@ impl TrainArgs {
     /// The plan, which is saved if it shall be.
     fn plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
         let plan = self.read_or_make(model, data)?;
-        if let Some(path) = &self.save_plan {
-            plan.save(path)?;
-            eprintln!("wrote the plan {}", path.display());
+        self.save(&plan)?;
+        Ok(plan)
+    }
+
+    /// Writes the plan to the file of `--save-plan`, if one is named.
+    fn save(&self, plan: &Plan) -> Result<()> {
+        let Some(path) = &self.save_plan else { return Ok(()) };
+        plan.save(path)?;
+        eprintln!("wrote the plan {}", path.display());
+        Ok(())
+    }
+
+    /// The plan for as many examples, without model and data.
+    ///
+    /// # Errors
+    /// As [`train`], before data are read; kind `Setting` for a file of a plan for another number.
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
+        let Some(plan) = self.loaded()? else { return self.plan.plan_for(population) };
+        let examples = population.examples();
+        if plan.examples() != examples {
+            let why = format!("the plan of the file is for {}", plan.examples());
+            return Err(Error::setting("--population", examples, why).fix("name that number"));
         }
         Ok(plan)
     }

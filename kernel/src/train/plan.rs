@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use epsilab::data::{Augment, Dataset};
+use epsilab::data::{Augment, Dataset, Population};
 use epsilab::grid::MaskKind;
-use epsilab::mask::{Dropping, Freezing};
+use epsilab::mask::{Dropping, Freezing, PrePrune};
 use epsilab::methods::{self, Method, Plan, PrivateSettings, Sampling, Settings};
 use epsilab::nn::{Model, Precision};
 use epsilab::privacy::{Delta, Epsilon, Neighbouring};
@@ -162,17 +162,33 @@ impl PlanArgs {
     /// Kind `Setting` for values out of range and options that contradict each other or that the
     /// method does not have; kind `Accounting` if no noise multiplier reaches epsilon.
     pub fn plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
-        let mut method = self.method()?;
-        let mask = match self.mask()? {
-            Some((kind, rate)) => Some(kind.recipe(rate, model, data)?),
-            None => None,
+        let mask = self.mask()?.map(|(kind, rate)| kind.recipe(rate, model, data)).transpose()?;
+        self.method_with(mask)?.plan(data)
+    }
+
+    /// The plan for as many examples, without model and data.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan); kind `Setting` for a mask that is made from the data.
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
+        let within_run = |(kind, rate): (MaskKind, f64)| {
+            kind.within_run(rate).ok_or_else(|| {
+                let why = "it is made from model and data before the plan";
+                Error::setting("--mask", kind, why).fix("name the data, or choose another mask")
+            })
         };
-        let dropping = self.dropping()?;
+        let mask = self.mask()?.map(within_run).transpose()?;
+        self.method_with(mask)?.plan_for(population)
+    }
+
+    /// The method with all settings.
+    fn method_with(&self, mask: Option<PrePrune>) -> Result<Box<dyn Method>> {
+        let (mut method, dropping) = (self.method()?, self.dropping()?);
         if mask.is_some() || dropping.is_some() {
             let sparsity = method.settings_mut().sparsity.get_or_insert_default();
             (sparsity.pre_prune, sparsity.dropping) = (mask, dropping);
         }
-        method.plan(data)
+        Ok(method)
     }
 
     /// The precision of large matrix products.

@@ -83,12 +83,7 @@ impl Augment {
     /// [`ErrorKind::Setting`] for fewer than 1 or more than 1,024 copies, for a crop that is not
     /// smaller than the shorter side, and for flips or crops of examples that are not images.
     pub fn check(&self, shape: &[usize]) -> Result<()> {
-        /// With more copies, one example would cost more than a typical batch.
-        const MOST: usize = 1024;
-        if !(1..=MOST).contains(&self.copies) {
-            let why = format!("a step uses 1 to {MOST} copies of each example");
-            return Err(Error::setting("copies", self.copies, why).fix("16 is usual"));
-        }
+        self.check_copies()?;
         if !self.flip && self.crop == 0 {
             return Ok(());
         }
@@ -107,6 +102,20 @@ impl Augment {
             return Err(Error::setting("crop", self.crop, why).fix("for instance .crop(4)"));
         }
         Ok(())
+    }
+
+    /// Checks what does not depend on the shape of an example.
+    ///
+    /// # Errors
+    /// `Setting` for a number of copies out of range.
+    pub(crate) fn check_copies(&self) -> Result<()> {
+        /// With more copies, one example would cost more than a typical batch.
+        const MOST: usize = 1024;
+        if (1..=MOST).contains(&self.copies) {
+            return Ok(());
+        }
+        let why = format!("a step uses 1 to {MOST} copies of each example");
+        Err(Error::setting("copies", self.copies, why).fix("16 is usual"))
     }
 
     /// The copies of these examples for one step, `[ids.len(), copies, shape…]` row-major, and one

@@ -4,6 +4,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use super::*;
 use crate::engine::Gradient;
 use crate::nn::{LayerSpec, LinearSpec, Network};
+use crate::privacy::NoiseMultiplier;
 
 const SEED: [u8; 32] = [7; 32];
 
@@ -49,6 +50,28 @@ fn noise_has_the_requested_scale() {
     let batch = 2048.0;
     let divided: Vec<f32> = values.iter().map(|v| v / batch).collect();
     assert!(!looks_normal(&divided, std), "noise divided by the batch size must be detected");
+}
+
+/// Algorithm 1 as implemented by Kurakin et al. (2022, appendix B): every replica adds its own noise.
+#[test]
+fn the_noise_of_replicas_is_that_of_one_draw() {
+    let (sigma, clip, n) = (NoiseMultiplier(0.2), 0.7, 100_000);
+    let sum = |seed_of: fn(u8) -> [u8; 32]| {
+        let mut sum = zeros(&[n]);
+        for replica in 0..8 {
+            GaussianNoise::new(seed_of(replica)).add_to(&mut sum, sigma.0 * clip).unwrap();
+        }
+        sum.entries[0].values.to_vec()
+    };
+    let replicas = sum(|replica| [replica; 32]);
+    let std = sigma.of_replicas(8).0 * clip;
+    assert!((std - 8f64.sqrt() * 0.2 * 0.7).abs() < 1e-15);
+    assert!(looks_normal(&replicas, std));
+    assert!(looks_normal(&sample(n, std), std), "as one draw");
+    assert!(!looks_normal(&replicas, sigma.0 * clip), "more than the noise of one replica");
+    assert!(!looks_normal(&replicas, 8.0 * sigma.0 * clip), "less than eight times as much");
+    assert!(!looks_normal(&replicas, sigma.of_replicas(7).0 * clip), "one replica without noise");
+    assert!(!looks_normal(&sum(|_| [0; 32]), std), "equal noise in all replicas");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Settings of Auto DP-SGD, checked into a plan.
 
 use super::{claim, mechanism};
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::private::{PrivateSettings, noise_settings};
 use crate::methods::registry::{method, number};
@@ -120,12 +120,12 @@ impl AutoDpSgd {
         DpSgd { settings: self.settings, private }
     }
 
-    /// Checks the settings against the data and makes the plan.
+    /// Checks the settings against the size of the data and makes the plan.
     ///
     /// # Errors
     /// `Setting` for values out of range, without a noise multiplier, with a target or with a clip
     /// rule.
-    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         if let Some(target) = self.private.target {
             let what = format!("Auto DP-SGD with a target, epsilon {target}");
             let why = "it has no guarantee, and the paper computes its claim after training, from \
@@ -142,10 +142,10 @@ impl AutoDpSgd {
         }
         let clip = ClipRule::Unbounded { scale: self.scale };
         clip.check()?;
-        let privacy = self.private.settle("AutoDpSgd", &self.settings, data, &[])?;
+        let privacy = self.private.settle("AutoDpSgd", &self.settings, population, &[])?;
         let privacy = Privacy { clip, ..privacy };
         let learning_rate = self.settings.learning_rate_or(DEFAULT_LEARNING_RATE);
-        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
     }
 }
 

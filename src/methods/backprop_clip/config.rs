@@ -1,7 +1,7 @@
 //! Settings of backpropagation clipping, checked into a plan.
 
 use super::mechanism;
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::private::{PrivateSettings, noise_settings};
 use crate::methods::registry::{method, number};
@@ -141,13 +141,13 @@ impl BackpropClip {
         self
     }
 
-    /// Checks the settings against the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
     ///
     /// # Errors
     /// `Setting` for values out of range, unless exactly one of target and noise multiplier is
     /// given, and for a clip norm, clip rule or clip schedule, which the layers' clips replace;
     /// `Accounting` if no noise multiplier reaches the target.
-    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         if self.private.has_clip() {
             let why = "it clips inputs and upstream gradients instead of the gradient";
             let what = "backpropagation clipping with a bound on the clipped gradient";
@@ -157,12 +157,12 @@ impl BackpropClip {
         let (clips, private) = self.effective()?;
         clips.check()?;
         let clip = ClipRule::Backprop(clips);
-        let privacy = private.settle("BackpropClip", &self.settings, data, &[])?;
+        let privacy = private.settle("BackpropClip", &self.settings, population, &[])?;
         let sensitivity = clips.max_input_norm * clips.max_upstream_norm;
         let learning_rate =
             self.settings.learning_rate_or(LEARNING_RATE_TIMES_SENSITIVITY / sensitivity);
         let privacy = Privacy { clip, ..privacy };
-        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
     }
 }
 

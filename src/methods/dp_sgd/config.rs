@@ -1,7 +1,7 @@
 //! Settings of DP-SGD, checked into a plan.
 
 use crate::Result;
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::mask::{Dropping, PrePrune};
 use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::method;
@@ -58,15 +58,15 @@ impl DpSgd {
         DpSsgd::from(self).drop_gradients(dropping)
     }
 
-    /// Checks the settings against the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
     ///
     /// # Errors
     /// `Setting` for values out of range, unless exactly one of target and noise multiplier is
     /// given, or for an augmentation that does not apply to the data; `Accounting` if no noise
     /// multiplier reaches the target.
-    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
-        let privacy = self.private.settle("DpSgd", &self.settings, data, &[])?;
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
+        let privacy = self.private.settle("DpSgd", &self.settings, population, &[])?;
         let learning_rate = self.private.learning_rate(&self.settings);
-        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
     }
 }

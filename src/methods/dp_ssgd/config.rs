@@ -1,7 +1,7 @@
 //! Settings of DP-SSGD, checked into a plan.
 
 use crate::Result;
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::method;
 use crate::methods::settings::{shared_settings, sparse_settings};
@@ -75,27 +75,27 @@ impl DpSsgd {
         DpSgd::new().into()
     }
 
-    /// Checks the settings against the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
     ///
     /// # Errors
     /// `Setting` for values out of range, or unless exactly one of target and noise multiplier is
     /// given; `Accounting` if no noise multiplier reaches the target, for example because the mask
     /// alone costs as much.
-    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         let mut settings = self.settings.clone();
         let mut beside = Vec::new();
         if let Some(sparsity) = settings.sparsity.take() {
             let sparsity = sparsity.calibrated(self.private.total()?)?;
             // No noise helps where a mask was made without any: only training is calibrated.
             if sparsity.not_private().is_none() {
-                let released = sparsity.released_before(data);
+                let released = sparsity.released_before(population)?;
                 beside = released.into_iter().map(|(_, event)| event).collect();
                 beside.extend(sparsity.released_within()?);
             }
             settings.sparsity = Some(sparsity);
         }
-        let privacy = self.private.settle("DpSsgd", &settings, data, &beside)?;
+        let privacy = self.private.settle("DpSsgd", &settings, population, &beside)?;
         let learning_rate = self.private.learning_rate(&settings);
-        Plan::new(&RECIPE, &settings, data, learning_rate, Some(privacy))
+        Plan::new(&RECIPE, &settings, population, learning_rate, Some(privacy))
     }
 }

@@ -1,7 +1,7 @@
 //! Settings of dynamic DP-SGD, checked into a plan.
 
 use crate::Result;
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::{method, number};
 use crate::methods::settings::shared_settings;
@@ -81,13 +81,13 @@ impl DynamicDpSgd {
         self.clip_schedule(ClipSchedule::decay(ratio))
     }
 
-    /// Checks the settings against the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
     ///
     /// # Errors
-    /// As [`DpSgd::plan`](crate::methods::DpSgd::plan).
-    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
-        let privacy = self.private.settle("DynamicDpSgd", &self.settings, data, &[])?;
+    /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for).
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
+        let privacy = self.private.settle("DynamicDpSgd", &self.settings, population, &[])?;
         let learning_rate = self.private.learning_rate(&self.settings);
-        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
     }
 }

@@ -1,7 +1,7 @@
 //! Settings of training without privacy, checked into a plan.
 
 use crate::Result;
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::methods::registry::method;
 use crate::methods::settings::{shared_settings, sparse_settings};
 use crate::methods::{Plan, Recipe, Settings};
@@ -48,14 +48,14 @@ impl NonPrivate {
         Self { settings: Settings::default() }
     }
 
-    /// Checks the settings against the data and makes the plan.
+    /// Checks the settings against the size of the data and makes the plan.
     ///
     /// # Errors
     /// `Setting` for values out of range or an augmentation that does not apply to the data.
-    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         let learning_rate = self.settings.learning_rate_or(DEFAULT_LEARNING_RATE);
         let mut settings = self.settings.clone();
         settings.sparsity = settings.sparsity.map(|s| s.calibrated(None)).transpose()?;
-        Plan::new(&RECIPE, &settings, data, learning_rate, None)
+        Plan::new(&RECIPE, &settings, population, learning_rate, None)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::mechanism;
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::{method, number};
@@ -161,13 +161,13 @@ impl QuantileDpSgd {
         self
     }
 
-    /// Checks the settings against the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
     ///
     /// # Errors
-    /// As [`DpSgd::plan`](crate::methods::DpSgd::plan); `Setting` for a clip rule that is not flat
+    /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for); `Setting` for a clip rule that is not flat
     /// and for a clip schedule, because the clip norm is adapted.
-    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
-        let privacy = self.private.settle("QuantileDpSgd", &self.settings, data, &[])?;
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
+        let privacy = self.private.settle("QuantileDpSgd", &self.settings, population, &[])?;
         let flat = matches!(privacy.clip, ClipRule::Flat { .. });
         if !flat || !privacy.clip_schedule.is_constant() {
             let what = "quantile clipping with another clip rule or a clip schedule";
@@ -176,7 +176,8 @@ impl QuantileDpSgd {
                 .fix("give the first clip norm by .clip(1.0), and no rule or schedule"));
         }
         let learning_rate = self.private.learning_rate(&self.settings);
-        let plan = Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy.clone()))?;
+        let plan =
+            Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy.clone()))?;
         let largest = plan.stages()?.map_or(0.0, |stages| {
             stages.as_slice().iter().map(|stage| stage.noise_multiplier).fold(0.0, f64::max)
         });
@@ -189,6 +190,6 @@ impl QuantileDpSgd {
         quantile.check()?;
         quantile.noise_multiplier_of_sum(largest)?;
         let privacy = Privacy { quantile: Some(quantile), ..privacy };
-        Plan::new(&RECIPE, &self.settings, data, learning_rate, Some(privacy))
+        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
     }
 }

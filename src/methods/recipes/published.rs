@@ -1,9 +1,8 @@
 //! Recipes of papers, at their own scale and at that of other data.
 
-use std::fmt;
-
-use crate::data::Dataset;
-use crate::methods::Method;
+use crate::Result;
+use crate::data::{Dataset, Population};
+use crate::methods::{Method, Plan, Scaled};
 use crate::privacy::Delta;
 use crate::privacy::digits::{Short, count};
 
@@ -28,6 +27,19 @@ impl<M: Method + Clone> Published<M> {
     /// Number of training examples of the paper's data set.
     pub fn examples(&self) -> usize {
         self.examples
+    }
+
+    /// The training examples of the paper's data set, without the data.
+    pub fn population(&self) -> Population {
+        Population::of(self.examples)
+    }
+
+    /// The plan of the paper, for as many examples as it had.
+    ///
+    /// # Errors
+    /// As [`Method::plan_for`].
+    pub fn plan(&self) -> Result<Plan> {
+        self.method.plan_for(&self.population())
     }
 
     /// The recipe for these data, which are usually smaller.
@@ -82,34 +94,6 @@ impl<M: Method + Clone> Published<M> {
                 ));
             }
         }
-        Scaled { method, changes }
-    }
-}
-
-/// A recipe that was scaled to other data. Shown, it says what was changed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scaled<M> {
-    method: M,
-    changes: Vec<String>,
-}
-
-impl<M: Clone> Scaled<M> {
-    /// The method with the scaled settings.
-    pub fn method(&self) -> M {
-        self.method.clone()
-    }
-
-    /// What was changed, one sentence each; empty if nothing was.
-    pub fn changes(&self) -> &[String] {
-        &self.changes
-    }
-}
-
-impl<M> fmt::Display for Scaled<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.changes.is_empty() {
-            true => f.write_str("as published"),
-            false => f.write_str(&self.changes.join("\n")),
-        }
+        Scaled { scaled: method, changes }
     }
 }

@@ -1,7 +1,7 @@
 //! Settings of the example, checked into a plan.
 
 use crate::Result;
-use crate::data::Dataset;
+use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::method;
@@ -42,17 +42,17 @@ impl Default for SoftClipSgd {
 }
 
 impl SoftClipSgd {
-    /// Checks the settings against the data and makes the plan.
+    /// Checks the settings against the size of the data and makes the plan.
     ///
     /// # Errors
-    /// As [`DpSgd::plan`](crate::methods::DpSgd::plan).
-    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+    /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for).
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         let mut private = self.private.clone();
         let clip = private.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
         private.set_clip_rule(ClipRule::flat(clip));
         let epochs = (self.settings.epochs / 2.0).ceil().max(1.0) as u64;
         private.set_noise_schedule(NoiseSchedule::piecewise([(epochs, 2.0), (1, 1.0)]));
-        let privacy = private.settle("SoftClipSgd", &self.settings, data, &[])?;
-        Plan::new(&RECIPE, &self.settings, data, 0.1, Some(privacy))
+        let privacy = private.settle("SoftClipSgd", &self.settings, population, &[])?;
+        Plan::new(&RECIPE, &self.settings, population, 0.1, Some(privacy))
     }
 }

@@ -173,6 +173,24 @@ impl LearningRate {
         matches!(self, Self::Plateau { .. }).then_some("a loss that has no noise")
     }
 
+    /// Whether the schedule counts epochs or evaluations, so that it depends on the batch size of a
+    /// run with given steps.
+    pub(crate) fn counts_epochs(&self) -> bool {
+        match self {
+            Self::Exponential { .. }
+            | Self::Step { .. }
+            | Self::MultiStep { .. }
+            | Self::CosineRestarts { .. }
+            | Self::Plateau { .. } => true,
+            Self::Constant
+            | Self::Linear { .. }
+            | Self::Polynomial { .. }
+            | Self::Cosine { .. }
+            | Self::Cyclic { .. }
+            | Self::OneCycle { .. } => false,
+        }
+    }
+
     /// Returns the schedule if all its parameters are in range.
     ///
     /// # Errors

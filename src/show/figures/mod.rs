@@ -25,6 +25,7 @@ mod compare;
 mod grids;
 mod masks;
 mod norms;
+mod scaling;
 mod schedules;
 mod selection;
 mod settings;
@@ -42,9 +43,10 @@ pub use masks::{
     saliency_histograms, selection_log, signal_and_noise, tiles,
 };
 pub use norms::{gradient_norm_histogram, gradient_norms};
+pub use scaling::{noise_over_epochs, scaling_law, scaling_law_of};
 pub use schedules::schedules;
 pub use selection::selection_cost;
-pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise, scaling_law};
+pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise};
 pub use steps::epsilon_over_steps;
 pub use trade_off::{trade_off, trade_off_curve};
 

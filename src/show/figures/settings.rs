@@ -1,13 +1,10 @@
-//! Epsilon as a function of the settings of a run: noise, batch size, epochs, scale.
+//! Epsilon as a function of the settings of a run: noise, batch size, epochs.
 
 use super::sweep::{POINTS, epsilon_panel, geometric, jump_at_zero, whole_geometric};
 use crate::privacy::digits::Short;
 use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate};
 use crate::show::{Chart, format};
 use crate::{Error, Result};
-
-/// Points of the scaling law; with fewer the bend of the curve shows corners.
-const SCALING_POINTS: usize = 49;
 
 /// Epsilon of `steps` Poisson-sampled steps for noise multipliers from 0.4 to 10; the values
 /// beside the names are those at noise multiplier 1.
@@ -104,54 +101,6 @@ pub fn epsilon_over_epochs(
         ))
         .panel(panel)
         .x_label("epochs"))
-}
-
-/// Epsilon over the batch size where the noise multiplier is proportional to the batch size and the
-/// number of steps is fixed. Every released gradient keeps its signal-to-noise ratio, but epsilon
-/// decreases and flattens at the value of the full batch (De, Berrada, Hayes, Smith, Balle:
-/// Unlocking High-Accuracy Differentially Private Image Classification, 2022; Kurakin et al.:
-/// Toward Training at ImageNet Scale with Differential Privacy, 2022, Figure 2).
-///
-/// `noise_multiplier` is that of `batch_size`; a batch of B has `noise_multiplier * B /
-/// batch_size`. The curve begins at half of `batch_size`.
-///
-/// # Errors
-/// Kind `Setting` for a number outside its range, zero steps, or a batch larger than the data.
-pub fn scaling_law(
-    examples: u64,
-    batch_size: u64,
-    noise_multiplier: NoiseMultiplier,
-    steps: u64,
-    delta: Delta,
-) -> Result<Chart> {
-    let noise_multiplier = noise_multiplier.check()?.0;
-    checked_rate(batch_size, examples)?;
-    positive("steps", steps)?;
-    // Far below the given batch size epsilon is so large that the rest would look flat.
-    let low = (batch_size / 2).max(1);
-    let batches = whole_geometric(low, examples, SCALING_POINTS, Some(batch_size));
-    let panel = epsilon_panel(&batches, delta, |batch| Event::PoissonGaussian {
-        sampling_rate: rate(batch, examples),
-        noise_multiplier: noise_multiplier * batch / batch_size as f64,
-        steps,
-    })?;
-    let full = panel.lines().first().and_then(|series| series.last());
-    let given = format!("batch {}", format::count(batch_size));
-    let mut panel = panel.log().values_at(batch_size as f64, given);
-    if let Some(full) = full {
-        panel = panel.reference(full, format!("full batch: epsilon {}", format::eps(full)));
-    }
-    Ok(Chart::new("Scaling law: batch and noise grow together, epsilon falls")
-        .note(format!(
-            "{} examples, {} steps, noise multiplier {} at batch {} and in proportion elsewhere",
-            format::count(examples),
-            format::count(steps),
-            Short(noise_multiplier),
-            format::count(batch_size)
-        ))
-        .panel(panel)
-        .x_label("expected batch size")
-        .x_log())
 }
 
 fn rate(batch: f64, examples: u64) -> f64 {

@@ -1,0 +1,78 @@
+//! What a paper says of a case, shown beside our results.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Results that a paper prints for a case, and what they were computed from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// Number of training examples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub examples: Option<usize>,
+    /// Rényi orders of its accountant, as `cargo lab epsilon --orders` takes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orders: Option<String>,
+    /// Test accuracy in percent; of cases that a paper searches, that of the best.
+    #[serde(rename = "accuracy %", skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// Epsilon by its accountant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// Seconds of training per epoch.
+    #[serde(rename = "s per epoch", skip_serializing_if = "Option::is_none")]
+    pub seconds_per_epoch: Option<f64>,
+}
+
+impl Paper {
+    /// Reads the value of the key `paper`.
+    ///
+    /// # Errors
+    /// A text for a value that is none.
+    pub fn of(value: Value) -> Result<Self, String> {
+        let paper: Self = serde_json::from_value(value).map_err(|e| format!("`paper`: {e}"))?;
+        let numbers = [paper.accuracy, paper.epsilon, paper.seconds_per_epoch];
+        match numbers.into_iter().flatten().find(|number| *number < 0.0) {
+            Some(number) => Err(format!("`paper`: {number} is below 0")),
+            None => Ok(paper),
+        }
+    }
+
+    /// These values where there are some, otherwise those of `all`.
+    pub fn or(self, all: &Self) -> Self {
+        Self {
+            examples: self.examples.or(all.examples),
+            orders: self.orders.or_else(|| all.orders.clone()),
+            accuracy: self.accuracy.or(all.accuracy),
+            epsilon: self.epsilon.or(all.epsilon),
+            seconds_per_epoch: self.seconds_per_epoch.or(all.seconds_per_epoch),
+        }
+    }
+
+    /// Without results, which are those of other work than ours.
+    pub fn without_results(&self) -> Self {
+        Self { examples: self.examples, orders: self.orders.clone(), ..Self::default() }
+    }
+
+    /// Whether there is a result.
+    pub fn has_results(&self) -> bool {
+        *self != self.without_results()
+    }
+
+    /// What can be compared with results on as many training examples: nothing if the paper has
+    /// another number.
+    pub fn on(&self, examples: usize) -> Self {
+        match self.examples {
+            Some(of_paper) if of_paper != examples => self.without_results(),
+            _ => self.clone(),
+        }
+    }
+}
+
+/// A number as a paper prints it.
+pub fn printed(number: f64) -> String {
+    match number {
+        large if large >= 1e3 => format!("{large:e}"),
+        number => number.to_string(),
+    }
+}

@@ -1,0 +1,43 @@
+//! Settings that were scaled, with what was changed.
+
+use std::fmt;
+
+use crate::methods::{Method, Plan};
+
+/// A recipe that was scaled to other data, or a plan that was scaled to a larger batch. Shown, it
+/// says what was changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaled<T> {
+    pub(super) scaled: T,
+    pub(super) changes: Vec<String>,
+}
+
+impl<M: Method + Clone> Scaled<M> {
+    /// The method with the scaled settings.
+    pub fn method(&self) -> M {
+        self.scaled.clone()
+    }
+}
+
+impl Scaled<Plan> {
+    /// The scaled plan.
+    pub fn plan(&self) -> Plan {
+        self.scaled.clone()
+    }
+}
+
+impl<T> Scaled<T> {
+    /// What was changed, one sentence each; empty if nothing was.
+    pub fn changes(&self) -> &[String] {
+        &self.changes
+    }
+}
+
+impl<T> fmt::Display for Scaled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.changes.is_empty() {
+            true => f.write_str("nothing was changed"),
+            false => f.write_str(&self.changes.join("\n")),
+        }
+    }
+}
