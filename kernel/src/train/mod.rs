@@ -14,11 +14,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use epsilab::Result;
 use epsilab::data::{Dataset, Population};
 use epsilab::methods::{CheckpointEvery, Plan};
 use epsilab::nn::Model;
 use epsilab::train::Run;
+use epsilab::{Error, Result};
 
 use crate::{grid, options, stdout};
 pub use data::DataArgs;
