@@ -42,7 +42,7 @@ pub use layers::{
     GroupNorm, GroupNormSpec, GroupSpec, Guard, Layer, LayerClips, LayerNorm, LayerNormSpec,
     LayerSpec, Linear, LinearSpec, Lstm, LstmDirections, LstmGates, LstmSpec, MaxPool2d,
     MaxPool2dSpec, MeanOverTime, Relu, Residual, ResidualSpec, Selu, Standardisation, Tanh,
-    UpstreamNorm,
+    UpstreamNorm, ZeroPad2d, ZeroPad2dSpec,
 };
 pub use model::Model;
 pub use network::Network;
