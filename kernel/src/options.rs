@@ -29,7 +29,7 @@ pub const DATA: [(&str, Read); 8] = [
 const OF_TEXTS: &str = "bilstm";
 
 /// All models by name.
-pub const MODELS: [(&str, Make); 10] = [
+pub const MODELS: [(&str, Make); 14] = [
     ("papernot_cnn", |data, with| built(models::papernot_cnn(data), with)),
     ("stevens_mnist_cnn", |data, with| built(models::stevens_mnist_cnn(data), with)),
     ("stevens_cifar_cnn", |data, with| built(models::stevens_cifar_cnn(data), with)),
@@ -37,6 +37,10 @@ pub const MODELS: [(&str, Make); 10] = [
     ("wide_resnet_16_4", |data, with| built(models::wide_resnet(data, 16, 4), with)),
     ("resnet18", |data, with| built(models::resnet18(data), with)),
     ("resnet50", |data, with| built(models::resnet50(data), with)),
+    ("bit_resnet50", |data, with| built(models::bit_resnet50(data), with)),
+    ("de_wide_resnet_16_4", |data, with| built(de_wide_resnet(data, 16, 4), with)),
+    ("de_wide_resnet_28_10", |data, with| built(de_wide_resnet(data, 28, 10), with)),
+    ("de_wide_resnet_40_4", |data, with| built(de_wide_resnet(data, 40, 4), with)),
     (OF_TEXTS, |data, with| {
         let words = data.vocabulary().map_or(0, data::Vocabulary::len);
         built(models::bilstm(data, words, 64, 64), with)
@@ -44,6 +48,11 @@ pub const MODELS: [(&str, Make); 10] = [
     ("mlp", |data, with| built(models::mlp(data, &[64]), with)),
     ("linear", |data, with| built(models::linear(data), with)),
 ];
+
+/// The wide residual network of De et al.'s code.
+fn de_wide_resnet(data: &Dataset, depth: usize, width: usize) -> ModelBuilder<models::WideResnet> {
+    models::wide_resnet(data, depth, width).as_published()
+}
 
 /// Makes a clip rule from its bound.
 type Rule = fn(f64) -> ClipRule;

@@ -348,6 +348,52 @@ fn a_run_starts_from_public_data_or_from_a_file() {
     refused(&run(home.path(), &args), &["[3, 32, 32]", "[1, 28, 28]"]);
 }
 
+/// Weights under the lab's names, in a file that does not say which layers they are of.
+#[test]
+fn weights_of_a_file_are_read_with_a_layout_and_declared_public() {
+    let home = folder();
+    let data = epsilab::data::from_vecs(vec![0.0; 784], &[1, 28, 28], vec![0], 4).expect("data");
+    let model = epsilab::nn::models::papernot_cnn(&data).seed(1).build().expect("a model");
+    let file = home.path().join("weights.safetensors");
+    model.save(&file).expect("a file");
+    let start = ["--model", "papernot_cnn", "--layout", "own", "--pretrained"];
+    let start = [&start[..], &[file.to_str().expect("a path")]].concat();
+    let out = home.path().join("out");
+    let rest = ["--freeze-groups", "2", "--json", "--out", out.to_str().expect("a path")];
+    let args = |public: &[&'static str]| {
+        let data = ["--data", "glyphs", "--train", "200", "--test", "50"];
+        run(home.path(), &[&["train"], &data[..], &PLAN, &start, &rest, public].concat())
+    };
+    let done = args(&["--public", "ImageNet-21k"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let report = text(&done.stderr);
+    for words in ["read: 6 tensors with 25,680 values", "left in the file, new head", "9.weight"] {
+        assert!(report.contains(words), "{words:?} is not in: {report}");
+    }
+    let kept = epsilab::nn::models::load(out.join("model.safetensors")).expect("a model");
+    assert_eq!(kept.network().values()[0].1, model.network().values()[0].1);
+    let declared = one_line(&done).to_string();
+    assert!(declared.contains("ImageNet-21k"), "{declared}");
+    // Without the declaration, nobody knows what they were trained on.
+    let unknown = one_line(&args(&[])).to_string();
+    assert!(!unknown.contains("ImageNet-21k"), "{unknown}");
+}
+
+#[test]
+fn wrong_weights_are_refused_before_anything_is_trained() {
+    let home = folder();
+    let with = |args: &[&str]| run(home.path(), &[&["train"], &PLAN[..], args].concat());
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/weights/batch_norm.pth");
+    let bit = ["--model", "bit_resnet50", "--layout", "timm-resnetv2", "--pretrained", file];
+    refused(&with(&[&["--data", "patterns"], &bit[..]].concat()), &["BatchNorm", "mixes"]);
+    refused(&with(&["--layout", "own"]), &["--layout", "--pretrained FILE"]);
+    refused(&with(&["--public", "ImageNet-21k"]), &["--public", "--pretrained FILE"]);
+    refused(&with(&["--pretrained", file, "--layout", "own"]), &["--layout without --model"]);
+    refused(&with(&["--pretrained", file, "--layout", "keras"]), &["choose from timm-resnetv2"]);
+    let both = ["--pretrained", file, "--layout", "own", "--pretrain-on", "glyphs"];
+    refused(&with(&[&both[..], &["--model", "papernot_cnn"]].concat()), &["has one start"]);
+}
+
 #[test]
 fn a_wrong_start_is_refused_before_anything_is_trained() {
     let home = folder();

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Gradients, Weights};
-use crate::nn::Network;
+use crate::nn::{Network, path_matches};
 use crate::privacy::digits::counted;
 use crate::{Error, ErrorKind, Result};
 
@@ -53,12 +53,12 @@ impl Freezing {
         let paths = network.paths();
         let freeze = self.freeze.iter().map(|pattern| ("freeze", pattern));
         for (setting, pattern) in freeze.chain(self.train_only.iter().map(|p| ("train_only", p))) {
-            if !paths.iter().any(|path| matches(pattern, path)) {
+            if !paths.iter().any(|path| path_matches(pattern, path)) {
                 return Err(Error::setting(setting, pattern, "no parameter has such a path")
                     .fix(format!("the layers and groups are {}", layers(&paths))));
             }
         }
-        let any = |patterns: &[String], path: &str| patterns.iter().any(|p| matches(p, path));
+        let any = |patterns: &[String], path: &str| patterns.iter().any(|p| path_matches(p, path));
         let is_frozen = |path: &String| {
             any(&self.freeze, path) || !self.train_only.is_empty() && !any(&self.train_only, path)
         };
@@ -115,64 +115,9 @@ impl fmt::Display for Freezing {
     }
 }
 
-/// Whether a pattern names this path, or a layer or group that contains it.
-fn matches(pattern: &str, path: &str) -> bool {
-    let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
-    ends.into_iter().any(|end| glob(pattern.as_bytes(), &path.as_bytes()[..end]))
-}
-
-/// Whether the whole text matches a pattern in which `*` stands for any characters.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    // The position behind the last `*`, and that of the text it may have consumed.
-    let (mut p, mut t, mut star) = (0, 0, None);
-    while t < text.len() {
-        if pattern.get(p) == Some(&b'*') {
-            star = Some((p + 1, t));
-            p += 1;
-        } else if pattern.get(p) == Some(&text[t]) {
-            (p, t) = (p + 1, t + 1);
-        } else if let Some((after, consumed)) = star {
-            star = Some((after, consumed + 1));
-            (p, t) = (after, consumed + 1);
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|&byte| byte == b'*')
-}
-
 /// The outermost layers and groups of these paths.
 fn layers(paths: &[String]) -> String {
     let mut names: Vec<&str> = paths.iter().filter_map(|path| path.split('.').next()).collect();
     names.dedup();
     names.join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_name_parameters_layers_and_groups() {
-        let yes = [
-            ("head", "head.1.weight"),
-            ("head.1", "head.1.weight"),
-            ("head.1.weight", "head.1.weight"),
-            ("stem.*", "stem.0.bias"),
-            ("*.bias", "group1.0.body.2.bias"),
-            ("group*.body", "group12.0.body.2.bias"),
-            ("*", "0.weight"),
-            ("0", "0.weight"),
-        ];
-        let no = [
-            ("head.1", "head.10.weight"),
-            ("hea", "head.1.weight"),
-            ("weight", "0.weight"),
-            ("*.bias", "0.weight"),
-            ("", "0.weight"),
-            ("0.weight.x", "0.weight"),
-        ];
-        yes.iter().for_each(|(pattern, path)| assert!(matches(pattern, path), "{pattern} {path}"));
-        no.iter().for_each(|(pattern, path)| assert!(!matches(pattern, path), "{pattern} {path}"));
-    }
 }

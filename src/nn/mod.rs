@@ -17,6 +17,7 @@ mod model;
 pub mod models;
 mod network;
 mod parameters;
+mod pattern;
 mod precision;
 mod predict;
 mod provenance;
@@ -28,6 +29,7 @@ mod trial;
 mod user_module;
 mod validate;
 mod value;
+mod weights;
 pub(crate) mod workers;
 
 pub(crate) use backprop_clips::map_layers;
@@ -42,11 +44,12 @@ pub use layers::{
     GroupNorm, GroupNormSpec, GroupSpec, Guard, Layer, LayerClips, LayerNorm, LayerNormSpec,
     LayerSpec, Linear, LinearSpec, Lstm, LstmDirections, LstmGates, LstmSpec, MaxPool2d,
     MaxPool2dSpec, MeanOverTime, Relu, Residual, ResidualSpec, Selu, Standardisation, Tanh,
-    UpstreamNorm,
+    UpstreamNorm, ZeroPad2d, ZeroPad2dSpec,
 };
 pub use model::Model;
 pub use network::Network;
 pub use parameters::Parameter;
+pub(crate) use pattern::matches as path_matches;
 pub use precision::Precision;
 pub use provenance::Provenance;
 pub use summary::{LayerInfo, Summary};
@@ -54,6 +57,7 @@ pub use tape::{NoTape, Site, Standardised, Tape, UpstreamClip};
 pub use transfer::Transfer;
 pub use user_module::Forward;
 pub use value::Value;
+pub use weights::{Axes, Layout, LoadedWeights, Matched, Unmatched, WeightReport};
 
 #[cfg(test)]
 mod tests;

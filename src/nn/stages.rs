@@ -74,7 +74,7 @@ impl Network {
     }
 
     /// Number of parameter tensors of the last layer that has some.
-    fn head_tensors(&self) -> usize {
+    pub(super) fn head_tensors(&self) -> usize {
         self.leaf_specs().last().map_or(0, |layer| layer.parameters().len())
     }
 }

@@ -10,6 +10,7 @@ use epsilab::nn::{
     AvgPool2dSpec, Conv2dSpec, DropoutSpec, EmbeddingSpec, Flatten, Forward, GlobalAvgPool,
     GroupNormSpec, GroupSpec, Guard, LayerNormSpec, LayerSpec, Linear, LinearSpec, LstmSpec,
     MaxPool2dSpec, MeanOverTime, Network, Relu, ResidualSpec, Standardisation, Tanh, Tape,
+    ZeroPad2dSpec,
 };
 use epsilab::prelude::*;
 use serde_json::Value;

@@ -127,7 +127,7 @@ fn networks() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
     };
     let block = ResidualSpec {
         body: vec![standardised(4, 4, rule(true, Guard::Add(1e-2))), Tanh],
-        shortcut: vec![standardised(4, 4, rule(false, Guard::AtLeast(1e-2)))],
+        shortcut: vec![standardised(4, 4, rule(false, Guard::Unscaled(1e-2)))],
     };
     let wide = vec![
         standardised(2, 4, rule(true, Guard::AtLeast(1e-2))),

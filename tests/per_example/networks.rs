@@ -4,7 +4,7 @@ use epsilab::engine::{Batch, Gradients, Weights};
 use epsilab::nn::{
     AvgPool2dSpec, Conv2dSpec, DropoutSpec, EmbeddingSpec, GroupNormSpec, GroupSpec, Guard,
     LayerNormSpec, LayerSpec, LinearSpec, LstmSpec, MaxPool2dSpec, Network, ResidualSpec,
-    Standardisation,
+    Standardisation, ZeroPad2dSpec,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -108,8 +108,9 @@ fn convolution(draw: &mut Draw, channels_in: usize) -> Conv2dSpec {
     (spec.kernel, spec.stride) = (draw.pair(1, 4), draw.pair(1, 2));
     (spec.padding, spec.dilation) = (draw.pair(0, 3), draw.pair(1, 2));
     if draw.one_in(2) {
-        let guards = [Guard::Add(1e-2), Guard::AtLeast(1e-4), Guard::AtLeast(1e3)];
-        let guard = guards[draw.below(3)];
+        let guards =
+            [Guard::Add(1e-2), Guard::AtLeast(1e-4), Guard::AtLeast(1e3), Guard::Unscaled(1e-2)];
+        let guard = guards[draw.below(4)];
         spec.standardised = Some(Standardisation { gain: draw.one_in(2), guard });
     }
     spec
@@ -148,6 +149,10 @@ fn image(draw: &mut Draw, list: &mut LayerList) {
     }
     list.push(activation(draw));
     dropout(draw, list);
+    if draw.one_in(3) {
+        let (before, after) = (draw.pair(0, 3), draw.pair(0, 3));
+        list.push(LayerSpec::ZeroPad2d(ZeroPad2dSpec { before, after }));
+    }
     let (kernel, stride) = (draw.pair(1, 2), draw.pair(1, 2));
     match draw.below(3) {
         0 => list.push(LayerSpec::MaxPool2d(MaxPool2dSpec { kernel, stride })),

@@ -52,7 +52,7 @@ fn fast_executors_agree_with_the_oracle_on_random_networks() {
             }
         }
     }
-    assert_eq!(seen.len(), 17, "{seen:?}");
+    assert_eq!(seen.len(), 18, "{seen:?}");
 }
 
 #[test]

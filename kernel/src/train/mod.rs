@@ -6,6 +6,7 @@
 mod data;
 mod out;
 mod plan;
+mod pretrained;
 mod progress;
 mod report;
 mod start;

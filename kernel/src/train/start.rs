@@ -1,15 +1,15 @@
 //! The model that a run starts from: initial, read from a file, or trained on public data first.
 
 use std::ops::ControlFlow::{self, Break, Continue};
-use std::path::PathBuf;
 
 use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::lab::recipes::{self, DrawnPrior};
 use epsilab::methods::Method;
-use epsilab::nn::{Model, Precision, models};
+use epsilab::nn::{Model, Precision};
 use epsilab::train::Run;
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, Result};
 
+use super::pretrained::PretrainedArgs;
 use super::progress::ToStderr;
 use crate::options::{self, Read};
 
@@ -17,17 +17,16 @@ use crate::options::{self, Read};
 #[derive(clap::Args, Clone, Debug)]
 pub struct StartArgs {
     /// papernot_cnn, stevens_mnist_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18,
-    /// resnet50, bilstm, mlp (one hidden layer of 64), linear [default: papernot_cnn, for texts
-    /// bilstm, for tables mlp]
+    /// resnet50, bit_resnet50, de_wide_resnet_16_4, de_wide_resnet_28_10, de_wide_resnet_40_4,
+    /// bilstm, mlp (one hidden layer of 64), linear [default: papernot_cnn, for texts bilstm, for
+    /// tables mlp]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Activation of the model: tanh, relu, selu [default: the model's own]
     #[arg(long, value_name = "NAME")]
     activation: Option<String>,
-    /// Start from the model of this file, with a new head for the data; --out and model.save(path)
-    /// write such files
-    #[arg(long, value_name = "FILE")]
-    pretrained: Option<PathBuf>,
+    #[command(flatten)]
+    file: PretrainedArgs,
     /// Train the model on these data first, without privacy, and give it a new head: glyphs,
     /// patterns and sentences are drawn by code (from another seed than those of --data); mnist,
     /// fashion_mnist, cifar10, cifar100 and ag_news are assumed to be public
@@ -71,17 +70,11 @@ impl StartArgs {
         self.model.as_deref().map(options::model_named).transpose()?;
         let named = self.pretrain_on.as_deref();
         named.map(|name| options::choose("--pretrain-on", name, &PUBLIC)).transpose()?;
-        let given = [
+        self.file.check(&[
             ("--pretrain-on", self.pretrain_on.is_some()),
             ("--model", self.model.is_some()),
             ("--activation", self.activation.is_some()),
-        ];
-        let also = given.iter().find(|(_, given)| *given && self.pretrained.is_some());
-        if let Some((option, _)) = also {
-            let what = format!("--pretrained and {option}");
-            return Err(Error::new(ErrorKind::Setting, what, "the file says what the model is")
-                .fix("leave out one of the two"));
-        }
+        ])?;
         if let Some(kind) = self.prior.as_deref().filter(|kind| *kind != "drawn") {
             let why = "there is no prior of this kind";
             return Err(Error::setting("--prior", kind, why)
@@ -131,8 +124,10 @@ impl StartArgs {
     /// As reading the file; kind `Model` if the model does not fit the data, `Setting` if data of
     /// `--pretrain-on` and of the run are the same or have different vocabularies.
     pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
-        if let Some(path) = &self.pretrained {
-            return transferred(&models::load(path)?, data, seed);
+        let initial = || self.initial(data, data, seed);
+        let of_file = self.file.model(initial, |model| transferred(model, data, seed))?;
+        if let Some(model) = of_file {
+            return Ok(model);
         }
         if self.prior.is_some() {
             return self.drawn_prior(data, seed)?.untrained();

@@ -11,6 +11,7 @@ use super::op::Op;
 use super::pool::Pool;
 use super::standardise::Standardise;
 use super::stateless::{ActivationLayer, Dropout, Flatten, Mean, Sum};
+use super::zero_pad::ZeroPad;
 use crate::nn::{BackpropClippedSpec, Conv2dSpec, LayerSpec};
 
 /// Burn's LSTM gates in the order input, forget, cell, output.
@@ -144,6 +145,9 @@ impl Graph {
             }
             LayerSpec::GlobalAvgPool | LayerSpec::MeanOverTime => {
                 self.push(Mean { positions, channels }, value, None)
+            }
+            LayerSpec::ZeroPad2d(spec) => {
+                self.push(ZeroPad::new(*spec, [shape[0], shape[1], shape[2]]), value, None)
             }
             LayerSpec::GroupNorm(spec) => {
                 let sizes = [1, positions, channels, spec.groups];

@@ -4,7 +4,8 @@
 //! `ŵ = (w - mean) r` and `r = 1 / √guarded(n var)`. Let `γ` be the gradient with respect to
 //! `gain · ŵ`. The gradient with respect to `w` is `gain r (γ - mean(γ) - ŵ (γ·ŵ))`, which is
 //! linear in `γ`; the last term is absent where the variance is clamped to a floor. The gradient
-//! with respect to the gain is `γ·ŵ`.
+//! with respect to the gain is `γ·ŵ`. A standardisation without the fan-in is one with a constant
+//! factor in the gain (`Guard::scaled`).
 
 use super::outer;
 use crate::nn::Guard;
@@ -25,7 +26,9 @@ pub(super) struct Standardise {
     patch: usize,
     /// Whether the gain is a trainable parameter.
     trainable_gain: bool,
+    /// The gain times the constant factor, and that factor.
     gain: Vec<f32>,
+    factor: f32,
     /// `r`, and `‖ŵ‖²` (0 where the variance is clamped: no projection then).
     inverse: Vec<f32>,
     unit_squared_norm: Vec<f32>,
@@ -35,12 +38,14 @@ pub(super) struct Standardise {
 
 impl Standardise {
     pub(super) fn new(guard: Guard, gain: bool, groups: usize, patch: usize, out: usize) -> Self {
+        let (guard, factor) = guard.scaled(patch);
         Self {
             guard,
             groups,
             patch,
             trainable_gain: gain,
-            gain: vec![1.0; out],
+            gain: vec![factor as f32; out],
+            factor: factor as f32,
             inverse: vec![0.0; out],
             unit_squared_norm: vec![0.0; out],
             unit: vec![0.0; patch * out],
@@ -58,7 +63,8 @@ impl Standardise {
     /// Replaces the raw weights by the standardised ones times the gain.
     pub(super) fn load(&mut self, weight: &mut [f32], gain: &[f32]) {
         if self.trainable_gain {
-            self.gain.copy_from_slice(gain);
+            let each = self.gain.iter_mut().zip(gain);
+            each.for_each(|(own, gain)| *own = gain * self.factor);
         }
         let (n, outputs) = (self.patch as f64, self.outputs());
         let each = weight.chunks_exact_mut(self.patch * outputs);
@@ -76,7 +82,7 @@ impl Standardise {
             }
             for (o, &s) in sum_of_squares.iter().enumerate() {
                 let (guarded_variance, floor) = match self.guard {
-                    Guard::Add(e) => (s + e, false),
+                    Guard::Add(e) | Guard::Unscaled(e) => (s + e, false),
                     Guard::AtLeast(e) => (s.max(e), s < e),
                 };
                 self.inverse[first + o] = (1.0 / guarded_variance.sqrt()) as f32;
@@ -116,7 +122,8 @@ impl Standardise {
             let projected = if unit_norm > 0.0 { dot * dot * (2.0 - unit_norm) } else { 0.0 };
             let mean = sums[o].powi(2) / self.patch as f64;
             let scale = (f64::from(self.gain[o]) * f64::from(self.inverse[o])).powi(2);
-            let gain = if self.trainable_gain { dot * dot } else { 0.0 };
+            let gain =
+                if self.trainable_gain { (dot * f64::from(self.factor)).powi(2) } else { 0.0 };
             square += scale * (columns[o] - mean - projected) + gain;
             bound += scale * column_bounds[o] + gain;
         }
@@ -171,7 +178,8 @@ impl Standardise {
     /// channel on.
     pub(super) fn write_gain_gradient(&self, projection: &Projection, gain: &mut [f32]) {
         if self.trainable_gain {
-            gain.iter_mut().zip(&projection.dots).for_each(|(gain, dot)| *gain = *dot as f32);
+            let each = gain.iter_mut().zip(&projection.dots);
+            each.for_each(|(gain, dot)| *gain = *dot as f32 * self.factor);
         }
     }
 

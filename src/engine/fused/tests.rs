@@ -130,7 +130,9 @@ fn convolutions_agree_with_the_reference() {
     with("dilated", Conv2dSpec { dilation: [2, 1], padding: [1, 1], ..conv(4, 5, 3) });
     with("dilated both ways", Conv2dSpec { dilation: [2, 2], stride: [1, 2], ..conv(4, 5, 2) });
     with("wide", conv(4, 40, 3));
-    for guard in [Guard::Add(1e-4), Guard::AtLeast(1e-4), Guard::AtLeast(1e3)] {
+    let guards =
+        [Guard::Add(1e-4), Guard::AtLeast(1e-4), Guard::AtLeast(1e3), Guard::Unscaled(1e-2)];
+    for guard in guards {
         for gain in [false, true] {
             let standardised = Some(Standardisation { gain, guard });
             with("standardised", Conv2dSpec { standardised, ..conv(4, 5, 3) });
@@ -143,9 +145,13 @@ fn convolutions_agree_with_the_reference() {
 /// Many channels on few pixels use Gram matrices, of patches or of pixels.
 #[test]
 fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
-    for guard in [None, Some(Guard::Add(1e-4))] {
-        let standardised =
-            guard.map(|guard| Standardisation { gain: guard == Guard::Add(1.0), guard });
+    let with = |gain, guard| Some(Standardisation { gain, guard });
+    for standardised in [
+        None,
+        with(false, Guard::Add(1e-4)),
+        with(false, Guard::Unscaled(1e-4)),
+        with(true, Guard::Unscaled(1e-4)),
+    ] {
         let wide = |input, out, stride| {
             let padding = [1, 1];
             let stride = [stride; 2];
@@ -158,9 +164,20 @@ fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
                 ..conv(input, out, 3)
             })
         };
-        let layers = [wide(16, 64, 1), LayerSpec::Tanh, wide(64, 32, 1), wide(32, 40, 2)];
-        let end = [LayerSpec::Relu, LayerSpec::Flatten, linear(160, 3)];
-        let layers = [&layers[..], &end[..]].concat();
+        // Weights of variance 1 are used with normalisation.
+        let norm = |channels| match standardised {
+            Some(Standardisation { guard: Guard::Unscaled(_), .. }) => {
+                vec![LayerSpec::from(GroupNormSpec::new(4, channels))]
+            }
+            _ => Vec::new(),
+        };
+        let layers = [
+            [vec![wide(16, 64, 1)], norm(64)].concat(),
+            [vec![LayerSpec::Tanh, wide(64, 32, 1)], norm(32)].concat(),
+            [vec![wide(32, 40, 2)], norm(40)].concat(),
+            vec![LayerSpec::Relu, LayerSpec::Flatten, linear(160, 3)],
+        ]
+        .concat();
         let norm_methods = FusedExecutor::default().norm_methods(&network(&[16, 3, 3], &layers, 1));
         // Standardised convolutions use them only without an activation.
         assert!(
@@ -175,7 +192,9 @@ fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
 #[test]
 fn tiled_instance_gradients_agree_with_the_reference() {
     let gained = |gain| Some(Standardisation { gain, guard: Guard::Add(1e-4) });
-    for (standardised, groups) in [(None, 1), (None, 2), (gained(false), 1), (gained(true), 1)] {
+    let unscaled = Some(Standardisation { gain: true, guard: Guard::Unscaled(1e-4) });
+    let all = [(None, 1), (None, 2), (gained(false), 1), (gained(true), 1), (unscaled, 1)];
+    for (standardised, groups) in all {
         let bias = standardised.is_none();
         let channels = 64 * groups;
         let wide =
@@ -331,6 +350,31 @@ fn residuals_norms_and_pools_agree_with_the_reference() {
         linear(6, 4),
     ];
     assert_agrees("residual", &[3, 9, 9], &layers);
+}
+
+#[test]
+fn zero_padding_agrees_with_the_reference() {
+    let pad = |before, after| LayerSpec::ZeroPad2d(ZeroPad2dSpec { before, after });
+    let pool = |stride| LayerSpec::MaxPool2d(MaxPool2dSpec { kernel: [3, 3], stride });
+    // In front of a pooling layer, in a residual block whose shortcut adds to the same gradient,
+    // and at the input.
+    let block = ResidualSpec {
+        body: vec![
+            pad([0, 0], [1, 1]),
+            LayerSpec::Conv2d(Conv2dSpec { stride: [2, 2], ..conv(4, 4, 3) }),
+        ],
+        shortcut: vec![pad([1, 0], [0, 2]), pool([2, 2])],
+    };
+    let layers = vec![
+        pad([2, 0], [0, 1]),
+        LayerSpec::Conv2d(conv(3, 4, 3)),
+        pad([1, 1], [1, 1]),
+        pool([1, 1]),
+        LayerSpec::Residual(block),
+        LayerSpec::GlobalAvgPool,
+        linear(4, 4),
+    ];
+    assert_agrees("zero padding", &[3, 6, 9], &layers);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::conv::Convolution;
 use crate::Result;
 use crate::mask::saliency::Scores;
-use crate::nn::{LayerSpec, Model, Parameter, ResidualSpec, Window};
+use crate::nn::{LayerSpec, Model, Parameter, ResidualSpec, Window, ZeroPad2dSpec};
 
 /// The network with |w| for every weight and without biases, where each nonlinear layer is replaced
 /// by a linear one:
@@ -50,6 +50,8 @@ pub(super) enum Op {
     Repeat { times: usize },
     /// Multiplies each run of `run` values by one factor, cycling through the factors.
     Scale { factors: Vec<f64>, run: usize },
+    /// Zero padding of images of this shape.
+    Pad { image: [usize; 3], sides: ZeroPad2dSpec },
     /// The constant 1 for every output.
     Ones { inputs: usize, outputs: usize },
     /// The sum of two branches.
@@ -157,6 +159,9 @@ impl Reader {
             LayerSpec::AvgPool2d(spec) => ops.push(pool(spec.kernel, spec.stride, input, output)),
             LayerSpec::GlobalAvgPool => {
                 ops.push(Op::Mean { count: size(&input[1..]), inner: 1 });
+            }
+            LayerSpec::ZeroPad2d(sides) => {
+                ops.push(Op::Pad { image: [input[0], input[1], input[2]], sides: *sides });
             }
             LayerSpec::MeanOverTime => {
                 ops.push(Op::Mean { count: input[0], inner: input[1] });

@@ -2,7 +2,7 @@
 
 use super::linearised::{LinearisedNetwork, Op, Tensor};
 use super::product::{Matrix, product};
-use crate::nn::Window;
+use crate::nn::{Window, ZeroPad2dSpec};
 
 impl LinearisedNetwork {
     /// The Synflow objective R: the sum of all outputs for an input of ones.
@@ -71,6 +71,11 @@ impl Pass<'_> {
                 scale(&mut x, factors, *run);
                 x
             }
+            Op::Pad { image, sides } => {
+                let mut y = vec![0.0; padded_len(*image, *sides)];
+                for_each_padded(*image, *sides, |from, to| y[to] = x[from]);
+                y
+            }
             Op::Ones { outputs, .. } => vec![1.0; *outputs],
             Op::Residual { body, shortcut } => {
                 let mut sum = self.forward(body, x.clone());
@@ -118,6 +123,11 @@ impl Pass<'_> {
                 scale(&mut gradient, factors, *run);
                 gradient
             }
+            Op::Pad { image, sides } => {
+                let mut back = vec![0.0; image.iter().product()];
+                for_each_padded(*image, *sides, |from, to| back[from] = gradient[to]);
+                back
+            }
             Op::Ones { inputs, .. } => vec![0.0; *inputs],
             Op::Residual { body, shortcut } => {
                 // The forward pass computed the shortcut last.
@@ -150,5 +160,21 @@ fn for_each_pixel(window: &Window, output: [usize; 2], mut visit: impl FnMut(usi
             }
             to += 1;
         }
+    }
+}
+
+/// Number of values of an image `[channels, height, width]` after zero padding.
+fn padded_len([channels, height, width]: [usize; 3], sides: ZeroPad2dSpec) -> usize {
+    let ZeroPad2dSpec { before, after } = sides;
+    channels * (height + before[0] + after[0]) * (width + before[1] + after[1])
+}
+
+/// Calls `visit` with the index of every pixel of the image and its index in the padded image.
+fn for_each_padded(image: [usize; 3], sides: ZeroPad2dSpec, mut visit: impl FnMut(usize, usize)) {
+    let ([channels, height, width], ZeroPad2dSpec { before, after }) = (image, sides);
+    let (rows, columns) = (height + before[0] + after[0], width + before[1] + after[1]);
+    for row in 0..channels * height {
+        let to = (row / height * rows + before[0] + row % height) * columns + before[1];
+        (0..width).for_each(|x| visit(row * width + x, to + x));
     }
 }

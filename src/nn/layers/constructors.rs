@@ -45,7 +45,7 @@ from!(
     LinearSpec => Linear, Conv2dSpec => Conv2d, MaxPool2dSpec => MaxPool2d,
     AvgPool2dSpec => AvgPool2d, DropoutSpec => Dropout, GroupNormSpec => GroupNorm,
     LayerNormSpec => LayerNorm, EmbeddingSpec => Embedding, LstmSpec => Lstm,
-    ResidualSpec => Residual, GroupSpec => Group;
+    ResidualSpec => Residual, GroupSpec => Group, ZeroPad2dSpec => ZeroPad2d;
     GlobalAvgPool, Tanh, Relu, Selu, Flatten, MeanOverTime
 );
 
@@ -118,6 +118,13 @@ impl AvgPool2dSpec {
     /// Sets the stride in both directions, in pixels.
     pub fn stride(self, stride: usize) -> Self {
         Self { stride: [stride; 2], ..self }
+    }
+}
+
+impl ZeroPad2dSpec {
+    /// Zero padding by `pixels` on all four sides.
+    pub fn new(pixels: usize) -> Self {
+        Self { before: [pixels; 2], after: [pixels; 2] }
     }
 }
 
@@ -221,6 +228,17 @@ impl AvgPool2d {
     /// # Errors
     /// If a size is out of range.
     pub fn new(spec: AvgPool2dSpec) -> Result<Self> {
+        spec.check()?;
+        Ok(spec.build())
+    }
+}
+
+impl ZeroPad2d {
+    /// The layer of this specification.
+    ///
+    /// # Errors
+    /// If a size is out of range.
+    pub fn new(spec: ZeroPad2dSpec) -> Result<Self> {
         spec.check()?;
         Ok(spec.build())
     }

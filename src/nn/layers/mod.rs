@@ -19,6 +19,7 @@ mod pool;
 mod source;
 mod standardise;
 mod time;
+mod zero_pad;
 
 pub use activation::{Relu, Selu, Tanh};
 pub use block::{Group, GroupSpec, Residual, ResidualSpec};
@@ -33,6 +34,7 @@ pub use norm::{GroupNorm, GroupNormSpec, LayerNorm, LayerNormSpec};
 pub use pool::{AvgPool2d, AvgPool2dSpec, GlobalAvgPool, MaxPool2d, MaxPool2dSpec};
 pub use standardise::{Guard, Standardisation};
 pub use time::MeanOverTime;
+pub use zero_pad::{ZeroPad2d, ZeroPad2dSpec};
 
 pub(crate) use block::forward_all;
 pub(crate) use source::{Init, ParameterSource, ParameterSpec, parameter_specs};
@@ -61,6 +63,8 @@ pub enum LayerSpec {
     AvgPool2d(AvgPool2dSpec),
     /// Global average pooling: the mean of each channel.
     GlobalAvgPool,
+    /// Zero padding of images.
+    ZeroPad2d(ZeroPad2dSpec),
     /// Element-wise hyperbolic tangent.
     Tanh,
     /// Rectified linear unit: element-wise max(0, x).
@@ -103,6 +107,8 @@ pub enum Layer {
     AvgPool2d(AvgPool2d),
     /// Global average pooling: the mean of each channel.
     GlobalAvgPool(GlobalAvgPool),
+    /// Zero padding of images.
+    ZeroPad2d(ZeroPad2d),
     /// Element-wise hyperbolic tangent.
     Tanh(Tanh),
     /// Rectified linear unit: element-wise max(0, x).
@@ -143,6 +149,7 @@ impl LayerSpec {
             Self::MaxPool2d(spec) => spec.output_shape(input),
             Self::AvgPool2d(spec) => spec.output_shape(input),
             Self::GlobalAvgPool => Ok(vec![source::image_shape(self.kind(), input)?[0]]),
+            Self::ZeroPad2d(spec) => spec.output_shape(input),
             Self::Tanh | Self::Relu | Self::Selu => Ok(input.to_vec()),
             Self::Flatten => Ok(vec![input.iter().fold(1, |all, &side| all.saturating_mul(side))]),
             Self::Dropout(spec) => spec.check().map(|()| input.to_vec()),
@@ -186,6 +193,7 @@ impl LayerSpec {
             Self::MaxPool2d(_) => "MaxPool2d",
             Self::AvgPool2d(_) => "AvgPool2d",
             Self::GlobalAvgPool => "GlobalAvgPool",
+            Self::ZeroPad2d(_) => "ZeroPad2d",
             Self::Tanh => "Tanh",
             Self::Relu => "Relu",
             Self::Selu => "Selu",
@@ -225,6 +233,7 @@ impl LayerSpec {
             Self::MaxPool2d(spec) => Layer::MaxPool2d(spec.build()),
             Self::AvgPool2d(spec) => Layer::AvgPool2d(spec.build()),
             Self::GlobalAvgPool => Layer::GlobalAvgPool(GlobalAvgPool),
+            Self::ZeroPad2d(spec) => Layer::ZeroPad2d(spec.build()),
             Self::Tanh => Layer::Tanh(Tanh),
             Self::Relu => Layer::Relu(Relu),
             Self::Selu => Layer::Selu(Selu),
@@ -251,6 +260,7 @@ impl Layer {
             Self::MaxPool2d(layer) => layer.forward(x, tape),
             Self::AvgPool2d(layer) => layer.forward(x),
             Self::GlobalAvgPool(layer) => layer.forward(x),
+            Self::ZeroPad2d(layer) => layer.forward(x),
             Self::Tanh(layer) => layer.forward(x, tape),
             Self::Relu(layer) => layer.forward(x),
             Self::Selu(layer) => layer.forward(x),

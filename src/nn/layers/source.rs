@@ -88,7 +88,7 @@ pub(crate) fn parameter_specs(specs: &[LayerSpec]) -> Vec<ParameterSpec> {
 
 /// Upper bound of image sides, channel counts and numbers of features. A file can state any size;
 /// sums of a few sizes below this bound do not overflow.
-const MAX_SIZE: usize = 1 << 20;
+pub(super) const MAX_SIZE: usize = 1 << 20;
 
 /// Upper bound of the number of elements of one parameter, 4 GiB of f32.
 const MAX_PARAMETER_ELEMENTS: usize = 1 << 30;

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 ///
 /// For each output channel, the convolution uses gain · (w - mean) / √guard(variance · fan-in)
 /// instead of the raw weight w, with the biased variance over the inputs of the channel. The
-/// parameters are the raw weight and the gain.
+/// parameters are the raw weight and the gain. [`Guard::Unscaled`] leaves out the fan-in.
 ///
 /// # Guarantee
 /// Per-example gradients are clipped with respect to the parameters. The gradient with respect to
@@ -37,6 +37,23 @@ pub enum Guard {
     Add(f64),
     /// max(v, e), as in the code of De et al. (2022).
     AtLeast(f64),
+    /// v / fan-in + e, i.e. variance + e: weight standardisation without the scale (Qiao et al.,
+    /// 2019, "Micro-batch training with batch-channel normalization and weight standardization").
+    /// The standardised weights of a channel have variance 1 instead of 1 / fan-in. BiT networks
+    /// (Kolesnikov et al., 2020, "Big Transfer") use it.
+    Unscaled(f64),
+}
+
+impl Guard {
+    /// An equal rule in terms of the scaled variance: another guard, and a constant factor for the
+    /// standardised weight. With n for the fan-in, u / √(v / n + e) = √n u / √(v + n e).
+    pub(crate) fn scaled(self, fan_in: usize) -> (Self, f64) {
+        let n = fan_in as f64;
+        match self {
+            Self::Unscaled(e) => (Self::Add(n * e), n.sqrt()),
+            guard => (guard, 1.0),
+        }
+    }
 }
 
 impl Standardisation {
@@ -45,8 +62,14 @@ impl Standardisation {
         Self { gain: true, guard: Guard::AtLeast(1e-4) }
     }
 
+    /// The form of Qiao et al. (2019), as in BiT networks: without a gain and without the fan-in,
+    /// with 1e-8 added to the variance.
+    pub fn unscaled() -> Self {
+        Self { gain: false, guard: Guard::Unscaled(1e-8) }
+    }
+
     pub(super) fn check(&self) -> Result<()> {
-        let (Guard::Add(e) | Guard::AtLeast(e)) = self.guard;
+        let (Guard::Add(e) | Guard::AtLeast(e) | Guard::Unscaled(e)) = self.guard;
         if e > 0.0 && e.is_finite() {
             return Ok(());
         }
@@ -59,17 +82,15 @@ impl Standardisation {
     pub fn apply(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> Tensor<4> {
         let shape = raw.dims();
         let (channels, fan_in) = (shape[0], shape[1] * shape[2] * shape[3]);
+        let (guard, factor) = self.guard.scaled(fan_in);
         let w = raw.reshape([channels, fan_in]);
         let centred = w.clone() - w.mean_dim(1);
         let v = (centred.clone() * centred.clone()).sum_dim(1);
-        let guarded_variance = match self.guard {
-            Guard::Add(e) => v + e,
-            Guard::AtLeast(e) => v.clamp_min(e),
-        };
-        let scaled = centred / guarded_variance.sqrt();
+        let scaled = centred / guarded(v, guard).sqrt();
         let scaled = match gain {
-            Some(gain) => scaled * gain.reshape([channels, 1]),
-            None => scaled,
+            Some(gain) => scaled * (gain.reshape([channels, 1]) * factor),
+            None if factor == 1.0 => scaled,
+            None => scaled * factor,
         };
         scaled.reshape(shape)
     }
@@ -78,8 +99,9 @@ impl Standardisation {
     /// `[examples, channels out, fan in]`, and the gain, `[examples, channels out]`, from the
     /// gradient g with respect to the standardised weight, `[examples, channels out, fan in]`.
     ///
-    /// With the unit weight û = r u, the VJP maps g to gain · r · (g - mean(g) - s (g·û) û). The
-    /// slope s of the guard is 0 where the variance is clamped to the guard's floor, else 1.
+    /// With the unit weight û = r u, the VJP maps g to f · gain · r · (g - mean(g) - s (g·û) û) and
+    /// f · (g·û). The slope s of the guard is 0 where the variance is clamped to the guard's floor,
+    /// else 1. The factor f is 1 unless the guard is [`Guard::Unscaled`].
     pub(crate) fn pull_back(
         &self,
         raw: Tensor<4>,
@@ -87,11 +109,11 @@ impl Standardisation {
         g: Tensor<3>,
     ) -> (Tensor<3>, Tensor<2>) {
         let [n, channels, _] = g.dims();
-        let Unit { unit, scale, slope } = self.unit(raw, gain);
+        let Unit { unit, scale, slope, factor } = self.unit(raw, gain);
         let unit: Tensor<3> = unit.unsqueeze();
         // Component along the standardised weight, per example and channel.
         let along = (g.clone() * unit.clone()).sum_dim(2);
-        let by_gain = along.clone().reshape([n, channels]);
+        let by_gain = along.clone().reshape([n, channels]) * factor;
         let centred = g.clone() - g.mean_dim(2);
         let tangent = centred - along * slope.unsqueeze::<3>() * unit;
         (tangent * scale.unsqueeze::<3>(), by_gain)
@@ -104,42 +126,53 @@ impl Standardisation {
     pub(crate) fn mean_squares(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> [Tensor<1>; 2] {
         let [_, inputs, height, width] = raw.dims();
         let fan_in = (inputs * height * width) as f64;
-        let Unit { unit, scale, slope } = self.unit(raw, gain);
+        let Unit { unit, scale, slope, factor } = self.unit(raw, gain);
         let length = (unit.clone() * unit).sum_dim(1);
         let along = length.clone() * slope - 1.0;
         let sum = along.clone() * along + (fan_in - 2.0);
-        [(sum * scale.clone() * scale).mean() / fan_in, length.mean()]
+        [(sum * scale.clone() * scale).mean() / fan_in, length.mean() * factor.powi(2)]
     }
 
     fn unit(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> Unit {
         let shape = raw.dims();
-        let channels = shape[0];
-        let w = raw.reshape([channels, shape[1] * shape[2] * shape[3]]);
+        let (channels, fan_in) = (shape[0], shape[1] * shape[2] * shape[3]);
+        let (guard, factor) = self.guard.scaled(fan_in);
+        let w = raw.reshape([channels, fan_in]);
         let u = w.clone() - w.mean_dim(1);
         let v = (u.clone() * u.clone()).sum_dim(1);
-        let (guarded_variance, slope) = match self.guard {
-            Guard::Add(e) => (v.clone() + e, v.ones_like()),
-            Guard::AtLeast(e) => (v.clone().clamp_min(e), v.greater_elem(e).float()),
+        let slope = match guard {
+            Guard::AtLeast(e) => v.clone().greater_elem(e).float(),
+            _ => v.ones_like(),
         };
-        let r = guarded_variance.sqrt().recip();
+        let r = guarded(v, guard).sqrt().recip();
         let unit = u * r.clone();
         let scale = match gain {
             Some(gain) => r * gain.reshape([channels, 1]),
             None => r,
         };
-        Unit { unit, scale, slope }
+        Unit { unit, scale: scale * factor, slope, factor }
+    }
+}
+
+/// The guarded variance, for a guard that [`Guard::scaled`] returned.
+fn guarded(v: Tensor<2>, guard: Guard) -> Tensor<2> {
+    match guard {
+        Guard::AtLeast(e) => v.clamp_min(e),
+        Guard::Add(e) | Guard::Unscaled(e) => v + e,
     }
 }
 
 /// A standardised weight and what its derivative is made of. With u = w - mean(w), v = Σ u² and
-/// r = 1/√guarded(v), the standardised weight is gain · r · u.
+/// r = 1/√guarded(v), the standardised weight is factor · gain · r · u.
 struct Unit {
     /// û = r u, `[channels out, fan in]`.
     unit: Tensor<2>,
-    /// gain · r, `[channels out, 1]`.
+    /// factor · gain · r, `[channels out, 1]`.
     scale: Tensor<2>,
     /// guarded'(v), `[channels out, 1]`.
     slope: Tensor<2>,
+    /// The constant factor of [`Guard::scaled`].
+    factor: f64,
 }
 
 impl fmt::Display for Standardisation {
@@ -160,7 +193,25 @@ mod tests {
         Tensor::from_data(TensorData::new(values, shape), &Device::flex())
     }
 
-    const GUARDS: [Guard; 3] = [Guard::Add(0.1), Guard::AtLeast(1e-4), Guard::AtLeast(1e4)];
+    const GUARDS: [Guard; 4] =
+        [Guard::Add(0.1), Guard::AtLeast(1e-4), Guard::AtLeast(1e4), Guard::Unscaled(0.02)];
+
+    #[test]
+    fn the_unscaled_form_has_weights_of_mean_0_and_variance_1() {
+        let raw = test_tensor([3, 2, 2, 3]);
+        for (guard, e) in [(1e-8, 1e-8), (0.3, 0.3f32)] {
+            let rule = Standardisation { gain: false, guard: Guard::Unscaled(guard) };
+            let used = values(rule.apply(raw.clone(), None));
+            for (w, used) in values(raw.clone()).chunks(12).zip(used.chunks(12)) {
+                let mean = w.iter().sum::<f32>() / 12.0;
+                let variance = w.iter().map(|w| (w - mean).powi(2)).sum::<f32>() / 12.0;
+                for (w, used) in w.iter().zip(used) {
+                    let want = (w - mean) / (variance + e).sqrt();
+                    assert!((used - want).abs() < 1e-5, "{guard}: {used} {want}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn pull_back_agrees_with_autodiff() {

@@ -23,7 +23,7 @@ pub use plain::{
     Sequential, linear, mlp, papernot_cnn, sequential, simple_vgg, stevens_cifar_cnn,
     stevens_mnist_cnn,
 };
-pub use resnet::{Resnet, Stem, resnet18, resnet50};
+pub use resnet::{Resnet, Stem, bit_resnet, bit_resnet50, resnet18, resnet50};
 pub use text::{Bilstm, bilstm};
 pub use wide_resnet::{WideResnet, wide_resnet};
 

@@ -6,9 +6,14 @@ use crate::layers;
 use crate::nn::builder::{Activation, Family, ModelBuilder, ModelConfig};
 use crate::nn::{
     Conv2dSpec, GlobalAvgPool, GroupNormSpec, GroupSpec, LayerSpec, LinearSpec, MaxPool2dSpec,
-    ResidualSpec, Standardisation,
+    ResidualSpec, Standardisation, ZeroPad2dSpec,
 };
 use crate::{Error, ErrorKind, Result};
+
+/// Bounds of the sizes, well above those of every published network.
+const MOST_GROUPS: usize = 6;
+const MOST_BLOCKS: usize = 100;
+const MOST_CHANNELS: usize = 4096;
 
 /// The first layers of a residual network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,16 +24,21 @@ pub enum Stem {
     /// A 7 x 7 convolution and 3 x 3 max pooling without padding, both with stride 2, for images of
     /// 64 x 64 pixels and more.
     ImageNet,
+    /// As [`ImageNet`](Self::ImageNet), with one row and column of zeros around the images that are
+    /// pooled, as in BiT networks.
+    Bit,
 }
 
-/// The family of [`resnet18`] and [`resnet50`], with its options.
+/// The family of [`resnet18`], [`resnet50`] and [`bit_resnet`], with its options.
 #[derive(Clone, Debug)]
 pub struct Resnet {
-    name: &'static str,
+    name: String,
     /// Number of blocks in each group.
-    blocks: [usize; 4],
+    blocks: Vec<usize>,
     /// Whether a block has three convolutions (1 x 1, 3 x 3, 1 x 1) instead of two (3 x 3).
     bottleneck: bool,
+    /// Number of channels of the stem, and of the 3 x 3 convolutions of the first group.
+    base_channels: usize,
     stem: Stem,
     norm_groups: usize,
     standardised: Option<Standardisation>,
@@ -41,22 +51,48 @@ pub struct Resnet {
 /// clipping. The layers are in groups `stem`, `group1` to `group4`, and `head`. The default
 /// activation is ReLU.
 pub fn resnet18(data: &Dataset) -> ModelBuilder<Resnet> {
-    resnet("resnet18", data, [2, 2, 2, 2], false)
+    resnet("resnet18", data, &[2, 2, 2, 2], false)
 }
 
 /// ResNet-50 with pre-activation and bottleneck blocks; otherwise as [`resnet18`].
 pub fn resnet50(data: &Dataset) -> ModelBuilder<Resnet> {
-    resnet("resnet50", data, [3, 4, 6, 3], true)
+    resnet("resnet50", data, &[3, 4, 6, 3], true)
 }
 
-fn resnet(
-    name: &'static str,
-    data: &Dataset,
-    blocks: [usize; 4],
-    bottleneck: bool,
-) -> ModelBuilder<Resnet> {
-    let stem = Stem::default();
-    let family = Resnet { name, blocks, bottleneck, stem, norm_groups: 32, standardised: None };
+/// A residual network of BiT (Kolesnikov et al., 2020, "Big Transfer (BiT): general visual
+/// representation learning"), as in the PyTorch library timm, which publishes its weights:
+/// [`Layout::timm_resnetv2`](crate::nn::Layout::timm_resnetv2) reads them.
+///
+/// [`resnet50`] with [`Stem::Bit`] and [standardised weights](Standardisation::unscaled). `blocks`
+/// are the numbers of blocks in each group, and `width` multiplies all numbers of channels.
+/// BiT-R50x1 is `bit_resnet(&data, &[3, 4, 6, 3], 1)`, R101x3 has `&[3, 4, 23, 3]` and width 3,
+/// R152x4 has `&[3, 8, 36, 3]` and width 4. The name counts the layers: `"bit_resnet50x1"`.
+///
+/// BiT networks were trained on images with values from -1 to 1, (pixel - 0.5) / 0.5.
+pub fn bit_resnet(data: &Dataset, blocks: &[usize], width: usize) -> ModelBuilder<Resnet> {
+    let blocks_in_all = blocks.iter().fold(0usize, |all, &count| all.saturating_add(count));
+    let layers = blocks_in_all.saturating_mul(3).saturating_add(2);
+    resnet(&format!("bit_resnet{layers}x{width}"), data, blocks, true)
+        .base_channels(width.saturating_mul(64))
+        .stem(Stem::Bit)
+        .standardised(Standardisation::unscaled())
+}
+
+/// BiT-R50x1, the smallest network of BiT: see [`bit_resnet`].
+pub fn bit_resnet50(data: &Dataset) -> ModelBuilder<Resnet> {
+    bit_resnet(data, &[3, 4, 6, 3], 1)
+}
+
+fn resnet(name: &str, data: &Dataset, blocks: &[usize], bottleneck: bool) -> ModelBuilder<Resnet> {
+    let family = Resnet {
+        name: name.to_owned(),
+        blocks: blocks.to_vec(),
+        bottleneck,
+        base_channels: 64,
+        stem: Stem::default(),
+        norm_groups: 32,
+        standardised: None,
+    };
     ModelBuilder::new(name, data, family).activation(Activation::Relu)
 }
 
@@ -64,6 +100,14 @@ impl ModelBuilder<Resnet> {
     /// Sets the first layers. The default is [`Stem::Cifar`].
     pub fn stem(mut self, stem: Stem) -> Self {
         self.family.stem = stem;
+        self
+    }
+
+    /// Sets the number of channels of the stem and of the 3 x 3 convolutions of the first group;
+    /// those of each later group have twice as many. The default is 64, the width of a BiT network
+    /// times 64.
+    pub fn base_channels(mut self, channels: usize) -> Self {
+        self.family.base_channels = channels;
         self
     }
 
@@ -81,6 +125,22 @@ impl ModelBuilder<Resnet> {
 }
 
 impl Resnet {
+    fn check_sizes(&self) -> Result<()> {
+        let Self { name, blocks, base_channels, .. } = self;
+        let sizes = (1..=MOST_GROUPS).contains(&blocks.len())
+            && blocks.iter().all(|count| (1..=MOST_BLOCKS).contains(count))
+            && (1..=MOST_CHANNELS).contains(base_channels);
+        if sizes {
+            return Ok(());
+        }
+        let what = format!("{name} with blocks {blocks:?} and {base_channels} base channels");
+        let why = format!(
+            "there are 1 to {MOST_GROUPS} groups of 1 to {MOST_BLOCKS} blocks, and 1 to \
+             {MOST_CHANNELS} base channels"
+        );
+        Err(Error::new(ErrorKind::Model, what, why).fix("use blocks [3, 4, 6, 3] and width 1"))
+    }
+
     fn conv(&self, from: usize, to: usize, kernel: usize, stride: usize) -> LayerSpec {
         let conv = Conv2dSpec::new(from, to, kernel).stride(stride).padding(kernel / 2);
         LayerSpec::Conv2d(Conv2dSpec { standardised: self.standardised, ..conv.without_bias() })
@@ -123,7 +183,8 @@ impl Resnet {
 
 impl Family for Resnet {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
-        let [channels, height, width] = image_shape(self.name, config)?;
+        let [channels, height, width] = image_shape(&self.name, config)?;
+        self.check_sizes()?;
         if self.stem == Stem::ImageNet && height.min(width) < 11 {
             let what = format!("{} for images of {height} x {width} pixels", self.name);
             let why = "Stem::ImageNet needs sides of at least 11 pixels: it divides them by four";
@@ -131,15 +192,20 @@ impl Family for Resnet {
         }
         let act = config.activation.spec();
         let stem = match self.stem {
-            Stem::Cifar => layers![self.conv(channels, 64, 3, 1)],
+            Stem::Cifar => layers![self.conv(channels, self.base_channels, 3, 1)],
             Stem::ImageNet => {
-                layers![self.conv(channels, 64, 7, 2), MaxPool2dSpec::new(3).stride(2)]
+                let conv = self.conv(channels, self.base_channels, 7, 2);
+                layers![conv, MaxPool2dSpec::new(3).stride(2)]
+            }
+            Stem::Bit => {
+                let conv = self.conv(channels, self.base_channels, 7, 2);
+                layers![conv, ZeroPad2dSpec::new(1), MaxPool2dSpec::new(3).stride(2)]
             }
         };
         let mut layers = layers![GroupSpec::new("stem", stem)];
-        let mut from = 64;
-        for (group, count) in self.blocks.into_iter().enumerate() {
-            let width = 64 << group;
+        let mut from = self.base_channels;
+        for (group, &count) in self.blocks.iter().enumerate() {
+            let width = self.base_channels << group;
             let mut blocks = Vec::new();
             for block in 0..count {
                 let stride = if group > 0 && block == 0 { 2 } else { 1 };

@@ -6,7 +6,7 @@ use crate::layers;
 use crate::nn::builder::{Activation, Family, ModelBuilder, ModelConfig};
 use crate::nn::{
     Conv2dSpec, GlobalAvgPool, GroupNormSpec, GroupSpec, Guard, LayerSpec, LinearSpec,
-    ResidualSpec, Standardisation,
+    ResidualSpec, Standardisation, ZeroPad2dSpec,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -21,6 +21,7 @@ pub struct WideResnet {
     gain: bool,
     conv_bias: bool,
     guard: Guard,
+    published: bool,
 }
 
 /// A wide residual network, WRN-`depth`-`width` (Zagoruyko & Komodakis, 2016, "Wide residual
@@ -33,11 +34,13 @@ pub struct WideResnet {
 ///
 /// The default weight standardisation is the one in the benchmarks of other libraries:
 /// `Guard::Add(1e-4)`, no gain, no biases. `wide_resnet(&data, 16, 4)` then has 2,748,890
-/// parameters on CIFAR-10. De et al.'s network has more:
-/// `.gain(true).conv_bias(true).guard(Guard::AtLeast(1e-4))`.
+/// parameters on CIFAR-10. The convolutions of De et al.'s network have more:
+/// `.gain(true).conv_bias(true).guard(Guard::AtLeast(1e-4))`. Their code also orders and pads the
+/// layers in another way; [`.as_published()`](ModelBuilder::as_published) is that network.
 pub fn wide_resnet(data: &Dataset, depth: usize, width: usize) -> ModelBuilder<WideResnet> {
     let guard = Guard::Add(1e-4);
-    let family = WideResnet { depth, width, gain: false, conv_bias: false, guard };
+    let family =
+        WideResnet { depth, width, gain: false, conv_bias: false, guard, published: false };
     ModelBuilder::new(&format!("wide_resnet_{depth}_{width}"), data, family)
         .activation(Activation::Relu)
 }
@@ -60,6 +63,19 @@ impl ModelBuilder<WideResnet> {
     pub fn guard(mut self, guard: Guard) -> Self {
         self.family.guard = guard;
         self
+    }
+
+    /// The network of De et al.'s code, whose published weights
+    /// [`Layout::de_wide_resnet`](crate::nn::Layout::de_wide_resnet) reads.
+    ///
+    /// Convolutions have gains, biases and `Guard::AtLeast(1e-4)`. Each activation comes before the
+    /// normalisation, not after it. The shortcut of every group's first block is an activation, a
+    /// normalisation and a 1 x 1 convolution of the block's input. Where a convolution of stride 2
+    /// halves an even side, the padding is one row below or one column to the right (`SAME`). It
+    /// has 2,753,818 parameters for depth 16, width 4 and CIFAR-10.
+    pub fn as_published(mut self) -> Self {
+        self.family.published = true;
+        self.gain(true).conv_bias(true).guard(Guard::AtLeast(1e-4))
     }
 }
 
@@ -88,9 +104,63 @@ impl WideResnet {
     }
 }
 
+/// Blocks of De et al.'s code.
+impl WideResnet {
+    /// An activation, a normalisation and a 3 x 3 convolution of images of this size, which become
+    /// smaller by the stride, rounded up.
+    fn published_layer(
+        &self,
+        [from, to]: [usize; 2],
+        stride: usize,
+        size: [usize; 2],
+        act: &LayerSpec,
+    ) -> Vec<LayerSpec> {
+        let padding = size.map(|side| {
+            let windows_end = side.div_ceil(stride).saturating_sub(1) * stride + 3;
+            let total = windows_end.saturating_sub(side);
+            (total / 2, total.div_ceil(2))
+        });
+        let mut layers = layers![act.clone(), GroupNormSpec::new(NORM_GROUPS, from)];
+        let mut conv = self.conv(from, to, 3, stride);
+        if padding.iter().all(|(before, after)| before == after) {
+            conv.padding = padding.map(|(before, _)| before);
+        } else {
+            conv.padding = [0, 0];
+            let (before, after) =
+                (padding.map(|(before, _)| before), padding.map(|(_, after)| after));
+            layers.push(ZeroPad2dSpec { before, after }.into());
+        }
+        layers.push(conv.into());
+        layers
+    }
+
+    fn published_block(
+        &self,
+        [from, to]: [usize; 2],
+        stride: usize,
+        size: [usize; 2],
+        act: &LayerSpec,
+        first: bool,
+    ) -> Vec<LayerSpec> {
+        let first_layer = self.published_layer([from, to], stride, size, act);
+        let size = size.map(|side| side.div_ceil(stride));
+        let body = [first_layer, self.published_layer([to, to], 1, size, act)].concat();
+        let shortcut = match first {
+            true => layers![
+                act.clone(),
+                GroupNormSpec::new(NORM_GROUPS, from),
+                self.conv(from, to, 1, stride)
+            ],
+            false => Vec::new(),
+        };
+        layers![ResidualSpec::new(body).shortcut(shortcut)]
+    }
+}
+
 impl Family for WideResnet {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
-        let [channels, _, _] = image_shape("wide_resnet", config)?;
+        let [channels, height, width] = image_shape("wide_resnet", config)?;
+        let mut size = [height, width];
         if self.depth < 10 || self.depth % 6 != 4 || self.width == 0 {
             let what = format!("a wide_resnet of depth {} and width {}", self.depth, self.width);
             let why = "the depth must be 6 n + 4 for n blocks in each of three groups, and the \
@@ -106,17 +176,19 @@ impl Family for WideResnet {
             let mut blocks = Vec::new();
             for block in 0..(self.depth - 4) / 6 {
                 let stride = if group > 0 && block == 0 { 2 } else { 1 };
-                blocks.extend(self.block(from, to, stride, &act));
-                from = to;
+                blocks.extend(match self.published {
+                    true => self.published_block([from, to], stride, size, &act, block == 0),
+                    false => self.block(from, to, stride, &act),
+                });
+                (from, size) = (to, size.map(|side| side.div_ceil(stride)));
             }
             layers.push(GroupSpec::new(&format!("group{}", group + 1), blocks).into());
         }
-        let head = layers![
-            GroupNormSpec::new(NORM_GROUPS, from),
-            act,
-            GlobalAvgPool,
-            LinearSpec::new(from, config.classes)
-        ];
+        let mut head = layers![GroupNormSpec::new(NORM_GROUPS, from), act];
+        if self.published {
+            head.reverse();
+        }
+        head.extend(layers![GlobalAvgPool, LinearSpec::new(from, config.classes)]);
         layers.push(GroupSpec::new("head", head).into());
         Ok(layers)
     }

@@ -161,13 +161,46 @@ fn same_padding_is_converted_for_odd_kernels_only() {
 }
 
 #[test]
+fn zero_padding_puts_the_image_among_zeros() {
+    let spec = ZeroPad2dSpec { before: [1, 0], after: [2, 3] };
+    let layer = ZeroPad2d::new(spec).unwrap();
+    let (image, gradient) =
+        output_and_gradient([2, 3, 4, 5], |x| layer.forward(Value::Image(x)).image());
+    let x = scattered(2 * 3 * 4 * 5, 3);
+    assert_eq!(LayerSpec::from(spec).output_shape(&[3, 4, 5]).unwrap(), [3, 7, 8]);
+    let mut padded = vec![0.0; 2 * 3 * 7 * 8];
+    for (row, values) in x.chunks(5).enumerate() {
+        let start = (row / 4 * 7 + 1 + row % 4) * 8;
+        padded[start..start + 5].copy_from_slice(values);
+    }
+    assert_eq!(image, padded);
+    let cubes: Vec<f32> = x.iter().map(|x| 3.0 * x * x).collect();
+    assert_near(&gradient, &cubes, 1e-6);
+    // Nothing is added.
+    let none = ZeroPad2d::new(ZeroPad2dSpec::new(0)).unwrap();
+    assert_eq!(values(none.forward(Value::Image(tensor([2, 3, 4, 5]))).image()), x);
+    for spec in [
+        ZeroPad2dSpec { before: [0, usize::MAX], after: [0, 0] },
+        ZeroPad2dSpec { before: [0, 0], after: [1 << 40, 0] },
+    ] {
+        let (kind, text) = kind(ZeroPad2d::new(spec));
+        assert!(kind == ErrorKind::Model && text.contains("zero padding by"), "{text}");
+    }
+    let huge = LayerSpec::from(ZeroPad2dSpec::new(1)).output_shape(&[1, usize::MAX, 2]);
+    assert!(huge.is_err());
+    assert!(LayerSpec::from(ZeroPad2dSpec::new(1)).output_shape(&[5]).is_err());
+}
+
+#[test]
 fn weight_standardisation_matches_its_formula() {
     let raw = scattered(2 * 3 * 2 * 2, 11);
     let gain = [1.5f64, -0.25];
     let weight =
         Tensor::<4>::from_data(TensorData::new(raw.clone(), [2, 3, 2, 2]), &Device::flex());
     let gains = Tensor::<1>::from_data(gain, &Device::flex());
-    for guard in [Guard::Add(1e-4), Guard::AtLeast(1e-4), Guard::AtLeast(100.0)] {
+    let guards =
+        [Guard::Add(1e-4), Guard::AtLeast(1e-4), Guard::AtLeast(100.0), Guard::Unscaled(0.1)];
+    for guard in guards {
         let rule = Standardisation { gain: true, guard };
         let got = values(rule.apply(weight.clone(), Some(gains.clone())));
         for channel in 0..2 {
@@ -178,6 +211,7 @@ fn weight_standardisation_matches_its_formula() {
             let guarded_variance = match guard {
                 Guard::Add(e) => variance * 12.0 + e,
                 Guard::AtLeast(e) => (variance * 12.0).max(e),
+                Guard::Unscaled(e) => variance + e,
             };
             let want: Vec<f32> = w
                 .iter()

@@ -53,6 +53,50 @@ fn wide_resnets_have_the_published_size() {
     assert!(models::wide_resnet(&cifar(), 17, 4).seed(1).build().is_err());
 }
 
+/// The sizes are those of the networks that the weights were published for: counted in timm, and
+/// in a network of haiku.
+#[test]
+fn networks_with_public_weights_have_the_published_size() {
+    let imagenet = images(2, &[3, 224, 224], 1000);
+    assert_eq!(count(models::bit_resnet50(&imagenet)), 25_549_352);
+    assert_eq!(count(models::bit_resnet(&imagenet, &[3, 4, 23, 3], 1)), 44_541_480);
+    let name = |blocks: &[usize], width| {
+        let model = models::bit_resnet(&cifar(), blocks, width).base_channels(32).seed(1);
+        model.build().unwrap().name().to_owned()
+    };
+    assert_eq!([name(&[3, 4, 6, 3], 1), name(&[1], 3)], ["bit_resnet50x1", "bit_resnet5x3"]);
+    let published =
+        |depth, width| count(models::wide_resnet(&cifar(), depth, width).as_published());
+    assert_eq!(
+        [published(16, 4), published(28, 10), published(40, 4)],
+        [2_753_818, 36_500_378, 8_961_306]
+    );
+    for (blocks, width) in [(&[][..], 1), (&[0, 1], 1), (&[1; 9], 1), (&[1], 0), (&[1], usize::MAX)]
+    {
+        let (kind, text) = kind(models::bit_resnet(&cifar(), blocks, width).seed(1).build());
+        assert!(kind == ErrorKind::Model && text.contains("base channels"), "{text}");
+    }
+}
+
+#[test]
+fn networks_with_public_weights_are_saved_and_read() {
+    let data = images(2, &[3, 9, 12], 4);
+    let path = tempfile::tempdir().unwrap().keep().join("model.safetensors");
+    let zoo = [
+        models::bit_resnet(&data, &[1, 2], 1).base_channels(8).norm_groups(4).seed(1).build(),
+        models::wide_resnet(&data, 10, 1).as_published().seed(1).build(),
+    ];
+    for model in zoo.map(Result::unwrap) {
+        model.save(&path).unwrap();
+        let read = models::load(&path).unwrap();
+        assert_eq!(read.fingerprint(), model.fingerprint());
+        assert_eq!(
+            read.loss(data.train()).unwrap().to_bits(),
+            model.loss(data.train()).unwrap().to_bits()
+        );
+    }
+}
+
 #[test]
 fn a_wide_resnet_has_named_groups_and_nested_paths() {
     let model = models::wide_resnet(&cifar(), 10, 1).seed(1).build().unwrap();

@@ -102,6 +102,33 @@ fn convolutions_of_every_kind_agree_with_plain_loops() {
     }
 }
 
+/// A convolution that pads by itself, and one behind a layer that pads.
+#[test]
+fn zero_padding_is_that_of_a_convolution() {
+    let own = Conv2dSpec::new(4, 6, 3);
+    let one = Conv2dSpec { padding: [2, 1], ..own.clone() };
+    let pad = ZeroPad2dSpec { before: [2, 1], after: [2, 1] };
+    let end = || layers![GlobalAvgPool, LinearSpec::new(6, 3)];
+    let within = model(&[4, 7, 6], 3, [layers![one], end()].concat());
+    let before = model(&[4, 7, 6], 3, [layers![pad, own], end()].concat());
+    let before = changed(&before, |path, values| match path {
+        "1.weight" => *values = floats(&within, "0.weight"),
+        "3.weight" => *values = floats(&within, "2.weight"),
+        _ => {}
+    });
+    let (a, b) = (Synflow::saliency(&within).unwrap(), Synflow::saliency(&before).unwrap());
+    assert_close(&scores(&a, "0.weight"), &scores(&b, "1.weight"));
+    assert_close(&scores(&a, "2.weight"), &scores(&b, "3.weight"));
+    // On one side only: a convolution of ones with a row and two columns of zeros behind them.
+    let (pad, conv) = (ZeroPad2dSpec { before: [0, 0], after: [1, 2] }, Conv2dSpec::new(4, 6, 3));
+    let [rows, columns] = [6, 6];
+    let layers = layers![pad, conv.clone(), Flatten, LinearSpec::new(6 * rows * columns, 3)];
+    let one_sided = model(&[4, 7, 6], 3, layers);
+    let ones = (0..4 * 8 * 8).map(|i| if i / 8 % 8 < 7 && i % 8 < 6 { 1.0 } else { 0.0 });
+    let y = plain_conv(&ones.collect::<Vec<_>>(), [8, 8], &weights(&one_sided, "1.weight"), &conv);
+    assert!(close(plain_sum(&y, &weights(&one_sided, "3.weight")), objective(&one_sided)));
+}
+
 #[test]
 fn max_pooling_is_replaced_by_average_pooling() {
     let conv = Conv2dSpec::new(2, 3, 3).padding(1).without_bias();

@@ -51,6 +51,7 @@ fn standardise(guard: Guard, weight: &[f64], gain: f64) -> Vec<f64> {
     let guarded = match guard {
         Guard::Add(e) => v + e,
         Guard::AtLeast(e) => v.max(e),
+        Guard::Unscaled(e) => v / weight.len() as f64 + e,
     };
     weight.iter().map(|w| gain * (w - mean) / guarded.sqrt()).collect()
 }
@@ -58,7 +59,7 @@ fn standardise(guard: Guard, weight: &[f64], gain: f64) -> Vec<f64> {
 #[test]
 fn the_noise_has_the_covariance_of_the_map_from_standardised_weights() -> Result<()> {
     const RELEASES: usize = 4000;
-    for guard in [Guard::Add(0.01), Guard::AtLeast(1e3)] {
+    for guard in [Guard::Add(0.01), Guard::AtLeast(1e3), Guard::Unscaled(0.01)] {
         let network = network(guard, &[]);
         let values: Vec<Vec<f32>> =
             network.values().into_iter().map(|(_, values)| values).collect();
@@ -122,7 +123,7 @@ fn the_noise_has_the_covariance_of_the_map_from_standardised_weights() -> Result
 
 #[test]
 fn without_noise_the_release_is_the_gradient_of_the_raw_weights_and_gains() -> Result<()> {
-    for guard in [Guard::Add(0.01), Guard::AtLeast(1e3)] {
+    for guard in [Guard::Add(0.01), Guard::AtLeast(1e3), Guard::Unscaled(0.01)] {
         let network = network(guard, &[]);
         let release = mechanism(1e-9).release(&network, &batch(8), None)?;
         let want = ReferenceExecutor.plain_sum(&network, &batch(8), None)?.sum;

@@ -1,0 +1,147 @@
+//! The networks of other libraries whose weights are read: their names, and what their layers
+//! compute.
+
+use super::place::{Kind, Place};
+use crate::nn::{Conv2dSpec, Guard, LayerSpec, MaxPool2dSpec, Standardisation, ZeroPad2dSpec};
+
+/// The name of a parameter in timm's `resnetv2` networks.
+pub(super) fn timm_name(place: &Place) -> Option<String> {
+    let Place { group, block, shortcut, nth, .. } = place;
+    let layer = match (group.as_str(), place.kind) {
+        ("stem", Kind::Conv) if *nth == 0 => "stem.conv".to_owned(),
+        ("head", Kind::Norm) if *nth == 0 => "norm".to_owned(),
+        ("head", Kind::Linear) if *nth == 0 => "head.fc".to_owned(),
+        (group, kind) => {
+            let layer = match kind {
+                Kind::Conv if *shortcut => "downsample.conv".to_owned(),
+                Kind::Conv => format!("conv{}", nth + 1),
+                Kind::Norm if !shortcut => format!("norm{}", nth + 1),
+                _ => return None,
+            };
+            format!("stages.{}.blocks.{block}.{layer}", number(group)? - 1)
+        }
+    };
+    let parameter = match place.parameter.as_str() {
+        "gamma" => "weight",
+        "beta" => "bias",
+        same => same,
+    };
+    Some(format!("{layer}.{parameter}"))
+}
+
+/// The name of a parameter in the networks of De et al.'s code, without that of the whole module.
+pub(super) fn haiku_name(place: &Place) -> Option<String> {
+    let Place { group, block, shortcut, nth, .. } = place;
+    let module = match (group.as_str(), place.kind) {
+        ("stem", Kind::Conv) if *nth == 0 => "First_conv".to_owned(),
+        ("head", Kind::Norm) if *nth == 0 => "Final_norm".to_owned(),
+        ("head", Kind::Linear) if *nth == 0 => "Softmax".to_owned(),
+        (group, kind) => {
+            let name = format!("Block_{}", number(group)?);
+            match kind {
+                Kind::Conv if *shortcut => format!("{name}_skip_conv"),
+                Kind::Norm if *shortcut => format!("{name}_skip_norm"),
+                Kind::Conv => format!("{name}Conv_{block}_{nth}"),
+                Kind::Norm => format!("{name}_norm_{block}_{nth}"),
+                _ => return None,
+            }
+        }
+    };
+    let parameter = match (place.kind, place.parameter.as_str()) {
+        (_, "gamma") => "scale",
+        (_, "beta") => "offset",
+        (_, "weight") => "w",
+        (Kind::Linear, "bias") => "b",
+        (_, same) => same,
+    };
+    Some(format!("{module}/{parameter}"))
+}
+
+/// The layout that one of these names belongs to.
+pub(super) fn layout_of<'a>(mut names: impl Iterator<Item = &'a String>) -> Option<&'static str> {
+    names.find_map(|name| match name.as_str() {
+        "stages.0.blocks.0.conv1.weight" => Some("Layout::timm_resnetv2()"),
+        name if name.ends_with("/First_conv/w") => Some("Layout::de_wide_resnet()"),
+        _ => None,
+    })
+}
+
+/// The number in the name of a group: 2 for `group2`.
+fn number(group: &str) -> Option<usize> {
+    group.strip_prefix("group")?.parse().ok().filter(|number| *number > 0)
+}
+
+/// Why layers with the parameters of a BiT network compute something else.
+pub(super) fn differs_from_bit(specs: &[LayerSpec]) -> Option<&'static str> {
+    let mut stem = None;
+    let mut standardised = true;
+    for_each_layer(specs, &mut |layers| {
+        standardised &= layers.iter().all(|layer| match layer {
+            LayerSpec::Conv2d(Conv2dSpec { standardised, .. }) => matches!(
+                standardised,
+                Some(Standardisation { gain: false, guard: Guard::Unscaled(_) })
+            ),
+            _ => true,
+        });
+        if let Some(at) = layers.iter().position(|l| matches!(l, LayerSpec::MaxPool2d(_))) {
+            stem = Some(layers[at.saturating_sub(1)..=at].to_vec());
+        }
+    });
+    let one = ZeroPad2dSpec::new(1).into();
+    let pool = MaxPool2dSpec::new(3).stride(2).into();
+    if !standardised {
+        Some("the convolutions of a BiT network have standardised weights, without fan-in or gain")
+    } else if stem != Some(vec![one, pool]) {
+        Some("the stem of a BiT network pools images with a border of zeros")
+    } else if !only_relu(specs) {
+        Some("the activation of a BiT network is ReLU")
+    } else {
+        None
+    }
+}
+
+/// Why layers with the parameters of De et al.'s network compute something else.
+pub(super) fn differs_from_published(specs: &[LayerSpec]) -> Option<&'static str> {
+    let (mut standardised, mut ordered) = (true, true);
+    for_each_layer(specs, &mut |layers| {
+        for (i, layer) in layers.iter().enumerate() {
+            match layer {
+                LayerSpec::Conv2d(conv) => {
+                    standardised &= conv.standardised == Some(Standardisation::scaled());
+                }
+                LayerSpec::GroupNorm(_) => ordered &= i > 0 && layers[i - 1] == LayerSpec::Relu,
+                _ => {}
+            }
+        }
+    });
+    if !standardised {
+        Some("the convolutions of De et al.'s code have standardised weights with a gain")
+    } else if !ordered || !only_relu(specs) {
+        Some("in De et al.'s code, a ReLU comes before each normalisation")
+    } else {
+        None
+    }
+}
+
+fn only_relu(specs: &[LayerSpec]) -> bool {
+    let mut only = true;
+    for_each_layer(specs, &mut |layers| {
+        only &= !layers.iter().any(|l| matches!(l, LayerSpec::Tanh | LayerSpec::Selu));
+    });
+    only
+}
+
+/// Calls `visit` with each list of layers, those inside of groups and blocks too.
+fn for_each_layer(specs: &[LayerSpec], visit: &mut dyn FnMut(&[LayerSpec])) {
+    visit(specs);
+    for spec in specs {
+        match spec {
+            LayerSpec::Group(group) => for_each_layer(&group.layers, visit),
+            LayerSpec::Residual(block) => {
+                for_each_layer(&block.body, visit);
+                for_each_layer(&block.shortcut, visit);
+            }
+            _ => {}
+        }
+    }
+}

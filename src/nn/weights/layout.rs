@@ -1,0 +1,157 @@
+//! [`Layout`]: where a file of another library keeps the parameters of a model.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::axes::Axes;
+use super::known;
+use super::place::Place;
+use crate::nn::LayerSpec;
+
+/// The name in the file for a parameter of the model, if there is one.
+#[derive(Clone)]
+enum Names {
+    ByPlace(fn(&Place) -> Option<String>),
+    ByPath(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>),
+}
+
+/// Where a file keeps the parameters of a model: names, order of axes, and what may be left out.
+///
+/// Everything else must agree. By default each parameter of the model needs a tensor, and each
+/// tensor of the file a parameter.
+#[derive(Clone)]
+pub struct Layout {
+    name: String,
+    names: Names,
+    pub(super) axes: Axes,
+    /// Why layers with the same parameters would compute something else than the file's network.
+    pub(super) differs: fn(&[LayerSpec]) -> Option<&'static str>,
+    /// A model that fits, for advice.
+    pub(super) model: &'static str,
+    pub(super) prefix: String,
+    pub(super) new_head: bool,
+    /// Patterns of parameters that keep their initial values.
+    pub(super) kept: Vec<String>,
+    /// Patterns of tensors that stay in the file.
+    pub(super) left: Vec<String>,
+}
+
+impl Layout {
+    fn new(name: &str, names: Names, axes: Axes) -> Self {
+        Self {
+            name: name.to_owned(),
+            names,
+            axes,
+            differs: |_| None,
+            model: "the model that the file was saved from",
+            prefix: String::new(),
+            new_head: false,
+            kept: Vec::new(),
+            left: Vec::new(),
+        }
+    }
+
+    /// The networks `resnetv2_..._bit` of the PyTorch library timm: BiT (Kolesnikov et al., 2020,
+    /// "Big Transfer"), for [`models::bit_resnet`](crate::nn::models::bit_resnet).
+    ///
+    /// Names such as `stages.0.blocks.1.conv2.weight` and `head.fc.weight`. Other `resnetv2`
+    /// networks of timm have BatchNorm or another stem, and are refused.
+    pub fn timm_resnetv2() -> Self {
+        let names = Names::ByPlace(known::timm_name);
+        let model = "models::bit_resnet50(&data), or models::bit_resnet(&data, &[3, 4, 23, 3], 3)";
+        let layout = Self::new("timm resnetv2", names, Axes::PyTorch);
+        Self { differs: known::differs_from_bit, model, ..layout }
+    }
+
+    /// The wide residual networks of De et al. (2022), "Unlocking high-accuracy differentially
+    /// private image classification through scale", for
+    /// [`.as_published()`](crate::nn::ModelBuilder::as_published).
+    ///
+    /// Their weights are trees of JAX arrays. Save them as safetensors, each under the names of its
+    /// module and its parameter with a slash between them, such as
+    /// `wide_res_net/Block_1Conv_0_0/w`.
+    pub fn de_wide_resnet() -> Self {
+        let names = Names::ByPlace(known::haiku_name);
+        let model = "models::wide_resnet(&data, 28, 10).as_published()";
+        let layout = Self::new("De et al.", names, Axes::Jax);
+        Self { differs: known::differs_from_published, model, ..layout }.prefix("wide_res_net/")
+    }
+
+    /// The names and axes of the lab: the [paths](crate::nn::Network::paths) of the parameters.
+    pub fn own() -> Self {
+        let names = Names::ByPath(Arc::new(|path| Some(path.to_owned())));
+        Self::new("own names", names, Axes::Own)
+    }
+
+    /// The names that a function gives for the paths of the model's parameters; `None` if the file
+    /// has no tensor for a parameter.
+    ///
+    /// The names decide where values go, and shapes are compared. Whether the layers compute the
+    /// same as those of the file is not checked: epsilons, paddings and activations have no
+    /// parameters.
+    pub fn from_fn(
+        axes: Axes,
+        name: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new("given names", Names::ByPath(Arc::new(name)), axes)
+    }
+
+    /// Pairs of a parameter's path and its name in the file. Otherwise as
+    /// [`from_fn`](Self::from_fn).
+    pub fn pairs<A: Into<String>, B: Into<String>>(
+        axes: Axes,
+        pairs: impl IntoIterator<Item = (A, B)>,
+    ) -> Self {
+        let pairs = pairs.into_iter().map(|(path, name)| (path.into(), name.into()));
+        let pairs: Vec<(String, String)> = pairs.collect();
+        Self::from_fn(axes, move |path| {
+            pairs.iter().find(|(own, _)| own == path).map(|(_, name)| name.clone())
+        })
+    }
+
+    /// Sets the text before every name, such as `"state_dict."`. Tensors whose names begin
+    /// otherwise are left in the file.
+    pub fn prefix(self, prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// Leaves the head of the file, which is for other classes, and keeps the model's own: the last
+    /// layer with parameters.
+    pub fn new_head(self) -> Self {
+        Self { new_head: true, ..self }
+    }
+
+    /// Keeps the initial values of the parameters that a pattern names: a path, a layer or a group,
+    /// with `*` for any characters.
+    pub fn keep_initial(mut self, pattern: &str) -> Self {
+        self.kept.push(pattern.to_owned());
+        self
+    }
+
+    /// Leaves the tensors of the file that a pattern names, such as `"optimizer.*"`.
+    pub fn leave_in_file(mut self, pattern: &str) -> Self {
+        self.left.push(pattern.to_owned());
+        self
+    }
+
+    /// The name in the file of the parameter at a place.
+    pub(super) fn name_of(&self, place: &Place) -> Option<String> {
+        let name = match &self.names {
+            Names::ByPlace(name) => name(place),
+            Names::ByPath(name) => name(&place.path),
+        };
+        name.map(|name| format!("{}{name}", self.prefix))
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layout").field("name", &self.name).field("axes", &self.axes).finish()
+    }
+}

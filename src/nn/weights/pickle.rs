@@ -1,0 +1,249 @@
+//! What a pickle asks the program that unpickles it to import: found without unpickling it.
+//!
+//! A pickle is a program for a stack machine (Python's `pickletools` documents its instructions).
+//! It can import any function and call it. The reader of PyTorch files here calls nothing, but a
+//! file that asks for more than tensors is no file of weights, and other programs would run it.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Read};
+use std::rc::Rc;
+
+/// What a pickle contains.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// The imports that are not part of PyTorch's form of tensors, each once.
+    pub(super) code: Vec<String>,
+    /// The number of references to the values of a tensor.
+    pub(super) tensors: usize,
+}
+
+/// Longest text that is kept: names of modules and functions are shorter.
+const LONGEST_NAME: u64 = 1024;
+/// Most values that a pickle may keep by number. The largest networks have some thousands.
+const MOST_KEPT: usize = 1_000_000;
+
+/// Reads one pickle up to its end.
+///
+/// # Errors
+/// If it ends early, or has an instruction that PyTorch's files do not use.
+pub(super) fn scan(reader: &mut impl BufRead) -> io::Result<Scan> {
+    let mut scanner = Scanner { reader, memo: HashMap::new(), last: [None, None] };
+    let mut scan = Scan::default();
+    loop {
+        let code = scanner.byte()?;
+        if code == b'.' {
+            return Ok(scan);
+        }
+        let import = match scanner.instruction(code)? {
+            Instruction::Import(name) => name,
+            Instruction::Tensor => {
+                scan.tensors += 1;
+                continue;
+            }
+            Instruction::Other => continue,
+        };
+        if !is_data(&import) && !scan.code.contains(&import) {
+            scan.code.push(import);
+        }
+    }
+}
+
+enum Instruction {
+    Import(String),
+    Tensor,
+    Other,
+}
+
+struct Scanner<'a, R> {
+    reader: &'a mut R,
+    /// The texts among the values that the pickle keeps by number.
+    memo: HashMap<u32, Option<Rc<str>>>,
+    /// The two topmost values if the last instructions pushed texts.
+    last: [Option<Rc<str>>; 2],
+}
+
+impl<R: BufRead> Scanner<'_, R> {
+    fn instruction(&mut self, code: u8) -> io::Result<Instruction> {
+        match code {
+            // Texts, and instructions that leave the topmost values as they are.
+            b'V' => {
+                let text = self.line()?;
+                self.push(Some(text.into()));
+            }
+            b'U' | 0x8c => self.text(1)?,
+            b'T' | b'X' => self.text(4)?,
+            0x8d => self.text(8)?,
+            0x80 => self.skip(1)?,
+            0x95 => self.skip(8)?,
+            b'g' | b'h' | b'j' => {
+                let index = self.index(code)?;
+                self.push(self.memo.get(&index).cloned().flatten());
+            }
+            b'p' | b'q' | b'r' => {
+                let index = self.index(code)?;
+                self.keep(index)?;
+            }
+            0x94 => self.keep(self.memo.len() as u32)?,
+            _ => return self.other(code),
+        }
+        Ok(Instruction::Other)
+    }
+
+    /// The instructions that make the topmost values something else than texts.
+    fn other(&mut self, code: u8) -> io::Result<Instruction> {
+        let last = std::mem::take(&mut self.last);
+        match code {
+            b'c' => return Ok(Instruction::Import(format!("{}.{}", self.line()?, self.line()?))),
+            0x93 => {
+                let [Some(module), Some(name)] = last else {
+                    return Ok(Instruction::Import("a name that is computed".to_owned()));
+                };
+                return Ok(Instruction::Import(format!("{module}.{name}")));
+            }
+            b'Q' => return Ok(Instruction::Tensor),
+            b'P' => {
+                self.line()?;
+                return Ok(Instruction::Tensor);
+            }
+            b'I' | b'L' | b'F' => drop(self.line()?),
+            b'K' => self.skip(1)?,
+            b'M' => self.skip(2)?,
+            b'J' => self.skip(4)?,
+            b'G' => self.skip(8)?,
+            0x8a | b'C' => self.counted(1)?,
+            0x8b | b'B' => self.counted(4)?,
+            0x8e | 0x96 => self.counted(8)?,
+            b'('
+            | b'0'
+            | b'1'
+            | b'2'
+            | b'N'
+            | b'R'
+            | b'b'
+            | b'}'
+            | b'd'
+            | b']'
+            | b'l'
+            | b')'
+            | b't'
+            | b's'
+            | b'u'
+            | b'a'
+            | b'e'
+            | 0x81
+            | 0x85..=0x89
+            | 0x8f..=0x92 => {}
+            code => {
+                let why = format!("PyTorch writes no pickle with the byte 0x{code:02x} here");
+                return Err(invalid(why));
+            }
+        }
+        Ok(Instruction::Other)
+    }
+
+    fn push(&mut self, text: Option<Rc<str>>) {
+        self.last.swap(0, 1);
+        self.last[1] = text;
+    }
+
+    /// Keeps the topmost value under this number.
+    fn keep(&mut self, index: u32) -> io::Result<()> {
+        if self.memo.len() > MOST_KEPT {
+            return Err(invalid(format!("its pickle keeps more than {MOST_KEPT} values")));
+        }
+        self.memo.insert(index, self.last[1].clone());
+        Ok(())
+    }
+
+    fn byte(&mut self) -> io::Result<u8> {
+        Ok(self.number(1)? as u8)
+    }
+
+    /// An unsigned little-endian number of so many bytes.
+    fn number(&mut self, bytes: usize) -> io::Result<u64> {
+        let mut all = [0; 8];
+        self.reader.read_exact(&mut all[..bytes])?;
+        Ok(u64::from_le_bytes(all))
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        match io::copy(&mut self.reader.by_ref().take(bytes), &mut io::sink())? == bytes {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Skips bytes after their number, which has `size` bytes.
+    fn counted(&mut self, size: usize) -> io::Result<()> {
+        let bytes = self.number(size)?;
+        self.skip(bytes)
+    }
+
+    /// Pushes a text after its length, which has `size` bytes.
+    fn text(&mut self, size: usize) -> io::Result<()> {
+        let bytes = self.number(size)?;
+        if bytes > LONGEST_NAME {
+            self.push(None);
+            return self.skip(bytes);
+        }
+        let mut text = vec![0; bytes as usize];
+        self.reader.read_exact(&mut text)?;
+        self.push(Some(String::from_utf8_lossy(&text).into()));
+        Ok(())
+    }
+
+    /// The number of a kept value.
+    fn index(&mut self, code: u8) -> io::Result<u32> {
+        match code {
+            b'h' | b'q' => Ok(self.number(1)? as u32),
+            b'j' | b'r' => Ok(self.number(4)? as u32),
+            _ => self.line()?.parse().map_err(|_| invalid("the number of a kept value is none")),
+        }
+    }
+
+    /// The text up to the end of the line.
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = Vec::new();
+        self.reader.by_ref().take(LONGEST_NAME).read_until(b'\n', &mut line)?;
+        match line.pop() {
+            Some(b'\n') => Ok(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned()),
+            _ if (line.len() as u64) < LONGEST_NAME - 1 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Err(invalid("a line of its pickle is too long")),
+        }
+    }
+}
+
+fn invalid(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
+}
+
+/// Whether PyTorch writes this import for tensors and plain containers.
+fn is_data(import: &str) -> bool {
+    const CALLS: [&str; 12] = [
+        "collections.OrderedDict",
+        "builtins.set",
+        "builtins.frozenset",
+        "__builtin__.set",
+        "torch._utils._rebuild_tensor",
+        "torch._utils._rebuild_tensor_v2",
+        "torch._utils._rebuild_tensor_v3",
+        "torch._utils._rebuild_parameter",
+        "torch._utils._rebuild_parameter_with_state",
+        "torch._tensor._rebuild_from_type_v2",
+        "torch.nn.parameter.Parameter",
+        "torch.Size",
+    ];
+    const TYPES: [&str; 13] = [
+        "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+        "uint16", "uint32", "uint64", "bool",
+    ];
+    let is_storage = |name: &str| {
+        let kind = name.strip_suffix("Storage");
+        kind.is_some_and(|kind| kind.bytes().all(|b| b.is_ascii_alphanumeric()))
+    };
+    let of_torch = import.strip_prefix("torch.");
+    CALLS.contains(&import)
+        || of_torch.is_some_and(|name| {
+            TYPES.contains(&name) || is_storage(name.strip_prefix("storage.").unwrap_or(name))
+        })
+}

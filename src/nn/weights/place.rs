@@ -1,0 +1,166 @@
+//! Where each parameter of a network is: what the names of other libraries are made of.
+
+use crate::nn::LayerSpec;
+
+/// A parameter tensor and its place in the network.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Its path, as in [`Network::paths`](crate::nn::Network::paths).
+    pub(super) path: String,
+    pub(super) shape: Vec<usize>,
+    pub(super) kind: Kind,
+    /// Its name within the layer, such as `weight`.
+    pub(super) parameter: String,
+    /// The outermost group; empty outside of groups.
+    pub(super) group: String,
+    /// The residual block within the group, from 0. Layers before a block belong to it.
+    pub(super) block: usize,
+    /// Whether it is in the shortcut of the block.
+    pub(super) shortcut: bool,
+    /// The position of its layer among those of the kind, from 0: in the shortcut, or in the rest
+    /// of the block.
+    pub(super) nth: usize,
+}
+
+/// The kind of a layer with parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Conv,
+    Norm,
+    Linear,
+    Other,
+}
+
+impl Place {
+    /// A parameter of which only the path is known.
+    pub(super) fn of_path(path: String, shape: Vec<usize>) -> Self {
+        let parameter = path.rsplit('.').next().unwrap_or_default().to_owned();
+        let (kind, group) = (Kind::Other, String::new());
+        Self { path, shape, kind, parameter, group, block: 0, shortcut: false, nth: 0 }
+    }
+}
+
+/// The places of all parameters, in the network's order.
+pub(super) fn places(specs: &[LayerSpec]) -> Vec<Place> {
+    let mut walk = Walk::default();
+    walk.list(specs, "");
+    walk.places
+}
+
+#[derive(Default)]
+struct Walk {
+    places: Vec<Place>,
+    group: String,
+    block: usize,
+    shortcut: bool,
+    /// The kinds of the layers so far.
+    kinds: Vec<Kind>,
+}
+
+impl Walk {
+    /// The layers of a list whose paths begin with `prefix`.
+    fn list(&mut self, specs: &[LayerSpec], prefix: &str) {
+        for (index, spec) in specs.iter().enumerate() {
+            let path = format!("{prefix}{}", spec.path_segment(index));
+            match spec {
+                LayerSpec::Group(group) => {
+                    if prefix.is_empty() {
+                        (self.group, self.block) = (group.name.clone(), 0);
+                        self.kinds.clear();
+                    }
+                    self.list(&group.layers, &format!("{path}."));
+                    if prefix.is_empty() {
+                        self.group.clear();
+                    }
+                }
+                LayerSpec::Residual(block) => {
+                    self.list(&block.body, &format!("{path}.body."));
+                    self.kinds.clear();
+                    let outer = std::mem::replace(&mut self.shortcut, true);
+                    self.list(&block.shortcut, &format!("{path}.shortcut."));
+                    self.shortcut = outer;
+                    self.kinds.clear();
+                    self.block += 1;
+                }
+                layer => self.layer(layer, &path),
+            }
+        }
+    }
+
+    fn layer(&mut self, spec: &LayerSpec, path: &str) {
+        let kind = kind(spec);
+        let nth = self.kinds.iter().filter(|of| **of == kind).count();
+        for (parameter, shape) in spec.parameters() {
+            self.places.push(Place {
+                path: format!("{path}.{parameter}"),
+                shape,
+                kind,
+                parameter,
+                group: self.group.clone(),
+                block: self.block,
+                shortcut: self.shortcut,
+                nth,
+            });
+        }
+        self.kinds.push(kind);
+    }
+}
+
+fn kind(spec: &LayerSpec) -> Kind {
+    match spec {
+        LayerSpec::Conv2d(_) => Kind::Conv,
+        LayerSpec::GroupNorm(_) | LayerSpec::LayerNorm(_) => Kind::Norm,
+        LayerSpec::Linear(_) => Kind::Linear,
+        LayerSpec::BackpropClipped(clipped) => kind(&clipped.layer),
+        _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Result;
+    use crate::data;
+    use crate::nn::{LayerClips, models};
+
+    #[test]
+    fn places_are_those_of_the_network_in_its_order() -> Result<()> {
+        let data = data::from_vecs(vec![0.0; 3 * 1024], &[3, 32, 32], vec![0], 10)?;
+        let tokens = data::from_vecs(vec![0.0; 5], &[5], vec![0], 3)?;
+        let zoo = [
+            models::resnet18(&data).seed(1).build()?,
+            models::bit_resnet(&data, &[2, 1], 1).seed(1).build()?,
+            models::wide_resnet(&data, 16, 1).as_published().seed(1).build()?,
+            models::stevens_mnist_cnn(&data).seed(1).build()?,
+            models::bilstm(&tokens, 9, 4, 4).seed(1).build()?,
+        ];
+        let clipped = zoo[3].network().with_backprop_clips(&LayerClips::new(1.0, 0.1), &[])?;
+        let networks = zoo.iter().map(|model| model.network()).chain([&clipped]);
+        for network in networks {
+            let places = places(network.specs());
+            let own: Vec<_> = network.parameters().into_iter().map(|p| (p.path, p.shape)).collect();
+            let found: Vec<_> = places.into_iter().map(|p| (p.path, p.shape)).collect();
+            assert_eq!(found, own);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn layers_before_a_block_belong_to_it() -> Result<()> {
+        let data = data::from_vecs(vec![0.0; 3 * 1024], &[3, 32, 32], vec![0], 10)?;
+        let layers = models::bit_resnet(&data, &[2, 1], 1).layers()?;
+        let at = |path: &str| {
+            let place = places(&layers).into_iter().find(|place| place.path == path).unwrap();
+            (place.group, place.block, place.shortcut, place.kind, place.nth)
+        };
+        let group = |name: &str| name.to_owned();
+        assert_eq!(at("group1.0.gamma"), (group("group1"), 0, false, Kind::Norm, 0));
+        assert_eq!(at("group1.2.body.1.beta"), (group("group1"), 0, false, Kind::Norm, 1));
+        assert_eq!(at("group1.2.body.6.weight"), (group("group1"), 0, false, Kind::Conv, 2));
+        assert_eq!(at("group1.2.shortcut.0.weight"), (group("group1"), 0, true, Kind::Conv, 0));
+        assert_eq!(at("group1.3.body.0.gamma"), (group("group1"), 1, false, Kind::Norm, 0));
+        assert_eq!(at("group2.0.gamma"), (group("group2"), 0, false, Kind::Norm, 0));
+        assert_eq!(at("head.3.weight"), (group("head"), 0, false, Kind::Linear, 0));
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Files that `torch.save` wrote.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use pytorch_reader::{DType, MAX_PICKLE_SIZE, PytorchReader};
+use zip::ZipArchive;
+
+use super::pickle::{Scan, scan};
+use super::source::{Entry, Number, Refusal};
+use crate::privacy::digits::counted;
+
+/// First bytes of a ZIP archive.
+const ARCHIVE: &[u8] = b"PK";
+/// Where a tape archive, the form before PyTorch 0.1.10, says what it is.
+const TAPE_ARCHIVE: (usize, &[u8]) = (257, b"ustar");
+/// Pickles of a file of PyTorch before 1.6: magic number, version, system, tensors, storages.
+const LEGACY_PICKLES: usize = 5;
+/// The magic number of these files, in the two ways that a pickle writes it.
+const LEGACY_MAGIC: [&[u8]; 2] =
+    [b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", b"119547037146038801333356"];
+
+/// The tensors of the file. `beginning` are its first bytes.
+pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>, Refusal> {
+    if beginning.get(TAPE_ARCHIVE.0..).is_some_and(|rest| rest.starts_with(TAPE_ARCHIVE.1)) {
+        return Err(Refusal::new("its format is that of PyTorch before 0.1.10")
+            .fix("load it with PyTorch, and save its state_dict again"));
+    }
+    // Pickles begin with their protocol, or in the oldest protocols with a container.
+    let pickle = beginning.first().is_some_and(|first| b"\x80(}]cL".contains(first));
+    if !pickle && !beginning.starts_with(ARCHIVE) {
+        return Err(Refusal::new("it is neither a safetensors file nor one that torch.save wrote"));
+    }
+    let Scan { code, tensors } = scan_file(path, beginning).map_err(|e| Refusal::failed(&e))?;
+    if !code.is_empty() {
+        let shown: Vec<&str> = code.iter().take(3).map(String::as_str).collect();
+        let more = if code.len() > 3 { ", ..." } else { "" };
+        return Err(Refusal::new(format!(
+            "its pickle names code that is not part of a tensor: {}{more}. Programs that unpickle \
+             it may run that code; nothing of it was run here",
+            shown.join(", ")
+        ))
+        .fix(
+            "take weights from a source that you trust, as safetensors; or save only the \
+             parameters: torch.save(model.state_dict(), path)",
+        ));
+    }
+    let reader = PytorchReader::new(path).map_err(Refusal::damaged)?;
+    if tensors > reader.len() {
+        return Err(Refusal::new(format!(
+            "it holds {} under {}, so it is not clear which one a name means",
+            counted(tensors, "tensor"),
+            counted(reader.len(), "name")
+        ))
+        .fix("save a state_dict in which every tensor has a name of its own"));
+    }
+    let tensors = reader.into_tensors().into_iter();
+    Ok(tensors
+        .map(|(name, tensor)| Entry {
+            name,
+            shape: tensor.shape().to_vec(),
+            number: number(tensor.dtype()),
+            read: Box::new(move || tensor.read()),
+        })
+        .collect())
+}
+
+fn number(of: DType) -> Number {
+    match of {
+        DType::F16 => Number::F16,
+        DType::BF16 => Number::Bf16,
+        DType::F32 => Number::F32,
+        DType::F64 => Number::F64,
+        other => Number::Other(format!("{other:?}").to_lowercase()),
+    }
+}
+
+/// Scans the pickles of the file.
+fn scan_file(path: &Path, beginning: &[u8]) -> io::Result<Scan> {
+    if beginning.starts_with(ARCHIVE) {
+        return scan(&mut pickle_of_archive(path)?.as_slice());
+    }
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut all = scan(&mut reader)?;
+    let begins = &beginning[..beginning.len().min(64)];
+    if LEGACY_MAGIC.iter().any(|magic| begins.windows(magic.len()).any(|part| part == *magic)) {
+        for _ in 1..LEGACY_PICKLES {
+            let next = scan(&mut reader)?;
+            all.code.extend(next.code);
+            all.tensors += next.tensors;
+        }
+    }
+    Ok(all)
+}
+
+/// The pickle of an archive that `torch.save` wrote, found as the reader finds it.
+fn pickle_of_archive(path: &Path) -> io::Result<Vec<u8>> {
+    let mut archive = ZipArchive::new(BufReader::new(File::open(path)?))?;
+    let mut names = Vec::new();
+    for name in archive.file_names() {
+        let name = name?.into_owned();
+        if name == "data.pkl" || name.ends_with("/data.pkl") {
+            names.push(name);
+        }
+    }
+    let Some(name) = names.into_iter().min_by_key(String::len) else {
+        let why = "it is an archive of another program: it has no data.pkl";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    };
+    let mut pickle = Vec::new();
+    archive.by_name(&name)?.take(MAX_PICKLE_SIZE).read_to_end(&mut pickle)?;
+    Ok(pickle)
+}

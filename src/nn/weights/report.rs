@@ -1,0 +1,100 @@
+//! What was read from a file of weights, and what was not.
+
+use std::fmt;
+
+use crate::privacy::digits::{count, counted};
+
+/// What [`Model::load_weights`](crate::nn::Model::load_weights) did with each tensor of the file
+/// and each parameter of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightReport {
+    /// The model, the file, its format and its layout, in words.
+    pub(super) heading: String,
+    pub(super) matched: Vec<Matched>,
+    pub(super) left: Vec<Unmatched>,
+    pub(super) kept: Vec<Unmatched>,
+}
+
+/// A parameter of the model with the values of a tensor of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// Path of the parameter.
+    pub path: String,
+    /// Name of the tensor.
+    pub name: String,
+    /// Shape of the tensor.
+    pub shape: Vec<usize>,
+    /// Type of the tensor's values, such as `float16`. Values of `float64` are rounded to f32.
+    pub number: String,
+}
+
+/// A tensor that stayed in the file, or a parameter that kept its initial values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmatched {
+    /// Name of the tensor, or path of the parameter.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Why it has no counterpart.
+    pub why: String,
+}
+
+/// Tensors that are named for each reason.
+const SHOWN: usize = 4;
+
+impl WeightReport {
+    /// The parameters with values from the file, in the order of the model.
+    pub fn matched(&self) -> &[Matched] {
+        &self.matched
+    }
+
+    /// The tensors that stayed in the file, by name.
+    pub fn left_in_file(&self) -> &[Unmatched] {
+        &self.left
+    }
+
+    /// The parameters that kept their initial values, in the order of the model.
+    pub fn kept_initial(&self) -> &[Unmatched] {
+        &self.kept
+    }
+}
+
+impl fmt::Display for WeightReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |shape: &[usize]| shape.iter().product::<usize>();
+        let values: usize = self.matched.iter().map(|matched| size(&matched.shape)).sum();
+        writeln!(f, "{}", self.heading)?;
+        let tensors = counted(self.matched.len(), "tensor");
+        write!(f, "  read: {tensors} with {}", counted(values, "value"))?;
+        for number in ["float16", "bfloat16", "float64"] {
+            let others = self.matched.iter().filter(|matched| matched.number == number).count();
+            if others > 0 {
+                write!(f, "; {} of {number}, converted to float32", count(others))?;
+            }
+        }
+        unmatched(f, "left in the file", &self.left)?;
+        unmatched(f, "kept initial", &self.kept)
+    }
+}
+
+/// A line per reason.
+fn unmatched(f: &mut fmt::Formatter<'_>, heading: &str, all: &[Unmatched]) -> fmt::Result {
+    if all.is_empty() {
+        return write!(f, "\n  {heading}: nothing");
+    }
+    let mut reasons: Vec<&str> = Vec::new();
+    for Unmatched { why, .. } in all {
+        if !reasons.contains(&why.as_str()) {
+            reasons.push(why);
+        }
+    }
+    for reason in reasons {
+        let of_reason: Vec<_> = all.iter().filter(|one| one.why == reason).collect();
+        let shown = of_reason.iter().take(SHOWN).map(|one| format!("{} {:?}", one.name, one.shape));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let more = of_reason.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
+        write!(f, "\n  {heading}, {reason}: {shown}{more}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Safetensors files of any program.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use super::source::{Entry, Number, Refusal};
+
+/// Largest header, in bytes, as in the library of the format.
+const LARGEST_HEADER: u64 = 100_000_000;
+/// Bytes of the header's length.
+const LENGTH: u64 = 8;
+
+/// Whether a file begins like a safetensors file: the length of the header, then JSON.
+pub(super) fn begins(beginning: &[u8]) -> bool {
+    let length = beginning.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    length.is_some_and(|length| length <= LARGEST_HEADER)
+        && beginning.get(LENGTH as usize) == Some(&b'{')
+}
+
+/// The tensors of the file. Only its header is read.
+pub(super) fn entries(path: &Path) -> Result<Vec<Entry>, Refusal> {
+    let failed = |e: io::Error| Refusal::failed(&e);
+    let mut file = File::open(path).map_err(failed)?;
+    let in_file = file.metadata().map_err(failed)?.len();
+    let mut length = [0; LENGTH as usize];
+    file.read_exact(&mut length).map_err(failed)?;
+    let length = u64::from_le_bytes(length);
+    let start = LENGTH + length;
+    if start > in_file || length > LARGEST_HEADER {
+        return Err(Refusal::damaged(format_args!(
+            "its header has {length} bytes, and the file {in_file}"
+        )));
+    }
+    let mut header = vec![0; length as usize];
+    file.read_exact(&mut header).map_err(failed)?;
+    let invalid =
+        |e: serde_json::Error| Refusal::damaged(format_args!("its header is invalid ({e})"));
+    let Names(names) = serde_json::from_slice(&header).map_err(invalid)?;
+    let mut seen = HashSet::new();
+    if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+        return Err(Refusal::new(format!("it holds two tensors of the name {twice}"))
+            .fix("save the weights again, each tensor under a name of its own"));
+    }
+    let metadata: Metadata = serde_json::from_slice(&header).map_err(invalid)?;
+    let announced = start + metadata.data_len() as u64;
+    if announced != in_file {
+        return Err(Refusal::damaged(format_args!(
+            "its tensors need {announced} bytes, and it has {in_file}"
+        )));
+    }
+    let file = Arc::new(file);
+    let entry = |(name, info): (String, &TensorInfo)| {
+        let (file, (from, to)) = (Arc::clone(&file), info.data_offsets);
+        let read = move || {
+            let mut bytes = vec![0; to - from];
+            let mut file = &*file;
+            file.seek(SeekFrom::Start(start + from as u64))?;
+            file.read_exact(&mut bytes)?;
+            Ok(bytes)
+        };
+        Entry { name, shape: info.shape.clone(), number: number(info.dtype), read: Box::new(read) }
+    };
+    Ok(metadata.tensors().into_iter().map(entry).collect())
+}
+
+fn number(of: Dtype) -> Number {
+    match of {
+        Dtype::F16 => Number::F16,
+        Dtype::BF16 => Number::Bf16,
+        Dtype::F32 => Number::F32,
+        Dtype::F64 => Number::F64,
+        other => Number::Other(format!("{other:?}").to_lowercase()),
+    }
+}
+
+/// The keys of a JSON object in order, repeated ones too.
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Vec<String>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object with an entry for each tensor")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<String>, A::Error> {
+                let mut keys = Vec::new();
+                while let Some((key, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+                    keys.push(key);
+                }
+                Ok(keys)
+            }
+        }
+        deserializer.deserialize_map(Keys).map(Names)
+    }
+}

@@ -1,0 +1,154 @@
+//! The tensors of a file of weights: names, shapes and values.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use burn::tensor::{bf16, f16};
+
+use super::{pytorch, safetensors_file};
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes at the beginning of a file that tell its format.
+const BEGINNING: u64 = 512;
+
+/// An open file of weights. Values are read tensor by tensor.
+pub(super) struct Source {
+    /// The format, in words.
+    pub(super) format: &'static str,
+    /// The tensors by name.
+    pub(super) entries: BTreeMap<String, Entry>,
+}
+
+/// A tensor of a file.
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) shape: Vec<usize>,
+    pub(super) number: Number,
+    /// Reads its values: row-major, little-endian.
+    pub(super) read: Box<dyn Fn() -> io::Result<Vec<u8>>>,
+}
+
+/// The type of a tensor's values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Number {
+    F16,
+    Bf16,
+    F32,
+    F64,
+    /// No floating-point numbers, or numbers that are not read.
+    Other(String),
+}
+
+/// Advice for files that are not as they were published.
+pub(super) const GET_AGAIN: &str =
+    "get the file again, and compare its size or hash with the publisher's";
+
+/// Why a file is not read, and what to do about it.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    why: String,
+    fix: &'static str,
+}
+
+impl Refusal {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), fix: "name a safetensors file, or a file that torch.save wrote" }
+    }
+
+    pub(super) fn fix(self, fix: &'static str) -> Self {
+        Self { fix, ..self }
+    }
+
+    /// The file can't be understood: it was changed.
+    pub(super) fn damaged(why: impl Display) -> Self {
+        // A reader's text can show what the file holds.
+        let text: String = why.to_string().chars().take(300).collect();
+        Self::new(format!("it is damaged: {text}")).fix(GET_AGAIN)
+    }
+
+    /// As [`damaged`](Self::damaged), or the file is cut off.
+    pub(super) fn failed(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::new("it is cut off").fix(GET_AGAIN),
+            _ => Self::damaged(error),
+        }
+    }
+}
+
+impl Source {
+    /// Opens a file and reads the names and shapes of its tensors.
+    ///
+    /// # Errors
+    /// `Io` if it can't be opened or is not a regular file; `CorruptData` if it is neither a
+    /// safetensors file nor one of PyTorch, is damaged, or names code.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let what = || format!("reading the weights {}", path.display());
+        let failed = |e: &io::Error| {
+            Error::io(what(), e).fix("check the path, and that you may read the file")
+        };
+        // Opening a pipe or a device may never return.
+        if !fs::metadata(path).map_err(|e| failed(&e))?.is_file() {
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+            return Err(failed(&why));
+        }
+        let mut beginning = Vec::new();
+        let file = File::open(path).map_err(|e| failed(&e))?;
+        file.take(BEGINNING).read_to_end(&mut beginning).map_err(|e| failed(&e))?;
+        let (format, entries) = match safetensors_file::begins(&beginning) {
+            true => ("safetensors", safetensors_file::entries(path)),
+            false => ("PyTorch", pytorch::entries(path, &beginning)),
+        };
+        let refused = |Refusal { why, fix }| {
+            let what = format!("the file {} is refused", path.display());
+            Error::new(ErrorKind::CorruptData, what, why).fix(fix)
+        };
+        let entries = entries.map_err(refused)?.into_iter();
+        let entries: BTreeMap<_, _> = entries.map(|entry| (entry.name.clone(), entry)).collect();
+        if entries.is_empty() {
+            return Err(refused(Refusal::new("it holds no tensors")));
+        }
+        Ok(Self { format, entries })
+    }
+}
+
+impl Entry {
+    /// The values as f32, row-major.
+    ///
+    /// # Errors
+    /// If they can't be read.
+    pub(super) fn values(&self) -> io::Result<Vec<f32>> {
+        let bytes = (self.read)()?;
+        let count: usize = self.shape.iter().product();
+        let values: Vec<f32> = match self.number {
+            Number::F32 => each(&bytes, f32::from_le_bytes).collect(),
+            Number::F64 => each(&bytes, |b| f64::from_le_bytes(b) as f32).collect(),
+            Number::F16 => each(&bytes, |b| f16::from_le_bytes(b).to_f32()).collect(),
+            Number::Bf16 => each(&bytes, |b| bf16::from_le_bytes(b).to_f32()).collect(),
+            Number::Other(_) => Vec::new(),
+        };
+        match values.len() == count {
+            true => Ok(values),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> impl Iterator<Item = f32> {
+    bytes.as_chunks::<N>().0.iter().map(move |bytes| value(*bytes))
+}
+
+impl Number {
+    /// Its name in other libraries.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::F16 => "float16",
+            Self::Bf16 => "bfloat16",
+            Self::F32 => "float32",
+            Self::F64 => "float64",
+            Self::Other(name) => name,
+        }
+    }
+}
