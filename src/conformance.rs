@@ -1,6 +1,6 @@
 //! What every method of the registry is held to. A line in the registry enrols a method.
 
-use crate::data::{self, Dataset};
+use crate::data::{self, Dataset, Population};
 use crate::engine::{Batch, ClipRule, Gradients, Weights};
 use crate::methods::{Method, Plan, methods};
 use crate::nn::{Model, models};
@@ -280,6 +280,17 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
         };
         assert_eq!(repeat(&plan)?, parameters(&run), "{about}");
         assert_ne!(repeat(&plan.with_seed(4))?, parameters(&run), "{about}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_plan_for_a_population_is_that_for_data_of_its_size() -> Result<()> {
+    let data = small();
+    for method in enrolled() {
+        let plan = method.plan_for(&Population::of(data.train().len()))?;
+        assert_eq!(plan, method.plan(&data)?, "{method:?}");
+        assert!(method.plan_for(&Population::of(BATCH - 1)).is_err(), "{method:?}");
     }
     Ok(())
 }

@@ -154,8 +154,7 @@ fn the_experiments_of_the_auto_dp_sgd_paper_are_complete_and_can_be_trained() {
 fn a_preview_reads_no_data_and_spends_nothing() {
     let home = tempfile::tempdir().expect("a folder");
     let costs = r#"{"name": "costs", "title": "What it costs",
-        "options": {"data": "nowhere", "pretrained": "nothing", "batch-size": 600, "epochs": 10,
-                    "delta": 1e-5},
+        "options": {"data": "nowhere", "pretrained": "nothing", "batch-size": 600, "epochs": 10},
         "paper": {"examples": 60000, "orders": "tf_legacy"},
         "cases": [{"noise-multiplier": [1, 2], "learning-rate": [0.1, 1], "paper": {"epsilon": 4.5}},
                   {"epsilon": 3}, {"method": "non-private"}, {"mask": "snip", "pre-prune": 0.5,
@@ -229,10 +228,17 @@ fn the_experiments_of_the_imagenet_paper_can_be_listed_and_their_costs_are_those
     let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/reproduction");
     let page = std::fs::read_to_string(docs.join("imagenet-scaling.md")).expect("the page");
     // Solving the noise of figure 1 takes too long here.
-    let previewed =
-        ["figure-2", "table-4", "table-5", "table-7", "table-9", "table-11", "appendix-h"];
-    let others =
-        ["figure-1-table-8", "table-2", "table-3", "table-6", "table-10-appendix-f", "table-12"];
+    let previewed = [
+        "figure-2",
+        "table-4",
+        "table-5",
+        "table-6",
+        "table-7",
+        "table-9",
+        "table-11",
+        "appendix-h",
+    ];
+    let others = ["figure-1-table-8", "table-2", "table-3", "table-10-appendix-f", "table-12"];
     for name in previewed.iter().chain(&others) {
         let file = docs.join(format!("imagenet/{name}.experiments.json")).display().to_string();
         let list = sweep(home.path(), &[&file, "--list"]);

@@ -201,8 +201,8 @@ pub trait Method: fmt::Debug + Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Method>;
 }
 
-/// Implements [`Method`] for a type with a field `settings` and an inherent method `plan_for`, given
-/// its recipe, a function to its private settings and the methods that differ from the defaults.
+/// Implements [`Method`] for a type with a field `settings` and an inherent `plan_for`, given its
+/// recipe, a function to its private settings and the methods that differ from the defaults.
 macro_rules! method {
     ($method:ty, $recipe:expr, $private:expr $(, $($own:tt)*)?) => {
         impl $crate::methods::Method for $method {

@@ -65,12 +65,12 @@ fn table_4() -> Section {
         id: "imagenet-table-4",
         paper: PAPER,
         title: "Table 4: eight noise levels, batch 1024, 10 epochs",
-        method: "The plans of `recipes::imagenet_from_scratch()`: N = 1,281,167, delta = 1e-6, 12,512 \
-                 Poisson steps. Their accountant: Rényi, older TensorFlow Privacy orders. Tight \
-                 bounds for the three lowest epsilons.",
+        method: "The plans of `recipes::imagenet_from_scratch()`: N = 1,281,167, delta = 1e-6, \
+                 12,512 Poisson steps. Their accountant: Rényi, older TensorFlow Privacy orders. \
+                 Tight bounds for the three lowest epsilons.",
         note: "The printed noise multipliers (0.56, 0.42, 0.28, 0.028 and so on) are rounded; they \
-               are the sums of eight replicas' noises, √8 · 0.2 and so on. The printed epsilons are \
-               about 1 % larger than those of ten epochs: see Figure 1.",
+               are the sums of eight replicas' noises, √8 · 0.2 and so on. The printed epsilons \
+               are about 1 % larger than those of ten epochs: see Figure 1.",
         rows,
     }
 }
@@ -94,9 +94,9 @@ fn figure_1() -> Section {
     Section {
         id: "imagenet-figure-1",
         paper: PAPER,
-        title: "Figure 1 and Table 8: the epsilons that are kept over all epochs; and 13.2 of Table 4",
+        title: "Figure 1 and Table 8: the epsilons that are kept over epochs; 13.2 of Table 4",
         method: "As Table 4, with 13,000 steps.",
-        note: "12,979 to 13,012 steps give all printed digits of Figure 1 and of the three values in \
+        note: "12,979 to 13,012 steps give all printed digits of Figure 1 and of three values of \
                Table 4; ten epochs, which are 12,512 steps, give none of Figure 1. The paper \
                mentions ten epochs only. Ten passes over the 1,331,167 training and validation \
                images together would be 13,000 steps; we do not know whether that is the reason.",
@@ -122,10 +122,11 @@ fn table_5() -> Section {
         paper: PAPER,
         title: "Table 5: batch size and noise increase together",
         method: "The plan of `recipes::imagenet_from_scratch()`, scaled by `plan.scale(k)`: 12,512 \
-                 steps each; noise multiplier √8 · 0.001 per 1024 examples; Rényi, older TensorFlow \
-                 Privacy orders.",
-        note: "The smallest order of that list, 1.25, gives all four values. The values are \
-               correct and give no meaningful privacy.",
+                 steps each; noise multiplier √8 · 0.001 per 1024 examples; Rényi, older \
+                 TensorFlow Privacy orders.",
+        note: "The smallest order of that list, 1.25, gives all four values. They are valid, but \
+               far from tight: [imagenet-scaling.md](reproduction/imagenet-scaling.md) has 53,440 \
+               in place of 3.5e6. Neither gives meaningful privacy.",
         rows: rows.map(row).into(),
     }
 }
@@ -200,8 +201,8 @@ fn appendix_h() -> Section {
         id: "imagenet-appendix-h",
         paper: PAPER,
         title: "Appendix H: CIFAR-10, batch 500, 100 epochs",
-        method: "The plans of `recipes::cifar10_vgg()`: q = 0.01, 10,000 steps, delta = 1e-5. Their accountant: Rényi, the orders of \
-                 Opacus.",
+        method: "The plans of `recipes::cifar10_vgg()`: q = 0.01, 10,000 steps, delta = 1e-5. Their \
+                 accountant: Rényi, the orders of Opacus.",
         note: "The paper truncates its values instead of rounding them.",
         rows,
     }

@@ -52,7 +52,7 @@ fn noise_has_the_requested_scale() {
     assert!(!looks_normal(&divided, std), "noise divided by the batch size must be detected");
 }
 
-/// Algorithm 1 as implemented by Kurakin et al. (2022, appendix B): every replica adds its own noise.
+/// Algorithm 1 as implemented by Kurakin et al. (2022, appendix B): every replica adds noise.
 #[test]
 fn the_noise_of_replicas_is_that_of_one_draw() {
     let (sigma, clip, n) = (NoiseMultiplier(0.2), 0.7, 100_000);

@@ -65,7 +65,8 @@ impl AdaptiveDpSgd {
         self.noise_schedule(NoiseSchedule::linear(factor))
     }
 
-    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise
+    /// multiplier.
     ///
     /// # Errors
     /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for).

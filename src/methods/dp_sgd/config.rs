@@ -58,7 +58,8 @@ impl DpSgd {
         DpSsgd::from(self).drop_gradients(dropping)
     }
 
-    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise
+    /// multiplier.
     ///
     /// # Errors
     /// `Setting` for values out of range, unless exactly one of target and noise multiplier is

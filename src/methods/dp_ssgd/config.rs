@@ -75,7 +75,8 @@ impl DpSsgd {
         DpSgd::new().into()
     }
 
-    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise
+    /// multiplier.
     ///
     /// # Errors
     /// `Setting` for values out of range, or unless exactly one of target and noise multiplier is

@@ -81,7 +81,8 @@ impl DynamicDpSgd {
         self.clip_schedule(ClipSchedule::decay(ratio))
     }
 
-    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise
+    /// multiplier.
     ///
     /// # Errors
     /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for).

@@ -95,8 +95,8 @@ impl Plan {
         match of_privacy.chain([of_rate]).find(|(counts_epochs, ..)| *counts_epochs) {
             None => Ok(()),
             Some((_, name, schedule)) => {
-                let why = "it counts epochs, and in a k times larger batch an epoch has 1/k as many \
-                           steps, so the schedule would be another one";
+                let why = "it counts epochs, and in k times as large batches an epoch has 1/k as \
+                           many steps, so the schedule would be another one";
                 let fix = "use a schedule over the run, such as cosine or decay:0.5, or make the \
                            plan anew";
                 Err(Error::new(ErrorKind::Setting, format!("scaling {name} = {schedule}"), why)

@@ -161,11 +161,12 @@ impl QuantileDpSgd {
         self
     }
 
-    /// Checks the settings against the size of the data and makes the plan, including its noise multiplier.
+    /// Checks the settings against the size of the data and makes the plan, including its noise
+    /// multiplier.
     ///
     /// # Errors
-    /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for); `Setting` for a clip rule that is not flat
-    /// and for a clip schedule, because the clip norm is adapted.
+    /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for); `Setting` for a clip rule that is
+    /// not flat and for a clip schedule, because the clip norm is adapted.
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         let privacy = self.private.settle("QuantileDpSgd", &self.settings, population, &[])?;
         let flat = matches!(privacy.clip, ClipRule::Flat { .. });
