@@ -21,14 +21,14 @@ const TEST: usize = 2_000;
 const EPOCHS: f64 = 12.0;
 
 /// Makes the model for data.
-type Make = Arc<dyn Fn(&Dataset) -> Result<Model> + Send + Sync>;
+type Make = dyn Fn(&Dataset) -> Result<Model> + Send + Sync;
 
 /// Builder of a model that was trained on images drawn by code, as the start of a run on private
 /// data. [`drawn_prior`] returns one.
 #[derive(Clone)]
 pub struct DrawnPrior {
     data: Dataset,
-    make: Make,
+    make: Arc<Make>,
     examples: usize,
     epochs: f64,
     seed: Option<u64>,
@@ -60,7 +60,7 @@ pub struct DrawnPrior {
 /// anything. (Tang, Panda, Sehwag and Mittal, 2023, "Differentially private image classification by
 /// learning priors from random processes", learn priors from other random processes.)
 pub fn drawn_prior(data: &Dataset) -> DrawnPrior {
-    let make: Make = Arc::new(|data| models::papernot_cnn(data).seed(SEED).build());
+    let make: Arc<Make> = Arc::new(|data| models::papernot_cnn(data).seed(SEED).build());
     let data = data.clone();
     let (seed, device, new_head) = (None, None, false);
     DrawnPrior { data, make, examples: EXAMPLES, epochs: EPOCHS, seed, device, new_head }

@@ -134,8 +134,7 @@ pub fn cifar10_vgg() -> Published<DpSgd> {
 ///
 /// Noise multiplier 10, 875 steps of batches of 4,096, clip norm 1, SGD without momentum at the
 /// constant rate 2, 16 augmented copies of each image, and an exponential average of the parameters
-/// with decay 0.9999. The network is
-/// `wide_resnet(&data, 16, 4).gain(true).conv_bias(true).guard(Guard::AtLeast(1e-4))`.
+/// with decay 0.9999. The network is `wide_resnet(&data, 16, 4).as_published()`.
 ///
 /// # Guarantee
 /// As [`DpSgd`].
@@ -145,7 +144,8 @@ pub fn cifar10_from_scratch() -> Published<DpSgd> {
 
 /// Fine-tuning of a pre-trained WRN-28-10 on CIFAR-10 at epsilon 1 and delta 1e-5 (De et al.,
 /// 2022): noise multiplier 21.1, 250 steps of batches of 16,384, rate 1; otherwise as
-/// [`cifar10_from_scratch`].
+/// [`cifar10_from_scratch`]. [`Layout::de_wide_resnet`](crate::nn::Layout::de_wide_resnet) reads the
+/// published weights.
 ///
 /// # Guarantee
 /// As [`DpSgd`].
