@@ -170,7 +170,7 @@ fn a_preview_reads_no_data_and_spends_nothing() {
         let event = Event::poisson(rate, sigma, 1000);
         let rdp = Rdp::default().with_orders(OrderList::tf_legacy());
         let of = |key: &str| row[key].as_f64().expect(key);
-        let expected = rdp.epsilon(&[event.clone()], delta).expect("RDP").epsilon;
+        let expected = rdp.epsilon(std::slice::from_ref(&event), delta).expect("RDP").epsilon;
         assert_eq!((of("epsilon_rdp"), of("steps")), (expected, 1000.0));
         assert_eq!(of("epsilon"), Headline::new().epsilon(&[event], delta).expect("PLD").epsilon);
         assert!((of("epsilon") < expected) && row["paper"]["epsilon"] == 4.5, "{row}");
