@@ -13,7 +13,7 @@ struct Exercise {
     hint: &'static str,
 }
 
-const EXERCISES: [Exercise; 11] = [
+const EXERCISES: [Exercise; 12] = [
     Exercise {
         name: "02.1",
         answer: || Ok(privacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-10))?.epsilon),
@@ -72,6 +72,11 @@ const EXERCISES: [Exercise; 11] = [
         name: "06.1",
         answer: || Ok(0.01 * 10f64.sqrt()),
         hint: "the input with the 1 for the bias has norm sqrt(3^2 + 1) at most",
+    },
+    Exercise {
+        name: "08.1",
+        answer: || Ok(0.8 * 1024.0 / 256.0),
+        hint: "the sum is divided by the batch size, and so is its noise",
     },
     Exercise {
         name: "09.1",
