@@ -170,7 +170,7 @@ fn a_preview_reads_no_data_and_spends_nothing() {
         let event = Event::poisson(rate, sigma, 1000);
         let rdp = Rdp::default().with_orders(OrderList::tf_legacy());
         let of = |key: &str| row[key].as_f64().expect(key);
-        let expected = rdp.epsilon(&[event.clone()], delta).expect("RDP").epsilon;
+        let expected = rdp.epsilon(std::slice::from_ref(&event), delta).expect("RDP").epsilon;
         let reported = Headline::new().epsilon(&[event], delta).expect("PLD").epsilon;
         // JSON is read up to the last bit.
         let same = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
