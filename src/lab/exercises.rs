@@ -126,6 +126,7 @@ mod tests {
             ("04.1", 0.316),
             ("05.1", 17.53),
             ("06.1", 0.0316),
+            ("08.1", 3.2),
             ("09.1", 330.0),
         ];
         assert_eq!(answers.map(|(name, _)| name), EXERCISES.map(|exercise| exercise.name));
