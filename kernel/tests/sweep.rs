@@ -167,11 +167,11 @@ fn a_preview_reads_no_data_and_spends_nothing() {
     assert_eq!(rows.len(), 4, "{rows:?}");
     let (rate, delta) = (0.01, Delta(1e-5));
     for (row, sigma) in rows.iter().zip([1.0, 2.0]) {
-        let event = Event::poisson(rate, sigma, 1000);
+        let event = [Event::poisson(rate, sigma, 1000)];
         let rdp = Rdp::default().with_orders(OrderList::tf_legacy());
         let of = |key: &str| row[key].as_f64().expect(key);
-        let expected = rdp.epsilon(&[event.clone()], delta).expect("RDP").epsilon;
-        let reported = Headline::new().epsilon(&[event], delta).expect("PLD").epsilon;
+        let expected = rdp.epsilon(&event, delta).expect("RDP").epsilon;
+        let reported = Headline::new().epsilon(&event, delta).expect("PLD").epsilon;
         // JSON is read up to the last bit.
         let same = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
         assert!(same(of("epsilon_rdp"), expected) && same(of("epsilon"), reported), "{row}");
