@@ -198,8 +198,8 @@ fn a_run_that_is_stopped_is_charged_for_its_steps_and_resumed_by_name() {
     assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new());
 }
 
-/// Nobody knows how far a killed process came, so a run that is stopped after it was resumed answers
-/// for all its steps.
+/// Nobody knows how far a killed process came, so a run that is stopped after it was resumed
+/// answers for all its steps.
 #[test]
 fn a_run_that_was_killed_and_then_stopped_stays_charged_in_full() {
     let home = tempfile::tempdir().unwrap();

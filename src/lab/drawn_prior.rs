@@ -40,8 +40,8 @@ pub struct DrawnPrior {
 ///
 /// Grey images of 28 x 28 pixels start from drawn [digits](data::glyphs_with), colour images of
 /// 32 x 32 pixels from drawn [shapes](data::patterns_with). The training on them takes about a
-/// minute on two cores. It is stored, so the next call returns at once. If the classes of `data` are
-/// the digits too, by their names, the head is kept; otherwise it is new.
+/// minute on two cores. It is stored, so the next call returns at once. If the classes of `data`
+/// are the digits too, by their names, the head is kept; otherwise it is new.
 ///
 /// ```no_run
 /// use epsilab::prelude::*;

@@ -58,8 +58,8 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    /// The state after the steps of the checkpoint, if there is one. The checkpoint is written again
-    /// with a record that the run went on from it, before a further step is taken.
+    /// The state after the steps of the checkpoint, if there is one. The checkpoint is written
+    /// again with a record that the run went on from it, before a further step is taken.
     ///
     /// # Errors
     /// `CorruptData` if the checkpoint is that of another run; as writing a checkpoint.

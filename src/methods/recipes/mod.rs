@@ -144,8 +144,8 @@ pub fn cifar10_from_scratch() -> Published<DpSgd> {
 
 /// Fine-tuning of a pre-trained WRN-28-10 on CIFAR-10 at epsilon 1 and delta 1e-5 (De et al.,
 /// 2022): noise multiplier 21.1, 250 steps of batches of 16,384, rate 1; otherwise as
-/// [`cifar10_from_scratch`]. [`Layout::de_wide_resnet`](crate::nn::Layout::de_wide_resnet) reads the
-/// published weights.
+/// [`cifar10_from_scratch`]. [`Layout::de_wide_resnet`](crate::nn::Layout::de_wide_resnet) reads
+/// the published weights.
 ///
 /// # Guarantee
 /// As [`DpSgd`].

@@ -6,7 +6,10 @@
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let file = folder.path().join("logistic.safetensors");
 //! # let values: Vec<u8> = (0..10u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
-//! # let header = r#"{"fc.weight":{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]},"fc.bias":{"dtype":"F32","shape":[2],"data_offsets":[32,40]}}"#;
+//! # let header = concat!(
+//! #     r#"{"fc.weight":{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]},"#,
+//! #     r#""fc.bias":{"dtype":"F32","shape":[2],"data_offsets":[32,40]}}"#,
+//! # );
 //! # let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &values].concat();
 //! # std::fs::write(&file, bytes).unwrap();
 //! let data = data::from_vecs(vec![0.0; 8], &[4], vec![0, 1], 2)?;
@@ -20,7 +23,7 @@
 //! | file | how it is read |
 //! |---|---|
 //! | safetensors | the header first, then the tensors that the model needs |
-//! | `torch.save` of PyTorch 1.6 and later (ZIP) and of 0.1.10 to 1.5 | the pickle by a reader that runs nothing, then these tensors |
+//! | `torch.save`, the ZIP of PyTorch 1.6 and the format before it | by a reader that runs no code |
 //! | a pickle that names code | refused |
 
 mod assign;

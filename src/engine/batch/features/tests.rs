@@ -53,8 +53,8 @@ fn executors(chunk: usize) -> [(&'static str, bool, Box<dyn Executor>); 4] {
 /// About the median norm, so that some examples are clipped and some are not.
 const CLIP: f64 = 3.8;
 
-/// The clipped sum over the last layer alone. NaN features need not reach its gradient: a ReLU of NaN
-/// is 0.
+/// The clipped sum over the last layer alone. NaN features need not reach its gradient: a ReLU of
+/// NaN is 0.
 fn last_layer_sum(executor: &dyn Executor, model: &Model, batch: &Batch) -> Result<ClippedSum> {
     let mut chosen = Gradients::zeros_like(model.network());
     for entry in chosen.entries.iter_mut().rev().take(2) {
