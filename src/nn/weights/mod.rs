@@ -23,7 +23,7 @@
 //! | file | how it is read |
 //! |---|---|
 //! | safetensors | the header first, then the tensors that the model needs |
-//! | `torch.save`, the ZIP of PyTorch 1.6 and the format before it | by a reader that runs no code |
+//! | `torch.save`, the ZIP of PyTorch 1.6 and the one before | by a reader that runs no code |
 //! | a pickle that names code | refused |
 
 mod assign;
