@@ -54,8 +54,8 @@ pub(super) fn read_packed(path: &Path, most: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// `length` bytes of a file from this position on, not unpacked; fewer if it ends before. The caller
-/// bounds the length.
+/// `length` bytes of a file from this position on, not unpacked; fewer if it ends before. The
+/// caller bounds the length.
 pub(super) fn read_part(path: &Path, from: u64, length: usize) -> Result<Vec<u8>> {
     let mut file = open_file(path)?;
     file.seek(SeekFrom::Start(from)).map_err(|e| cannot_read(path, &e))?;

@@ -24,9 +24,10 @@ use features::{Drawn, Features};
 ///
 /// # Guarantee
 /// An example whose file can't be read any more, or is not what it was when it was opened,
-/// contributes zero, as one whose gradient is not finite; the others contribute what they contribute
-/// without it. So the sensitivity of a sum is that of the clip rule, whichever files fail, and no
-/// sum fails because of an example. This assumes that a file fails independently of other examples.
+/// contributes zero, as one whose gradient is not finite; the others contribute what they
+/// contribute without it. So the sensitivity of a sum is that of the clip rule, whichever files
+/// fail, and no sum fails because of an example. This assumes that a file fails independently of
+/// other examples.
 #[derive(Clone)]
 pub struct Batch {
     features: Features,

@@ -57,8 +57,8 @@ impl ClipShares {
     /// one backward pass.
     ///
     /// As in training, dropout masks are those of the batch, and examples whose features are not
-    /// finite or whose files can't be read are left out. An input or gradient that overflows is set to zero by its clip and
-    /// counts as clipped. Augmented copies count like examples.
+    /// finite or whose files can't be read are left out. An input or gradient that overflows is set
+    /// to zero by its clip and counts as clipped. Augmented copies count like examples.
     ///
     /// # Guarantee
     /// None (see the type): do not publish the result.

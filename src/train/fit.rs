@@ -30,10 +30,10 @@ use crate::{Error, ErrorKind, Result};
 /// name and seed have the same noise.
 ///
 /// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file can't be
-/// read any more, or has changed, contributes zero to the steps that draw it. A private run does not
-/// say so: ending it, or naming or counting such examples, would be a release about them that no
-/// noise covers. [`Dataset::check_files`] tells the owner of the data. A run without privacy tells
-/// its observer, at the end.
+/// read any more, or has changed, contributes zero to the steps that draw it. A private run does
+/// not say so: ending it, or naming or counting such examples, would be a release about them that
+/// no noise covers. [`Dataset::check_files`] tells the owner of the data. A run without privacy
+/// tells its observer, at the end.
 ///
 /// # Errors
 /// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not

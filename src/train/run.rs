@@ -122,8 +122,8 @@ impl RunRecord {
     /// Evaluations on test images in files read these themselves and do not count.
     ///
     /// # Guarantee
-    /// None: like [`seconds`](Self::seconds) it is a time of the machine, which depends on the files
-    /// that were drawn.
+    /// None: like [`seconds`](Self::seconds) it is a time of the machine, which depends on the
+    /// files that were drawn.
     pub fn wait_share(&self) -> Option<f64> {
         self.waiting_seconds.map(|waiting| (waiting / self.seconds).min(1.0))
     }

@@ -1,5 +1,5 @@
-//! Folders of images. The JPEG and WebP files were drawn for these tests: 48x32 pixels, the left half
-//! red (220, 30, 30), the right half blue (30, 30, 220).
+//! Folders of images. The JPEG and WebP files were drawn for these tests: 48x32 pixels, the left
+//! half red (220, 30, 30), the right half blue (30, 30, 220).
 
 use epsilab::data::ImageOptions;
 

@@ -131,8 +131,8 @@ impl Augment {
         Ok((features, labels))
     }
 
-    /// Appends what [`batch`](Self::batch) makes of examples of a shape that it applies to. `unread`
-    /// decides about examples that can't be read.
+    /// Appends what [`batch`](Self::batch) makes of examples of a shape that it applies to.
+    /// `unread` decides about examples that can't be read.
     ///
     /// # Errors
     /// If an index is out of range; those of `unread`. `into` is unchanged then.

@@ -23,12 +23,12 @@ impl Dataset {
     /// Reads and decodes every image file again and compares it with what was opened. Nothing is
     /// checked of data in memory.
     ///
-    /// A private run leaves out files that it can't read and says nothing about them. This tells the
-    /// owner of the data.
+    /// A private run leaves out files that it can't read and says nothing about them. This tells
+    /// the owner of the data.
     ///
     /// # Guarantee
-    /// None: the error names files of private examples, and how many of them fail. Don't publish it,
-    /// and do not let it decide how long a run goes on.
+    /// None: the error names files of private examples, and how many of them fail. Don't publish
+    /// it, and do not let it decide how long a run goes on.
     ///
     /// # Errors
     /// One error for all files that can't be read or have changed.

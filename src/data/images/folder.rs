@@ -13,8 +13,8 @@ use crate::data::digest::counted;
 use crate::data::table::{CLASSES, CLASSES_FIX};
 use crate::data::unpack::corrupt;
 
-/// A data set from a folder of JPEG, PNG and WebP images, for sets larger than memory. Two layouts are
-/// read, and [`Dataset::source`] says which one was found:
+/// A data set from a folder of JPEG, PNG and WebP images, for sets larger than memory. Two layouts
+/// are read, and [`Dataset::source`] says which one was found:
 ///
 /// - `train/<class>/<file>` and, optionally, `test/<class>/<file>` (or `val/`; where both exist,
 ///   `val/` is not read);

@@ -20,8 +20,8 @@ pub struct ImageOptions {
 }
 
 impl ImageOptions {
-    /// Colour images of `side` by `side` pixels: the square at the centre of each image, resized with
-    /// a triangular filter (bilinear, with antialiasing where it is reduced). Features are
+    /// Colour images of `side` by `side` pixels: the square at the centre of each image, resized
+    /// with a triangular filter (bilinear, with antialiasing where it is reduced). Features are
     /// `(x / 255 - 0.5) / 0.5`.
     pub fn size(side: usize) -> Self {
         Self { side, grey: false, mean: 0.5, std: 0.5 }

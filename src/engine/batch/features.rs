@@ -171,8 +171,8 @@ impl Batch {
         Ok(finite)
     }
 
-    /// The examples that could not be read, or were not finite, when they were gathered. An executor
-    /// must not use their features.
+    /// The examples that could not be read, or were not finite, when they were gathered. An
+    /// executor must not use their features.
     pub(in crate::engine) fn left_out(&self) -> BTreeSet<usize> {
         match &self.features {
             Features::Held(_) => BTreeSet::new(),

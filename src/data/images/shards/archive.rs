@@ -38,8 +38,8 @@ struct Extended {
 /// Passes each file in an archive to `each`, in order, with its content.
 ///
 /// # Errors
-/// [`CorruptData`](crate::ErrorKind::CorruptData) for what is no plain tar archive, is cut short, or
-/// has links, devices, sparse files or paths that lead outside; the first error of `each`.
+/// [`CorruptData`](crate::ErrorKind::CorruptData) for what is no plain tar archive, is cut short,
+/// or has links, devices, sparse files or paths that lead outside; the first error of `each`.
 pub(super) fn for_each_file(
     path: &Path,
     mut each: impl FnMut(Found, &mut dyn Read) -> Result<()>,

@@ -70,10 +70,10 @@ const NAMES: &str = "classes.txt";
 /// its hash whenever it is decoded.
 ///
 /// # Errors
-/// [`ErrorKind::MissingData`] if there are no shards; [`ErrorKind::CorruptData`] for a shard that is
-/// cut short, packed, or not a tar archive, for members that are links, sparse files, archives or
-/// have paths that lead outside, for keys without an image or a label and keys that occur twice, for
-/// labels that are no class numbers or out of range, and for damaged images;
+/// [`ErrorKind::MissingData`] if there are no shards; [`ErrorKind::CorruptData`] for a shard that
+/// is cut short, packed, or not a tar archive, for members that are links, sparse files, archives
+/// or have paths that lead outside, for keys without an image or a label and keys that occur twice,
+/// for labels that are no class numbers or out of range, and for damaged images;
 /// [`ErrorKind::Setting`] for options out of range.
 ///
 /// [WebDataset]: https://github.com/webdataset/webdataset

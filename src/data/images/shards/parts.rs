@@ -31,8 +31,8 @@ impl Parts {
     /// The shards at `path`: a shard, or a folder of shards.
     ///
     /// # Errors
-    /// `MissingData` if there are none; `CorruptData` for packed ones, and for names that leave open
-    /// which shards are the test part.
+    /// `MissingData` if there are none; `CorruptData` for packed ones, and for names that leave
+    /// open which shards are the test part.
     pub(super) fn of(path: &Path) -> Result<Self> {
         let words = |shards: &[PathBuf]| counted(shards.len(), "shard");
         if path.is_file() {
