@@ -12,8 +12,10 @@ use crate::nn::LayerSpec;
 #[derive(Clone)]
 enum Names {
     ByPlace(fn(&Place) -> Option<String>),
-    ByPath(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>),
+    ByPath(Arc<ByPath>),
 }
+
+type ByPath = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// Where a file keeps the parameters of a model: names, order of axes, and what may be left out.
 ///
