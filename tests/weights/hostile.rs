@@ -54,9 +54,10 @@ fn a_name_that_a_dictionary_has_twice_is_refused() {
     let error = refused(&fixture("twice.pth"), &layout());
     assert_says(&error, ErrorKind::CorruptData, &["2 tensors under 1 name"]);
     // The same tensor under a safetensors name twice.
-    let header = r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+    let tensor = r#""a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
+    let header = format!("{{{tensor},{tensor}}}");
     let path = folder().join("twice.safetensors");
-    fs::write(&path, raw(header, &[0; 4])).unwrap();
+    fs::write(&path, raw(&header, &[0; 4])).unwrap();
     assert_says(&refused(&path, &layout()), ErrorKind::CorruptData, &["two tensors of the name a"]);
 }
 
@@ -129,6 +130,7 @@ fn announced_sizes_are_checked_before_anything_is_allocated() {
         format!(r#"{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[0,{end}]}}}}"#)
     };
     check(raw(&tensor("[1000000,1000000]", 4_000_000_000_000), &[0; 8]), &["it has"]);
+    check(raw(&tensor("[1]", 4), &[0; 8]), &["need 66 bytes, and it has 70"]);
     check(raw(&tensor("[18446744073709551615,4]", 16), &[0; 16]), &["header is invalid"]);
     check(raw(&tensor("[2]", 4), &[0; 4]), &["header is invalid"]);
     check(raw("{}", &[]), &["no tensors"]);
@@ -164,10 +166,11 @@ fn values_that_are_not_finite_are_refused_with_their_place() {
     let model = models::linear(&data).seed(1).build().unwrap();
     let file = |number: &str, data: &[u8]| {
         let half = data.len() / 2;
-        let header = format!(
-            r#"{{"0.weight":{{"dtype":"{number}","shape":[1,2],"data_offsets":[0,{half}]}},"0.bias":{{"dtype":"{number}","shape":[2],"data_offsets":[{half},{}]}}}}"#,
-            data.len()
-        );
+        let tensor = |shape: &str, from: usize, to: usize| {
+            format!(r#"{{"dtype":"{number}","shape":{shape},"data_offsets":[{from},{to}]}}"#)
+        };
+        let (weight, bias) = (tensor("[1,2]", 0, half), tensor("[2]", half, data.len()));
+        let header = format!(r#"{{"0.weight":{weight},"0.bias":{bias}}}"#);
         fs::write(&path, raw(&header, data)).unwrap();
         model.load_weights(&path, &Layout::own())
     };

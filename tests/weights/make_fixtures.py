@@ -10,6 +10,7 @@ networks are small ones of the two families whose public weights the lab reads:
 * code.pth, injected.pth, legacy_code.pth, module.pth: checkpoints whose pickles name code. Reading
   them with `torch.load(weights_only=False)` would create a file named `executed`.
 * twice.pth: a checkpoint whose dictionary has a key twice.
+* tiny.pth: a transposed weight and a bias in bfloat16, in an archive without checksums.
 * batch_norm.pth: a state dict with BatchNorm under torchvision's names.
 """
 
@@ -151,7 +152,9 @@ def edited(checkpoint, path, edit):
     with zipfile.ZipFile(io.BytesIO(checkpoint)) as archive, zipfile.ZipFile(path, "w") as out:
         for entry in archive.infolist():
             content = archive.read(entry)
-            out.writestr(entry.filename, edit(content) if entry.filename.endswith("data.pkl") else content)
+            if entry.filename.endswith("data.pkl"):
+                content = edit(content)
+            out.writestr(entry.filename, content)
 
 
 def checkpoint(value):
@@ -165,7 +168,8 @@ def main():
     state = network.state_dict()
     save_file(state, "bit.safetensors")
     torch.save(state, "bit.pth")
-    torch.save({"epoch": 3, "state_dict": state}, "bit_legacy.pth", _use_new_zipfile_serialization=False)
+    legacy = {"_use_new_zipfile_serialization": False}
+    torch.save({"epoch": 3, "state_dict": state}, "bit_legacy.pth", **legacy)
     flat, apply = wrn()
     save_numpy(flat, "wrn.safetensors")
     logits = {"bit": {}, "wrn": {}}
@@ -182,7 +186,7 @@ def main():
 
     tiny = {"weight": torch.arange(6.0).reshape(2, 3)}
     torch.save({**tiny, "code": Code()}, "code.pth")
-    torch.save({**tiny, "code": Code()}, "legacy_code.pth", _use_new_zipfile_serialization=False)
+    torch.save({**tiny, "code": Code()}, "legacy_code.pth", **legacy)
     torch.save(Net(3, 2), "module.pth")
     # A call whose result is dropped from the stack, before the dictionary: nothing of it is left in
     # the unpickled value.
@@ -191,6 +195,10 @@ def main():
     # Both keys have the same length, so one can be renamed to the other.
     two = checkpoint({"weight": torch.zeros(2, 3), "waight": torch.ones(2, 3)})
     edited(two, "twice.pth", lambda pickled: pickled.replace(b"waight", b"weight"))
+    torch.serialization.set_crc32_options(False)
+    weight = torch.arange(6.0).reshape(3, 2).T
+    torch.save({"weight": weight, "bias": torch.tensor([0.5, -2.0]).bfloat16()}, "tiny.pth")
+    torch.serialization.set_crc32_options(True)
     torch.save(
         {
             "conv1.weight": torch.zeros(4, 3, 3, 3),

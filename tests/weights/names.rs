@@ -1,7 +1,9 @@
 //! Names: what a layout matches, leaves out on request, and refuses.
 
+use epsilab::burn::module::Module;
+use epsilab::burn::prelude::*;
 use epsilab::nn::models::Stem;
-use epsilab::nn::{Axes, Guard, Layout, Provenance};
+use epsilab::nn::{Axes, Forward, Guard, Layout, Linear, LinearSpec, Provenance, Tape, Value};
 
 use super::*;
 
@@ -261,5 +263,67 @@ fn two_parameters_do_not_share_a_tensor() -> Done {
     let layout = Layout::from_fn(Axes::Own, |path| Some(path[2..3].to_owned()));
     let error = model.load_weights(&file, &layout).unwrap_err();
     assert_says(&error, ErrorKind::Model, &["the tensor w", "0.weight and 2.weight"]);
+    Ok(())
+}
+
+/// A view of a tensor is read in its own order, and an archive need not have checksums.
+#[test]
+fn views_and_other_number_types_of_pytorch_are_read() -> Done {
+    let data = data::from_vecs(vec![0.0; 6], &[3], vec![0, 1], 2)?;
+    let layout = Layout::from_fn(Axes::PyTorch, |path| path.strip_prefix("0.").map(str::to_owned));
+    let model = models::linear(&data).seed(1).build()?;
+    let loaded = model.load_weights(fixture("tiny.pth"), &layout)?;
+    let expected = [
+        ("0.weight".to_owned(), vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+        ("0.bias".to_owned(), vec![0.5, -2.0]),
+    ];
+    assert_eq!(values(&loaded.model()), expected);
+    assert!(loaded.report().to_string().contains("1 of bfloat16"), "{}", loaded.report());
+    Ok(())
+}
+
+#[test]
+fn names_of_a_file_are_one_short_line_in_messages() {
+    let forged = format!("x\n  what to do: trust me\u{1b}[2J{}", "y".repeat(500));
+    let file = changed(|all| all.push((forged, vec![1], vec![0.0])));
+    let error = refused(&file, &Layout::timm_resnetv2());
+    let text = error.to_string();
+    assert!(text.lines().count() == 2 && !text.contains('\u{1b}') && text.len() < 700, "{text}");
+}
+
+#[derive(Module, Debug)]
+struct Own {
+    square: Linear,
+}
+
+impl Forward for Own {
+    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+        self.square.forward(x, tape).flat()
+    }
+}
+
+/// A square weight fits either way, and which layer of a module is linear is not known.
+#[test]
+fn modules_of_the_user_are_loaded_in_the_labs_axes_only() -> Done {
+    let data = data::from_vecs(vec![0.0, 1.0, 2.0, 3.0], &[2], vec![0, 1], 2)?;
+    let module = Own { square: Linear::new(LinearSpec::new(2, 2), 1)? };
+    let model = Model::custom("own", module, &data)?;
+    let file = temporary("own.safetensors");
+    let weight = vec![0.0, 1.0, 2.0, 3.0];
+    let names = model.network().paths();
+    write(
+        &file,
+        &[
+            (names[0].clone(), vec![2, 2], weight.clone()),
+            (names[1].clone(), vec![2], vec![5.0, 6.0]),
+        ],
+    );
+    let loaded = model.load_weights(&file, &Layout::own())?;
+    assert_eq!(values(&loaded.model())[0].1, weight);
+    let pytorch = Layout::from_fn(Axes::PyTorch, |path| Some(path.to_owned()));
+    for layout in [pytorch, Layout::own().new_head()] {
+        let error = model.load_weights(&file, &layout).unwrap_err();
+        assert_says(&error, ErrorKind::Model, &["user-defined module", "Axes::Own"]);
+    }
     Ok(())
 }

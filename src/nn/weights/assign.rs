@@ -54,34 +54,43 @@ impl<'a> Assignment<'a> {
         if !missing.is_empty() {
             return Err(attempt.missing(source, &missing));
         }
+        let mut assignment = Self { pairs, left, kept };
+        assignment.leave_others(attempt, source)?;
+        Ok(assignment)
+    }
+
+    /// Leaves the tensors without a parameter in the file.
+    fn leave_others(&mut self, attempt: Attempt, source: &'a Source) -> Result<()> {
+        let layout = attempt.layout;
         let mut owners: HashMap<&str, &str> = HashMap::new();
-        for (place, entry) in &pairs {
+        for (place, entry) in &self.pairs {
             if let Some(other) = owners.insert(&entry.name, &place.path) {
-                return Err(attempt.shared(&entry.name, [other, &place.path]));
+                return Err(attempt.shared(entry, [other, &place.path]));
             }
         }
-        let unowned = |name: &&String| {
-            !owners.contains_key(name.as_str()) && !left.contains_key(name.as_str())
-        };
-        let (mut others, mut superfluous) = (Vec::new(), Vec::new());
-        for name in source.entries.keys().filter(unowned) {
-            match name.starts_with(&layout.prefix) {
-                false => others.push((name.as_str(), OUTSIDE)),
-                true if is_named(&layout.left, name) => others.push((name.as_str(), CHOSEN)),
-                true => superfluous.push(name),
-            }
+        let mut superfluous = Vec::new();
+        for name in source.entries.keys().filter(|name| !owners.contains_key(name.as_str())) {
+            let why = match name.starts_with(&layout.prefix) {
+                _ if self.left.contains_key(name.as_str()) => continue,
+                false => OUTSIDE,
+                true if is_named(&layout.left, name) => CHOSEN,
+                true => {
+                    superfluous.push(name);
+                    continue;
+                }
+            };
+            self.left.insert(name, why);
         }
-        if !superfluous.is_empty() {
-            return Err(attempt.superfluous(&superfluous));
+        match superfluous.is_empty() {
+            true => Ok(()),
+            false => Err(attempt.superfluous(&superfluous)),
         }
-        left.extend(others);
-        Ok(Self { pairs, left, kept })
     }
 
     /// Reads the tensors: the values of the parameters by path, in the model's order of axes.
     pub(super) fn values(&self, attempt: Attempt) -> Result<HashMap<String, Vec<f32>>> {
         let read = |(place, entry): &(Place, &Entry)| {
-            let values = entry.values().map_err(|e| attempt.unreadable(&entry.name, &e))?;
+            let values = entry.values().map_err(|e| attempt.unreadable(entry, &e))?;
             match values.iter().position(|value| !value.is_finite()) {
                 None => Ok((place.path.clone(), attempt.layout.axes.turned(place, values))),
                 Some(at) => Err(attempt.not_finite(entry, at, values[at])),
@@ -94,12 +103,12 @@ impl<'a> Assignment<'a> {
         let Attempt { model, layout, path } = attempt;
         let matched = self.pairs.into_iter().map(|(place, entry)| Matched {
             path: place.path,
-            name: entry.name.clone(),
+            name: entry.shown(),
             shape: entry.shape.clone(),
             number: entry.number.name().to_owned(),
         });
         let left = self.left.into_iter().filter_map(|(name, why)| {
-            source.entries.get(name).map(|entry| unmatched(name, &entry.shape, why))
+            source.entries.get(name).map(|entry| unmatched(&entry.shown(), &entry.shape, why))
         });
         WeightReport {
             heading: format!(

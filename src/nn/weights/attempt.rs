@@ -7,7 +7,7 @@ use super::Layout;
 use super::axes::Axes;
 use super::known;
 use super::place::Place;
-use super::source::{Entry, GET_AGAIN, Number, Source};
+use super::source::{Entry, GET_AGAIN, Number, Source, printable};
 use crate::nn::Model;
 use crate::privacy::digits::{count, counted};
 use crate::{Error, ErrorKind, Result};
@@ -56,6 +56,7 @@ impl Attempt<'_> {
         let is_statistic =
             |name: &&String| name.split(['.', '/']).any(|part| STATISTICS.contains(&part));
         let Some(name) = source.entries.keys().find(is_statistic) else { return Ok(()) };
+        let name = printable(name);
         let why = "BatchNorm mixes the examples of a batch by its statistics: an example has no \
                    gradient of its own, so clipping can't bound what it contributes";
         Err(self.error(format_args!("a network with BatchNorm ({name})"), why).fix(
@@ -109,8 +110,9 @@ impl Attempt<'_> {
     }
 
     /// Two parameters with one tensor.
-    pub(super) fn shared(self, name: &str, [one, other]: [&str; 2]) -> Error {
-        self.error(format_args!("the tensor {name}"), format!("{one} and {other} both have it"))
+    pub(super) fn shared(self, entry: &Entry, [one, other]: [&str; 2]) -> Error {
+        let why = format!("{one} and {other} both have it");
+        self.error(format_args!("the tensor {}", entry.shown()), why)
             .fix("give each parameter a tensor of its own")
     }
 
@@ -122,31 +124,30 @@ impl Attempt<'_> {
             self.model.name(),
             self.layout.axes.shape_in_file(place)
         );
-        self.error(format_args!("the tensor {} of shape {:?}", entry.name, entry.shape), why).fix(
-            match in_head {
+        self.error(format_args!("the tensor {} of shape {:?}", entry.shown(), entry.shape), why)
+            .fix(match in_head {
                 true => "add .new_head() to the layout if the file is for other classes".to_owned(),
                 false => self.use_model(),
-            },
-        )
+            })
     }
 
     /// A tensor of integers.
     pub(super) fn no_floats(self, place: &Place, entry: &Entry) -> Error {
-        let what = format_args!("the tensor {} of {} values", entry.name, entry.number.name());
+        let what = format_args!("the tensor {} of {} values", entry.shown(), entry.number.name());
         self.error(what, format!("{} has floating-point numbers", place.path))
             .fix("convert the tensor to float32")
     }
 
     /// A tensor whose values can't be read.
-    pub(super) fn unreadable(self, name: &str, error: &std::io::Error) -> Error {
-        let what = format!("the tensor {name} in {}", self.path.display());
-        Error::new(ErrorKind::CorruptData, what, format!("it can't be read: {error}"))
-            .fix(GET_AGAIN)
+    pub(super) fn unreadable(self, entry: &Entry, error: &std::io::Error) -> Error {
+        let what = format!("the tensor {} in {}", entry.shown(), self.path.display());
+        let why = format!("it can't be read: {}", printable(&error.to_string()));
+        Error::new(ErrorKind::CorruptData, what, why).fix(GET_AGAIN)
     }
 
     /// A value that is NaN or infinite.
     pub(super) fn not_finite(self, entry: &Entry, at: usize, value: f32) -> Error {
-        let what = format!("value {} of {}, {value},", count(at + 1), entry.name);
+        let what = format!("value {} of {}, {value},", count(at + 1), entry.shown());
         let why = match entry.number {
             Number::F64 => "it is NaN, infinite, or a float64 that is too large for float32",
             _ => "the training of these weights diverged, or the file was changed",
@@ -157,7 +158,8 @@ impl Attempt<'_> {
 
 /// Some names, and how many more there are.
 pub(super) fn some<'a>(names: impl Iterator<Item = &'a String> + Clone) -> String {
-    let shown = names.clone().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = names.clone().take(SHOWN).map(|name| printable(name));
+    let shown = shown.collect::<Vec<_>>().join(", ");
     match names.count().saturating_sub(SHOWN) {
         0 => shown,
         more => format!("{shown} and {} more", count(more)),

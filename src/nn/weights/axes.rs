@@ -52,12 +52,17 @@ impl Axes {
             distances[axis] = distance;
             distance *= place.shape[axis];
         }
-        let mut offsets = vec![0];
-        for (&length, &distance) in place.shape.iter().zip(&distances) {
-            let along = |offset: usize| (0..length).map(move |i| offset + i * distance);
-            offsets = offsets.into_iter().flat_map(along).collect();
+        let mut axes: Vec<(usize, usize)> = place.shape.iter().copied().zip(distances).collect();
+        let along = |(length, distance): (usize, usize)| (0..length).map(move |i| i * distance);
+        let last = axes.pop().unwrap_or((1, 0));
+        let mut starts = vec![0];
+        for axis in axes {
+            let next =
+                starts.iter().flat_map(|start| along(axis).map(move |offset| start + offset));
+            starts = next.collect();
         }
-        offsets.into_iter().map(|offset| values[offset]).collect()
+        let offsets = starts.iter().flat_map(|start| along(last).map(move |offset| start + offset));
+        offsets.map(|offset| values[offset]).collect()
     }
 }
 

@@ -8,15 +8,14 @@ use super::known;
 use super::place::Place;
 use crate::nn::LayerSpec;
 
-/// The name in the file for the path of a parameter, if there is one.
-type NameOf = dyn Fn(&str) -> Option<String> + Send + Sync;
-
 /// The name in the file for a parameter of the model, if there is one.
 #[derive(Clone)]
 enum Names {
     ByPlace(fn(&Place) -> Option<String>),
-    ByPath(Arc<NameOf>),
+    ByPath(Arc<ByPath>),
 }
+
+type ByPath = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// Where a file keeps the parameters of a model: names, order of axes, and what may be left out.
 ///

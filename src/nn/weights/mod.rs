@@ -1,30 +1,8 @@
 //! Weights of other libraries: from safetensors and PyTorch files into a model.
 //!
-//! ```
-//! use epsilab::{data, nn::{Axes, Layout, models}};
-//! # fn main() -> epsilab::Result<()> {
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let file = folder.path().join("logistic.safetensors");
-//! # let values: Vec<u8> = (0..10u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
-//! # let header = concat!(
-//! #     r#"{"fc.weight":{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]},"#,
-//! #     r#""fc.bias":{"dtype":"F32","shape":[2],"data_offsets":[32,40]}}"#,
-//! # );
-//! # let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &values].concat();
-//! # std::fs::write(&file, bytes).unwrap();
-//! let data = data::from_vecs(vec![0.0; 8], &[4], vec![0, 1], 2)?;
-//! let layout = Layout::pairs(Axes::PyTorch, [("0.weight", "fc.weight"), ("0.bias", "fc.bias")]);
-//! let loaded = models::linear(&data).seed(1).build()?.load_weights(&file, &layout)?;
-//! println!("{}", loaded.report());
-//! let model = loaded.model().assumed_public("ImageNet-21k");
-//! # Ok(()) }
-//! ```
-//!
-//! | file | how it is read |
-//! |---|---|
-//! | safetensors | the header first, then the tensors that the model needs |
-//! | `torch.save`, the ZIP of PyTorch 1.6 and the one before | by a reader that runs no code |
-//! | a pickle that names code | refused |
+//! Of a safetensors file, the header is read first and then the tensors that the model needs. Of a
+//! file of `torch.save`, the pickle is scanned for code, and then parsed by a reader that runs
+//! nothing.
 
 mod assign;
 mod attempt;
@@ -38,6 +16,7 @@ mod report;
 mod safetensors_file;
 mod source;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -84,8 +63,33 @@ impl Model {
     /// Nothing in the file is run. Files of [`Model::save`] are read by
     /// [`models::load`](crate::nn::models::load).
     ///
+    /// ```
+    /// use epsilab::{data, nn::{Axes, Layout, models}};
+    /// # fn main() -> epsilab::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let file = folder.path().join("logistic.safetensors");
+    /// # let tensor = |shape: &str, data: [u32; 2]| {
+    /// #     format!(r#"{{"dtype":"F32","shape":{shape},"data_offsets":{data:?}}}"#)
+    /// # };
+    /// # let (weight, bias) = (tensor("[2,4]", [0, 32]), tensor("[2]", [32, 40]));
+    /// # let header = format!(r#"{{"fc.weight":{weight},"fc.bias":{bias}}}"#);
+    /// # let length = (header.len() as u64).to_le_bytes();
+    /// # std::fs::write(&file, [&length[..], header.as_bytes(), &[0; 40]].concat()).unwrap();
+    /// let data = data::from_vecs(vec![0.0; 8], &[4], vec![0, 1], 2)?;
+    /// let layout = Layout::pairs(Axes::PyTorch, [("0.weight", "fc.weight"), ("0.bias", "fc.bias")]);
+    /// let loaded = models::linear(&data).seed(1).build()?.load_weights(&file, &layout)?;
+    /// println!("{}", loaded.report());
+    /// let model = loaded.model().assumed_public("ImageNet-21k");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// If this model has no seed, parameters that keep their initial values are drawn again from
     /// seed 0, so that a notebook that is run again has the same model and finds its stored runs.
+    ///
+    /// # Guarantee
+    /// The [provenance](Self::provenance) of the new model is unknown, whatever that of this one, so
+    /// a private run from it assumes that the weights do not depend on its data, or says that they
+    /// were [declared public](Self::assumed_public).
     ///
     /// # Errors
     /// - `Io` if the file can't be opened or is not a regular file.
@@ -108,7 +112,9 @@ impl Model {
             seed = 0;
             values.extend(self.drawn_again(seed, &report));
         }
-        let network = self.network().with_values(|path| values.get(path).cloned());
+        // Large models are not copied once more.
+        let values = RefCell::new(values);
+        let network = self.network().with_values(|path| values.borrow_mut().remove(path));
         let model = Self::new(self.name(), self.classes(), seed, network);
         Ok(LoadedWeights { model: model.with_provenance(Provenance::UNKNOWN), report })
     }

@@ -5,10 +5,10 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use pytorch_reader::{DType, MAX_PICKLE_SIZE, PytorchReader};
-use zip::ZipArchive;
+use zip::{ZipArchive, ZipReadOptions};
 
 use super::pickle::{Scan, scan};
-use super::source::{Entry, Number, Refusal};
+use super::source::{Entry, Number, Refusal, printable};
 use crate::privacy::digits::counted;
 
 /// First bytes of a ZIP archive.
@@ -34,7 +34,7 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>, Refus
     }
     let Scan { code, tensors } = scan_file(path, beginning).map_err(|e| Refusal::failed(&e))?;
     if !code.is_empty() {
-        let shown: Vec<&str> = code.iter().take(3).map(String::as_str).collect();
+        let shown: Vec<String> = code.iter().take(3).map(|name| printable(name)).collect();
         let more = if code.len() > 3 { ", ..." } else { "" };
         return Err(Refusal::new(format!(
             "its pickle names code that is not part of a tensor: {}{more}. Programs that unpickle \
@@ -108,7 +108,10 @@ fn pickle_of_archive(path: &Path) -> io::Result<Vec<u8>> {
         let why = "it is an archive of another program: it has no data.pkl";
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     };
+    let index = archive.index_for_name(&name).ok_or(io::ErrorKind::InvalidData)?;
+    // The reader checks the sum, which some files lack.
+    let entry = archive.by_index_with_options(index, ZipReadOptions::new().ignore_crc32(true))?;
     let mut pickle = Vec::new();
-    archive.by_name(&name)?.take(MAX_PICKLE_SIZE).read_to_end(&mut pickle)?;
+    entry.take(MAX_PICKLE_SIZE).read_to_end(&mut pickle)?;
     Ok(pickle)
 }

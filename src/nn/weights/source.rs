@@ -64,9 +64,8 @@ impl Refusal {
 
     /// The file can't be understood: it was changed.
     pub(super) fn damaged(why: impl Display) -> Self {
-        // A reader's text can show what the file holds.
-        let text: String = why.to_string().chars().take(300).collect();
-        Self::new(format!("it is damaged: {text}")).fix(GET_AGAIN)
+        // The text of a reader can quote the file.
+        Self::new(format!("it is damaged: {}", printable(&why.to_string()))).fix(GET_AGAIN)
     }
 
     /// As [`damaged`](Self::damaged), or the file is cut off.
@@ -76,6 +75,11 @@ impl Refusal {
             _ => Self::damaged(error),
         }
     }
+}
+
+/// A text of a file as part of a message: one line, at most 200 characters.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }
 
 impl Source {
@@ -115,6 +119,11 @@ impl Source {
 }
 
 impl Entry {
+    /// The name as part of a message.
+    pub(super) fn shown(&self) -> String {
+        printable(&self.name)
+    }
+
     /// The values as f32, row-major.
     ///
     /// # Errors

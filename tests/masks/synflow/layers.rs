@@ -117,8 +117,8 @@ fn zero_padding_is_that_of_a_convolution() {
         _ => {}
     });
     let (a, b) = (Synflow::saliency(&within).unwrap(), Synflow::saliency(&before).unwrap());
-    assert_close(&scores(&a, "0.weight"), &scores(&b, "1.weight"));
-    assert_close(&scores(&a, "2.weight"), &scores(&b, "3.weight"));
+    assert_close(scores(&a, "0.weight"), scores(&b, "1.weight"));
+    assert_close(scores(&a, "2.weight"), scores(&b, "3.weight"));
     // On one side only: a convolution of ones with a row and two columns of zeros behind them.
     let (pad, conv) = (ZeroPad2dSpec { before: [0, 0], after: [1, 2] }, Conv2dSpec::new(4, 6, 3));
     let [rows, columns] = [6, 6];
