@@ -76,7 +76,8 @@ impl Model {
     /// # let length = (header.len() as u64).to_le_bytes();
     /// # std::fs::write(&file, [&length[..], header.as_bytes(), &[0; 40]].concat()).unwrap();
     /// let data = data::from_vecs(vec![0.0; 8], &[4], vec![0, 1], 2)?;
-    /// let layout = Layout::pairs(Axes::PyTorch, [("0.weight", "fc.weight"), ("0.bias", "fc.bias")]);
+    /// let names = [("0.weight", "fc.weight"), ("0.bias", "fc.bias")];
+    /// let layout = Layout::pairs(Axes::PyTorch, names);
     /// let loaded = models::linear(&data).seed(1).build()?.load_weights(&file, &layout)?;
     /// println!("{}", loaded.report());
     /// let model = loaded.model().assumed_public("ImageNet-21k");
@@ -87,9 +88,9 @@ impl Model {
     /// seed 0, so that a notebook that is run again has the same model and finds its stored runs.
     ///
     /// # Guarantee
-    /// The [provenance](Self::provenance) of the new model is unknown, whatever that of this one, so
-    /// a private run from it assumes that the weights do not depend on its data, or says that they
-    /// were [declared public](Self::assumed_public).
+    /// The [provenance](Self::provenance) of the new model is unknown, whatever that of this one,
+    /// so a private run from it assumes that the weights do not depend on its data, or says that
+    /// they were [declared public](Self::assumed_public).
     ///
     /// # Errors
     /// - `Io` if the file can't be opened or is not a regular file.
