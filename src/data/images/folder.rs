@@ -54,10 +54,10 @@ use crate::data::unpack::corrupt;
 /// every step, and no private run says so: see [`Dataset::check_files`].
 ///
 /// # Errors
-/// [`ErrorKind::MissingData`] if there is no such folder, or if it has neither layout;
-/// [`ErrorKind::CorruptData`] for a class without images, a test class that is not in `train/`, or
+/// `MissingData` if there is no such folder, or if it has neither layout;
+/// `CorruptData` for a class without images, a test class that is not in `train/`, or
 /// files that are damaged or no images (all of them at once: how many, and the paths of the first);
-/// [`ErrorKind::Setting`] for options out of range.
+/// `Setting` for options out of range.
 pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
     let (path, form) = (path.as_ref(), options.form()?);
     let layout = Layout::of(path, &CLASS_FOLDERS)?;
