@@ -241,6 +241,12 @@ fn members_that_are_no_plain_files_are_refused() {
         builder.append_data(&mut header(1), "c.cls", &b"1"[..]).unwrap();
         builder.into_inner().unwrap()
     };
+    let broken = {
+        let mut header = header(9);
+        header.set_path("PaxHeaders/c").unwrap();
+        header.set_entry_type(EntryType::XHeader);
+        two_and_raw(&mut header, b"99 path=x")
+    };
     let long_header = {
         let mut header = header(1 << 40);
         header.set_path("././@LongLink").unwrap();
@@ -253,7 +259,7 @@ fn members_that_are_no_plain_files_are_refused() {
         header.set_entry_type(EntryType::GNULongName);
         two_and_raw(&mut header, &vec![b'x'; 1 << 17])
     };
-    let cases: [(&str, Vec<u8>, &[&str]); 19] = [
+    let cases: [(&str, Vec<u8>, &[&str]); 20] = [
         (
             "symbolic link",
             kind(EntryType::Symlink, "c.png"),
@@ -265,6 +271,7 @@ fn members_that_are_no_plain_files_are_refused() {
         ("sparse", kind(EntryType::GNUSparse, "c.png"), &["a sparse file"]),
         ("sparse in pax", extended("GNU.sparse.major", "1"), &["`c.cls` is a sparse file"]),
         ("two sizes", extended("size", "2"), &["a file with two sizes"]),
+        ("broken pax", broken, &["a damaged extended header"]),
         ("absolute", named(b"/etc/c.cls"), &["/etc/c.cls", "leads outside"]),
         ("parent", named(b"x/../../c.cls"), &["x/../../c.cls", "leads outside"]),
         ("parent in pax", extended("path", "../c.cls"), &["../c.cls", "leads outside"]),
@@ -343,7 +350,8 @@ fn long_names_are_read() {
         let name = format!("{long}.{ending}");
         builder.append_data(&mut header(bytes.len() as u64), &name, &bytes[..]).unwrap();
         let name = format!("{long}.2.{ending}").replace(".2.", "-2.");
-        builder.append_pax_extensions([("path", name.as_bytes())]).unwrap();
+        let xattr: (&str, &[u8]) = ("SCHILY.xattr.user.x", b"\n\xff=\n9 path=y\n");
+        builder.append_pax_extensions([xattr, ("path", name.as_bytes())]).unwrap();
         builder.append_data(&mut header(bytes.len() as u64), "short", &bytes[..]).unwrap();
     }
     for (name, bytes) in two() {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use tar::{Archive, EntryType, PaxExtensions};
+use tar::{Archive, EntryType};
 
 use crate::data::digest::count;
 use crate::data::unpack::{cannot_read, corrupt, open_file};
@@ -70,7 +70,9 @@ pub(super) fn for_each_file(
         match kind {
             EntryType::GNULongName | EntryType::XHeader => {
                 let bytes = header(path, &mut entry, size)?;
-                extended.read(kind, &bytes).map_err(|e| damaged(path, from, &e))?;
+                if !extended.read(kind, &bytes) {
+                    return Err(refused(path, &name, "a damaged extended header"));
+                }
                 continue;
             }
             EntryType::GNULongLink | EntryType::XGlobalHeader => continue,
@@ -95,23 +97,38 @@ pub(super) fn for_each_file(
 const SPARSE: &str = "a sparse file";
 
 impl Extended {
-    fn read(&mut self, kind: EntryType, bytes: &[u8]) -> io::Result<()> {
+    /// Reads an extended header; `false` if it is damaged.
+    fn read(&mut self, kind: EntryType, mut bytes: &[u8]) -> bool {
         if kind == EntryType::GNULongName {
             self.name = Some(bytes.strip_suffix(b"\0").unwrap_or(bytes).to_vec());
-            return Ok(());
+            return true;
         }
-        for extension in PaxExtensions::new(bytes) {
-            let extension = extension?;
-            let number = || extension.value().ok().and_then(|value| value.parse().ok());
-            match extension.key_bytes() {
-                b"path" => self.name = Some(extension.value_bytes().to_vec()),
+        while !bytes.is_empty() {
+            let Some((key, value, rest)) = record(bytes) else { return false };
+            bytes = rest;
+            match key {
+                b"path" => self.name = Some(value.to_vec()),
                 // A size that is no number is unlike that of the member.
-                b"size" => self.size = Some(number().unwrap_or(u64::MAX)),
+                b"size" => {
+                    let number = str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+                    self.size = Some(number.unwrap_or(u64::MAX));
+                }
                 key => self.is_sparse |= key.starts_with(b"GNU.sparse."),
             }
         }
-        Ok(())
+        true
     }
+}
+
+/// Key and value of the first record of a POSIX extended header, and what follows it. A record is
+/// its length in decimal digits, a space, `key=value` and a line feed; values may be binary.
+fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let space = bytes.iter().position(|&byte| byte == b' ')?;
+    let length: usize = str::from_utf8(&bytes[..space]).ok()?.parse().ok()?;
+    let (record, rest) = bytes.split_at_checked(length)?;
+    let text = record.get(space + 1..)?.strip_suffix(b"\n")?;
+    let equals = text.iter().position(|&byte| byte == b'=')?;
+    Some((&text[..equals], &text[equals + 1..], rest))
 }
 
 /// The content of an extended header.

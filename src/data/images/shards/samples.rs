@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// The content of a shard.
 pub(super) struct Shard {
-    /// Images with their labels, in the order of the images.
+    /// Images with their labels, in the order of their keys.
     pub(super) samples: Vec<(Place, u32)>,
     /// Number of members that are neither an image nor a label.
     pub(super) skipped: usize,
