@@ -5,6 +5,7 @@
 //!
 //! - [`lab`]: notebook functions on plans, runs, budgets and the project's ledger
 //! - [`grid`]: accuracy grids of many runs
+//! - [`tuning`]: the search for learning rate and clip norm
 //! - [`show`]: figures, tables and live charts
 //! - [`audit`]: attacks that test the guarantees
 //! - [`train`]: the training loop
@@ -37,6 +38,7 @@ mod runs;
 pub mod show;
 mod store;
 pub mod train;
+pub mod tuning;
 
 /// Compiles the examples of the README as doctests.
 #[cfg(doctest)]

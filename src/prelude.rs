@@ -12,14 +12,15 @@ pub use crate::mask::{
 };
 pub use crate::methods::{
     AdaptiveDpSgd, AutoDpSgd, BackpropClip, DpSgd, DpSsgd, DynamicDpSgd, NonPrivate, Optimizer,
-    Plan, QuantileDpSgd,
+    Plan, PrivateSelection, QuantileDpSgd,
 };
 pub use crate::nn::{self, Activation, Model, Precision, models};
 pub use crate::optim::{Average, LearningRate, WarmUp};
 pub use crate::privacy::{
     self, Accountant, ClipSchedule, Delta, Epsilon, Event, Neighbouring, NoiseMultiplier,
-    NoiseSchedule, SamplingRate,
+    NoiseSchedule, SamplingRate, Trials,
 };
 pub use crate::show::figures;
 pub use crate::train::Run;
+pub use crate::tuning::{Tuned, Tuning};
 pub use crate::{Error, ErrorKind, Result};

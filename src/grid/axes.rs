@@ -38,7 +38,7 @@ pub struct Grid {
     pub(super) pre_prune: Vec<f64>,
     pub(super) rule: DroppingRule,
     pub(super) drop: Vec<f64>,
-    epsilon: Option<Vec<f64>>,
+    pub(super) epsilon: Option<Vec<f64>>,
     delta: f64,
     pub(super) seeds: u64,
 }

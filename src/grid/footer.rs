@@ -10,7 +10,7 @@ use crate::Result;
 use crate::data::Dataset;
 use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::{Account, Charge, has_no_guarantee};
-use crate::privacy::{Accountant, Delta, Event, Headline, Spent};
+use crate::privacy::{Accountant, Delta, Event, Headline, Spent, Trials};
 use crate::show::format;
 use crate::store::Store;
 use crate::train::{Charged, is_attempt_at};
@@ -108,6 +108,37 @@ impl Together {
         })
     }
 
+    /// The note on the cost of choosing one of several runs.
+    fn choice(&self) -> String {
+        let runs = self.runs;
+        let private = match self.selected() {
+            Some(spent) => format!(
+                "A private selection (`grid.select`, Papernot and Steinke, 2022) would cost \
+                 {}: runs with the same noise, whose number is drawn at random ({runs} on average) \
+                 and of which only the best is shown.",
+                self.words(&Ok(spent))
+            ),
+            None => "A private selection (`grid.select`, Papernot and Steinke, 2022) of runs of \
+                     one cost, whose number is drawn at random, has a smaller bound."
+                .to_owned(),
+        };
+        format!(
+            "Choosing a cell by looking at the accuracies is not covered by that cell's epsilon. \
+             Releasing only the best of these {runs} runs, however it is chosen from them, costs \
+             at most what all of them cost together (it is computed from their results). {private} \
+             The best of many measured accuracies also overstates the accuracy."
+        )
+    }
+
+    /// The cost of the best of as many runs on average, by the geometric law; `None` if the runs
+    /// have different costs.
+    fn selected(&self) -> Option<Spent> {
+        let (first, others) = self.own.split_first()?;
+        let best = [first.best_of(Trials::geometric(self.runs as f64))];
+        let same = others.iter().all(|event| event == first);
+        same.then(|| Headline::covering(&best).epsilon(&best, self.delta).ok()).flatten()
+    }
+
     /// A cost in words.
     fn words(&self, spent: &Result<Spent>) -> String {
         match spent {
@@ -188,25 +219,14 @@ fn together(result: &Inner) -> Vec<String> {
             "Private runs: {runs} on {data}. Together they cost {costs}, composed from the \
              ledger; no single cell's epsilon covers this."
         );
-        return vec![cost, choice(runs)];
+        return vec![cost, together.choice()];
     };
     let mut notes = vec![format!(
         "Private runs: {runs} on {data}, {earlier} All of that together costs {costs}, composed \
          from the ledger; no single cell's epsilon covers this."
     )];
-    notes.extend((runs > 1).then(|| choice(runs)));
+    notes.extend((runs > 1).then(|| together.choice()));
     notes
-}
-
-/// The note on the cost of choosing one of several runs.
-fn choice(runs: usize) -> String {
-    format!(
-        "Choosing a cell by looking at the accuracies is not covered by that cell's epsilon. \
-         Releasing only the best of these {runs} runs, however it is chosen from them, costs at \
-         most what all of them cost together (it is computed from their results). Smaller bounds \
-         are proved if the number of runs is drawn at random (Papernot and Steinke, 2022, \
-         arXiv:2110.03620); here it is fixed. The best of many measured accuracies also overstates the accuracy."
-    )
 }
 
 /// The cost of all private runs on record, if there are others than those of this grid. It is not

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::data::Dataset;
 use crate::mask::{Dropping, PrePrune};
 use crate::methods::{Method, Plan};
-use crate::privacy::{Delta, Epsilon};
+use crate::privacy::{Delta, Epsilon, Trials};
 use crate::{Error, ErrorKind, Result};
 
 /// A method with its settings; the grid adds epsilon, rates and seeds.
@@ -79,10 +79,12 @@ impl GridMethod {
         }
     }
 
-    /// The plan for a target (`None` for the method's own), a mask and gradient dropping.
+    /// The plan for a target (`None` for the method's own), a mask and gradient dropping. With
+    /// `best_of`, the target is that of so many trials together.
     pub(super) fn plan(
         &self,
         target: Option<(Epsilon, Delta)>,
+        best_of: Option<Trials>,
         mask: Option<PrePrune>,
         dropping: Option<Dropping>,
         data: &Dataset,
@@ -91,6 +93,9 @@ impl GridMethod {
         let mut method = if is_dense { self.0.dense() } else { self.0.boxed_clone() };
         if let (Some((epsilon, delta)), Some(private)) = (target, method.private_mut()) {
             private.target(epsilon, delta);
+        }
+        if let (Some(trials), Some(private)) = (best_of, method.private_mut()) {
+            private.set_best_of(trials);
         }
         if !is_dense {
             let sparsity = method.settings_mut().sparsity.get_or_insert_default();

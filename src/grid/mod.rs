@@ -2,7 +2,7 @@
 //!
 //! A [`Grid`] has the axes, [`Grid::run`] trains the runs, and a [`GridResult`] has mean and
 //! standard deviation of the accuracy per cell, the cost of all runs together, and the differences
-//! that are within the noise of the seeds.
+//! that are within the noise of the seeds. [`Grid::select`] chooses one cell privately.
 //!
 //! Finished runs are in the project's run store and never trained again, so a grid that was stopped
 //! or killed continues where it was. Its result equals that of a grid without interruption: all
@@ -19,6 +19,7 @@ mod observe;
 mod public;
 mod result;
 mod run;
+mod select;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use crate::data::Dataset;
 use crate::device::marked;
 use crate::methods::Plan;
 use crate::nn::Model;
-use crate::privacy::Delta;
+use crate::privacy::{Delta, Trials};
 use crate::store::{Store, run_id};
 use crate::train::{Listening, Observer, Progress, Run};
 use crate::{Error, ErrorKind, Result, runs};
@@ -107,12 +107,23 @@ pub(super) fn run(
 
 /// The plan of a cell, without its seed.
 fn plan(grid: &Grid, point: &Point, model: &Model, data: &Dataset) -> Result<Plan> {
+    plan_of(grid, point, model, data, None)
+}
+
+/// The plan of a cell; with `best_of`, its target is that of so many trials together.
+pub(super) fn plan_of(
+    grid: &Grid,
+    point: &Point,
+    model: &Model,
+    data: &Dataset,
+    best_of: Option<Trials>,
+) -> Result<Plan> {
     let mask = match point.pre_prune > 0.0 {
         true => Some(grid.masks.recipe(point.pre_prune, model, data)?),
         false => None,
     };
     let method = &grid.methods[point.method];
-    method.plan(grid.target(point), mask, grid.dropping(point), data)
+    method.plan(grid.target(point), best_of, mask, grid.dropping(point), data)
 }
 
 /// A cell without runs.

@@ -6,11 +6,25 @@ use crate::engine::{AutoExecutor, ClipShares, Executor, GradientNorms, Proof};
 use crate::grid::{Grid, GridResult};
 use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement, record};
 use crate::mask::{Mask, Overlap, Saliency, SelectionLog, SignalNoise};
-use crate::methods::{Plan, Scaled};
+use crate::methods::{Plan, PrivateSelection, Scaled};
 use crate::nn::Model;
 use crate::privacy::{Event, Meaning, Spent, TradeOff};
 use crate::show::{self, Bundle, Chart, Figure, Table, figures, format};
 use crate::train::{Curve, Run, RunRecord};
+use crate::tuning::Tuned;
+
+impl<M> Tuned<M> {
+    /// Shows table, costs and heat map in the notebook, or prints them outside of one.
+    pub fn show(&self) {
+        self.bundles().iter().for_each(show::display);
+    }
+
+    /// Display of the value at the end of a cell.
+    #[doc(hidden)]
+    pub fn evcxr_display(&self) {
+        self.show();
+    }
+}
 
 /// Implements `show()` and the display at the end of a cell for a type, both through the sink.
 macro_rules! shown {
@@ -36,6 +50,7 @@ shown!(Grid, |grid| Bundle::prose(grid.to_string()));
 shown!(Preview, Preview::bundle);
 shown!(Statement, Statement::bundle);
 shown!(Plan, record::plan_bundle);
+shown!(PrivateSelection, |selection| Bundle::prose(selection.to_string()));
 shown!(Scaled<Plan>, |scaled| Bundle::prose(scaled.to_string()));
 shown!(RunRecord, record::record_bundle);
 shown!(Curve, record::curve_bundle);

@@ -49,6 +49,17 @@ impl Preview {
                 format!("{}, learning rate {}", plan.optimizer(), plan.learning_rate()),
             ),
         ];
+        if let Some(selection) = plan.selection() {
+            let candidates = format::counted(selection.candidates().len(), "candidate");
+            rows.push((
+                "private selection".into(),
+                format!(
+                    "the best of a random number of trials ({}) of {candidates}; this is the first \
+                     candidate, and epsilon is for all trials together",
+                    selection.trials()
+                ),
+            ));
+        }
         post_processing(plan, &mut rows);
         let mut warnings = Vec::new();
         match plan.place() {

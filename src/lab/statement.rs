@@ -33,6 +33,10 @@ impl Run {
         let released = &record.released;
         let of_mask: Vec<Event> = released.before.iter().chain(&released.mask).cloned().collect();
         let last = released.ending.as_ref().unwrap_or(&released.training);
+        let last = match last {
+            Event::PrivateSelection { event, .. } => event,
+            other => other,
+        };
         let said = statement(&GuaranteeFacts {
             epsilon: self.epsilon(),
             lower: spent.lower,
@@ -41,7 +45,11 @@ impl Run {
             neighbouring: relation,
             unit: "one training example".into(),
             events: vec![last.clone()],
-            start: joined([start::in_words(record), checkpoint::in_words(record)]),
+            start: joined([
+                self.selection_in_words(),
+                start::in_words(record),
+                checkpoint::in_words(record),
+            ]),
             coordinates: self.coordinates_in_words(&of_mask),
             bound: bound_in_words(privacy),
             examples: plan.examples(),
@@ -57,6 +65,19 @@ impl Run {
             )
         });
         Statement(said + &claim.unwrap_or_default())
+    }
+
+    /// The sentences on the trials of which this is the best.
+    fn selection_in_words(&self) -> Option<String> {
+        let selection = self.plan().selection()?;
+        let candidates = counted(selection.candidates().len(), "candidate");
+        Some(format!(
+            "Private selection: this is the best of a random number of trials ({}), each of one of \
+             {candidates} drawn at random; epsilon is for all trials together (Papernot and \
+             Steinke, 2022). It holds if nobody learns how many there were, for instance from the \
+             time they took, and if the test examples that compared them are public.",
+            selection.trials()
+        ))
     }
 
     /// The sentence on which coordinates were trained, and on the release that chose them.
@@ -109,7 +130,7 @@ impl Run {
 }
 
 /// Sentences, each on a line of its own.
-fn joined(sentences: [Option<String>; 2]) -> Option<String> {
+fn joined(sentences: [Option<String>; 3]) -> Option<String> {
     let said: Vec<String> = sentences.into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join("\n"))
 }

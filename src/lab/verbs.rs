@@ -3,11 +3,11 @@
 use crate::Result;
 use crate::data::Dataset;
 use crate::lab::preview::Preview;
-use crate::methods::{Plan, for_each_method};
+use crate::methods::{Plan, PrivateSelection, for_each_method};
 use crate::nn::Model;
 use crate::runs;
 use crate::show::{self, Bundle, LiveRun};
-use crate::store::{Store, home, run_id};
+use crate::store::{Store, home};
 use crate::train::{Observer, Run};
 use std::sync::{Mutex, PoisonError};
 
@@ -42,6 +42,27 @@ macro_rules! verbs {
 
 for_each_method!(verbs);
 
+impl PrivateSelection {
+    /// The plan before any trial: noise, steps, the epsilon of all trials together, the ledger that
+    /// is charged. Costs nothing.
+    ///
+    /// # Errors
+    /// As making the plan, and if the data's ledger can't be trusted.
+    pub fn preview(&self, data: &Dataset) -> Result<Preview> {
+        preview(&self.plan(data)?, data)
+    }
+
+    /// Runs the trials and returns the best one. A finished selection of the same settings is shown
+    /// instead and costs nothing.
+    ///
+    /// # Errors
+    /// As making the plan, and as training a trial; `Setting` if the data have no test part, or if
+    /// it was stopped: nothing is released then, and the whole selection stays charged.
+    pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
+        train(&self.plan(data)?, model, data)
+    }
+}
+
 impl Plan {
     /// The plan before anything is trained, with the ledger of its data. Costs nothing.
     ///
@@ -58,13 +79,7 @@ impl Plan {
     /// # Errors
     /// As `train` of a method.
     pub fn train(&self, model: &Model, data: &Dataset, observer: &mut dyn Observer) -> Result<Run> {
-        let store = Store::at(home());
-        let id = run_id(self, model, data)?;
-        let known = if self.is_fresh() { None } else { store.known_run(&id, model, data)? };
-        match known {
-            Some(run) => Ok(run),
-            None => runs::train(&store, &id, self, model, data, observer),
-        }
+        runs::known_or_trained(&Store::at(home()), self, model, data, observer)
     }
 }
 

@@ -19,6 +19,9 @@ use serde::{Deserialize, Serialize};
 
 mod file;
 mod scale;
+mod selection;
+
+pub use selection::Selection;
 
 /// The private part of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,6 +106,9 @@ pub struct Plan {
     /// [`Dataset::not_covered`] of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data_not_covered: Option<String>,
+    /// The trials of which only the best is released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    selection: Option<Selection>,
 }
 
 impl Plan {
@@ -141,6 +147,7 @@ impl Plan {
             privacy,
             before,
             data_not_covered: population.data().and_then(Dataset::not_covered).map(str::to_owned),
+            selection: None,
         };
         plan.check()?;
         Ok(plan)
@@ -383,9 +390,12 @@ impl Plan {
     /// [`event_after`](Self::event_after).
     pub fn released_after(&self, steps: u64) -> Released {
         let unaccountable = |why| Event::Unaccountable { why };
-        let training = match self.recipe() {
-            Ok(recipe) => (recipe.event)(self, steps),
-            Err(error) => unaccountable(error.to_string()),
+        let training = match (self.recipe(), &self.selection) {
+            (Ok(recipe), None) => (recipe.event)(self, steps),
+            (Ok(recipe), Some(selection)) => {
+                selection.event(steps, &(recipe.event)(self, self.steps))
+            }
+            (Err(error), _) => unaccountable(error.to_string()),
         };
         // `Plan::new` has checked that this is no error.
         let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());

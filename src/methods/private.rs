@@ -6,7 +6,7 @@ use crate::methods::settings::steps_of;
 use crate::methods::{Privacy, Settings};
 use crate::privacy::{
     ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier, NoiseSchedule,
-    SamplingRate, Stages, noise_multiplier_for_events,
+    SamplingRate, Stages, Trials, noise_multiplier_for_events,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -28,6 +28,8 @@ pub struct PrivateSettings {
     pub(crate) target: Option<Epsilon>,
     pub(crate) noise_multiplier: Option<NoiseMultiplier>,
     pub(crate) delta: Option<Delta>,
+    /// A target is for the best of so many trials together, not for one run.
+    pub(crate) best_of: Option<Trials>,
 }
 
 impl PrivateSettings {
@@ -41,6 +43,7 @@ impl PrivateSettings {
             target: None,
             noise_multiplier: None,
             delta: None,
+            best_of: None,
         }
     }
 
@@ -88,6 +91,11 @@ impl PrivateSettings {
     /// The total that the run may spend, if a target was given.
     pub(super) fn total(&self) -> Result<Option<(Epsilon, Delta)>> {
         self.target.map(|epsilon| Ok((epsilon.check()?, self.delta()?))).transpose()
+    }
+
+    /// Makes a target that for the best of a random number of trials, all of them together.
+    pub(crate) fn set_best_of(&mut self, trials: Trials) {
+        self.best_of = Some(trials);
     }
 
     /// Clip rule, noise and delta of training. `beside` are the other releases that the run's
@@ -141,7 +149,11 @@ impl PrivateSettings {
                 sampling.check()?;
                 let accountant = Headline::with_neighbouring(sampling.neighbouring());
                 let batch_size = settings.expected_batch_size;
-                let event = |stages: &Stages| sampling.event(stages, examples, batch_size, steps);
+                let trials = self.best_of.map(|trials| trials.check().copied()).transpose()?;
+                let event = |stages: &Stages| {
+                    let one = sampling.event(stages, examples, batch_size, steps);
+                    trials.map_or(one.clone(), |trials| one.best_of(trials))
+                };
                 let found = noise_multiplier_for_events(
                     beside,
                     &relative,

@@ -37,6 +37,9 @@ pub struct Settings {
     /// The average of the parameters that is evaluated and returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<Average>,
+    /// The clip norm of a method without noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip_without_noise: Option<f64>,
     /// Whether settings that void the guarantee are accepted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub accept_no_guarantee: bool,
@@ -80,6 +83,12 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<()> {
         self.optimizer.check()?;
         self.sampling.check()?;
+        if let Some(norm) = self.clip_without_noise
+            && !(norm.is_finite() && norm > 0.0)
+        {
+            return Err(Error::setting("clip", norm, "gradients are scaled down to this norm")
+                .fix("choose a positive number, usually between 0.1 and 10"));
+        }
         self.average.map_or(Ok(()), Average::check)?;
         self.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.every.check())?;
         match self.weight_decay {
@@ -126,6 +135,7 @@ impl Default for Settings {
             warm_up: None,
             weight_decay: None,
             average: None,
+            clip_without_noise: None,
             accept_no_guarantee: false,
             augment: None,
             sparsity: None,

@@ -14,10 +14,30 @@ use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::digits::{count, counted};
 use crate::show;
-use crate::store::Store;
+use crate::store::{Store, run_id};
 use crate::train::checkpoint::Keeper;
 use crate::train::{self, CheckpointHeader, Listening, Observer, Run};
 use crate::{ErrorKind, Result};
+
+/// The stored run of a plan, if it was finished and the plan is not
+/// [`fresh`](Plan::is_fresh); otherwise the run is trained.
+///
+/// # Errors
+/// As [`Store::known_run`] and [`train`].
+pub(crate) fn known_or_trained(
+    store: &Store,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
+    let id = run_id(plan, model, data)?;
+    let known = if plan.is_fresh() { None } else { store.known_run(&id, model, data)? };
+    match known {
+        Some(run) => Ok(run),
+        None => train(store, &id, plan, model, data, observer),
+    }
+}
 
 /// Trains a run, charged to the ledger of its data, and stores it with its figures, also if it was
 /// interrupted. The observer is told the cost of earlier attempts first. An error of storing is
@@ -48,8 +68,12 @@ pub(crate) fn train(
             }
         }
     }
-    let trained =
-        train::fit_with_checkpoints(id, plan, model, data, &ledger, keeper.as_mut(), observer);
+    let trained = match plan.selection() {
+        Some(selection) => train::fit_best_of(id, plan, selection, model, data, &ledger, observer),
+        None => {
+            train::fit_with_checkpoints(id, plan, model, data, &ledger, keeper.as_mut(), observer)
+        }
+    };
     let stored = match &trained {
         Ok(run) => store.save(run, &show::run_files(run)),
         Err(_) => Ok(Default::default()),

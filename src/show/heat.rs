@@ -23,6 +23,8 @@ pub(super) enum Sign {
     None,
     Above,
     Below,
+    /// Framed only.
+    Framed,
 }
 
 /// One cell: its shade from 0 to 1 (blank if `None`), its value, and a smaller text below.
@@ -128,7 +130,7 @@ fn draw_cell(scene: &mut Scene, (x, y): (f64, f64), (wide, high): (f64, f64), ce
     scene.text(at, &cell.sub, text_style(size, false, ink, Align::Middle));
     // A triangle, because some fonts lack arrows.
     let (tip, base) = match cell.sign {
-        Sign::None => return,
+        Sign::None | Sign::Framed => return,
         Sign::Above => (-3.5, 3.0),
         Sign::Below => (3.5, -3.0),
     };

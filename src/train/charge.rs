@@ -30,6 +30,8 @@ enum Standing {
     Killed,
     /// It was closed with all its steps.
     Closed,
+    /// It is a trial of a private selection, which is charged as a whole.
+    Trial,
 }
 
 impl<'a> Charge<'a> {
@@ -74,6 +76,11 @@ impl<'a> Charge<'a> {
         Ok(Self { ledger, plan, run, standing })
     }
 
+    /// A trial of the private selection whose entry is `selection`.
+    pub(super) fn trial(ledger: &'a Ledger, plan: &'a Plan, selection: &str) -> Self {
+        Self { ledger, plan, run: selection.to_owned(), standing: Standing::Trial }
+    }
+
     /// The name of the entry.
     pub(super) fn run(&self) -> &str {
         &self.run
@@ -88,7 +95,7 @@ impl<'a> Charge<'a> {
         let entry = match self.standing {
             Standing::New => Entry::planned(run, hash, &event).note(note(self.plan, data)),
             Standing::Stopped => Entry::resumed(run, hash, &event),
-            Standing::Killed | Standing::Closed => return Ok(()),
+            Standing::Killed | Standing::Closed | Standing::Trial => return Ok(()),
         };
         self.ledger.record(&entry)
     }
@@ -98,7 +105,7 @@ impl<'a> Charge<'a> {
     pub(super) fn spent(&self, steps: u64) -> u64 {
         match self.standing {
             Standing::New | Standing::Stopped => steps,
-            Standing::Killed | Standing::Closed => self.plan.steps(),
+            Standing::Killed | Standing::Closed | Standing::Trial => self.plan.steps(),
         }
     }
 
@@ -108,7 +115,7 @@ impl<'a> Charge<'a> {
     /// As [`Ledger::record`].
     pub(super) fn close(&self, steps: u64) -> Result<()> {
         match self.standing {
-            Standing::Closed => Ok(()),
+            Standing::Closed | Standing::Trial => Ok(()),
             _ => self.ledger.record(&closing(&self.run, self.ledger, self.plan, steps)),
         }
     }
@@ -129,7 +136,9 @@ fn closing(run: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
 /// The note of a ledger entry: method, data, and the roles of its releases where there are several.
 fn note(plan: &Plan, data: &Dataset) -> String {
     let study = if plan.seed().is_some() { ", study mode" } else { "" };
-    let note = format!("{} on {}{study}", plan.method(), marked(data.name()));
+    let best = plan.selection().map(|selection| format!(", best of {}", selection.trials()));
+    let best = best.unwrap_or_default();
+    let note = format!("{} on {}{best}{study}", plan.method(), marked(data.name()));
     let released = plan.released_after(plan.steps());
     match released.charged() == released.training {
         true => note,

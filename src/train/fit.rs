@@ -15,7 +15,9 @@ use crate::train::interrupt::Listening;
 use crate::train::meter::{Meter, mean};
 use crate::train::steps::{Begin, Trained};
 use crate::train::writer::Writer;
-use crate::train::{Charged, Checkpointed, Ending, Observer, Run, RunRecord, Seeds, check, start};
+use crate::train::{
+    Charged, Checkpointed, Ending, Observer, Run, RunRecord, Seeds, Silent, check, start,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Trains a copy of `model` on the training part of `data`, as `plan` says.
@@ -53,6 +55,22 @@ pub fn fit(
     fit_with_checkpoints(id, plan, model, data, ledger, None, observer)
 }
 
+/// Trains a trial of a private selection, as [`fit`], without an entry of its own: the caller has
+/// charged the whole selection as `selection`, and shows nothing of the trial unless it is the best.
+///
+/// # Errors
+/// As [`fit`].
+pub(crate) fn fit_trial(
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    ledger: &Ledger,
+    selection: &str,
+) -> Result<Run> {
+    fit_charged(id, plan, model, data, ledger, Some(selection), None, &mut Silent)
+}
+
 /// As [`fit`], with checkpoints: the run goes on from the one that `keeper` found, if any, and
 /// writes others. The caller removes them when the run has been stored.
 ///
@@ -70,6 +88,21 @@ pub(crate) fn fit_with_checkpoints(
     model: &Model,
     data: &Dataset,
     ledger: &Ledger,
+    keeper: Option<&mut Keeper>,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
+    fit_charged(id, plan, model, data, ledger, None, keeper, observer)
+}
+
+/// As [`fit_with_checkpoints`], or as [`fit_trial`] with a `selection`.
+#[allow(clippy::too_many_arguments)]
+fn fit_charged(
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    ledger: &Ledger,
+    selection: Option<&str>,
     mut keeper: Option<&mut Keeper>,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
@@ -90,7 +123,11 @@ pub(crate) fn fit_with_checkpoints(
             let mask = Coordinates::before_release(plan.sparsity(), model, data, for_mask)?;
             // A stored run may be trained again under the same id; the ledger has an entry per
             // attempt.
-            (seeds, mask, Charge::new(ledger, plan, id)?)
+            let charge = match selection {
+                Some(selection) => Charge::trial(ledger, plan, selection),
+                None => Charge::new(ledger, plan, id)?,
+            };
+            (seeds, mask, charge)
         }
     };
     let checkpoints = found.as_ref().map(|found| found.numbers.resumed.clone());
@@ -162,11 +199,7 @@ pub(crate) fn fit_with_checkpoints(
         public_start: None,
         public_test: data.has_public_test(),
         own_module: model.is_user_module(),
-        charged: Some(Charged {
-            origin: data.origin().to_owned(),
-            run: entry.run().to_owned(),
-            former_origins: data.former_origins().into_iter().map(String::from).collect(),
-        }),
+        charged: Some(Charged::under(entry.run(), data)),
         ending: match steps == plan.steps() {
             true => Ending::Finished,
             false => Ending::Interrupted,
@@ -215,7 +248,7 @@ fn still_charged(error: Error, steps: u64, plan: &Plan) -> Error {
 
 /// The name that study seeds are derived with: the id of the run and, for initial parameters
 /// without a seed, their values. Runs from different parameters must not share their noise.
-fn stream(id: &str, model: &Model) -> String {
+pub(super) fn stream(id: &str, model: &Model) -> String {
     match model.is_unseeded() {
         true => format!("{id} {}", model.with_network(model.network().clone()).fingerprint()),
         false => id.to_owned(),

@@ -19,6 +19,7 @@ mod seeds;
 pub(crate) mod start;
 mod state;
 mod steps;
+mod trials;
 mod writer;
 
 pub(crate) use attempt::is_attempt_at;
@@ -31,3 +32,4 @@ pub(crate) use interrupt::Listening;
 pub use observe::{Observer, Progress, Silent};
 pub use run::{Charged, Ending, Run, RunRecord};
 pub use seeds::Seeds;
+pub(crate) use trials::fit_best_of;

@@ -19,11 +19,12 @@ pub struct Progress<'a> {
 
 /// Receives notifications from a run.
 ///
-/// Call sequence: `noted` at most once, before anything is charged; `started` once; `progressed`
+/// Call sequence: `noted` before the run begins; `started` once; `progressed`
 /// after every step (implementations decide how often to draw); `finished` once, also where the
 /// run ended early. After any other error nothing more is called.
 pub trait Observer {
-    /// A remark before the run begins, such as the cost of earlier attempts at it.
+    /// A remark before the run begins, such as the cost of earlier attempts at it, or about a
+    /// private selection, whose trials are not observed.
     fn noted(&mut self, _words: &str) {}
     /// Before the first step.
     fn started(&mut self, _progress: &Progress<'_>) {}

@@ -38,6 +38,15 @@ pub struct Charged {
 }
 
 impl Charged {
+    /// The entry `run` in the ledger of `data`.
+    pub(super) fn under(run: &str, data: &Dataset) -> Self {
+        Self {
+            origin: data.origin().to_owned(),
+            run: run.to_owned(),
+            former_origins: data.former_origins().into_iter().map(String::from).collect(),
+        }
+    }
+
     /// All origins of the data.
     fn names(&self) -> Vec<&str> {
         let former = self.former_origins.iter().map(String::as_str);
@@ -50,7 +59,7 @@ impl Charged {
 pub struct RunRecord {
     /// Name of the run, a hash of its settings.
     pub id: String,
-    /// The plan of the run.
+    /// The plan of the run; after a private selection, with the settings of its best trial.
     pub plan: Plan,
     /// Name of the data.
     pub data: String,
@@ -283,6 +292,13 @@ impl Run {
                     .to_owned(),
             );
         }
+        if record.plan.selection().is_some() && !record.public_test {
+            assumptions.push(
+                "the test examples by which the best trial was chosen, which were split off the \
+                 same data, need no guarantee"
+                    .to_owned(),
+            );
+        }
         assumptions.extend(start::assumptions(record));
         assumptions.extend(checkpoint::assumption(record));
         if record.plan.seed().is_some() {
@@ -321,6 +337,9 @@ impl fmt::Display for Run {
         write!(f, "{} on {}: {steps} of {planned}", plan.method(), record.data)?;
         if let Some(accuracy) = record.test_accuracy {
             write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
+        }
+        if let Some(selection) = plan.selection() {
+            write!(f, ", the best of several trials ({})", selection.trials())?;
         }
         match (record.epsilon, plan.privacy()) {
             (Some(epsilon), Some(privacy)) => {

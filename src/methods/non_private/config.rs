@@ -48,6 +48,13 @@ impl NonPrivate {
         Self { settings: Settings::default() }
     }
 
+    /// Clips the gradient of each example to this L2 norm (`max_grad_norm`), to see what clipping
+    /// alone does. Without noise there is no guarantee.
+    pub fn clip(mut self, max_grad_norm: f64) -> Self {
+        self.settings.clip_without_noise = Some(max_grad_norm);
+        self
+    }
+
     /// Checks the settings against the size of the data and makes the plan.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
-//! The step without privacy: the gradient, neither clipped nor noised.
+//! The step without privacy: the gradient, clipped if asked for, without noise.
 
 use crate::Result;
-use crate::engine::{AutoExecutor, Batch, Executor, Weights, typical_max_batch_size};
+use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Weights, typical_max_batch_size};
 use crate::methods::{Mechanism, Plan, Release, check_state};
 use crate::nn::{Network, Precision};
 use crate::privacy::Event;
@@ -9,9 +9,10 @@ use crate::privacy::Event;
 /// The summed gradient divided by the expected batch size, as in the private methods.
 ///
 /// # Guarantee
-/// None: no clipping, no noise.
+/// None: no noise.
 pub struct MeanGradient {
     expected_batch_size: f64,
+    clip: Option<ClipRule>,
     executor: AutoExecutor,
 }
 
@@ -20,7 +21,12 @@ impl MeanGradient {
     pub fn new(expected_batch_size: usize) -> Self {
         let executor =
             AutoExecutor::default().fixed_chunks(typical_max_batch_size(expected_batch_size));
-        Self { expected_batch_size: expected_batch_size as f64, executor }
+        Self { expected_batch_size: expected_batch_size as f64, clip: None, executor }
+    }
+
+    /// The same with the gradient of each example clipped to this L2 norm.
+    pub fn clip(self, max_grad_norm: f64) -> Self {
+        Self { clip: Some(ClipRule::flat(max_grad_norm)), ..self }
     }
 
     /// The same with this precision of products on a GPU.
@@ -36,6 +42,13 @@ impl Mechanism for MeanGradient {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
+        if let Some(clip) = &self.clip {
+            let clipped = self.executor.weighted_sum(network, batch, clip, selected)?;
+            let mut gradient = clipped.sum;
+            gradient.scale(1.0 / self.expected_batch_size);
+            let noise_std = vec![0.0; gradient.entries.len()];
+            return Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms));
+        }
         let all = self.executor.plain_sum(network, batch, selected)?;
         let mut gradient = all.sum;
         gradient.scale(1.0 / self.expected_batch_size);
@@ -50,7 +63,10 @@ impl Mechanism for MeanGradient {
 
 /// The mechanism of a plan; there is no noise.
 pub(super) fn of(plan: &Plan, _noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
-    let mean = MeanGradient::new(plan.expected_batch_size());
+    let mut mean = MeanGradient::new(plan.expected_batch_size());
+    if let Some(norm) = plan.settings().clip_without_noise {
+        mean = mean.clip(norm);
+    }
     Ok(Box::new(mean.precision(plan.precision())))
 }
 

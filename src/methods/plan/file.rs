@@ -71,17 +71,24 @@ impl Plan {
     }
 
     /// The checks of a new plan, and those of parts that a method would have made of each other.
-    fn check_file(&self) -> Result<()> {
+    pub(super) fn check_file(&self) -> Result<()> {
         let recipe = self.recipe()?;
         if recipe.is_private != self.privacy.is_some() {
             let value = if recipe.is_private { "null" } else { "given" };
             let why = format!("this does not agree with the method, {}", recipe.title);
             return Err(Error::setting("privacy", value, why).fix(ANEW));
         }
+        if let Some(selection) = &self.selection {
+            selection.agrees_with(self)?;
+        }
         if !recipe.is_sparse && self.settings.sparsity.is_some() {
             let why = format!("{} takes no mask and no gradient dropping", recipe.title);
             return Err(Error::setting("sparsity", "given", why)
                 .fix("use the method DP-SSGD, or leave it out"));
+        }
+        if recipe.is_private && self.settings.clip_without_noise.is_some() {
+            let why = format!("{} has a clip rule with noise", recipe.title);
+            return Err(Error::setting("clip_without_noise", "given", why).fix("leave it out"));
         }
         self.mask_is_a_recipe()?;
         let steps = steps_of(&self.settings, self.examples)?;
@@ -124,6 +131,13 @@ impl Plan {
         self
     }
 
+    /// The same plan on the device of `other`.
+    pub(crate) fn placed_as(&self, other: &Plan) -> Self {
+        let mut plan = self.clone();
+        plan.settings.device.clone_from(&other.settings.device);
+        plan
+    }
+
     /// The same plan with checkpoints. `command` is that of
     /// [`Checkpoints`](crate::methods::Checkpoints).
     ///
@@ -135,6 +149,11 @@ impl Plan {
         command: Vec<String>,
     ) -> Result<Self> {
         every.check()?;
+        if self.selection.is_some() {
+            let what = "checkpoints of a private selection";
+            let why = "they would show how far its trials are, and their number is secret";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix("leave them out"));
+        }
         self.settings.checkpoints = Some(Checkpoints { every, command });
         Ok(self)
     }

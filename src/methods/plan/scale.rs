@@ -58,6 +58,10 @@ impl Plan {
             let why = format!("it multiplies the batch size, which is {before}");
             return Err(Error::setting("k", k, why).fix("use a positive number such as 4"));
         }
+        if let Some(selection) = &self.selection {
+            let scaled = selection.candidates().iter().map(|candidate| candidate.scaled_by(k));
+            return Self::best_of(selection.trials(), scaled.collect::<Result<_>>()?);
+        }
         let mut plan = self.clone();
         if batch == before {
             return Ok(plan);

@@ -25,6 +25,7 @@ mod compare;
 mod grids;
 mod masks;
 mod norms;
+mod rate_clip;
 mod scaling;
 mod schedules;
 mod selection;
@@ -43,6 +44,7 @@ pub use masks::{
     saliency_histograms, selection_log, signal_and_noise, tiles,
 };
 pub use norms::{gradient_norm_histogram, gradient_norms};
+pub use rate_clip::{RateClipCell, rate_clip_heat_map};
 pub use scaling::{noise_over_epochs, scaling_law, scaling_law_of};
 pub use schedules::schedules;
 pub use selection::selection_cost;

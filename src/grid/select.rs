@@ -1,0 +1,63 @@
+//! Private selection of one cell of a grid.
+
+use super::Grid;
+use super::run::plan_of;
+use crate::data::Dataset;
+use crate::methods::Plan;
+use crate::nn::{Family, Model, ModelBuilder};
+use crate::privacy::Trials;
+use crate::show::LiveRun;
+use crate::store::{Store, home};
+use crate::train::Run;
+use crate::{Error, ErrorKind, Result, runs};
+
+impl Grid {
+    /// Chooses one cell privately, instead of training all of them and looking: a random number of
+    /// trials, each of a cell drawn at random, of which only the best is released. The grid's
+    /// epsilon is that of all trials together.
+    ///
+    /// The model is that of seed 0. A finished selection of the same cells is returned again and
+    /// costs nothing.
+    ///
+    /// # Guarantee
+    /// That of [`Plan::best_of`].
+    ///
+    /// # Errors
+    /// As [`check`](Self::check) and [`Plan::best_of`]; `Setting` for several epsilons or seeds, a
+    /// method without privacy, and for data without a test part; as making the plan of any cell and
+    /// as training one.
+    pub fn select<F: Family>(
+        &self,
+        trials: Trials,
+        model: &ModelBuilder<F>,
+        data: &Dataset,
+    ) -> Result<Run> {
+        let model = model.clone().seed(0).build()?;
+        let plan = self.selection(trials, &model, data)?;
+        runs::known_or_trained(&Store::at(home()), &plan, &model, data, &mut LiveRun::new())
+    }
+
+    /// The plan of [`select`](Self::select).
+    ///
+    /// # Errors
+    /// As [`select`](Self::select), except for training.
+    pub fn selection(&self, trials: Trials, model: &Model, data: &Dataset) -> Result<Plan> {
+        self.check()?;
+        if self.seeds != 1 {
+            let why = "a selection trains each trial with randomness of its own";
+            return Err(Error::setting("seeds", self.seeds, why).fix("leave the seeds out"));
+        }
+        if let Some(method) = self.methods.iter().find(|method| !method.is_private()) {
+            let what = format!("private selection among cells of {method}");
+            let why = "it has no guarantee, so the selection would have none";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix("leave the method out"));
+        }
+        if let Some([_, second, ..]) = self.epsilon.as_deref() {
+            let why = "all trials share one epsilon";
+            return Err(Error::setting("epsilon", second, why).fix("give a single epsilon"));
+        }
+        let candidates = self.points();
+        let plans = candidates.iter().map(|at| plan_of(self, at, model, data, Some(trials)));
+        Plan::best_of(trials, plans.collect::<Result<_>>()?)
+    }
+}

@@ -1,0 +1,148 @@
+//! Plans of private selection: many trials, of which only the best is released.
+
+use serde::{Deserialize, Serialize};
+
+use super::Plan;
+use crate::privacy::digits::counted;
+use crate::privacy::{Event, Trials};
+use crate::{Error, ErrorKind, Result};
+
+/// The trials of a private selection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    trials: Trials,
+    candidates: Vec<Plan>,
+}
+
+impl Selection {
+    /// The law of the number of trials.
+    pub fn trials(&self) -> Trials {
+        self.trials
+    }
+
+    /// The plans of which each trial takes one at random.
+    pub fn candidates(&self) -> &[Plan] {
+        &self.candidates
+    }
+
+    /// What the selection has released after `steps` steps of its released trial: nothing or
+    /// everything, because trials are only charged together.
+    pub(super) fn event(&self, steps: u64, trial: &Event) -> Event {
+        match steps {
+            0 => Event::Composed { events: Vec::new() },
+            _ => trial.best_of(self.trials),
+        }
+    }
+
+    /// Refuses the selection of an edited file.
+    pub(super) fn agrees_with(&self, plan: &Plan) -> Result<()> {
+        for candidate in &self.candidates {
+            candidate.check_file()?;
+        }
+        let whole = Plan::best_of(self.trials, self.candidates.clone())?;
+        if (0..self.candidates.len()).any(|candidate| whole.chosen(candidate) == *plan) {
+            return Ok(());
+        }
+        let why = "the settings of the plan are those of no candidate";
+        Err(Error::new(ErrorKind::Setting, "a plan of private selection", why)
+            .fix("make the file anew by plan.save(path)"))
+    }
+}
+
+impl Plan {
+    /// The plan of a private selection: a random number of trials, each of which trains one of
+    /// these plans, drawn uniformly. Only the trial of the highest test accuracy is released.
+    ///
+    /// # Guarantee
+    /// That of the event [`Event::best_of`] (Papernot and Steinke, 2022, "Hyperparameter tuning with
+    /// Rényi differential privacy"). A trial draws its plan without looking at the data and then
+    /// releases what that plan releases, so all candidates must release the same. The test
+    /// examples by which trials are compared are treated as public.
+    ///
+    /// # Errors
+    /// `Setting` for a law that is out of range, without candidates, for candidates without a
+    /// guarantee, of different cost, delta, size of the data or seed, with checkpoints, or with a
+    /// mask that is released within the run.
+    pub fn best_of(trials: Trials, candidates: Vec<Plan>) -> Result<Self> {
+        trials.check()?;
+        let Some(first) = candidates.first() else {
+            let why = "there is nothing to select from";
+            return Err(Error::setting("candidates", "[]", why).fix("give at least one plan"));
+        };
+        candidates.iter().try_for_each(Plan::may_be_a_trial)?;
+        for other in &candidates {
+            first.costs_as(other)?;
+        }
+        let plan = first.clone();
+        Ok(Self { selection: Some(Selection { trials, candidates }), ..plan })
+    }
+
+    /// The trials of which only the best is released; `None` for a single run.
+    pub fn selection(&self) -> Option<&Selection> {
+        self.selection.as_ref()
+    }
+
+    /// This plan of a selection with the settings of one of its candidates.
+    pub(crate) fn chosen(&self, candidate: usize) -> Self {
+        let trained = self.selection.as_ref().and_then(|s| s.candidates.get(candidate));
+        let mut plan = trained.unwrap_or(self).placed_as(self);
+        plan.selection.clone_from(&self.selection);
+        plan
+    }
+
+    fn may_be_a_trial(&self) -> Result<()> {
+        let refused = |why: String, fix: &str| {
+            let what = format!("private selection among trials of {}", self.method);
+            Err(Error::new(ErrorKind::Setting, what, why).fix(fix))
+        };
+        if !self.is_private() {
+            let why = self.not_covered().unwrap_or_else(|| "a trial has no guarantee".to_owned());
+            return refused(why, "select among plans of a private method");
+        }
+        if self.selection.is_some() {
+            let why = "a trial is itself a selection".to_owned();
+            return refused(why, "select among the candidates of both");
+        }
+        if self.released_after(self.steps).mask.is_some() {
+            let why = "each trial would release a mask of its own, at a cost of its own".to_owned();
+            return refused(why, "make the mask before, or take one that looks at no data");
+        }
+        if self.checkpoints().is_some() {
+            let why = "a checkpoint would show how far the trials are, and their number is secret";
+            return refused(why.to_owned(), "leave .checkpoint_every(…) out");
+        }
+        Ok(())
+    }
+
+    /// Checks that two trials have the same cost on the same data.
+    fn costs_as(&self, other: &Plan) -> Result<()> {
+        let delta = |plan: &Plan| plan.privacy.as_ref().map(|privacy| privacy.delta);
+        let differ = |what: &str, a: String, b: String| {
+            let what = format!("private selection among trials of different {what}: {a} and {b}");
+            let why = "its bound holds for trials that all release the same";
+            Err(Error::new(ErrorKind::Setting, what, why).fix(
+                "let the candidates differ in learning rate, clip norm, optimizer, dropping or a \
+                 mask that looks at no data, and give all the same noise, batch size and steps",
+            ))
+        };
+        if self.examples != other.examples {
+            let size = |plan: &Plan| counted(plan.examples, "training example");
+            return differ("data", size(self), size(other));
+        }
+        if self.releases_after(self.steps) != other.releases_after(other.steps) {
+            return differ("releases", self.event().to_string(), other.event().to_string());
+        }
+        if delta(self) != delta(other) || self.neighbouring() != other.neighbouring() {
+            let said = |plan: &Plan| format!("{:?} ({})", delta(plan), plan.neighbouring());
+            return differ("guarantees", said(self), said(other));
+        }
+        if self.seed() != other.seed() {
+            return differ("seeds", format!("{:?}", self.seed()), format!("{:?}", other.seed()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

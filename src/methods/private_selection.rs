@@ -1,0 +1,128 @@
+//! Private selection of settings: learning rates and clip norms of one method.
+
+use std::fmt;
+
+use crate::Result;
+use crate::data::{Dataset, Population};
+use crate::methods::{Method, Plan};
+use crate::privacy::Trials;
+use crate::privacy::digits::counted;
+
+/// Chooses learning rate and clip norm on private data, at one epsilon for everything.
+///
+/// A random number of trials is run, each with one of the candidates drawn at random, and only the
+/// trial of the highest test accuracy is released (Papernot and Steinke, 2022). A target epsilon is
+/// that of all trials together. It is the sound alternative to training every candidate at the
+/// target and keeping the best, which costs as much as all of them.
+///
+/// ```no_run
+/// use epsilab::methods::PrivateSelection;
+/// use epsilab::prelude::*;
+/// # fn main() -> epsilab::Result<()> {
+/// let data = data::mnist()?;
+/// let model = models::papernot_cnn(&data).seed(1).build()?;
+/// let method = DpSgd::new().target(Epsilon(1.0), Delta(1e-5)).batch_size(2048);
+/// let run = PrivateSelection::new(method, Trials::geometric(5.0))
+///     .learning_rates([0.5, 1.0, 2.0, 4.0])
+///     .clips([0.1, 1.0])
+///     .train(&model, &data)?;
+/// println!("{}", run.statement());
+/// # Ok(()) }
+/// ```
+///
+/// # Guarantee
+/// That of [`Plan::best_of`]. The number of trials must stay secret, and with it the time that they
+/// take. The test part, on which trials are compared, is treated as public.
+#[derive(Debug)]
+pub struct PrivateSelection {
+    method: Box<dyn Method>,
+    trials: Trials,
+    learning_rates: Vec<f64>,
+    clips: Vec<f64>,
+}
+
+impl Clone for PrivateSelection {
+    fn clone(&self) -> Self {
+        let Self { method, trials, learning_rates, clips } = self;
+        let (learning_rates, clips) = (learning_rates.clone(), clips.clone());
+        Self { method: method.boxed_clone(), trials: *trials, learning_rates, clips }
+    }
+}
+
+impl PrivateSelection {
+    /// Trials of this method, whose own learning rate and clip norm are the only candidate so far.
+    pub fn new(method: impl Method + 'static, trials: Trials) -> Self {
+        Self { method: Box::new(method), trials, learning_rates: Vec::new(), clips: Vec::new() }
+    }
+
+    /// Sets the learning rates to choose from.
+    pub fn learning_rates(self, rates: impl IntoIterator<Item = f64>) -> Self {
+        Self { learning_rates: rates.into_iter().collect(), ..self }
+    }
+
+    /// Sets the clip norms to choose from, for methods with flat clipping. Each is combined with
+    /// each learning rate.
+    pub fn clips(self, clips: impl IntoIterator<Item = f64>) -> Self {
+        Self { clips: clips.into_iter().collect(), ..self }
+    }
+
+    /// The plan of the selection for the training part of these data.
+    ///
+    /// # Errors
+    /// As [`plan_for`](Self::plan_for).
+    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+        self.plan_for(&data.into())
+    }
+
+    /// The plan of the selection for these numbers of examples.
+    ///
+    /// # Errors
+    /// As [`Method::plan_for`] for any candidate, and as [`Plan::best_of`].
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
+        let candidates = self.candidates();
+        let plans = candidates.iter().map(|method| method.plan_for(population));
+        Plan::best_of(self.trials, plans.collect::<Result<_>>()?)
+    }
+
+    /// The methods with the settings of each candidate.
+    fn candidates(&self) -> Vec<Box<dyn Method>> {
+        let mut method = self.method.boxed_clone();
+        if let Some(private) = method.private_mut() {
+            private.set_best_of(self.trials);
+        }
+        let clipped: Vec<Box<dyn Method>> = match self.clips.is_empty() {
+            true => vec![method],
+            false => self.clips.iter().map(|&clip| with_clip(&*method, clip)).collect(),
+        };
+        let each = clipped.iter().flat_map(|method| match self.learning_rates.is_empty() {
+            true => vec![method.boxed_clone()],
+            false => self.learning_rates.iter().map(|&rate| with_rate(&**method, rate)).collect(),
+        });
+        each.collect()
+    }
+}
+
+fn with_clip(method: &dyn Method, clip: f64) -> Box<dyn Method> {
+    let mut method = method.boxed_clone();
+    if let Some(private) = method.private_mut() {
+        private.set_clip(clip);
+    }
+    method
+}
+
+fn with_rate(method: &dyn Method, rate: f64) -> Box<dyn Method> {
+    let mut method = method.boxed_clone();
+    method.settings_mut().learning_rate = Some(rate);
+    method
+}
+
+impl fmt::Display for PrivateSelection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let candidates = counted(self.candidates().len(), "candidate");
+        let name = self.method.recipe().title;
+        write!(f, "the best of a random number of trials ({}) of {name}: {candidates}", self.trials)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Accuracies over learning rate and clip norm.
+
+use crate::show::heat::{Heat, HeatCell, Sign};
+use crate::show::page::{Head, Page};
+use crate::show::{Figure, Table, format};
+use crate::{Error, Result};
+
+/// The accuracy of one pair of learning rate and clip norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateClipCell {
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Clip norm.
+    pub clip: f64,
+    /// Test accuracy in [0, 1]; NaN if training diverged.
+    pub accuracy: f64,
+}
+
+/// Products that differ by less than this factor are on the same ridge: sqrt(2).
+const SAME: f64 = std::f64::consts::SQRT_2;
+
+/// Test accuracy over learning rate (columns) and clip norm (rows, the smallest at the bottom), as
+/// in Figure 4 of Kurakin et al. (2022, "Toward training at ImageNet scale with differential
+/// privacy").
+///
+/// Where the clip norm is small, a clip norm k times smaller needs a rate k times larger: accuracy
+/// depends on the product. Cells whose product is that of the best cell, up to a factor of sqrt(2),
+/// are framed: the ridge.
+///
+/// # Errors
+/// `Setting` without cells, for a rate or clip norm that is not positive, and for a pair given
+/// twice.
+pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Result<Figure> {
+    check(cells)?;
+    let rates = distinct(cells, |cell| cell.learning_rate);
+    let mut clips = distinct(cells, |cell| cell.clip);
+    clips.reverse();
+    let finite = || cells.iter().filter(|cell| cell.accuracy.is_finite());
+    // The first of several.
+    let best =
+        finite().reduce(|best, cell| if cell.accuracy > best.accuracy { cell } else { best });
+    let low = finite().map(|cell| cell.accuracy).fold(f64::INFINITY, f64::min);
+    let range = best.map_or(1.0, |best| (best.accuracy - low).max(0.02));
+    let on_ridge = |cell: &RateClipCell| {
+        let ratio = best.map(|best| product(cell) / product(best));
+        ratio.is_some_and(|ratio| (1.0 / SAME..=SAME).contains(&ratio))
+    };
+    let mut table = Table::new(["clip norm", "learning rate", "rate x clip", "accuracy", "ridge"]);
+    let mut rows = Vec::new();
+    for &clip in &clips {
+        let mut row = Vec::new();
+        for &rate in &rates {
+            let at = |cell: &&RateClipCell| cell.learning_rate == rate && cell.clip == clip;
+            let Some(cell) = cells.iter().find(at) else {
+                row.push(HeatCell::default());
+                continue;
+            };
+            let ridge = on_ridge(cell);
+            let said = match cell.accuracy.is_finite() {
+                true => format::percent(cell.accuracy),
+                false => "diverged".into(),
+            };
+            table = table.row([
+                number(clip),
+                number(rate),
+                number(product(cell)),
+                said.clone(),
+                if ridge { "yes".into() } else { String::new() },
+            ]);
+            row.push(HeatCell {
+                shade: cell.accuracy.is_finite().then_some((cell.accuracy - low) / range),
+                main: said.trim_end_matches(" %").to_owned(),
+                sub: String::new(),
+                sign: if ridge { Sign::Framed } else { Sign::None },
+            });
+        }
+        rows.push(row);
+    }
+    let heat = Heat {
+        rows: clips.iter().map(|&clip| number(clip)).collect(),
+        columns: rates.iter().map(|&rate| number(rate)).collect(),
+        row_name: "clip norm".into(),
+        column_name: "learning rate".into(),
+        cells: rows,
+    };
+    let head = Head::new(title)
+        .note(note)
+        .note("Test accuracy in percent. Framed: rate x clip norm as in the best cell (the ridge).")
+        .note("The best of many noisy accuracies overstates what its settings reach.");
+    let mut page = Page::new(heat.width(), head);
+    let bottom = heat.draw(&mut page);
+    Ok(page.finish(bottom, &table.text()))
+}
+
+fn product(cell: &RateClipCell) -> f64 {
+    cell.learning_rate * cell.clip
+}
+
+fn number(value: f64) -> String {
+    let text = format::significant(value, 3);
+    match text.contains('.') && !text.contains('e') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// The values that occur, sorted.
+fn distinct(cells: &[RateClipCell], of: fn(&RateClipCell) -> f64) -> Vec<f64> {
+    let mut values: Vec<f64> = cells.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
+}
+
+fn check(cells: &[RateClipCell]) -> Result<()> {
+    if cells.is_empty() {
+        return Err(Error::setting("cells", "[]", "there is nothing to draw"));
+    }
+    for (i, cell) in cells.iter().enumerate() {
+        for (name, value) in [("learning_rate", cell.learning_rate), ("clip", cell.clip)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::setting(name, value, "it must be a positive number"));
+            }
+        }
+        let same = |other: &RateClipCell| {
+            (other.learning_rate, other.clip) == (cell.learning_rate, cell.clip)
+        };
+        if cells[..i].iter().any(same) {
+            let pair = format!("({}, {})", cell.learning_rate, cell.clip);
+            return Err(Error::setting("pair of rate and clip norm", pair, "it is given twice"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(learning_rate: f64, clip: f64, accuracy: f64) -> RateClipCell {
+        RateClipCell { learning_rate, clip, accuracy }
+    }
+
+    #[test]
+    fn the_ridge_is_where_the_product_is_that_of_the_best() {
+        let cells = [
+            cell(1.0, 0.1, 0.95),
+            cell(0.1, 1.0, 0.94),
+            cell(10.0, 0.01, f64::NAN),
+            cell(1.0, 1.0, 0.5),
+            cell(0.1, 0.1, 0.6),
+        ];
+        let figure = rate_clip_heat_map("Tuning", "epsilon 1", &cells).unwrap();
+        let text = figure.text();
+        let line = |clip: &str, rate: &str| {
+            let found = text.lines().find(|line| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                words.first() == Some(&clip) && words.get(1) == Some(&rate)
+            });
+            found.unwrap_or_else(|| panic!("{clip} {rate}: {text}"))
+        };
+        assert!(line("0.1", "1").ends_with("yes") && line("1", "0.1").ends_with("yes"), "{text}");
+        assert!(line("0.01", "10").contains("diverged"), "{text}");
+        assert!(!line("1", "1").ends_with("yes") && !line("0.1", "0.1").ends_with("yes"), "{text}");
+        for wrong in [&[][..], &[cell(0.0, 1.0, 0.5)], &[cell(1.0, 1.0, 0.5); 2]] {
+            assert!(rate_clip_heat_map("", "", wrong).is_err());
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Private selection: a random number of trials, of which only the best is released.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use std::time::Instant;
+
+use crate::data::Dataset;
+use crate::methods::{Plan, Selection};
+use crate::nn::Model;
+use crate::privacy::Ledger;
+use crate::privacy::digits::{Rounded, count};
+use crate::train::charge::Charge;
+use crate::train::fit::{fit_trial, stream};
+use crate::train::interrupt::Listening;
+use crate::train::{Charged, Observer, Run, RunRecord, Seeds, check};
+use crate::{Error, ErrorKind, Result};
+
+/// Runs the trials of a plan of [private selection](Plan::best_of) and returns the best one: that of
+/// the highest accuracy on the test part, the earlier of two that are equal.
+///
+/// Trials whose parameters diverge count as the worst ones. Nobody is told how many trials there
+/// are, how far they are and how the others have ended.
+///
+/// # Guarantee
+/// The whole selection is charged to the ledger before the first trial, and stays charged however
+/// it ends. The number of trials is drawn from the plan's law, and the candidate of each trial
+/// uniformly, by randomness of its own; all trials have sampling and noise of their own. The
+/// result is released, and nothing else. The time it takes depends on the number of trials, so it
+/// must stay as secret as the noise: the record has the time of the released trial alone.
+///
+/// # Errors
+/// As [`fit`](crate::train::fit), of which everything but diverging trials ends the selection;
+/// `Setting` without a test part, or if it was interrupted: nothing is released then; `Model` if no
+/// trial is left, because all diverged or because a Poisson law has drawn 0.
+pub(crate) fn fit_best_of(
+    id: &str,
+    plan: &Plan,
+    selection: &Selection,
+    model: &Model,
+    data: &Dataset,
+    ledger: &Ledger,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
+    if data.test().is_empty() {
+        let what = format!("private selection on {}", data.name());
+        return Err(Error::new(ErrorKind::Setting, what, "it compares trials on the test part")
+            .fix("read the data with their test part, or split one off: data.split(0.9, 7)"));
+    }
+    let candidates: Vec<Plan> =
+        selection.candidates().iter().map(|candidate| candidate.placed_as(plan)).collect();
+    for candidate in &candidates {
+        candidate.place()?;
+        check::belong_together(candidate, &candidate.prepared(model)?, data, ledger)?;
+    }
+    let charge = Charge::new(ledger, plan, id)?;
+    charge.begin(data)?;
+    // All of it is spent, however it ends, and a later time would tell how many trials there were.
+    charge.close(plan.steps())?;
+    let listening = Listening::start();
+    let seeds = Seeds::new(plan.seed(), &format!("{} selection", stream(id, model)))?;
+    let (trials, mut draws) = drawn(selection, seeds.coordinates)?;
+    observer.noted(&at_first(selection));
+    let mut best: Option<(usize, Run)> = None;
+    for trial in 0..trials {
+        let chosen = draws.random_range(0..candidates.len());
+        let name = format!("{id} trial {trial}");
+        let began = Instant::now();
+        let run = fit_trial(&name, &candidates[chosen], model, data, ledger, charge.run());
+        if listening.stop() {
+            return Err(stopped(plan, data)?);
+        }
+        match run {
+            Ok(run) if best.as_ref().is_none_or(|(_, known)| is_better(&run, known)) => {
+                best = Some((chosen, run));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Model => {}
+            Err(error) => return Err(error.also("the whole selection stays charged")),
+        }
+        if trial == 0 {
+            observer.noted(&one_takes(selection, began.elapsed().as_secs_f64()));
+        }
+    }
+    drop(listening);
+    let Some((chosen, run)) = best else { return Err(nothing_left(selection)) };
+    let run = released(id, plan, chosen, &run, data, charge.run())?;
+    observer.finished(&run);
+    Ok(run)
+}
+
+/// The number of trials, and what draws the candidate of each.
+///
+/// # Guarantee
+/// The number has the law of the selection, the candidates are uniform, and all are independent of
+/// each other and of the data.
+fn drawn(selection: &Selection, seed: [u8; 32]) -> Result<(u64, ChaCha20Rng)> {
+    let mut rng = ChaCha20Rng::from_seed(seed);
+    let trials = selection.trials().quantile(rng.random::<f64>())?;
+    Ok((trials, rng))
+}
+
+/// Whether a trial is better; one without an accuracy is the worst.
+fn is_better(run: &Run, known: &Run) -> bool {
+    let accuracy = |run: &Run| run.record().test_accuracy.unwrap_or(f64::NEG_INFINITY);
+    accuracy(run) > accuracy(known)
+}
+
+/// The best trial as the result of the whole selection.
+fn released(
+    id: &str,
+    plan: &Plan,
+    chosen: usize,
+    best: &Run,
+    data: &Dataset,
+    entry: &str,
+) -> Result<Run> {
+    let epsilon = plan.epsilon_after(plan.steps())?;
+    let mut record = RunRecord {
+        id: id.to_owned(),
+        plan: plan.chosen(chosen),
+        charged: Some(Charged::under(entry, data)),
+        released: plan.released_after(plan.steps()),
+        epsilon,
+        planned_epsilon: epsilon,
+        // The time of its end would tell when the last trial had begun.
+        trained_at: None,
+        ..best.record().clone()
+    };
+    for point in &mut record.curve.points {
+        point.epsilon = epsilon;
+    }
+    Ok(Run::new(record, best.model(), best.mask(), best.selection_log()))
+}
+
+fn at_first(selection: &Selection) -> String {
+    let candidates = count(selection.candidates().len());
+    format!(
+        "Private selection: the number of trials ({}) and their results stay secret, except the \
+         best. Each trains one of {candidates} candidates, drawn at random. All of them together \
+         are charged already.",
+        selection.trials()
+    )
+}
+
+fn one_takes(selection: &Selection, seconds: f64) -> String {
+    let mean = selection.trials().mean();
+    format!(
+        "A trial takes about {} s, and all of them {} s on average; it may be several times that.",
+        Rounded(seconds),
+        Rounded(seconds * mean)
+    )
+}
+
+fn stopped(plan: &Plan, data: &Dataset) -> Result<Error> {
+    let epsilon = Rounded(plan.epsilon_after(plan.steps())?.unwrap_or(f64::INFINITY));
+    let what = format!("private selection on {}", data.name());
+    let why = "it was stopped before its last trial, and the best of those before must not be \
+               shown";
+    Ok(Error::new(ErrorKind::Setting, what, why)
+        .fix("run it again, which costs as much again, and let it finish")
+        .also(format!("epsilon {epsilon} stays charged in the ledger")))
+}
+
+fn nothing_left(selection: &Selection) -> Error {
+    let what = format!("private selection ({})", selection.trials());
+    let why = "no trial has a model to release: each one diverged, or there was none";
+    Error::new(ErrorKind::Model, what, why)
+        .fix("try smaller learning rates; a law other than Poisson always has a trial")
+        .also("it stays charged in the ledger")
+}
+
+#[cfg(test)]
+mod tests;

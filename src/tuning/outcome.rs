@@ -1,0 +1,150 @@
+//! What a tuning has found.
+
+use std::fmt;
+
+use crate::methods::{Method, PrivateSelection};
+use crate::privacy::{Badge, Trials};
+use crate::show::{Bundle, Figure, Table, format};
+
+/// One run of a tuning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Clip norm; `None` without clipping.
+    pub clip: Option<f64>,
+    /// Accuracy on the test part, in [0, 1]; `None` if training diverged.
+    pub accuracy: Option<f64>,
+}
+
+/// One step of the procedure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TuningStep {
+    /// What was searched.
+    pub title: String,
+    /// The runs, in the order in which they were made.
+    pub trials: Vec<Trial>,
+    /// What was chosen.
+    pub choice: String,
+    /// What the runs cost the private data.
+    pub cost: String,
+}
+
+/// The result of a [`Tuning`](super::Tuning): the settings that were found, and how.
+#[derive(Clone, Debug)]
+pub struct Tuned<M> {
+    pub(super) method: M,
+    pub(super) learning_rate: f64,
+    pub(super) clip: f64,
+    pub(super) steps: Vec<TuningStep>,
+    pub(super) warnings: Vec<String>,
+    pub(super) badge: Badge,
+    pub(super) map: Option<Figure>,
+    pub(super) data: String,
+}
+
+impl<M: Method + Clone + 'static> Tuned<M> {
+    /// The method with the learning rate and the clip norm that were found.
+    pub fn method(&self) -> M {
+        let mut method = self.method.clone();
+        method.settings_mut().learning_rate = Some(self.learning_rate);
+        if let Some(private) = method.private_mut() {
+            private.set_clip(self.clip);
+        }
+        method
+    }
+
+    /// A private selection around what was found on public data: learning rates that differ from it
+    /// by these factors, at the same clip norm.
+    ///
+    /// # Guarantee
+    /// As [`PrivateSelection`], if the badge of this tuning is not "none".
+    pub fn select(
+        &self,
+        trials: Trials,
+        factors: impl IntoIterator<Item = f64>,
+    ) -> PrivateSelection {
+        let rates = factors.into_iter().map(|factor| factor * self.learning_rate);
+        PrivateSelection::new(self.method(), trials).learning_rates(rates)
+    }
+}
+
+impl<M> Tuned<M> {
+    /// The learning rate that was found.
+    pub fn learning_rate(&self) -> f64 {
+        self.learning_rate
+    }
+
+    /// The clip norm that was found.
+    pub fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    /// The steps of the procedure, with their runs and costs.
+    pub fn steps(&self) -> &[TuningStep] {
+        &self.steps
+    }
+
+    /// What makes the result doubtful: a best value at the end of what was tried, a clip norm that is
+    /// not harmless.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether a run with these settings has the guarantee that it states.
+    pub fn badge(&self) -> &Badge {
+        &self.badge
+    }
+
+    /// The accuracies of the runs with noise over learning rate and clip norm (Kurakin et al., 2022,
+    /// Figures 3 and 4); `None` if only one pair was tried.
+    pub fn heat_map(&self) -> Option<&Figure> {
+        self.map.as_ref()
+    }
+
+    /// All runs and costs as a table.
+    pub fn table(&self) -> Table {
+        let caption = format!("Tuning on {}", self.data);
+        let table = Table::new(["step", "learning rate", "clip norm", "accuracy"]).caption(caption);
+        let rows = self.steps.iter().flat_map(|step| {
+            step.trials.iter().enumerate().map(move |(i, trial)| {
+                let title = if i == 0 { step.title.clone() } else { String::new() };
+                let clip = trial.clip.map_or("none".into(), |clip| format::significant(clip, 3));
+                let accuracy = trial.accuracy.map_or("diverged".into(), format::percent);
+                [title, format::significant(trial.learning_rate, 3), clip, accuracy]
+            })
+        });
+        rows.fold(table, |table, row| table.row(row))
+    }
+
+    /// What was found, with the costs, in words.
+    fn words(&self) -> Vec<String> {
+        let steps = self.steps.iter().map(|step| {
+            let TuningStep { title, choice, cost, .. } = step;
+            format!("{title}: {choice}. Cost: {cost}.")
+        });
+        let found = format!(
+            "Found: learning rate {}, clip norm {}.",
+            format::significant(self.learning_rate, 3),
+            format::significant(self.clip, 3)
+        );
+        let doubts = self.warnings.iter().map(|warning| format!("Note: {warning}."));
+        let badge = format!("Badge: {}.", self.badge);
+        steps.chain([found]).chain(doubts).chain([badge]).collect()
+    }
+
+    /// Table, words and, as a figure of its own, the heat map.
+    pub(crate) fn bundles(&self) -> Vec<Bundle> {
+        let words = self.words();
+        let lines = words.iter().map(|line| format!("<p>{}</p>", format::html_escape(line)));
+        let html = format!("{}\n{}", self.table().html(), lines.collect::<Vec<_>>().join("\n"));
+        let text = Bundle::text(self.to_string()).with_html(html);
+        std::iter::once(text).chain(self.map.as_ref().map(Figure::bundle)).collect()
+    }
+}
+
+impl<M> fmt::Display for Tuned<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n\n{}", self.table().text(), self.words().join("\n"))
+    }
+}

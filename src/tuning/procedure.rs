@@ -1,0 +1,304 @@
+//! The four steps of the procedure.
+
+use super::live::LiveTuning;
+use super::outcome::{Trial, Tuned, TuningStep};
+use super::{Tuning, cost, draw};
+use crate::data::Dataset;
+use crate::methods::{Method, NonPrivate, Plan};
+use crate::nn::Model;
+use crate::privacy::digits::{count, counted};
+use crate::show::format;
+use crate::store::{Store, home};
+use crate::train::Listening;
+use crate::{Error, ErrorKind, Result, runs};
+
+impl<M: Method + Clone + 'static> Tuning<M> {
+    /// Runs the procedure, with a live display. `make` builds the initial model for the data that it
+    /// is given, the private or the public ones; give the model a seed, so that all runs start from
+    /// the same parameters.
+    ///
+    /// # Errors
+    /// `Setting` for values that can't be tried, data without a test part, public data that are
+    /// smaller than a batch, or if the tuning was stopped; as making the plans and as training. A
+    /// run whose parameters diverge is no error, unless all of a step do.
+    pub fn run(
+        &self,
+        make: impl Fn(&Dataset) -> Result<Model>,
+        data: &Dataset,
+    ) -> Result<Tuned<M>> {
+        self.run_in(&Store::at(home()), make, data)
+    }
+
+    pub(super) fn run_in(
+        &self,
+        store: &Store,
+        make: impl Fn(&Dataset) -> Result<Model>,
+        data: &Dataset,
+    ) -> Result<Tuned<M>> {
+        self.check()?;
+        let plan = self.method.plan(data)?;
+        let on = self.public.as_ref().unwrap_or(data);
+        fits(&plan, on)?;
+        let _listening = Listening::start();
+        let model = make(on)?;
+        let place = Place { store, model: &model, on };
+        let mut search = Search { tuning: self, plan: &plan, place, live: LiveTuning::default() };
+        let tuned = search.all_steps(data)?;
+        search.live.finish();
+        Ok(tuned)
+    }
+}
+
+/// Refuses data on which the steps can't be taken.
+fn fits(plan: &Plan, on: &Dataset) -> Result<()> {
+    let what = format!("tuning on {}", on.name());
+    if on.test().is_empty() {
+        return Err(Error::new(
+            ErrorKind::Setting,
+            what,
+            "it compares accuracies on the test part",
+        )
+        .fix("read the data with their test part, or split one off: data.split(0.9, 7)"));
+    }
+    if plan.expected_batch_size() > on.train().len() {
+        let why = format!(
+            "a batch has {} examples, and there are {}",
+            count(plan.expected_batch_size()),
+            count(on.train().len())
+        );
+        return Err(Error::new(ErrorKind::Setting, what, why)
+            .fix("use more public examples, or smaller batches"));
+    }
+    Ok(())
+}
+
+/// Where runs are made and kept.
+struct Place<'a> {
+    store: &'a Store,
+    model: &'a Model,
+    on: &'a Dataset,
+}
+
+/// A procedure that is going on.
+struct Search<'a, M> {
+    tuning: &'a Tuning<M>,
+    /// The plan for the private data.
+    plan: &'a Plan,
+    place: Place<'a>,
+    live: LiveTuning,
+}
+
+impl<M: Method + Clone + 'static> Search<'_, M> {
+    fn all_steps(&mut self, data: &Dataset) -> Result<Tuned<M>> {
+        let Tuning { learning_rates, clips, factors, around, tolerance, .. } = self.tuning;
+        let public = self.tuning.public.as_ref();
+        let mut warnings = Vec::new();
+        let raw_cost = |runs| match public {
+            Some(public) => cost::on_public(public),
+            None => cost::without_noise(runs, data),
+        };
+        let noisy_cost = |runs, plan: &Plan| match public {
+            Some(public) => cost::on_public(public),
+            None => cost::with_noise(runs, plan),
+        };
+
+        let title = "1. learning rate without clipping and noise";
+        let pairs: Vec<_> = learning_rates.iter().map(|&rate| (rate, None)).collect();
+        let plain = self.step(title, &pairs, |search, rate, _| search.without_noise(rate, None))?;
+        let (best, accuracy) = best_of(title, &plain)?;
+        let public_rate = best.learning_rate;
+        warnings.extend(at_the_end("learning rate of step 1", public_rate, learning_rates));
+        let first = TuningStep {
+            title: title.into(),
+            choice: format!("{} ({})", number(public_rate), format::percent(accuracy)),
+            cost: raw_cost(plain.len()),
+            trials: plain,
+        };
+
+        let title = "2. smallest harmless clip norm, without noise";
+        let pairs: Vec<_> = clips.iter().map(|&clip| (public_rate, Some(clip))).collect();
+        let clipped = self.step(title, &pairs, Self::without_noise)?;
+        let (clip, harmless) = smallest_harmless(title, &clipped, accuracy - tolerance)?;
+        if !harmless {
+            warnings.push(format!(
+                "no clip norm of step 2 comes within {} of training without clipping; the best of \
+                 them is used: try larger ones",
+                format::percent(*tolerance)
+            ));
+        } else if clips.len() > 1 && clips.iter().all(|&other| clip <= other) {
+            warnings
+                .push("the smallest clip norm of step 2 is harmless: smaller ones may be".into());
+        }
+        let second = TuningStep {
+            title: title.into(),
+            choice: number(clip),
+            cost: raw_cost(clipped.len()),
+            trials: clipped,
+        };
+
+        let title = "3. learning rate with noise";
+        let rates: Vec<f64> = factors.iter().map(|factor| factor * public_rate).collect();
+        let pairs: Vec<_> = rates.iter().map(|&rate| (rate, Some(clip))).collect();
+        let noisy = self.step(title, &pairs, Self::with_noise)?;
+        let (best, accuracy) = best_of(title, &noisy)?;
+        let rate = best.learning_rate;
+        warnings.extend(at_the_end("learning rate of step 3", rate, &rates));
+        let third = TuningStep {
+            title: title.into(),
+            choice: format!("{} ({})", number(rate), format::percent(accuracy)),
+            cost: noisy_cost(noisy.len(), self.plan),
+            trials: noisy.clone(),
+        };
+
+        let title = "4. pairs in the vicinity, with noise";
+        let pairs: Vec<_> = around
+            .iter()
+            .flat_map(|of_clip| around.iter().map(move |of_rate| (of_rate, of_clip)))
+            .map(|(of_rate, of_clip)| (of_rate * rate, Some(of_clip * clip)))
+            .filter(|pair| noisy.iter().all(|trial| (trial.learning_rate, trial.clip) != *pair))
+            .collect();
+        let near = self.step(title, &pairs, Self::with_noise)?;
+        let all: Vec<Trial> = noisy.iter().chain(&near).cloned().collect();
+        let (best, accuracy) = best_of(title, &all)?;
+        let (rate, clip) = (best.learning_rate, best.clip.unwrap_or(clip));
+        let fourth = (!near.is_empty()).then(|| TuningStep {
+            title: title.into(),
+            choice: format!(
+                "rate {}, clip norm {} ({})",
+                number(rate),
+                number(clip),
+                format::percent(accuracy)
+            ),
+            cost: noisy_cost(near.len(), self.plan),
+            trials: near,
+        });
+        Ok(Tuned {
+            map: draw::heat_map(&all, &self.note())?,
+            method: self.tuning.method.clone(),
+            learning_rate: rate,
+            clip,
+            steps: [Some(first), Some(second), Some(third), fourth].into_iter().flatten().collect(),
+            warnings,
+            badge: cost::badge(data, public),
+            data: self.place.on.name().to_owned(),
+        })
+    }
+
+    /// Trains the runs of one step.
+    fn step(
+        &mut self,
+        title: &str,
+        pairs: &[(f64, Option<f64>)],
+        plan: impl Fn(&Self, f64, Option<f64>) -> Result<Plan>,
+    ) -> Result<Vec<Trial>> {
+        let mut trials = Vec::new();
+        for (i, &(learning_rate, clip)) in pairs.iter().enumerate() {
+            let mut trial = Trial { learning_rate, clip, accuracy: None };
+            self.live.begins(title, i + 1, pairs.len(), &trial);
+            let plan = plan(self, learning_rate, clip)?;
+            let Place { store, model, on } = self.place;
+            match runs::known_or_trained(store, &plan, model, on, &mut self.live) {
+                Ok(run) if run.interrupted() => return Err(stopped(title)),
+                Ok(run) => trial.accuracy = run.record().test_accuracy,
+                // Parameters that are not finite.
+                Err(error) if error.kind() == ErrorKind::Model => {}
+                Err(error) => return Err(error),
+            }
+            trials.push(trial);
+        }
+        Ok(trials)
+    }
+
+    /// The plan of a run without noise, with the private plan's batches and steps.
+    fn without_noise(&self, learning_rate: f64, clip: Option<f64>) -> Result<Plan> {
+        let mut settings = self.tuning.method.settings().clone();
+        settings.learning_rate = Some(learning_rate);
+        settings.steps = Some(self.plan.steps());
+        let mut plain = NonPrivate { settings };
+        if let Some(clip) = clip {
+            plain = plain.clip(clip);
+        }
+        plain.plan(self.place.on)
+    }
+
+    /// The plan of a run with the private plan's noise multiplier, batches and steps.
+    fn with_noise(&self, learning_rate: f64, clip: Option<f64>) -> Result<Plan> {
+        let mut method = self.tuning.method.clone();
+        method.settings_mut().learning_rate = Some(learning_rate);
+        if self.tuning.public.is_some() {
+            method.settings_mut().steps = Some(self.plan.steps());
+        }
+        if let (Some(private), Some(known)) = (method.private_mut(), self.plan.privacy()) {
+            if self.tuning.public.is_some() {
+                private.target = None;
+                private.set_noise_multiplier(known.noise_multiplier);
+                private.set_delta(known.delta);
+            }
+            private.set_clip(clip.unwrap_or(1.0));
+        }
+        method.plan(self.place.on)
+    }
+
+    /// The line under the heat map's title.
+    fn note(&self) -> String {
+        let noise = self.plan.privacy().map_or(0.0, |privacy| privacy.noise_multiplier);
+        format!(
+            "{} on {}, noise multiplier {}, batches of {}, {}.",
+            self.plan.method(),
+            self.place.on.name(),
+            number(noise),
+            count(self.plan.expected_batch_size()),
+            counted(usize::try_from(self.plan.steps()).unwrap_or(usize::MAX), "step")
+        )
+    }
+}
+
+/// The trial of the highest accuracy, the first of several, and its accuracy.
+fn best_of<'a>(step: &str, trials: &'a [Trial]) -> Result<(&'a Trial, f64)> {
+    let mut best: Option<(&Trial, f64)> = None;
+    for trial in trials {
+        if let Some(accuracy) = trial.accuracy
+            && best.is_none_or(|(_, known)| accuracy > known)
+        {
+            best = Some((trial, accuracy));
+        }
+    }
+    best.ok_or_else(|| {
+        Error::new(ErrorKind::Model, format!("tuning, {step}"), "all of its runs have diverged")
+            .fix("try smaller learning rates")
+    })
+}
+
+/// The smallest clip norm whose accuracy is at least this, and true; otherwise the one of the
+/// highest accuracy, and false.
+fn smallest_harmless(step: &str, trials: &[Trial], at_least: f64) -> Result<(f64, bool)> {
+    let harmless = trials.iter().filter(|trial| trial.accuracy.is_some_and(|a| a >= at_least));
+    let smallest = harmless.filter_map(|trial| trial.clip).min_by(f64::total_cmp);
+    match smallest {
+        Some(clip) => Ok((clip, true)),
+        None => Ok((best_of(step, trials)?.0.clip.unwrap_or(1.0), false)),
+    }
+}
+
+/// The doubt about a best value that is the first or last one that was tried.
+fn at_the_end(name: &str, best: f64, tried: &[f64]) -> Option<String> {
+    let least = tried.iter().all(|&other| best <= other);
+    let most = tried.iter().all(|&other| best >= other);
+    let (end, further) = match (least, most) {
+        _ if tried.len() < 3 => return None,
+        (true, _) => ("smallest", "smaller"),
+        (_, true) => ("largest", "larger"),
+        _ => return None,
+    };
+    Some(format!("the best {name} is the {end} one that was tried: try {further} ones too"))
+}
+
+fn number(value: f64) -> String {
+    format::significant(value, 3)
+}
+
+fn stopped(step: &str) -> Error {
+    let what = format!("tuning, {step}");
+    Error::new(ErrorKind::Setting, what, "it was stopped before its last run")
+        .fix("call it again: finished runs are kept, and it goes on from there")
+}
