@@ -117,6 +117,35 @@ fn a_private_run_is_one_line_whose_epsilon_is_that_of_the_accountant() {
 }
 
 #[test]
+fn a_private_selection_is_charged_once_and_found_again() {
+    let (home, out) = (folder(), folder());
+    let file = out.path().join("plan.json").display().to_string();
+    let args = ["--best-of", "3", "--learning-rates", "0.1,1,4", "--epsilon", "2"];
+    let preview = train(home.path(), &[&args[..], &["--preview", "--save-plan", &file]].concat());
+    let said = text(&preview.stdout);
+    assert!(said.contains("geometric, mean 3") && said.contains("3 candidates"), "{said}");
+    assert_eq!(charges(home.path()), "");
+    let output = train(home.path(), &[&args[..], &["--json"]].concat());
+    let first = one_line(&output);
+    assert_eq!(first["badge"], "proved", "{first}");
+    assert!(first["epsilon"].as_f64().is_some_and(|epsilon| epsilon <= 2.0), "{first}");
+    let err = text(&output.stderr);
+    assert!(err.contains("stay secret") && !err.contains("step"), "{err}");
+    let charged = charges(home.path());
+    assert_eq!(charged.matches(r#""entry":"planned""#).count(), 1, "{charged}");
+    assert_eq!(one_line(&train(home.path(), &[&args[..], &["--json"]].concat())), first);
+    let of_file = [&["train"], &SMALL[..], &["--plan", &file, "--json"]].concat();
+    assert_eq!(one_line(&run(home.path(), &of_file)), first, "the plan file is the same run");
+    assert_eq!(charges(home.path()), charged);
+    refused(&train(home.path(), &["--learning-rates", "0.1,1"]), &["--best-of", "cargo lab sweep"]);
+    refused(&train(home.path(), &["--best-of", "one"]), &["trials"]);
+    let both = ["--best-of", "3", "--clips", "0.1,1", "--clip", "1"];
+    refused(&train(home.path(), &both), &["--clips", "--clip"]);
+    let every = ["--best-of", "3", "--checkpoint-every", "1"];
+    refused(&train(home.path(), &every), &["secret"]);
+}
+
+#[test]
 fn a_plan_file_trains_the_same_run() {
     let (home, out) = (folder(), folder());
     let file = out.path().join("plan.json").display().to_string();

@@ -38,7 +38,7 @@ pub use cifar::{cifar10, cifar10_in, cifar10_or_patterns, cifar100, cifar100_in}
 pub use dataset::Dataset;
 pub use examples::Examples;
 pub use find::{Available, available};
-pub use glyphs::{glyphs, glyphs_with};
+pub use glyphs::{drawn_digits, glyphs, glyphs_with};
 pub use images::{ImageOptions, image_folder, tar_shards};
 pub use mnist::{fashion_mnist, fashion_mnist_in, mnist, mnist_in, mnist_or_glyphs};
 pub use on_device::OnDevice;

@@ -4,9 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use super::footer::Together;
 use super::result::{CellResult, CellRun, GridResult, Inner};
-use super::{csv, markdown};
+use super::{Grid, MaskKind, csv, markdown};
+use crate::data;
 use crate::mask::DroppingRule;
-use crate::privacy::{Delta, Event, Spent, ledger::Account};
+use crate::methods::{DpSsgd, NonPrivate};
+use crate::nn::models;
+use crate::privacy::{Accountant, Delta, Event, Headline, Spent, Trials, ledger::Account};
+use crate::show::format;
 use crate::{Error, ErrorKind};
 
 fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
@@ -213,4 +217,44 @@ fn files_hold_every_run_and_every_cell() {
     assert!(text.contains("| pre-pruned | dropped 0 | dropped 0.5 |"), "{text}");
     assert!(text.contains("| 0 | 91.00 ± 1.41 | 80.00 ± 0.00 |"), "{text}");
     assert!(text.contains("## non-private\n"), "{text}");
+}
+
+#[test]
+fn the_notes_have_the_cost_of_choosing_with_and_without_a_random_number_of_runs() {
+    let event = Event::poisson(0.01, 1.0, 500);
+    let mut inner =
+        result(vec![cell(0.0, Some(2.9), &[0.9; 10]), cell(0.5, Some(2.9), &[0.8; 10])], 10);
+    inner.together.own = vec![event.clone(); 20];
+    let best = [event.best_of(Trials::geometric(20.0))];
+    let cost = Headline::new().epsilon(&best, Delta(1e-5)).unwrap().epsilon;
+    let notes = of(inner.clone()).notes().join("\n");
+    assert!(notes.contains("best of these 20 runs"), "{notes}");
+    assert!(notes.contains(&format!("would cost epsilon {}", format::eps(cost))), "{notes}");
+    let all = Headline::new().epsilon(&[event.times(20)], Delta(1e-5)).unwrap().epsilon;
+    assert!(cost < 0.7 * all, "{cost} {all}");
+    // Runs of different costs have no common bound.
+    inner.together.own[0] = Event::poisson(0.01, 1.0, 400);
+    let notes = of(inner).notes().join("\n");
+    assert!(!notes.contains("would cost") && notes.contains("grid.select"), "{notes}");
+}
+
+#[test]
+fn a_selection_of_cells_has_one_epsilon_for_all_trials() {
+    let data = data::glyphs_with(300, 30, 71).unwrap();
+    let model = models::linear(&data).seed(0).build().unwrap();
+    let method = DpSsgd::new().batch_size(30).steps(3);
+    let grid = Grid::new(method).epsilon([2.0]).delta(1e-4);
+    let cells = grid.clone().masks(MaskKind::Random).pre_prune([0.0, 0.5]);
+    let cells = cells.drop_gradients(DroppingRule::Random, [0.0, 0.5]);
+    let plan = cells.selection(Trials::geometric(4.0), &model, &data).unwrap();
+    assert_eq!(plan.selection().unwrap().candidates().len(), 4);
+    let epsilon = plan.epsilon_after(3).unwrap().unwrap();
+    assert!((1.99..=2.0).contains(&epsilon), "{epsilon}");
+    let refused = |grid: Grid, words: &str| {
+        let error = grid.selection(Trials::geometric(4.0), &model, &data).unwrap_err();
+        assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
+    };
+    refused(grid.clone().seeds(3), "seeds");
+    refused(grid.clone().epsilon([1.0, 2.0]), "epsilon");
+    refused(grid.beside(NonPrivate::new()), "no guarantee");
 }

@@ -14,11 +14,9 @@ use crate::{Error, ErrorKind, Result};
 /// seed 0, so that a prior is not a start for them that has seen them.
 const SEED: u64 = 1;
 /// Training images of a prior.
-const EXAMPLES: usize = 60_000;
+const EXAMPLES: usize = 120_000;
 /// Test images of a prior.
 const TEST: usize = 2_000;
-/// Passes over the training images.
-const EPOCHS: f64 = 12.0;
 
 /// Makes the model for data.
 type Make = dyn Fn(&Dataset) -> Result<Model> + Send + Sync;
@@ -38,7 +36,7 @@ pub struct DrawnPrior {
 
 /// A model for `data` that has learned from images drawn by code, the start of a private run.
 ///
-/// Grey images of 28 x 28 pixels start from drawn [digits](data::glyphs_with), colour images of
+/// Grey images of 28 x 28 pixels start from drawn [digits](data::drawn_digits), colour images of
 /// 32 x 32 pixels from drawn [shapes](data::patterns_with). The training on them takes about a
 /// minute on two cores. It is stored, so the next call returns at once. If the classes of `data`
 /// are the digits too, by their names, the head is kept; otherwise it is new.
@@ -63,10 +61,21 @@ pub fn drawn_prior(data: &Dataset) -> DrawnPrior {
     let make: Arc<Make> = Arc::new(|data| models::papernot_cnn(data).seed(SEED).build());
     let data = data.clone();
     let (seed, device, new_head) = (None, None, false);
-    DrawnPrior { data, make, examples: EXAMPLES, epochs: EPOCHS, seed, device, new_head }
+    DrawnPrior {
+        data,
+        make,
+        examples: EXAMPLES,
+        epochs: DrawnPrior::EPOCHS,
+        seed,
+        device,
+        new_head,
+    }
 }
 
 impl DrawnPrior {
+    /// The default number of passes over the drawn images.
+    pub const EPOCHS: f64 = 6.0;
+
     /// Sets the model that is trained on the drawn images, which it is given;
     /// `models::papernot_cnn` by default. Give it a seed: without one, another prior is trained in
     /// every session.
@@ -87,13 +96,13 @@ impl DrawnPrior {
         self
     }
 
-    /// Sets the number of drawn training images; 60,000 by default.
+    /// Sets the number of drawn training images; 120,000 by default.
     pub fn examples(mut self, examples: usize) -> Self {
         self.examples = examples;
         self
     }
 
-    /// Sets the number of passes over the drawn images; 12 by default.
+    /// Sets the number of passes over the drawn images; 6 by default.
     pub fn epochs(mut self, epochs: impl Into<f64>) -> Self {
         self.epochs = epochs.into();
         self
@@ -124,7 +133,7 @@ impl DrawnPrior {
     /// images out of range.
     pub fn drawn(&self) -> Result<Dataset> {
         match *self.data.shape() {
-            [1, 28, 28] => data::glyphs_with(self.examples, TEST, SEED),
+            [1, 28, 28] => data::drawn_digits(self.examples, TEST, SEED),
             [3, 32, 32] => data::patterns_with(self.examples, TEST, SEED),
             ref shape => {
                 let what = format!("a drawn prior for {}", self.data.name());

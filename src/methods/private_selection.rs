@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use crate::Result;
 use crate::data::{Dataset, Population};
+use crate::engine::ClipRule;
 use crate::methods::{Method, Plan};
 use crate::privacy::Trials;
 use crate::privacy::digits::counted;
+use crate::{Error, ErrorKind, Result};
 
 /// Chooses learning rate and clip norm on private data, at one epsilon for everything.
 ///
@@ -52,7 +53,12 @@ impl Clone for PrivateSelection {
 impl PrivateSelection {
     /// Trials of this method, whose own learning rate and clip norm are the only candidate so far.
     pub fn new(method: impl Method + 'static, trials: Trials) -> Self {
-        Self { method: Box::new(method), trials, learning_rates: Vec::new(), clips: Vec::new() }
+        Self::of(Box::new(method), trials)
+    }
+
+    /// As [`new`](Self::new), of a method that is known at run time only.
+    pub fn of(method: Box<dyn Method>, trials: Trials) -> Self {
+        Self { method, trials, learning_rates: Vec::new(), clips: Vec::new() }
     }
 
     /// Sets the learning rates to choose from.
@@ -77,8 +83,19 @@ impl PrivateSelection {
     /// The plan of the selection for these numbers of examples.
     ///
     /// # Errors
-    /// As [`Method::plan_for`] for any candidate, and as [`Plan::best_of`].
+    /// As [`Method::plan_for`] for any candidate, and as [`Plan::best_of`]; `Setting` for clip
+    /// norms of a method with another clip rule than flat clipping.
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
+        let mut method = self.method.boxed_clone();
+        let rule = method.private_mut().and_then(|private| private.clip_rule.clone());
+        if let Some(rule) = rule.filter(|rule| !matches!(rule, ClipRule::Flat { .. }))
+            && !self.clips.is_empty()
+        {
+            let what = format!("clip norms to choose from, beside the clip rule {rule}");
+            let why = "they are those of flat clipping, which would replace the rule";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("leave out the rule, or choose among learning rates only"));
+        }
         let candidates = self.candidates();
         let plans = candidates.iter().map(|method| method.plan_for(population));
         Plan::best_of(self.trials, plans.collect::<Result<_>>()?)

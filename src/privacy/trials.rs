@@ -1,6 +1,7 @@
 //! Random numbers of trials, for private selection of the best one.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -63,8 +64,8 @@ impl Trials {
     /// Returns the law if its numbers are in range.
     ///
     /// # Errors
-    /// `Setting` for a mean that is not above 1 (for Poisson: below 1) or above 1e9, and for a
-    /// shape outside 0 to 1000.
+    /// `Setting` for a mean that is not above 1 (for Poisson: below 1) or above 1e6, and for a
+    /// shape outside 0 to 100.
     pub fn check(&self) -> Result<&Self> {
         let mean = self.mean();
         if !MEANS.contains(&mean) || (mean == 1.0 && !matches!(self, Self::Poisson { .. })) {
@@ -166,6 +167,28 @@ fn mean_at(ln_gamma: f64, shape: f64) -> f64 {
     }
 }
 
+impl FromStr for Trials {
+    type Err = Error;
+
+    /// Reads `5` (the geometric law of mean 5), `geometric:5`, `logarithmic:5` or `poisson:5`.
+    fn from_str(text: &str) -> Result<Self> {
+        let (law, mean) = text.split_once(':').unwrap_or(("geometric", text));
+        let why = "it is no law of a number of trials";
+        let refused = || {
+            Error::setting("trials", text, why)
+                .fix("write the mean number of trials, 5, or geometric:5, logarithmic:5, poisson:5")
+        };
+        let mean = mean.trim().parse().map_err(|_| refused())?;
+        let trials = match law.trim() {
+            "geometric" => Self::geometric(mean),
+            "logarithmic" => Self::logarithmic(mean),
+            "poisson" => Self::poisson(mean),
+            _ => return Err(refused()),
+        };
+        trials.check().copied()
+    }
+}
+
 impl fmt::Display for Trials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mean = Short(self.mean());
@@ -233,6 +256,19 @@ mod tests {
         assert!((3_600..6_000).contains(&last), "{last}");
         for wrong in [1.0, -0.1, f64::NAN] {
             assert!(Trials::geometric(2.0).quantile(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn laws_are_read_from_text() {
+        let read = |text: &str| text.parse::<Trials>().unwrap();
+        assert_eq!(read("5"), Trials::geometric(5.0));
+        assert_eq!(read("geometric:2.5"), Trials::geometric(2.5));
+        assert_eq!(read("logarithmic:3"), Trials::logarithmic(3.0));
+        assert_eq!(read("poisson:1"), Trials::poisson(1.0));
+        for wrong in ["", "1", "five", "normal:5", "geometric:", "poisson:0.5", "5:geometric"] {
+            let error = wrong.parse::<Trials>().unwrap_err();
+            assert!(!error.advice().is_empty(), "{wrong}: {error}");
         }
     }
 

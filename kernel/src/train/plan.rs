@@ -6,9 +6,9 @@ use std::str::FromStr;
 use epsilab::data::{Augment, Dataset, Population};
 use epsilab::grid::MaskKind;
 use epsilab::mask::{Dropping, Freezing, PrePrune};
-use epsilab::methods::{self, Method, Plan, PrivateSettings, Sampling, Settings};
+use epsilab::methods::{self, Method, Plan, PrivateSelection, PrivateSettings, Sampling, Settings};
 use epsilab::nn::{Model, Precision};
-use epsilab::privacy::{Delta, Epsilon, Neighbouring};
+use epsilab::privacy::{Delta, Epsilon, Neighbouring, Trials};
 use epsilab::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::Value;
@@ -125,6 +125,16 @@ pub struct PlanArgs {
     /// Seed of parameters, batches and noise (study mode): whoever knows it knows the noise
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Private selection: run a random number of trials, MEAN on average, and release only the best;
+    /// epsilon is for all of them together. Also logarithmic:MEAN, poisson:MEAN [default: one run]
+    #[arg(long, value_name = "MEAN")]
+    best_of: Option<String>,
+    /// Learning rates that trials of --best-of choose from: 0.5,1,2
+    #[arg(long, value_name = "RATES", value_delimiter = ',')]
+    learning_rates: Vec<f64>,
+    /// Clip norms that trials of --best-of choose from: 0.1,1
+    #[arg(long, value_name = "NORMS", value_delimiter = ',')]
+    clips: Vec<f64>,
     /// Precision of large matrix products on a GPU: f32, bf16 [default: f32]
     #[arg(long, value_name = "NAME")]
     precision: Option<String>,
@@ -153,6 +163,7 @@ impl PlanArgs {
     pub fn check(&self) -> Result<()> {
         self.method().map(|_| ())?;
         self.mask()?;
+        self.trials()?;
         self.dropping().map(|_| ())
     }
 
@@ -163,7 +174,7 @@ impl PlanArgs {
     /// method does not have; kind `Accounting` if no noise multiplier reaches epsilon.
     pub fn plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
         let mask = self.mask()?.map(|(kind, rate)| kind.recipe(rate, model, data)).transpose()?;
-        self.method_with(mask)?.plan(data)
+        self.plan_of(mask, &data.into())
     }
 
     /// The plan for as many examples, without model and data.
@@ -178,7 +189,39 @@ impl PlanArgs {
             })
         };
         let mask = self.mask()?.map(within_run).transpose()?;
-        self.method_with(mask)?.plan_for(population)
+        self.plan_of(mask, population)
+    }
+
+    /// The plan of one run, or of a private selection.
+    fn plan_of(&self, mask: Option<PrePrune>, population: &Population) -> Result<Plan> {
+        let method = self.method_with(mask)?;
+        match self.trials()? {
+            None => method.plan_for(population),
+            Some(trials) => PrivateSelection::of(method, trials)
+                .learning_rates(self.learning_rates.iter().copied())
+                .clips(self.clips.iter().copied())
+                .plan_for(population),
+        }
+    }
+
+    /// The number of trials of a private selection.
+    fn trials(&self) -> Result<Option<Trials>> {
+        let lists = [
+            ("--learning-rates", !self.learning_rates.is_empty(), "--learning-rate"),
+            ("--clips", !self.clips.is_empty(), "--clip"),
+        ];
+        let given = self.given();
+        for (list, _, one) in lists.iter().filter(|(_, is_given, _)| *is_given) {
+            if self.best_of.is_none() {
+                let why = "a run has one value";
+                return Err(Error::setting(list, "given", why).fix(format!(
+                    "add --best-of 5 to choose among them privately, or use {one}; `cargo lab \
+                     sweep` trains all of them"
+                )));
+            }
+            exclusive((list, true), (one, given.iter().any(|given| given == one)))?;
+        }
+        self.best_of.as_deref().map(str::parse).transpose()
     }
 
     /// The method with all settings.

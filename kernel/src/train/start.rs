@@ -36,7 +36,7 @@ pub struct StartArgs {
     /// depend on nobody's data (for images of 28 x 28 grey or 32 x 32 coloured pixels)
     #[arg(long, value_name = "KIND", conflicts_with_all = ["pretrained", "pretrain_on"])]
     prior: Option<String>,
-    /// Passes over the data of --pretrain-on or --prior [default: 12]
+    /// Passes over the data of --pretrain-on [default: 12] or --prior [default: 6]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pretrain_epochs: Option<f64>,
 }
@@ -89,7 +89,7 @@ impl StartArgs {
         if !(epochs > 0.0 && epochs <= MOST_EPOCHS) {
             let why = format!("the number of epochs is above 0 and at most {MOST_EPOCHS}");
             return Err(Error::setting("--pretrain-epochs", format!("{epochs:e}"), why)
-                .fix("leave it out for 12"));
+                .fix("leave it out for the default"));
         }
         Ok(())
     }
@@ -101,7 +101,10 @@ impl StartArgs {
 
     /// Passes over the public data.
     fn epochs(&self) -> f64 {
-        self.pretrain_epochs.unwrap_or_else(|| recipes::pretraining().settings().epochs)
+        self.pretrain_epochs.unwrap_or_else(|| match self.prior {
+            Some(_) => DrawnPrior::EPOCHS,
+            None => recipes::pretraining().settings().epochs,
+        })
     }
 
     /// What is trained before the run, for previews.

@@ -57,11 +57,39 @@ impl Hand {
         let pen = self.between(0.75, 1.55);
         let mut page = Page::new(self.between(0.8, 1.6));
         for stroke in shape {
-            let points = self.jittered(stroke);
-            self.trace(&mut page, &points, &pose, pen);
+            let points = self.jittered(stroke, 0.36);
+            self.trace(&points, &pose, pen).iter().for_each(|&(from, to)| page.line(from, to));
         }
         page.press(self.between(0.62, 1.0));
         self.stray_marks(&mut page);
+        page
+    }
+
+    /// Draws a digit of strong variation in a square box of 20 x 20 pixels at the middle of an empty
+    /// page, as large as fits.
+    pub(super) fn write_in_box(&mut self, digit: usize) -> Page {
+        const BOX: f32 = 20.0;
+        let shape = self.pick(SHAPES[digit]);
+        let pose = self.wild_pose();
+        let (jitter, pen) = (self.between(0.3, 1.1), self.between(0.75, 1.9));
+        let mut page = Page::new(self.between(0.6, 1.5));
+        let mut lines = Vec::new();
+        for stroke in shape {
+            let points = self.jittered(stroke, jitter);
+            lines.extend(self.trace(&points, &pose, pen));
+        }
+        let ends = || lines.iter().flat_map(|(from, to)| [from.at, to.at]);
+        let least = ends().fold((f32::MAX, f32::MAX), |a, b| (a.0.min(b.0), a.1.min(b.1)));
+        let most = ends().fold((f32::MIN, f32::MIN), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let scale = (BOX - 2.0 * pen) / (most.0 - least.0).max(most.1 - least.1);
+        let centre = (0.5 * (least.0 + most.0), 0.5 * (least.1 + most.1));
+        let half = SIDE as f32 / 2.0;
+        let moved = |dot: &Dot| {
+            let at = ((dot.at.0 - centre.0) * scale + half, (dot.at.1 - centre.1) * scale + half);
+            Dot { at, radius: dot.radius }
+        };
+        lines.iter().for_each(|(from, to)| page.line(moved(from), moved(to)));
+        page.press(self.between(0.9, 1.15));
         page
     }
 
@@ -100,23 +128,38 @@ impl Hand {
         }
     }
 
+    /// A pose of strong variation, of height 1 around the origin.
+    fn wild_pose(&mut self) -> Pose {
+        let tangent = (0.26 * self.normal()).clamp(-0.4, 0.4);
+        let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
+        Pose {
+            bend: std::array::from_fn(|_| 0.26 * self.normal()),
+            width: self.between(0.75, 1.8),
+            height: 1.0,
+            slant: (0.44 * self.normal() + 0.06).clamp(-0.6, 0.7),
+            turn: (cos, tangent * cos),
+            centre: (0.0, 0.0),
+        }
+    }
+
     /// Shifts each point at random. A corner (a point that is given twice) stays one point.
-    fn jittered(&mut self, stroke: Stroke) -> Vec<Point> {
+    fn jittered(&mut self, stroke: Stroke, by: f32) -> Vec<Point> {
         let mut moved: Vec<Point> = Vec::with_capacity(stroke.len());
         for (i, &(x, y)) in stroke.iter().enumerate() {
             let corner = i > 0 && stroke[i - 1] == (x, y);
             moved.push(match moved.last() {
                 Some(&last) if corner => last,
-                _ => (x + 0.36 * self.normal(), y + 0.36 * self.normal()),
+                _ => (x + by * self.normal(), y + by * self.normal()),
             });
         }
         moved
     }
 
-    /// Draws a smooth curve through the points, with varying pressure.
-    fn trace(&mut self, page: &mut Page, points: &[Point], pose: &Pose, pen: f32) {
+    /// A smooth curve through the points, with varying pressure, as straight lines.
+    fn trace(&mut self, points: &[Point], pose: &Pose, pen: f32) -> Vec<(Dot, Dot)> {
         /// Straight segments between two points of a stroke.
         const PIECES: usize = 10;
+        let mut lines = Vec::new();
         let mut pressure = pen * (1.0 + 0.12 * self.normal());
         for i in 1..points.len() {
             let (from, to) = (points[i - 1], points[i]);
@@ -132,11 +175,12 @@ impl Hand {
                 let t = piece as f32 / PIECES as f32;
                 let at = pose.place(curve(before, from, to, after, t));
                 let dot = Dot { at, radius: pressure + t * (next - pressure) };
-                page.line(last, dot);
+                lines.push((last, dot));
                 last = dot;
             }
             pressure = next;
         }
+        lines
     }
 
     /// Draws specks and scratches, paler than the digit.

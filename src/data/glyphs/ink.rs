@@ -59,12 +59,40 @@ impl Page {
         self.ink.iter_mut().for_each(|ink| *ink *= contrast);
     }
 
+    /// Grey values 0 to 255 without noise.
+    pub(super) fn grey(&self) -> [u8; PIXELS] {
+        self.ink.map(|ink| (255.0 * ink + 0.5) as u8)
+    }
+
     /// Grey values 0 to 255 with pixel noise.
     pub(super) fn scan(&self, hand: &mut Hand) -> [u8; PIXELS] {
         let noise = hand.noise_strength();
         // `as` saturates: values beyond black become black.
         self.ink.map(|ink| (255.0 * (ink + noise * hand.normal()) + 0.5) as u8)
     }
+}
+
+/// Moves the centre of mass to the middle of the page, by whole pixels.
+pub(super) fn centred(pixels: &[u8; PIXELS]) -> [u8; PIXELS] {
+    let side = SIDE as i64;
+    let (mut mass, mut x, mut y) = (0, 0, 0);
+    for (i, &pixel) in (0..).zip(pixels) {
+        let pixel = i64::from(pixel);
+        (mass, x, y) = (mass + pixel, x + pixel * (i % side), y + pixel * (i / side));
+    }
+    // The middle is at (side - 1) / 2; rounded to the nearest pixel.
+    let shift = |sum: i64| match mass {
+        0 => 0,
+        mass => ((side - 1) * mass - 2 * sum + mass).div_euclid(2 * mass),
+    };
+    let (right, down) = (shift(x), shift(y));
+    std::array::from_fn(|i| {
+        let (column, row) = (i as i64 % side - right, i as i64 / side - down);
+        match (0..side).contains(&column) && (0..side).contains(&row) {
+            true => pixels[(row * side + column) as usize],
+            false => 0,
+        }
+    })
 }
 
 /// The rows or columns near a segment, clipped to the page.

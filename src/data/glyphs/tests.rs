@@ -119,6 +119,39 @@ fn the_glyphs_of_a_seed_are_fixed_for_ever() {
     assert_eq!(glyphs_with(100, 0, 0).unwrap().hash(), FIXED);
 }
 
+#[test]
+fn the_drawn_digits_of_a_seed_are_fixed_for_ever() {
+    assert_eq!(drawn_digits(100, 0, 0).unwrap().hash(), FIXED_DIGITS);
+    let (few, more) = (drawn_digits(20, 5, 3).unwrap(), drawn_digits(50, 20, 3).unwrap());
+    assert_eq!(few.train().features_flat(), more.train().take(20).features_flat());
+    assert_ne!(more.train().take(20).features_flat(), more.test().features_flat());
+}
+
+#[test]
+fn drawn_digits_lie_in_their_box_with_the_centre_of_mass_at_the_middle() {
+    let data = drawn_digits(500, 0, 1).unwrap();
+    let mut counts = [0; 10];
+    for i in 0..500 {
+        counts[data.train().label(i)] += 1;
+        let ink: Vec<f32> = data.train().features(i).iter().map(|x| x * 0.3081 + 0.1307).collect();
+        assert!(ink.iter().all(|v| (-1e-3..1.001).contains(v)), "{i}");
+        let along = |at: fn(usize) -> usize| {
+            let mass: f32 = ink.iter().sum();
+            let moment: f32 = ink.iter().enumerate().map(|(i, v)| v * at(i) as f32).sum();
+            let inked = (0..PIXELS).filter(|&i| ink[i] > 0.3).map(at);
+            let size = inked.clone().max().unwrap() - inked.min().unwrap() + 1;
+            (moment / mass, size)
+        };
+        let ((x, width), (y, height)) = (along(|i| i % SIDE), along(|i| i / SIDE));
+        assert!((x - 13.5).abs() <= 0.51 && (y - 13.5).abs() <= 0.51, "{i}: {x}, {y}");
+        // Where the ink is shifted over the edge, a little of it may be lost.
+        assert!((17..=21).contains(&width.max(height)), "{i}: {width} x {height}");
+    }
+    assert!(counts.iter().all(|count| (25..80).contains(count)), "{counts:?}");
+}
+
+const FIXED_DIGITS: &str = "";
+
 const FIXED: &str = "49cdc5d61b2e6e81668b4a69f52ec769d9d24ec828974b8b635c4b9e47726cb9";
 
 #[test]

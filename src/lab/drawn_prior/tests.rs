@@ -32,7 +32,10 @@ fn the_start_depends_on_nobody_and_the_head_fits_the_classes() -> Result<()> {
     let run = fit("r", &plan, &start, &digits, &Ledger::in_memory(), &mut Silent)?;
     assert_eq!(run.badge(), Badge::Proved);
     let said = run.statement().to_string();
-    assert!(said.contains("glyphs (drawn by code)") && said.contains("cost nothing"), "{said}");
+    assert!(
+        said.contains("drawn digits (drawn by code)") && said.contains("cost nothing"),
+        "{said}"
+    );
     Ok(())
 }
 

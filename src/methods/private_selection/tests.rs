@@ -23,5 +23,10 @@ fn candidates_are_all_pairs() {
     let other =
         PrivateSelection::new(BackpropClip::new().noise_multiplier(1.0), Trials::geometric(3.0));
     assert!(other.clone().learning_rates([0.1]).plan(&data).is_ok());
+    let rule = DpSgd::new().noise_multiplier(1.0).clip_rule(crate::engine::ClipRule::auto_s(1.0));
+    let rule = PrivateSelection::new(rule, Trials::geometric(3.0));
+    assert!(rule.clone().learning_rates([0.1]).plan(&data).is_ok());
+    let error = rule.clips([0.1]).plan(&data).unwrap_err().to_string();
+    assert!(error.contains("flat clipping"), "{error}");
     assert!(other.clips([0.1]).plan(&data).is_err(), "it has no clip norm");
 }
