@@ -145,9 +145,9 @@ fn at_first(selection: &Selection) -> String {
 fn one_takes(selection: &Selection, seconds: f64) -> String {
     let mean = selection.trials().mean();
     format!(
-        "A trial takes about {} s, and all of them {} s on average; it may be several times that.",
-        Rounded(seconds),
-        Rounded(seconds * mean)
+        "A trial takes about {seconds:.1} s, and all of them {:.1} s on average; it may be several \
+         times that.",
+        seconds * mean
     )
 }
 

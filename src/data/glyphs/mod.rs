@@ -51,7 +51,7 @@ pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     Ok(Dataset::new("glyphs", source, names, train, test).drawn_by_code())
 }
 
-/// Synthetic digits 0 to 9 that are prepared as MNIST is: 28x28 grey, in a box of 20x20 pixels, the
+/// Synthetic digits 0 to 9 that are prepared as MNIST is: 28x28 grey, in a box of about 20x20, the
 /// centre of mass at the middle, scaled by `(x / 255 - 0.1307) / 0.3081`.
 ///
 /// The shapes are those of [`glyphs`], with twice their variation, clean paper and no stray marks. A

@@ -145,12 +145,12 @@ fn drawn_digits_lie_in_their_box_with_the_centre_of_mass_at_the_middle() {
         let ((x, width), (y, height)) = (along(|i| i % SIDE), along(|i| i / SIDE));
         assert!((x - 13.5).abs() <= 0.51 && (y - 13.5).abs() <= 0.51, "{i}: {x}, {y}");
         // Where the ink is shifted over the edge, a little of it may be lost.
-        assert!((17..=21).contains(&width.max(height)), "{i}: {width} x {height}");
+        assert!((16..=23).contains(&width.max(height)), "{i}: {width} x {height}");
     }
     assert!(counts.iter().all(|count| (25..80).contains(count)), "{counts:?}");
 }
 
-const FIXED_DIGITS: &str = "";
+const FIXED_DIGITS: &str = "44b8c72b0d75012768315ebb87f7321b7adbbcd8a545807a5faed97054a2cbdd";
 
 const FIXED: &str = "49cdc5d61b2e6e81668b4a69f52ec769d9d24ec828974b8b635c4b9e47726cb9";
 
