@@ -56,7 +56,8 @@ pub fn fit(
 }
 
 /// Trains a trial of a private selection, as [`fit`], without an entry of its own: the caller has
-/// charged the whole selection as `selection`, and shows nothing of the trial unless it is the best.
+/// charged the whole selection as `selection`, and shows nothing of the trial unless it is the
+/// best.
 ///
 /// # Errors
 /// As [`fit`].

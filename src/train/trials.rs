@@ -15,8 +15,8 @@ use crate::train::interrupt::Listening;
 use crate::train::{Charged, Observer, Run, RunRecord, Seeds, check};
 use crate::{Error, ErrorKind, Result};
 
-/// Runs the trials of a plan of [private selection](Plan::best_of) and returns the best one: that of
-/// the highest accuracy on the test part, the earlier of two that are equal.
+/// Runs the trials of a plan of [private selection](Plan::best_of) and returns the best one: that
+/// of the highest accuracy on the test part, the earlier of two that are equal.
 ///
 /// Trials whose parameters diverge count as the worst ones. Nobody is told how many trials there
 /// are, how far they are and how the others have ended.

@@ -85,8 +85,8 @@ impl<M> Tuned<M> {
         &self.steps
     }
 
-    /// What makes the result doubtful: a best value at the end of what was tried, a clip norm that is
-    /// not harmless.
+    /// What makes the result doubtful: a best value at the end of what was tried, a clip norm that
+    /// is not harmless.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -96,8 +96,8 @@ impl<M> Tuned<M> {
         &self.badge
     }
 
-    /// The accuracies of the runs with noise over learning rate and clip norm (Kurakin et al., 2022,
-    /// Figures 3 and 4); `None` if only one pair was tried.
+    /// The accuracies of the runs with noise over learning rate and clip norm (Kurakin et al.,
+    /// 2022, Figures 3 and 4); `None` if only one pair was tried.
     pub fn heat_map(&self) -> Option<&Figure> {
         self.map.as_ref()
     }

@@ -13,9 +13,9 @@ use crate::train::Listening;
 use crate::{Error, ErrorKind, Result, runs};
 
 impl<M: Method + Clone + 'static> Tuning<M> {
-    /// Runs the procedure, with a live display. `make` builds the initial model for the data that it
-    /// is given, the private or the public ones; give the model a seed, so that all runs start from
-    /// the same parameters.
+    /// Runs the procedure, with a live display. `make` builds the initial model for the data that
+    /// it is given, the private or the public ones; give the model a seed, so that all runs start
+    /// from the same parameters.
     ///
     /// # Errors
     /// `Setting` for values that can't be tried, data without a test part, public data that are

@@ -81,8 +81,8 @@ impl<M: Method + Clone> Tuning<M> {
         Self { factors: factors.into_iter().collect(), ..self }
     }
 
-    /// The factors of step 4 on rate and clip norm; 1/3, 1 and 3 by default. `[1.0]` leaves the step
-    /// out.
+    /// The factors of step 4 on rate and clip norm; 1/3, 1 and 3 by default. `[1.0]` leaves the
+    /// step out.
     pub fn around(self, factors: impl IntoIterator<Item = f64>) -> Self {
         Self { around: factors.into_iter().collect(), ..self }
     }
@@ -96,8 +96,8 @@ impl<M: Method + Clone> Tuning<M> {
     /// Checks the values to try.
     ///
     /// # Errors
-    /// `Setting` for an empty list, a value that is not positive or given twice, a tolerance outside
-    /// [0, 1], and for a method without noise or with another kind of clipping.
+    /// `Setting` for an empty list, a value that is not positive or given twice, a tolerance
+    /// outside [0, 1], and for a method without noise or with another kind of clipping.
     pub(super) fn check(&self) -> Result<()> {
         for (name, values) in [
             ("learning_rates", &self.learning_rates),

@@ -125,8 +125,9 @@ pub struct PlanArgs {
     /// Seed of parameters, batches and noise (study mode): whoever knows it knows the noise
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Private selection: run a random number of trials, MEAN on average, and release only the best;
-    /// epsilon is for all of them together. Also logarithmic:MEAN, poisson:MEAN [default: one run]
+    /// Private selection: run a random number of trials, MEAN on average, and release only the
+    /// best; epsilon is for all of them together. Also logarithmic:MEAN, poisson:MEAN [default: one
+    /// run]
     #[arg(long, value_name = "MEAN")]
     best_of: Option<String>,
     /// Learning rates that trials of --best-of choose from: 0.5,1,2

@@ -65,8 +65,8 @@ impl Hand {
         page
     }
 
-    /// Draws a digit of strong variation in a square box of 20 x 20 pixels at the middle of an empty
-    /// page, as large as fits.
+    /// Draws a digit of strong variation in a square box of 20 x 20 pixels at the middle of an
+    /// empty page, as large as fits.
     pub(super) fn write_in_box(&mut self, digit: usize) -> Page {
         const BOX: f32 = 20.0;
         let shape = self.pick(SHAPES[digit]);

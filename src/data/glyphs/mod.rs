@@ -54,11 +54,11 @@ pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
 /// Synthetic digits 0 to 9 that are prepared as MNIST is: 28x28 grey, in a box of about 20x20, the
 /// centre of mass at the middle, scaled by `(x / 255 - 0.1307) / 0.3081`.
 ///
-/// The shapes are those of [`glyphs`], with twice their variation, clean paper and no stray marks. A
-/// model that learns from them knows more about handwriting than one that learns from [`glyphs`]:
+/// The shapes are those of [`glyphs`], with twice their variation, clean paper and no stray marks.
+/// A model that learns from them knows more about handwriting than one that learns from [`glyphs`]:
 /// they are the images of a drawn prior
-/// ([`recipes::drawn_prior`](crate::lab::recipes::drawn_prior)). They contain no private data. Equal
-/// seeds give equal bits, and a smaller data set is a prefix of a larger one.
+/// ([`recipes::drawn_prior`](crate::lab::recipes::drawn_prior)). They contain no private data.
+/// Equal seeds give equal bits, and a smaller data set is a prefix of a larger one.
 ///
 /// # Errors
 /// As [`glyphs_with`].

@@ -55,9 +55,9 @@ impl Plan {
     /// these plans, drawn uniformly. Only the trial of the highest test accuracy is released.
     ///
     /// # Guarantee
-    /// That of the event [`Event::best_of`] (Papernot and Steinke, 2022, "Hyperparameter tuning with
-    /// Rényi differential privacy"). A trial draws its plan without looking at the data and then
-    /// releases what that plan releases, so all candidates must release the same. The test
+    /// That of the event [`Event::best_of`] (Papernot and Steinke, 2022, "Hyperparameter tuning
+    /// with Rényi differential privacy"). A trial draws its plan without looking at the data and
+    /// then releases what that plan releases, so all candidates must release the same. The test
     /// examples by which trials are compared are treated as public.
     ///
     /// # Errors
