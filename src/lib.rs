@@ -60,6 +60,11 @@ struct AuditingPage;
 #[doc = include_str!("../docs/training.md")]
 struct TrainingPage;
 
+/// Compiles what the page on transfer shows.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/reproduction/imagenet-recipe.md")]
+struct TransferPage;
+
 /// Compiles what the page on the arithmetic of ImageNet shows.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/reproduction/imagenet-scaling.md")]

@@ -2,13 +2,12 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use std::time::Instant;
 
 use crate::data::Dataset;
 use crate::methods::{Plan, Selection};
 use crate::nn::Model;
 use crate::privacy::Ledger;
-use crate::privacy::digits::{Rounded, count};
+use crate::privacy::digits::{Rounded, Short, count};
 use crate::train::charge::Charge;
 use crate::train::fit::{fit_trial, stream};
 use crate::train::interrupt::Listening;
@@ -64,7 +63,6 @@ pub(crate) fn fit_best_of(
     for trial in 0..trials {
         let chosen = draws.random_range(0..candidates.len());
         let name = format!("{id} trial {trial}");
-        let began = Instant::now();
         let run = fit_trial(&name, &candidates[chosen], model, data, ledger, charge.run());
         if listening.stop() {
             return Err(stopped(plan, data)?);
@@ -76,9 +74,6 @@ pub(crate) fn fit_best_of(
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Model => {}
             Err(error) => return Err(error.also("the whole selection stays charged")),
-        }
-        if trial == 0 {
-            observer.noted(&one_takes(selection, began.elapsed().as_secs_f64()));
         }
     }
     drop(listening);
@@ -137,17 +132,10 @@ fn at_first(selection: &Selection) -> String {
     format!(
         "Private selection: the number of trials ({}) and their results stay secret, except the \
          best. Each trains one of {candidates} candidates, drawn at random. All of them together \
-         are charged already.",
-        selection.trials()
-    )
-}
-
-fn one_takes(selection: &Selection, seconds: f64) -> String {
-    let mean = selection.trials().mean();
-    format!(
-        "A trial takes about {seconds:.1} s, and all of them {:.1} s on average; it may be several \
-         times that.",
-        seconds * mean
+         are charged already. They take as long as {} runs on average, and may take several times \
+         that; how far they are is not shown.",
+        selection.trials(),
+        Short(selection.trials().mean())
     )
 }
 

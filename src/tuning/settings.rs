@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 /// let data = data::mnist()?;
 /// let method = DpSgd::new().target(Epsilon(1.0), Delta(1e-5)).batch_size(2048).epochs(6.0);
 /// let tuned = Tuning::new(method)
-///     .public(&data::glyphs_with(60_000, 5_000, 1)?)
+///     .public(&data::drawn_digits(60_000, 5_000, 2)?)
 ///     .run(|data| models::papernot_cnn(data).seed(7).build(), &data)?;
 /// println!("{tuned}");
 /// let model = models::papernot_cnn(&data).seed(7).build()?;
