@@ -7,12 +7,15 @@
 //! maximum of private data would be a release that no accountant counts.
 
 mod augment;
+mod canvas;
 mod cifar;
 mod dataset;
+mod dead_leaves;
 mod digest;
 mod drawn;
 mod examples;
 mod find;
+mod forms;
 mod glyphs;
 mod idx;
 mod images;
@@ -36,6 +39,7 @@ mod unpack;
 pub use augment::Augment;
 pub use cifar::{cifar10, cifar10_in, cifar10_or_patterns, cifar100, cifar100_in};
 pub use dataset::Dataset;
+pub use dead_leaves::dead_leaves;
 pub use examples::Examples;
 pub use find::{Available, available};
 pub use glyphs::{drawn_digits, glyphs, glyphs_with};

@@ -13,8 +13,8 @@ use crate::{Error, ErrorKind, Result};
 /// Seed of the drawn images, of the model and of the training on them. The built-in data sets have
 /// seed 0, so that a prior is not a start for them that has seen them.
 const SEED: u64 = 1;
-/// Training images of a prior.
-const EXAMPLES: usize = 120_000;
+/// Training images of a prior, grey and in colour (0.4 and 0.7 GB).
+const EXAMPLES: (usize, usize) = (120_000, 60_000);
 /// Test images of a prior.
 const TEST: usize = 2_000;
 
@@ -37,8 +37,8 @@ pub struct DrawnPrior {
 /// A model for `data` that has learned from images drawn by code, the start of a private run.
 ///
 /// Grey images of 28 x 28 pixels start from drawn [digits](data::drawn_digits), colour images of
-/// 32 x 32 pixels from drawn [shapes](data::patterns_with). The training on them takes about a
-/// minute on two cores. It is stored, so the next call returns at once. If the classes of `data`
+/// 32 x 32 pixels from [dead leaves](data::dead_leaves). The training on them takes one to three
+/// minutes on two cores. It is stored, so the next call returns at once. If the classes of `data`
 /// are the digits too, by their names, the head is kept; otherwise it is new.
 ///
 /// ```no_run
@@ -56,20 +56,13 @@ pub struct DrawnPrior {
 /// assumption about it. Names of classes and shape of the images, which decide what is drawn, are
 /// public. Pre-training is charged to the ledger of the drawn images, where it costs nobody
 /// anything. (Tang, Panda, Sehwag and Mittal, 2023, "Differentially private image classification by
-/// learning priors from random processes", learn priors from other random processes.)
+/// learning priors from random processes", learn priors without labels, from other processes.)
 pub fn drawn_prior(data: &Dataset) -> DrawnPrior {
     let make: Arc<Make> = Arc::new(|data| models::papernot_cnn(data).seed(SEED).build());
+    let examples = if data.shape() == [3, 32, 32] { EXAMPLES.1 } else { EXAMPLES.0 };
     let data = data.clone();
     let (seed, device, new_head) = (None, None, false);
-    DrawnPrior {
-        data,
-        make,
-        examples: EXAMPLES,
-        epochs: DrawnPrior::EPOCHS,
-        seed,
-        device,
-        new_head,
-    }
+    DrawnPrior { data, make, examples, epochs: DrawnPrior::EPOCHS, seed, device, new_head }
 }
 
 impl DrawnPrior {
@@ -96,7 +89,7 @@ impl DrawnPrior {
         self
     }
 
-    /// Sets the number of drawn training images; 120,000 by default.
+    /// Sets the number of drawn training images; by default 120,000 digits or 60,000 colour images.
     pub fn examples(mut self, examples: usize) -> Self {
         self.examples = examples;
         self
@@ -134,7 +127,7 @@ impl DrawnPrior {
     pub fn drawn(&self) -> Result<Dataset> {
         match *self.data.shape() {
             [1, 28, 28] => data::drawn_digits(self.examples, TEST, SEED),
-            [3, 32, 32] => data::patterns_with(self.examples, TEST, SEED),
+            [3, 32, 32] => data::dead_leaves(self.examples, TEST, SEED),
             ref shape => {
                 let what = format!("a drawn prior for {}", self.data.name());
                 let why = format!(

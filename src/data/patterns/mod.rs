@@ -1,22 +1,14 @@
 //! Synthetic colour images of the shape of CIFAR-10, without a download.
 
-mod forms;
-
 use rand::Rng;
 use rayon::prelude::*;
 
+use super::canvas::{Canvas, Colour, Pose, SIDE, SIZE, colour, turn};
 use super::dataset::Dataset;
-use super::drawn::{Part, below, between, check_counts, normal, stream};
+use super::drawn::{Part, below, between, check_counts, stream};
 use super::examples::Examples;
+use super::forms::FORMS;
 use crate::Result;
-use forms::{FORMS, Point};
-
-/// Pixels along each side.
-const SIDE: usize = 32;
-const PLANE: usize = SIDE * SIDE;
-const SIZE: usize = 3 * PLANE;
-
-type Colour = [f32; 3];
 
 /// Synthetic coloured shapes and textures in ten classes: 10,000 for training and 2,000 for
 /// testing, 3x32x32 as CIFAR-10.
@@ -61,78 +53,28 @@ fn part(len: usize, seed: u64, part: Part) -> Examples {
     Examples::new(&[3, SIDE, SIDE], features, labels)
 }
 
-/// The position of a shape on the image. It uses sums, products, quotients and square roots of
-/// `f32` only, which give equal bits on every machine.
-struct Pose {
-    centre: Point,
-    /// Cosine and sine of the rotation.
-    turn: Point,
-    radius: f32,
-}
-
-impl Pose {
-    /// Converts pixels to units of the shape.
-    fn local(&self, (x, y): Point) -> Point {
-        let (x, y) = ((x - self.centre.0) / self.radius, (y - self.centre.1) / self.radius);
-        (self.turn.0 * x + self.turn.1 * y, self.turn.0 * y - self.turn.1 * x)
-    }
-}
-
 fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {
-    // The rotation is given by its tangent, which needs a square root but no sine or cosine.
-    let tangent = between(rng, -0.6, 0.6);
-    let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
+    let turn = turn(between(rng, -0.6, 0.6));
     let middle = SIDE as f32 / 2.0;
-    Pose {
-        centre: (middle + between(rng, -room, room), middle + between(rng, -room, room)),
-        turn: (cos, tangent * cos),
-        radius: between(rng, smallest, largest),
-    }
+    let centre = (middle + between(rng, -room, room), middle + between(rng, -room, room));
+    Pose { centre, turn, radius: between(rng, smallest, largest), aspect: 1.0 }
 }
 
 fn draw(rng: &mut impl Rng, class: usize, into: &mut [f32]) {
-    let paper = colour(rng);
+    let paper = colour(rng, 0.05, 0.95);
     let ink = contrast(rng, paper);
     // The brightness of the background changes along a random direction.
     let slope = (between(rng, -0.012, 0.012), between(rng, -0.012, 0.012));
     let noise = between(rng, 0.01, 0.07);
-    let mut image: [Colour; PLANE] = [paper; PLANE];
+    let mut canvas = Canvas::new(paper);
     for _ in 0..below(rng, 4) {
         let blob = pose(rng, 1.5, 3.5, 15.0);
-        let (stain, strength) = (colour(rng), between(rng, 0.3, 0.7));
-        paint(&mut image, &blob, FORMS[0].1, stain, strength);
+        let (stain, strength) = (colour(rng, 0.05, 0.95), between(rng, 0.3, 0.7));
+        canvas.paint(&blob, FORMS[0].1, |_| stain, strength);
     }
     let strength = between(rng, 0.75, 1.0);
-    paint(&mut image, &pose(rng, 8.0, 13.0, 4.5), FORMS[class].1, ink, strength);
-    for (i, colour) in image.iter().enumerate() {
-        let (x, y) = ((i % SIDE) as f32 - 15.5, (i / SIDE) as f32 - 15.5);
-        let light = slope.0 * x + slope.1 * y;
-        for (channel, &value) in colour.iter().enumerate() {
-            // `as` saturates: values beyond white become white.
-            let byte = (255.0 * (value + light + noise * normal(rng)) + 0.5) as u8;
-            into[channel * PLANE + i] = (f32::from(byte) / 255.0 - 0.5) / 0.5;
-        }
-    }
-}
-
-/// Draws a shape of one colour over the image, with soft edges of one pixel.
-fn paint(
-    image: &mut [Colour; PLANE],
-    pose: &Pose,
-    form: fn(Point) -> f32,
-    ink: Colour,
-    strength: f32,
-) {
-    for (i, pixel) in image.iter_mut().enumerate() {
-        // The distance is measured at the centre of the pixel.
-        let at = pose.local(((i % SIDE) as f32 + 0.5, (i / SIDE) as f32 + 0.5));
-        let cover = strength * (0.5 - form(at) * pose.radius).clamp(0.0, 1.0);
-        pixel.iter_mut().zip(ink).for_each(|(old, new)| *old += cover * (new - *old));
-    }
-}
-
-fn colour(rng: &mut impl Rng) -> Colour {
-    std::array::from_fn(|_| between(rng, 0.05, 0.95))
+    canvas.paint(&pose(rng, 8.0, 13.0, 4.5), FORMS[class].1, |_| ink, strength);
+    canvas.scan(rng, noise, slope, into);
 }
 
 /// A colour that differs from the given one by 0.3 to 0.6 in each channel.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::ErrorKind;
 use crate::data::Dataset;
+use crate::data::forms::Point;
 
 /// The nearest class mean: the accuracy on the test part of the simplest linear model.
 fn nearest_mean(data: &Dataset) -> f64 {

@@ -1,4 +1,4 @@
-//! The ten shapes as signed distances in units of their radius, negative inside. They are accurate
+//! Ten shapes as signed distances in units of their radius, negative inside. They are accurate
 //! near the edge only, which is enough for soft edges.
 
 pub(super) type Point = (f32, f32);
