@@ -18,6 +18,8 @@ pub mod cell_process {
     use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
 
+    use epsilab::train::interrupt::{self, Listening};
+
     const STDOUT: u8 = 1;
     const STDERR: u8 = 2;
     /// The stream that a cell printed to last; 0 before the first print.
@@ -37,6 +39,38 @@ pub mod cell_process {
     extern "C" fn epsilab_set_panic_hook() {
         if std::env::var_os("EPSILAB_BACKTRACE").is_none() {
             std::panic::set_hook(Box::new(report_panic));
+        }
+    }
+
+    /// The cell that runs listens to interrupts.
+    static LISTENING: Mutex<Option<Listening>> = Mutex::new(None);
+
+    /// Called before a cell runs: an earlier interrupt is forgotten.
+    #[unsafe(no_mangle)]
+    extern "C" fn epsilab_begin_cell() {
+        *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Listening::start());
+    }
+
+    /// Called after a cell has run.
+    #[unsafe(no_mangle)]
+    extern "C" fn epsilab_end_cell() {
+        *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Called at the head of every loop body of a cell. After an interrupt it unwinds the cell, so
+    /// that the variables that the loop does not move are kept.
+    #[inline]
+    pub fn stop_point() {
+        if interrupt::ends_cell() {
+            unwind();
+        }
+    }
+
+    #[cold]
+    fn unwind() {
+        // A destructor that unwinds during a panic would end the process.
+        if !std::thread::panicking() {
+            std::panic::resume_unwind(Box::new("the cell was stopped"));
         }
     }
 

@@ -436,6 +436,58 @@ fn run_until_stopped() -> u32 {
 }
 "#;
 
+/// Has no loop of its own in which it could be stopped.
+const ENDLESS: &str =
+    "println!(\"waiting\"); std::thread::sleep(std::time::Duration::from_secs(3600));";
+
+#[test]
+fn a_loop_of_a_cell_can_be_stopped_and_variables_are_kept() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel
+        .run_ok("let mut n = 0u64; let mut list = vec![1u64]; let text = String::from(\"kept\");");
+    let mut stopped = |code: &str| {
+        let id = kernel.send(code);
+        kernel.listen(&id, |kind, _| kind == "stream");
+        std::thread::sleep(Duration::from_millis(200));
+        let interrupted = Instant::now();
+        kernel.control("interrupt_request", json!({}));
+        let (name, value, story) = kernel.finish(&id).error();
+        assert!(name == "Interrupted" && value.contains("stopped in a loop"), "{name}: {value}");
+        assert!(interrupted.elapsed() < Duration::from_secs(2), "{:?}", interrupted.elapsed());
+        story
+    };
+    let story = stopped("println!(\"1\"); loop { n += 1; }");
+    assert!(story.contains("Still there: `list`, `n`, `text`"), "{story}");
+    let story = stopped("println!(\"2\");\nlet new = 3;\nfor i in 0u64.. { list[0] = i; }");
+    assert!(story.contains("this cell defines were not kept"), "{story}");
+    stopped("fn wait() { while std::hint::black_box(true) { } }\nprintln!(\"3\"); wait();");
+    stopped(
+        "println!(\"4\"); std::thread::spawn(|| { let mut n = 0u32; loop { n = n.wrapping_add(1); } \
+         }).join().unwrap();",
+    );
+    let said = kernel.run_ok("println!(\"{} {} {text}\", n > 1000, list[0] > 1000);");
+    assert_eq!(said.stream("stdout"), "true true kept\n");
+    // The interrupt ends with its cell.
+    assert_eq!(kernel.run_ok("let mut sum = 0; for i in 0..5 { sum += i; }\nsum").result(), "10");
+    // A panic in a loop of one line names its column.
+    let (_, value, story) = kernel.run("for i in 0..3 { list[7 + i] = 1; }").error();
+    assert!(value.contains("out of bounds"), "{value}");
+    assert!(
+        story.contains("1 | for i in 0..3 { list[7 + i] = 1; }\n  |                     ^"),
+        "{story}"
+    );
+    // Errors of the compiler have the columns of the cell, and code that the compiler itself runs
+    // has no stop points.
+    let (_, _, story) = kernel.run("for i in 0..3 { let x: u8 = \"a\"; }").error();
+    assert!(story.contains("  |                             ^^^"), "{story}");
+    let code = "const fn sum() -> u32 { let mut n = 0; while n < 9 { n += 1; } n }\n\
+                const SUM: u32 = sum();\nSUM";
+    assert_eq!(kernel.run_ok(code).result(), "9");
+    kernel.shut_down();
+}
+
 #[test]
 fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
     let _alone = alone();
@@ -465,8 +517,8 @@ fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
     assert!(name == "Interrupted" && value.contains("compiled"), "{name}: {value}");
     assert_eq!(kernel.run_ok("kept").result(), "5");
 
-    // A cell that ignores the signal loses its process after the grace period.
-    let id = kernel.send("println!(\"spinning\"); loop { std::hint::spin_loop(); }");
+    // A cell that waits for something else loses its process after the grace period.
+    let id = kernel.send(ENDLESS);
     kernel.listen(&id, |kind, _| kind == "stream");
     let interrupted = Instant::now();
     kernel.control("interrupt_request", json!({}));
@@ -478,7 +530,7 @@ fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
     assert!(name == "CompileError" && value.contains("kept"), "{name}: {value}");
 
     // The second interrupt does not wait.
-    let id = kernel.send("println!(\"spinning\"); loop { std::hint::spin_loop(); }");
+    let id = kernel.send(ENDLESS);
     kernel.listen(&id, |kind, _| kind == "stream");
     let interrupted = Instant::now();
     kernel.control("interrupt_request", json!({}));

@@ -1,4 +1,5 @@
-//! Interrupts during a run: the first one stops it after the current step and keeps its result.
+//! Interrupts: the first one stops a run after its current step and keeps its result. A cell of a
+//! notebook listens as a whole, so that its own loops stop too.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,9 +9,9 @@ static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Handles the interrupt signal until it is dropped, then restores the previous handler.
 ///
-/// In a notebook, the cell process ignores the signal outside of runs, so a late interrupt ends
+/// In a notebook, the cell process ignores the signal outside of cells, so a late interrupt ends
 /// nothing.
-pub(crate) struct Listening {
+pub struct Listening {
     #[cfg(unix)]
     previous: libc::sigaction,
 }
@@ -18,7 +19,7 @@ pub(crate) struct Listening {
 impl Listening {
     /// Starts listening. An earlier interrupt is forgotten unless another listener exists, which
     /// may have received it.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         if LISTENERS.fetch_add(1, Ordering::SeqCst) == 0 {
             STOP.store(false, Ordering::SeqCst);
         }
@@ -29,9 +30,16 @@ impl Listening {
     }
 
     /// Whether the run should stop.
-    pub(crate) fn stop(&self) -> bool {
+    pub fn stop(&self) -> bool {
         STOP.load(Ordering::SeqCst)
     }
+}
+
+/// Whether there was an interrupt and nobody but the cell itself listens. A run within the cell
+/// stops by itself, at the end of its step, and must not be unwound.
+#[inline]
+pub fn ends_cell() -> bool {
+    STOP.load(Ordering::Relaxed) && LISTENERS.load(Ordering::SeqCst) == 1
 }
 
 #[cfg(unix)]
@@ -87,11 +95,15 @@ mod tests {
     #[ignore = "run by the test above"]
     fn in_a_process_of_its_own() {
         let listening = Listening::start();
-        assert!(!listening.stop());
+        assert!(!listening.stop() && !ends_cell());
         // SAFETY: raises the signal that is being listened for in this very process.
         unsafe { libc::raise(libc::SIGINT) };
         assert!(listening.stop());
-        assert!(Listening::start().stop(), "who listens inside hears it too");
+        assert!(ends_cell());
+        let inner = Listening::start();
+        assert!(inner.stop(), "who listens inside hears it too");
+        assert!(!ends_cell(), "it stops by itself");
+        drop(inner);
         drop(listening);
         assert!(!Listening::start().stop());
     }

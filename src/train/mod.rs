@@ -11,7 +11,8 @@ mod course;
 mod curve;
 mod divergence;
 mod fit;
-mod interrupt;
+#[doc(hidden)]
+pub mod interrupt;
 mod meter;
 mod observe;
 mod run;

@@ -146,7 +146,7 @@ impl Engine {
             self.evcxr.variables_and_types().map(|(name, _)| name.to_owned()).collect();
         let lost = self.variables.update(names, count, loss);
         match result {
-            Ok(outputs) => match self.failure_of(&end, context, code, &lost) {
+            Ok(outputs) => match self.failure_of(&end, context, code, &lost, interrupted) {
                 Some(failure) => Err(failure.into()),
                 None => Ok(result_data(outputs.content_by_mime_type, end.shown)),
             },
@@ -164,8 +164,16 @@ impl Engine {
         context: &Context,
         code: &str,
         lost: &[String],
+        interrupted: Interrupted,
     ) -> Option<Failure> {
         let defines = code.split_whitespace().any(|word| word == "let");
+        if end.panicked && interrupted.requested {
+            let mut failure = Failure::new("Interrupted", "the cell was stopped in a loop");
+            // What panicked because of the stop, such as `join().unwrap()`.
+            failure.traceback.extend(end.text.iter().filter(|line| !line.is_empty()).cloned());
+            failure.traceback.extend(self.variables.after_failure(lost, defines));
+            return Some(failure);
+        }
         if end.panicked {
             let source = self.evcxr.last_source().unwrap_or_default();
             let mut failure = Failure::panic(&end.text, &source, &context.history.newest_first());

@@ -28,6 +28,7 @@ mod printed;
 mod requests;
 mod rustc;
 mod session;
+mod stop_points;
 mod variables;
 mod visibility;
 mod wire;

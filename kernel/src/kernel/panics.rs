@@ -3,6 +3,8 @@
 //! evcxr wraps the statements of a cell in generated code, so the line number in a panic message
 //! belongs to the generated file. The statements themselves are copied line by line.
 
+use super::stop_points;
+
 /// A line of a cell.
 #[derive(Debug, PartialEq)]
 pub struct CellLine {
@@ -27,8 +29,10 @@ fn position(header: &str) -> Option<(usize, usize)> {
 /// count and code, the newest cell first. `None` if the line is no cell's.
 pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<CellLine> {
     let (line, column) = position(header)?;
-    let source: Vec<&str> = source.lines().collect();
     let at = line.checked_sub(1)?;
+    let column = stop_points::column_without(source.lines().nth(at)?, column);
+    let source = stop_points::remove(source);
+    let source: Vec<&str> = source.lines().collect();
     let wanted = source.get(at)?.trim();
     let indent = source[at].chars().take_while(|c| c.is_whitespace()).count();
     let mut best = None;

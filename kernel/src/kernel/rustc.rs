@@ -4,15 +4,19 @@
 //! cell could print the same words, so the wrapper replaces them by markers with the kernel's
 //! nonce. It changes generated lines only and keeps line numbers.
 //!
-//! It also brings the lab's printing macros into scope, which keep the order of both streams, and
-//! asks for line tables, so that a panic in a library can name the line of the cell.
+//! It also brings the lab's printing macros into scope, which keep the order of both streams, asks
+//! for line tables, so that a panic in a library can name the line of the cell, and inserts the
+//! points at which loops can be stopped. If the cell does not compile with them, it is compiled
+//! without, so that the columns of errors are those of the cell.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::markers::{Marker, Markers};
+use super::stop_points;
 
 /// Name of the link to this program under which cargo calls it.
 pub const NAME: &str = "epsilab-rustc";
@@ -33,11 +37,17 @@ pub fn run() -> ! {
     let mut args: Vec<OsString> = args.collect();
     if let (Some(source), Some(markers)) = (source_of_cell(&args), Markers::inherited()) {
         let links_lab = args.iter().any(|arg| arg.as_encoded_bytes().starts_with(b"epsilab="));
-        if let Err(error) = prepare(&source, &markers, links_lab) {
-            eprintln!("error: the cell can't be prepared in {}: {error}", source.display());
-            std::process::exit(1);
-        }
         args.extend(LINE_TABLES.map(OsString::from));
+        let compiled = prepare(&source, &markers, links_lab)
+            .and_then(|cell| compile_with_stop_points(&rustc, &args, &source, &cell));
+        match compiled {
+            Ok(true) => std::process::exit(0),
+            Ok(false) => {}
+            Err(error) => {
+                eprintln!("error: the cell can't be prepared in {}: {error}", source.display());
+                std::process::exit(1);
+            }
+        }
     }
     let error = Command::new(&rustc).args(args).exec();
     eprintln!("error: {} can't be started: {error}", rustc.to_string_lossy());
@@ -57,13 +67,44 @@ const LINE_TABLES: [&str; 2] = ["-Cdebuginfo=line-tables-only", "-Cstrip=none"];
 const PRINTING: &str =
     "#[macro_use(print, println, eprint, eprintln, dbg)] extern crate epsilab as _;\n";
 
-fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result<()> {
+/// A cell that is ready to be compiled.
+struct Cell {
+    code: String,
+    /// The same with stop points, if it has loops that can be stopped.
+    stoppable: Option<String>,
+}
+
+fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result<Cell> {
     let code = std::fs::read_to_string(source)?;
     let mut code = mark(&code, markers);
+    // Without evcxr's guard, unwinding would end the process.
+    let is_guarded = code.contains(&markers.literal(Marker::Panic));
+    let mut stoppable = stop_points::insert(&code).filter(|_| links_lab && is_guarded);
     if links_lab {
         code.push_str(PRINTING);
+        stoppable.iter_mut().for_each(|code| code.push_str(PRINTING));
     }
-    std::fs::write(source, code)
+    std::fs::write(source, &code)?;
+    Ok(Cell { code, stoppable })
+}
+
+/// True if the cell has stop points and compiles with them. Otherwise the source has none.
+fn compile_with_stop_points(
+    rustc: &OsStr,
+    args: &[OsString],
+    source: &Path,
+    cell: &Cell,
+) -> std::io::Result<bool> {
+    let Some(stoppable) = &cell.stoppable else { return Ok(false) };
+    std::fs::write(source, stoppable)?;
+    let ran = Command::new(rustc).args(args).output()?;
+    if ran.status.success() {
+        std::io::stdout().write_all(&ran.stdout)?;
+        std::io::stderr().write_all(&ran.stderr)?;
+        return Ok(true);
+    }
+    std::fs::write(source, &cell.code)?;
+    Ok(false)
 }
 
 /// Replaces the generated words by markers. Each stands at a known place; user code with the same
@@ -88,6 +129,7 @@ fn mark(code: &str, markers: &Markers) -> String {
         let end = markers.literal(Marker::TextEnd);
         replace_first(&mut code, start, "EVCXR_END_CONTENT", &end);
     }
+    move_value_out_of_macro(&mut code);
     let display = "\n).evcxr_display();";
     let displayed = markers.literal(Marker::Displayed);
     let said = format!("{display} ::std::println!(\"{displayed}\");\n");
@@ -107,6 +149,22 @@ fn mark_panic(code: &mut String, markers: &Markers) {
     {
         code.replace_range(start..start + evcxr.len(), &ours);
     }
+}
+
+/// The value of a cell that has no display method stands in the argument of a macro. Outside of it
+/// its loops are found, and the compiler names the columns of its errors.
+fn move_value_out_of_macro(code: &mut String) {
+    const SHOW: &str = "evcxr_send_text_plain(&format!(";
+    let Some(start) = code.rfind(&format!("\n{SHOW}")).map(|at| at + 1) else { return };
+    let line = code[start..].lines().next().unwrap_or_default();
+    let Some(format) = line.strip_prefix(SHOW).and_then(|rest| rest.strip_suffix(",&(")) else {
+        return;
+    };
+    let shown = format!("\n) {{ value => {SHOW}{format}, value)) }};\n");
+    let head = start..start + line.len();
+    let Some(end) = code.rfind("\n)));\n").filter(|end| *end > head.end) else { return };
+    code.replace_range(end..end + "\n)));\n".len(), &shown);
+    code.replace_range(head, "match &(");
 }
 
 fn replace_last(code: &mut String, old: &str, new: &str) {
@@ -161,6 +219,21 @@ mod tests {
             marked,
             format!("(\nx\n).evcxr_display(); ::std::println!(\"{displayed}\");\n}}\n")
         );
+    }
+
+    #[test]
+    fn a_value_is_moved_out_of_the_argument_of_a_macro() {
+        let code =
+            "f();\nevcxr_send_text_plain(&format!(\"{:#?}\",&(\n  loop { g(\n)))\n; }\n)));\nOk";
+        let expected = "f();\nmatch &(\n  loop { g(\n)))\n; }\n) { value => \
+            evcxr_send_text_plain(&format!(\"{:#?}\", value)) };\nOk";
+        let mut moved = code.to_owned();
+        move_value_out_of_macro(&mut moved);
+        assert_eq!(moved, expected);
+        let users = "evcxr_send_text_plain(&format!(\"a\"));\n";
+        let mut kept = users.to_owned();
+        move_value_out_of_macro(&mut kept);
+        assert_eq!(kept, users);
     }
 
     #[test]

@@ -77,7 +77,13 @@ impl CommandLoop {
             mark(self.out, Marker::Discard)?;
         }
         mark(self.err, Marker::Begin)?;
+        if let Some(lab) = &self.lab {
+            (lab.begin_cell)();
+        }
         self.variables = cell(self.variables);
+        if let Some(lab) = &self.lab {
+            (lab.end_cell)();
+        }
         self.lab = self.lab.or_else(LabHooks::install);
         if let Some(lab) = &self.lab {
             (lab.flush_stdout)();
@@ -148,6 +154,8 @@ fn loader_error() -> String {
 /// binary does not have.
 #[derive(Clone, Copy)]
 struct LabHooks {
+    begin_cell: extern "C" fn(),
+    end_cell: extern "C" fn(),
     flush_stdout: extern "C" fn(),
 }
 
@@ -161,7 +169,7 @@ impl LabHooks {
             return None;
         }
         let find = |name: &CStr| {
-            // SAFETY: the library is loaded; both functions have this type in the lab.
+            // SAFETY: the library is loaded; these functions have this type in the lab.
             unsafe {
                 let symbol = libc::dlsym(library, name.as_ptr());
                 (!symbol.is_null())
@@ -169,6 +177,10 @@ impl LabHooks {
             }
         };
         find(c"epsilab_set_panic_hook")?();
-        Some(Self { flush_stdout: find(c"epsilab_flush_stdout")? })
+        Some(Self {
+            begin_cell: find(c"epsilab_begin_cell")?,
+            end_cell: find(c"epsilab_end_cell")?,
+            flush_stdout: find(c"epsilab_flush_stdout")?,
+        })
     }
 }
