@@ -98,7 +98,7 @@ impl Process {
         let grain = self.grain * between(rng, 0.0, 1.5);
         let mut canvas = Canvas::new(ground);
         canvas.change(|i, colour| colour.map(|x| x + grain * noise[i]));
-        for (pose, form) in self.leaves(rng) {
+        for (pose, (_, form)) in self.leaves(rng) {
             let leaf = pick(rng, &self.palette);
             let leaf = near(rng, leaf, 0.12);
             let grain = self.grain * between(rng, 0.2, 1.2);
@@ -112,9 +112,9 @@ impl Process {
 
     /// The leaves of an image, from the back to the front: in half of the images the large ones are
     /// behind the small ones.
-    fn leaves(&self, rng: &mut impl Rng) -> Vec<(Pose, fn(Point) -> f32)> {
+    fn leaves(&self, rng: &mut impl Rng) -> Vec<(Pose, Form)> {
         let mut leaves: Vec<_> =
-            (0..10 + below(rng, 40)).map(|_| (self.pose(rng), pick(rng, &self.forms).1)).collect();
+            (0..10 + below(rng, 40)).map(|_| (self.pose(rng), pick(rng, &self.forms))).collect();
         if chance(rng, 0.5) {
             leaves.sort_by(|(a, _), (b, _)| b.radius.total_cmp(&a.radius));
         }
