@@ -198,6 +198,56 @@ pub mod cell_process {
         outside_std.find_map(|place| Some(place[place.find(CELL_SOURCE)?..].to_owned()))
     }
 
+    /// Sizes of variables, for the command `:vars`.
+    pub mod sizes {
+        use epsilab::data::Dataset;
+        use epsilab::nn::Model;
+
+        /// A variable whose size is asked for. The compiler chooses [`Known`] where it can.
+        pub struct Of<'a, T>(pub &'a T);
+
+        /// Sizes of values that know what they hold.
+        pub trait Known {
+            fn size(&self) -> String;
+        }
+
+        /// Sizes of all other values, without what they point to.
+        pub trait Shallow {
+            fn size(&self) -> String;
+        }
+
+        impl<T> Shallow for &Of<'_, T> {
+            fn size(&self) -> String {
+                format!("{} bytes", std::mem::size_of::<T>())
+            }
+        }
+
+        impl<T> Known for Of<'_, Vec<T>> {
+            fn size(&self) -> String {
+                let bytes = self.0.capacity() * std::mem::size_of::<T>();
+                format!("{} elements, {bytes} bytes", self.0.len())
+            }
+        }
+
+        impl Known for Of<'_, String> {
+            fn size(&self) -> String {
+                format!("{} bytes", self.0.capacity())
+            }
+        }
+
+        impl Known for Of<'_, Dataset> {
+            fn size(&self) -> String {
+                self.0.to_string()
+            }
+        }
+
+        impl Known for Of<'_, Model> {
+            fn size(&self) -> String {
+                format!("{} parameters", self.0.parameters())
+            }
+        }
+    }
+
     // The kernel puts these macros into the scope of every cell, in place of the standard ones.
 
     #[macro_export]

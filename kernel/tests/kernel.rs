@@ -436,6 +436,40 @@ fn run_until_stopped() -> u32 {
 }
 "#;
 
+#[test]
+fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel
+        .run_ok("use epsilab::prelude::*;\nlet list = vec![1u8, 2]; let name = \"ä\".to_string();");
+    kernel.run_ok("let data = data::glyphs_with(20, 5, 1)?;");
+    let said = |kernel: &mut Client, code: &str| kernel.run_ok(code).stream("stdout");
+    let help = said(&mut kernel, ":help");
+    assert!(help.contains(":ledger") && help.contains(":dep"), "{help}");
+    let vars = said(&mut kernel, ":vars");
+    let lines: Vec<&str> = vars.lines().collect();
+    assert!(lines[0].starts_with("data") && lines[0].contains("20 training"), "{vars}");
+    assert!(lines[1].contains("Vec<u8>") && lines[1].ends_with("2 elements, 2 bytes"), "{vars}");
+    assert!(lines[2].starts_with("name") && lines[2].ends_with("2 bytes"), "{vars}");
+    assert_eq!(kernel.run_ok("list.len()").result(), "2", "variables are kept");
+    let timed =
+        said(&mut kernel, ":time\nstd::thread::sleep(std::time::Duration::from_millis(300));");
+    assert!(timed.starts_with("compiled in ") && timed.contains("ran in 0.3"), "{timed}");
+    assert_eq!(said(&mut kernel, ":device"), "cpu\n");
+    let found = said(&mut kernel, ":data");
+    assert!(found.contains("mnist") && found.contains("drawn by code"), "{found}");
+    for code in [":ledger", ":runs"] {
+        let ran = kernel.run_ok(code);
+        assert!(ran.of("display_data").count() + ran.of("execute_result").count() == 1, "{code}");
+    }
+    let (name, _, story) = kernel.run(":ledgr\nlist").error();
+    assert!(name == "CompileError" && story.contains("did you mean `:ledger`?"), "{story}");
+    let reply = kernel.ask("complete_request", json!({ "code": ":de", "cursor_pos": 3 }));
+    assert_eq!(reply["matches"], json!([":dep", ":device"]));
+    kernel.shut_down();
+}
+
 /// Has no loop of its own in which it could be stopped.
 const ENDLESS: &str =
     "println!(\"waiting\"); std::thread::sleep(std::time::Duration::from_secs(3600));";

@@ -119,7 +119,7 @@ impl Together {
                 self.words(&Ok(spent))
             ),
             None => "A private selection (`grid.select`, Papernot and Steinke, 2022) of runs of \
-                     one cost, whose number is drawn at random, has a smaller bound."
+                     one cost, whose number is drawn at random, has a bound that hardly grows with their number."
                 .to_owned(),
         };
         format!(

@@ -39,6 +39,10 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
     let waiting = record.wait_share().map_or(String::new(), |share| {
         format!(", {} of it waiting for files", format::percent(share))
     });
+    let time = match record.shown_seconds() {
+        Some(seconds) => format::seconds(seconds) + &waiting,
+        None => "secret, as the number of trials".to_owned(),
+    };
     let mut table = Table::new(["run", ""])
         .row(["method", plan.method()])
         .row(["data", &record.data])
@@ -47,7 +51,7 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
         .row([format!("epsilon spent{delta}"), epsilon(record.epsilon)])
         .row(["epsilon planned".to_owned(), epsilon(record.planned_epsilon)])
         .row(["test accuracy", &record.test_accuracy.map_or("-".into(), format::percent)])
-        .row(["training time", &(format::seconds(record.seconds) + &waiting)])
+        .row(["training time", &time])
         .row(["device", &record.device]);
     if let Some(claim) = record.claim() {
         table = table.row(["claimed by the paper".to_owned(), format!("{claim}: not valid")]);

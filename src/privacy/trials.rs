@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::digits::Short;
+use super::event::nearly_equal;
 use crate::{Error, Result};
 
 /// Smaller means select nothing, and nobody trains so often as the largest says.
@@ -61,6 +62,18 @@ impl Trials {
         }
     }
 
+    /// Whether two laws are the same up to the rounding of numbers that were read from a file.
+    pub(super) fn is_nearly(&self, other: &Self) -> bool {
+        match (*self, *other) {
+            (
+                Self::NegativeBinomial { mean, shape },
+                Self::NegativeBinomial { mean: other, shape: of },
+            ) => nearly_equal(mean, other) && nearly_equal(shape, of),
+            (Self::Poisson { mean }, Self::Poisson { mean: other }) => nearly_equal(mean, other),
+            _ => false,
+        }
+    }
+
     /// Returns the law if its numbers are in range.
     ///
     /// # Errors
@@ -78,7 +91,7 @@ impl Trials {
         }
         match *self {
             Self::NegativeBinomial { shape, .. } if !SHAPES.contains(&shape) => {
-                let why = "the law is known for shapes from 0 to 100";
+                let why = "shapes from 0 to 100 are supported";
                 Err(Error::setting("shape", shape, why).fix("use 1, the geometric law"))
             }
             _ => Ok(self),

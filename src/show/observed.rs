@@ -115,7 +115,7 @@ fn finished_curve(run: &Run) -> RunCurve {
     let warning = run.curve().divergence();
     RunCurve {
         steps_taken: record.steps as f64,
-        seconds: Some(record.seconds),
+        seconds: record.shown_seconds(),
         ended: true,
         shown_again: run.is_restored().then(day),
         warning: warnings(

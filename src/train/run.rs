@@ -99,7 +99,7 @@ pub struct RunRecord {
     pub planned_epsilon: Option<f64>,
     /// Accuracy on the test part after the last step, if there is a test part that can be read.
     pub test_accuracy: Option<f64>,
-    /// Wall-clock seconds of training.
+    /// Wall-clock seconds of training; 0 for a private selection, whose times are secret.
     pub seconds: f64,
     /// Seconds of these in which the steps waited for examples to be read from files. `None` for
     /// examples in memory, and for runs without a record of it.
@@ -138,6 +138,11 @@ impl RunRecord {
     /// files that were drawn.
     pub fn wait_share(&self) -> Option<f64> {
         self.waiting_seconds.map(|waiting| (waiting / self.seconds).min(1.0))
+    }
+
+    /// The seconds of training, where they may be shown.
+    pub(crate) fn shown_seconds(&self) -> Option<f64> {
+        Some(self.seconds).filter(|_| self.plan.selection().is_none())
     }
 
     /// Sets where the parameters come from that training started from.
@@ -289,6 +294,13 @@ impl Run {
             assumptions.push(
                 "no example's output in the user's own module depends on another example (tried on \
                  made-up examples, not proved)"
+                    .to_owned(),
+            );
+        }
+        if record.plan.selection().is_some() {
+            assumptions.push(
+                "nobody learns how many trials the private selection had, for instance from the \
+                 time they took"
                     .to_owned(),
             );
         }

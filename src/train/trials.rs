@@ -25,7 +25,8 @@ use crate::{Error, ErrorKind, Result};
 /// it ends. The number of trials is drawn from the plan's law, and the candidate of each trial
 /// uniformly, by randomness of its own; all trials have sampling and noise of their own. The
 /// result is released, and nothing else. The time it takes depends on the number of trials, so it
-/// must stay as secret as the noise: the record has the time of the released trial alone.
+/// must stay as secret as the noise. The record has no time at all: that of the released trial would
+/// tell whether it was the first, which also compiles kernels and finds files not yet in memory.
 ///
 /// # Errors
 /// As [`fit`](crate::train::fit), of which everything but diverging trials ends the selection;
@@ -51,11 +52,15 @@ pub(crate) fn fit_best_of(
         candidate.place()?;
         check::belong_together(candidate, &candidate.prepared(model)?, data, ledger)?;
     }
+    selection.agrees_in_cost_with(plan)?;
+    let listening = Listening::start();
+    if listening.stop() {
+        return Err(stopped(data, "nothing was charged".to_owned()));
+    }
     let charge = Charge::new(ledger, plan, id)?;
     charge.begin(data)?;
     // All of it is spent, however it ends, and a later time would tell how many trials there were.
     charge.close(plan.steps())?;
-    let listening = Listening::start();
     let seeds = Seeds::new(plan.seed(), &format!("{} selection", stream(id, model)))?;
     let (trials, mut draws) = drawn(selection, seeds.coordinates)?;
     observer.noted(&at_first(selection));
@@ -65,7 +70,8 @@ pub(crate) fn fit_best_of(
         let name = format!("{id} trial {trial}");
         let run = fit_trial(&name, &candidates[chosen], model, data, ledger, charge.run());
         if listening.stop() {
-            return Err(stopped(plan, data)?);
+            let epsilon = Rounded(plan.epsilon_after(plan.steps())?.unwrap_or(f64::INFINITY));
+            return Err(stopped(data, format!("epsilon {epsilon} stays charged in the ledger")));
         }
         match run {
             Ok(run) if best.as_ref().is_none_or(|(_, known)| is_better(&run, known)) => {
@@ -117,8 +123,10 @@ fn released(
         released: plan.released_after(plan.steps()),
         epsilon,
         planned_epsilon: epsilon,
-        // The time of its end would tell when the last trial had begun.
+        // Times would tell when the last trial had begun, or which one is released.
         trained_at: None,
+        seconds: 0.0,
+        waiting_seconds: None,
         ..best.record().clone()
     };
     for point in &mut record.curve.points {
@@ -139,14 +147,13 @@ fn at_first(selection: &Selection) -> String {
     )
 }
 
-fn stopped(plan: &Plan, data: &Dataset) -> Result<Error> {
-    let epsilon = Rounded(plan.epsilon_after(plan.steps())?.unwrap_or(f64::INFINITY));
+fn stopped(data: &Dataset, charged: String) -> Error {
     let what = format!("private selection on {}", data.name());
     let why = "it was stopped before its last trial, and the best of those before must not be \
                shown";
-    Ok(Error::new(ErrorKind::Setting, what, why)
-        .fix("run it again, which costs as much again, and let it finish")
-        .also(format!("epsilon {epsilon} stays charged in the ledger")))
+    Error::new(ErrorKind::Setting, what, why)
+        .fix("run it again, which costs the whole epsilon, and let it finish")
+        .also(charged)
 }
 
 fn nothing_left(selection: &Selection) -> Error {

@@ -34,6 +34,7 @@ pub(super) fn with_noise(runs: usize, plan: &Plan) -> String {
     };
     let all = epsilon_of(event.times(runs as u64));
     let said = format!("epsilon {all} at delta {delta} for {} together", counted(runs, "run"));
+    let said = format!("{said}, beside steps 1 and 2, which no epsilon covers");
     match runs {
         0 | 1 => said,
         n => {

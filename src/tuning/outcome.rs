@@ -5,6 +5,7 @@ use std::fmt;
 use crate::methods::{Method, PrivateSelection};
 use crate::privacy::{Badge, Trials};
 use crate::show::{Bundle, Figure, Table, format};
+use crate::{Error, ErrorKind, Result};
 
 /// One run of a tuning.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,11 @@ pub struct Tuned<M> {
 
 impl<M: Method + Clone + 'static> Tuned<M> {
     /// The method with the learning rate and the clip norm that were found.
+    ///
+    /// # Guarantee
+    /// The statement of a run says that the choice of settings by looking at other runs is not
+    /// covered. It does not repeat the [badge](Self::badge) of this tuning: without public data no
+    /// epsilon covers what was learned about the data here.
     pub fn method(&self) -> M {
         let mut method = self.method.clone();
         method.settings_mut().learning_rate = Some(self.learning_rate);
@@ -58,14 +64,25 @@ impl<M: Method + Clone + 'static> Tuned<M> {
     /// by these factors, at the same clip norm.
     ///
     /// # Guarantee
-    /// As [`PrivateSelection`], if the badge of this tuning is not "none".
+    /// As [`PrivateSelection`], if the public data are public.
+    ///
+    /// # Errors
+    /// `Setting` for a tuning without public data: no epsilon covers candidates that were chosen on
+    /// the private data without noise.
     pub fn select(
         &self,
         trials: Trials,
         factors: impl IntoIterator<Item = f64>,
-    ) -> PrivateSelection {
+    ) -> Result<PrivateSelection> {
+        if let Badge::None(why) = &self.badge {
+            let what = "a private selection around tuned settings";
+            return Err(Error::new(ErrorKind::Setting, what, why.as_str()).fix(
+                "tune on public data: Tuning::public; or give PrivateSelection learning rates that \
+                 do not depend on the data",
+            ));
+        }
         let rates = factors.into_iter().map(|factor| factor * self.learning_rate);
-        PrivateSelection::new(self.method(), trials).learning_rates(rates)
+        Ok(PrivateSelection::new(self.method(), trials).learning_rates(rates))
     }
 }
 

@@ -19,7 +19,7 @@ impl<M: Method + Clone + 'static> Tuning<M> {
     ///
     /// # Errors
     /// `Setting` for values that can't be tried, data without a test part, public data that are
-    /// smaller than a batch, or if the tuning was stopped; as making the plans and as training. A
+    /// smaller than a batch or a part of the private ones, or if the tuning was stopped; as making the plans and as training. A
     /// run whose parameters diverge is no error, unless all of a step do.
     pub fn run(
         &self,
@@ -39,6 +39,16 @@ impl<M: Method + Clone + 'static> Tuning<M> {
         let plan = self.method.plan(data)?;
         let on = self.public.as_ref().unwrap_or(data);
         fits(&plan, on)?;
+        if let Some(public) = &self.public
+            && (data.is_known_as(public.origin()) || public.is_known_as(data.origin()))
+        {
+            let what = format!("tuning on {} as public data", public.name());
+            let why = "they are the private data or a part of them, and no epsilon covers runs \
+                       without noise on these";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix(
+                "give other data, for instance drawn ones: data::drawn_digits(60_000, 5_000, 2)?",
+            ));
+        }
         let _listening = Listening::start();
         let model = make(on)?;
         let place = Place { store, model: &model, on };

@@ -48,8 +48,13 @@ fn public_data_are_tuned_on_at_no_cost_with_the_noise_of_the_private_plan() -> R
     assert!(!noisy.is_empty());
     let method = tuned.method().plan(&private)?;
     assert_eq!(method.learning_rate(), tuned.learning_rate());
-    let plan = tuned.select(Trials::geometric(3.0), [0.5, 1.0]).plan(&private)?;
+    let plan = tuned.select(Trials::geometric(3.0), [0.5, 1.0])?.plan(&private)?;
     assert!(plan.epsilon_after(8)?.unwrap() <= 3.0);
+    // A part of the private data is not public, whatever the caller says.
+    for own in [private.clone(), private.split(0.6, 1)?] {
+        let error = small().public(&own).run_in(&store, linear, &private).unwrap_err();
+        assert!(error.to_string().contains("a part of them"), "{error}");
+    }
     let declared = small().public(&public.split(0.6, 1)?).run_in(&store, linear, &private)?;
     assert!(matches!(declared.badge(), Badge::Proved | Badge::Assumption(_)));
     Ok(())
@@ -62,6 +67,8 @@ fn on_private_data_no_epsilon_covers_the_choice() -> Result<()> {
     let tuned = small().around([1.0]).run_in(&store, linear, &data)?;
     let Badge::None(why) = tuned.badge() else { panic!("{tuned}") };
     assert!(why.contains("without noise"), "{why}");
+    let error = tuned.select(Trials::geometric(3.0), [1.0]).unwrap_err().to_string();
+    assert!(error.contains("Tuning::public"), "{error}");
     let [first, second, third] = tuned.steps() else { panic!("{tuned}") };
     assert!(first.cost.contains("no epsilon covers it: 3 runs"), "{first:?}");
     assert!(second.cost.contains("no epsilon covers it"), "{second:?}");

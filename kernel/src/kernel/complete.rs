@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use evcxr::CommandContext;
 use serde_json::{Value, json};
 
+use super::commands;
 use super::inspection;
 use super::visibility::{Member, Visibility};
 
@@ -29,6 +30,9 @@ pub fn complete(
     code: &str,
     cursor: usize,
 ) -> Value {
+    if let Some(content) = complete_command(code, cursor) {
+        return content;
+    }
     let Ok(found) = context.completions(code, byte_of(code, cursor)) else {
         return nothing_to_complete(cursor);
     };
@@ -57,6 +61,22 @@ pub fn complete(
         "status": "ok", "matches": matches, "cursor_start": start, "cursor_end": end,
         "metadata": { "_jupyter_types_experimental": types },
     })
+}
+
+/// Completions of the command that the cursor stands in.
+fn complete_command(code: &str, cursor: usize) -> Option<Value> {
+    let before: String = code.chars().take(cursor).collect();
+    let typed = before.lines().last().filter(|_| !before.ends_with('\n'))?.trim_start();
+    if !typed.starts_with(':') || typed.contains([' ', '(']) || typed.starts_with("::") {
+        return None;
+    }
+    let mut matches: Vec<&str> = commands::names().filter(|name| name.starts_with(typed)).collect();
+    matches.sort_unstable();
+    matches.dedup();
+    Some(json!({
+        "status": "ok", "matches": matches, "metadata": {},
+        "cursor_start": cursor - typed.chars().count(), "cursor_end": cursor,
+    }))
 }
 
 /// A completion of a call without brackets and arguments: the user types those.

@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use evcxr::{CommandContext, EvalContext};
+use evcxr::{CommandContext, EvalContext, EvalOutputs};
 use serde_json::{Map, Value};
 
+use super::commands;
 use super::complete;
 use super::content::Shown;
 use super::context::Context;
@@ -125,6 +126,17 @@ impl Engine {
         if let Some(failure) = refuse(code) {
             return Err(failure.into());
         }
+        let own = |(name, kind): (&str, &str)| (name.to_owned(), kind.to_owned());
+        let mut variables: Vec<_> = self.evcxr.variables_and_types().map(own).collect();
+        variables.sort();
+        let asked = commands::read(code, &variables)?;
+        if asked.help {
+            context.current.print("stdout", &commands::help());
+        }
+        if asked.is_answered() {
+            return Ok(Map::new());
+        }
+        let code = asked.code.as_str();
         context.interrupts.begin();
         self.output.begin(code.contains(".evcxr_display("));
         let result = catch_unwind(AssertUnwindSafe(|| self.evcxr.execute(code)));
@@ -141,6 +153,11 @@ impl Engine {
             let _ = guarded(|| self.evcxr.execute(&again));
         }
         let Ok(result) = result else { return Err(RunError::EvcxrPanicked) };
+        if let Ok(outputs) = &result
+            && asked.time
+        {
+            context.current.print("stdout", &times(outputs));
+        }
         let loss = if crashed { Loss::ProcessEnded } else { Loss::Moved };
         let names: BTreeSet<String> =
             self.evcxr.variables_and_types().map(|(name, _)| name.to_owned()).collect();
@@ -250,6 +267,15 @@ fn refuse(code: &str) -> Option<Failure> {
 /// Printed below a cell that reads standard input.
 const NO_INPUT: &str = "cells can't read input: standard input is empty, and `read_line` returns 0 \
                         bytes; put the value into a variable, or read a file\n";
+
+/// How long a cell took: everything before it ran, and the run.
+fn times(outputs: &EvalOutputs) -> String {
+    let seconds = |runs: bool| -> f64 {
+        let of = outputs.phases.iter().filter(|phase| (phase.name == "Execution") == runs);
+        of.map(|phase| phase.duration.as_secs_f64()).sum()
+    };
+    format!("compiled in {:.2} s, ran in {:.3} s\n", seconds(false), seconds(true))
+}
 
 /// The result of a cell: the output of evcxr's commands and what its value displayed.
 fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<String, Value> {

@@ -7,6 +7,7 @@
 
 mod cell;
 mod cell_process;
+mod commands;
 mod complete;
 mod content;
 mod context;

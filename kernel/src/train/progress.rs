@@ -73,6 +73,11 @@ impl Observer for ToStderr {
         let waiting = record.wait_share().map_or(String::new(), |share| {
             format!(", {:.1} % of them waiting for files", 100.0 * share)
         });
-        self.say(&format!("{:.1} s{waiting}; stored in runs/{}", record.seconds, record.id));
+        let time = match run.plan().selection() {
+            // It would tell how many trials there were.
+            Some(_) => String::new(),
+            None => format!("{:.1} s{waiting}; ", record.seconds),
+        };
+        self.say(&format!("{time}stored in runs/{}", record.id));
     }
 }

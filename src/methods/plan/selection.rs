@@ -35,6 +35,11 @@ impl Selection {
         }
     }
 
+    /// Refuses a plan whose charge is not that of its trials, such as an edited one.
+    pub(crate) fn agrees_in_cost_with(&self, plan: &Plan) -> Result<()> {
+        Plan::best_of(self.trials, self.candidates.clone())?.costs_as(plan)
+    }
+
     /// Refuses the selection of an edited file.
     pub(super) fn agrees_with(&self, plan: &Plan) -> Result<()> {
         for candidate in &self.candidates {

@@ -10,6 +10,7 @@ mod reduce;
 mod single;
 
 pub(crate) use reduce::STOPPING;
+pub(super) use reduce::nearly_equal;
 pub(crate) use single::{Single, singles};
 
 /// A complete description of what was, or will be, released about a data set.

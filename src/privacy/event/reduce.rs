@@ -48,14 +48,14 @@ impl Event {
                 (
                     Event::Repeated { event, count },
                     Event::Repeated { event: inner, count: taken },
-                ) if event == inner && taken <= count => {
+                ) if event.is_nearly(inner) && taken <= count => {
                     Ok(Event::Repeated { event: event.clone(), count: *taken })
                 }
-                (Event::Unaccountable { .. } | Event::PrivateSelection { .. }, _)
-                    if self == spent =>
-                {
-                    Ok(self.clone())
-                }
+                (Event::Unaccountable { .. }, _) if self == spent => Ok(self.clone()),
+                (
+                    Event::PrivateSelection { event, trials },
+                    Event::PrivateSelection { event: inner, trials: law },
+                ) if trials.is_nearly(law) && event.is_nearly(inner) => Ok(self.clone()),
                 // A run that ended before it released anything.
                 (
                     Event::Unaccountable { .. } | Event::PrivateSelection { .. },
@@ -71,6 +71,11 @@ impl Event {
             return reject();
         }
         Ok(self.with_count(taken))
+    }
+
+    /// Whether two events are the same up to the rounding of numbers that were read from a file.
+    fn is_nearly(&self, other: &Event) -> bool {
+        self.reduced_to(other).is_ok() && other.reduced_to(self).is_ok()
     }
 
     /// The number of repetitions of a simple event and its other parameters, starting with a number
@@ -123,13 +128,14 @@ impl Event {
 }
 
 /// Equality up to rounding: the last bit of a float may change when it is read back from JSON.
-fn nearly_equal(a: f64, b: f64) -> bool {
+pub(in crate::privacy) fn nearly_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::privacy::Trials;
 
     fn training(steps: u64) -> Event {
         Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.1, steps }
@@ -150,6 +156,33 @@ mod tests {
         let nan =
             Event::PoissonGaussian { sampling_rate: f64::NAN, noise_multiplier: 1.1, steps: 1 };
         assert!(plan.reduced_to(&nan).is_err(), "NaN is equal to nothing");
+    }
+
+    #[test]
+    fn nested_events_are_found_again_after_they_were_written_and_read() {
+        let mut changed = 0;
+        for i in 0..200 {
+            let trial = Event::PoissonGaussian {
+                sampling_rate: 0.1 + 0.001_234_567 * f64::from(i),
+                noise_multiplier: (0.5 + 0.017 * f64::from(i)).sqrt(),
+                steps: 9,
+            };
+            let law = Trials::geometric(1.5 + 0.321 * f64::from(i));
+            for planned in [trial.best_of(law), trial.times(7)] {
+                let text = serde_json::to_string(&planned).unwrap();
+                let read: Event = serde_json::from_str(&text).unwrap();
+                changed += usize::from(read != planned);
+                assert_eq!(planned.reduced_to(&read).unwrap(), planned);
+                assert_eq!(read.reduced_to(&planned).unwrap(), read);
+            }
+            let other = training(9).best_of(law);
+            assert!(trial.best_of(law).reduced_to(&other).is_err(), "another trial");
+            let more = Trials::geometric(1.0 + law.mean());
+            assert!(trial.best_of(law).reduced_to(&trial.best_of(more)).is_err(), "another law");
+            let poisson = Trials::poisson(law.mean());
+            assert!(trial.best_of(law).reduced_to(&trial.best_of(poisson)).is_err());
+        }
+        assert!(changed > 0, "reading changes no number: this test shows nothing");
     }
 
     #[test]

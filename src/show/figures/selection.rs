@@ -54,7 +54,7 @@ pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {
     whole.dedup();
     let all = line(&|count| trial.times(count as u64), &whole);
     let panel = panel.series(Series::line("all trials shown", all).colour(LAWS.len()));
-    Ok(Chart::new("Showing only the best trial is cheaper than showing all")
+    Ok(Chart::new("The cost of showing only the best trial, and of showing all")
         .note(format!("One trial: {trial}. RDP; both axes logarithmic."))
         .panel(panel)
         .x_label("mean number of trials")

@@ -1,0 +1,224 @@
+//! Commands in cells: lines before the code that begin with a colon. evcxr has its own; those of
+//! the lab become code or are answered here.
+
+use super::errors::Failure;
+
+/// Commands of the lab: name, what it does, and the code that it stands for, if any.
+const OURS: [(&str, &str, Option<&str>); 7] = [
+    (":help", "this list", None),
+    (":vars", "variables with their types and sizes", None),
+    (":time", "how long the cell takes to compile and to run", None),
+    (":ledger", "what was spent on each data set", Some("epsilab::lab::ledger()?.show();")),
+    (":runs", "runs that are stored in this project", Some("epsilab::lab::runs()?.show();")),
+    (":data", "data sets by name, and where their files are", Some(DATA)),
+    (":device", "where plans train by default", Some("println!(\"{}\", epsilab::lab::device()?);")),
+];
+
+const DATA: &str = "for set in epsilab::data::available() { println!(\"{:<16} {}\", set.name, \
+    set.folder.map_or(\"no files (`cargo lab doctor` says where to put them)\".to_owned(), \
+    |folder| folder.display().to_string())); } println!(\"{:<16} drawn by code, always there\", \
+    \"glyphs, patterns, sentences, drawn_digits, dead_leaves\");";
+
+/// evcxr's commands that `:help` lists.
+const LISTED: [(&str, &str); 8] = [
+    (":dep NAME = \"VERSION\"", "adds a crate"),
+    (":doc NAME", "documentation of a variable, type or module"),
+    (":type NAME", "type of a variable"),
+    (":clear", "forgets all variables, functions and imports"),
+    (":env NAME=VALUE", "sets an environment variable"),
+    (":explain", "explains the last compiler error"),
+    (":timing", "switches the printing of times on or off"),
+    ("!COMMAND", "runs a command of the shell"),
+];
+
+/// evcxr's other commands.
+const UNLISTED: [&str; 24] = [
+    ":internal_debug",
+    ":load_config",
+    ":version",
+    ":t",
+    ":preserve_vars_on_panic",
+    ":restart",
+    ":show_deps",
+    ":last_compile_dir",
+    ":opt",
+    ":fmt",
+    ":types",
+    ":efmt",
+    ":toolchain",
+    ":offline",
+    ":allow_static_linking",
+    ":quit",
+    ":time_passes",
+    ":sccache",
+    ":cache",
+    ":clear_cache",
+    ":linker",
+    ":codegen_backend",
+    ":build_env",
+    ":last_error_json",
+];
+
+/// A cell whose commands of the lab were read.
+#[derive(Debug, PartialEq)]
+pub struct Asked {
+    /// What remains for evcxr. Every line stands where it stood.
+    pub code: String,
+    /// The list of commands is to be printed.
+    pub help: bool,
+    /// The times are to be printed.
+    pub time: bool,
+}
+
+impl Asked {
+    /// Whether nothing remains for evcxr.
+    pub fn is_answered(&self) -> bool {
+        self.code.trim().is_empty()
+    }
+}
+
+/// Reads the commands at the beginning of a cell. `variables`: names and types.
+///
+/// # Errors
+/// A command that neither the lab nor evcxr has.
+pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure> {
+    let (mut help, mut time) = (false, false);
+    let mut lines: Vec<String> = code.lines().map(str::to_owned).collect();
+    let mut expanded = String::new();
+    let mut last = None;
+    for (index, line) in code.lines().enumerate() {
+        let text = line.trim();
+        if text.is_empty() || text.starts_with("//") || text.starts_with('!') {
+            continue;
+        }
+        let Some(name) = command(text) else { break };
+        last = Some(index);
+        if let Some((_, _, code)) = OURS.iter().find(|(ours, ..)| *ours == name) {
+            lines[index].clear();
+            help |= name == ":help";
+            time |= name == ":time";
+            expanded.push_str(code.unwrap_or_default());
+            if name == ":vars" {
+                expanded.push_str(&list(variables));
+            }
+            if let Some(rest) = text.strip_prefix(":time ") {
+                lines[index] = rest.to_owned();
+                break;
+            }
+        } else if !names().any(|known| known == name) {
+            return Err(unknown(name));
+        }
+    }
+    // evcxr reads no command after the first code, so the code follows the last command.
+    if let Some(last) = last.filter(|_| !expanded.is_empty()) {
+        match lines[last].is_empty() {
+            true => lines[last] = expanded,
+            false => lines.insert(last + 1, expanded),
+        }
+    }
+    Ok(Asked { code: lines.join("\n"), help, time })
+}
+
+/// The name of the command in a line.
+fn command(line: &str) -> Option<&str> {
+    let name = line.split_whitespace().next()?;
+    (name.starts_with(':') && !name.starts_with("::")).then_some(name)
+}
+
+/// Names of all commands that begin with a colon.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let listed = LISTED.iter().filter_map(|(usage, _)| command(usage));
+    OURS.iter().map(|(name, ..)| *name).chain(listed).chain(UNLISTED)
+}
+
+fn unknown(name: &str) -> Failure {
+    let likeness = |known: &str| strsim::jaro_winkler(name, known);
+    let nearest = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let advice = match nearest.filter(|nearest| likeness(nearest) > 0.8) {
+        Some(nearest) => format!("did you mean `{nearest}`? `:help` lists all commands"),
+        None => "`:help` lists all commands".to_owned(),
+    };
+    let text = format!("there is no command `{name}`\nwhat to do: {advice}");
+    Failure::new("CompileError", &text)
+}
+
+/// What `:help` prints.
+pub fn help() -> String {
+    let line = |name: &str, what: &str| format!("{name:<24} {what}\n");
+    let mut text = "Commands stand before the code of a cell, one per line.\n\n".to_owned();
+    OURS.iter().for_each(|(name, what, _)| text.push_str(&line(name, what)));
+    text.push('\n');
+    LISTED.iter().for_each(|(usage, what)| text.push_str(&line(usage, what)));
+    text + "\nTab completes names, Shift+Tab shows their documentation.\n"
+}
+
+/// Code that prints the variables.
+fn list(variables: &[(String, String)]) -> String {
+    if variables.is_empty() {
+        return "println!(\"no variables\");".into();
+    }
+    let width = |text: fn(&(String, String)) -> &String| {
+        variables.iter().map(|entry| text(entry).chars().count()).max().unwrap_or(0)
+    };
+    let (names, types) = (width(|(name, _)| name), width(|(_, kind)| kind).min(60));
+    let print = |(name, kind): &(String, String)| {
+        format!(
+            "println!(\"{{:<{names}}}  {{:<{types}}}  {{}}\", {name:?}, {kind:?}, {{ use \
+             epsilab::cell_process::sizes::*; (&Of(&{name})).size() }});"
+        )
+    };
+    variables.iter().map(print).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_code(code: &str) -> Asked {
+        read(code, &[]).unwrap()
+    }
+
+    #[test]
+    fn commands_become_code_in_their_lines() {
+        let asked = read_code("// ledger\n:ledger\nlet a = 1;\n:runs");
+        assert_eq!(asked.code, "// ledger\nepsilab::lab::ledger()?.show();\nlet a = 1;\n:runs");
+        let asked = read_code(":ledger\n:dep a = \"1\"\n:device\nx()");
+        let lines: Vec<&str> = asked.code.lines().collect();
+        assert_eq!((lines[0], lines[1], lines[3]), ("", ":dep a = \"1\"", "x()"));
+        assert!(lines[2].contains("ledger") && lines[2].contains("device"), "{}", lines[2]);
+        // evcxr's own command stays last.
+        let asked = read_code(":ledger\n:show_deps");
+        assert_eq!(asked.code, "\n:show_deps\nepsilab::lab::ledger()?.show();");
+        let untouched = "let a = b\n    :c;\n::std::f();";
+        assert_eq!(read_code(untouched).code, untouched);
+    }
+
+    #[test]
+    fn help_and_times_leave_the_code_as_it_is() {
+        let asked = read_code(":help");
+        assert!(asked.help && asked.is_answered());
+        let asked = read_code(":time\nwork();\n:help");
+        assert_eq!(
+            (asked.time, asked.help, asked.code.as_str()),
+            (true, false, "\nwork();\n:help")
+        );
+        assert_eq!(read_code(":time work();").code, "work();");
+        let text = help();
+        assert!(text.contains(":ledger") && text.contains(":dep NAME"), "{text}");
+    }
+
+    #[test]
+    fn unknown_commands_are_errors_with_the_nearest_name() {
+        let text = |code: &str| read(code, &[]).unwrap_err().traceback.join("\n");
+        assert!(text(":ledgr").contains("did you mean `:ledger`?"), "{}", text(":ledgr"));
+        assert!(text(":qqq\n1").contains("`:help` lists all"), "{}", text(":qqq\n1"));
+    }
+
+    #[test]
+    fn variables_are_listed_with_types_and_sizes() {
+        let variables = [("a".to_owned(), "u8".to_owned()), ("names".into(), "Vec<String>".into())];
+        let asked = read(":vars", &variables).unwrap();
+        assert!(asked.code.contains("{:<5}  {:<11}  {}") && asked.code.contains("Of(&names)"));
+        assert!(read_code(":vars").code.contains("no variables"));
+    }
+}
