@@ -25,8 +25,9 @@ use crate::{Error, ErrorKind, Result};
 /// it ends. The number of trials is drawn from the plan's law, and the candidate of each trial
 /// uniformly, by randomness of its own; all trials have sampling and noise of their own. The
 /// result is released, and nothing else. The time it takes depends on the number of trials, so it
-/// must stay as secret as the noise. The record has no time at all: that of the released trial would
-/// tell whether it was the first, which also compiles kernels and finds files not yet in memory.
+/// must stay as secret as the noise. The record has no time at all: that of the released trial
+/// would tell whether it was the first, which also compiles kernels and finds files not yet in
+/// memory.
 ///
 /// # Errors
 /// As [`fit`](crate::train::fit), of which everything but diverging trials ends the selection;

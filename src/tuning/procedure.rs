@@ -19,8 +19,9 @@ impl<M: Method + Clone + 'static> Tuning<M> {
     ///
     /// # Errors
     /// `Setting` for values that can't be tried, data without a test part, public data that are
-    /// smaller than a batch or a part of the private ones, or if the tuning was stopped; as making the plans and as training. A
-    /// run whose parameters diverge is no error, unless all of a step do.
+    /// smaller than a batch or a part of the private ones, or if the tuning was stopped; as making
+    /// the plans and as training. A run whose parameters diverge is no error, unless all of a step
+    /// do.
     pub fn run(
         &self,
         make: impl Fn(&Dataset) -> Result<Model>,
