@@ -470,6 +470,58 @@ fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
     kernel.shut_down();
 }
 
+#[test]
+fn a_cell_that_reads_input_asks_the_front_end() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel.run_ok(
+        "fn read() -> String { let mut line = String::new(); \
+         std::io::stdin().read_line(&mut line).unwrap(); line }\nlet kept = 5;",
+    );
+    let asks = json!({ "allow_stdin": true });
+    let id = kernel.send_with("print!(\"name? \"); let name = read();", asks.clone());
+    assert_eq!(kernel.question(), id);
+    // The prompt comes first.
+    let heard = kernel.listen(&id, |kind, _| kind == "stream");
+    assert_eq!(heard.last().unwrap().1["text"], "name? ");
+    kernel.answer("Zoë");
+    assert!(kernel.finish(&id).ok());
+    assert_eq!(kernel.run_ok("name").result(), "\"Zoë\\n\"");
+
+    // Two lines, one of them read by a program.
+    let code = "let first = read();\nlet out = std::process::Command::new(\"head\").arg(\"-n1\")\
+                .stdin(std::process::Stdio::inherit()).output().unwrap();\n\
+                println!(\"{first}{}\", String::from_utf8_lossy(&out.stdout));";
+    let id = kernel.send_with(code, asks.clone());
+    for line in ["one", "two"] {
+        assert_eq!(kernel.question(), id);
+        kernel.answer(line);
+    }
+    assert_eq!(kernel.finish(&id).stream("stdout"), "one\ntwo\n\n");
+
+    // A stop ends the input, and so does the front end that can't be asked.
+    let id = kernel.send_with("read()", asks.clone());
+    assert_eq!(kernel.question(), id);
+    let interrupted = Instant::now();
+    kernel.control("interrupt_request", json!({}));
+    assert_eq!(kernel.finish(&id).result(), "\"\"");
+    assert!(interrupted.elapsed() < Duration::from_secs(3));
+    let asked = Instant::now();
+    let (name, _, story) = kernel.run("read()").error();
+    assert!(name == "InputError" && story.contains("what to do"), "{name}: {story}");
+    assert!(asked.elapsed() < Duration::from_secs(5));
+
+    // The next cell can ask again; Ctrl+D is the end of the input.
+    let id = kernel.send_with("read()", asks);
+    assert_eq!(kernel.question(), id);
+    kernel.answer("\u{4}");
+    assert_eq!(kernel.finish(&id).result(), "\"\"");
+    kernel.answer("nobody asked");
+    assert_eq!(kernel.run_ok("kept").result(), "5");
+    kernel.shut_down();
+}
+
 /// Has no loop of its own in which it could be stopped.
 const ENDLESS: &str =
     "println!(\"waiting\"); std::thread::sleep(std::time::Duration::from_secs(3600));";

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jupyter_protocol::JupyterMessage;
 use serde_json::{Value, json};
 
-use super::wire::Wire;
+use super::wire::{Channel, Wire};
 
 /// The request that output belongs to. It is kept after the end of its cell, so that a thread that
 /// outlives the cell still prints below it.
@@ -37,6 +37,16 @@ impl CurrentCell {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(cell) = cell {
             self.wire.publish(Some(&cell), kind, content);
+        }
+    }
+
+    /// Asks the client that sent the request for a line of input. What the cell printed before is
+    /// the prompt.
+    pub fn ask_for_input(&self) {
+        let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(cell) = cell {
+            let content = json!({ "prompt": "", "password": false });
+            self.wire.reply(Channel::Stdin, &cell, "input_request", content);
         }
     }
 

@@ -19,6 +19,7 @@ mod errors;
 mod evaluator;
 mod fence;
 mod history;
+mod input;
 mod inspection;
 mod interrupt;
 mod is_complete;
