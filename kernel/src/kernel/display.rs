@@ -1,5 +1,5 @@
-//! The side channel: figures, live updates and questions for input come over a Unix socket, separate
-//! from printed text.
+//! The side channel: figures, live updates and questions for input come over a Unix socket,
+//! separate from printed text.
 //!
 //! Each line is one JSON object. The kernel answers a line after it has published the content, so a
 //! figure reaches the client before the reply of its cell. Figures and printed text keep their
