@@ -29,7 +29,7 @@ use crate::prebuilt::rust_release;
 pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Result<()> {
     let (wire, mut requests) = wire::bind(info).await?;
     wire.status(None, "starting");
-    let current = CurrentCell::new(wire.clone());
+    let current = CurrentCell::new(wire.clone(), epsilab::lab::home().join("outputs"));
     let interrupts = Interrupts::default();
     let markers = session.markers().clone();
     let fences = Fences::new(session.pipes_dir(), markers, interrupts.clone());

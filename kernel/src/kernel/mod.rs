@@ -23,6 +23,7 @@ mod input;
 mod inspection;
 mod interrupt;
 mod is_complete;
+mod limits;
 mod markers;
 mod output;
 mod panics;
