@@ -471,6 +471,27 @@ fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
 }
 
 #[test]
+fn what_a_cell_prints_beyond_the_limit_is_kept_in_a_file() {
+    let _alone = alone();
+    let home = tempfile::tempdir().expect("temp");
+    let env = vec![("EPSILAB_HOME", home.path().display().to_string())];
+    let mut kernel = Client::start(Start { env, ..Start::default() });
+    kernel.wait_for_info();
+    let ran = kernel.run_ok("for i in 0..3_000_000 { println!(\"line {i}\"); }\n7");
+    assert_eq!(ran.result(), "7");
+    let shown = ran.stream("stdout");
+    assert!(shown.len() <= 1 << 20 && shown.len() > (1 << 20) - 64, "{}", shown.len());
+    let said = ran.stream("stderr");
+    let path = said.trim().trim_end_matches(']').rsplit_once(" in ").expect("a path").1;
+    let all = shown + &std::fs::read_to_string(path).expect("kept");
+    assert_eq!(all.lines().count(), 3_000_000);
+    assert!(all.ends_with("line 2999998\nline 2999999\n"));
+    // The next cell begins anew.
+    assert_eq!(kernel.run_ok("println!(\"short\");").stream("stdout"), "short\n");
+    kernel.shut_down();
+}
+
+#[test]
 fn a_cell_that_reads_input_asks_the_front_end() {
     let _alone = alone();
     let mut kernel = Client::start(Start::default());

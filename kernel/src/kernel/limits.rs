@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value, json};
 
 /// Bytes of printed text.
@@ -115,14 +116,19 @@ impl Limits {
     fn keep_figure(&mut self, data: &Map<String, Value>) -> String {
         const KINDS: [(&str, &str); 4] = [
             ("image/svg+xml", "svg"),
+            ("image/png", "png"),
             ("text/html", "html"),
-            ("image/png", "png.base64"),
             ("text/plain", "txt"),
         ];
         let found = KINDS.iter().find_map(|(kind, name)| Some((name, data.get(*kind)?.as_str()?)));
         let Some((name, text)) = found else { return "it is lost".into() };
+        let bytes = match *name {
+            "png" => BASE64_STANDARD.decode(text.trim()).unwrap_or_default(),
+            _ => text.as_bytes().to_vec(),
+        };
         let path = self.path(name);
-        let done = std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, text));
+        let done =
+            std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, bytes));
         match done {
             Ok(()) => format!("it is in {}", path.display()),
             Err(error) => format!("it is lost ({}: {error})", path.display()),
