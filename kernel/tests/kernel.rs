@@ -470,6 +470,79 @@ fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
     kernel.shut_down();
 }
 
+#[test]
+fn what_a_cell_prints_beyond_the_limit_is_kept_in_a_file() {
+    let _alone = alone();
+    let home = tempfile::tempdir().expect("temp");
+    let env = vec![("EPSILAB_HOME", home.path().display().to_string())];
+    let mut kernel = Client::start(Start { env, ..Start::default() });
+    kernel.wait_for_info();
+    let ran = kernel.run_ok("for i in 0..3_000_000 { println!(\"line {i}\"); }\n7");
+    assert_eq!(ran.result(), "7");
+    let shown = ran.stream("stdout");
+    assert!(shown.len() <= 1 << 20 && shown.len() > (1 << 20) - 64, "{}", shown.len());
+    let said = ran.stream("stderr");
+    let path = said.trim().trim_end_matches(']').rsplit_once(" in ").expect("a path").1;
+    let all = shown + &std::fs::read_to_string(path).expect("kept");
+    assert_eq!(all.lines().count(), 3_000_000);
+    assert!(all.ends_with("line 2999998\nline 2999999\n"));
+    // The next cell begins anew.
+    assert_eq!(kernel.run_ok("println!(\"short\");").stream("stdout"), "short\n");
+    kernel.shut_down();
+}
+
+#[test]
+fn a_cell_that_reads_input_asks_the_front_end() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel.run_ok(
+        "fn read() -> String { let mut line = String::new(); \
+         std::io::stdin().read_line(&mut line).unwrap(); line }\nlet kept = 5;",
+    );
+    let asks = json!({ "allow_stdin": true });
+    let id = kernel.send_with("print!(\"name? \"); let name = read();", asks.clone());
+    assert_eq!(kernel.question(), id);
+    // The prompt comes first.
+    let heard = kernel.listen(&id, |kind, _| kind == "stream");
+    assert_eq!(heard.last().unwrap().1["text"], "name? ");
+    kernel.answer("Zoë");
+    assert!(kernel.finish(&id).ok());
+    assert_eq!(kernel.run_ok("name").result(), "\"Zoë\\n\"");
+
+    // Two lines, one of them read by a program.
+    let code = "let first = read();\nlet out = std::process::Command::new(\"head\").arg(\"-n1\")\
+                .stdin(std::process::Stdio::inherit()).output().unwrap();\n\
+                println!(\"{first}{}\", String::from_utf8_lossy(&out.stdout));";
+    let id = kernel.send_with(code, asks.clone());
+    for line in ["one", "two"] {
+        assert_eq!(kernel.question(), id);
+        kernel.answer(line);
+    }
+    assert_eq!(kernel.finish(&id).stream("stdout"), "one\ntwo\n\n");
+
+    // A stop ends the input, and so does the front end that can't be asked.
+    let id = kernel.send_with("read()", asks.clone());
+    assert_eq!(kernel.question(), id);
+    let interrupted = Instant::now();
+    kernel.control("interrupt_request", json!({}));
+    assert_eq!(kernel.finish(&id).result(), "\"\"");
+    assert!(interrupted.elapsed() < Duration::from_secs(3));
+    let asked = Instant::now();
+    let (name, _, story) = kernel.run("read()").error();
+    assert!(name == "InputError" && story.contains("what to do"), "{name}: {story}");
+    assert!(asked.elapsed() < Duration::from_secs(5));
+
+    // The next cell can ask again; Ctrl+D is the end of the input.
+    let id = kernel.send_with("read()", asks);
+    assert_eq!(kernel.question(), id);
+    kernel.answer("\u{4}");
+    assert_eq!(kernel.finish(&id).result(), "\"\"");
+    kernel.answer("nobody asked");
+    assert_eq!(kernel.run_ok("kept").result(), "5");
+    kernel.shut_down();
+}
+
 /// Has no loop of its own in which it could be stopped.
 const ENDLESS: &str =
     "println!(\"waiting\"); std::thread::sleep(std::time::Duration::from_secs(3600));";

@@ -1,42 +1,65 @@
 //! The request of the running cell. Output is published as an answer to it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jupyter_protocol::JupyterMessage;
 use serde_json::{Value, json};
 
-use super::wire::Wire;
+use super::limits::Limits;
+use super::wire::{Channel, Wire};
 
 /// The request that output belongs to. It is kept after the end of its cell, so that a thread that
 /// outlives the cell still prints below it.
 #[derive(Clone)]
 pub struct CurrentCell {
     wire: Wire,
-    cell: Arc<Mutex<Option<Arc<JupyterMessage>>>>,
+    folder: PathBuf,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    cell: Option<Arc<JupyterMessage>>,
+    limits: Limits,
 }
 
 impl CurrentCell {
-    /// No cell yet: output is dropped.
-    pub fn new(wire: Wire) -> Self {
-        Self { wire, cell: Arc::default() }
+    /// No cell yet: output is dropped. `folder`: for output beyond the limits of a cell.
+    pub fn new(wire: Wire, folder: PathBuf) -> Self {
+        let state = State { cell: None, limits: Limits::new(folder.clone()) };
+        Self { wire, folder, state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the request that output belongs to from now on; `None` for silent requests.
     pub fn set(&self, message: Option<Arc<JupyterMessage>>) {
-        *self.cell.lock().unwrap_or_else(PoisonError::into_inner) = message;
+        *self.state() = State { cell: message, limits: Limits::new(self.folder.clone()) };
     }
 
     /// Sets the first request that waits: messages of the start are shown below it.
     pub fn set_first(&self, message: &Arc<JupyterMessage>) {
-        let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
-        cell.get_or_insert_with(|| message.clone());
+        self.state().cell.get_or_insert_with(|| message.clone());
     }
 
     /// Broadcasts a message as part of the cell.
     pub fn publish(&self, kind: &str, content: Value) {
-        let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(cell) = cell {
-            self.wire.publish(Some(&cell), kind, content);
+        let mut state = self.state();
+        let Some(cell) = state.cell.clone() else { return };
+        // Under the lock: two threads must not exchange the order of their messages.
+        for (kind, content) in state.limits.admit(kind, content) {
+            self.wire.publish(Some(&cell), &kind, content);
+        }
+    }
+
+    /// Asks the client that sent the request for a line of input. What the cell printed before is
+    /// the prompt.
+    pub fn ask_for_input(&self) {
+        if let Some(cell) = self.state().cell.clone() {
+            let content = json!({ "prompt": "", "password": false });
+            self.wire.reply(Channel::Stdin, &cell, "input_request", content);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::cell::CurrentCell;
 use super::fence::Fences;
 use super::history::History;
+use super::input::Inputs;
 use super::interrupt::Interrupts;
 use super::session::Session;
 use super::wire::Wire;
@@ -17,5 +18,6 @@ pub struct Context {
     pub current: CurrentCell,
     pub interrupts: Interrupts,
     pub fences: Fences,
+    pub inputs: Inputs,
     pub history: History,
 }

@@ -10,9 +10,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::cell::CurrentCell;
 use super::context::Context;
+use super::display::SideChannel;
 use super::evaluator::{Evaluator, Job};
 use super::fence::Fences;
 use super::history::History;
+use super::input::Inputs;
 use super::interrupt::Interrupts;
 use super::requests::Request;
 use super::session::Session;
@@ -27,11 +29,14 @@ use crate::prebuilt::rust_release;
 pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Result<()> {
     let (wire, mut requests) = wire::bind(info).await?;
     wire.status(None, "starting");
-    let current = CurrentCell::new(wire.clone());
+    let current = CurrentCell::new(wire.clone(), epsilab::lab::home().join("outputs"));
     let interrupts = Interrupts::default();
     let markers = session.markers().clone();
     let fences = Fences::new(session.pipes_dir(), markers, interrupts.clone());
-    display::listen(&session.display_socket(), current.clone(), fences.clone())?;
+    let inputs = Inputs::new(current.clone(), interrupts.clone());
+    let channel =
+        SideChannel { current: current.clone(), fences: fences.clone(), inputs: inputs.clone() };
+    display::listen(&session.display_socket(), channel)?;
     let history = History::default();
     let evaluator = Evaluator::start(Context {
         session,
@@ -39,9 +44,10 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
         current: current.clone(),
         interrupts: interrupts.clone(),
         fences,
+        inputs: inputs.clone(),
         history: history.clone(),
     });
-    let kernel = Kernel { wire, current, evaluator, interrupts, history };
+    let kernel = Kernel { wire, current, evaluator, interrupts, inputs, history };
 
     let os = |e: std::io::Error| Error::io("listening to signals", &e);
     let mut terminate = signal(SignalKind::terminate()).map_err(os)?;
@@ -50,7 +56,7 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
     let started_by = std::os::unix::process::parent_id();
     let by_jupyter = std::env::var_os("JPY_PARENT_PID").is_some();
     loop {
-        // Cancelling a read loses nothing: both sockets hand over whole messages.
+        // Cancelling a read loses nothing: the sockets hand over whole messages.
         tokio::select! {
             message = wire::next_request("shell", &mut requests.shell) => match message {
                 Some(incoming) => if kernel.shell(incoming).await { break },
@@ -58,6 +64,13 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
             },
             message = wire::next_request("control", &mut requests.control) => match message {
                 Some(incoming) => if kernel.control(incoming).await { break },
+                None => break,
+            },
+            message = wire::next_request("stdin", &mut requests.stdin) => match message {
+                Some(Incoming { request: Ok(Request::Input { value }), .. }) => {
+                    kernel.inputs.answer(value);
+                }
+                Some(_) => {}
                 None => break,
             },
             _ = terminate.recv() => break,
@@ -79,6 +92,7 @@ struct Kernel {
     current: CurrentCell,
     evaluator: Evaluator,
     interrupts: Interrupts,
+    inputs: Inputs,
     history: History,
 }
 

@@ -1,4 +1,5 @@
-//! The side channel: figures and live updates come over a Unix socket, separate from printed text.
+//! The side channel: figures, live updates and questions for input come over a Unix socket,
+//! separate from printed text.
 //!
 //! Each line is one JSON object. The kernel answers a line after it has published the content, so a
 //! figure reaches the client before the reply of its cell. Figures and printed text keep their
@@ -13,27 +14,36 @@ use serde_json::{Value, json};
 
 use super::cell::CurrentCell;
 use super::fence::Fences;
+use super::input::Inputs;
 
 /// A line may hold a picture, but must not fill the memory.
 const MAX_LINE: u64 = 64 << 20;
+
+/// What the side channel shares with the rest of the kernel.
+#[derive(Clone)]
+pub struct SideChannel {
+    pub current: CurrentCell,
+    pub fences: Fences,
+    pub inputs: Inputs,
+}
 
 /// Listens until the process ends. Only the user can read the folder of the socket.
 ///
 /// # Errors
 /// The socket can't be made.
-pub fn listen(path: &Path, current: CurrentCell, fences: Fences) -> Result<()> {
+pub fn listen(path: &Path, channel: SideChannel) -> Result<()> {
     let listener = UnixListener::bind(path)
         .map_err(|e| Error::io(format!("listening on {}", path.display()), &e))?;
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let (current, fences) = (current.clone(), fences.clone());
-            std::thread::spawn(move || serve(stream, &current, &fences));
+            let channel = channel.clone();
+            std::thread::spawn(move || serve(stream, &channel));
         }
     });
     Ok(())
 }
 
-fn serve(stream: UnixStream, current: &CurrentCell, fences: &Fences) {
+fn serve(stream: UnixStream, SideChannel { current, fences, inputs }: &SideChannel) {
     let Ok(mut answers) = stream.try_clone() else { return };
     let mut lines = BufReader::new(stream);
     loop {
@@ -47,7 +57,12 @@ fn serve(stream: UnixStream, current: &CurrentCell, fences: &Fences) {
         let answer = match published(&line) {
             _ if line["kind"] == "sync" => {
                 fences.wait_for_text();
-                "ok\n"
+                "ok\n".to_owned()
+            }
+            _ if line["kind"] == "input" => {
+                // The prompt.
+                fences.wait_for_text();
+                format!("{}\n", json!({ "text": inputs.ask() }))
             }
             Some((kind, content)) => {
                 // An update changes a figure where it stands.
@@ -55,9 +70,9 @@ fn serve(stream: UnixStream, current: &CurrentCell, fences: &Fences) {
                     fences.wait_for_text();
                 }
                 current.publish(kind, content);
-                "ok\n"
+                "ok\n".to_owned()
             }
-            None => "not understood\n",
+            None => "not understood\n".to_owned(),
         };
         if answers.write_all(answer.as_bytes()).is_err() {
             return;

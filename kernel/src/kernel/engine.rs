@@ -144,9 +144,7 @@ impl Engine {
         let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
         let end = self.output.finish(ran, crashed);
-        if ran && code.contains("stdin()") {
-            context.current.print("stderr", NO_INPUT);
-        }
+        let refused_input = context.inputs.end();
         if code.lines().any(|line| line.trim() == ":clear") {
             // evcxr forgot the lab, too; the process still has it loaded.
             let again = format!("{}\n{WARM_UP}", dependency(&self.lab));
@@ -162,6 +160,9 @@ impl Engine {
         let names: BTreeSet<String> =
             self.evcxr.variables_and_types().map(|(name, _)| name.to_owned()).collect();
         let lost = self.variables.update(names, count, loss);
+        if refused_input && !crashed {
+            return Err(Failure::new("InputError", NO_INPUT).into());
+        }
         match result {
             Ok(outputs) => match self.failure_of(&end, context, code, &lost, interrupted) {
                 Some(failure) => Err(failure.into()),
@@ -264,9 +265,10 @@ fn refuse(code: &str) -> Option<Failure> {
     Some(Failure::new("CompileError", &format!("{command} is not for this kernel: {why}")))
 }
 
-/// Printed below a cell that reads standard input.
-const NO_INPUT: &str = "cells can't read input: standard input is empty, and `read_line` returns 0 \
-                        bytes; put the value into a variable, or read a file\n";
+/// Of a cell that reads standard input where nobody answers.
+const NO_INPUT: &str = "the cell reads standard input, but this front end can't be asked for input \
+                        (`cargo lab run` and nbconvert can't)\n\
+                        what to do: put the value into a variable, or read a file";
 
 /// How long a cell took: everything before it ran, and the run.
 fn times(outputs: &EvalOutputs) -> String {

@@ -149,6 +149,7 @@ impl Worker {
             history.add(count, &request.code);
         }
         current.set((!request.silent).then(|| message.clone()));
+        self.context.inputs.begin(request.allow_stdin);
         current.publish("execute_input", json!({ "code": request.code, "execution_count": count }));
         let result = if interrupts.interrupt_count() == interrupt_count {
             self.evaluate(&request.code)

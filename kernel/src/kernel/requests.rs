@@ -22,6 +22,10 @@ pub enum Request {
     },
     KernelInfo,
     Interrupt,
+    /// A line that a cell asked for.
+    Input {
+        value: String,
+    },
     Shutdown {
         restart: bool,
     },
@@ -39,6 +43,8 @@ pub struct Execute {
     pub store_history: bool,
     #[serde(default = "yes")]
     pub stop_on_error: bool,
+    #[serde(default)]
+    pub allow_stdin: bool,
 }
 
 /// Code and a cursor position in it.
@@ -74,6 +80,11 @@ struct Comm {
 }
 
 #[derive(Deserialize)]
+struct Input {
+    value: String,
+}
+
+#[derive(Deserialize)]
 struct Shutdown {
     #[serde(default)]
     restart: bool,
@@ -103,6 +114,7 @@ pub fn parse(kind: &str, content: Value) -> Result<Request, String> {
         "comm_info_request" => Request::CommInfo,
         "comm_open" => Request::CommOpen { id: of::<Comm>(content)?.comm_id },
         "kernel_info_request" => Request::KernelInfo,
+        "input_reply" => Request::Input { value: of::<Input>(content)?.value },
         "interrupt_request" => Request::Interrupt,
         "shutdown_request" => Request::Shutdown { restart: of::<Shutdown>(content)?.restart },
         _ => Request::Other,
@@ -120,7 +132,7 @@ mod tests {
         let Ok(Request::Execute(cell)) = parse("execute_request", json!({ "code": "1" })) else {
             panic!("not parsed");
         };
-        assert!(!cell.silent && cell.store_history && cell.stop_on_error);
+        assert!(!cell.silent && cell.store_history && cell.stop_on_error && !cell.allow_stdin);
         let null = json!({ "code": "1", "silent": null, "user_expressions": null });
         assert!(parse("execute_request", null).is_ok());
         for (cursor, expected) in [(json!(-1), 3), (json!(null), 3), (json!(2), 2), (json!(9), 3)] {

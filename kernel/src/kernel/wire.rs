@@ -46,6 +46,8 @@ pub enum Channel {
     Shell,
     /// Interrupt and shutdown.
     Control,
+    /// Questions of cells, and the answers.
+    Stdin,
 }
 
 /// Sends from any thread. Tasks own the sockets.
@@ -54,14 +56,14 @@ pub struct Wire {
     iopub: UnboundedSender<JupyterMessage>,
     shell: UnboundedSender<JupyterMessage>,
     control: UnboundedSender<JupyterMessage>,
+    stdin: UnboundedSender<JupyterMessage>,
 }
 
 /// The receiving ends of the request sockets.
 pub struct Requests {
     pub shell: zmq::RouterRecvConnection,
     pub control: zmq::RouterRecvConnection,
-    // Cells can't read input, but clients connect to this socket.
-    _stdin: zmq::KernelStdinConnection,
+    pub stdin: zmq::RouterRecvConnection,
 }
 
 /// Binds all sockets and starts the tasks that send.
@@ -97,10 +99,12 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
         .await
         .map_err(at("iopub", info.iopub_port))?;
     let ((mut shell_out, shell), (mut control_out, control)) = (shell.split(), control.split());
+    let (mut stdin_out, stdin) = stdin.split();
 
     let (iopub_tx, mut iopub_rx) = unbounded_channel();
     let (shell_tx, mut shell_rx) = unbounded_channel();
     let (control_tx, mut control_rx) = unbounded_channel();
+    let (stdin_tx, mut stdin_rx) = unbounded_channel();
     tokio::spawn(async move {
         while let Some(message) = iopub_rx.recv().await {
             log("iopub", iopub.send(message).await);
@@ -117,14 +121,19 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
         }
     });
     tokio::spawn(async move {
+        while let Some(message) = stdin_rx.recv().await {
+            log("stdin", stdin_out.send(message).await);
+        }
+    });
+    tokio::spawn(async move {
         loop {
             if heartbeat.single_heartbeat().await.is_err() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     });
-    let wire = Wire { iopub: iopub_tx, shell: shell_tx, control: control_tx };
-    Ok((wire, Requests { shell, control, _stdin: stdin }))
+    let wire = Wire { iopub: iopub_tx, shell: shell_tx, control: control_tx, stdin: stdin_tx };
+    Ok((wire, Requests { shell, control, stdin }))
 }
 
 fn log<T>(socket: &str, done: zmq::Result<T>) {
@@ -206,6 +215,7 @@ impl Wire {
         let socket = match channel {
             Channel::Shell => &self.shell,
             Channel::Control => &self.control,
+            Channel::Stdin => &self.stdin,
         };
         let _ = socket.send(message(Some(parent), kind, content));
     }

@@ -99,6 +99,7 @@ pub struct Client {
     shell: zmq::ClientShellConnection,
     iopub: zmq::ClientIoPubConnection,
     control: zmq::ClientControlConnection,
+    stdin: zmq::ClientStdinConnection,
     _dir: tempfile::TempDir,
 }
 
@@ -126,16 +127,20 @@ impl Client {
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
         let session = uuid::Uuid::new_v4().to_string();
         let identity = zmq::peer_identity_for_session(&session).expect("an identity");
-        let (shell, iopub, control) = runtime.block_on(async {
+        let same = identity.clone();
+        let (shell, stdin, iopub, control) = runtime.block_on(async {
             (
                 zmq::create_client_shell_connection_with_identity(&info, &session, identity)
                     .await
                     .expect("shell"),
+                zmq::create_client_stdin_connection_with_identity(&info, &session, same)
+                    .await
+                    .expect("stdin"),
                 zmq::create_client_iopub_connection(&info, "", &session).await.expect("iopub"),
                 zmq::create_client_control_connection(&info, &session).await.expect("control"),
             )
         });
-        Self { child, info, started, runtime, shell, iopub, control, _dir: dir }
+        Self { child, info, started, runtime, shell, iopub, control, stdin, _dir: dir }
     }
 
     /// Asks for kernel_info until broadcasts arrive too; seconds until the first reply.
@@ -188,6 +193,22 @@ impl Client {
             };
             tokio::time::timeout(PATIENCE, read).await.expect("a reply in time")
         })
+    }
+
+    /// Waits for a question of a cell. The id of the cell's request.
+    pub fn question(&mut self) -> String {
+        self.runtime.block_on(async {
+            let read = tokio::time::timeout(PATIENCE, self.stdin.read()).await;
+            let question = read.expect("a question in time").expect("a question");
+            assert_eq!(question.header.msg_type, "input_request");
+            parent_of(&question).to_owned()
+        })
+    }
+
+    /// Answers a question.
+    pub fn answer(&mut self, value: &str) {
+        let message = message("input_reply", json!({ "value": value }));
+        self.runtime.block_on(async { self.stdin.send(message).await.expect("sent") });
     }
 
     /// Something on the shell socket that has no reply: what is broadcast until the kernel is idle.

@@ -3,10 +3,11 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, Result};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::FromRawFd;
 use std::path::Path;
 
 use super::LAB_VARIABLE;
+use super::input::Input;
 use super::relay::write_all;
 use crate::kernel::markers::{Marker, Markers};
 
@@ -24,8 +25,8 @@ type CellFunction = extern "C" fn(*mut c_void) -> *mut c_void;
 pub struct CommandLoop {
     markers: Markers,
     lines: BufReader<File>,
-    /// Our own copies of the standard streams: an empty input, and the pipes to the relays.
-    input: c_int,
+    input: Input,
+    /// Our own copies of the pipes to the relays.
     out: c_int,
     err: c_int,
     variables: *mut c_void,
@@ -33,17 +34,13 @@ pub struct CommandLoop {
 }
 
 impl CommandLoop {
-    /// Reads commands from standard input from now on; cells get an empty one.
+    /// Reads commands from standard input from now on; cells get another one.
     ///
     /// # Errors
-    /// The system refuses a descriptor.
+    /// The system refuses a descriptor or a thread.
     pub fn new(markers: Markers) -> Result<Self> {
-        let empty = File::open("/dev/null")?;
-        let (lines, input, out, err) = (own(0)?, own(empty.as_raw_fd())?, own(1)?, own(2)?);
-        // SAFETY: a plain descriptor call.
-        if unsafe { libc::dup2(input, 0) } < 0 {
-            return Err(Error::last_os_error());
-        }
+        let (lines, out, err) = (own(0)?, own(1)?, own(2)?);
+        let input = Input::install()?;
         // SAFETY: the descriptor is new and has no other owner.
         let lines = BufReader::new(unsafe { File::from_raw_fd(lines) });
         let variables = std::ptr::null_mut();
@@ -80,7 +77,9 @@ impl CommandLoop {
         if let Some(lab) = &self.lab {
             (lab.begin_cell)();
         }
+        self.input.begin();
         self.variables = cell(self.variables);
+        self.input.end();
         if let Some(lab) = &self.lab {
             (lab.end_cell)();
         }
@@ -96,7 +95,7 @@ impl CommandLoop {
 
     /// Reopens standard streams that the cell closed.
     fn reopen_streams(&self) {
-        for (fd, own) in [(0, self.input), (1, self.out), (2, self.err)] {
+        for (fd, own) in [(1, self.out), (2, self.err)] {
             // SAFETY: plain descriptor calls.
             unsafe {
                 if libc::fcntl(fd, libc::F_GETFD) < 0 {

@@ -2,9 +2,10 @@
 //!
 //! Commands and answers use descriptors of their own, so that cells may print, read and close what
 //! they like. What cells print reaches evcxr through `relay`, encoded so that no text is taken for
-//! an answer (`stream`). Standard input of cells is empty.
+//! an answer (`stream`). A cell that reads standard input asks the front end (`input`).
 
 mod commands;
+mod input;
 mod relay;
 pub mod stream;
 

@@ -1,0 +1,179 @@
+//! Standard input of cells: a cell that reads it asks the front end.
+//!
+//! Input comes over a socket pair. Nothing tells the other end that somebody waits, so a thread
+//! looks while a cell runs whether a thread of this process, or a program that the cell started,
+//! reads descriptor 0. Linux says so in `/proc`; on other systems the input is empty.
+
+use std::io::{BufRead, BufReader, Result, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Environment variable with the path of the kernel's side channel.
+const CHANNEL: &str = "EPSILAB_DISPLAY";
+/// How often the thread looks.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// Input of the cells of this process.
+#[derive(Clone, Default)]
+pub struct Input {
+    running: Arc<AtomicBool>,
+    /// The end that answers are written to; none after the end of the input.
+    writer: Arc<Mutex<Option<UnixStream>>>,
+}
+
+impl Input {
+    /// Replaces standard input, and starts the thread that looks for readers.
+    ///
+    /// # Errors
+    /// The system refuses a socket.
+    pub fn install() -> Result<Self> {
+        let input = Self::default();
+        input.renew()?;
+        let watcher = input.clone();
+        std::thread::Builder::new().name("input".into()).spawn(move || watcher.watch())?;
+        Ok(input)
+    }
+
+    /// A cell begins.
+    pub fn begin(&self) {
+        self.running.store(true, Ordering::SeqCst);
+    }
+
+    /// The cell has ended. The next one has an input again, whatever this one did to it.
+    pub fn end(&self) {
+        self.running.store(false, Ordering::SeqCst);
+        // SAFETY: a plain descriptor call.
+        let closed = unsafe { libc::fcntl(0, libc::F_GETFD) } < 0;
+        if closed || self.writer().is_none() {
+            let _ = self.renew();
+        }
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Option<UnixStream>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn renew(&self) -> Result<()> {
+        let (reader, writer) = UnixStream::pair()?;
+        // SAFETY: a plain descriptor call; the reader is closed below, its copy stays.
+        if unsafe { libc::dup2(reader.as_raw_fd(), 0) } < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        *self.writer() = Some(writer).filter(|_| cfg!(target_os = "linux"));
+        Ok(())
+    }
+
+    fn watch(&self) {
+        block_signals();
+        loop {
+            std::thread::sleep(EVERY);
+            if !self.running.load(Ordering::SeqCst) || !is_read(0) {
+                continue;
+            }
+            let answer = ask();
+            let mut writer = self.writer();
+            let written = match (&mut *writer, answer) {
+                (Some(writer), Some(text)) => writer.write_all(format!("{text}\n").as_bytes()),
+                _ => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            };
+            if written.is_err() {
+                *writer = None;
+            }
+        }
+    }
+}
+
+/// Signals of the process are for the thread that runs cells.
+fn block_signals() {
+    // SAFETY: plain calls; the set is initialised before it is used.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+/// Asks the kernel for a line. `None` if there is none: the front end can't be asked, or the cell
+/// was stopped.
+fn ask() -> Option<String> {
+    let mut stream = UnixStream::connect(std::env::var_os(CHANNEL)?).ok()?;
+    stream.write_all(b"{\"kind\":\"input\"}\n").ok()?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).ok()?;
+    let answer: serde_json::Value = serde_json::from_str(&line).ok()?;
+    Some(answer["text"].as_str()?.to_owned())
+}
+
+/// Whether a thread of this process, or of a process that it started, waits in a read of this
+/// descriptor.
+fn is_read(fd: RawFd) -> bool {
+    let link = |process: &str| std::fs::read_link(format!("/proc/{process}/fd/{fd}")).ok();
+    let own = link("self");
+    let mut open = vec!["self".to_owned()];
+    while let Some(process) = open.pop() {
+        for task in tasks(&process) {
+            let file = |name: &str| std::fs::read_to_string(format!("{task}/{name}"));
+            let reads = file("syscall").is_ok_and(|call| is_read_call(&call, fd));
+            if reads && link(&process) == own {
+                return true;
+            }
+            open.extend(file("children").unwrap_or_default().split(' ').filter_map(child));
+        }
+    }
+    false
+}
+
+fn child(id: &str) -> Option<String> {
+    Some(id.trim()).filter(|id| !id.is_empty()).map(str::to_owned)
+}
+
+/// The folders of the threads of a process.
+fn tasks(process: &str) -> Vec<String> {
+    let folder = format!("/proc/{process}/task");
+    let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path().display().to_string()).collect()
+}
+
+/// Whether the text of `/proc/…/syscall` is a read of this descriptor.
+fn is_read_call(call: &str, fd: RawFd) -> bool {
+    let mut words = call.split(' ');
+    let number = words.next().and_then(|word| word.parse().ok());
+    let reads = [libc::SYS_read, libc::SYS_readv];
+    number.is_some_and(|number| reads.contains(&number))
+        && words.next() == Some(&format!("{fd:#x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_reads_of_the_descriptor_count() {
+        let call = |number: libc::c_long, fd: &str| format!("{number} {fd} 0x7ffc 0x10 0x0 0x0\n");
+        assert!(is_read_call(&call(libc::SYS_read, "0x0"), 0));
+        assert!(is_read_call(&call(libc::SYS_readv, "0x0"), 0));
+        assert!(!is_read_call(&call(libc::SYS_read, "0x5"), 0));
+        assert!(!is_read_call(&call(libc::SYS_write, "0x0"), 0));
+        assert!(!is_read_call("running", 0));
+    }
+
+    #[test]
+    fn a_waiting_thread_and_a_waiting_program_are_found() {
+        use std::io::Read;
+        let (mut reader, mut writer) = UnixStream::pair().unwrap();
+        let fd = reader.as_raw_fd();
+        assert!(!is_read(fd));
+        let thread = std::thread::spawn(move || reader.read(&mut [0; 4]).unwrap());
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        while !is_read(fd) {
+            assert!(std::time::Instant::now() < until, "the reader is not found");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        writer.write_all(b"ab").unwrap();
+        assert_eq!(thread.join().unwrap(), 2);
+        assert!(!is_read(fd));
+    }
+}

@@ -1,0 +1,207 @@
+//! Limits on what one cell sends to the client. A notebook with 100 MB of text can hardly be opened
+//! again. What is cut is kept in a file, and the cell says so.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::{Map, Value, json};
+
+/// Bytes of printed text.
+const TEXT: usize = 1 << 20;
+/// Bytes of all figures and results that the cell shows at a time.
+const FIGURES: usize = 10 << 20;
+/// Bytes of a file with text: a cell that prints for ever must not fill the disk.
+const FILE: usize = 1 << 30;
+
+/// What one cell has sent.
+pub struct Limits {
+    folder: PathBuf,
+    text: usize,
+    /// Sizes by display id; an update replaces what it updates.
+    figures: HashMap<String, usize>,
+    rest: Option<Rest>,
+    files: usize,
+    said: bool,
+}
+
+/// The file with the text that was cut.
+struct Rest {
+    file: Option<File>,
+    written: usize,
+}
+
+impl Limits {
+    /// Nothing is sent yet. `folder`: for what is cut.
+    pub fn new(folder: PathBuf) -> Self {
+        let (figures, rest) = (HashMap::new(), None);
+        Self { folder, text: 0, figures, rest, files: 0, said: false }
+    }
+
+    /// The messages to send in place of this one.
+    pub fn admit(&mut self, kind: &str, content: Value) -> Vec<(String, Value)> {
+        match kind {
+            "stream" => self.text(&content),
+            "display_data" | "update_display_data" | "execute_result" => self.figure(kind, content),
+            _ => vec![(kind.to_owned(), content)],
+        }
+    }
+
+    fn text(&mut self, content: &Value) -> Vec<(String, Value)> {
+        let text = content["text"].as_str().unwrap_or_default();
+        let room = TEXT.saturating_sub(self.text);
+        self.text = self.text.saturating_add(text.len());
+        let (sent, cut) = text.split_at(text.floor_char_boundary(room));
+        let mut messages = Vec::new();
+        if !sent.is_empty() {
+            messages.push(stream(content["name"].as_str().unwrap_or("stdout"), sent));
+        }
+        if !cut.is_empty() {
+            messages.extend(self.keep_text(cut));
+        }
+        messages
+    }
+
+    /// Writes text to the file; a message about it the first time.
+    fn keep_text(&mut self, text: &str) -> Option<(String, Value)> {
+        let mut said = None;
+        if self.rest.is_none() {
+            let path = self.path("txt");
+            let file = std::fs::create_dir_all(&self.folder).and_then(|()| File::create(&path));
+            let why = match &file {
+                Ok(_) => format!("the rest is in {}", path.display()),
+                Err(error) => format!("the rest is lost ({}: {error})", path.display()),
+            };
+            said = Some(stream("stderr", &format!("\n[more than 1 MB of text: {why}]\n")));
+            self.rest = Some(Rest { file: file.ok(), written: 0 });
+        }
+        if let Some(Rest { file: Some(file), written }) = &mut self.rest {
+            let end = text.floor_char_boundary(FILE.saturating_sub(*written));
+            *written += end;
+            let _ = file.write_all(&text.as_bytes()[..end]);
+        }
+        said
+    }
+
+    fn figure(&mut self, kind: &str, content: Value) -> Vec<(String, Value)> {
+        let data = content["data"].as_object().cloned().unwrap_or_default();
+        let size = data.values().map(|value| value.as_str().map_or(0, str::len)).sum();
+        let id = match content["transient"]["display_id"].as_str() {
+            Some(id) => id.to_owned(),
+            None => format!("figure {}", self.figures.len()),
+        };
+        let before = self.figures.insert(id.clone(), size);
+        if self.figures.values().sum::<usize>() <= FIGURES {
+            return vec![(kind.to_owned(), content)];
+        }
+        // What the client shows stays as it was.
+        match before {
+            Some(size) => self.figures.insert(id, size),
+            None => self.figures.remove(&id),
+        };
+        if kind == "update_display_data" && std::mem::replace(&mut self.said, true) {
+            return Vec::new();
+        }
+        let megabytes = size as f64 / f64::from(1 << 20);
+        let kept = self.keep_figure(&data);
+        let said =
+            format!("[{megabytes:.1} MB more than the 10 MB of figures of a cell: {kept}]\n");
+        vec![stream("stderr", &said)]
+    }
+
+    /// Writes a figure to a file of its own; where it is.
+    fn keep_figure(&mut self, data: &Map<String, Value>) -> String {
+        const KINDS: [(&str, &str); 4] = [
+            ("image/svg+xml", "svg"),
+            ("image/png", "png"),
+            ("text/html", "html"),
+            ("text/plain", "txt"),
+        ];
+        let found = KINDS.iter().find_map(|(kind, name)| Some((name, data.get(*kind)?.as_str()?)));
+        let Some((name, text)) = found else { return "it is lost".into() };
+        let bytes = match *name {
+            "png" => BASE64_STANDARD.decode(text.trim()).unwrap_or_default(),
+            _ => text.as_bytes().to_vec(),
+        };
+        let path = self.path(name);
+        let done =
+            std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, bytes));
+        match done {
+            Ok(()) => format!("it is in {}", path.display()),
+            Err(error) => format!("it is lost ({}: {error})", path.display()),
+        }
+    }
+
+    fn path(&mut self, extension: &str) -> PathBuf {
+        self.files += 1;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        self.folder.join(format!("{now}-{}.{extension}", self.files))
+    }
+}
+
+fn stream(name: &str, text: &str) -> (String, Value) {
+    ("stream".to_owned(), json!({ "name": name, "text": text }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(messages: &[(String, Value)]) -> String {
+        messages.iter().map(|(_, content)| content["text"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn text_beyond_the_limit_goes_to_a_file_and_no_character_is_torn() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut limits = Limits::new(dir.path().join("outputs"));
+        let part = "ä".repeat(300_000);
+        let mut sent = String::new();
+        for _ in 0..4 {
+            let content = json!({ "name": "stdout", "text": part });
+            sent += &text_of(&limits.admit("stream", content));
+        }
+        let (shown, notice) = sent.split_once("\n[").unwrap();
+        assert_eq!(shown.len(), TEXT);
+        let path = notice.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
+        let kept = std::fs::read_to_string(path).unwrap();
+        assert_eq!(shown.to_owned() + &kept, part.repeat(4));
+        assert_eq!(limits.admit("error", json!({})), [("error".to_owned(), json!({}))]);
+    }
+
+    #[test]
+    fn an_update_replaces_its_figure_and_figures_beyond_the_limit_go_to_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut limits = Limits::new(dir.path().to_owned());
+        let live = |bytes: usize| {
+            json!({ "data": { "image/svg+xml": "x".repeat(bytes) },
+                    "transient": { "display_id": "live" } })
+        };
+        for _ in 0..20 {
+            let sent = limits.admit("update_display_data", live(1 << 20));
+            assert_eq!(sent[0].0, "update_display_data");
+        }
+        let still = json!({ "data": { "image/svg+xml": "y".repeat(9 << 20) } });
+        assert_eq!(limits.admit("display_data", still.clone())[0].0, "display_data");
+        let said = text_of(&limits.admit("display_data", still));
+        let path = said.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
+        assert_eq!(std::fs::metadata(path).unwrap().len(), 9 << 20);
+        // The live figure goes on as long as it does not grow.
+        assert_eq!(limits.admit("update_display_data", live(1 << 20))[0].0, "update_display_data");
+        assert_eq!(limits.admit("update_display_data", live(2 << 20))[0].0, "stream");
+        assert!(limits.admit("update_display_data", live(2 << 20)).is_empty(), "said once");
+    }
+
+    #[test]
+    fn what_can_not_be_kept_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let mut limits = Limits::new(file);
+        let content = json!({ "name": "stdout", "text": "a".repeat(TEXT + 1) });
+        assert!(text_of(&limits.admit("stream", content)).contains("the rest is lost"));
+    }
+}
