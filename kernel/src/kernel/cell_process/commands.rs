@@ -79,7 +79,6 @@ impl CommandLoop {
         }
         self.input.begin();
         self.variables = cell(self.variables);
-        self.input.end();
         if let Some(lab) = &self.lab {
             (lab.end_cell)();
         }
@@ -90,6 +89,7 @@ impl CommandLoop {
         mark(self.out, Marker::Done)?;
         mark(self.err, Marker::Done)?;
         self.reopen_streams();
+        self.input.end();
         Ok(())
     }
 
