@@ -202,6 +202,7 @@ pub mod cell_process {
     pub mod sizes {
         use epsilab::data::Dataset;
         use epsilab::nn::Model;
+        use epsilab::show::format::counted;
 
         /// A variable whose size is asked for. The compiler chooses [`Known`] where it can.
         pub struct Of<'a, T>(pub &'a T);
@@ -218,20 +219,20 @@ pub mod cell_process {
 
         impl<T> Shallow for &Of<'_, T> {
             fn size(&self) -> String {
-                format!("{} bytes", std::mem::size_of::<T>())
+                counted(std::mem::size_of::<T>(), "byte")
             }
         }
 
         impl<T> Known for Of<'_, Vec<T>> {
             fn size(&self) -> String {
                 let bytes = self.0.capacity() * std::mem::size_of::<T>();
-                format!("{} elements, {bytes} bytes", self.0.len())
+                format!("{}, {}", counted(self.0.len(), "element"), counted(bytes, "byte"))
             }
         }
 
         impl Known for Of<'_, String> {
             fn size(&self) -> String {
-                format!("{} bytes", self.0.capacity())
+                counted(self.0.capacity(), "byte")
             }
         }
 
@@ -243,7 +244,7 @@ pub mod cell_process {
 
         impl Known for Of<'_, Model> {
             fn size(&self) -> String {
-                format!("{} parameters", self.0.parameters())
+                counted(self.0.parameters(), "parameter")
             }
         }
     }

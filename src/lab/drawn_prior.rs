@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::data::{self, Dataset};
 use crate::methods::recipes;
 use crate::nn::{Model, models};
+use crate::privacy::digits::count;
 use crate::show::LiveRun;
 use crate::train::{Observer, Run};
 use crate::{Error, ErrorKind, Result};
@@ -38,8 +39,8 @@ pub struct DrawnPrior {
 ///
 /// Grey images of 28 x 28 pixels start from drawn [digits](data::drawn_digits), colour images of
 /// 32 x 32 pixels from [dead leaves](data::dead_leaves). The training on them takes one to three
-/// minutes on two cores. It is stored, so the next call returns at once. If the classes of `data`
-/// are the digits too, by their names, the head is kept; otherwise it is new.
+/// minutes on two cores for a small network. It is stored, so the next call returns at once. If the
+/// classes of `data` are the digits too, by their names, the head is kept; otherwise it is new.
 ///
 /// ```no_run
 /// use epsilab::prelude::*;
@@ -205,6 +206,7 @@ impl DrawnPrior {
 impl fmt::Debug for DrawnPrior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { data, examples, epochs, .. } = self;
+        let examples = count(examples);
         write!(f, "a prior for {} from {examples} drawn images, {epochs} epochs", data.name())
     }
 }

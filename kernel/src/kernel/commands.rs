@@ -16,8 +16,8 @@ const OURS: [(&str, &str, Option<&str>); 7] = [
 
 const DATA: &str = "for set in epsilab::data::available() { println!(\"{:<16} {}\", set.name, \
     set.folder.map_or(\"no files (`cargo lab doctor` says where to put them)\".to_owned(), \
-    |folder| folder.display().to_string())); } println!(\"{:<16} drawn by code, always there\", \
-    \"glyphs, patterns, sentences, drawn_digits, dead_leaves\");";
+    |folder| folder.display().to_string())); } println!(\"{:<16} {}\", \"drawn by code\", \
+    \"data::glyphs, patterns, sentences, drawn_digits, dead_leaves: always there\");";
 
 /// evcxr's commands that `:help` lists.
 const LISTED: [(&str, &str); 8] = [

@@ -54,7 +54,7 @@ impl Limits {
         let text = content["text"].as_str().unwrap_or_default();
         let room = TEXT.saturating_sub(self.text);
         self.text = self.text.saturating_add(text.len());
-        let (sent, cut) = text.split_at(text.floor_char_boundary(room));
+        let (sent, cut) = text.split_at(end_of_lines(text, room));
         let mut messages = Vec::new();
         if !sent.is_empty() {
             messages.push(stream(content["name"].as_str().unwrap_or("stdout"), sent));
@@ -142,6 +142,15 @@ impl Limits {
     }
 }
 
+/// Where to cut text for this room: at the end of a line, if one ends there.
+fn end_of_lines(text: &str, room: usize) -> usize {
+    if text.len() <= room {
+        return text.len();
+    }
+    let end = text.floor_char_boundary(room);
+    text[..end].rfind('\n').map_or(end, |newline| newline + 1)
+}
+
 fn stream(name: &str, text: &str) -> (String, Value) {
     ("stream".to_owned(), json!({ "name": name, "text": text }))
 }
@@ -170,6 +179,7 @@ mod tests {
         let kept = std::fs::read_to_string(path).unwrap();
         assert_eq!(shown.to_owned() + &kept, part.repeat(4));
         assert_eq!(limits.admit("error", json!({})), [("error".to_owned(), json!({}))]);
+        assert_eq!([2, 3, 4, 9].map(|room| end_of_lines("ab\ncd\n", room)), [2, 3, 3, 6]);
     }
 
     #[test]

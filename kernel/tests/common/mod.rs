@@ -44,6 +44,12 @@ pub fn connection(dir: &Path) -> (ConnectionInfo, PathBuf) {
     (info, path)
 }
 
+/// Runs one kernel at a time, so that timings do not influence each other.
+pub fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// How the kernel is started.
 #[derive(Default)]
 pub struct Start {

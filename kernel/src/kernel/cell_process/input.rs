@@ -115,8 +115,15 @@ fn ask() -> Option<String> {
     Some(answer["text"].as_str()?.to_owned())
 }
 
+/// Only Linux tells.
+#[cfg(not(target_os = "linux"))]
+fn is_read(_: RawFd) -> bool {
+    false
+}
+
 /// Whether a thread of this process, or of a process that it started, waits in a read of this
 /// descriptor.
+#[cfg(target_os = "linux")]
 fn is_read(fd: RawFd) -> bool {
     let link = |process: &str| std::fs::read_link(format!("/proc/{process}/fd/{fd}")).ok();
     let own = link("self");
@@ -134,11 +141,13 @@ fn is_read(fd: RawFd) -> bool {
     false
 }
 
+#[cfg(target_os = "linux")]
 fn child(id: &str) -> Option<String> {
     Some(id.trim()).filter(|id| !id.is_empty()).map(str::to_owned)
 }
 
 /// The folders of the threads of a process.
+#[cfg(target_os = "linux")]
 fn tasks(process: &str) -> Vec<String> {
     let folder = format!("/proc/{process}/task");
     let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
@@ -146,6 +155,7 @@ fn tasks(process: &str) -> Vec<String> {
 }
 
 /// Whether the text of `/proc/…/syscall` is a read of this descriptor.
+#[cfg(target_os = "linux")]
 fn is_read_call(call: &str, fd: RawFd) -> bool {
     let mut words = call.split(' ');
     let number = words.next().and_then(|word| word.parse().ok());
@@ -154,7 +164,7 @@ fn is_read_call(call: &str, fd: RawFd) -> bool {
         && words.next() == Some(&format!("{fd:#x}"))
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

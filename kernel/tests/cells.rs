@@ -1,0 +1,272 @@
+//! Running cells: commands, input, limits of their output, and the stop button.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Client, Start, alone, is_idle};
+use serde_json::json;
+
+/// Stops on SIGINT, as training does.
+const POLITE: &str = r#"
+use std::sync::atomic::{AtomicBool, Ordering};
+static STOP: AtomicBool = AtomicBool::new(false);
+extern "C" fn stop(_: i32) { STOP.store(true, Ordering::SeqCst); }
+unsafe extern "C" { fn signal(number: i32, handler: usize) -> usize; }
+fn run_until_stopped() -> u32 {
+    unsafe { signal(2, stop as *const () as usize) };
+    let mut steps = 0;
+    while !STOP.load(Ordering::SeqCst) {
+        println!("step");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        steps += 1;
+    }
+    unsafe { signal(2, 1) };
+    steps
+}
+"#;
+
+#[test]
+fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel
+        .run_ok("use epsilab::prelude::*;\nlet list = vec![1u8, 2]; let name = \"ä\".to_string();");
+    kernel.run_ok("let data = data::glyphs_with(20, 5, 1)?;");
+    let said = |kernel: &mut Client, code: &str| kernel.run_ok(code).stream("stdout");
+    let help = said(&mut kernel, ":help");
+    assert!(help.contains(":ledger") && help.contains(":dep"), "{help}");
+    let vars = said(&mut kernel, ":vars");
+    let lines: Vec<&str> = vars.lines().collect();
+    assert!(lines[0].starts_with("data") && lines[0].contains("20 training"), "{vars}");
+    assert!(lines[1].contains("Vec<u8>") && lines[1].ends_with("2 elements, 2 bytes"), "{vars}");
+    assert!(lines[2].starts_with("name") && lines[2].ends_with("2 bytes"), "{vars}");
+    assert_eq!(kernel.run_ok("list.len()").result(), "2", "variables are kept");
+    let timed =
+        said(&mut kernel, ":time\nstd::thread::sleep(std::time::Duration::from_millis(300));");
+    assert!(timed.starts_with("compiled in ") && timed.contains("ran in 0.3"), "{timed}");
+    assert_eq!(said(&mut kernel, ":device"), "cpu\n");
+    let found = said(&mut kernel, ":data");
+    assert!(found.contains("mnist") && found.contains("drawn by code"), "{found}");
+    for code in [":ledger", ":runs"] {
+        let ran = kernel.run_ok(code);
+        assert!(ran.of("display_data").count() + ran.of("execute_result").count() == 1, "{code}");
+    }
+    let (name, _, story) = kernel.run(":ledgr\nlist").error();
+    assert!(name == "CompileError" && story.contains("did you mean `:ledger`?"), "{story}");
+    let reply = kernel.ask("complete_request", json!({ "code": ":de", "cursor_pos": 3 }));
+    assert_eq!(reply["matches"], json!([":dep", ":device"]));
+    kernel.shut_down();
+}
+
+#[test]
+fn what_a_cell_prints_beyond_the_limit_is_kept_in_a_file() {
+    let _alone = alone();
+    let home = tempfile::tempdir().expect("temp");
+    let env = vec![("EPSILAB_HOME", home.path().display().to_string())];
+    let mut kernel = Client::start(Start { env, ..Start::default() });
+    kernel.wait_for_info();
+    let ran = kernel.run_ok("for i in 0..3_000_000 { println!(\"line {i}\"); }\n7");
+    assert_eq!(ran.result(), "7");
+    let shown = ran.stream("stdout");
+    assert!(shown.len() <= 1 << 20 && shown.len() > (1 << 20) - 64, "{}", shown.len());
+    let said = ran.stream("stderr");
+    let path = said.trim().trim_end_matches(']').rsplit_once(" in ").expect("a path").1;
+    let all = shown + &std::fs::read_to_string(path).expect("kept");
+    assert_eq!(all.lines().count(), 3_000_000);
+    assert!(all.ends_with("line 2999998\nline 2999999\n"));
+    // The next cell begins anew.
+    assert_eq!(kernel.run_ok("println!(\"short\");").stream("stdout"), "short\n");
+    kernel.shut_down();
+}
+
+#[test]
+fn a_cell_that_reads_input_asks_the_front_end() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel.run_ok(
+        "fn read() -> String { let mut line = String::new(); \
+         std::io::stdin().read_line(&mut line).unwrap(); line }\nlet kept = 5;",
+    );
+    let asks = json!({ "allow_stdin": true });
+    let id = kernel.send_with("print!(\"name? \"); let name = read();", asks.clone());
+    assert_eq!(kernel.question(), id);
+    // The prompt comes first.
+    let heard = kernel.listen(&id, |kind, _| kind == "stream");
+    assert_eq!(heard.last().unwrap().1["text"], "name? ");
+    kernel.answer("Zoë");
+    assert!(kernel.finish(&id).ok());
+    assert_eq!(kernel.run_ok("name").result(), "\"Zoë\\n\"");
+
+    // Two lines, one of them read by a program.
+    let code = "let first = read();\nlet out = std::process::Command::new(\"head\").arg(\"-n1\")\
+                .stdin(std::process::Stdio::inherit()).output().unwrap();\n\
+                println!(\"{first}{}\", String::from_utf8_lossy(&out.stdout));";
+    let id = kernel.send_with(code, asks.clone());
+    for line in ["one", "two"] {
+        assert_eq!(kernel.question(), id);
+        kernel.answer(line);
+    }
+    assert_eq!(kernel.finish(&id).stream("stdout"), "one\ntwo\n\n");
+
+    // A stop ends the input, and so does the front end that can't be asked.
+    let id = kernel.send_with("read()", asks.clone());
+    assert_eq!(kernel.question(), id);
+    let interrupted = Instant::now();
+    kernel.control("interrupt_request", json!({}));
+    assert_eq!(kernel.finish(&id).result(), "\"\"");
+    assert!(interrupted.elapsed() < Duration::from_secs(3));
+    let asked = Instant::now();
+    let (name, _, story) = kernel.run("read()").error();
+    assert!(name == "InputError" && story.contains("what to do"), "{name}: {story}");
+    assert!(asked.elapsed() < Duration::from_secs(5));
+
+    // The next cell can ask again; Ctrl+D is the end of the input.
+    let id = kernel.send_with("read()", asks);
+    assert_eq!(kernel.question(), id);
+    kernel.answer("\u{4}");
+    assert_eq!(kernel.finish(&id).result(), "\"\"");
+    kernel.answer("nobody asked");
+    assert_eq!(kernel.run_ok("kept").result(), "5");
+    kernel.shut_down();
+}
+
+/// Has no loop of its own in which it could be stopped.
+const ENDLESS: &str =
+    "println!(\"waiting\"); std::thread::sleep(std::time::Duration::from_secs(3600));";
+
+#[test]
+fn a_loop_of_a_cell_can_be_stopped_and_variables_are_kept() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel
+        .run_ok("let mut n = 0u64; let mut list = vec![1u64]; let text = String::from(\"kept\");");
+    let mut stopped = |code: &str| {
+        let id = kernel.send(code);
+        kernel.listen(&id, |kind, _| kind == "stream");
+        std::thread::sleep(Duration::from_millis(200));
+        let interrupted = Instant::now();
+        kernel.control("interrupt_request", json!({}));
+        let (name, value, story) = kernel.finish(&id).error();
+        assert!(name == "Interrupted" && value.contains("stopped in a loop"), "{name}: {value}");
+        assert!(interrupted.elapsed() < Duration::from_secs(2), "{:?}", interrupted.elapsed());
+        story
+    };
+    let story = stopped("println!(\"1\"); loop { n += 1; }");
+    assert!(story.contains("Still there: `list`, `n`, `text`"), "{story}");
+    let story = stopped("println!(\"2\");\nlet new = 3;\nfor i in 0u64.. { list[0] = i; }");
+    assert!(story.contains("this cell defines were not kept"), "{story}");
+    stopped("fn wait() { while std::hint::black_box(true) { } }\nprintln!(\"3\"); wait();");
+    stopped(
+        "println!(\"4\"); std::thread::spawn(|| { let mut n = 0u32; loop { n = n.wrapping_add(1); } \
+         }).join().unwrap();",
+    );
+    let said = kernel.run_ok("println!(\"{} {} {text}\", n > 1000, list[0] > 1000);");
+    assert_eq!(said.stream("stdout"), "true true kept\n");
+    // The interrupt ends with its cell.
+    assert_eq!(kernel.run_ok("let mut sum = 0; for i in 0..5 { sum += i; }\nsum").result(), "10");
+    // A panic in a loop of one line names its column.
+    let (_, value, story) = kernel.run("for i in 0..3 { list[7 + i] = 1; }").error();
+    assert!(value.contains("out of bounds"), "{value}");
+    assert!(
+        story.contains("1 | for i in 0..3 { list[7 + i] = 1; }\n  |                     ^"),
+        "{story}"
+    );
+    // Errors of the compiler have the columns of the cell, and code that the compiler itself runs
+    // has no stop points.
+    let (_, _, story) = kernel.run("for i in 0..3 { let x: u8 = \"a\"; }").error();
+    assert!(story.contains("  |                             ^^^"), "{story}");
+    let code = "const fn sum() -> u32 { let mut n = 0; while n < 9 { n += 1; } n }\n\
+                const SUM: u32 = sum();\nSUM";
+    assert_eq!(kernel.run_ok(code).result(), "9");
+    kernel.shut_down();
+}
+
+#[test]
+fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
+    let _alone = alone();
+    let env = vec![("EPSILAB_INTERRUPT_GRACE", "2".to_owned())];
+    let mut kernel = Client::start(Start { env, ..Start::default() });
+    kernel.wait_for_info();
+
+    kernel.run_ok(&format!("{POLITE}\nlet kept = 5;"));
+    let id = kernel.send("let steps = run_until_stopped();");
+    let waiting = kernel.send("println!(\"not run\");");
+    kernel.listen(&id, |kind, _| kind == "stream");
+    kernel.control("interrupt_request", json!({}));
+    let ran = kernel.finish(&id);
+    assert!(ran.ok(), "{:#}", ran.reply);
+    assert_eq!(kernel.finish(&waiting).reply["status"], "aborted");
+    assert_eq!(kernel.run_ok("steps > 0 && kept == 5").result(), "true");
+
+    // While a cell is compiled, an interrupt kills the compiler.
+    let functions: String = (0..600).map(|i| format!("fn f{i}(x: f64) -> String {{ format!(\"{{x:?}} {{:?}}\", vec![x; {i}].iter().map(|y| y.sqrt()).collect::<Vec<_>>()) }}\n")).collect();
+    let calls: String = (0..600).map(|i| format!("f{i}(1.0).len() + ")).collect();
+    let id = kernel.send(&format!("{functions} let total = {calls} 0;"));
+    kernel.listen(&id, |kind, _| kind == "execute_input");
+    std::thread::sleep(Duration::from_millis(700));
+    kernel.control("interrupt_request", json!({}));
+    let ran = kernel.finish(&id);
+    let (name, value, _) = ran.error();
+    assert!(name == "Interrupted" && value.contains("compiled"), "{name}: {value}");
+    assert_eq!(kernel.run_ok("kept").result(), "5");
+
+    // A cell that waits for something else loses its process after the grace period.
+    let id = kernel.send(ENDLESS);
+    kernel.listen(&id, |kind, _| kind == "stream");
+    let interrupted = Instant::now();
+    kernel.control("interrupt_request", json!({}));
+    let ran = kernel.finish(&id);
+    let (name, value, _) = ran.error();
+    assert!(name == "Interrupted" && value.contains("lost"), "{name}: {value}");
+    assert!(interrupted.elapsed() > Duration::from_millis(1900));
+    let (name, value, _) = kernel.run("kept").error();
+    assert!(name == "CompileError" && value.contains("kept"), "{name}: {value}");
+
+    // The second interrupt does not wait.
+    let id = kernel.send(ENDLESS);
+    kernel.listen(&id, |kind, _| kind == "stream");
+    let interrupted = Instant::now();
+    kernel.control("interrupt_request", json!({}));
+    kernel.control("interrupt_request", json!({}));
+    assert_eq!(kernel.finish(&id).error().0, "Interrupted");
+    assert!(interrupted.elapsed() < Duration::from_millis(1500));
+
+    // A crash is reported, and the kernel continues.
+    let ran = kernel.run("println!(\"last words\"); eprintln!(\"why\"); std::process::abort();");
+    let (name, value, story) = ran.error();
+    assert!(name == "Crash" && value.contains("lost"), "{name}: {value}");
+    // Either in the error or above it, but never lost.
+    assert_eq!(ran.stream("stdout"), "last words\n");
+    let seen = story + &ran.stream("stderr");
+    assert_eq!(seen.matches("why").count(), 1, "{seen}");
+    let said = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
+    assert_eq!(said.result(), "\"a = 1: b\"");
+
+    // Everything is forgotten except the lab, which stays loaded.
+    kernel.run_ok("let gone = 1;");
+    kernel.run_ok(":clear");
+    assert_eq!(kernel.run("gone").error().0, "CompileError");
+    let said = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
+    assert_eq!(said.result(), "\"a = 1: b\"");
+    kernel.shut_down();
+}
+
+#[test]
+fn a_cell_sent_at_once_waits_for_the_lab_and_can_be_interrupted() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    let id = kernel.send("1");
+    // Messages of one socket keep their order, so the cell has arrived once this is answered.
+    kernel.ask("kernel_info_request", json!({}));
+    kernel.control("interrupt_request", json!({}));
+    let heard = kernel.listen(&id, is_idle);
+    let error = heard.iter().find(|(kind, _)| kind == "error").expect("an error");
+    assert_eq!(error.1["ename"], "Interrupted");
+    assert_eq!(kernel.run_ok("3").result(), "3");
+    kernel.shut_down();
+}
