@@ -2,9 +2,9 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Client, Start, alone, binary, connection, is_idle, memory};
+use common::{Client, Start, alone, binary, connection, memory};
 use serde_json::json;
 
 /// A client of the side channel for cells that do not use the library.
