@@ -48,7 +48,7 @@ fi
 grep -q "does not compute correctly" "$work/refused" || die "$(cat "$work/refused")"
 
 # The program lists its methods, so a new one is rehearsed too.
-methods="$("$EPSILAB_PROGRAM" train --help |
+methods="$("$EPSILAB_PROGRAM" train --help | grep -A1 -e '--method <NAME>' | tr '\n' ' ' |
     sed -n 's/^ *--method <NAME> *\(.*\) \[default.*/\1/p' | tr -d ,)"
 case " $methods " in *" dp-sgd "*" non-private "*) ;; *) die "no methods in: $methods" ;; esac
 
