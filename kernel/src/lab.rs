@@ -198,6 +198,51 @@ pub mod cell_process {
         outside_std.find_map(|place| Some(place[place.find(CELL_SOURCE)?..].to_owned()))
     }
 
+    /// The text of a value that is shown in `Debug` form.
+    pub mod plain {
+        use std::sync::{Mutex, PoisonError};
+
+        static TEXT: Mutex<Option<String>> = Mutex::new(None);
+
+        /// Keeps the text of a value.
+        pub fn put(text: String) {
+            *TEXT.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        }
+
+        /// The text of the value that was displayed last.
+        pub fn take() -> Option<String> {
+            TEXT.lock().unwrap_or_else(PoisonError::into_inner).take()
+        }
+    }
+
+    /// Gives common types the method that evcxr calls to show a value, in the crate of a cell. Not
+    /// all types: a `Box<Figure>` shows its figure by a method of `Figure`. A trait of this library
+    /// would be named in the compiler's errors where it is not in scope.
+    #[macro_export]
+    macro_rules! plain_values {
+        () => {
+            trait EpsilabPlain: ::std::fmt::Debug {
+                fn evcxr_display(&self) {
+                    $crate::cell_process::plain::put(::std::format!("{self:?}"));
+                }
+            }
+            $crate::plain_values!((), bool, char, str, f32, f64, u8, u16, u32, u64, u128, usize);
+            $crate::plain_values!(i8, i16, i32, i64, i128, isize, ::std::string::String);
+            $crate::plain_values!(::std::path::PathBuf, ::std::time::Duration);
+            $crate::plain_values!(generic [T] ::std::vec::Vec<T>, [T] [T], [T] ::std::option::Option<T>,
+                [T, E] ::std::result::Result<T, E>, [T] ::std::ops::Range<T>, [A] (A,),
+                [A, B] (A, B), [A, B, C] (A, B, C), [A, B, C, D] (A, B, C, D),
+                [K, V] ::std::collections::BTreeMap<K, V>, [T] ::std::collections::BTreeSet<T>,
+                [T] ::std::collections::VecDeque<T>, [K, V] ::std::collections::HashMap<K, V>,
+                [T] ::std::collections::HashSet<T>);
+            impl<T: ::std::fmt::Debug, const N: usize> EpsilabPlain for [T; N] {}
+        };
+        (generic $([$($part:ident),*] $of:ty),+) => {
+            $(impl<$($part: ::std::fmt::Debug),*> EpsilabPlain for $of {})+
+        };
+        ($($of:ty),+) => { $(impl EpsilabPlain for $of {})+ };
+    }
+
     /// Sizes of variables, for the command `:vars`.
     pub mod sizes {
         use epsilab::data::Dataset;

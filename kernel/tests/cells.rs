@@ -61,6 +61,82 @@ fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
 }
 
 #[test]
+fn values_are_shown_as_evcxr_shows_them() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel.run_ok(
+        "use epsilab::prelude::*; use std::collections::BTreeMap;\n\
+         #[derive(Debug)] struct Point { x: i32 }\n\
+         pub struct Bare;\n\
+         struct Own; impl Own { fn show(&self) -> &str { \"own\" } }",
+    );
+    for (code, shown) in [
+        ("1 + 1", "2"),
+        ("0.5", "0.5"),
+        ("\"a\\nb\"", "\"a\\nb\""),
+        ("String::from(\"EVCXR_END_CONTENT\")", "\"EVCXR_END_CONTENT\""),
+        ("vec![Some(1u8), None]", "[Some(1), None]"),
+        ("&&[1, 2]", "[1, 2]"),
+        ("(1, 'a', true)", "(1, 'a', true)"),
+        ("BTreeMap::from([(1, Point { x: 2 })])", "{1: Point { x: 2 }}"),
+        ("Ok::<u8, String>(3)", "Ok(3)"),
+        ("let n = 4;\nn", "4"),
+        ("let mut n = 0;\nfor i in 0..3 { n += i; }\nn", "3"),
+        ("Point { x: 1 }", "Point { x: 1 }"),
+        ("Box::new(7)", "7"),
+        ("Own.show()", "\"own\""),
+    ] {
+        assert_eq!(kernel.run_ok(code).result(), shown, "{code}");
+    }
+    let (_, _, story) = kernel.run("vec![Bare]").error();
+    assert!(story.contains("`Bare` has no `Debug` form"), "{story}");
+    // A value of the lab behind a pointer shows itself, not its `Debug` form.
+    let shown = kernel.run_ok("data::glyphs_with(20, 5, 1)?").result();
+    assert_eq!(kernel.run_ok("Box::new(data::glyphs_with(20, 5, 1)?)").result(), shown);
+    kernel.run_ok(":fmt {:#?}");
+    assert_eq!(kernel.run_ok("(1, 2)").result(), "(\n    1,\n    2,\n)");
+    kernel.run_ok(":fmt {:?}");
+    kernel.run_ok(
+        "trait Shown { fn evcxr_display(&self); }\n\
+         impl Shown for Vec<u8> { fn evcxr_display(&self) { \
+         println!(\"EVCXR_BEGIN_CONTENT text/plain\\nmine\\nEVCXR_END_CONTENT\"); } }",
+    );
+    assert_eq!(kernel.run_ok("vec![1u8]").result(), "mine");
+    kernel.shut_down();
+}
+
+/// rust-analyzer reads only a part of the standard library's sources.
+#[test]
+fn types_of_the_standard_library_are_found() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    for (code, kind) in [
+        ("std::collections::HashMap::from([(\"a\", 1u8)])", "HashMap<&str, u8>"),
+        ("(0..3).map(|i| f64::from(i) / 2.0).collect::<Vec<_>>()", "Vec<f64>"),
+        ("[1u8, 2].iter().map(|i| i.pow(2)).max()", "Option<u8>"),
+        ("std::time::Instant::now().elapsed().as_secs_f64()", "f64"),
+        ("std::sync::Arc::new(std::sync::Mutex::new(Vec::<String>::new()))", "Mutex<Vec<String>>"),
+        ("std::thread::spawn(|| 3i64)", "JoinHandle<i64>"),
+        ("String::from_utf8_lossy(b\"a\").split(' ').map(str::len).sum::<usize>()", "usize"),
+        ("\"1.5\".parse::<f32>().map_err(|e| e.to_string())", "Result<f32, "),
+        ("std::env::current_dir()?.join(\"x\")", "PathBuf"),
+        ("7u32.checked_sub(8).is_none()", "bool"),
+        ("1u32.to_le_bytes()", "[u8; 4]"),
+        ("(1.5f64.sqrt().max(0.0), i128::MAX.leading_zeros())", "(f64, u32)"),
+    ] {
+        kernel.run_ok(&format!("let found = {code};"));
+        let said = kernel.run_ok(":vars").stream("stdout");
+        assert!(said.contains(kind), "{code}: {said}");
+    }
+    let hover = json!({ "code": "Vec::<u8>::new().push", "cursor_pos": 21, "detail_level": 0 });
+    let said = kernel.ask("inspect_request", hover).to_string();
+    assert!(said.contains("Appends an element"), "{said}");
+    kernel.shut_down();
+}
+
+#[test]
 fn what_a_cell_prints_beyond_the_limit_is_kept_in_a_file() {
     let _alone = alone();
     let home = tempfile::tempdir().expect("temp");

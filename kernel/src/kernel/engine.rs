@@ -18,6 +18,7 @@ use super::is_complete;
 use super::output::{CellEnd, Output, OutputContext};
 use super::variables::{Loss, Variables};
 use super::visibility::Visibility;
+use super::warm_up::{self, CELL, TYPES, dependency};
 use crate::prebuilt::{self, Lab};
 
 /// A running evcxr whose cells are linked to the lab.
@@ -46,17 +47,18 @@ impl From<Failure> for RunError {
 }
 
 impl Engine {
-    /// Builds the lab if necessary, starts evcxr and runs a first cell.
+    /// Builds the lab if necessary, starts evcxr and runs a first cell. `is_awaited`: whether the
+    /// user waits for a cell.
     ///
     /// # Errors
     /// The lab can't be built, or evcxr can't be started or linked to it.
-    pub fn start(context: &Context) -> Result<Self, Failure> {
-        let started = catch_unwind(AssertUnwindSafe(|| Self::try_start(context)));
+    pub fn start(context: &Context, is_awaited: &dyn Fn() -> bool) -> Result<Self, Failure> {
+        let started = catch_unwind(AssertUnwindSafe(|| Self::try_start(context, is_awaited)));
         let started = started.unwrap_or_else(|_| Err("evcxr panicked while it started".into()));
         started.map_err(|text| Failure::new("KernelError", &text))
     }
 
-    fn try_start(context: &Context) -> Result<Self, String> {
+    fn try_start(context: &Context, is_awaited: &dyn Fn() -> bool) -> Result<Self, String> {
         let session = &context.session;
         let mut progress = |line: &str| {
             eprintln!("epsilab kernel: {line}");
@@ -67,11 +69,14 @@ impl Engine {
         std::fs::create_dir_all(session.work_dir()).map_err(|e| e.to_string())?;
         let process =
             session.cell_process(&lab.library, &lab.toolchain).map_err(|e| e.to_string())?;
+        let unwritten = |e: std::io::Error| format!("the session's folder can't be written: {e}");
+        session.std_sources().prepare().map_err(unwritten)?;
         // evcxr reads an evcxr.toml in the current folder, which may lie beside the notebook.
         let _ = std::env::set_current_dir(session.empty_dir());
         let started = EvalContext::with_subprocess_command(process);
         let _ = std::env::set_current_dir(session.home());
         let (evcxr, outputs) = started.map_err(|e| format!("evcxr could not be started: {e}"))?;
+        session.std_sources().link(&lab.toolchain.library_sources()).map_err(unwritten)?;
         let output = Output::start(
             outputs,
             OutputContext {
@@ -83,8 +88,9 @@ impl Engine {
         );
         let mut evcxr = CommandContext::with_eval_context(evcxr);
         context.interrupts.watch(evcxr.process_handle());
+        warm_up::compile_dependency(&session.work_dir(), &session.warm_up_dir(), &lab);
         evcxr
-            .execute(&format!("{}\n{WARM_UP}", dependency(&lab)))
+            .execute(&format!("{}\n{CELL}", dependency(&lab)))
             .map_err(|e| warm_up_failed(&e, &output))?;
         if output.finish(true, false).shown.is_empty() {
             return Err("cells are not compiled through this program, so that their output can't \
@@ -92,8 +98,10 @@ impl Engine {
                         toolchain that built the lab; `cargo lab doctor` names it"
                 .into());
         }
-        // Loads the sources into rust-analyzer, so that the first `let` of the user is fast.
-        let _ = evcxr.completions(WARM_UP_TYPES, WARM_UP_TYPES.len());
+        // The first cell needs only a part of it.
+        if !is_awaited() {
+            let _ = evcxr.completions(TYPES, TYPES.len());
+        }
         let engine = Self {
             evcxr,
             output,
@@ -137,6 +145,12 @@ impl Engine {
             return Ok(Map::new());
         }
         let code = asked.code.as_str();
+        if [":fmt", ":types"]
+            .iter()
+            .any(|command| code.lines().any(|l| l.trim().starts_with(command)))
+        {
+            context.session.show_in_own_format();
+        }
         context.interrupts.begin();
         self.output.begin(code.contains(".evcxr_display("));
         let result = catch_unwind(AssertUnwindSafe(|| self.evcxr.execute(code)));
@@ -147,7 +161,7 @@ impl Engine {
         let refused_input = context.inputs.end();
         if code.lines().any(|line| line.trim() == ":clear") {
             // evcxr forgot the lab, too; the process still has it loaded.
-            let again = format!("{}\n{WARM_UP}", dependency(&self.lab));
+            let again = format!("{}\n{CELL}", dependency(&self.lab));
             let _ = guarded(|| self.evcxr.execute(&again));
         }
         let Ok(result) = result else { return Err(RunError::EvcxrPanicked) };
@@ -218,24 +232,9 @@ impl Engine {
     }
 }
 
-/// Loads the library into the cell process.
-///
-/// The question mark makes evcxr allow question marks from now on. Otherwise the first cell with
-/// one would show its last line in `Debug` form.
-const WARM_UP: &str = "{ std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
-                       .to_string()); Ok::<(), epsilab::Error>(())?; }";
-/// Makes rust-analyzer infer a type of the library and one of Burn.
-const WARM_UP_TYPES: &str = "let error = epsilab::Error::setting(\"warm\", 1, \"up\");\n\
-    let zeros = epsilab::burn::tensor::Tensor::<2>::zeros([2, 2], &Default::default());\n\
-    let sum = zeros.clone().matmul(zeros).sum();\nsum.";
-
-fn dependency(lab: &Lab) -> String {
-    format!(":dep epsilab = {{ path = {:?} }}", lab.dir.join("shim").to_string_lossy())
-}
-
 fn warm_up_failed(error: &evcxr::Error, output: &Output) -> String {
     let end = output.finish(false, true);
-    let source = CellSource { code: WARM_UP, count: 0, variables: &Variables::default() };
+    let source = CellSource { code: CELL, count: 0, variables: &Variables::default() };
     let failure = Failure::of_evcxr(error, &source, &end);
     format!("cells can't be linked to the lab\n{}", failure.traceback.join("\n"))
 }

@@ -134,6 +134,12 @@ fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -
         traceback.push(format!("CompileError: {text}"));
         serious = errors.iter().collect();
     }
+    if let Some(name) = serious.iter().find_map(|error| without_debug(error)) {
+        let text = format!("the value can't be shown: `{name}` has no `Debug` form");
+        let help = "put `#[derive(Debug)]` above its definition, or end the cell with `;`";
+        let traceback = vec![format!("error: {text}"), format!("  = help: {help}")];
+        return Failure { name: "CompileError", value: text, traceback };
+    }
     for error in serious {
         value.get_or_insert_with(|| error.message());
         if !traceback.is_empty() {
@@ -143,6 +149,14 @@ fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -
     }
     let value = value.unwrap_or_else(|| "the cell does not compile".into());
     Failure { name: "CompileError", value, traceback }
+}
+
+/// The type of a cell's value that can't be shown. The error itself lies in generated code, so evcxr
+/// passes on only its help.
+fn without_debug(error: &evcxr::CompilationError) -> Option<String> {
+    let message = error.message();
+    let name = message.strip_prefix("consider annotating `")?.split('`').next()?;
+    (error.level() == "help" && message.contains("derive(Debug)")).then(|| name.to_owned())
 }
 
 /// Formats one error as rustc does, with the line numbers of the cell.

@@ -89,7 +89,9 @@ impl Worker {
     }
 
     fn start_engine(&mut self) {
-        self.engine = Engine::start(&self.context);
+        // The start counts as one.
+        let is_awaited = || self.unanswered.load(Ordering::SeqCst) > 1;
+        self.engine = Engine::start(&self.context, &is_awaited);
         if let Err(failure) = &self.engine {
             eprintln!("epsilab kernel: {}", failure.traceback.join("\n"));
         }

@@ -31,9 +31,11 @@ mod printed;
 mod requests;
 mod rustc;
 mod session;
+mod std_sources;
 mod stop_points;
 mod variables;
 mod visibility;
+mod warm_up;
 mod wire;
 
 use std::path::Path;

@@ -8,6 +8,9 @@
 //! for line tables, so that a panic in a library can name the line of the cell, and inserts the
 //! points at which loops can be stopped. If the cell does not compile with them, it is compiled
 //! without, so that the columns of errors are those of the cell.
+//!
+//! evcxr compiles a cell that ends in a value without `evcxr_display` twice. A trait that gives this
+//! method to common types saves the second time.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -26,23 +29,27 @@ const CELL: &str = "ctx";
 
 /// True if this program was called in place of rustc.
 pub fn is_called() -> bool {
-    let name = std::env::args_os().next();
-    name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new(NAME)))
+    std::env::args_os().next().is_some_and(|name| is_self(&name))
+}
+
+fn is_self(program: &OsStr) -> bool {
+    Path::new(program).file_name() == Some(OsStr::new(NAME))
 }
 
 /// Prepares the source of a cell and replaces this process by rustc.
 pub fn run() -> ! {
-    let mut args = std::env::args_os().skip(1);
+    // cargo calls it as a wrapper around the wrapper of the user's own crates, which is also this.
+    let mut args = std::env::args_os().skip(1).skip_while(|arg| is_self(arg));
     let rustc = args.next().unwrap_or_else(|| "rustc".into());
     let mut args: Vec<OsString> = args.collect();
     if let (Some(source), Some(markers)) = (source_of_cell(&args), Markers::inherited()) {
         let links_lab = args.iter().any(|arg| arg.as_encoded_bytes().starts_with(b"epsilab="));
         args.extend(LINE_TABLES.map(OsString::from));
         let compiled = prepare(&source, &markers, links_lab)
-            .and_then(|cell| compile_with_stop_points(&rustc, &args, &source, &cell));
+            .and_then(|cell| cell.compile_extended(&rustc, &args, &source));
         match compiled {
-            Ok(true) => std::process::exit(0),
-            Ok(false) => {}
+            Ok(Some(code)) => std::process::exit(code),
+            Ok(None) => {}
             Err(error) => {
                 eprintln!("error: the cell can't be prepared in {}: {error}", source.display());
                 std::process::exit(1);
@@ -67,49 +74,80 @@ const LINE_TABLES: [&str; 2] = ["-Cdebuginfo=line-tables-only", "-Cstrip=none"];
 const PRINTING: &str =
     "#[macro_use(print, println, eprint, eprintln, dbg)] extern crate epsilab as _;\n";
 
+/// Gives common types the method `evcxr_display`.
+const PLAIN_VALUES: &str = "::epsilab::plain_values!();\n";
+
+/// A file beside this program that exists if values are to be shown in a format of the user's.
+pub const OWN_FORMAT: &str = "own-format";
+
+fn has_own_format() -> bool {
+    let program = std::env::args_os().next().unwrap_or_default();
+    Path::new(&program).with_file_name(OWN_FORMAT).exists()
+}
+
 /// A cell that is ready to be compiled.
 struct Cell {
     code: String,
-    /// The same with stop points, if it has loops that can be stopped.
-    stoppable: Option<String>,
+    /// The same with stop points and plain values, if it has any.
+    extended: Option<String>,
+    has_stop_points: bool,
 }
 
 fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result<Cell> {
     let code = std::fs::read_to_string(source)?;
-    let mut code = mark(&code, markers);
+    // A trait of the user's may have the method, too.
+    let has_own_display = code.contains("fn evcxr_display") || has_own_format();
+    let plain = links_lab && code.contains(DISPLAY) && !has_own_display;
+    let mut code = mark(&code, markers, links_lab);
     // Without evcxr's guard, unwinding would end the process.
     let is_guarded = code.contains(&markers.literal(Marker::Panic));
-    let mut stoppable = stop_points::insert(&code).filter(|_| links_lab && is_guarded);
+    let stoppable = stop_points::insert(&code).filter(|_| links_lab && is_guarded);
+    let has_stop_points = stoppable.is_some();
+    let mut extended = stoppable.or_else(|| plain.then(|| code.clone()));
     if links_lab {
         code.push_str(PRINTING);
-        stoppable.iter_mut().for_each(|code| code.push_str(PRINTING));
+        if let Some(extended) = &mut extended {
+            extended.push_str(PRINTING);
+            extended.push_str(if plain { PLAIN_VALUES } else { "" });
+        }
     }
     std::fs::write(source, &code)?;
-    Ok(Cell { code, stoppable })
+    Ok(Cell { code, extended, has_stop_points })
 }
 
-/// True if the cell has stop points and compiles with them. Otherwise the source has none.
-fn compile_with_stop_points(
-    rustc: &OsStr,
-    args: &[OsString],
-    source: &Path,
-    cell: &Cell,
-) -> std::io::Result<bool> {
-    let Some(stoppable) = &cell.stoppable else { return Ok(false) };
-    std::fs::write(source, stoppable)?;
-    let ran = Command::new(rustc).args(args).output()?;
-    if ran.status.success() {
+impl Cell {
+    /// The exit code of the compiler, or `None` if the cell must be compiled without extensions:
+    /// it has none, or does not compile with them.
+    fn compile_extended(
+        &self,
+        rustc: &OsStr,
+        args: &[OsString],
+        source: &Path,
+    ) -> std::io::Result<Option<i32>> {
+        let Some(extended) = &self.extended else { return Ok(None) };
+        std::fs::write(source, extended)?;
+        let ran = Command::new(rustc).args(args).output()?;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        // A value without the method: evcxr will show it in another way, whatever else fails.
+        let no_display = said.contains("`evcxr_display`") && !said.contains(AMBIGUOUS);
+        // Otherwise the trait changes nothing about errors.
+        let other = self.has_stop_points || said.contains(AMBIGUOUS);
+        if !ran.status.success() && !no_display && other {
+            std::fs::write(source, &self.code)?;
+            return Ok(None);
+        }
         std::io::stdout().write_all(&ran.stdout)?;
         std::io::stderr().write_all(&ran.stderr)?;
-        return Ok(true);
+        Ok(Some(ran.status.code().unwrap_or(1)))
     }
-    std::fs::write(source, &cell.code)?;
-    Ok(false)
 }
+
+/// Several traits have the method.
+const AMBIGUOUS: &str = "E0034";
 
 /// Replaces the generated words by markers. Each stands at a known place; user code with the same
 /// words comes before or after it.
-fn mark(code: &str, markers: &Markers) -> String {
+fn mark(code: &str, markers: &Markers, links_lab: bool) -> String {
     let mut code = code.to_owned();
     mark_panic(&mut code, markers);
     let module = "\nmod evcxr_internal_runtime {\n// Copyright 2020 The Evcxr Authors.\n";
@@ -130,12 +168,22 @@ fn mark(code: &str, markers: &Markers) -> String {
         replace_first(&mut code, start, "EVCXR_END_CONTENT", &end);
     }
     move_value_out_of_macro(&mut code);
-    let display = "\n).evcxr_display();";
-    let displayed = markers.literal(Marker::Displayed);
-    let said = format!("{display} ::std::println!(\"{displayed}\");\n");
-    replace_last(&mut code, &format!("{display}\n"), &said);
+    let literal = |marker| markers.literal(marker);
+    let mut said = DISPLAY.trim_end().to_owned();
+    if links_lab {
+        let (text, end) = (literal(Marker::Text), literal(Marker::TextEnd));
+        said += &format!(
+            " if let Some(text) = ::epsilab::cell_process::plain::take() \
+             {{ ::std::println!(\"{text}\\n{{text}}\\n{end}\"); }}"
+        );
+    }
+    said += &format!(" ::std::println!(\"{}\");\n", literal(Marker::Displayed));
+    replace_last(&mut code, DISPLAY, &format!("\n{}", said.trim_start()));
     code
 }
+
+/// How evcxr shows the value of a cell, behind the value.
+const DISPLAY: &str = "\n).evcxr_display();\n";
 
 /// Replaces the last word for a panic if only generated lines follow it. Otherwise the word is the
 /// user's: evcxr compiles some cells without catching panics.
@@ -194,7 +242,7 @@ mod tests {
         let users = "fn f() {\n    println!(\"EVCXR_PANIC_NOTIFICATION\");\n}\n\
                      const A: &str = \"EVCXR_ERROR_OCCURRED\";\n";
         let code = format!("{users}{MODULE}{users}{PANIC}evcxr_variable_store\n}}\n");
-        let marked = mark(&code, &markers);
+        let marked = mark(&code, &markers, false);
         assert_eq!(marked.matches(users).count(), 2, "{marked}");
         for marker in [Marker::Panic, Marker::Changed, Marker::Error] {
             let literal = format!("\"{}\"", markers.literal(marker));
@@ -202,7 +250,7 @@ mod tests {
         }
         assert_eq!(marked.lines().count(), code.lines().count());
         let unguarded = format!("{users}evcxr_variable_store\n}}\n");
-        assert_eq!(mark(&unguarded, &markers), unguarded);
+        assert_eq!(mark(&unguarded, &markers, false), unguarded);
     }
 
     #[test]
@@ -211,9 +259,9 @@ mod tests {
         let plain = "fn evcxr_send_text_plain(text: &str)\n{\n\
             output.write_all(b\"EVCXR_BEGIN_CONTENT text/plain\\n\")?;\n\
             output.write_all(b\"\\nEVCXR_END_CONTENT\\n\")?;\n}\n";
-        let marked = mark(plain, &markers);
+        let marked = mark(plain, &markers, false);
         assert!(!marked.contains("EVCXR"), "{marked}");
-        let marked = mark("(\nx\n).evcxr_display();\n}\n", &markers);
+        let marked = mark("(\nx\n).evcxr_display();\n}\n", &markers, false);
         let displayed = markers.literal(Marker::Displayed);
         assert_eq!(
             marked,

@@ -11,6 +11,7 @@ use epsilab::{Error, Result};
 use super::cell_process::{LAB_VARIABLE, PIPES_VARIABLE};
 use super::markers::{self, Markers};
 use super::rustc;
+use super::std_sources::{self, StdSources};
 use crate::prebuilt::{Toolchain, home_of};
 use crate::temp::TempFolder;
 
@@ -61,6 +62,11 @@ impl Session {
         self.root.join("work")
     }
 
+    /// Folder for compiling before the first cell.
+    pub fn warm_up_dir(&self) -> PathBuf {
+        self.root.join("warm-up")
+    }
+
     /// Path of the socket of the side channel.
     pub fn display_socket(&self) -> PathBuf {
         self.root.join("display.sock")
@@ -103,11 +109,20 @@ impl Session {
                 Ok(())
             });
         }
-        // For rust-analyzer and cargo in the kernel, not for programs that cells start.
-        for name in ["RUSTFLAGS", "RUSTC", "CARGO", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+        for name in FOR_TOOLS {
             command.env_remove(name);
         }
         Ok(command)
+    }
+
+    /// The sources of the standard library for rust-analyzer.
+    pub fn std_sources(&self) -> StdSources {
+        StdSources::in_folder(&self.root)
+    }
+
+    /// From now on values are shown as evcxr's commands say.
+    pub fn show_in_own_format(&self) {
+        let _ = std::fs::write(self.root.join(rustc::OWN_FORMAT), "");
     }
 
     /// Folder of the named pipes that cells print to.
@@ -123,6 +138,16 @@ impl Session {
     }
 }
 
+/// Variables for rust-analyzer and cargo in the kernel, not for programs that cells start.
+const FOR_TOOLS: [&str; 6] = [
+    "RUSTFLAGS",
+    "RUSTC",
+    "CARGO",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    std_sources::VARIABLE,
+];
+
 /// True for settings that would compile cells with other flags or another compiler than the lab.
 fn is_unwanted(name: &str) -> bool {
     let starts = ["CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_PKG_", "CARGO_MANIFEST_", "EVCXR_"];
@@ -132,7 +157,6 @@ fn is_unwanted(name: &str) -> bool {
         "CARGO_PRIMARY_PACKAGE",
         "LD_LIBRARY_PATH",
         "RUST_RECURSION_COUNT",
-        "RUST_SRC_PATH",
         "RUSTDOCFLAGS",
         "RUSTUP_TOOLCHAIN",
     ];
@@ -149,10 +173,11 @@ fn set_environment(root: &Path, markers: &Markers) {
     let mut set: Vec<(&str, OsString)> = vec![
         ("EVCXR_CONFIG_DIR", root.join("config").into()),
         ("EVCXR_TMPDIR", root.join("work").into()),
-        // An empty value overrules the user's cargo configuration.
-        ("RUSTC_WRAPPER", "".into()),
-        // Prepares the crates of cells; other crates are compiled as they are.
+        // Both, which overrules wrappers in the user's cargo configuration. Neither may be empty, or
+        // cargo asks rustc for its version and target again in every cell, which takes 0.1 s.
+        ("RUSTC_WRAPPER", root.join(rustc::NAME).into()),
         ("RUSTC_WORKSPACE_WRAPPER", root.join(rustc::NAME).into()),
+        (std_sources::VARIABLE, root.join(std_sources::FOLDER).into()),
         (markers::VARIABLE, markers.nonce().into()),
         // Selects the library's sources for rust-analyzer; evcxr sets other flags to compile.
         ("RUSTFLAGS", "--cfg rust_analyzer".into()),

@@ -71,10 +71,15 @@ impl Toolchain {
         self.sysroot.join("lib/rustlib").join(&self.host).join("lib")
     }
 
+    /// Folder of the sources of the standard library, if they are installed.
+    pub fn library_sources(&self) -> PathBuf {
+        self.sysroot.join("lib/rustlib/src/rust/library")
+    }
+
     /// True if the sources of the standard library are installed. rust-analyzer needs them to infer
     /// the types of variables.
     pub fn has_rust_src(&self) -> bool {
-        self.sysroot.join("lib/rustlib/src/rust/library/std/src/lib.rs").is_file()
+        self.library_sources().join("std/src/lib.rs").is_file()
     }
 
     /// Installs the sources of the standard library if they are missing.

@@ -1,0 +1,61 @@
+//! What a kernel does before the first cell, so that the first cell is as fast as later ones.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::prebuilt::Lab;
+
+/// The first cell, which loads the library into the cell process and shows its value.
+///
+/// The question mark makes evcxr allow question marks from now on. Otherwise the first cell with
+/// one would show its last line in `Debug` form.
+pub const CELL: &str = "{ std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
+                        .to_string()); Ok::<(), epsilab::Error>(())?; }";
+
+/// Makes rust-analyzer infer a type of the library and one of Burn, so that the first `let` of the
+/// user is fast.
+pub const TYPES: &str = "let error = epsilab::Error::setting(\"warm\", 1, \"up\");\n\
+    let zeros = epsilab::burn::tensor::Tensor::<2>::zeros([2, 2], &Default::default());\n\
+    let sum = zeros.clone().matmul(zeros).sum();\nsum.";
+
+/// evcxr's command that adds the lab.
+pub fn dependency(lab: &Lab) -> String {
+    format!(":dep {}", dependency_line(lab))
+}
+
+fn dependency_line(lab: &Lab) -> String {
+    format!("epsilab = {{ path = {:?} }}", lab.dir.join("shim").to_string_lossy())
+}
+
+/// Starts compiling the crate that links cells to the lab, while rust-analyzer reads the sources.
+/// evcxr would do one after the other. If this fails, evcxr compiles the crate.
+pub fn compile_dependency(work: &Path, scratch: &Path, lab: &Lab) {
+    if let Ok(mut command) = compilation(work, scratch, lab)
+        && let Ok(mut cargo) = command.spawn()
+    {
+        std::thread::spawn(move || cargo.wait());
+    }
+}
+
+/// cargo, as evcxr calls it in `work`, for a package beside that of the cells.
+fn compilation(work: &Path, scratch: &Path, lab: &Lab) -> io::Result<Command> {
+    let manifest = std::fs::read_to_string(work.join("Cargo.toml"))?;
+    let manifest = manifest.replacen("name = \"ctx\"", "name = \"warm-up\"", 1);
+    std::fs::create_dir_all(scratch.join("src"))?;
+    std::fs::write(scratch.join("src/lib.rs"), "")?;
+    let manifest = format!("{manifest}{}\n\n[workspace]\n", dependency_line(lab));
+    std::fs::write(scratch.join("Cargo.toml"), manifest)?;
+    let target = work.join("target");
+    let mut command = Command::new(&lab.toolchain.cargo);
+    command
+        .args(["build", "--quiet", "-p", "epsilab", "--target", &lab.toolchain.host])
+        .current_dir(scratch)
+        .env("CARGO_TARGET_DIR", &target)
+        .env("CARGO_BUILD_BUILD_DIR", &target)
+        .env("RUSTFLAGS", "-Cprefer-dynamic")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Ok(command)
+}
