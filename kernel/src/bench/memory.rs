@@ -1,4 +1,4 @@
-//! Peak memory of this process.
+//! Memory of this process and of others.
 
 use std::fs;
 
@@ -23,8 +23,37 @@ pub fn settle() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
+/// Resident memory of a process and of those it started, in MB.
+#[cfg(feature = "notebook")]
+pub fn of_tree(root: u32) -> Option<f64> {
+    let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|id: u32| Some((id, parent(id)?)))
+        .collect();
+    let mut tree = vec![root];
+    let mut at = 0;
+    while let Some(&id) = tree.get(at) {
+        tree.extend(parents.iter().filter(|(_, parent)| *parent == id).map(|(child, _)| child));
+        at += 1;
+    }
+    let mib: f64 = tree.iter().filter_map(|id| status_of(&id.to_string(), "VmRSS:")).sum();
+    (mib > 0.0).then_some(mib * 1.048_576)
+}
+
+#[cfg(feature = "notebook")]
+fn parent(id: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name of the program, in parentheses, may contain anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
 fn status(field: &str) -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status_of("self", field)
+}
+
+fn status_of(process: &str, field: &str) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib / 1024.0)
@@ -33,6 +62,20 @@ fn status(field: &str) -> Option<f64> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(feature = "notebook")]
+    fn the_memory_of_a_tree_includes_its_children() {
+        let own = of_tree(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
+        let childs = of_tree(child.id()).unwrap();
+        let both = of_tree(std::process::id()).unwrap();
+        let _ = child.kill();
+        let _ = child.wait();
+        assert!(childs > 0.1 && childs < own, "{childs} {own}");
+        assert!(both > childs + 0.5 * own, "{both} {childs} {own}");
+        assert_eq!(of_tree(u32::MAX), None);
+    }
 
     #[test]
     fn memory_that_is_touched_and_given_back_is_still_in_the_peak() {

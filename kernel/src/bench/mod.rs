@@ -1,4 +1,5 @@
-//! The command `bench`: time and memory of training steps with and without privacy.
+//! The command `bench`: time and memory of training steps with and without privacy, and of the
+//! Jupyter kernel.
 //!
 //! Each measurement runs in a process of its own (this program, started again; see [`child`]), so
 //! that memory is that of one model and mode and the thread pools have the requested size.
@@ -7,6 +8,8 @@ mod check;
 mod child;
 mod data;
 mod figures;
+#[cfg(feature = "notebook")]
+mod kernel;
 mod memory;
 mod step;
 mod variants;
@@ -29,7 +32,11 @@ const LARGEST_BATCH: usize = 1 << 20;
 
 /// Measure training steps of the models of the zoo, with and without privacy.
 #[derive(clap::Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[cfg(feature = "notebook")]
+    #[command(subcommand)]
+    pub what: Option<What>,
     /// Models, separated by commas; all but the largest if not given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub models: Vec<String>,
@@ -64,6 +71,13 @@ pub struct BenchArgs {
     pub measure: Option<Mode>,
 }
 
+/// What to measure instead of training steps.
+#[cfg(feature = "notebook")]
+#[derive(clap::Subcommand, Clone, Debug)]
+pub enum What {
+    Kernel(kernel::KernelArgs),
+}
+
 /// One model with its settings.
 #[derive(Clone, Copy, Debug)]
 struct Case<'a> {
@@ -83,6 +97,10 @@ struct Case<'a> {
 /// `Setting` for an unknown model, a missing device or a number out of range, before anything is
 /// measured; errors of the measured steps.
 pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
+    #[cfg(feature = "notebook")]
+    if let Some(What::Kernel(args)) = &args.what {
+        return kernel::bench(args).map(|()| ExitCode::SUCCESS);
+    }
     let cases = cases(args)?;
     if args.check {
         return check::run(&cases, args.json);

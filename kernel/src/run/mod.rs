@@ -1,10 +1,10 @@
 //! The command `run`: executes a notebook without Jupyter or Python and writes the results.
 
 pub mod notebook;
-mod outputs;
+pub mod outputs;
 mod report;
-mod session;
-mod stop;
+pub mod session;
+pub mod stop;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};

@@ -52,6 +52,9 @@ pub struct Session {
     /// The cell of each request.
     cells: HashMap<String, usize>,
     language: Value,
+    /// When the program was started.
+    started: Instant,
+    answered_after: Duration,
     /// Private folder with the connection file and the log of the kernel.
     folder: TempFolder,
 }
@@ -68,12 +71,24 @@ impl Session {
     /// # Errors
     /// The kernel can't be started or ends before it answers.
     pub async fn start(folder: &Path, env: &[(&str, &str)]) -> Result<Self> {
+        let exe = std::env::current_exe().map_err(|e| Error::io("starting the kernel", &e))?;
+        let exe = exe.to_string_lossy();
+        let argv = [exe.as_ref(), "kernel", "-f", CONNECTION_FILE];
+        Self::start_program(&argv, folder, env).await
+    }
+
+    /// Starts the kernel with the command `argv`, as in a `kernel.json`.
+    ///
+    /// # Errors
+    /// The kernel can't be started or ends before it answers.
+    pub async fn start_program(argv: &[&str], folder: &Path, env: &[(&str, &str)]) -> Result<Self> {
         let private = TempFolder::new(&std::env::temp_dir(), "run")
             .map_err(|e| Error::io("making a private temporary folder", &e))?;
         let info = connection_info().await?;
         let connection = private.path().join("connection.json");
         write_private(&connection, &serde_json::to_string(&info).unwrap_or_default())?;
-        let mut child = spawn(&connection, private.path(), folder, env)?;
+        let started = Instant::now();
+        let mut child = spawn(argv, &connection, private.path(), folder, env)?;
         let connected = tokio::select! {
             connected = timeout(START, connect(&info)) => match connected {
                 Ok(connected) => connected.map_err(protocol),
@@ -89,6 +104,8 @@ impl Session {
             heard,
             cells: HashMap::new(),
             language: Value::Null,
+            started,
+            answered_after: Duration::ZERO,
             folder: private,
         };
         session.shake_hands(&asking).await?;
@@ -98,6 +115,21 @@ impl Session {
     /// The language information of the kernel, for the metadata of the notebook.
     pub fn language(&self) -> &Value {
         &self.language
+    }
+
+    /// Time since the program was started.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Time from the start of the program to its first answer.
+    pub fn answered_after(&self) -> Duration {
+        self.answered_after
+    }
+
+    /// The process of the kernel, unless it has ended.
+    pub fn process(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// Runs one cell and collects its outputs, including updates in earlier cells.
@@ -206,7 +238,9 @@ impl Session {
                     Some(Heard::Published(_)) => published = true,
                     Some(Heard::Reply(message)) => {
                         if let JupyterMessageContent::KernelInfoReply(info) = message.content {
-                            answered = true;
+                            if !std::mem::replace(&mut answered, true) {
+                                self.answered_after = self.age();
+                            }
                             let language = serde_json::to_value(&info.language_info);
                             self.language = without_nulls(language.unwrap_or_default());
                         }
@@ -358,16 +392,24 @@ fn log_of(private: &Path) -> PathBuf {
     private.join("kernel.log")
 }
 
-fn spawn(connection: &Path, private: &Path, folder: &Path, env: &[(&str, &str)]) -> Result<Child> {
+/// Stands for the path of the connection file in the command of a kernel.
+const CONNECTION_FILE: &str = "{connection_file}";
+
+fn spawn(
+    argv: &[&str],
+    connection: &Path,
+    private: &Path,
+    folder: &Path,
+    env: &[(&str, &str)],
+) -> Result<Child> {
     let starting = |e: &std::io::Error| Error::io("starting the kernel", e);
-    let exe = std::env::current_exe().map_err(|e| starting(&e))?;
+    let connection = connection.to_string_lossy();
+    let mut words = argv.iter().map(|word| word.replace(CONNECTION_FILE, &connection));
     let log = std::fs::File::create(log_of(private)).map_err(|e| starting(&e))?;
     let log_too = log.try_clone().map_err(|e| starting(&e))?;
-    let mut command = Command::new(exe);
+    let mut command = Command::new(words.next().unwrap_or_default());
     command
-        .arg("kernel")
-        .arg("-f")
-        .arg(connection)
+        .args(words)
         .current_dir(folder)
         .envs(env.iter().copied())
         .stdin(Stdio::null())
