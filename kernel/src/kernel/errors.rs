@@ -151,8 +151,8 @@ fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -
     Failure { name: "CompileError", value, traceback }
 }
 
-/// The type of a cell's value that can't be shown. The error itself lies in generated code, so evcxr
-/// passes on only its help.
+/// The type of a cell's value that can't be shown. The error itself lies in generated code, so
+/// evcxr passes on only its help.
 fn without_debug(error: &evcxr::CompilationError) -> Option<String> {
     let message = error.message();
     let name = message.strip_prefix("consider annotating `")?.split('`').next()?;

@@ -9,8 +9,8 @@
 //! points at which loops can be stopped. If the cell does not compile with them, it is compiled
 //! without, so that the columns of errors are those of the cell.
 //!
-//! evcxr compiles a cell that ends in a value without `evcxr_display` twice. A trait that gives this
-//! method to common types saves the second time.
+//! evcxr compiles a cell that ends in a value without `evcxr_display` twice. A trait that gives
+//! this method to common types saves the second time.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;

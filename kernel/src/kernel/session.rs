@@ -173,8 +173,8 @@ fn set_environment(root: &Path, markers: &Markers) {
     let mut set: Vec<(&str, OsString)> = vec![
         ("EVCXR_CONFIG_DIR", root.join("config").into()),
         ("EVCXR_TMPDIR", root.join("work").into()),
-        // Both, which overrules wrappers in the user's cargo configuration. Neither may be empty, or
-        // cargo asks rustc for its version and target again in every cell, which takes 0.1 s.
+        // Both, which overrules wrappers in the user's cargo configuration. Neither may be empty,
+        // or cargo asks rustc for its version and target again in every cell, which takes 0.1 s.
         ("RUSTC_WRAPPER", root.join(rustc::NAME).into()),
         ("RUSTC_WORKSPACE_WRAPPER", root.join(rustc::NAME).into()),
         (std_sources::VARIABLE, root.join(std_sources::FOLDER).into()),

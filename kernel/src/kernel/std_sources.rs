@@ -25,8 +25,8 @@ impl StdSources {
         Self { folder: root.join(FOLDER) }
     }
 
-    /// Makes an empty crate `core`. evcxr evaluates `42` when it starts, before it knows of the lab,
-    /// and rust-analyzer would work through the standard library twice.
+    /// Makes an empty crate `core`. evcxr evaluates `42` when it starts, before it knows of the
+    /// lab, and rust-analyzer would work through the standard library twice.
     ///
     /// # Errors
     /// The folder can't be written.
