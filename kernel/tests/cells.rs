@@ -346,3 +346,16 @@ fn a_cell_sent_at_once_waits_for_the_lab_and_can_be_interrupted() {
     assert_eq!(kernel.run_ok("3").result(), "3");
     kernel.shut_down();
 }
+
+#[test]
+fn the_benchmark_of_the_kernel_prints_one_json_object() {
+    let _alone = alone();
+    let mut command = std::process::Command::new(common::binary());
+    let ran = command.args(["bench", "kernel", "--json", "--cells", "1"]).output().expect("runs");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("one object");
+    let seconds = |name: &str| found[name].as_f64().expect(name);
+    assert!(seconds("kernel_info_s") > 0.0 && seconds("kernel_info_s") < seconds("first_cell_s"));
+    assert!(seconds("cell_median_s") > 0.0 && seconds("lab_cell_median_s") > 0.0);
+    assert!(!cfg!(target_os = "linux") || seconds("rss_mb") > 50.0);
+}

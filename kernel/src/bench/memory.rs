@@ -26,8 +26,16 @@ pub fn settle() {
 /// Resident memory of a process and of those it started, in MB.
 #[cfg(feature = "notebook")]
 pub fn of_tree(root: u32) -> Option<f64> {
-    let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
-        .ok()?
+    let resident = |id: &u32| status_of(&id.to_string(), "VmRSS:");
+    let mib: f64 = tree(root).iter().filter_map(resident).sum();
+    (mib > 0.0).then_some(mib * 1.048_576)
+}
+
+/// A process and those it started.
+#[cfg(feature = "notebook")]
+fn tree(root: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").into_iter().flatten();
+    let parents: Vec<(u32, u32)> = all
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(|id: u32| Some((id, parent(id)?)))
         .collect();
@@ -37,8 +45,7 @@ pub fn of_tree(root: u32) -> Option<f64> {
         tree.extend(parents.iter().filter(|(_, parent)| *parent == id).map(|(child, _)| child));
         at += 1;
     }
-    let mib: f64 = tree.iter().filter_map(|id| status_of(&id.to_string(), "VmRSS:")).sum();
-    (mib > 0.0).then_some(mib * 1.048_576)
+    tree
 }
 
 #[cfg(feature = "notebook")]
@@ -66,14 +73,14 @@ mod tests {
     #[test]
     #[cfg(feature = "notebook")]
     fn the_memory_of_a_tree_includes_its_children() {
-        let own = of_tree(std::process::id()).unwrap();
         let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
-        let childs = of_tree(child.id()).unwrap();
-        let both = of_tree(std::process::id()).unwrap();
+        let (own, childs) = (tree(std::process::id()), tree(child.id()));
+        let memory = of_tree(child.id());
         let _ = child.kill();
         let _ = child.wait();
-        assert!(childs > 0.1 && childs < own, "{childs} {own}");
-        assert!(both > childs + 0.5 * own, "{both} {childs} {own}");
+        assert!(own.contains(&child.id()), "{own:?}");
+        assert_eq!(childs, [child.id()]);
+        assert!(memory.is_some_and(|mb| mb > 0.1), "{memory:?}");
         assert_eq!(of_tree(u32::MAX), None);
     }
 
