@@ -360,7 +360,8 @@ fn a_run_starts_from_public_data_or_from_a_file() {
     let of_prior =
         one_line(&run(home.path(), &[&["train"], &PAPERNOT[..], &PLAN, &prior].concat()));
     assert_eq!(of_prior["badge"], "proved");
-    assert_ne!(of_prior["accuracy"], first["accuracy"]);
+    assert_eq!(of_prior["trained_parameters"], 26010, "all groups, the prior's head among them");
+    assert_ne!(of_prior["run"], first["run"]);
     let both = [&["train"], &PAPERNOT[..], &prior, &["--pretrain-on", "glyphs"]].concat();
     assert_eq!(run(home.path(), &both).status.code(), Some(2));
     let unknown = [&["train"], &PAPERNOT[..], &["--prior", "natural"]].concat();
