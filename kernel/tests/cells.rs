@@ -158,6 +158,38 @@ fn what_a_cell_prints_beyond_the_limit_is_kept_in_a_file() {
 }
 
 #[test]
+fn progress_lines_are_shown_while_they_are_printed() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    let ran = kernel.run_ok(
+        "for i in 1..=40 {
+            eprint!(\"\\r{i} of 40\");
+            std::thread::sleep(std::time::Duration::from_millis(25));
+        }
+        eprintln!(\" done\");",
+    );
+    let updates = ran.of("stream").count();
+    assert!((4..=14).contains(&updates), "{updates} updates in a second");
+    let said = ran.stream("stderr");
+    assert!(said.starts_with('\r') && said.ends_with("\r40 of 40 done\n"), "{said:?}");
+    assert!(said.matches('\r').count() < 40, "what is overwritten at once is not sent: {said:?}");
+    // Nothing of a panic message in pieces is taken for text.
+    let (name, value, story) = kernel.run("eprint!(\"half\"); panic!(\"whole\")").error();
+    assert_eq!((name.as_str(), value.as_str()), ("Panic", "whole"), "{story}");
+    let quick = kernel.run_ok(
+        "use std::io::Write;
+        for i in 1..=100_000 { print!(\"\\r{i:6} of 100000\"); std::io::stdout().flush()?; }
+        7",
+    );
+    assert_eq!(quick.result(), "7");
+    let said = quick.stream("stdout");
+    assert!(said.ends_with("\r100000 of 100000"), "{:?}", said.lines().last());
+    assert!(said.len() < 100_000, "{} bytes", said.len());
+    kernel.shut_down();
+}
+
+#[test]
 fn a_cell_that_reads_input_asks_the_front_end() {
     let _alone = alone();
     let mut kernel = Client::start(Start::default());
@@ -341,6 +373,11 @@ fn a_cell_sent_at_once_waits_for_the_lab_and_can_be_interrupted() {
     kernel.ask("kernel_info_request", json!({}));
     kernel.control("interrupt_request", json!({}));
     let heard = kernel.listen(&id, is_idle);
+    let said = heard.iter().position(|(kind, content)| {
+        kind == "stream" && content["text"].as_str().is_some_and(|text| text.contains("starts"))
+    });
+    let cleared = heard.iter().position(|(kind, _)| kind == "clear_output");
+    assert!(said.is_some() && said < cleared, "{heard:?}");
     let error = heard.iter().find(|(kind, _)| kind == "error").expect("an error");
     assert_eq!(error.1["ename"], "Interrupted");
     assert_eq!(kernel.run_ok("3").result(), "3");

@@ -21,12 +21,26 @@ pub struct CurrentCell {
 struct State {
     cell: Option<Arc<JupyterMessage>>,
     limits: Limits,
+    /// Until the first cell can run.
+    start: Option<Start>,
 }
+
+/// What a client is told while the kernel starts.
+#[derive(Default)]
+struct Start {
+    /// Said before a cell waited for it.
+    said: String,
+    is_shown: bool,
+}
+
+/// Shown below the first cell as long as it waits.
+const STARTING: &str = "the kernel starts: cells run in a few seconds\n";
 
 impl CurrentCell {
     /// No cell yet: output is dropped. `folder`: for output beyond the limits of a cell.
     pub fn new(wire: Wire, folder: PathBuf) -> Self {
-        let state = State { cell: None, limits: Limits::new(folder.clone()) };
+        let limits = Limits::new(folder.clone());
+        let state = State { cell: None, limits, start: Some(Start::default()) };
         Self { wire, folder, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -36,12 +50,38 @@ impl CurrentCell {
 
     /// Sets the request that output belongs to from now on; `None` for silent requests.
     pub fn set(&self, message: Option<Arc<JupyterMessage>>) {
-        *self.state() = State { cell: message, limits: Limits::new(self.folder.clone()) };
+        let mut state = self.state();
+        state.cell = message;
+        state.limits = Limits::new(self.folder.clone());
     }
 
-    /// Sets the first request that waits: messages of the start are shown below it.
-    pub fn set_first(&self, message: &Arc<JupyterMessage>) {
-        self.state().cell.get_or_insert_with(|| message.clone());
+    /// A request waits. Below the first one, the client sees what the kernel does until it can run.
+    pub fn waits(&self, message: &Arc<JupyterMessage>) {
+        let mut state = self.state();
+        let State { cell, start: Some(start), .. } = &mut *state else { return };
+        if !std::mem::replace(&mut start.is_shown, true) {
+            *cell = Some(message.clone());
+            let said = format!("{STARTING}{}", start.said);
+            self.wire.status(Some(message), "busy");
+            self.wire.publish(Some(message), "stream", stream("stderr", &said));
+        }
+    }
+
+    /// A step of the start, as one line.
+    pub fn say_start(&self, line: &str) {
+        if let Some(Start { said, is_shown: false }) = &mut self.state().start {
+            said.push_str(&format!("{line}\n"));
+            return;
+        }
+        self.print("stderr", &format!("{line}\n"));
+    }
+
+    /// The kernel can run cells: what was said of its start is removed.
+    pub fn end_start(&self) {
+        let mut state = self.state();
+        if state.start.take().is_some_and(|start| start.is_shown) {
+            self.wire.publish(state.cell.as_deref(), "clear_output", json!({ "wait": false }));
+        }
     }
 
     /// Broadcasts a message as part of the cell.
@@ -66,7 +106,11 @@ impl CurrentCell {
     /// Broadcasts printed text.
     pub fn print(&self, stream: &str, text: &str) {
         if !text.is_empty() {
-            self.publish("stream", json!({ "name": stream, "text": text }));
+            self.publish("stream", self::stream(stream, text));
         }
     }
+}
+
+fn stream(name: &str, text: &str) -> Value {
+    json!({ "name": name, "text": text })
 }

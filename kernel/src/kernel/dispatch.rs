@@ -102,7 +102,7 @@ impl Kernel {
         let reply = match request {
             Ok(Request::Execute(request)) => {
                 if !request.silent {
-                    self.current.set_first(&message);
+                    self.current.waits(&message);
                 }
                 let interrupt_count = self.interrupts.interrupt_count();
                 self.evaluator.submit(Job::Execute { message, request, interrupt_count });

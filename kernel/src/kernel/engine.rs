@@ -62,7 +62,7 @@ impl Engine {
         let session = &context.session;
         let mut progress = |line: &str| {
             eprintln!("epsilab kernel: {line}");
-            context.current.print("stderr", &format!("{line}\n"));
+            context.current.say_start(line);
         };
         let lab = prebuilt::ensure(&mut progress).map_err(|e| e.to_string())?;
         let _ = std::fs::remove_dir_all(session.work_dir());
@@ -82,7 +82,6 @@ impl Engine {
             OutputContext {
                 current: context.current.clone(),
                 interrupts: context.interrupts.clone(),
-                markers: session.markers().clone(),
                 fences: context.fences.clone(),
             },
         );

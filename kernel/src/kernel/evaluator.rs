@@ -79,6 +79,7 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         self.start_engine();
+        self.context.current.end_start();
         self.unanswered.fetch_sub(1, Ordering::SeqCst);
         while let Ok(job) = self.queue.recv() {
             self.handle(job);

@@ -9,7 +9,7 @@ use super::cell_process::stream::{Line, decode};
 use super::content::{Content, Shown};
 use super::fence::Fences;
 use super::interrupt::Interrupts;
-use super::markers::{Found, Marker, Markers};
+use super::markers::Marker;
 use super::printed::{COLLECT, Printed};
 
 pub use super::printed::Stream;
@@ -32,6 +32,30 @@ pub struct CellEnd {
 /// Length of [`CellEnd::last_lines`].
 const LAST_LINES: usize = 8;
 
+/// The end of a text.
+#[derive(Default)]
+struct Tail(String);
+
+impl Tail {
+    /// Bytes that are kept for sure.
+    const LENGTH: usize = 1 << 13;
+
+    fn push(&mut self, text: &str) {
+        self.0.push_str(text);
+        if self.0.len() > 2 * Self::LENGTH {
+            let start = self.0.ceil_char_boundary(self.0.len() - Self::LENGTH);
+            self.0.drain(..start);
+        }
+    }
+
+    /// Removes and returns the last lines.
+    fn take(&mut self) -> Vec<String> {
+        let text = std::mem::take(&mut self.0);
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].iter().map(ToString::to_string).collect()
+    }
+}
+
 /// Handle to the thread that reads the output of cells.
 pub struct Output {
     requests: Sender<Request>,
@@ -46,7 +70,6 @@ enum Request {
 pub struct OutputContext {
     pub current: CurrentCell,
     pub interrupts: Interrupts,
-    pub markers: Markers,
     pub fences: Fences,
 }
 
@@ -81,6 +104,8 @@ struct Reader {
     /// When text was last read from standard output.
     last_stdout: Instant,
     end: CellEnd,
+    /// Of what the cell printed to standard error.
+    tail: Tail,
     /// The end of the cell was read from standard error.
     stderr_done: bool,
 }
@@ -93,6 +118,7 @@ impl Reader {
             printed: Printed::default(),
             last_stdout: Instant::now(),
             end: CellEnd::default(),
+            tail: Tail::default(),
             stderr_done: false,
         }
     }
@@ -150,28 +176,24 @@ impl Reader {
     }
 
     fn err_line(&mut self, line: &str) {
-        // evcxr passes lines on without their ends.
-        let line = format!("{line}\n");
-        let found = self.context.markers.find(line.as_bytes());
-        let text = match &found {
-            Found::Marker { start, .. } => &line[..*start],
-            _ => &line,
+        let text = match decode(line) {
+            Some(Line::Text(text)) => text,
+            Some(Line::Marker(marker, argument)) => return self.err_marker(marker, &argument),
+            // Of the cell process before its streams are filtered.
+            None => format!("{line}\n"),
         };
-        if !text.is_empty() {
-            let last = &mut self.end.last_lines;
-            last.drain(..last.len().saturating_sub(LAST_LINES - 1));
-            last.push(text.trim_end_matches('\n').to_owned());
-            self.printed.push(Stream::Stderr, text);
-        }
-        match found {
-            Found::Marker { marker: Marker::Begin, .. } => self.context.interrupts.runs(true),
-            Found::Marker { marker: Marker::Done, .. } => {
+        self.tail.push(&text);
+        self.printed.push(Stream::Stderr, &text);
+    }
+
+    fn err_marker(&mut self, marker: Marker, argument: &str) {
+        match marker {
+            Marker::Begin => self.context.interrupts.runs(true),
+            Marker::Done => {
                 self.context.interrupts.runs(false);
                 self.stderr_done = true;
             }
-            Found::Marker { marker: Marker::Fence, argument, .. } => {
-                self.fence(Stream::Stderr, &argument);
-            }
+            Marker::Fence => self.fence(Stream::Stderr, argument),
             _ => {}
         }
     }
@@ -214,7 +236,8 @@ impl Reader {
         }
         let (shown, text) = self.content.end();
         self.printed.push(Stream::Stdout, &text);
-        let mut end = CellEnd { shown, ..std::mem::take(&mut self.end) };
+        let mut end =
+            CellEnd { shown, last_lines: self.tail.take(), ..std::mem::take(&mut self.end) };
         if end.panicked || end.errored || failed {
             end.text = self.printed.take_failure(end.panicked);
         }

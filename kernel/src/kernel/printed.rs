@@ -28,6 +28,9 @@ const COLLECT_BYTES: usize = 1 << 14;
 /// How long standard error is held back. If the cell fails, its last lines are the text of the
 /// failure and belong in the error, not above it.
 const HOLD: Duration = Duration::from_millis(30);
+/// How long text is collected that overwrites itself by carriage returns, as progress bars do: ten
+/// updates a second.
+const OVERWRITTEN: Duration = Duration::from_millis(100);
 /// A panic may unwind for a while after its message.
 const HOLD_PANIC: Duration = Duration::from_millis(500);
 
@@ -41,13 +44,16 @@ impl Piece {
     fn is_due(&self, now: Instant) -> bool {
         let hold = match self.stream {
             Stream::Stdout if self.text.len() > COLLECT_BYTES => return true,
+            Stream::Stderr if may_be_of_a_failure(&self.text) => HOLD_PANIC,
+            _ if self.text.contains('\r') => OVERWRITTEN,
             Stream::Stdout => COLLECT,
-            Stream::Stderr if self.text.lines().any(is_of_a_failure) => HOLD_PANIC,
-            // The message of a panic may follow.
-            Stream::Stderr if ends_in_an_empty_line(&self.text) => HOLD_PANIC,
             Stream::Stderr => HOLD,
         };
         now.duration_since(self.since) > hold
+    }
+
+    fn into_text(self) -> (Stream, String) {
+        (self.stream, without_overwritten(self.text))
     }
 }
 
@@ -78,12 +84,12 @@ impl Printed {
     pub fn take_due(&mut self) -> Vec<(Stream, String)> {
         let now = Instant::now();
         let due = self.pieces.iter().take_while(|piece| piece.is_due(now)).count();
-        self.pieces.drain(..due).map(|piece| (piece.stream, piece.text)).collect()
+        self.pieces.drain(..due).map(Piece::into_text).collect()
     }
 
     /// Removes and returns everything.
     pub fn take_all(&mut self) -> Vec<(Stream, String)> {
-        self.pieces.drain(..).map(|piece| (piece.stream, piece.text)).collect()
+        self.pieces.drain(..).map(Piece::into_text).collect()
     }
 
     /// Removes and returns the lines of a failure: what is held of standard error. After a panic,
@@ -121,18 +127,78 @@ fn start_of_panic(piece: &Piece) -> Option<usize> {
     headers.last().map(|(start, _)| start)
 }
 
+/// Removes what carriage returns overwrite, so that a progress bar does not use up the text of its
+/// cell. What a terminal shows stays the same: a part is removed only if a later one of its line is
+/// at least as long. The first part stays, because it may go on a line that is published already.
+fn without_overwritten(text: String) -> String {
+    if !text.contains('\r') {
+        return text;
+    }
+    let mut left = String::new();
+    for line in text.split_inclusive('\n') {
+        let body = line.trim_end_matches('\n').trim_end_matches('\r');
+        let (first, rest) = body.split_once('\r').map_or((body, None), |(a, b)| (a, Some(b)));
+        let mut longest = None;
+        let mut kept: Vec<_> = rest
+            .into_iter()
+            .flat_map(|rest| rest.rsplit('\r'))
+            .filter(|part| {
+                let is_seen = longest.is_none_or(|longest| width(part) > longest);
+                longest = longest.max(Some(width(part)));
+                is_seen
+            })
+            .collect();
+        kept.reverse();
+        left.push_str(first);
+        for part in kept {
+            left.push('\r');
+            left.push_str(part);
+        }
+        left.push_str(&line[body.len()..]);
+    }
+    left
+}
+
+/// Number of characters that a terminal shows, without escape sequences such as colors.
+fn width(text: &str) -> usize {
+    let mut chars = text.chars();
+    let mut width = 0;
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => {
+                chars.find(char::is_ascii_alphabetic);
+            }
+            _ => width += 1,
+        }
+    }
+    width
+}
+
 /// Whether the last line is empty, as the line before a panic message is.
 fn ends_in_an_empty_line(text: &str) -> bool {
     text == "\n" || text.ends_with("\n\n")
+}
+
+/// Whether text holds the message of a failure, or ends where the message of a panic may follow.
+fn may_be_of_a_failure(text: &str) -> bool {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    let may_follow = match last {
+        "" => ends_in_an_empty_line(text),
+        last => last.starts_with(PANIC_HEADER) || PANIC_HEADER.starts_with(last),
+    };
+    may_follow || text.lines().any(is_of_a_failure)
 }
 
 fn is_of_a_failure(line: &str) -> bool {
     is_panic_header(line) || crash::is_of_runtime(line)
 }
 
+/// Start of the first line of a panic message.
+const PANIC_HEADER: &str = "thread '";
+
 /// True for the first line of a panic message: `thread 'main' panicked at src/lib.rs:1:2:`.
 pub fn is_panic_header(line: &str) -> bool {
-    line.starts_with("thread '") && line.contains(" panicked at ")
+    line.starts_with(PANIC_HEADER) && line.contains(" panicked at ")
 }
 
 #[cfg(test)]
@@ -191,5 +257,39 @@ mod tests {
         printed.push(Stream::Stderr, "\nthread 'main' panicked at b:1:2:\nwhy\n");
         assert_eq!(printed.take_failure(true), ["thread 'main' panicked at b:1:2:", "why"]);
         assert_eq!(printed.take_all(), [(Stream::Stderr, caught.to_owned())]);
+    }
+
+    #[test]
+    fn a_panic_header_that_arrives_in_parts_is_held() {
+        let mut printed = Printed::default();
+        printed.push(Stream::Stderr, "\nthread '");
+        std::thread::sleep(HOLD + Duration::from_millis(5));
+        assert!(printed.take_due().is_empty());
+        printed.push(Stream::Stderr, "main' panicked at a:1:2:\nwhy\n");
+        assert_eq!(printed.take_failure(true), ["thread 'main' panicked at a:1:2:", "why"]);
+        for (text, may) in [("thr", true), ("thread 'x", true), ("a\n", false), ("three", false)] {
+            assert_eq!(may_be_of_a_failure(text), may, "{text}");
+        }
+    }
+
+    #[test]
+    fn progress_bars_are_shortened_to_what_is_seen() {
+        let cases = [
+            ("\r1 %\r2 %\r3 %", "\r3 %"),
+            // The end of the longer line stays visible.
+            ("\rone\rfour\rb\rcc", "\rfour\rcc"),
+            ("ab\rc\rd\nx\ry\n", "ab\rd\nx\ry\n"),
+            ("Windows\r\nline\r\n", "Windows\r\nline\r\n"),
+            ("1\r2\r", "1\r2\r"),
+            ("\r\u{1b}[32mgreen\u{1b}[0m\rplain", "\rplain"),
+            ("\rplainer\r\u{1b}[32mgreen\u{1b}[0m", "\rplainer\r\u{1b}[32mgreen\u{1b}[0m"),
+        ];
+        for (text, left) in cases {
+            assert_eq!(without_overwritten(text.into()), left, "{text:?}");
+        }
+        let mut printed = Printed::default();
+        printed.push(Stream::Stdout, "\r1 %");
+        std::thread::sleep(HOLD);
+        assert!(printed.take_due().is_empty(), "ten updates a second");
     }
 }

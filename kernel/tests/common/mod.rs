@@ -273,10 +273,13 @@ impl Client {
         })
     }
 
-    /// The reply and all broadcasts of a cell that was sent.
+    /// The reply and all broadcasts of a cell that was sent, without outputs that were cleared.
     pub fn finish(&mut self, id: &str) -> Ran {
         let start = Instant::now();
-        let outputs = self.listen(id, is_idle);
+        let mut outputs = self.listen(id, is_idle);
+        if let Some(last) = outputs.iter().rposition(|(kind, _)| kind == "clear_output") {
+            outputs.drain(..=last);
+        }
         let reply = self.runtime.block_on(reply_to(&mut self.shell, id));
         Ran { reply, outputs, seconds: start.elapsed().as_secs_f64() }
     }

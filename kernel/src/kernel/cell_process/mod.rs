@@ -10,6 +10,7 @@ mod relay;
 pub mod stream;
 
 use super::markers::{Markers, VARIABLE};
+use stream::Encoder;
 
 /// Environment variable with the path of the lab's dylib.
 pub const LAB_VARIABLE: &str = "EPSILAB_LAB_LIBRARY";
@@ -35,8 +36,8 @@ pub fn run() -> ! {
         std::env::remove_var(VARIABLE);
         std::env::remove_var(PIPES_VARIABLE);
     }
-    let ready = relay::install(2, &folder, stream::Lines::default())
-        .and_then(|()| relay::install(1, &folder, stream::Encoder::new(markers.clone())))
+    let ready = relay::install(2, &folder, Encoder::of_stderr(markers.clone()))
+        .and_then(|()| relay::install(1, &folder, Encoder::of_stdout(markers.clone())))
         .and_then(|()| commands::CommandLoop::new(markers));
     match ready {
         Ok(commands) => commands.run(),

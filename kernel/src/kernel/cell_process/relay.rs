@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::pipe_path;
-use super::stream::StreamFilter;
+use super::stream::Encoder;
 
 /// Bytes read after the end of the cell process: more than the pipe can have held at that time.
 const MAX_TRAILING: usize = 1 << 20;
@@ -24,7 +24,7 @@ const CHECK_EVERY_MS: c_int = 200;
 ///
 /// # Errors
 /// The system refuses a pipe or a process.
-pub fn install(fd: c_int, folder: &Path, filter: impl StreamFilter) -> Result<()> {
+pub fn install(fd: c_int, folder: &Path, filter: Encoder) -> Result<()> {
     // SAFETY: plain descriptor calls. The new process uses nothing of this one but two descriptors.
     // It closes the standard streams, so that their readers notice the end of the cell process.
     unsafe {
@@ -73,7 +73,7 @@ fn named_pipe(path: &Path) -> Result<(c_int, c_int)> {
     }
 }
 
-fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: impl StreamFilter) {
+fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: Encoder) {
     let watch = watch(cell_process);
     let wait = if watch < 0 { CHECK_EVERY_MS } else { -1 };
     let (mut part, mut out) = (vec![0u8; 1 << 16], Vec::new());

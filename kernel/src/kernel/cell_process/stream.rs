@@ -1,8 +1,9 @@
 //! Filters between the streams of cells and evcxr.
 //!
-//! evcxr reads control words from the standard output of cells. So printed text is base64-encoded,
-//! and no line of it looks like a control word. Markers are passed on twice: encoded, for the
-//! kernel, and as evcxr's own words.
+//! evcxr reads both streams by lines of UTF-8, and standard output for control words. So printed text
+//! is base64-encoded: no line of it looks like a control word, and incomplete lines, carriage returns
+//! and other bytes arrive as they were printed. Markers on standard output are passed on twice:
+//! encoded, for the kernel, and as evcxr's own words.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -36,25 +37,46 @@ pub fn decode(line: &str) -> Option<Line> {
     }
 }
 
-/// Rewrites a stream part by part.
-pub trait StreamFilter {
-    /// Takes the bytes that were read and appends what to pass on to `out`.
-    fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>);
-    /// Appends what is left at the end of the stream.
-    fn finish(&mut self, out: &mut Vec<u8>);
-}
-
-/// Filter for standard output: encodes text and translates markers.
+/// Filter for one stream: encodes text and translates markers, part by part.
 pub struct Encoder {
     markers: Markers,
+    /// evcxr reads its own words from this stream.
+    for_evcxr: bool,
     held: Vec<u8>,
     discarding: bool,
 }
 
 impl Encoder {
-    /// A filter that has read nothing.
-    pub fn new(markers: Markers) -> Self {
-        Self { markers, held: Vec::new(), discarding: false }
+    /// A filter for standard output.
+    pub fn of_stdout(markers: Markers) -> Self {
+        Self { markers, for_evcxr: true, held: Vec::new(), discarding: false }
+    }
+
+    /// A filter for standard error.
+    pub fn of_stderr(markers: Markers) -> Self {
+        Self { for_evcxr: false, ..Self::of_stdout(markers) }
+    }
+
+    /// Takes the bytes that were read and appends what to pass on to `out`.
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        self.held.extend_from_slice(bytes);
+        loop {
+            match self.markers.find(&self.held) {
+                Found::Marker { start, end, marker, argument } => {
+                    self.text(start, out);
+                    self.held.drain(..end - start);
+                    self.marker(marker, &argument, out);
+                }
+                Found::Incomplete { start } => return self.text(start, out),
+                // A character that arrives in two parts is passed on whole.
+                Found::Nothing => return self.text(complete_chars(&self.held), out),
+            }
+        }
+    }
+
+    /// Appends what is left at the end of the stream.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.text(self.held.len(), out);
     }
 
     /// Passes on the first `length` held bytes as text.
@@ -71,54 +93,12 @@ impl Encoder {
         if !self.discarding {
             out.extend_from_slice(format!("{MARKER}{}{argument}\n", marker.name()).as_bytes());
         }
-        if let Some(of_evcxr) = marker.of_evcxr() {
+        if let Some(of_evcxr) = marker.of_evcxr()
+            && self.for_evcxr
+        {
             out.extend_from_slice(format!("{of_evcxr}{argument}\n").as_bytes());
         }
         self.discarding &= marker != Marker::Done;
-    }
-}
-
-impl StreamFilter for Encoder {
-    fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        self.held.extend_from_slice(bytes);
-        loop {
-            match self.markers.find(&self.held) {
-                Found::Marker { start, end, marker, argument } => {
-                    self.text(start, out);
-                    self.held.drain(..end - start);
-                    self.marker(marker, &argument, out);
-                }
-                Found::Incomplete { start } => return self.text(start, out),
-                // A character that arrives in two parts is passed on whole.
-                Found::Nothing => return self.text(complete_chars(&self.held), out),
-            }
-        }
-    }
-
-    fn finish(&mut self, out: &mut Vec<u8>) {
-        self.text(self.held.len(), out);
-    }
-}
-
-/// Filter for standard error: whole lines of UTF-8, since evcxr stops reading at anything else.
-#[derive(Default)]
-pub struct Lines {
-    held: Vec<u8>,
-}
-
-impl StreamFilter for Lines {
-    fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        self.held.extend_from_slice(&bytes[..end]);
-        if end > 0 {
-            self.finish(out);
-        }
-        self.held.extend_from_slice(&bytes[end..]);
-    }
-
-    fn finish(&mut self, out: &mut Vec<u8>) {
-        out.extend_from_slice(String::from_utf8_lossy(&self.held).as_bytes());
-        self.held.clear();
     }
 }
 
@@ -137,7 +117,7 @@ mod tests {
 
     /// The lines that evcxr reads as control words, and what the kernel decodes.
     fn filtered(markers: &Markers, parts: &[&[u8]]) -> (Vec<String>, Vec<Line>) {
-        let (mut encoder, mut out) = (Encoder::new(markers.clone()), Vec::new());
+        let (mut encoder, mut out) = (Encoder::of_stdout(markers.clone()), Vec::new());
         for part in parts {
             encoder.push(part, &mut out);
         }
@@ -204,10 +184,20 @@ mod tests {
             assert_eq!(joined, text, "{cut}");
         }
         assert_eq!(complete_chars(b"a\xff"), 2);
-        let (mut lines, mut out) = (Lines::default(), Vec::new());
-        lines.push(b"a\xff\nb", &mut out);
-        assert_eq!(out, "a\u{fffd}\n".as_bytes());
-        lines.finish(&mut out);
-        assert_eq!(out, "a\u{fffd}\nb".as_bytes());
+    }
+
+    #[test]
+    fn standard_error_has_no_words_for_evcxr_and_keeps_incomplete_lines() {
+        let markers = Markers::new();
+        let (mut encoder, mut out) = (Encoder::of_stderr(markers.clone()), Vec::new());
+        for part in ["\r10 %", "\r20 %\r\n", &format!("{}\n", markers.text(Marker::Done))] {
+            encoder.push(part.as_bytes(), &mut out);
+        }
+        let out = String::from_utf8(out).expect("evcxr needs UTF-8");
+        let text = |text: &str| Line::Text(text.into());
+        let expected =
+            [text("\r10 %"), text("\r20 %\r\n"), Line::Marker(Marker::Done, String::new())];
+        assert_eq!(out.lines().filter_map(decode).collect::<Vec<_>>(), expected);
+        assert_eq!(out.lines().count(), 3);
     }
 }
