@@ -1,9 +1,9 @@
 //! Filters between the streams of cells and evcxr.
 //!
-//! evcxr reads both streams by lines of UTF-8, and standard output for control words. So printed text
-//! is base64-encoded: no line of it looks like a control word, and incomplete lines, carriage returns
-//! and other bytes arrive as they were printed. Markers on standard output are passed on twice:
-//! encoded, for the kernel, and as evcxr's own words.
+//! evcxr reads both streams by lines of UTF-8, and standard output for control words. So printed
+//! text is base64-encoded: no line of it looks like a control word, and incomplete lines, carriage
+//! returns and other bytes arrive as they were printed. Markers on standard output are passed on
+//! twice: encoded, for the kernel, and as evcxr's own words.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
