@@ -15,14 +15,19 @@ pub use crate::jupyter::{JupyterArgs, open};
 const RUN_EXAMPLES: &str = "\
 Examples:
   cargo lab run notebooks/01_first_private_model.ipynb
-  cargo lab run NB.ipynb --out results --profile tiny
+  cargo lab run notebooks/*.ipynb --out results --profile tiny
+  cargo lab run NB.ipynb --params epochs=3 --params data=mnist --params 'rates=[0.1, 0.3]'
+
+--params needs a cell with the tag `parameters` that defines the variables, as for papermill. A cell
+inserted after it gives them the new values, in the types that they have there: integers, floats,
+bool, strings, and lists (Vec) and Option of these.
 
 Runs are stored, and their privacy cost is recorded in the ledger, in .epsilab/ of the project or in
 the folder named by EPSILAB_HOME; `doctor` says which is used.
 
 The exit code is 0 if every cell succeeded, 1 if a cell failed (its code and error are printed, and
-the results so far are written) and 130 after Ctrl-C. A cell with the tag `raises-exception` may
-fail.";
+the results so far are written; the next notebook runs) and 130 after Ctrl-C. A cell with the tag
+`raises-exception` may fail.";
 
 const INSTALL_EXAMPLES: &str = "\
 Examples:

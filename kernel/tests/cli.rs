@@ -176,6 +176,8 @@ fn notebooks_that_cannot_be_run_are_refused_with_the_reason() {
     let path = notebook(folder.path(), "own.ipynb", &json!({}), &[("1 + 1", &[])]);
     let own_folder = folder.path().to_string_lossy();
     refused(&["run", &path.to_string_lossy(), "--out", &own_folder], "over its source");
+    refused(&["run", &path.to_string_lossy(), "--params", "epochs=3"], "tag `parameters`");
+    refused(&["run", &path.to_string_lossy(), &path.to_string_lossy()], "would be written to");
     let unchanged = std::fs::read_to_string(&path).expect("still there");
     assert!(unchanged.contains("1 + 1"));
 }
@@ -297,6 +299,32 @@ fn notebooks_run_headless_and_say_where_they_fail() {
     assert_eq!(executed["cells"][1]["outputs"][0]["output_type"], "error");
     assert_eq!(executed["cells"][2]["outputs"], json!([]));
     assert!(folder.path().join("bad.html").is_file());
+}
+
+#[test]
+fn parameters_reach_every_notebook_and_a_failure_does_not_stop_the_others() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let defaults = "let epochs: usize = 5;\nlet data = \"glyphs\";\nlet rates = vec![0.5];";
+    let shown = "println!(\"{epochs} {data} {rates:?}\");\nassert!(epochs < 4);";
+    let cells = [(defaults, &["parameters"][..]), (shown, &[])];
+    let none = json!({});
+    notebook(folder.path(), "a.ipynb", &none, &[cells[0], ("assert!(epochs > 4);", &[])]);
+    notebook(folder.path(), "b.ipynb", &none, &cells);
+    let run = lab(&["run", "a.ipynb", "b.ipynb", "--no-html", "--out", "out"])
+        .args(["-p", "epochs=3", "-p", "data=mnist", "-p", "rates=[0.1, 2]"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the program starts");
+    let err = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{err}");
+    assert!(err.contains("1 of 2 notebooks succeeded"), "{err}");
+    assert!(err.contains("failed: a.ipynb (code cell 3)"), "{err}");
+    let executed = std::fs::read_to_string(folder.path().join("out/b.ipynb")).expect("written");
+    let executed: Value = serde_json::from_str(&executed).expect("JSON");
+    let inserted = &executed["cells"][1];
+    assert_eq!(inserted["metadata"]["tags"], json!(["injected-parameters"]));
+    assert_eq!(executed["cells"][2]["outputs"][0]["text"], json!(["3 mnist [0.1, 2.0]\n"]));
+    assert!(!folder.path().join("out/b.html").exists());
 }
 
 #[test]

@@ -121,9 +121,11 @@ fn output_before_a_crash_is_kept(kernel: &mut Client) {
 
 fn crashes_are_described_in_one_line(kernel: &mut Client) {
     let mut crash = |code: &str, expected: &str| {
+        kernel.run_ok("let kept_until_now = 1;");
         let (name, value, story) = kernel.run(code).error();
         assert!(name == "Crash" && value.contains(expected), "{name}: {value}\n{story}");
-        assert!(story.contains("lost") && story.contains("again"), "{story}");
+        assert!(story.contains("Lost: `kept_until_now`.") && story.contains("again"), "{story}");
+        assert!(story.contains("Kept: ") && story.contains("ledgers"), "{story}");
         assert!(story.lines().count() <= 3, "{story}");
         for internal in ["backtrace", "epsilab::kernel", "SIGABRT", "core dumped", "fatal"] {
             assert!(!story.contains(internal), "{story}");
@@ -138,6 +140,7 @@ fn crashes_are_described_in_one_line(kernel: &mut Client) {
     crash("unsafe { *std::ptr::null_mut::<u8>().wrapping_add(8) = 1; }", "memory");
     crash("println!(\"bye\"); std::process::exit(3);", "exit(3)");
     crash("std::process::abort();", "abort");
+    crash("std::hint::black_box(Vec::<u8>::with_capacity(1 << 55)).len()", "memory ran out");
 }
 
 fn closed_streams_and_missing_input_don_t_hang(kernel: &mut Client) {

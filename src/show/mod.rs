@@ -51,5 +51,5 @@ pub use live::LiveDisplay;
 pub use observed::{LiveRun, replay, run_figure, run_files};
 pub use run::{RunCurve, run_bundle, run_chart, run_line};
 pub use series::Series;
-pub use sink::{display, progress, with_capture};
+pub use sink::{clear_output, display, progress, with_capture};
 pub use table::Table;

@@ -33,6 +33,16 @@ pub fn progress(text: &str) {
     with_sink(|sink| sink.print_line(&line));
 }
 
+/// Removes what the running cell has shown so far, text and figures. With `wait`, this happens when
+/// its next output comes, so that the notebook does not flicker.
+///
+/// Only the Epsilab kernel can do this. Elsewhere, nothing happens.
+pub fn clear_output(wait: bool) {
+    if !capturing() {
+        with_sink(|sink| sink.clear(wait));
+    }
+}
+
 /// Runs `work` and returns the bundles that it displayed on this thread, in order, instead of
 /// showing them. Of a [`LiveDisplay`](super::LiveDisplay) these are the frames that would have been
 /// sent. Progress lines are discarded.
@@ -175,6 +185,17 @@ impl Sink {
                 _ => write_out(&format!("{}\n", bundle.text.trim_end_matches('\n'))),
             },
         }
+    }
+
+    fn clear(&mut self, wait: bool) {
+        #[cfg(unix)]
+        if let Self::Kernel(socket) = self
+            && let Err(error) = socket.clear(wait)
+        {
+            *self = Self::fallback(&error);
+        }
+        #[cfg(not(unix))]
+        let _ = wait;
     }
 
     fn print_line(&mut self, line: &str) {

@@ -48,6 +48,10 @@ impl KernelSocket {
         self.send(&json!({"kind": "stream", "name": "stdout", "text": text}))
     }
 
+    pub(super) fn clear(&mut self, wait: bool) -> io::Result<()> {
+        self.send(&json!({"kind": "clear", "wait": wait}))
+    }
+
     fn send(&mut self, message: &Value) -> io::Result<()> {
         // serde_json escapes newlines inside strings, so the message is one line.
         let mut line = message.to_string().into_bytes();

@@ -1,4 +1,7 @@
 //! ANSI escape sequences: colours become spans in HTML, or are removed for plain text.
+//!
+//! `ansi-to-html` keeps the colours of terminals, some of which can't be read on light or on dark
+//! pages. The page has sixteen colours that can be read on both.
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -187,7 +187,7 @@ mod tests {
     fn tables_headings_code_and_mathematics_are_rendered() {
         let html = page("# A *title* with $\\varepsilon$\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n");
         assert!(html.contains("<h1 id=\"A-title-with\">"), "{html}");
-        assert!(html.contains("<span class=\"math\"><i>ε</i></span>"), "{html}");
+        assert!(html.contains("<math display=\"inline\"><mi>ε</mi></math></h1>"), "{html}");
         assert!(html.contains("<td style=\"text-align: right\">2</td>"), "{html}");
         let html = page("```rust\nlet x = 1;\n```\n\n- [x] done");
         assert!(html.contains("<span class=\"k\">let</span>"), "{html}");

@@ -1,6 +1,8 @@
 //! Renders an executed notebook as one HTML page that has no scripts and loads nothing.
 
 mod ansi;
+#[cfg(test)]
+mod attacks;
 mod clean;
 mod css;
 mod escape;
@@ -8,8 +10,6 @@ mod markdown;
 mod math;
 mod output;
 mod rust;
-mod symbols;
-mod tag;
 
 use std::path::Path;
 

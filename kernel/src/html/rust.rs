@@ -1,4 +1,7 @@
-//! Syntax highlighting of Rust by a small tokenizer.
+//! Syntax highlighting of Rust by rust-analyzer's parser.
+
+use ra_ap_syntax::SyntaxKind::{self, *};
+use ra_ap_syntax::{AstNode, Edition, SourceFile, SyntaxToken};
 
 use super::escape::escape_into;
 
@@ -34,13 +37,6 @@ impl Kind {
     }
 }
 
-const KEYWORDS: &[&str] = &[
-    "as", "async", "await", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern",
-    "false", "fn", "for", "if", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub",
-    "ref", "return", "self", "Self", "static", "struct", "super", "trait", "true", "type", "union",
-    "unsafe", "use", "where", "while",
-];
-
 const PRIMITIVES: &[&str] = &[
     "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "str", "u8", "u16",
     "u32", "u64", "u128", "usize",
@@ -51,188 +47,94 @@ pub fn highlight(code: &str) -> String {
     let mut out = String::with_capacity(code.len() * 2);
     let mut rest = code;
     while !rest.is_empty() {
-        let at_line_start =
-            code.len() == rest.len() || code[..code.len() - rest.len()].ends_with('\n');
-        let (kind, len) = token(rest, at_line_start);
-        let (piece, after) = rest.split_at(len);
-        match kind.class() {
-            Some(class) => {
-                out.push_str("<span class=\"");
-                out.push_str(class);
-                out.push_str("\">");
-                escape_into(&mut out, piece);
-                out.push_str("</span>");
-            }
-            None => escape_into(&mut out, piece),
+        let is_rust = !is_command(rest);
+        let length = rest
+            .split_inclusive('\n')
+            .take_while(|line| is_command(line) != is_rust)
+            .map(str::len)
+            .sum();
+        let (part, after) = rest.split_at(length);
+        match is_rust {
+            true => tokens(part).iter().for_each(|(kind, text)| push(&mut out, *kind, text)),
+            false => push(&mut out, Kind::Attribute, part),
         }
         rest = after;
     }
     out
 }
 
-/// Kind and length in bytes of the first token of `rest`, at least one character.
-fn token(rest: &str, at_line_start: bool) -> (Kind, usize) {
-    let first = rest.chars().next().unwrap_or(' ');
-    // A command of the kernel, such as `:dep rand`.
-    if at_line_start && first == ':' && rest[1..].starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return (Kind::Attribute, line_length(rest));
-    }
-    if rest.starts_with("//") {
-        return (Kind::Comment, line_length(rest));
-    }
-    if rest.starts_with("/*") {
-        return (Kind::Comment, block_comment(rest));
-    }
-    if rest.starts_with("#[") || rest.starts_with("#![") {
-        return (Kind::Attribute, attribute(rest));
-    }
-    if let Some(len) = string(rest) {
-        return (Kind::Text, len);
-    }
-    if first == '\'' {
-        return character_or_lifetime(rest);
-    }
-    if first.is_ascii_digit() {
-        return (Kind::Number, number(rest));
-    }
-    if first == '_' || first.is_alphabetic() {
-        return word(rest);
-    }
-    (Kind::Plain, first.len_utf8())
+fn push(out: &mut String, kind: Kind, text: &str) {
+    let Some(class) = kind.class() else { return escape_into(out, text) };
+    out.push_str("<span class=\"");
+    out.push_str(class);
+    out.push_str("\">");
+    escape_into(out, text);
+    out.push_str("</span>");
 }
 
-fn line_length(rest: &str) -> usize {
-    rest.find('\n').unwrap_or(rest.len())
+/// A line with a command of the kernel, such as `:dep rand`.
+fn is_command(line: &str) -> bool {
+    line.strip_prefix(':').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-fn block_comment(rest: &str) -> usize {
-    let bytes = rest.as_bytes();
-    let (mut at, mut depth) = (0, 0);
-    while at < bytes.len() {
-        if bytes[at..].starts_with(b"/*") {
-            (at, depth) = (at + 2, depth + 1);
-        } else if bytes[at..].starts_with(b"*/") {
-            (at, depth) = (at + 2, depth - 1);
-            if depth == 0 {
-                return at;
-            }
-        } else {
-            at += 1;
+/// The tokens of Rust code, of which every character is in one. The code may be broken.
+fn tokens(code: &str) -> Vec<(Kind, &str)> {
+    // Statements are parsed in a function.
+    const HEAD: &str = "fn cell() {\n";
+    let file = SourceFile::parse(&format!("{HEAD}{code}\n}}"), Edition::Edition2024).tree();
+    let tokens = file.syntax().descendants_with_tokens().filter_map(|found| found.into_token());
+    let mut found: Vec<(Kind, &str)> = Vec::new();
+    for token in tokens {
+        let range = token.text_range();
+        let start = usize::from(range.start()).max(HEAD.len()) - HEAD.len();
+        let end = usize::from(range.end()).saturating_sub(HEAD.len()).min(code.len());
+        if start < end {
+            found.push((kind(&token), &code[start..end]));
         }
     }
-    rest.len()
+    found
 }
 
-fn attribute(rest: &str) -> usize {
-    let mut depth = 0;
-    for (at, c) in rest.char_indices() {
-        match c {
-            '[' => depth += 1,
-            ']' => {
-                depth -= 1;
-                if depth == 0 {
-                    return at + 1;
-                }
-            }
-            _ => {}
-        }
+fn kind(token: &SyntaxToken) -> Kind {
+    if token.parent_ancestors().any(|node| node.kind() == ATTR) {
+        return Kind::Attribute;
     }
-    rest.len()
-}
-
-/// Length of a string literal of any kind. An unfinished one extends to the end of the code.
-fn string(rest: &str) -> Option<usize> {
-    let prefix = ["br", "cr", "r", "b", "c", ""]
-        .into_iter()
-        .find(|p| rest.starts_with(p) && rest[p.len()..].starts_with(['"', '#']))?;
-    let body = &rest[prefix.len()..];
-    if prefix.ends_with('r') {
-        let hashes = body.len() - body.trim_start_matches('#').len();
-        let inside = body[hashes..].strip_prefix('"')?;
-        let end = format!("\"{}", "#".repeat(hashes));
-        let start = prefix.len() + hashes + 1;
-        return Some(inside.find(&end).map_or(rest.len(), |at| start + at + end.len()));
-    }
-    let inside = body.strip_prefix('"')?;
-    let start = prefix.len() + 1;
-    Some(closing(inside, '"').map_or(rest.len(), |at| start + at + 1))
-}
-
-/// Position of the first unescaped `quote`.
-fn closing(inside: &str, quote: char) -> Option<usize> {
-    let mut escaped = false;
-    for (at, c) in inside.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn character_or_lifetime(rest: &str) -> (Kind, usize) {
-    let inside = &rest[1..];
-    let mut chars = inside.chars();
-    match (chars.next(), chars.next()) {
-        (Some('\\'), _) => match closing(inside, '\'') {
-            Some(at) if at <= 12 => (Kind::Text, at + 2),
-            _ => (Kind::Plain, 1),
-        },
-        (Some(c), Some('\'')) => (Kind::Text, c.len_utf8() + 2),
-        (Some(c), _) if c == '_' || c.is_alphabetic() => (Kind::Lifetime, 1 + word_length(inside)),
-        _ => (Kind::Plain, 1),
+    match token.kind() {
+        COMMENT => Kind::Comment,
+        STRING | BYTE_STRING | C_STRING | CHAR | BYTE => Kind::Text,
+        INT_NUMBER | FLOAT_NUMBER => Kind::Number,
+        LIFETIME_IDENT => Kind::Lifetime,
+        IDENT => name(token),
+        BANG if token.prev_token().is_some_and(|before| is_macro(&before)) => Kind::Macro,
+        other if other.is_keyword(Edition::Edition2024) => Kind::Keyword,
+        _ => Kind::Plain,
     }
 }
 
-fn number(rest: &str) -> usize {
-    let bytes = rest.as_bytes();
-    let mut at = 1;
-    while at < bytes.len() {
-        let (c, before) = (bytes[at], bytes[at - 1]);
-        let next = bytes.get(at + 1);
-        let part = c.is_ascii_alphanumeric()
-            || c == b'_'
-            // `1.5` but neither `1..5` nor `1.max(2)`.
-            || (c == b'.' && next.is_some_and(u8::is_ascii_digit))
-            || (c == b'.' && !next.is_some_and(|n| n.is_ascii_alphabetic() || b"._".contains(n)))
-            || (matches!(c, b'+' | b'-')
-                && matches!(before, b'e' | b'E')
-                && !rest.starts_with("0x")
-                && next.is_some_and(u8::is_ascii_digit));
-        if !part {
-            break;
-        }
-        at += 1;
-        if c == b'.' && !bytes.get(at).is_some_and(u8::is_ascii_digit) {
-            break;
-        }
-    }
-    at
-}
-
-fn word_length(rest: &str) -> usize {
-    rest.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(rest.len())
-}
-
-fn word(rest: &str) -> (Kind, usize) {
-    let len = word_length(rest);
-    let (word, after) = rest.split_at(len);
-    let kind = if KEYWORDS.contains(&word) {
-        Kind::Keyword
-    } else if PRIMITIVES.contains(&word) {
-        Kind::Type
-    } else if after.starts_with('!') && !after.starts_with("!=") {
-        return (Kind::Macro, len + 1);
-    } else if word.starts_with(char::is_uppercase) {
-        Kind::Type
-    } else if after.starts_with('(') || after.starts_with("::<") {
-        Kind::Function
-    } else {
-        Kind::Plain
+fn is_macro(name: &SyntaxToken) -> bool {
+    let follows = |token: &SyntaxToken, kind: SyntaxKind| {
+        token.next_token().filter(|next| next.kind() == kind)
     };
-    (kind, len)
+    // In `a != b` the sign is one token or two.
+    name.kind() == IDENT && follows(name, BANG).is_some_and(|bang| follows(&bang, EQ).is_none())
+}
+
+fn name(token: &SyntaxToken) -> Kind {
+    let text = token.text();
+    let next: Vec<SyntaxKind> =
+        std::iter::successors(token.next_token(), |token| token.next_token())
+            .map(|token| token.kind())
+            .take(3)
+            .collect();
+    let calls = next.first() == Some(&L_PAREN)
+        || next.starts_with(&[COLON2, L_ANGLE])
+        || next.starts_with(&[COLON, COLON, L_ANGLE]);
+    match () {
+        () if is_macro(token) => Kind::Macro,
+        () if PRIMITIVES.contains(&text) || text.starts_with(char::is_uppercase) => Kind::Type,
+        () if calls => Kind::Function,
+        () => Kind::Plain,
+    }
 }
 
 #[cfg(test)]
@@ -260,7 +162,7 @@ mod tests {
 
     #[track_caller]
     fn is(code: &str, kind: Kind) {
-        assert_eq!(token(code, true), (kind, code.len()), "{code}");
+        assert_eq!(tokens(code), [(kind, code)]);
     }
 
     #[test]
@@ -268,7 +170,6 @@ mod tests {
         is("let", Kind::Keyword);
         is("Vec", Kind::Type);
         is("f64", Kind::Type);
-        is("println!", Kind::Macro);
         is("'a", Kind::Lifetime);
         is("'a'", Kind::Text);
         is("'\\u{1f600}'", Kind::Text);
@@ -279,12 +180,15 @@ mod tests {
         is("0xff_u8", Kind::Number);
         is("// to the end", Kind::Comment);
         is("/* a /* nested */ b */", Kind::Comment);
-        is("#[derive(Clone)]", Kind::Attribute);
-        is(":dep rand = \"0.9\"", Kind::Attribute);
-        assert_eq!(token("train(x)", true), (Kind::Function, 5));
-        assert_eq!(token("1..5", true), (Kind::Number, 1));
-        assert_eq!(token("1.max(2)", true), (Kind::Number, 1));
-        assert_eq!(token("a != b", true), (Kind::Plain, 1));
+        assert_eq!(tokens("train(x)")[0], (Kind::Function, "train"));
+        assert_eq!(tokens("println!(x)")[..2], [(Kind::Macro, "println"), (Kind::Macro, "!")]);
+        assert_eq!(tokens("1..5")[0], (Kind::Number, "1"));
+        assert_eq!(tokens("1.max(2)")[0], (Kind::Number, "1"));
+        assert_eq!(tokens("a != b")[0], (Kind::Plain, "a"));
+        assert!(tokens("#[derive(Clone)]\nstruct A;")[..4].iter().all(|t| t.0 == Kind::Attribute));
+        let commands = ":dep rand = \"0.9\"\n";
+        assert_eq!(highlight(":vars"), "<span class=\"a\">:vars</span>");
+        assert!(highlight(&format!("{commands}let x = 1;")).contains("<span class=\"k\">let"));
     }
 
     #[test]

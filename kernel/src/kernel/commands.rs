@@ -119,6 +119,12 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
     Ok(Asked { code: lines.join("\n"), help, time })
 }
 
+/// The name in a cell that asks for its documentation: `?Vec::push`, as in IPython.
+pub fn asked_about(code: &str) -> Option<&str> {
+    let name = code.trim().strip_prefix('?')?.trim_start_matches('?').trim();
+    (!name.contains(['\n', ';'])).then_some(name)
+}
+
 /// The name of the command in a line.
 fn command(line: &str) -> Option<&str> {
     let name = line.split_whitespace().next()?;
@@ -146,6 +152,7 @@ fn unknown(name: &str) -> Failure {
 pub fn help() -> String {
     let line = |name: &str, what: &str| format!("{name:<24} {what}\n");
     let mut text = "Commands stand before the code of a cell, one per line.\n\n".to_owned();
+    text.push_str(&line("?NAME", "documentation of a name, as the only line of a cell"));
     OURS.iter().for_each(|(name, what, _)| text.push_str(&line(name, what)));
     text.push('\n');
     LISTED.iter().for_each(|(usage, what)| text.push_str(&line(usage, what)));
@@ -203,6 +210,8 @@ mod tests {
             (true, false, "\nwork();\n:help")
         );
         assert_eq!(read_code(":time work();").code, "work();");
+        assert_eq!(asked_about(" ?Vec::push\n"), Some("Vec::push"));
+        assert_eq!((asked_about("x?"), asked_about("?a\nb")), (None, None));
         let text = help();
         assert!(text.contains(":ledger") && text.contains(":dep NAME"), "{text}");
     }

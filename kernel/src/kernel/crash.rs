@@ -2,6 +2,7 @@
 
 use super::errors::Failure;
 use super::output::CellEnd;
+use super::variables::list;
 
 /// evcxr's text before the exit status.
 const STATUS: &str = "Subprocess terminated with status: ";
@@ -22,9 +23,26 @@ pub fn failure(how: &str, end: &CellEnd) -> Failure {
     let own = end.text.iter().filter(|line| !is_of_runtime(line) && !line.trim().is_empty());
     failure.traceback.extend(own.cloned());
     failure
-        .traceback
-        .push("Imports and functions are kept. Run the cells that make variables again.".into());
-    failure
+}
+
+/// The failure of a cell whose process was ended because it did not stop.
+pub fn stopped() -> Failure {
+    let text = "the cell did not stop by itself, so its process was ended: all variables are lost";
+    Failure::new("Interrupted", text)
+}
+
+/// What the end of the process cost, and what is left. `lost`: variables of earlier cells.
+pub fn consequences(lost: &[String]) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !lost.is_empty() {
+        lines.push(format!("Lost: {}. Run the cells that make them again.", list(lost)));
+    }
+    lines.push(
+        "Kept: imports and functions, and what is on disk: stored runs, checkpoints and ledgers. A \
+         run that was training stays in the ledger with its whole plan (`:runs`, `:ledger`)."
+            .into(),
+    );
+    lines
 }
 
 /// `exit status: 3`, or `signal: 6 (SIGABRT) (core dumped)`.
@@ -77,12 +95,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_lost_and_kept_is_named() {
+        let lines = consequences(&["data".into(), "run".into()]);
+        assert!(lines[0].starts_with("Lost: `data`, `run`.") && lines[1].contains("ledgers"));
+        assert_eq!(consequences(&[]).len(), 1);
+    }
+
+    #[test]
     fn only_lines_of_the_cell_are_repeated() {
         let said =
             ["", "why", "thread 'main' (7) has overflowed its stack", "fatal runtime error: x"];
         let text = said.iter().map(|line| (*line).to_owned()).collect();
         let end = CellEnd { text, ..CellEnd::default() };
         let failure = failure(&format!("{STATUS}signal: 6 (SIGABRT)"), &end);
-        assert_eq!((failure.traceback.len(), failure.traceback[1].as_str()), (3, "why"));
+        assert_eq!((failure.traceback.len(), failure.traceback[1].as_str()), (2, "why"));
     }
 }

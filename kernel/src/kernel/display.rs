@@ -105,6 +105,7 @@ fn published(line: &Value) -> Option<(&'static str, Value)> {
                 }),
             ))
         }
+        "clear" => Some(("clear_output", json!({ "wait": line["wait"] == true }))),
         "stream" => {
             let name = if line["name"] == "stderr" { "stderr" } else { "stdout" };
             Some(("stream", json!({ "name": name, "text": line["text"].as_str()? })))
@@ -126,6 +127,8 @@ mod tests {
         assert_eq!(content["transient"]["display_id"], "a");
         let line = json!({"kind": "display", "id": null, "update": true, "data": {}});
         assert_eq!(published(&line).expect("shown once").0, "display_data");
+        let (kind, content) = published(&json!({"kind": "clear", "wait": true})).expect("clear");
+        assert_eq!((kind, content), ("clear_output", json!({"wait": true})));
         assert!(published(&json!({"kind": "display"})).is_none());
         assert!(published(&json!({"kind": "stream", "name": "stdout"})).is_none());
         assert!(published(&json!(3)).is_none());

@@ -12,6 +12,7 @@ use super::commands;
 use super::complete;
 use super::content::Shown;
 use super::context::Context;
+use super::crash;
 use super::errors::{CellSource, Failure};
 use super::interrupt::Interrupted;
 use super::is_complete;
@@ -30,6 +31,15 @@ pub struct Engine {
     variables: Variables,
     /// Index of the lab's sources, made in the background.
     visibility: Arc<OnceLock<Visibility>>,
+}
+
+/// What a cell gives.
+#[derive(Default)]
+pub struct Given {
+    /// Its result by MIME type.
+    pub shown: Map<String, Value>,
+    /// A text for the pager of the client, by MIME type.
+    pub page: Option<Value>,
 }
 
 /// Why a cell has no result.
@@ -76,7 +86,7 @@ impl Engine {
         let started = EvalContext::with_subprocess_command(process);
         let _ = std::env::set_current_dir(session.home());
         let (evcxr, outputs) = started.map_err(|e| format!("evcxr could not be started: {e}"))?;
-        session.std_sources().link(&lab.toolchain.library_sources()).map_err(unwritten)?;
+        session.std_sources().link(&lab.std_sources()).map_err(unwritten)?;
         let output = Output::start(
             outputs,
             OutputContext {
@@ -120,11 +130,32 @@ impl Engine {
         self.lab.dir.join("shim/src")
     }
 
-    /// Runs one cell and returns its result by MIME type.
+    /// Runs one cell.
     ///
     /// # Errors
     /// The cell failed, or evcxr panicked on it.
-    pub fn run(
+    pub fn run(&mut self, context: &Context, code: &str, count: u64) -> Result<Given, RunError> {
+        if let Some(name) = commands::asked_about(code) {
+            return Ok(Given { page: Some(self.documentation(name)?), ..Given::default() });
+        }
+        let shown = self.run_code(context, code, count)?;
+        Ok(Given { shown, page: None })
+    }
+
+    /// The documentation of a name, by MIME type.
+    fn documentation(&mut self, name: &str) -> Result<Value, RunError> {
+        let found = self.inspect(name, name.chars().count()).ok_or(RunError::EvcxrPanicked)?;
+        if found["found"] == true {
+            return Ok(found["data"].clone());
+        }
+        let text = format!(
+            "there is no documentation of `{name}`\nwhat to do: give the name of a variable, or a \
+             path such as `?Vec::push` or `?epsilab::lab::parameter`; `:help` lists the commands"
+        );
+        Err(Failure::new("CompileError", &text).into())
+    }
+
+    fn run_code(
         &mut self,
         context: &Context,
         code: &str,
@@ -183,7 +214,11 @@ impl Engine {
             },
             Err(error) => {
                 let source = CellSource { code, count, variables: &self.variables };
-                Err(failure(&error, &source, &end, interrupted).into())
+                let mut failure = failure(&error, &source, &end, interrupted);
+                if crashed {
+                    failure.traceback.extend(crash::consequences(&lost));
+                }
+                Err(failure.into())
             }
         }
     }
@@ -305,11 +340,7 @@ fn failure(
 ) -> Failure {
     let crashed = matches!(error, evcxr::Error::SubprocessTerminated(_));
     if interrupted.killed {
-        return Failure::new(
-            "Interrupted",
-            "the cell did not stop by itself, so its process was ended: all variables are lost.\n\
-             Imports and functions are kept. Run the cells that make variables again.",
-        );
+        return crash::stopped();
     }
     if interrupted.requested && !crashed {
         // The message of a killed compiler is of no use.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use jupyter_protocol::JupyterMessage;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::complete;
 use super::context::Context;
-use super::engine::{Engine, RunError};
+use super::engine::{Engine, Given, RunError};
 use super::errors::Failure;
 use super::requests::{Cursor, Execute};
 use super::wire::Channel;
@@ -165,7 +165,7 @@ impl Worker {
             self.aborted = self.queue.try_iter().collect();
         }
         let content = match &result {
-            Ok(shown) => {
+            Ok(Given { shown, page }) => {
                 if !shown.is_empty() {
                     current.publish(
                         "execute_result",
@@ -175,9 +175,13 @@ impl Worker {
                         history.set_output(count, text);
                     }
                 }
+                let page = page.iter();
+                let payload: Vec<Value> = page
+                    .map(|data| json!({ "source": "page", "data": data, "start": 0 }))
+                    .collect();
                 json!({
                     "status": "ok", "execution_count": count,
-                    "user_expressions": {}, "payload": [],
+                    "user_expressions": {}, "payload": payload,
                 })
             }
             Err(failure) => {
@@ -191,7 +195,7 @@ impl Worker {
         self.answer(message, content);
     }
 
-    fn evaluate(&mut self, code: &str) -> Result<Map<String, Value>, Failure> {
+    fn evaluate(&mut self, code: &str) -> Result<Given, Failure> {
         // The cause of a failed start may be gone since the last cell.
         if self.engine.is_err() && self.count > 1 {
             self.start_engine();

@@ -80,7 +80,8 @@ impl Variables {
     }
 }
 
-fn list(names: &[String]) -> String {
+/// Names for an error, the first twelve of them.
+pub fn list(names: &[String]) -> String {
     let listed: Vec<String> = names.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
     match names.len() - listed.len() {
         0 => listed.join(", "),

@@ -9,9 +9,9 @@ use crate::prebuilt::Lab;
 /// The first cell, which loads the library into the cell process and shows its value.
 ///
 /// The question mark makes evcxr allow question marks from now on. Otherwise the first cell with
-/// one would show its last line in `Debug` form.
-pub const CELL: &str = "{ std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
-                        .to_string()); Ok::<(), epsilab::Error>(())?; }";
+/// one would show its last line in `Debug` form. The value is one that evcxr can show at once.
+pub const CELL: &str = "std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
+                        .to_string()); Ok::<(), epsilab::Error>(())?; 1";
 
 /// Makes rust-analyzer infer a type of the library and one of Burn, so that the first `let` of the
 /// user is fast.

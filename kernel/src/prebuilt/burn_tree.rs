@@ -7,7 +7,7 @@ use std::path::Path;
 use epsilab::{Error, Result};
 use serde_json::Value;
 
-use super::build_env::sources;
+use super::signatures;
 
 /// Packages with the types of tensors, modules and optimisers. Those not in the lock file are
 /// skipped.
@@ -78,13 +78,7 @@ fn one(
         .unwrap_or(Path::new("/"))
         .join("src");
     let to = dir.join(&name);
-    let mut files = Vec::new();
-    sources(&from, &mut files)?;
-    for file in &files {
-        let copy = to.join("src").join(file.strip_prefix(&from).unwrap_or(file));
-        std::fs::create_dir_all(copy.parent().unwrap_or(&to))?;
-        std::fs::copy(file, copy)?;
-    }
+    signatures::copy(&from, &to.join("src"))?;
     let features: Vec<String> = node["features"]
         .as_array()
         .map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect())

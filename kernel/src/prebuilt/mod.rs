@@ -5,6 +5,7 @@ mod build_env;
 mod burn_tree;
 mod dylib;
 mod shim;
+mod signatures;
 mod stamp;
 mod toolchain;
 
@@ -25,13 +26,18 @@ const FIRST_ESTIMATE: f64 = 15.0;
 const KEPT_BUILDS: usize = 3;
 /// File with a shared lock of every session that is linked to the lab in the same folder.
 const IN_USE: &str = ".in-use";
+/// Folder with the crates of the standard library, as rust-analyzer reads them.
+const STD_SOURCES: &str = "rust-src";
+/// The crates whose names cells see. A third of the text of all are vector instructions of all
+/// processors.
+const STD_CRATES: [&str; 3] = ["core", "alloc", "std"];
 /// Start of the names of unfinished builds.
 const UNFINISHED: &str = ".new-";
 
 /// A prebuilt lab that matches this binary.
 #[derive(Clone, Debug)]
 pub struct Lab {
-    /// Folder with `lib/`, `shim/` and `stamp.json`.
+    /// Folder with `lib/`, `shim/`, `rust-src/` and `stamp.json`.
     pub dir: PathBuf,
     /// Path of the dylib.
     pub library: PathBuf,
@@ -44,6 +50,11 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// The sources of the standard library for rust-analyzer.
+    pub fn std_sources(&self) -> PathBuf {
+        self.dir.join(STD_SOURCES)
+    }
+
     fn at(dir: PathBuf, toolchain: Toolchain) -> Result<Self> {
         // A folder that can't be written can't be removed by a build either.
         let in_use = File::create(dir.join(IN_USE)).ok().filter(|file| file.lock_shared().is_ok());
@@ -164,10 +175,13 @@ fn state(dir: &Path) -> Option<State> {
     let stamp = Stamp::read(dir)?;
     Some(match stamp.check_library(dir) {
         Err(error) => State::Damaged(error.to_string()),
-        Ok(()) if !dir.join("shim/Cargo.toml").is_file() => {
-            State::Damaged(format!("{} is missing", dir.join("shim/Cargo.toml").display()))
+        Ok(()) => {
+            let parts = ["shim/Cargo.toml".into(), format!("{STD_SOURCES}/std/src/lib.rs")];
+            match parts.iter().map(|part| dir.join(part)).find(|part| !part.is_file()) {
+                Some(missing) => State::Damaged(format!("{} is missing", missing.display())),
+                None => State::Ready,
+            }
         }
-        Ok(()) => State::Ready,
     })
 }
 
@@ -230,6 +244,11 @@ fn build(env: &BuildEnv, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) 
         }
     }
     shim::write(env, &metadata, fresh.path())?;
+    for name in STD_CRATES {
+        let part = Path::new(name).join("src");
+        let from = toolchain.library_sources().join(&part);
+        signatures::copy(&from, &fresh.path().join(STD_SOURCES).join(part)).map_err(io)?;
+    }
     let burn = metadata["packages"]
         .as_array()
         .and_then(|all| all.iter().find(|package| package["name"] == "burn"))
@@ -282,6 +301,9 @@ mod tests {
         let library = dir.join("lib/liblab.so");
         std::fs::write(&library, name).expect("written");
         std::fs::write(dir.join("shim/Cargo.toml"), "").expect("written");
+        let std = dir.join(STD_SOURCES).join("std/src");
+        std::fs::create_dir_all(&std).expect("made");
+        std::fs::write(std.join("lib.rs"), "").expect("written");
         let text = String::new;
         Stamp {
             rustc_commit: text(),

@@ -8,7 +8,8 @@ use std::path::Path;
 use epsilab::{Error, Result};
 use serde_json::Value;
 
-use super::build_env::{BuildEnv, sources};
+use super::build_env::BuildEnv;
+use super::signatures;
 
 /// Build script of the shim. Cargo passes both search paths on to cells: `crate` for the lab,
 /// `dependency` for the crates that its metadata refers to.
@@ -32,13 +33,7 @@ pub fn write(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
     let io = |e: std::io::Error| Error::io("writing the package that cells depend on", &e);
     let shim = dir.join("shim");
     let from = env.workspace.join("src");
-    let mut files = Vec::new();
-    sources(&from, &mut files).map_err(io)?;
-    for file in &files {
-        let to = shim.join("src").join(file.strip_prefix(&from).unwrap_or(file));
-        std::fs::create_dir_all(to.parent().unwrap_or(&shim)).map_err(io)?;
-        std::fs::copy(file, to).map_err(io)?;
-    }
+    signatures::copy(&from, &shim.join("src")).map_err(io)?;
     let root = std::fs::read_to_string(from.join("lib.rs")).map_err(io)?;
     std::fs::write(shim.join("src/lib.rs"), crate_root(&root)).map_err(io)?;
     std::fs::write(shim.join("build.rs"), BUILD_SCRIPT).map_err(io)?;

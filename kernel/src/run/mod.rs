@@ -1,36 +1,43 @@
-//! The command `run`: executes a notebook without Jupyter or Python and writes the results.
+//! The command `run`: executes notebooks without Jupyter or Python and writes the results.
 
+mod execute;
 pub mod notebook;
 pub mod outputs;
+mod params;
 mod report;
 pub mod session;
 pub mod stop;
+mod targets;
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use epsilab::device::{DEVICE_VARIABLE, DeviceSpec};
-use epsilab::{Error, ErrorKind, Result};
-use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyStatus};
+use epsilab::{Error, Result};
+use tokio::runtime::Runtime;
 
 use crate::{html, prebuilt};
+use execute::{Executed, execute};
 use notebook::{Notebook, write_whole};
-use outputs::Outputs;
-use report::{Halt, Progress};
-use session::{Ended, Session};
-use stop::Stop;
+use params::Param;
+use report::Halt;
+use targets::Targets;
 
 /// Environment variable that tells cells the profile.
 const PROFILE: &str = "EPSILAB_PROFILE";
 
-/// Execute a notebook and write the executed notebook and an HTML page.
+/// Execute notebooks and write the executed notebooks and HTML pages.
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
-    /// The notebook (.ipynb).
-    #[arg(value_name = "NB")]
-    pub notebook: PathBuf,
+    /// The notebooks (.ipynb), each with a kernel of its own.
+    #[arg(value_name = "NB", required = true)]
+    pub notebooks: Vec<PathBuf>,
+    /// Value of a variable in the cell with the tag `parameters`: a number, a word, true, false or
+    /// JSON.
+    #[arg(short, long, value_name = "NAME=VALUE")]
+    pub params: Vec<Param>,
     /// Write DIR/NB.ipynb and DIR/NB.html [default: NB.executed.ipynb and NB.html beside NB].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -44,6 +51,9 @@ pub struct RunArgs {
     /// Stop if one cell takes longer than this many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
+    /// Write no HTML page.
+    #[arg(long)]
+    pub no_html: bool,
 }
 
 /// How much a notebook computes.
@@ -85,14 +95,17 @@ impl Profile {
     }
 }
 
-/// Runs the notebook. The exit code is 0 if every cell succeeded.
+/// Runs the notebooks, one after the other. The exit code is 0 if every cell succeeded. A notebook
+/// that fails does not stop the others.
 ///
 /// # Errors
-/// The notebook can't be read, the results can't be written, or the lab can't be built.
+/// A notebook can't be read, its results can't be written, it has no such parameter, or the lab
+/// can't be built. Nothing was run then.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let profile = Profile::choose(args.profile)?;
-    let mut notebook = Notebook::read(&args.notebook)?;
-    let targets = Targets::choose(&args.notebook, args.out.as_deref())?;
+    let jobs = args.notebooks.iter().map(|path| Job::prepare(path, args));
+    let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
+    check_distinct(&jobs)?;
     let place = match &args.device {
         Some(name) => name.parse::<DeviceSpec>()?.checked()?,
         None => DeviceSpec::auto()?,
@@ -106,199 +119,93 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         .map_err(|e| Error::io("starting the runner", &e))?;
     let place = place.to_string();
     let said = [(PROFILE, profile.name()), (DEVICE_VARIABLE, place.as_str())];
-    let executing = execute(&mut notebook, &targets.folder, &said, args.timeout);
-    let Executed { halt, started } = runtime.block_on(executing)?;
-    if let (Some(halt), false) = (&halt, started) {
-        // There are no results, and those of an earlier run must not be overwritten.
-        eprintln!("{}", halt.report(std::io::stderr().is_terminal()));
-        eprintln!("no cell was started, so nothing was written");
-        return Ok(halt.code());
-    }
-    write_whole(&targets.notebook, &notebook.to_text()?)?;
-    let page = html::page(notebook.json(), &targets.name, &targets.folder);
-    write_whole(&targets.page, &page)?;
-    if let Some(halt) = &halt {
-        eprintln!("{}", halt.report(std::io::stderr().is_terminal()));
-    }
-    eprintln!("wrote {}\nwrote {}", targets.notebook.display(), targets.page.display());
-    Ok(halt.map_or(ExitCode::SUCCESS, |halt| halt.code()))
-}
-
-/// Paths of the results, which never overwrite the source.
-struct Targets {
-    folder: PathBuf,
-    name: String,
-    notebook: PathBuf,
-    page: PathBuf,
-}
-
-impl Targets {
-    fn choose(source: &Path, out: Option<&Path>) -> Result<Self> {
-        let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
-        let real = source.canonicalize().map_err(|e| reading(&e))?;
-        let beside =
-            source.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = beside.canonicalize().map_err(|e| reading(&e))?;
-        let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let (to, notebook) = match out {
-            None => (source.with_file_name(""), format!("{stem}.executed.ipynb")),
-            Some(out) => (out.to_path_buf(), format!("{stem}.ipynb")),
-        };
-        // The parent of a bare file name is empty.
-        let in_use = if to.as_os_str().is_empty() { Path::new(".") } else { &to };
-        std::fs::create_dir_all(in_use)
-            .map_err(|e| Error::io(format!("making the folder {}", to.display()), &e))?;
-        // Fails now rather than after minutes of training.
-        tempfile::tempfile_in(in_use).map_err(|e| {
-            Error::io(format!("writing to {}", to.display()), &e)
-                .fix("name a folder of yours with `--out DIR`")
-        })?;
-        let targets = Self {
-            folder,
-            name: format!("{stem}.ipynb"),
-            notebook: to.join(notebook),
-            page: to.join(format!("{stem}.html")),
-        };
-        if targets.notebook.canonicalize().is_ok_and(|there| there == real) {
-            return Err(Error::new(
-                ErrorKind::Setting,
-                format!("--out {} is the notebook's own folder", to.display()),
-                "the executed notebook would be written over its source",
-            )
-            .fix("name another folder, or leave `--out` away"));
+    let count = jobs.len();
+    let mut failed = Vec::new();
+    for (number, job) in jobs.iter_mut().enumerate() {
+        if count > 1 {
+            eprintln!("\n{} ({} of {count})", job.path.display(), number + 1);
         }
-        Ok(targets)
-    }
-}
-
-/// State of the execution.
-struct Executed {
-    halt: Option<Halt>,
-    /// At least one cell was started.
-    started: bool,
-}
-
-async fn execute(
-    notebook: &mut Notebook,
-    folder: &Path,
-    said: &[(&str, &str)],
-    timeout: Option<u64>,
-) -> Result<Executed> {
-    let mut stop = Stop::listen();
-    let cells = notebook.code();
-    let mut outputs = Outputs::new(cells.len());
-    let mut session = tokio::select! {
-        session = Session::start(folder, said) => session?,
-        () = stop.asked() => {
-            return Ok(Executed { halt: Some(Halt::Interrupted), started: false });
-        }
-    };
-    notebook.set_language(session.language().clone());
-    let limit = timeout.map(Duration::from_secs);
-    let mut halt = warm_up(&mut session, &mut outputs, &mut stop).await;
-    let started = halt.is_none();
-    for (number, (at, source)) in cells.iter().enumerate() {
-        if halt.is_some() {
-            break;
-        }
-        let may_fail = notebook.may_fail(*at);
-        let progress = Progress::start(number + 1, cells.len(), source);
-        let request = session::request(source, may_fail);
-        let ended = session.execute(number, request, limit, &mut outputs, &mut stop).await;
-        halt = match ended {
-            Ok(Ended::Replied(reply)) => {
-                let failed = !matches!(reply.status, ReplyStatus::Ok);
-                if failed && outputs.failure(number).is_none() {
-                    // An error that was not published must still appear in the notebook.
-                    outputs.take(number, &unpublished(&reply).into());
-                }
-                match outputs.failure(number) {
-                    Some(failure) if !may_fail => Some(Halt::Failed {
-                        number: number + 1,
-                        of: cells.len(),
-                        source: source.clone(),
-                        failure: failure.clone(),
-                    }),
-                    _ => None,
-                }
+        let halt = job.run(&runtime, &said, args).unwrap_or_else(|error| {
+            eprintln!("error: {error}");
+            Some(Halt::Lost(error))
+        });
+        if let Some(Halt::Interrupted) = halt {
+            if number + 1 < count {
+                eprintln!("not run: {} more", count - number - 1);
             }
-            Ok(Ended::Interrupted) => Some(Halt::Interrupted),
-            Ok(Ended::TooLong) => Some(Halt::TooLong {
-                number: number + 1,
-                source: source.clone(),
-                seconds: timeout.unwrap_or_default(),
-            }),
-            Err(error) => Some(Halt::Lost(error)),
+            return Ok(Halt::Interrupted.code());
+        }
+        failed.extend(halt.map(|halt| (job.path.display().to_string(), halt.place())));
+    }
+    if count > 1 {
+        eprintln!("\n{} of {count} notebooks succeeded", count - failed.len());
+        for (path, place) in &failed {
+            eprintln!("  failed: {path} ({place})");
+        }
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A notebook to run.
+struct Job<'a> {
+    path: &'a PathBuf,
+    notebook: Notebook,
+    targets: Targets,
+}
+
+impl<'a> Job<'a> {
+    fn prepare(path: &'a PathBuf, args: &RunArgs) -> Result<Self> {
+        let mut notebook = Notebook::read(path)?;
+        params::insert(&mut notebook, &args.params, path)?;
+        let targets = Targets::choose(path, args.out.as_deref())?;
+        Ok(Self { path, notebook, targets })
+    }
+
+    /// Runs the cells, writes the results and prints why it ended early.
+    fn run(
+        &mut self,
+        runtime: &Runtime,
+        said: &[(&str, &str)],
+        args: &RunArgs,
+    ) -> Result<Option<Halt>> {
+        let Self { notebook, targets, .. } = self;
+        let executing = execute(notebook, &targets.folder, said, args.timeout);
+        let Executed { halt, started } = runtime.block_on(executing)?;
+        let report = || {
+            let colours = std::io::stderr().is_terminal();
+            halt.iter().for_each(|halt| eprintln!("{}", halt.report(colours)));
         };
-        progress.finish(halt.is_some(), outputs.failure(number).is_some());
-    }
-    session.shut_down().await;
-    for (number, (at, _)) in cells.iter().enumerate() {
-        let (count, shown) = outputs.of(number);
-        notebook.set_outputs(*at, count, shown);
-    }
-    Ok(Executed { halt, started })
-}
-
-/// Waits until the kernel runs cells, so that the time of the first cell does not include the
-/// start.
-async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) -> Option<Halt> {
-    let progress = Progress::warm_up();
-    let halt = match session.execute(usize::MAX, session::silent("();"), None, outputs, stop).await
-    {
-        Ok(Ended::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,
-        Ok(Ended::Replied(reply)) => {
-            let error = unpublished(&reply);
-            Some(Halt::Lost(
-                Error::new(
-                    ErrorKind::Notebook,
-                    "the kernel can't evaluate anything",
-                    html::without_colours(&error.evalue),
-                )
-                .fix("`cargo lab doctor` looks for the cause"),
-            ))
+        if halt.is_some() && !started {
+            // There are no results, and those of an earlier run must not be overwritten.
+            report();
+            eprintln!("no cell was started, so nothing was written");
+            return Ok(halt);
         }
-        Ok(_) => Some(Halt::Interrupted),
-        Err(error) => Some(Halt::Lost(error)),
-    };
-    progress.finish(halt.is_some(), false);
-    halt
-}
-
-fn unpublished(reply: &ExecuteReply) -> ErrorOutput {
-    match &reply.error {
-        Some(error) => ErrorOutput {
-            ename: error.ename.clone(),
-            evalue: error.evalue.clone(),
-            traceback: error.traceback.clone(),
-        },
-        None => ErrorOutput {
-            ename: "Aborted".into(),
-            evalue: "the kernel did not run the cell".into(),
-            traceback: Vec::new(),
-        },
+        write_whole(&targets.notebook, &notebook.to_text()?)?;
+        let page =
+            (!args.no_html).then(|| html::page(notebook.json(), &targets.name, &targets.folder));
+        if let Some(page) = &page {
+            write_whole(&targets.page, page)?;
+        }
+        report();
+        eprintln!("wrote {}", targets.notebook.display());
+        if page.is_some() {
+            eprintln!("wrote {}", targets.page.display());
+        }
+        Ok(halt)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_never_land_on_the_source() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let source = folder.path().join("a.ipynb");
-        std::fs::write(&source, "{}").expect("written");
-        let beside = Targets::choose(&source, None).expect("beside");
-        assert_eq!(beside.notebook, folder.path().join("a.executed.ipynb"));
-        assert_eq!(beside.page, folder.path().join("a.html"));
-        let out = folder.path().join("new/out");
-        let elsewhere = Targets::choose(&source, Some(&out)).expect("elsewhere");
-        assert_eq!(elsewhere.notebook, out.join("a.ipynb"));
-        assert!(out.is_dir());
-        for same in [folder.path().to_path_buf(), folder.path().join("new/..")] {
-            let refused = Targets::choose(&source, Some(&same)).err().expect("refused");
-            assert!(refused.to_string().contains("over its source"), "{refused}");
+/// Refuses notebooks whose results would be written to the same file.
+fn check_distinct(jobs: &[Job<'_>]) -> Result<()> {
+    let mut seen: HashMap<&PathBuf, &PathBuf> = HashMap::new();
+    for job in jobs {
+        if let Some(other) = seen.insert(&job.targets.notebook, job.path) {
+            let both = format!("{} and {}", other.display(), job.path.display());
+            let why = format!("both would be written to {}", job.targets.notebook.display());
+            return Err(Error::setting("NB", both, why)
+                .fix("name each notebook once, or run them with different folders `--out`"));
         }
     }
+    Ok(())
 }

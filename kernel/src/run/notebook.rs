@@ -84,9 +84,33 @@ impl Notebook {
 
     /// True if the cell may fail (tag `raises-exception`).
     pub fn may_fail(&self, cell: usize) -> bool {
-        self.json["cells"][cell]["metadata"]["tags"]
-            .as_array()
-            .is_some_and(|tags| tags.iter().any(|tag| tag == "raises-exception"))
+        has_tag(&self.json["cells"][cell], "raises-exception")
+    }
+
+    /// Index and source of the first code cell with this tag.
+    pub fn tagged(&self, tag: &str) -> Option<(usize, String)> {
+        let cells = self.json["cells"].as_array()?;
+        let is_it = |cell: &Value| cell["cell_type"] == "code" && has_tag(cell, tag);
+        let at = cells.iter().position(is_it)?;
+        Some((at, text_of(&cells[at]["source"])))
+    }
+
+    /// Inserts a code cell with this tag before cell `at`.
+    pub fn insert_code(&mut self, at: usize, source: &str, tag: &str) {
+        if let Some(cells) = self.json["cells"].as_array_mut() {
+            let cell = json!({"cell_type": "code", "source": source, "metadata": {"tags": [tag]}});
+            cells.insert(at.min(cells.len()), cell);
+        }
+        self.complete();
+    }
+
+    /// Removes a cell.
+    pub fn remove(&mut self, cell: usize) {
+        if let Some(cells) = self.json["cells"].as_array_mut()
+            && cell < cells.len()
+        {
+            cells.remove(cell);
+        }
     }
 
     /// Sets execution count and outputs of a code cell.
@@ -141,6 +165,11 @@ impl Notebook {
             seen.insert(id);
         }
     }
+}
+
+fn has_tag(cell: &Value, tag: &str) -> bool {
+    let tags = cell["metadata"]["tags"].as_array();
+    tags.is_some_and(|tags| tags.iter().any(|known| known == tag))
 }
 
 /// Replaces a file atomically.

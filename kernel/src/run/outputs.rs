@@ -1,6 +1,8 @@
 //! Collects the outputs of cells from the messages of the kernel, in the form of nbformat.
 
-use jupyter_zmq_client::{ClearOutput, ErrorOutput, JupyterMessageContent, Media, Stdio};
+use jupyter_zmq_client::{
+    ClearOutput, DisplayData, ErrorOutput, JupyterMessageContent, Media, Payload, Stdio,
+};
 use serde_json::{Map, Value, json};
 
 use super::notebook::lines_of;
@@ -94,6 +96,13 @@ impl Outputs {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Takes a text for a pager as an output, as JupyterLab shows it.
+    pub fn take_page(&mut self, cell: usize, payload: &Payload) {
+        if let Payload::Page { data, .. } = payload {
+            self.take(cell, &DisplayData::new(data.clone()).into());
         }
     }
 

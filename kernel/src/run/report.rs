@@ -35,6 +35,16 @@ impl Halt {
         }
     }
 
+    /// Where it stopped, in a few words.
+    pub fn place(&self) -> String {
+        match self {
+            Halt::Failed { number, .. } => format!("code cell {number}"),
+            Halt::TooLong { number, .. } => format!("code cell {number} took too long"),
+            Halt::Interrupted => "interrupted".into(),
+            Halt::Lost(error) => error.what().to_owned(),
+        }
+    }
+
     /// The report for the user: cell, code and error.
     pub fn report(&self, colours: bool) -> String {
         match self {

@@ -1,0 +1,201 @@
+//! What tests of the page try: strings that run code or load something where they are not
+//! sanitized.
+
+/// Each would run code, load something from elsewhere or leave its box.
+pub const ATTACKS: &[&str] = &[
+    "<script>alert(1)</script>",
+    "<SCRIPT src=//example.org/x>alert(1)</SCRIPT >",
+    "<scr<script>ipt>alert(1)</scr</script>ipt>",
+    "<script/x>alert(1)</script/x>",
+    "<script\n>alert(1)</script\n>",
+    "<svg><script>alert(1)</script></svg>",
+    "<svg><script href=\"data:text/javascript,alert(1)\"/></svg>",
+    "<math><script>alert(1)</script></math>",
+    "<img src=x onerror=alert(1)>",
+    "<img src=x:x onerror\t=alert(1)>",
+    "<img/src=x/onerror=alert(1)>",
+    "<img src=\"x\"onerror=\"alert(1)\">",
+    "<img src=`x`onerror=alert(1)>",
+    "<img src=https://example.org/pixel.png>",
+    "<img src=//example.org/pixel.png>",
+    "<img src=pixel.png>",
+    "<img srcset=\"https://example.org/x 2x\">",
+    "<img src=\"data:text/html,<script>alert(1)</script>\">",
+    "<img src=\"data:image/png,x\" onload=alert(1)>",
+    "<image src=x onerror=alert(1)>",
+    "<svg><image href=https://example.org/x /></svg>",
+    "<svg><image xlink:href=\"https://example.org/x\"/></svg>",
+    "<svg><use href=\"https://example.org/x.svg#a\"/></svg>",
+    "<svg><use xlink:href=\"data:image/svg+xml;base64,PHN2Zz4=#x\"/></svg>",
+    "<svg><feImage href=\"https://example.org/x\"/></svg>",
+    "<svg onload=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "<svg><g onclick=alert(1)><text>x</text></g></svg>",
+    "<svg><animate onbegin=alert(1) attributeName=x dur=1s>",
+    "<svg><a><animate attributeName=href values=javascript:alert(1) /><text>x</text></a></svg>",
+    "<svg><set attributeName=onmouseover to=alert(1)></svg>",
+    "<svg><a xlink:href=\"javascript:alert(1)\"><text>x</text></a></svg>",
+    "<svg><foreignObject><iframe src=x></iframe></foreignObject></svg>",
+    "<svg><foreignObject><img src=x onerror=alert(1)></foreignObject></svg>",
+    "<svg><style>@import url(https://example.org/x);</style></svg>",
+    "<svg><style><img src=x onerror=alert(1)></style></svg>",
+    "<svg><title><img src=x onerror=alert(1)></title></svg>",
+    "<svg></p><style><a id=\"</style><img src=1 onerror=alert(1)>\">",
+    "<svg><desc><![CDATA[</desc><script>alert(1)</script>]]></svg>",
+    "<svg><rect fill=\"url(https://example.org/x#a)\"/></svg>",
+    "<svg><rect style=\"fill:url(https://example.org/x)\"/></svg>",
+    "<svg><g mask=\"url(//example.org/x#m)\" clip-path=\"url('https://example.org/x')\"/></svg>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)></style></mglyph></table>",
+    "<math href=\"javascript:alert(1)\"><mi>x</mi></math>",
+    "<math><annotation-xml encoding=\"text/html\"><img src=x onerror=alert(1)></annotation-xml>",
+    "<math><maction actiontype=statusline xlink:href=javascript:alert(1)>x</maction></math>",
+    "<form><math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+    "<a href=\"javascript:alert(1)\">x</a>",
+    "<a href=\"java&#115;cript:alert(1)\">x</a>",
+    "<a href=\" java\nscript:alert(1)\">x</a>",
+    "<a href=\"&#1;javascript:alert(1)\">x</a>",
+    "<a href=\"JaVaScRiPt&colon;alert(1)\">x</a>",
+    "<a href=\"vbscript:msgbox(1)\">x</a>",
+    "<a href=\"data:text/html;base64,PHNjcmlwdD4=\">x</a>",
+    "<a/onclick=alert(1) href=#>x</a>",
+    "<a href=# ping=https://example.org>x</a>",
+    "<div \"onclick=alert(1)>",
+    "<div onmouseover = alert(1)>x</div>",
+    "<details open ontoggle=alert(1)>x</details>",
+    "<div style=\"background:url(https://example.org/x)\">",
+    "<div style=\"background:u\\72l(https://example.org/x)\">",
+    "<div style=\"width:expression(alert(1))\">",
+    "<div style=\"-moz-binding:url(https://example.org/x)\">",
+    "<table background=https://example.org/x><td background=x>x</td></table>",
+    "<style>@import url(https://example.org/x)</style>",
+    "<style>body{background:url(https://example.org/x)}</style>",
+    "<link rel=stylesheet href=https://example.org/x>",
+    "<iframe srcdoc=\"<script>alert(1)</script>\"></iframe>",
+    "<iframe src=javascript:alert(1)>",
+    "<object data=https://example.org/x></object>",
+    "<embed src=https://example.org/x>",
+    "<video src=x onerror=alert(1)><source src=https://example.org/x></video>",
+    "<audio src onloadstart=alert(1)>",
+    "<form action=https://example.org><input name=a><button>x</button></form>",
+    "<input autofocus onfocus=alert(1)>",
+    "<input type=image src=https://example.org/x>",
+    "<button formaction=javascript:alert(1)>x</button>",
+    "<textarea><img src=x onerror=alert(1)></textarea>",
+    "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\"></noscript>",
+    "<template><script>alert(1)</script></template>",
+    "<plaintext><script>alert(1)</script>",
+    "<xmp><p title=\"</xmp><img src=x onerror=alert(1)>\">",
+    "<meta http-equiv=refresh content=\"0;url=javascript:alert(1)\">",
+    "<base href=https://example.org/>",
+    "<body onload=alert(1)>",
+    "<html><head><script>alert(1)</script></head></html>",
+    "<marquee onstart=alert(1)>x</marquee>",
+    "<isindex action=javascript:alert(1) type=image>",
+    "<portal src=https://example.org></portal>",
+    "<!--><img src=x onerror=alert(1)>-->",
+    "<!--[if gte IE 4]><script>alert(1)</script><![endif]-->",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<?xml-stylesheet href=\"javascript:alert(1)\"?>",
+    "\u{0}<\u{0}script>alert(1)</script>",
+    "<<script>alert(1)//<</script>",
+    "</section></main><script>alert(1)</script>",
+];
+
+/// The parts of HTML that run code or load something. The check has a tokenizer of its own, which
+/// takes `<` before a letter for an element wherever it is not inside quotes.
+pub fn live_parts(html: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = html;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            continue;
+        }
+        let mut quoted = false;
+        let end = rest.find(|c| {
+            quoted ^= c == '"';
+            c == '>' && !quoted
+        });
+        let tag = &rest[..end.unwrap_or(rest.len())];
+        if is_live(&tag.to_ascii_lowercase()) {
+            found.push(tag.to_owned());
+        }
+        rest = &rest[tag.len()..];
+    }
+    found
+}
+
+/// `tag`: name and attributes, in lower case.
+fn is_live(tag: &str) -> bool {
+    const ELEMENTS: &[&str] = &[
+        "script",
+        "style",
+        "link",
+        "iframe",
+        "object",
+        "embed",
+        "form",
+        "button",
+        "meta",
+        "base",
+        "video",
+        "audio",
+        "source",
+        "foreignobject",
+        "animate",
+        "set",
+        "feimage",
+        "template",
+        "textarea",
+        "noscript",
+        "plaintext",
+        "xmp",
+        "body",
+        "html",
+        "head",
+        "marquee",
+        "portal",
+        "annotation-xml",
+        "maction",
+        "mglyph",
+        "isindex",
+        "frame",
+    ];
+    let name = tag.split([' ', '/', '\n']).next().unwrap_or_default();
+    let mut attributes = tag[name.len()..].split("=\"");
+    let mut attribute = attributes.next().unwrap_or_default().trim().to_owned();
+    let mut live = ELEMENTS.contains(&name);
+    for part in attributes {
+        let (value, next) = part.split_once('"').unwrap_or((part, ""));
+        let loads = match attribute.as_str() {
+            "src" => !value.starts_with("data:image/"),
+            "href" | "xlink:href" if name == "a" => !["http://", "https://", "mailto:", "#"]
+                .iter()
+                .any(|start| value.starts_with(start)),
+            "href" | "xlink:href" => !value.starts_with('#') && !value.starts_with("data:image/"),
+            "srcset" | "ping" | "action" | "formaction" | "background" | "srcdoc" => true,
+            other => other.starts_with("on") || value.contains("url(") && !value.contains("url(#"),
+        };
+        live |= loads || value.contains("javascript:") || value.contains("expression(");
+        attribute = next.trim().to_owned();
+    }
+    // An attribute without a value.
+    live || attribute.trim_end_matches('/').starts_with("on")
+}
+
+#[test]
+fn the_check_of_pages_finds_what_is_live() {
+    let harmless = ["<![CDATA[<b>]]>", "<p title=\"<script>\">x</p>", "<a href=\"#x\">x</a>"];
+    assert!(harmless.iter().all(|html| live_parts(html).is_empty()));
+    for live in [
+        "<script>",
+        "x<b onclick=\"f()\">",
+        "<img src=\"x.png\">",
+        "<a href=\"javascript:x\">",
+        "<p style=\"a:url(x)\">",
+        "<use xlink:href=\"http://x\">",
+        "<p onclick>",
+    ] {
+        assert_eq!(live_parts(live).len(), 1, "{live}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Executes the cells of one notebook.
+
+use std::path::Path;
+use std::time::Duration;
+
+use epsilab::{Error, ErrorKind, Result};
+use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyStatus};
+
+use super::notebook::Notebook;
+use super::outputs::Outputs;
+use super::report::{Halt, Progress};
+use super::session::{self, Ended, Session};
+use super::stop::Stop;
+use crate::html;
+
+/// State of the execution.
+pub struct Executed {
+    pub halt: Option<Halt>,
+    /// At least one cell was started.
+    pub started: bool,
+}
+
+/// Runs the cells of the notebook in a kernel of its own and puts their outputs into the notebook.
+/// `said`: environment variables of the kernel. `timeout`: seconds for one cell.
+///
+/// # Errors
+/// The kernel can't be started.
+pub async fn execute(
+    notebook: &mut Notebook,
+    folder: &Path,
+    said: &[(&str, &str)],
+    timeout: Option<u64>,
+) -> Result<Executed> {
+    let mut stop = Stop::listen();
+    let cells = notebook.code();
+    let mut outputs = Outputs::new(cells.len());
+    let mut session = tokio::select! {
+        session = Session::start(folder, said) => session?,
+        () = stop.asked() => {
+            return Ok(Executed { halt: Some(Halt::Interrupted), started: false });
+        }
+    };
+    notebook.set_language(session.language().clone());
+    let limit = timeout.map(Duration::from_secs);
+    let mut halt = warm_up(&mut session, &mut outputs, &mut stop).await;
+    let started = halt.is_none();
+    for (number, (at, source)) in cells.iter().enumerate() {
+        if halt.is_some() {
+            break;
+        }
+        let may_fail = notebook.may_fail(*at);
+        let progress = Progress::start(number + 1, cells.len(), source);
+        let request = session::request(source, may_fail);
+        let ended = session.execute(number, request, limit, &mut outputs, &mut stop).await;
+        halt = match ended {
+            Ok(Ended::Replied(reply)) => {
+                for page in &reply.payload {
+                    outputs.take_page(number, page);
+                }
+                let failed = !matches!(reply.status, ReplyStatus::Ok);
+                if failed && outputs.failure(number).is_none() {
+                    // An error that was not published must still appear in the notebook.
+                    outputs.take(number, &unpublished(&reply).into());
+                }
+                match outputs.failure(number) {
+                    Some(failure) if !may_fail => Some(Halt::Failed {
+                        number: number + 1,
+                        of: cells.len(),
+                        source: source.clone(),
+                        failure: failure.clone(),
+                    }),
+                    _ => None,
+                }
+            }
+            Ok(Ended::Interrupted) => Some(Halt::Interrupted),
+            Ok(Ended::TooLong) => Some(Halt::TooLong {
+                number: number + 1,
+                source: source.clone(),
+                seconds: timeout.unwrap_or_default(),
+            }),
+            Err(error) => Some(Halt::Lost(error)),
+        };
+        progress.finish(halt.is_some(), outputs.failure(number).is_some());
+    }
+    session.shut_down().await;
+    for (number, (at, _)) in cells.iter().enumerate() {
+        let (count, shown) = outputs.of(number);
+        notebook.set_outputs(*at, count, shown);
+    }
+    Ok(Executed { halt, started })
+}
+
+/// Waits until the kernel runs cells, so that the time of the first cell does not include the
+/// start.
+async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) -> Option<Halt> {
+    let progress = Progress::warm_up();
+    let halt = match session.execute(usize::MAX, session::silent("();"), None, outputs, stop).await
+    {
+        Ok(Ended::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,
+        Ok(Ended::Replied(reply)) => {
+            let error = unpublished(&reply);
+            Some(Halt::Lost(
+                Error::new(
+                    ErrorKind::Notebook,
+                    "the kernel can't evaluate anything",
+                    html::without_colours(&error.evalue),
+                )
+                .fix("`cargo lab doctor` looks for the cause"),
+            ))
+        }
+        Ok(_) => Some(Halt::Interrupted),
+        Err(error) => Some(Halt::Lost(error)),
+    };
+    progress.finish(halt.is_some(), false);
+    halt
+}
+
+fn unpublished(reply: &ExecuteReply) -> ErrorOutput {
+    match &reply.error {
+        Some(error) => ErrorOutput {
+            ename: error.ename.clone(),
+            evalue: error.evalue.clone(),
+            traceback: error.traceback.clone(),
+        },
+        None => ErrorOutput {
+            ename: "Aborted".into(),
+            evalue: "the kernel did not run the cell".into(),
+            traceback: Vec::new(),
+        },
+    }
+}

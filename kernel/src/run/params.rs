@@ -1,0 +1,165 @@
+//! Values for the parameters of a notebook, as papermill has them: the cell with the tag
+//! `parameters` defines variables, and a cell that is inserted after it gives them new values.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use epsilab::{Error, ErrorKind, Result};
+use ra_ap_syntax::ast::{self, AstNode};
+use ra_ap_syntax::{Edition, SourceFile};
+
+use super::notebook::Notebook;
+
+const DEFINED: &str = "parameters";
+const INSERTED: &str = "injected-parameters";
+
+/// A parameter and the text of its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Param {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) =
+            text.split_once('=').ok_or("a parameter is written NAME=VALUE, such as epochs=3")?;
+        let word = |c: char| c == '_' || c.is_alphanumeric();
+        if name.is_empty() || !name.chars().all(word) || name.starts_with(char::is_numeric) {
+            return Err(format!("`{name}` is not the name of a variable"));
+        }
+        Ok(Self { name: name.to_owned(), value: value.to_owned() })
+    }
+}
+
+/// Inserts a cell with the values, in the place of one that an earlier run inserted. `path` names
+/// the notebook in errors.
+///
+/// # Errors
+/// The notebook has no cell for parameters, or that cell has no such variable.
+pub fn insert(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<()> {
+    if params.is_empty() {
+        return Ok(());
+    }
+    if let Some((at, _)) = notebook.tagged(INSERTED) {
+        notebook.remove(at);
+    }
+    let Some((at, source)) = notebook.tagged(DEFINED) else {
+        return Err(Error::new(
+            ErrorKind::Notebook,
+            format!("{} has no parameters", path.display()),
+            format!("no code cell of it has the tag `{DEFINED}`, so `--params` would do nothing"),
+        )
+        .fix(format!(
+            "give the tag `{DEFINED}` to the cell that defines the variables (in JupyterLab: \
+             property inspector, the gears at the top right)"
+        )));
+    };
+    let known = variables(&source);
+    if let Some(param) = params.iter().find(|param| !known.contains(&param.name)) {
+        return Err(Error::new(
+            ErrorKind::Notebook,
+            format!("--params {}={}", param.name, param.value),
+            format!("{} has no parameter of this name", path.display()),
+        )
+        .fix(match known.as_slice() {
+            [] => format!("its cell with the tag `{DEFINED}` defines no variable: add `let`"),
+            known => format!("choose one of: {}", known.join(", ")),
+        }));
+    }
+    let mut cell = "// Parameters of this run\n".to_owned();
+    for Param { name, value } in params {
+        cell +=
+            &format!("let mut {name} = epsilab::lab::parameter(\"{name}\", {name}, {value:?})?;\n");
+    }
+    notebook.insert_code(at + 1, cell.trim_end(), INSERTED);
+    Ok(())
+}
+
+/// The variables that the cell defines.
+fn variables(source: &str) -> Vec<String> {
+    // Lines with commands of the kernel are no Rust.
+    let rust = source.lines().filter(|line| !line.trim_start().starts_with(':'));
+    let code = format!("fn cell() {{\n{}\n}}", rust.collect::<Vec<_>>().join("\n"));
+    let file = SourceFile::parse(&code, Edition::Edition2024).tree();
+    let body = file.syntax().descendants().find_map(ast::StmtList::cast);
+    let patterns =
+        body.into_iter().flat_map(|body| body.statements()).filter_map(
+            |statement| match statement {
+                ast::Stmt::LetStmt(found) => found.pat(),
+                _ => None,
+            },
+        );
+    patterns
+        .flat_map(|pattern| pattern.syntax().descendants().filter_map(ast::IdentPat::cast))
+        .filter_map(|pattern| ast::HasName::name(&pattern))
+        .map(|name| name.text().to_string())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notebook(cells: &str) -> Notebook {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.ipynb");
+        std::fs::write(&path, format!("{{\"nbformat\":4,\"cells\":[{cells}]}}")).expect("written");
+        Notebook::read(&path).expect("valid")
+    }
+
+    fn params(texts: &[&str]) -> Vec<Param> {
+        texts.iter().map(|text| text.parse().expect("valid")).collect()
+    }
+
+    const CELLS: &str = r#"
+        {"cell_type":"code","source":"let other = 1;"},
+        {"cell_type":"code","metadata":{"tags":["parameters"]},
+         "source":":time\nlet epochs: usize = 5; // passes\nlet (a, mut data) = (1, \"mnist\");"},
+        {"cell_type":"code","source":"epochs"}"#;
+
+    #[test]
+    fn values_come_in_a_cell_behind_the_parameters() {
+        let mut notebook = notebook(CELLS);
+        insert(&mut notebook, &params(&["epochs=3", "data=a\"b"]), Path::new("a")).expect("known");
+        let (at, source) = notebook.tagged(INSERTED).expect("inserted");
+        assert_eq!(at, 2);
+        assert_eq!(
+            source,
+            "// Parameters of this run\n\
+             let mut epochs = epsilab::lab::parameter(\"epochs\", epochs, \"3\")?;\n\
+             let mut data = epsilab::lab::parameter(\"data\", data, \"a\\\"b\")?;"
+        );
+        assert_eq!(notebook.code().len(), 4);
+        insert(&mut notebook, &params(&["a=2"]), Path::new("a")).expect("known");
+        let (at, source) = notebook.tagged(INSERTED).expect("inserted");
+        assert!(at == 2 && notebook.code().len() == 4 && !source.contains("epochs"), "{source}");
+        let cell = &notebook.json()["cells"][2];
+        assert!(cell["id"].is_string() && cell["outputs"].is_array(), "{cell}");
+    }
+
+    #[test]
+    fn unknown_parameters_are_refused_with_those_that_exist() {
+        let refused = |cells: &str, param: &str| {
+            let failed = insert(&mut notebook(cells), &params(&[param]), Path::new("a.ipynb"));
+            failed.expect_err("refused").to_string()
+        };
+        assert!(refused(CELLS, "epoch=3").contains("choose one of: epochs, a, data"));
+        assert!(refused(CELLS, "other=3").contains("no parameter"));
+        let none = r#"{"cell_type":"code","source":"let epochs = 1;"}"#;
+        assert!(refused(none, "epochs=3").contains("tag `parameters`"));
+        assert!(insert(&mut notebook(none), &[], Path::new("a")).is_ok());
+    }
+
+    #[test]
+    fn parameters_are_written_as_name_and_value() {
+        let read = |text: &str| text.parse::<Param>();
+        assert_eq!(read("a=b=c").expect("valid").value, "b=c");
+        assert_eq!(read("a=").expect("valid").value, "");
+        for wrong in ["epochs", "=3", "a b=3", "1a=3", "a);drop(b=1"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

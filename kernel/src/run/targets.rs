@@ -1,0 +1,82 @@
+//! Where `run` writes its results.
+
+use std::path::{Path, PathBuf};
+
+use epsilab::{Error, ErrorKind, Result};
+
+/// Paths of the results, which never overwrite the source.
+#[derive(Debug)]
+pub struct Targets {
+    /// The folder of the source.
+    pub folder: PathBuf,
+    /// File name of the notebook.
+    pub name: String,
+    pub notebook: PathBuf,
+    pub page: PathBuf,
+}
+
+impl Targets {
+    /// Chooses them, and makes the folder `out`.
+    ///
+    /// # Errors
+    /// There is no notebook at `source`, the results can't be written, or they would replace it.
+    pub fn choose(source: &Path, out: Option<&Path>) -> Result<Self> {
+        let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
+        let real = source.canonicalize().map_err(|e| reading(&e))?;
+        let beside =
+            source.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = beside.canonicalize().map_err(|e| reading(&e))?;
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let (to, notebook) = match out {
+            None => (source.with_file_name(""), format!("{stem}.executed.ipynb")),
+            Some(out) => (out.to_path_buf(), format!("{stem}.ipynb")),
+        };
+        // The parent of a bare file name is empty.
+        let in_use = if to.as_os_str().is_empty() { Path::new(".") } else { &to };
+        std::fs::create_dir_all(in_use)
+            .map_err(|e| Error::io(format!("making the folder {}", to.display()), &e))?;
+        // Fails now rather than after minutes of training.
+        tempfile::tempfile_in(in_use).map_err(|e| {
+            Error::io(format!("writing to {}", to.display()), &e)
+                .fix("name a folder of yours with `--out DIR`")
+        })?;
+        let targets = Self {
+            folder,
+            name: format!("{stem}.ipynb"),
+            notebook: to.join(notebook),
+            page: to.join(format!("{stem}.html")),
+        };
+        if targets.notebook.canonicalize().is_ok_and(|there| there == real) {
+            return Err(Error::new(
+                ErrorKind::Setting,
+                format!("--out {} is the notebook's own folder", to.display()),
+                "the executed notebook would be written over its source",
+            )
+            .fix("name another folder, or leave `--out` away"));
+        }
+        Ok(targets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_never_land_on_the_source() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let source = folder.path().join("a.ipynb");
+        std::fs::write(&source, "{}").expect("written");
+        let beside = Targets::choose(&source, None).expect("beside");
+        assert_eq!(beside.notebook, folder.path().join("a.executed.ipynb"));
+        assert_eq!(beside.page, folder.path().join("a.html"));
+        let out = folder.path().join("new/out");
+        let elsewhere = Targets::choose(&source, Some(&out)).expect("elsewhere");
+        assert_eq!(elsewhere.notebook, out.join("a.ipynb"));
+        assert!(out.is_dir());
+        for same in [folder.path().to_path_buf(), folder.path().join("new/..")] {
+            let refused = Targets::choose(&source, Some(&same)).expect_err("refused");
+            assert!(refused.to_string().contains("over its source"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+"""JupyterLab in a browser: runs a notebook, stops a training run, restarts, completes names.
+
+Needs jupyterlab, playwright, pillow, a Chromium (CHROMIUM, default /usr/bin/chromium) and an
+installed kernel with the name `epsilab`. Screenshots go to the folder EPSILAB_SCREENSHOTS, if set.
+"""
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).parents[3]
+MINUTE = 60_000
+
+
+class Lab:
+    """JupyterLab with a folder of notebooks."""
+
+    def __init__(self, folder):
+        env = {**os.environ, "EPSILAB_PROFILE": "tiny"}
+        options = [
+            "--no-browser", "--allow-root", "--port=0", "--IdentityProvider.token=test",
+            "--expose-app-in-browser", "--LabApp.news_url=None", "--LabApp.check_for_updates_class="
+            "jupyterlab.NeverCheckForUpdate", f"--ServerApp.root_dir={folder}",
+        ]
+        self.process = subprocess.Popen(
+            [Path(sys.executable).parent / "jupyter-lab", *options],
+            stderr=subprocess.PIPE, text=True, env=env,
+        )
+        for line in self.process.stderr:
+            if found := re.search(r"http://(?:127\.0\.0\.1|localhost):(\d+)/lab", line):
+                self.url = f"http://127.0.0.1:{found[1]}"
+                break
+        # Nobody reads the rest, so it must not fill the pipe.
+        self.drain = subprocess.Popen(["cat"], stdin=self.process.stderr, stdout=subprocess.DEVNULL)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+        self.drain.wait(10)
+        self.process.stderr.close()
+
+
+class Notebook:
+    """A notebook that is open in the browser."""
+
+    def __init__(self, page, url, name):
+        self.page = page
+        page.goto(f"{url}/lab/tree/{name}?token=test&reset", timeout=2 * MINUTE)
+        page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content", timeout=2 * MINUTE)
+        page.wait_for_function("window.jupyterapp !== undefined", timeout=MINUTE)
+
+    def command(self, name):
+        """Starts a command of JupyterLab without waiting for its end."""
+        self.page.evaluate("name => { window.jupyterapp.commands.execute(name); }", name)
+
+    def cell(self, number):
+        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(number)
+
+    def select(self, number):
+        self.cell(number).locator(".cm-content").click()
+
+    def output(self, number):
+        return self.cell(number).locator(".jp-OutputArea-output")
+
+    def run(self, number):
+        self.select(number)
+        self.command("notebook:run-cell")
+
+    def wait_until_done(self, number, minutes=2):
+        prompt = self.cell(number).locator(".jp-InputPrompt")
+        deadline = time.time() + 60 * minutes
+        while not re.search(r"\[\d+\]", prompt.inner_text()):
+            if time.time() > deadline:
+                raise AssertionError(f"cell {number} has not ended: {prompt.inner_text()}")
+            time.sleep(0.1)
+
+
+def colours(png):
+    """Number of different colours in a picture."""
+    found = Image.open(io.BytesIO(png)).convert("RGB").getcolors(1 << 24)
+    return len(found or [])
+
+
+class Browser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp())
+        shutil.copy(ROOT / "notebooks/01_first_private_model.ipynb", cls.folder / "first.ipynb")
+        cells = [
+            "use epsilab::prelude::*;",
+            "let data = data::glyphs(2_000, 500)?;\nlet model = models::papernot_cnn(&data).build()?;\n"
+            "let kept = 41;",
+            "let run = DpSgd::new().noise_multiplier(1.0).epochs(5_000).train(&model, &data)?;",
+            "kept + 1",
+            "lab::remain",
+        ]
+        made = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+        made.metadata["kernelspec"] = {"name": "epsilab", "display_name": "Epsilab (Rust)"}
+        nbformat.write(made, cls.folder / "stop.ipynb")
+        cls.lab = Lab(cls.folder)
+        cls.playwright = sync_playwright().start()
+        cls.chromium = cls.playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.chromium.close()
+        cls.playwright.stop()
+        cls.lab.stop()
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    def open(self, name):
+        page = self.chromium.new_page(viewport={"width": 1200, "height": 1000})
+        self.addCleanup(page.close)
+        return Notebook(page, self.lab.url, name)
+
+    def screenshot(self, place, name):
+        png = place.screenshot()
+        if folder := os.environ.get("EPSILAB_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            (Path(folder) / f"{name}.png").write_bytes(png)
+        return png
+
+    def test_the_first_notebook_runs_and_its_figures_are_drawn(self):
+        book = self.open("first.ipynb")
+        book.command("notebook:run-all-cells")
+        count = book.page.locator(".jp-Notebook .jp-CodeCell").count()
+        for number in range(count):
+            book.cell(number).scroll_into_view_if_needed()
+            book.wait_until_done(number)
+        self.assertEqual(book.page.locator(".jp-OutputArea [data-mime-type*=error]").count(), 0)
+        text = book.page.locator(".jp-Notebook").inner_text()
+        self.assertIn("differentially private", text)
+        figures = book.page.locator(".jp-Notebook .jp-RenderedSVG img, .jp-Notebook .jp-RenderedSVG svg")
+        self.assertGreater(figures.count(), 1)
+        for number in range(figures.count()):
+            figure = figures.nth(number)
+            figure.scroll_into_view_if_needed()
+            self.assertGreater(colours(self.screenshot(figure, f"figure-{number}")), 20)
+        self.screenshot(book.page, "first")
+
+    def test_a_stopped_run_keeps_variables_and_a_restart_loses_them(self):
+        book = self.open("stop.ipynb")
+        for number in (0, 1):
+            book.run(number)
+            book.wait_until_done(number)
+        book.run(2)
+        chart = book.cell(2).locator(".jp-RenderedSVG img, .jp-RenderedSVG svg").first
+        chart.wait_for(timeout=MINUTE)
+        frames = set()
+        for _ in range(40):
+            frames.add(self.screenshot(chart, "live"))
+            if len(frames) > 2:
+                break
+            time.sleep(0.25)
+        self.assertGreater(len(frames), 2, "the chart does not change")
+        book.command("notebook:interrupt-kernel")
+        book.wait_until_done(2)
+        book.run(3)
+        book.wait_until_done(3)
+        self.assertIn("42", book.output(3).inner_text())
+        self.screenshot(book.page, "stopped")
+
+        book.select(4)
+        book.page.keyboard.press("End")
+        book.page.keyboard.press("Tab")
+        book.page.wait_for_function(
+            "() => document.querySelectorAll('.jp-CodeCell .cm-content')[4].innerText"
+            ".includes('remaining') || document.querySelector('.jp-Completer:not(.lm-mod-hidden)')",
+            timeout=MINUTE // 2,
+        )
+        seen = book.page.locator(".jp-Completer").all_inner_texts() + [book.cell(4).inner_text()]
+        self.assertIn("remaining", " ".join(seen))
+        self.screenshot(book.page, "completion")
+        book.page.keyboard.press("Escape")
+
+        book.command("notebook:restart-kernel")
+        book.page.locator(".jp-Dialog button.jp-mod-accept").click(timeout=MINUTE)
+        book.page.wait_for_selector(".jp-Dialog", state="detached", timeout=MINUTE)
+        book.run(3)
+        book.cell(3).locator("[data-mime-type*=error]").wait_for(timeout=MINUTE)
+        self.assertIn("cannot find value `kept`", book.output(3).inner_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
