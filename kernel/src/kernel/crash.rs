@@ -7,8 +7,13 @@ use super::variables::list;
 /// evcxr's text before the exit status.
 const STATUS: &str = "Subprocess terminated with status: ";
 
-/// What Rust's runtime prints about a stack overflow.
-const OF_RUNTIME: [&str; 2] = ["has overflowed its stack", "fatal runtime error:"];
+/// What Rust's runtime prints when the stack or the memory is used up.
+const OF_RUNTIME: [&str; 4] = [
+    "has overflowed its stack",
+    "fatal runtime error:",
+    "memory allocation of ",
+    "note: run with `RUST_BACKTRACE=",
+];
 
 /// True for a line that Rust's runtime printed.
 pub fn is_of_runtime(line: &str) -> bool {
