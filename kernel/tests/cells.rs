@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Client, Start, alone, is_idle};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Stops on SIGINT, as training does.
 const POLITE: &str = r#"
@@ -378,6 +378,8 @@ fn a_cell_sent_at_once_waits_for_the_lab_and_can_be_interrupted() {
     });
     let cleared = heard.iter().position(|(kind, _)| kind == "clear_output");
     assert!(said.is_some() && said < cleared, "{heard:?}");
+    let busy = |(_, content): &&(String, Value)| content["execution_state"] == "busy";
+    assert_eq!(heard.iter().filter(busy).count(), 1, "{heard:?}");
     let error = heard.iter().find(|(kind, _)| kind == "error").expect("an error");
     assert_eq!(error.1["ename"], "Interrupted");
     assert_eq!(kernel.run_ok("3").result(), "3");

@@ -23,6 +23,8 @@ struct State {
     limits: Limits,
     /// Until the first cell can run.
     start: Option<Start>,
+    /// The request that waits for the start. The client was told that the kernel is busy with it.
+    waiting: Option<Arc<JupyterMessage>>,
 }
 
 /// What a client is told while the kernel starts.
@@ -40,7 +42,7 @@ impl CurrentCell {
     /// No cell yet: output is dropped. `folder`: for output beyond the limits of a cell.
     pub fn new(wire: Wire, folder: PathBuf) -> Self {
         let limits = Limits::new(folder.clone());
-        let state = State { cell: None, limits, start: Some(Start::default()) };
+        let state = State { cell: None, limits, start: Some(Start::default()), waiting: None };
         Self { wire, folder, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -58,12 +60,21 @@ impl CurrentCell {
     /// A request waits. Below the first one, the client sees what the kernel does until it can run.
     pub fn waits(&self, message: &Arc<JupyterMessage>) {
         let mut state = self.state();
-        let State { cell, start: Some(start), .. } = &mut *state else { return };
+        let State { cell, start: Some(start), waiting, .. } = &mut *state else { return };
         if !std::mem::replace(&mut start.is_shown, true) {
             *cell = Some(message.clone());
+            *waiting = Some(message.clone());
             let said = format!("{STARTING}{}", start.said);
             self.wire.status(Some(message), "busy");
             self.wire.publish(Some(message), "stream", stream("stderr", &said));
+        }
+    }
+
+    /// Tells the client that the kernel is busy with the request, unless it was told.
+    pub fn begin(&self, message: &Arc<JupyterMessage>) {
+        let waiting = self.state().waiting.take_if(|waiting| Arc::ptr_eq(waiting, message));
+        if waiting.is_none() {
+            self.wire.status(Some(message), "busy");
         }
     }
 

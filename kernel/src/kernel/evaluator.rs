@@ -102,7 +102,7 @@ impl Worker {
         let wire = self.context.wire.clone();
         match job {
             Job::Execute { message, request, interrupt_count } => {
-                wire.status(Some(&message), "busy");
+                self.context.current.begin(&message);
                 self.execute(&message, &request, interrupt_count);
                 wire.status(Some(&message), "idle");
             }
@@ -131,7 +131,7 @@ impl Worker {
             self.handle(job);
             return;
         };
-        self.context.wire.status(Some(&message), "busy");
+        self.context.current.begin(&message);
         self.answer(&message, json!({ "status": "aborted", "execution_count": self.count }));
         self.context.wire.status(Some(&message), "idle");
     }

@@ -40,7 +40,7 @@ class EpsilabKernelTests(jupyter_kernel_test.KernelTests):
             "mime": "image/svg+xml",
         },
     ]
-    code_history_pattern = "1 ?2*"
+    code_history_pattern = "1 ? 2*"
     supported_history_operations = ("tail", "range", "search")
     code_inspect_sample = "Vec::push"
     code_clear_output = "epsilab::show::clear_output(false);"

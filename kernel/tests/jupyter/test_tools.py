@@ -118,7 +118,7 @@ class Tools(unittest.TestCase):
             "jupyter-console", "--kernel", "epsilab", "--simple-prompt", input=typed
         )
         self.assertIn("21", done.stdout, done.stderr)
-        self.assertIn("cannot find value `undefined`", done.stdout, done.stderr)
+        self.assertIn("cannot find value `undefined`", done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
