@@ -137,6 +137,43 @@ fn types_of_the_standard_library_are_found() {
 }
 
 #[test]
+fn common_mistakes_are_explained_in_a_line() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    let mut explained = |code: &str, help: &str| {
+        let (_, _, story) = kernel.run(code).error();
+        assert!(story.contains(help), "{code}\n{story}");
+        assert!(!story.contains("evcxr") && !story.contains("_::"), "{story}");
+    };
+    explained("let v = vec![1]; let w = v; v.len()", "`.clone()`");
+    explained(
+        "let data = epsilab::data::glyphs();\nlet n = data.size();",
+        "put `?` behind the call",
+    );
+    explained("let n: u32 = \"3\".parse::<u32>();", "`?`");
+    explained("let q = Vec::new();", "`Vec<T>`");
+    explained("let s = String::new(); let r = &s;", "`r` borrows from another variable");
+    explained("let f = |x: i32| x + 1;", "Box<dyn Fn(…) -> …>");
+    explained("let lens = vec![\"a\"].into_iter().map(|x| x.len());", "`.collect::<Vec<_>>()`");
+    // What does not matter in a notebook is not said.
+    let quiet = "let unused = 5; use std::collections::HashMap; fn never() {} let mut z = 3; \
+                 Ok::<i32, String>(3);";
+    let ran = kernel.run_ok(quiet);
+    assert_eq!((ran.stream("stdout"), ran.stream("stderr")), Default::default());
+
+    // Documentation in the pager, and cells that remove what they showed.
+    let ran = kernel.run_ok("?Vec::push");
+    let page = &ran.reply["payload"][0];
+    assert_eq!(page["source"], "page");
+    assert!(page["data"]["text/plain"].as_str().is_some_and(|text| text.contains("fn push")));
+    let (_, value, _) = kernel.run("?no_such_name").error();
+    assert!(value.contains("no documentation of `no_such_name`"), "{value}");
+    let ran = kernel.run_ok("println!(\"old\"); epsilab::show::clear_output(false); 7");
+    assert_eq!((ran.stream("stdout").as_str(), ran.result().as_str()), ("", "7"));
+    kernel.shut_down();
+}
+
+#[test]
 fn what_a_cell_prints_beyond_the_limit_is_kept_in_a_file() {
     let _alone = alone();
     let home = tempfile::tempdir().expect("temp");

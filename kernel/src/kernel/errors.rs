@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::advice;
 use super::crash;
 use super::output::CellEnd;
 use super::panics::{self, CellLine};
@@ -81,7 +82,7 @@ impl Failure {
         match error {
             evcxr::Error::CompilationErrors(errors) => compile_errors(errors, source),
             evcxr::Error::SubprocessTerminated(how) => crash::failure(how, end),
-            other => Self::new("CompileError", &other.to_string()),
+            other => Self::new("CompileError", &advice::of_variable(&other.to_string())),
         }
     }
 
@@ -141,7 +142,7 @@ fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -
         return Failure { name: "CompileError", value: text, traceback };
     }
     for error in serious {
-        value.get_or_insert_with(|| error.message());
+        value.get_or_insert_with(|| advice::readable(&error.message()));
         if !traceback.is_empty() {
             traceback.push(String::new());
         }
@@ -163,10 +164,11 @@ fn without_debug(error: &evcxr::CompilationError) -> Option<String> {
 fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
     let CellSource { code, count, .. } = *source;
     let number = error.code().map(|code| format!("[{code}]")).unwrap_or_default();
-    into.push(format!("{}{number}: {}", error.level(), error.message()));
+    let said = advice::readable(&error.message());
+    into.push(format!("{}{number}: {said}", error.level()));
     let mut messages: Vec<_> = error.spanned_messages().iter().collect();
     messages.sort_by_key(|message| !message.is_primary);
-    let advice = advice(error, source);
+    let advice = advice::of_error(error, source);
     if advice.replaces_rustc {
         messages.retain(|message| message.span.is_some());
     }
@@ -174,6 +176,7 @@ fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut V
     for message in messages {
         // evcxr fills an empty label with the message, which stands above already.
         let label = Some(message.label.as_str()).filter(|label| !label.ends_with(&error.message()));
+        let label = label.map(advice::readable);
         let Some(span) = message.span else {
             into.extend(
                 label.filter(|label| !label.is_empty()).map(|label| format!("  = {label}")),
@@ -190,7 +193,7 @@ fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut V
         }
         if let (Some(line), Some(label)) = (lines.last_mut(), label) {
             line.push(' ');
-            line.push_str(label);
+            line.push_str(&label);
         }
         into.extend(lines.iter().map(|line| line.trim_end().to_owned()));
     }
@@ -199,39 +202,7 @@ fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut V
         return;
     }
     for help in error.help() {
-        let lines: Vec<_> = help.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        into.push(format!("  = help: {}", lines.join(": ")));
-    }
-}
-
-/// Advice for errors whose cause lies in the notebook and not in the code.
-#[derive(Default)]
-struct Advice {
-    lines: Vec<String>,
-    /// The compiler's own help would mislead.
-    replaces_rustc: bool,
-}
-
-fn advice(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Advice {
-    let message = error.message();
-    let name = message.split('`').nth(1).unwrap_or_default();
-    match error.code() {
-        Some("E0423") if message.starts_with("expected value, found module") => {
-            Advice { lines: source.variables.explain_missing(name, true), replaces_rustc: true }
-        }
-        Some("E0425") if message.starts_with("cannot find value") => {
-            Advice { lines: source.variables.explain_missing(name, false), replaces_rustc: false }
-        }
-        Some("E0432" | "E0433") if name == "burn" || name.starts_with("burn::") => {
-            let line = source.code.lines().position(|line| line.contains("burn::"));
-            let mut lines: Vec<String> = line
-                .map(|at| format!(" --> cell {}, line {}", source.count, at + 1))
-                .into_iter()
-                .collect();
-            lines.push("  = help: the lab re-exports Burn: write `epsilab::burn::…`".into());
-            Advice { lines, replaces_rustc: true }
-        }
-        _ => Advice::default(),
+        into.push(format!("  = help: {}", advice::help(&help)));
     }
 }
 

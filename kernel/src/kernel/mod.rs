@@ -5,6 +5,7 @@
 //! (`output`), figures come over a socket (`display`), and `fence` keeps both in order. A nonce
 //! separates what cells print from what the cell process reports (`markers`).
 
+mod advice;
 mod cell;
 mod cell_process;
 mod commands;
