@@ -137,6 +137,32 @@ fn types_of_the_standard_library_are_found() {
 }
 
 #[test]
+fn tensors_and_modules_of_burn_are_used_directly() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.run_ok(
+        "use epsilab::burn;\nuse burn::module::Module;\nuse burn::nn::{Linear, LinearConfig};\n\
+         use burn::tensor::Tensor;\n\
+         #[derive(Module, Debug)]\nstruct Net { a: Linear, b: Linear }\n\
+         impl Net { fn forward(&self, x: Tensor<2>) -> Tensor<2> { \
+         self.b.forward(self.a.forward(x)) } }",
+    );
+    // No type is given: those of Burn's derived constructors are found, too.
+    kernel.run_ok(
+        "let device = Default::default();\nlet config = LinearConfig::new(3, 4).with_bias(false);\n\
+         let net = Net { a: config.init(&device), b: LinearConfig::new(4, 2).init(&device) };\n\
+         let out = net.forward(Tensor::ones([5, 3], &device));\nlet again = net.a.clone();",
+    );
+    kernel.run_ok("let sum = out.clone().sum().into_scalar::<f32>();\nlet shape = out.dims();");
+    assert_eq!(kernel.run_ok("shape").result(), "[5, 2]");
+    assert_eq!(kernel.run_ok("sum.is_finite()").result(), "true");
+    assert_eq!(kernel.run_ok("net.num_params()").result(), "22");
+    let (_, value, story) = kernel.run("let n = net.num_params();").error();
+    assert!(value.contains("type of `n`") && story.contains("let n: Type"), "{value}\n{story}");
+    kernel.shut_down();
+}
+
+#[test]
 fn common_mistakes_are_explained_in_a_line() {
     let _alone = alone();
     let mut kernel = Client::start(Start::default());

@@ -78,6 +78,13 @@ fn reference(message: &str) -> Option<&str> {
 
 /// evcxr's message about a variable that can't be kept, with advice. Other messages stay.
 pub fn of_variable(message: &str) -> String {
+    if let Some(rest) = message.strip_prefix("Couldn't automatically determine type of variable `")
+    {
+        let name = rest.split('`').next().unwrap_or_default();
+        return format!(
+            "the type of `{name}` can't be found\nwhat to do: give it one (`let {name}: Type = …;`)"
+        );
+    }
     let Some((name, rest)) =
         message.strip_prefix("The variable `").and_then(|rest| rest.split_once('`'))
     else {
@@ -152,6 +159,8 @@ mod tests {
         assert!(said.starts_with("`f` is a closure") && said.contains("fn f(…)"), "{said}");
         let said = of_variable("The variable `x` has type `Map<'_>` which cannot be persisted.\n");
         assert!(said.contains("`Map<'_>`, which can't") && said.contains(".collect"), "{said}");
+        let said = of_variable("Couldn't automatically determine type of variable `n`.\nPlease");
+        assert!(said.contains("`let n: Type = …;`"), "{said}");
         assert_eq!(of_variable("anything else"), "anything else");
         let said = readable("The variable `r` contains a reference with a non-static\nlifetime");
         assert!(said.starts_with("`r` borrows"), "{said}");

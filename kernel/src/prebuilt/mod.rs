@@ -3,6 +3,7 @@
 
 mod build_env;
 mod burn_tree;
+mod derives;
 mod dylib;
 mod shim;
 mod signatures;

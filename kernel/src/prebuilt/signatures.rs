@@ -7,8 +7,10 @@ use ra_ap_syntax::ast::{self, AstNode};
 use ra_ap_syntax::{Edition, SourceFile, WalkEvent};
 
 use super::build_env::sources;
+use super::derives;
 
-/// Copies all Rust sources below `from` to `to` and leaves out the bodies of functions.
+/// Copies all Rust sources below `from` to `to`, with what Burn's macros derive and without the
+/// bodies of functions.
 ///
 /// # Errors
 /// A source can't be read, or a copy can't be written.
@@ -31,7 +33,7 @@ pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 fn copy_one(file: &Path, from: &Path, to: &Path) -> std::io::Result<()> {
     let copy = to.join(file.strip_prefix(from).unwrap_or(file));
     std::fs::create_dir_all(copy.parent().unwrap_or(to))?;
-    std::fs::write(copy, signatures(&std::fs::read_to_string(file)?))
+    std::fs::write(copy, signatures(&derives::expanded(&std::fs::read_to_string(file)?)))
 }
 
 /// Code that compiles, with `{}` for the body of every function, except constant ones: types may contain their

@@ -1,0 +1,140 @@
+//! What Burn's derive macros `Config` and `Module` add to a type, as far as the types of variables
+//! depend on it. rust-analyzer runs no procedural macros in a notebook.
+
+use ra_ap_syntax::ast::{self, AstNode, HasAttrs, HasGenericParams, HasName};
+use ra_ap_syntax::{Edition, SourceFile};
+
+/// The code with the items that the macros add, without bodies, behind each type.
+pub fn expanded(code: &str) -> String {
+    if !code.contains("derive(") {
+        return code.to_owned();
+    }
+    let file = SourceFile::parse(code, Edition::Edition2024).tree();
+    let mut out = String::with_capacity(code.len());
+    let mut copied = 0;
+    for item in file.syntax().descendants().filter_map(ast::Adt::cast) {
+        let derived = derived(&item);
+        let Some(header) = Header::of(&item) else { continue };
+        let has = |name: &str| derived.iter().any(|derived| derived == name);
+        let mut added = String::new();
+        if has("Config") {
+            added.push_str(&header.implements("Config", ""));
+            if let ast::Adt::Struct(of) = &item {
+                added.push_str(&constructors(&header, of));
+            }
+        }
+        if has("Module") {
+            added.push_str(&header.implements("Module", ""));
+        }
+        if !added.is_empty() && !has("Clone") {
+            added.push_str(&header.implements("Clone", "fn clone(&self) -> Self {}"));
+        }
+        let end = usize::from(item.syntax().text_range().end());
+        out.push_str(&code[copied..end]);
+        out.push_str(&added);
+        copied = end;
+    }
+    out + &code[copied..]
+}
+
+/// The names in the attributes `derive` of a type.
+fn derived(item: &ast::Adt) -> Vec<String> {
+    let attributes = item.attrs().map(|attribute| attribute.syntax().text().to_string());
+    let lists = attributes.filter_map(|text| {
+        let (_, list) = text.split_once("derive(")?;
+        Some(list.split(')').next()?.to_owned())
+    });
+    lists
+        .flat_map(|list| list.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Name and generic parameters of a type, as an `impl` repeats them.
+struct Header {
+    name: String,
+    parameters: String,
+    arguments: String,
+}
+
+impl Header {
+    /// `None` if the type has no name.
+    fn of(item: &ast::Adt) -> Option<Self> {
+        let name = item.name()?.text().to_string();
+        let Some(list) = item.generic_param_list() else {
+            return Some(Self { name, parameters: String::new(), arguments: String::new() });
+        };
+        let parameters: Vec<String> = list
+            .generic_params()
+            // A default is not repeated.
+            .map(|p| p.to_string().split(" = ").next().unwrap_or_default().to_owned())
+            .collect();
+        let arguments: Vec<String> = list
+            .generic_params()
+            .filter_map(|parameter| match parameter {
+                ast::GenericParam::LifetimeParam(of) => Some(of.lifetime()?.to_string()),
+                ast::GenericParam::TypeParam(of) => Some(of.name()?.to_string()),
+                ast::GenericParam::ConstParam(of) => Some(of.name()?.to_string()),
+            })
+            .collect();
+        let list = |parts: &[String]| format!("<{}>", parts.join(", "));
+        Some(Self { name, parameters: list(&parameters), arguments: list(&arguments) })
+    }
+
+    fn implements(&self, name: &str, items: &str) -> String {
+        let Self { name: of, parameters, arguments } = self;
+        format!("\nimpl{parameters} {name} for {of}{arguments} {{ {items} }}\n")
+    }
+}
+
+/// `new` takes the fields without a default; the others have a method each.
+fn constructors(header: &Header, of: &ast::Struct) -> String {
+    let Some(ast::FieldList::RecordFieldList(fields)) = of.field_list() else {
+        return String::new();
+    };
+    let (mut required, mut methods) = (Vec::new(), String::new());
+    for field in fields.fields() {
+        let (Some(name), Some(kind)) = (field.name(), field.ty()) else { continue };
+        let is_default = field.attrs().any(|attribute| {
+            let text = attribute.syntax().text().to_string();
+            text.contains("config(") && text.contains("default")
+        });
+        if is_default || kind.to_string().starts_with("Option<") {
+            methods.push_str(&format!(" pub fn with_{name}(self, {name}: {kind}) -> Self {{}}"));
+        } else {
+            required.push(format!("{name}: {kind}"));
+        }
+    }
+    let Header { name, parameters, arguments } = header;
+    format!(
+        "\nimpl{parameters} {name}{arguments} {{ pub fn new({}) -> Self {{}}{methods} }}\n",
+        required.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_have_constructors_and_modules_are_cloned() {
+        let code = "/// Docs.\n#[derive(Config, Debug)]\npub struct A {\n    /// In.\n    pub d: usize,\n    \
+                    #[config(default = true)]\n    pub bias: bool,\n    pub p: Option<f64>,\n}\n\
+                    #[derive(Module, Debug)]\nstruct M<B: Backend, const D: usize = 2> { w: B }\n\
+                    #[derive(Clone, Config)]\nenum E { X }\n#[derive(Debug)]\nstruct N;\n";
+        let text = expanded(code);
+        for added in [
+            "impl Config for A {  }\n",
+            "impl A { pub fn new(d: usize) -> Self {} pub fn with_bias(self, bias: bool) -> Self {} \
+             pub fn with_p(self, p: Option<f64>) -> Self {} }\n",
+            "impl Clone for A { fn clone(&self) -> Self {} }\n",
+            "impl<B: Backend, const D: usize> Module for M<B, D> {  }\n",
+            "impl<B: Backend, const D: usize> Clone for M<B, D> {",
+            "impl Config for E {  }\n",
+        ] {
+            assert!(text.contains(added), "{added}\n{text}");
+        }
+        assert!(!text.contains("Clone for E") && !text.contains(" for N"), "{text}");
+        let plain = "#[derive(Debug)] struct N;\nfn f() {}\n";
+        assert_eq!(expanded(plain), plain);
+    }
+}
