@@ -59,7 +59,7 @@ impl InstallArgs {
 pub fn install(args: &InstallArgs) -> Result<()> {
     let name = kernelspec::check_name(&args.name)?;
     let kernels = args.kernels()?;
-    let lab = prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
+    let lab = prebuilt::ensure(&mut prebuilt::to_terminal())?;
     let dir = kernelspec::write(&kernels, &name, &lab.env)?;
     eprintln!("installed the kernel \"{name}\" in {}", dir.display());
     Ok(())

@@ -69,7 +69,7 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
             (lab, home.join("venv/share/jupyter"))
         }
     };
-    let prebuilt = prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
+    let prebuilt = prebuilt::ensure(&mut prebuilt::to_terminal())?;
     let spec = kernelspec::write(&data.join("kernels"), KERNEL, &prebuilt.env)?;
     eprintln!("kernel registered for this JupyterLab only: {}", spec.display());
     let notebooks = notebooks()?;

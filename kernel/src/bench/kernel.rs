@@ -55,7 +55,7 @@ pub fn bench(args: &KernelArgs) -> Result<()> {
     let argv = args.spec.as_deref().map(command_of).transpose()?;
     if argv.is_none() {
         // The time to build the lab is not that of a start.
-        prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
+        prebuilt::ensure(&mut prebuilt::to_terminal())?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

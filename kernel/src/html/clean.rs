@@ -1,5 +1,5 @@
-//! Sanitizes HTML and SVG of outputs and markdown cells, by `ammonia`: known elements and attributes
-//! pass. What runs code, or loads something from elsewhere, is removed.
+//! Sanitizes HTML and SVG of outputs and markdown cells, by `ammonia`: known elements and
+//! attributes pass. What runs code, or loads something from elsewhere, is removed.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

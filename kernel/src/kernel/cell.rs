@@ -25,6 +25,8 @@ struct State {
     start: Option<Start>,
     /// The request that waits for the start. The client was told that the kernel is busy with it.
     waiting: Option<Arc<JupyterMessage>>,
+    /// The last line shown is a bar.
+    has_bar: bool,
 }
 
 /// What a client is told while the kernel starts.
@@ -42,7 +44,13 @@ impl CurrentCell {
     /// No cell yet: output is dropped. `folder`: for output beyond the limits of a cell.
     pub fn new(wire: Wire, folder: PathBuf) -> Self {
         let limits = Limits::new(folder.clone());
-        let state = State { cell: None, limits, start: Some(Start::default()), waiting: None };
+        let state = State {
+            cell: None,
+            limits,
+            start: Some(Start::default()),
+            waiting: None,
+            has_bar: false,
+        };
         Self { wire, folder, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -84,7 +92,17 @@ impl CurrentCell {
             said.push_str(&format!("{line}\n"));
             return;
         }
-        self.print("stderr", &format!("{line}\n"));
+        let bar = std::mem::take(&mut self.state().has_bar);
+        self.print("stderr", &format!("{}{line}\n", if bar { "\n" } else { "" }));
+    }
+
+    /// The progress of the start, which replaces the bar before.
+    pub fn show_bar(&self, bar: &str) {
+        let waits = self.state().start.as_ref().is_none_or(|start| start.is_shown);
+        if waits {
+            self.print("stderr", &format!("\r{bar}"));
+            self.state().has_bar = true;
+        }
     }
 
     /// The kernel can run cells: what was said of its start is removed.

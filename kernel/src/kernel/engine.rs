@@ -20,7 +20,7 @@ use super::output::{CellEnd, Output, OutputContext};
 use super::variables::{Loss, Variables};
 use super::visibility::Visibility;
 use super::warm_up::{self, CELL, TYPES, dependency};
-use crate::prebuilt::{self, Lab};
+use crate::prebuilt::{self, Lab, Step};
 
 /// A running evcxr whose cells are linked to the lab.
 pub struct Engine {
@@ -70,9 +70,12 @@ impl Engine {
 
     fn try_start(context: &Context, is_awaited: &dyn Fn() -> bool) -> Result<Self, String> {
         let session = &context.session;
-        let mut progress = |line: &str| {
-            eprintln!("epsilab kernel: {line}");
-            context.current.say_start(line);
+        let mut progress = |step: Step<'_>| match step {
+            Step::Line(line) => {
+                eprintln!("epsilab kernel: {line}");
+                context.current.say_start(line);
+            }
+            Step::Bar(bar) => context.current.show_bar(bar),
         };
         let lab = prebuilt::ensure(&mut progress).map_err(|e| e.to_string())?;
         let _ = std::fs::remove_dir_all(session.work_dir());

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -67,7 +69,8 @@ pub fn metadata(env: &BuildEnv, toolchain: &Toolchain) -> Result<Value> {
     serde_json::from_slice(&out.stdout).map_err(|e| Error::io("reading cargo metadata", &e.into()))
 }
 
-/// Compiles the library of this package as a dylib.
+/// Compiles the library of this package as a dylib. `progress` gets lines of cargo, and `None` in
+/// every second without one.
 ///
 /// # Errors
 /// The library does not compile, or cargo can't run.
@@ -75,7 +78,7 @@ pub fn build(
     env: &BuildEnv,
     toolchain: &Toolchain,
     metadata: &Value,
-    progress: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(Option<&str>),
 ) -> Result<Built> {
     let mut command = cargo(env, toolchain);
     command.args(["rustc", "-p", "epsilab-kernel", "--lib", "--crate-type", "dylib", "--locked"]);
@@ -95,14 +98,27 @@ pub fn build(
         std::thread::spawn(move || BufReader::new(out).lines().map_while(Result::ok).collect())
     });
     let mut said = String::new();
+    let (lines, received) = mpsc::channel();
     if let Some(stderr) = child.stderr.take() {
-        for line in BufReader::new(stderr).lines().map_while(std::result::Result::ok) {
-            if line.trim_start().starts_with("Compiling") || line.contains("Blocking") {
-                progress(line.trim());
+        std::thread::spawn(move || {
+            let all = BufReader::new(stderr).lines().map_while(std::result::Result::ok);
+            all.map(|line| lines.send(line)).take_while(std::result::Result::is_ok).count()
+        });
+    }
+    loop {
+        let line = match received.recv_timeout(Duration::from_secs(1)) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                progress(None);
+                continue;
             }
-            said.push_str(&line);
-            said.push('\n');
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if line.trim_start().starts_with("Compiling") || line.contains("Blocking") {
+            progress(Some(line.trim()));
         }
+        said.push_str(&line);
+        said.push('\n');
     }
     let status = child.wait().map_err(|e| Error::io("waiting for cargo", &e))?;
     let messages: Vec<String> = stdout.and_then(|thread| thread.join().ok()).unwrap_or_default();

@@ -5,6 +5,7 @@ mod build_env;
 mod burn_tree;
 mod derives;
 mod dylib;
+mod progress;
 mod shim;
 mod signatures;
 mod stamp;
@@ -18,11 +19,13 @@ use std::time::Instant;
 use epsilab::{Error, ErrorKind, Result};
 
 use build_env::BuildEnv;
+use progress::bar;
+pub use progress::{Step, to_terminal};
 use stamp::Stamp;
 pub use toolchain::{Toolchain, home_of, rust_release};
 
 /// Estimated seconds of the first build.
-const FIRST_ESTIMATE: f64 = 15.0;
+const FIRST_ESTIMATE: f64 = 60.0;
 /// Number of builds to keep besides those in use, for switching branches.
 const KEPT_BUILDS: usize = 3;
 /// File with a shared lock of every session that is linked to the lab in the same folder.
@@ -107,13 +110,14 @@ pub enum State {
     Ready,
 }
 
-/// Builds the lab unless it exists and matches this binary. `progress` gets one line per long step.
+/// Builds the lab unless it exists and matches this binary. `progress` gets a line per long step,
+/// and a bar every second.
 ///
 /// Of several processes, one builds and the others wait for its result.
 ///
 /// # Errors
 /// The toolchain is missing, rust-src can't be installed, or the build failed.
-pub fn ensure(progress: &mut dyn FnMut(&str)) -> Result<Lab> {
+pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
     let toolchain = Toolchain::find()?;
     let env = BuildEnv::find()?;
     if toolchain.has_rust_src()
@@ -127,10 +131,10 @@ pub fn ensure(progress: &mut dyn FnMut(&str)) -> Result<Lab> {
     let lock = File::create(labs.join(".lock"))
         .map_err(|e| Error::io(format!("locking {}", labs.display()), &e))?;
     if lock.try_lock().is_err() {
-        progress("another process is building the lab: waiting for it");
+        progress(Step::Line("another process is building the lab: waiting for it"));
         lock.lock().map_err(|e| Error::io(format!("locking {}", labs.display()), &e))?;
     }
-    toolchain.ensure_rust_src(progress)?;
+    toolchain.ensure_rust_src(&mut |line| progress(Step::Line(line)))?;
     let dir = match current(&env, &toolchain)? {
         Some(dir) => dir,
         None => build(&env, &toolchain, progress)?,
@@ -216,19 +220,27 @@ fn by_age(labs: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-fn build(env: &BuildEnv, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+fn build(
+    env: &BuildEnv,
+    toolchain: &Toolchain,
+    progress: &mut dyn FnMut(Step<'_>),
+) -> Result<PathBuf> {
     let start = Instant::now();
     let estimate = newest_stamp(env).map_or(FIRST_ESTIMATE, |stamp| stamp.seconds.max(5.0));
-    progress(&format!("building the lab as a library for cells: about {estimate:.0} s"));
+    let mut say = |line: &str| progress(Step::Line(line));
+    say(&format!("building the lab as a library for cells: about {estimate:.0} s"));
     // Computed before the build, so that sources changed during the build are built again.
     let sources = env.fingerprint(toolchain)?;
     let dir = folder(env, &sources);
     if let Some(State::Damaged(why)) = state(&dir) {
-        progress(&format!("the prebuilt lab is damaged, so it is built again: {why}"));
+        say(&format!("the prebuilt lab is damaged, so it is built again: {why}"));
     }
     prune(&env.labs());
     let metadata = dylib::metadata(env, toolchain)?;
-    let built = dylib::build(env, toolchain, &metadata, progress)?;
+    let built = dylib::build(env, toolchain, &metadata, &mut |line| match line {
+        Some(line) => progress(Step::Line(line)),
+        None => progress(Step::Bar(&bar(start.elapsed().as_secs_f64(), estimate))),
+    })?;
 
     let labs = env.labs();
     let io = |e: std::io::Error| Error::io(format!("writing into {}", labs.display()), &e);
@@ -269,7 +281,8 @@ fn build(env: &BuildEnv, toolchain: &Toolchain, progress: &mut dyn FnMut(&str)) 
     // A damaged lab may be there.
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::rename(fresh.keep(), &dir).map_err(io)?;
-    progress(&format!("the lab is ready ({:.0} s)", start.elapsed().as_secs_f64()));
+    let ready = format!("the lab is ready ({:.0} s)", start.elapsed().as_secs_f64());
+    progress(Step::Line(&ready));
     Ok(dir)
 }
 

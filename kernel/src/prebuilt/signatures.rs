@@ -36,8 +36,8 @@ fn copy_one(file: &Path, from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::write(copy, signatures(&derives::expanded(&std::fs::read_to_string(file)?)))
 }
 
-/// Code that compiles, with `{}` for the body of every function, except constant ones: types may contain their
-/// values.
+/// Code that compiles, with `{}` for the body of every function, except constant ones: types may
+/// contain their values.
 pub fn signatures(code: &str) -> String {
     let file = SourceFile::parse(code, Edition::Edition2024).tree();
     let mut out = String::with_capacity(code.len());
@@ -64,16 +64,19 @@ mod tests {
 
     #[test]
     fn only_bodies_of_functions_that_are_not_constant_go() {
-        let code = "//! Docs.\nconst N: usize = size(3);\nconst fn size(n: usize) -> usize { n + 1 }\n\
-                    /// More { docs.\npub fn f<T>(x: T) -> impl Fn() where T: Copy {\n    fn g() {}\n    \
-                    move || { x; }\n}\ntrait A { fn a(&self); fn b() -> u8 { 1 } }\n\
-                    impl A for B { fn a(&self) { loop {} } }\n\
-                    macro_rules! m { () => { fn h() { 1 } } }\nstruct B { f: fn() }\n";
-        let short = "//! Docs.\nconst N: usize = size(3);\nconst fn size(n: usize) -> usize { n + 1 }\n\
-                     /// More { docs.\npub fn f<T>(x: T) -> impl Fn() where T: Copy {}\n\
-                     trait A { fn a(&self); fn b() -> u8 {} }\nimpl A for B { fn a(&self) {} }\n\
-                     macro_rules! m { () => { fn h() { 1 } } }\nstruct B { f: fn() }\n";
-        assert_eq!(signatures(code), short);
-        assert_eq!(signatures(short), short);
+        let constant =
+            "//! Docs.\nconst N: usize = size(3);\nconst fn size(n: usize) -> usize { n }\n";
+        let other = "macro_rules! m { () => { fn h() { 1 } } }\nstruct B { f: fn() }\n";
+        let code = format!(
+            "{constant}/** More {{ docs. */ fn f<T>(x: T) -> impl Fn() where T: Copy {{\n    \
+             fn g() {{}}\n    move || {{ x; }}\n}}\ntrait A {{ fn a(&self); fn b() -> u8 {{ 1 }} }}\n\
+             impl A for B {{ fn a(&self) {{ loop {{}} }} }}\n{other}"
+        );
+        let short = format!(
+            "{constant}/** More {{ docs. */ fn f<T>(x: T) -> impl Fn() where T: Copy {{}}\n\
+             trait A {{ fn a(&self); fn b() -> u8 {{}} }}\nimpl A for B {{ fn a(&self) {{}} }}\n{other}"
+        );
+        assert_eq!(signatures(&code), short);
+        assert_eq!(signatures(&short), short);
     }
 }

@@ -111,7 +111,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         None => DeviceSpec::auto()?,
     };
     eprintln!("profile: {}, device: {}", profile.name(), place.describe());
-    prebuilt::ensure(&mut |line| eprintln!("{line}"))?;
+    prebuilt::ensure(&mut prebuilt::to_terminal())?;
     // The kernel ends with the thread that started it, so everything runs on this one.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
