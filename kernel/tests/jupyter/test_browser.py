@@ -60,9 +60,13 @@ class Notebook:
         page.goto(f"{url}/lab/tree/{name}?token=test&reset", timeout=2 * MINUTE)
         page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content", timeout=2 * MINUTE)
         page.wait_for_function("window.jupyterapp !== undefined", timeout=MINUTE)
-        # The kernel answers before it can run cells.
-        idle = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
-        page.wait_for_selector(idle, timeout=MINUTE)
+        page.wait_for_function(
+            "() => { const context = window.jupyterapp.shell.currentWidget?.sessionContext;"
+            " const kernel = context?.session?.kernel;"
+            " return context?.isReady && kernel?.connectionStatus === 'connected'"
+            " && kernel.status === 'idle'; }",
+            timeout=MINUTE,
+        )
 
     def command(self, name):
         """Starts a command of JupyterLab without waiting for its end."""
@@ -82,8 +86,18 @@ class Notebook:
         return "".join(self.cell(number).locator("[data-mime-type$=stderr]").all_inner_texts())
 
     def run(self, number):
-        self.select(number)
-        self.command("notebook:run-cell")
+        """Starts a cell. JupyterLab ignores the command while it attaches to the kernel."""
+        prompt = self.cell(number).locator(".jp-InputPrompt")
+        before = prompt.inner_text()
+        for _ in range(10):
+            self.select(number)
+            self.command("notebook:run-cell")
+            until = time.time() + 5
+            while time.time() < until:
+                if prompt.inner_text() != before:
+                    return
+                time.sleep(0.05)
+        raise AssertionError(f"cell {number} does not start: {before}")
 
     def wait_until_done(self, number, minutes=2):
         prompt = self.cell(number).locator(".jp-InputPrompt")
